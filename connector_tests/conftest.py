@@ -13,7 +13,7 @@ from typing import Any, Final
 import pytest
 
 from connector_tests.support.cluster_pool import ClusterPool
-from connector_tests.support.decoders import IMPLEMENTATIONS, choose_anew, decoder_class, implementations_line
+from connector_tests.support.decoders import IMPLEMENTATIONS, decoder_class, implementations_line, reset_decoder_choice
 from connector_tests.support.durations import Durations, longest_s
 from connector_tests.support.executor_process import close_executor_connections
 from connector_tests.support.java import java_oracle
@@ -132,9 +132,9 @@ def implementation(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
     """Each of them in turn: who reads answers and decodes in this process."""
     decoder_class(request.param)
     monkeypatch.setenv(VARIABLE, request.param)
-    choose_anew()
+    reset_decoder_choice()
     yield request.param
-    choose_anew()
+    reset_decoder_choice()
 
 
 @pytest.fixture(scope="session")

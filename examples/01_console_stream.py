@@ -9,21 +9,21 @@ from sample import name_server, parser
 
 arguments = parser(__doc__)
 arguments.add_argument("--seconds", type=int, default=20, help="how long to read (default: %(default)s)")
-given = arguments.parse_args()
+parsed = arguments.parse_args()
 
-with name_server(given.namesrv, given.topic) as namesrv_addr:
+with name_server(parsed.namesrv, parsed.topic) as namesrv_addr:
     spark = SparkSession.builder.appName("console stream").getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     messages = (
         spark.readStream.format("rocketmq")
         .option("namesrvAddr", namesrv_addr)
-        .option("consumerGroup", given.group)
-        .option("subscribe", given.topic)
+        .option("consumerGroup", parsed.group)
+        .option("subscribe", parsed.topic)
         .option("startingOffsets", "earliest")
         .load()
     )
     shown = messages.selectExpr("brokerName", "queueId", "queueOffset", "keys", "tags", "CAST(body AS STRING) AS body")
     query = shown.writeStream.format("console").option("truncate", "false").start()
-    query.awaitTermination(given.seconds)
+    query.awaitTermination(parsed.seconds)
     query.stop()
     spark.stop()

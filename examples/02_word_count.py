@@ -12,16 +12,16 @@ from sample import name_server, parser
 
 arguments = parser(__doc__)
 arguments.add_argument("--seconds", type=int, default=20, help="how long to read (default: %(default)s)")
-given = arguments.parse_args()
+parsed = arguments.parse_args()
 
-with name_server(given.namesrv, given.topic) as namesrv_addr:
+with name_server(parsed.namesrv, parsed.topic) as namesrv_addr:
     spark = SparkSession.builder.appName("word count").config("spark.sql.shuffle.partitions", "2").getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     lines = (
         spark.readStream.format("rocketmq")
         .option("namesrvAddr", namesrv_addr)
-        .option("consumerGroup", given.group)
-        .option("subscribe", given.topic)
+        .option("consumerGroup", parsed.group)
+        .option("subscribe", parsed.topic)
         .option("startingOffsets", "earliest")
         .schema("body BINARY, storeTimestamp TIMESTAMP")  # only what is named here is decoded
         .load()
@@ -34,6 +34,6 @@ with name_server(given.namesrv, given.topic) as namesrv_addr:
         .select("window.start", "word", "count")
     )
     query = counts.writeStream.outputMode("update").format("console").start()
-    query.awaitTermination(given.seconds)
+    query.awaitTermination(parsed.seconds)
     query.stop()
     spark.stop()

@@ -16,22 +16,22 @@ from sample import name_server, parser
 
 arguments = parser(__doc__)
 arguments.add_argument("--folder", type=Path, help="for the table and the checkpoint (default: a temporary one)")
-given = arguments.parse_args()
-folder = (given.folder or Path(mkdtemp(prefix="foreach-batch-"))).absolute()
+parsed = arguments.parse_args()
+folder = (parsed.folder or Path(mkdtemp(prefix="foreach-batch-"))).absolute()
 
 
 def write_batch(batch: DataFrame, batch_id: int) -> None:
     batch.write.mode("overwrite").parquet(f"{folder}/table/batch={batch_id}")
 
 
-with name_server(given.namesrv, given.topic) as namesrv_addr:
+with name_server(parsed.namesrv, parsed.topic) as namesrv_addr:
     spark = SparkSession.builder.appName("foreachBatch to Parquet").getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     messages = (
         spark.readStream.format("rocketmq")
         .option("namesrvAddr", namesrv_addr)
-        .option("consumerGroup", given.group)
-        .option("subscribe", given.topic)
+        .option("consumerGroup", parsed.group)
+        .option("subscribe", parsed.topic)
         .option("startingOffsets", "earliest")
         .option("maxOffsetsPerTrigger", 10_000)
         .load()

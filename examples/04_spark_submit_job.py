@@ -17,8 +17,8 @@ from sample import name_server, parser
 arguments = parser(__doc__)
 arguments.add_argument("--options", type=Path, help="file of the connector's options, one 'name=value' a line")
 arguments.add_argument("--folder", type=Path, help="for the table and the checkpoint (default: a temporary one)")
-given = arguments.parse_args()
-folder = (given.folder or Path(mkdtemp(prefix="spark-submit-job-"))).absolute()
+parsed = arguments.parse_args()
+folder = (parsed.folder or Path(mkdtemp(prefix="spark-submit-job-"))).absolute()
 
 
 def read_options(file: Path) -> dict[str, str]:
@@ -27,11 +27,11 @@ def read_options(file: Path) -> dict[str, str]:
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
-options = {"consumerGroup": given.group, "subscribe": given.topic, "startingOffsets": "earliest"}
-if given.options is not None:
-    options |= read_options(given.options)
+options = {"consumerGroup": parsed.group, "subscribe": parsed.topic, "startingOffsets": "earliest"}
+if parsed.options is not None:
+    options |= read_options(parsed.options)
 
-with name_server(options.get("namesrvAddr", given.namesrv), given.topic) as namesrv_addr:
+with name_server(options.get("namesrvAddr", parsed.namesrv), parsed.topic) as namesrv_addr:
     spark = SparkSession.builder.appName("append a topic to a table").getOrCreate()
     messages = spark.readStream.format("rocketmq").options(**options).option("namesrvAddr", namesrv_addr).load()
     query = (

@@ -15,10 +15,10 @@ from sample import name_server, parser
 
 arguments = parser(__doc__)
 arguments.add_argument("--into", default="words", help="the topic to write to (default: words)")
-given = arguments.parse_args()
+parsed = arguments.parse_args()
 folder = Path(mkdtemp(prefix="read-transform-write-"))
 
-with name_server(given.namesrv, given.topic, given.into) as namesrv_addr:
+with name_server(parsed.namesrv, parsed.topic, parsed.into) as namesrv_addr:
     spark = SparkSession.builder.appName("from one topic to another").getOrCreate()
     spark.conf.set("spark.sql.shuffle.partitions", "2")
 
@@ -26,16 +26,16 @@ with name_server(given.namesrv, given.topic, given.into) as namesrv_addr:
         reader = spark.readStream.format("rocketmq").option("namesrvAddr", namesrv_addr).option("subscribe", topic)
         return reader.option("consumerGroup", group).option("startingOffsets", "earliest").load()
 
-    words = read(given.topic, given.group).select(
+    words = read(parsed.topic, parsed.group).select(
         expr("explode(split(CAST(body AS STRING), ' '))").alias("body"),
         expr("'word'").alias("tags"),
         expr("msgId").alias("shardingKey"),  # the words of a message are in one queue, in their order
     )
-    writer = words.writeStream.format("rocketmq").option("namesrvAddr", namesrv_addr).option("topic", given.into)
+    writer = words.writeStream.format("rocketmq").option("namesrvAddr", namesrv_addr).option("topic", parsed.into)
     writer = writer.option("checkpointLocation", f"{folder}/writing").trigger(availableNow=True)
     writer.start().awaitTermination()
 
-    written = read(given.into, f"{given.group}-reader").withColumn("readTimestamp", current_timestamp())
+    written = read(parsed.into, f"{parsed.group}-reader").withColumn("readTimestamp", current_timestamp())
     once = written.withWatermark("readTimestamp", "10 minutes").dropDuplicatesWithinWatermark(["msgId"])
     query = (
         once.selectExpr("CAST(body AS STRING) AS word")
@@ -46,5 +46,5 @@ with name_server(given.namesrv, given.topic, given.into) as namesrv_addr:
         .start()
     )
     query.awaitTermination()
-    print(f"{spark.read.parquet(f'{folder}/words').count()} words in topic {given.into}")
+    print(f"{spark.read.parquet(f'{folder}/words').count()} words in topic {parsed.into}")
     spark.stop()

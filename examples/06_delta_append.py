@@ -20,10 +20,10 @@ arguments = parser(__doc__, "orders")
 arguments.add_argument("--folder", type=Path, help="for the table and the checkpoint (default: a temporary one)")
 arguments.add_argument("--every", help="keep running, a batch so often, such as '10 seconds' (default: read and end)")
 arguments.add_argument("--option", type=pair, action="append", default=[], help="another of the source, NAME=VALUE")
-given = arguments.parse_args()
-folder = (given.folder or Path(mkdtemp(prefix="delta-append-"))).absolute()
+parsed = arguments.parse_args()
+folder = (parsed.folder or Path(mkdtemp(prefix="delta-append-"))).absolute()
 
-with name_server(given.namesrv, given.topic, bodies=ORDERS) as namesrv_addr:
+with name_server(parsed.namesrv, parsed.topic, bodies=ORDERS) as namesrv_addr:
     spark = (
         SparkSession.builder.appName("append to a Delta table")
         .config("spark.jars.packages", f"io.delta:delta-spark_{pyspark.__version__[:3]}_2.13:4.4.0")
@@ -35,11 +35,11 @@ with name_server(given.namesrv, given.topic, bodies=ORDERS) as namesrv_addr:
     messages = (
         spark.readStream.format("rocketmq")
         .option("namesrvAddr", namesrv_addr)
-        .option("consumerGroup", given.group)
-        .option("subscribe", given.topic)
+        .option("consumerGroup", parsed.group)
+        .option("subscribe", parsed.topic)
         .option("startingOffsets", "earliest")
         .option("maxOffsetsPerTrigger", 10_000)
-        .options(**dict(given.option))
+        .options(**dict(parsed.option))
         .load()
     )
     orders = messages.selectExpr(
@@ -51,8 +51,8 @@ with name_server(given.namesrv, given.topic, bodies=ORDERS) as namesrv_addr:
     writer = (
         orders.writeStream.format("delta").outputMode("append").option("checkpointLocation", f"{folder}/checkpoint")
     )
-    if given.every:
-        writer.trigger(processingTime=given.every).start(f"{folder}/table").awaitTermination()
+    if parsed.every:
+        writer.trigger(processingTime=parsed.every).start(f"{folder}/table").awaitTermination()
     else:
         run_available_now(writer, lambda writer: writer.start(f"{folder}/table"))
     table = spark.read.format("delta").load(f"{folder}/table")

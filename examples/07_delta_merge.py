@@ -21,8 +21,8 @@ arguments = parser(__doc__, "orders")
 arguments.add_argument("--folder", type=Path, help="for the table and the checkpoint (default: a temporary one)")
 arguments.add_argument("--every", help="keep running, a batch so often, such as '10 seconds' (default: read and end)")
 arguments.add_argument("--option", type=pair, action="append", default=[], help="another of the source, NAME=VALUE")
-given = arguments.parse_args()
-folder = (given.folder or Path(mkdtemp(prefix="delta-merge-"))).absolute()
+parsed = arguments.parse_args()
+folder = (parsed.folder or Path(mkdtemp(prefix="delta-merge-"))).absolute()
 table = f"delta.`{folder}/table`"
 
 
@@ -35,7 +35,7 @@ def merge(batch: DataFrame, batch_id: int) -> None:
     )
 
 
-with name_server(given.namesrv, given.topic, bodies=ORDERS) as namesrv_addr:
+with name_server(parsed.namesrv, parsed.topic, bodies=ORDERS) as namesrv_addr:
     spark = (
         SparkSession.builder.appName("merge into a Delta table")
         .config("spark.jars.packages", f"io.delta:delta-spark_{pyspark.__version__[:3]}_2.13:4.4.0")
@@ -49,18 +49,18 @@ with name_server(given.namesrv, given.topic, bodies=ORDERS) as namesrv_addr:
     messages = (
         spark.readStream.format("rocketmq")
         .option("namesrvAddr", namesrv_addr)
-        .option("consumerGroup", given.group)
-        .option("subscribe", given.topic)
+        .option("consumerGroup", parsed.group)
+        .option("subscribe", parsed.topic)
         .option("startingOffsets", "earliest")
         .option("maxOffsetsPerTrigger", 10_000)
-        .options(**dict(given.option))
+        .options(**dict(parsed.option))
         .load()
     )
     json = "from_json(CAST(body AS STRING), 'orderNo STRING, version LONG, status STRING', map('mode', 'FAILFAST'))"
     orders = messages.select(expr(json).alias("o")).select("o.*")
     writer = orders.writeStream.foreachBatch(merge).option("checkpointLocation", f"{folder}/checkpoint")
-    if given.every:
-        writer.trigger(processingTime=given.every).start().awaitTermination()
+    if parsed.every:
+        writer.trigger(processingTime=parsed.every).start().awaitTermination()
     else:
         run_available_now(writer)
     spark.table(table).orderBy("orderNo").show()

@@ -20,12 +20,12 @@ ORDERS = [("A-1", 1, "paid"), ("A-2", 1, "paid"), ("A-1", 2, "shipped")]
 arguments = parser(__doc__, "orders")
 arguments.add_argument("--folder", type=Path, help="for the table and the checkpoint (default: a temporary one)")
 arguments.add_argument("--every", help="keep running, a batch so often, such as '10 seconds' (default: read and end)")
-given = arguments.parse_args()
-folder = (given.folder or Path(mkdtemp(prefix="delta-to-topic-"))).absolute()
-trigger = {"processingTime": given.every} if given.every else {"availableNow": True}
+parsed = arguments.parse_args()
+folder = (parsed.folder or Path(mkdtemp(prefix="delta-to-topic-"))).absolute()
+trigger = {"processingTime": parsed.every} if parsed.every else {"availableNow": True}
 table = f"{folder}/table"
 
-with name_server(given.namesrv, given.topic, bodies=()) as namesrv_addr:
+with name_server(parsed.namesrv, parsed.topic, bodies=()) as namesrv_addr:
     spark = (
         SparkSession.builder.appName("Delta table to a topic")
         .config("spark.jars.packages", f"io.delta:delta-spark_{pyspark.__version__[:3]}_2.13:4.4.0")
@@ -44,12 +44,12 @@ with name_server(given.namesrv, given.topic, bodies=()) as namesrv_addr:
     query = (
         messages.writeStream.format("rocketmq")
         .option("namesrvAddr", namesrv_addr)
-        .option("topic", given.topic)
+        .option("topic", parsed.topic)
         .option("messageIdColumns", "id")
         .option("checkpointLocation", f"{folder}/checkpoint")
         .trigger(**trigger)
         .start()
     )
     query.awaitTermination()
-    print(f"{sum(batch.sink.numOutputRows for batch in query.recentProgress)} rows sent to topic {given.topic}")
+    print(f"{sum(batch.sink.numOutputRows for batch in query.recentProgress)} rows sent to topic {parsed.topic}")
     spark.stop()

@@ -19,10 +19,10 @@ arguments = parser(__doc__, "orders")
 arguments.add_argument("--folder", type=Path, help="for the table and the checkpoint (default: a temporary one)")
 arguments.add_argument("--every", help="keep running, a batch so often, such as '10 seconds' (default: read and end)")
 arguments.add_argument("--option", type=pair, action="append", default=[], help="another of the source, NAME=VALUE")
-given = arguments.parse_args()
-folder = (given.folder or Path(mkdtemp(prefix="iceberg-append-"))).absolute()
+parsed = arguments.parse_args()
+folder = (parsed.folder or Path(mkdtemp(prefix="iceberg-append-"))).absolute()
 
-with name_server(given.namesrv, given.topic, bodies=ORDERS) as namesrv_addr:
+with name_server(parsed.namesrv, parsed.topic, bodies=ORDERS) as namesrv_addr:
     spark = (
         SparkSession.builder.appName("append to an Iceberg table")
         .config("spark.jars.packages", "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0")
@@ -40,11 +40,11 @@ with name_server(given.namesrv, given.topic, bodies=ORDERS) as namesrv_addr:
     messages = (
         spark.readStream.format("rocketmq")
         .option("namesrvAddr", namesrv_addr)
-        .option("consumerGroup", given.group)
-        .option("subscribe", given.topic)
+        .option("consumerGroup", parsed.group)
+        .option("subscribe", parsed.topic)
         .option("startingOffsets", "earliest")
         .option("maxOffsetsPerTrigger", 10_000)
-        .options(**dict(given.option))
+        .options(**dict(parsed.option))
         .load()
     )
     orders = messages.selectExpr(
@@ -56,8 +56,8 @@ with name_server(given.namesrv, given.topic, bodies=ORDERS) as namesrv_addr:
     writer = (
         orders.writeStream.format("iceberg").outputMode("append").option("checkpointLocation", f"{folder}/checkpoint")
     )
-    if given.every:
-        writer.trigger(processingTime=given.every).toTable("lake.shop.orders").awaitTermination()
+    if parsed.every:
+        writer.trigger(processingTime=parsed.every).toTable("lake.shop.orders").awaitTermination()
     else:
         run_available_now(writer, lambda writer: writer.toTable("lake.shop.orders"))
     table = spark.table("lake.shop.orders")

@@ -19,11 +19,11 @@ ORDERS = [("A-1", 1, "paid"), ("A-2", 1, "paid"), ("A-1", 2, "shipped")]
 arguments = parser(__doc__, "orders")
 arguments.add_argument("--folder", type=Path, help="for the table and the checkpoint (default: a temporary one)")
 arguments.add_argument("--every", help="keep running, a batch so often, such as '10 seconds' (default: read and end)")
-given = arguments.parse_args()
-folder = (given.folder or Path(mkdtemp(prefix="iceberg-to-topic-"))).absolute()
-trigger = {"processingTime": given.every} if given.every else {"availableNow": True}
+parsed = arguments.parse_args()
+folder = (parsed.folder or Path(mkdtemp(prefix="iceberg-to-topic-"))).absolute()
+trigger = {"processingTime": parsed.every} if parsed.every else {"availableNow": True}
 
-with name_server(given.namesrv, given.topic, bodies=()) as namesrv_addr:
+with name_server(parsed.namesrv, parsed.topic, bodies=()) as namesrv_addr:
     spark = (
         SparkSession.builder.appName("Iceberg table to a topic")
         .config("spark.jars.packages", "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0")
@@ -42,12 +42,12 @@ with name_server(given.namesrv, given.topic, bodies=()) as namesrv_addr:
     query = (
         messages.writeStream.format("rocketmq")
         .option("namesrvAddr", namesrv_addr)
-        .option("topic", given.topic)
+        .option("topic", parsed.topic)
         .option("messageIdColumns", "id")
         .option("checkpointLocation", f"{folder}/checkpoint")
         .trigger(**trigger)
         .start()
     )
     query.awaitTermination()
-    print(f"{sum(batch.sink.numOutputRows for batch in query.recentProgress)} rows sent to topic {given.topic}")
+    print(f"{sum(batch.sink.numOutputRows for batch in query.recentProgress)} rows sent to topic {parsed.topic}")
     spark.stop()

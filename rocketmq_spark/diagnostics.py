@@ -33,16 +33,16 @@ _TIME: Final = "%y/%m/%d %H:%M:%S"
 
 class LineFormatter(logging.Formatter):
     """One line for each record, whatever others wrote that it quotes (see ``one_line``); a traceback follows, indented.
-    ``speaker``: who says it, may be exchanged."""
+    ``log_context``: who says it, may be exchanged."""
 
     def __init__(self) -> None:
-        super().__init__(f"%(asctime)s %(level)s {LOGGER} [%(speaker)s]: %(message)s", _TIME)
-        self.speaker: Mapping[str, str] = {}
+        super().__init__(f"%(asctime)s %(level)s {LOGGER} [%(log_context)s]: %(message)s", _TIME)
+        self.log_context: Mapping[str, str] = {}
 
     def format(self, record: logging.LogRecord) -> str:
         """With the names of levels that Spark's own lines have."""
         record.level = {"WARNING": "WARN", "CRITICAL": "ERROR"}.get(record.levelname, record.levelname)
-        record.speaker = one_line(" ".join(f"{name}={value}" for name, value in self.speaker.items()))
+        record.log_context = one_line(" ".join(f"{name}={value}" for name, value in self.log_context.items()))
         return super().format(record)
 
     def formatMessage(self, record: logging.LogRecord) -> str:
@@ -71,21 +71,21 @@ class TaskContext(Protocol):
     def attemptNumber(self) -> int: ...
 
 
-def names_of(task: TaskContext | None) -> dict[str, str]:
+def task_log_context(task: TaskContext | None) -> dict[str, str]:
     """Which task of which query runs here, as far as Spark tells."""
     if task is None:
         return {}
-    known = {
+    context = {
         "query": task.getLocalProperty("sql.streaming.queryId"),
         "batch": task.getLocalProperty("streaming.sql.batchId"),
         "task": f"{task.partitionId()}.{task.attemptNumber()}",
     }
-    return {name: value for name, value in known.items() if value is not None}
+    return {name: value for name, value in context.items() if value is not None}
 
 
-def speak_as(level: str, **speaker: str) -> None:
-    """From now on the lines of this process say that ``speaker`` says them; those below ``level``, by Spark's name for
-    it, are not said.
+def set_log_context(level: str, **log_context: str) -> None:
+    """From now on the lines of this process say that ``log_context`` says them; those below ``level``, by Spark's name
+    for it, are not said.
 
     An executor's worker runs one task at a time, of any query.
     """
@@ -97,7 +97,7 @@ def speak_as(level: str, **speaker: str) -> None:
         handler.setFormatter(_FORMATTER)
         logger.addHandler(handler)
         _HANDLERS.append(handler)
-    _FORMATTER.speaker = speaker
+    _FORMATTER.log_context = log_context
     logger.setLevel(getattr(logging, level.replace("WARN", "WARNING")))
 
 
@@ -108,30 +108,30 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def alone(error: Error) -> Error:
+def without_traceback(error: Error) -> Error:
     """The error without what led to it."""
     error.__cause__ = error.__context__ = None
     return error.with_traceback(None)
 
 
-def raising_alone(call: Callable[P, T]) -> Callable[P, T]:
+def raising_without_traceback(call: Callable[P, T]) -> Callable[P, T]:
     """``call``, which Spark makes."""
 
     @wraps(call)
-    def called(*given: P.args, **named: P.kwargs) -> T:
+    def called(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
-            return call(*given, **named)
+            return call(*args, **kwargs)
         except RocketMQError as error:
             log.debug("QUERY_FAILED: Stack of the error that ends the query or its task", exc_info=error)
-            raise alone(error) from None
+            raise without_traceback(error) from None
 
     return called
 
 
-def iterating_alone(items: Iterator[T]) -> Iterator[T]:
+def iterating_without_traceback(items: Iterator[T]) -> Iterator[T]:
     """``items``, over which Spark iterates."""
     try:
         yield from items
     except RocketMQError as error:
         log.debug("TASK_FAILED: Stack of the error that ends the task", exc_info=error)
-        raise alone(error) from None
+        raise without_traceback(error) from None

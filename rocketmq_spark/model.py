@@ -173,7 +173,7 @@ class QueueData:
     permission: int
 
 
-MOST_SHOWN: Final = 200
+MAX_SHOWN_CHARACTERS: Final = 200
 """Characters of an order configuration that an error shows."""
 
 
@@ -214,7 +214,9 @@ class TopicRoute:
         """
         if self.order_conf:
             if not self.ordered_brokers:
-                raise RouteError("INVALID_ORDER_CONF", topic=self.topic, order_conf=self.order_conf[:MOST_SHOWN])
+                raise RouteError(
+                    "INVALID_ORDER_CONF", topic=self.topic, order_conf=self.order_conf[:MAX_SHOWN_CHARACTERS]
+                )
             return tuple(
                 MessageQueue(self.topic, broker_name, queue_id)
                 for broker_name, queue_count in self.ordered_brokers

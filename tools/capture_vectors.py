@@ -78,7 +78,7 @@ def requests() -> Iterator[tuple[str, str, RemotingCommand]]:
     yield "pull beyond the end", "broker", pull(1_000)
 
 
-def answer(address: str, request: RemotingCommand) -> bytes:
+def response(address: str, request: RemotingCommand) -> bytes:
     """The frame that answers, with its four length bytes."""
     stream = connect_tcp(address, TIMEOUT_MS)
     frames = FrameBuffer(address)
@@ -101,7 +101,7 @@ def main() -> None:
             properties = {"UNIQ_KEY": f"{number:032X}", "shop": "Köln"}
             broker.send(Message(QUEUE.topic, b"body-%d" % number, tag, f"key-{number}", properties), QUEUE, "tests")
         addresses = {"name server": cluster.namesrv_addr, "broker": cluster.broker_addr()}
-        frames = {name: answer(addresses[who], request).hex() for name, who, request in requests()}
+        frames = {name: response(addresses[client], request).hex() for name, client, request in requests()}
         pool.close()
     TARGET.write_text(json.dumps({"frames": frames}, indent=1) + "\n", encoding="utf-8")
     print(f"{TARGET.name}: {len(frames)} frames")

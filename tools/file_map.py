@@ -16,13 +16,13 @@ def file_map() -> str:
     """The rooms in the order in which doors open, as import-linter's contract names them; the ground floor first."""
     lines = [f"## The ground floor\n\n{first_paragraph(ROOT / PACKAGE / '__init__.py')}\n"]
     lines += [module_line(file) for file in modules(ROOT / PACKAGE)]
-    for room in rooms():
-        name = room.relative_to(ROOT / PACKAGE).as_posix()
-        lines += [f"\n## {name}\n\n{first_paragraph(room / '__init__.py')}\n", *map(module_line, modules(room))]
+    for package in packages():
+        name = package.relative_to(ROOT / PACKAGE).as_posix()
+        lines += [f"\n## {name}\n\n{first_paragraph(package / '__init__.py')}\n", *map(module_line, modules(package))]
     return "\n".join(lines) + "\n"
 
 
-def rooms() -> Iterator[Path]:
+def packages() -> Iterator[Path]:
     """Folders of the package, each before the folders in it."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
     layers = next(contract["layers"] for contract in contracts["contracts"] if contract["type"] == "layers")

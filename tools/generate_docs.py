@@ -25,12 +25,12 @@ from sparks_table import sparks_table
 from state_diagram import state_diagram
 
 from rocketmq_spark.conditions import CONDITIONS
-from rocketmq_spark.consumer import queue_life, standing
+from rocketmq_spark.consumer import membership_state, queue_states
 from rocketmq_spark.model import RESERVED_PROPERTIES
 from rocketmq_spark.options import USES, ReadOptions, WriteOptions
 from rocketmq_spark.options.table import Option, Section, rows
 from rocketmq_spark.pull.pull_request import BY_OFFSETS, BY_REASON, BY_STATUS
-from rocketmq_spark.remoting.retry import OUTLOOKS, Outlook, Outlooks
+from rocketmq_spark.remoting.retry import RETRYABILITY, OperationRetryability, Retryability
 from rocketmq_spark.sink.columns import SINK_COLUMNS
 from rocketmq_spark.source.schema import spark_type
 from rocketmq_spark.source.stream import drain
@@ -84,7 +84,7 @@ def errors_page(_: str) -> str:
     )
     sections = (
         f"## {name}\n\n{template(row.what)}\n\n**What to do:** {template(row.advice)}\n"
-        + outlooks_of(OUTLOOKS.get(name))
+        + outlooks_of(RETRYABILITY.get(name))
         for name, row in CONDITIONS.items()
     )
     return "\n".join((head, *sections, retry_section(), meanings_section()))
@@ -95,17 +95,17 @@ def template(text: str) -> str:
     return re.sub(r"\{(\w+):([\w ]+)\}", r"{\1} \2s", re.sub(":(lines|cut)}", "}", text))
 
 
-def outlooks_of(outlooks: Outlooks | None) -> str:
+def outlooks_of(outlooks: OperationRetryability | None) -> str:
     """A line below a condition that is retried."""
     if outlooks is None:
         return ""
-    told = (f"{tried} {word(it)}" for tried, it in outlooks._asdict().items() if isinstance(it, Outlook))
-    return f"\n*Retries:* {', '.join(told)}.\n"
+    reported = (f"{tried} {word(it)}" for tried, it in outlooks._asdict().items() if isinstance(it, Retryability))
+    return f"\n*Retries:* {', '.join(reported)}.\n"
 
 
 def word(cell: object) -> str:
     """Of one cell of the table of outlooks."""
-    return cell.name.lower() if isinstance(cell, Outlook) else "yes" if cell else "no"
+    return cell.name.lower() if isinstance(cell, Retryability) else "yes" if cell else "no"
 
 
 def retry_section() -> str:
@@ -117,9 +117,9 @@ def retry_section() -> str:
         "before its next attempt; members refresh routes by a timer. Numbers are RocketMQ's ResponseCodes, which\n"
         "raise BROKER_ERROR. Conditions that are not in this table are not retried.\n"
     )
-    meanings = "".join(f"- {word(outlook)}: {outlook.value}\n" for outlook in Outlook)
-    lines = ((subject(key), *map(word, outlooks)) for key, outlooks in OUTLOOKS.items())
-    return f"{head}\n{meanings}\n{table(('failure', *Outlooks._fields), lines)}"
+    meanings = "".join(f"- {word(outlook)}: {outlook.value}\n" for outlook in Retryability)
+    lines = ((subject(key), *map(word, outlooks)) for key, outlooks in RETRYABILITY.items())
+    return f"{head}\n{meanings}\n{table(('failure', *OperationRetryability._fields), lines)}"
 
 
 def meanings_section() -> str:
@@ -187,10 +187,10 @@ def written_columns() -> str:
 
 def with_tables(text: str) -> str:
     """A page with its tables renewed: whatever stands between two markers."""
-    renewed, count = MARKED.subn(lambda block: f"{block['begin']}{TABLES[block['name']]()}{block['end']}", text)
+    current, count = MARKED.subn(lambda block: f"{block['begin']}{TABLES[block['name']]()}{block['end']}", text)
     if count != text.count(": written by tools/generate_docs.py -->"):
         raise SystemExit(f"a page begins a generated table and does not end it: {text.splitlines()[0]}")
-    return renewed
+    return current
 
 
 def checkpoint_changes_table() -> str:
@@ -260,27 +260,35 @@ def pull_offsets_table() -> str:
 
 def queue_life_diagram() -> str:
     """For docs/dev/orderly.md."""
-    return state_diagram(queue_life.TRANSITIONS, "a queue that is", queue_life.QueueState, queue_life.QueueEvent)
+    return state_diagram(queue_states.TRANSITIONS, "a queue that is", queue_states.QueueState, queue_states.QueueEvent)
 
 
 def standing_diagram() -> str:
     """For docs/dev/group-members.md."""
-    transitions = {told: step.after for told, step in standing.STEPS.items()}
-    return state_diagram(transitions, "a member that is", standing.Standing, standing.Told)
+    transitions = {reported: step.next_state for reported, step in membership_state.MEMBERSHIP_TRANSITIONS.items()}
+    return state_diagram(
+        transitions, "a member that is", membership_state.MembershipState, membership_state.MembershipEvent
+    )
 
 
 def standing_table() -> str:
     """For docs/dev/group-members.md: all that comes of what a member is told."""
     lines = (
-        (before.name, told.name, step.then.value, *waited_for(step.awaited), ", ".join(step.settled or step.unsaid))
-        for (before, told), step in standing.STEPS.items()
+        (
+            before.name,
+            reported.name,
+            step.action.value,
+            *waited_for(step.problem),
+            ", ".join(step.resolved or step.unknown),
+        )
+        for (before, reported), step in membership_state.MEMBERSHIP_TRANSITIONS.items()
     )
     return table(("standing", "is told", "so it", "waits for", "at most", "waits no more for"), lines)
 
 
-def waited_for(awaited: standing.Awaited | None) -> tuple[str, str]:
+def waited_for(problem: membership_state.MembershipProblem | None) -> tuple[str, str]:
     """What, and how long."""
-    return ("", "") if awaited is None else (awaited.subject, awaited.limit.value)
+    return ("", "") if problem is None else (problem.subject, problem.limit.value)
 
 
 def drain_diagram() -> str:
@@ -316,7 +324,7 @@ TABLES: Final[Mapping[str, Callable[[], str]]] = {
     "write_options": write_options_table,
     "pull_actions": pull_actions_table,
     "pull_offsets": pull_offsets_table,
-    "queue_life": queue_life_diagram,
+    "queue_states": queue_life_diagram,
     "standing": standing_diagram,
     "standing_steps": standing_table,
     "drain": drain_diagram,

@@ -27,7 +27,7 @@ from rocketmq_spark.embedded.jars import (
 MODULES = ("namesrv", "broker", "tools", "client")
 # An artifact ends where a dash is followed by a digit.
 FILE_NAME = re.compile(r"(?P<group>[^_]+)_(?P<artifact>.+?)-(?P<version>\d.*)\.jar")
-LEFT_OUT = (
+EXCLUDED = (
     # Native code that Netty does without, and protocols that RocketMQ does not speak.
     r".*-(linux|osx)-.*",
     r"io\.netty_netty-(resolver-dns.*|transport-(classes-kqueue|native-(epoll|kqueue)|rxtx|sctp|udt))-.*",
@@ -59,7 +59,7 @@ def is_needed(file: Path) -> bool:
     """Whether an embedded broker or proxy, a client or mqadmin may load something from it."""
     if file.name.startswith("io.netty_netty-all-"):
         return file.stat().st_size > EMPTY_JAR_BYTES
-    return not any(re.fullmatch(pattern, file.name) for pattern in LEFT_OUT)
+    return not any(re.fullmatch(pattern, file.name) for pattern in EXCLUDED)
 
 
 def needed(ivy: Ivy, version: str, modules: Iterable[str]) -> list[str]:

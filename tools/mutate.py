@@ -50,7 +50,7 @@ from mutation_results import (
 PAGE: Final = ROOT / "build" / "mutation.md"
 OWN_MUTMUT: Final = ROOT / "tools" / "own_mutmut.py"
 FOLDER: Final = RESULTS.parent
-WANTED_PERCENT: Final = 90
+TARGET_PERCENT: Final = 90
 COPIED: Final = (
     "rocketmq_spark",
     "connector_tests",
@@ -76,14 +76,14 @@ def main() -> int:
     if given.sample:
         return run_sample(pinned["sample"], reasons, given.processes)
     rooms = {name: pinned["room"][name] for name in given.rooms or pinned["room"]}
-    bad = set()
+    failed_groups = set()
     for name, room in rooms.items():
         if not given.report:
             measure(name, room, reasons, given.processes, again=given.again)
-        if is_bad(name, modules_in(ROOT, room), kept_counts().get(name), reasons):
-            bad.add(name)
-    print(*(f"not as wanted: {name}" for name in sorted(bad)), sep="\n", end="\n" * bool(bad))
-    return int(bool(bad))
+        if misses_target(name, modules_in(ROOT, room), kept_counts().get(name), reasons):
+            failed_groups.add(name)
+    print(*(f"not as wanted: {name}" for name in sorted(failed_groups)), sep="\n", end="\n" * bool(failed_groups))
+    return int(bool(failed_groups))
 
 
 def run_sample(sample: dict[str, Any], reasons: Reasons, processes: int) -> int:
@@ -99,7 +99,7 @@ def run_sample(sample: dict[str, Any], reasons: Reasons, processes: int) -> int:
     missing = [name for name in functions if not has_mutants(folder, name)]
     if missing:
         print("no mutants of:", *missing, sep="\n  ")
-    return int(bool(missing) | tell_unpinned(alive, reasons))
+    return int(bool(missing) | report_unpinned(alive, reasons))
 
 
 def measure(name: str, room: dict[str, Any], reasons: Reasons, processes: int, *, again: bool) -> None:
@@ -119,7 +119,7 @@ def measure(name: str, room: dict[str, Any], reasons: Reasons, processes: int, *
     PAGE.write_text(mutation_page(), encoding="utf-8")
 
 
-def is_bad(name: str, modules: list[str], room: Counts | None, reasons: Reasons) -> bool:
+def misses_target(name: str, modules: list[str], room: Counts | None, reasons: Reasons) -> bool:
     """Whether a room has not come to what is wanted; prints what it has, and its survivors where this machine has them
     of the same run."""
     if room is None:
@@ -128,13 +128,13 @@ def is_bad(name: str, modules: list[str], room: Counts | None, reasons: Reasons)
     print(f"{name}, {room.on}: {line_of(room.statuses)}", flush=True)
     if room.sources != digest_of(ROOT, modules):
         print("  its modules have changed since")
-    is_low = bool(room.unexplained) or percent_killed(room.statuses) < WANTED_PERCENT
+    is_low = bool(room.unexplained) or percent_killed(room.statuses) < TARGET_PERCENT
     measured = kept_results().get(name)
     if measured is None or measured.sources != room.sources:
         return is_low
     stale = reasons.stale(modules, measured.alive)
     print(*(f"  killed, or gone, so not to be pinned: {one}" for one in stale), sep="\n", end="\n" * bool(stale))
-    return tell_unpinned(measured.alive, reasons) | bool(stale) | is_low
+    return report_unpinned(measured.alive, reasons) | bool(stale) | is_low
 
 
 def run_room(folder: Path, room: dict[str, Any], names: list[str], processes: int) -> None:
@@ -173,10 +173,12 @@ def forget_survivors(folder: Path) -> None:
         if not (ROOT / meta.relative_to(folder / "mutants").with_suffix("")).exists():
             meta.unlink()
             continue
-        known = json.loads(meta.read_text())
-        codes: dict[str, int | None] = known["exit_code_by_key"]
-        known["exit_code_by_key"] = {name: None if status_of(code) in ALIVE else code for name, code in codes.items()}
-        meta.write_text(json.dumps(known))
+        recorded = json.loads(meta.read_text())
+        codes: dict[str, int | None] = recorded["exit_code_by_key"]
+        recorded["exit_code_by_key"] = {
+            name: None if status_of(code) in ALIVE else code for name, code in codes.items()
+        }
+        meta.write_text(json.dumps(recorded))
 
 
 def run_mutmut(folder: Path, names: list[str], processes: int) -> None:
@@ -248,7 +250,7 @@ def has_mutants(folder: Path, function: str) -> bool:
     return any(name.startswith(f"{function}__mutmut_") for name in json.loads(meta.read_text())["exit_code_by_key"])
 
 
-def tell_unpinned(alive: frozenset[Change], reasons: Reasons) -> bool:
+def report_unpinned(alive: frozenset[Change], reasons: Reasons) -> bool:
     """Whether there are survivors without a reason; prints them."""
     unpinned = sorted(change for change in alive if reasons.of(change) is None)
     for change in unpinned:

@@ -81,18 +81,18 @@ def page(
 ) -> str:
     """Of the ``modules`` of each room. ``reasons``: why mutmut makes no mutants of a module. ``tables``: modules that
     define no function, of which nothing is to be measured. What is kept of a room that is no more is left out."""
-    there = {name: counts[name] for name in modules if name in counts}
-    total = sum((room.statuses for room in there.values()), Counter[str]())
+    measured_groups = {name: counts[name] for name in modules if name in counts}
+    total = sum((room.statuses for room in measured_groups.values()), Counter[str]())
     return "\n".join(
         [
             HEAD,
-            f"{len(there)} of {len(modules)} rooms were run: {line_of(total)}.",
+            f"{len(measured_groups)} of {len(modules)} rooms were run: {line_of(total)}.",
             "",
             "| room | modules | mutants | killed | | measured on | digest |",
             "|---|---|---|---|---|---|---|",
-            *(room_row(name, modules[name], there.get(name)) for name in modules),
+            *(room_row(name, modules[name], measured_groups.get(name)) for name in modules),
             "",
-            missing_modules(modules, there, reasons, tables),
+            missing_modules(modules, measured_groups, reasons, tables),
             "",
         ]
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from rocketmq_spark.options import USES
-from rocketmq_spark.options.read_rules import READ_CONFLICTS, READ_NEEDS
+from rocketmq_spark.options.read_rules import READ_CONFLICTS, READ_DEPENDENCIES
 from rocketmq_spark.options.table import Option, Section, rows
 
 GENERATED: Final = "<!-- Written by tools/generate_docs.py. -->"
@@ -31,8 +31,8 @@ def sentences(option: Option) -> str:
     facts += [f"- {required(option)}"] if option.required else [f"- default: {default_of(option)}"]
     facts += [f"- other name: `{alias}`" for alias in option.aliases]
     facts += ["- in: " + ", ".join(f"`{use}`" for use, table in USES.items() if option in dict(rows(table)).values())]
-    facts += [f"- needs `{other}`: {why}" for other, why in needs_of(option.name)]
-    facts += [f"- restricted by `{other}`: {why}" for other, why in conflicts_of(option.name)]
+    facts += [f"- needs `{other}`: {explanation}" for other, explanation in needs_of(option.name)]
+    facts += [f"- restricted by `{other}`: {explanation}" for other, explanation in conflicts_of(option.name)]
     if restricted := restricted_by(option.name):
         facts.append(f"- restricts {', '.join(restricted)}: see these options")
     return f"{option.doc}\n\n" + "\n".join(facts) + "\n"
@@ -42,7 +42,7 @@ def conflicts_of(name: str) -> Iterator[tuple[str, str]]:
     """The options that exclude values of this one, and why."""
     for conflict in READ_CONFLICTS:
         if name == conflict.second:
-            yield conflict.first, conflict.why
+            yield conflict.first, conflict.explanation
 
 
 def restricted_by(name: str) -> list[str]:
@@ -52,14 +52,14 @@ def restricted_by(name: str) -> list[str]:
 
 def needs_of(name: str) -> Iterator[tuple[str, str]]:
     """The options that this one requires, and why."""
-    for need in READ_NEEDS:
+    for need in READ_DEPENDENCIES:
         if name == need.option:
-            yield need.needed, need.why
+            yield need.required_option, need.explanation
 
 
 def required(option: Option) -> str:
     """Or what may be given in its place."""
-    return "required" if option.unless is None else f"required, or `{option.unless}`"
+    return "required" if option.alternative is None else f"required, or `{option.alternative}`"
 
 
 def default_of(option: Option) -> str:

@@ -30,9 +30,9 @@ OF_THE_PACKAGE = {
         "what ends the receiver's thread is logged, and raised by the planner's next look",
         "integration/test_receiver.py::test_what_ends_the_receivers_thread_is_raised_by_the_next_look",
     ),
-    "rocketmq_spark/pop/errands.py::_work": Reason(
+    "rocketmq_spark/pop/ack_scheduler.py::_work": Reason(
         "what ends a worker is logged, and raised by the planner's next look",
-        "unit/test_errands.py::test_what_one_raises_is_told_and_it_may_work_again",
+        "unit/test_ack_scheduler.py::test_what_one_raises_is_told_and_it_may_work_again",
     ),
     "rocketmq_spark/remoting/connection.py::_run": Reason(
         "what ends the reader is logged, and becomes the error of everything in flight",
@@ -52,7 +52,7 @@ OF_TESTS = {
     "connector_tests/benchmarks/race.py::alternate": "in the report; the other sides go on",
     "connector_tests/benchmarks/stand.py::open_stand": "in the report; the rest goes on without Kafka",
     "connector_tests/benchmarks/race.py::entered": "in the report; the others go on",
-    "connector_tests/benchmarks/shared_messages.py::take_with_the_official_client": "it is asked again, and counted",
+    "connector_tests/benchmarks/shared_messages.py::receive_with_official_client": "it is asked again, and counted",
     "connector_tests/benchmarks/__main__.py::outcomes": "in the report; the other parts go on",
 }
 """By file and innermost function."""

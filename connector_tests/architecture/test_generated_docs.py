@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from connector_tests.support.patience import PROCESS_S
-from rocketmq_spark.remoting.retry import OUTLOOKS
+from connector_tests.support.timeouts import PROCESS_S
+from rocketmq_spark.remoting.retry import RETRYABILITY
 from rocketmq_spark.wire.remoting.codes import ResponseCode, code_name
 
 ROOT = Path(__file__).parents[2]
@@ -65,11 +65,11 @@ def test_a_stale_or_missing_page_is_named_and_left_alone_by_a_check(copy: Path) 
 @pytest.mark.parametrize(
     ("page", "line", "untrue"),
     [
-        ("pulling", "| OFFSET_ILLEGAL | `OFFSET_RESET` | AGAIN |", "| OFFSET_ILLEGAL | `OFFSET_RESET` | LOST |"),
+        ("pulling", "| OFFSET_ILLEGAL | `OFFSET_RESET` | RETRY |", "| OFFSET_ILLEGAL | `OFFSET_RESET` | LOST |"),
         ("pulling", "| NO_MATCHED_MSG | any other | SKIP |", "| NO_MATCHED_MSG | any other | WAIT |"),
         ("pulling", "| SKIP | no | no | WAIT |", "| SKIP | no | no | LOST |"),
-        ("orderly", "OWNED --> LEAVING: GIVEN_AWAY", "OWNED --> NOT_OURS: GIVEN_AWAY"),
-        ("processes-threads-locks", "ASKED --> HANDING_OVER: CLAIM", "GOING_ON --> HANDING_OVER: CLAIM"),
+        ("orderly", "OWNED --> RELEASING: REASSIGNED", "OWNED --> NOT_OWNED: REASSIGNED"),
+        ("processes-threads-locks", "REQUESTED --> DRAINING: CLAIM", "RUNNING --> DRAINING: CLAIM"),
     ],
 )
 def test_a_decision_that_is_told_otherwise_than_it_is_made_is_stale(
@@ -101,11 +101,11 @@ def test_what_is_written_is_fresh(copy: Path) -> None:
     assert generate("--check", "--root", str(copy)).returncode == 0
 
 
-@pytest.mark.parametrize("failure", OUTLOOKS)
+@pytest.mark.parametrize("failure", RETRYABILITY)
 def test_the_page_of_errors_has_all_columns_of_what_is_tried_again(failure: int | str) -> None:
     page = (ROOT / "docs/reference/errors.md").read_text(encoding="utf-8")
     name = f"{code_name(ResponseCode, failure)} ({int(failure)})" if isinstance(failure, int) else failure
-    *outlooks, refresh = OUTLOOKS[failure]
+    *outlooks, refresh = RETRYABILITY[failure]
     words = " | ".join(outlook.name.lower() for outlook in outlooks)
     assert f"| {name} | {words} | {'yes' if refresh else 'no'} |\n" in page
 

@@ -16,8 +16,8 @@ PACKAGE = Path(rocketmq_spark.__file__).parent
 MAKERS = {"Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore"}
 
 LOCKS = {
-    "consumer/member.py": {"_news", "Turn"},
-    "pop/receiver.py": {"_news"},
+    "consumer/member.py": {"_changed", "GroupLock"},
+    "pop/receiver.py": {"_changed"},
     "remoting/connection.py": {"_gate", "_sending"},
     "remoting/memory.py": {"_changed"},
     "remoting/pool.py": {"_sharing", "_table", "opening"},
@@ -25,11 +25,11 @@ LOCKS = {
     "remoting/tcp.py": {"_ending"},
     "remoting/tls.py": {"_flushing", "_lock"},
 }
-"""By module, the names that locks are given; ``Turn`` is handed one."""
+"""By module, the names that locks are given; ``GroupLock`` is handed one."""
 
 LENT = {
-    "pop/errands.py": {"_news"},
-    "pop/troubles.py": {"_news"},
+    "pop/ack_scheduler.py": {"_changed"},
+    "pop/receive_failures.py": {"_changed"},
 }
 """The same of who is handed one by who makes it."""
 
@@ -39,11 +39,14 @@ AT_ONCE = {
     "_Slot", "ConnectionPool", "_pause", "_is_something_new", "notify_all", "list", "min", "bool", "isinstance", "set",
     "all", "isdisjoint", "issuperset", "is_set",
     # the ledger, what is on its way, and what fails
-    "count", "receive", "receive_spent", "freeze", "freeze_again", "prove", "adopt", "take", "renewed", "not_renewed",
-    "expire", "settle", "acknowledged", "put_back", "given_back", "too_late", "zip", "wanted", "answered", "failed",
-    "succeeded", "may_try", "waits", "check", "aim", "targets", "broker_subject", "_clock", "disown", "take_spent",
-    "brokers_of", "to_be_asked", "to_be_asked_at_the_end", "may_ask", "is_failing",
-    "expired", "frozen", "copy", "expect_again", "pass_time",
+    "count", "add_received", "add_exhausted", "start_batch", "replay_batch", "mark_completed", "add_completed",
+    "claim", "mark_extended", "mark_extension_failed",
+    "expire", "record_moves", "mark_acknowledged", "unclaim", "mark_released", "mark_expired", "zip", "schedule",
+    "mark_responded", "failed", "mark_failed", "record_failure",
+    "record_success", "may_try", "outages", "check", "set_targets", "targets", "broker_subject", "_clock", "abandon",
+    "claim_exhausted",
+    "brokers_with", "brokers_due", "brokers_due_at_stop", "may_send", "is_failing",
+    "shrink", "grow", "copy", "expect_redelivery", "recheck_empty_targets",
     # TLS in memory, and a socket of which only the end is told
     "read", "write", "write_eof", "shutdown", "close",
 }  # fmt: skip
@@ -51,9 +54,9 @@ AT_ONCE = {
 
 LONGER = {
     ("consumer/member.py", "wait_for"): "lets go of its lock",
-    ("pop/errands.py", "wait"): "lets go of its lock",
+    ("pop/ack_scheduler.py", "wait"): "lets go of its lock",
     ("pop/receiver.py", "wait"): "lets go of its lock",
-    ("pop/errands.py", "start"): "until the thread runs, which takes no lock before",
+    ("pop/ack_scheduler.py", "start"): "until the thread runs, which takes no lock before",
     ("remoting/memory.py", "wait_for"): "lets go of its lock",
     ("remoting/tls.py", "sendall"): "what the session has written leaves in one order; it has a time limit",
 }
@@ -66,7 +69,7 @@ BY_HAND = {
 }
 """Locks that are taken without a ``with``, and what is done until they are given back."""
 
-OUT_OF_TURN = {"wait", "wait_for", "wait_for_news", "join", "sleep", "acquire", "send", "hand_over", "stop"}
+WITHOUT_GROUP_LOCK = {"wait", "wait_for", "wait_for_change", "join", "sleep", "acquire", "send", "leave_group", "stop"}
 """Waiting for a thread, for time, or for heartbeats that nobody may answer."""
 
 
@@ -133,16 +136,16 @@ def test_no_other_lock_is_taken_by_hand() -> None:
 def test_a_turn_waits_for_servers_only() -> None:
     calls = {name: called for name, tree in trees() if (called := calls_under(tree, TURNS))}
     assert calls.keys() == {"consumer/member.py", "source/stream/batch_planner.py"}
-    assert {name: called & OUT_OF_TURN for name, called in calls.items() if called & OUT_OF_TURN} == {}
+    assert {name: called & WITHOUT_GROUP_LOCK for name, called in calls.items() if called & WITHOUT_GROUP_LOCK} == {}
 
 
 def test_a_request_under_a_lock_and_a_wait_in_a_turn_are_found() -> None:
-    tree = ast.parse("with self._lock:\n broker.ask(question)\nwith self.turn() as membership:\n thread.join()")
+    tree = ast.parse("with self._lock:\n broker.ask(rpc)\nwith self.group_lock() as membership:\n thread.join()")
     assert calls_under(tree, {"_lock"}) - AT_ONCE == {"ask"}
-    assert calls_under(tree, TURNS) & OUT_OF_TURN == {"join"}
+    assert calls_under(tree, TURNS) & WITHOUT_GROUP_LOCK == {"join"}
 
 
 def test_a_lock_is_found_however_it_is_made() -> None:
-    made = "self._a = threading.Lock()\nb = Condition()\nTurn(m, threading.RLock())\nself._c: Gate = Semaphore(1)"
-    assert locks_made(ast.parse(made)) == {"_a", "b", "Turn", "_c"}
+    made = "self._a = threading.Lock()\nb = Condition()\nGroupLock(m, threading.RLock())\nself._c: Gate = Semaphore(1)"
+    assert locks_made(ast.parse(made)) == {"_a", "b", "GroupLock", "_c"}
     assert taken_by_hand(ast.parse("if self._a.acquire(timeout=1):\n b.release()")) == {"_a"}

@@ -11,7 +11,7 @@ from mutation_results import modules_in, percent_killed
 
 from connector_tests.architecture.test_layers import PACKAGE, is_pure, module_name
 
-WANTED_PERCENT = 90
+TARGET_PERCENT = 90
 PINNINGS = tomllib.loads(PINNED.read_text(encoding="utf-8"))
 ROOMS = PINNINGS["room"]
 COUNTS = kept_counts()
@@ -43,7 +43,7 @@ def test_rooms_were_run_and_nothing_is_kept_of_a_room_that_is_no_more() -> None:
 
 @pytest.mark.parametrize("name", COUNTS)
 def test_nearly_all_mutants_of_a_room_were_killed_and_the_others_are_judged(name: str) -> None:
-    assert percent_killed(COUNTS[name].statuses) >= WANTED_PERCENT
+    assert percent_killed(COUNTS[name].statuses) >= TARGET_PERCENT
     assert COUNTS[name].unexplained == 0
 
 

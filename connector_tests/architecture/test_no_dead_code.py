@@ -36,7 +36,7 @@ FOR_USERS: Final = {
 }  # fmt: skip
 BY_NAME: Final = {
     "rocketmq_spark.wire.arrow.native_columns.NativeColumnDecoder": "wire.implementation loads it where it is built",
-    "rocketmq_spark.wire.remoting.native_answers.NativeAnswerTemplate": "the same",
+    "rocketmq_spark.wire.remoting.native_responses.NativeResponseTemplate": "the same",
 }
 COLUMNS_BY_NAME: Final = {
     f"{table}.{field}"
@@ -54,7 +54,7 @@ PARAMETERS_FOR_USERS: Final = {
     "rocketmq_spark.failed_rows.send_back.send_back(*=)": "documented",
     "rocketmq_spark.source.stream.graceful_stop.stop(timeout_s=)": "documented",
     "rocketmq_spark.source.stream.available_now_runs.run_available_now(start=)": "documented",
-    "rocketmq_spark.wire.arrow.*.*ColumnDecoder(is_whole=)": "given to whichever of the two was chosen",
+    "rocketmq_spark.wire.arrow.*.*ColumnDecoder(is_unfiltered=)": "given to whichever of the two was chosen",
     "rocketmq_spark.wire.arrow.*.*ColumnDecoder(restores_origin=)": "given to whichever of the two was chosen",
 }
 PARAMETERS_FOR_TESTS: Final = {
@@ -67,13 +67,13 @@ PARAMETERS_FOR_TESTS: Final = {
     "*(environ=)": "an environment",
     "*.OutageNotes(folder=)": "a folder of the test",
     "*.memory_pair(*=)": "a test's own",
-    "*.BatchSender(first_turn=)": "which queue is first, otherwise by chance",
-    "*.Producer(first_turn=)": "the same",
+    "*.BatchSender(initial_queue_index=)": "which queue is first, otherwise by chance",
+    "*.Producer(initial_queue_index=)": "the same",
     "*.Producer(unique_ids=)": "ids that are known before",
     "*.PullConnections(limit=)": "a limit that a test can reach",
     "*(idle_ms=)": "the same",
     "*(limit_bytes=)": "the same",
-    "*.named(most=)": "the same",
+    "*.list_ids(limit=)": "the same",
     "*.topic.create(ready_timeout_ms=)": "the same",
     "*.correlation.opaques(first=)": "the same; a connection takes months to get there",
     "*.ServerCertificate(hosts=)": "a host that is not the test's",

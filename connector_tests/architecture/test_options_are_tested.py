@@ -9,8 +9,8 @@ import pytest
 
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.options import USES, ReadOptions
-from rocketmq_spark.options.read_rules import READ_CONFLICTS, READ_NEEDS
-from rocketmq_spark.options.table import Conflict, Need, rows
+from rocketmq_spark.options.read_rules import READ_CONFLICTS, READ_DEPENDENCIES
+from rocketmq_spark.options.table import Conflict, Dependency, rows
 
 TESTS = Path(__file__).parents[1]
 NAMES = {row.name for table in USES.values() for _, row in rows(table)}
@@ -41,7 +41,7 @@ DOES = {
     "tlsKeyPath": "integration/test_tls_broker.py::test_a_client_proves_who_it_is_with_tls_cert_path_and_tls_key_path",
     "tlsKeyPassword": "integration/test_tls_broker.py::test_a_key_that_is_encrypted_is_opened_with_tls_key_password",
     # the group
-    "consumerGroup": "unit/test_executor_client.py::test_a_pull_goes_to_the_queues_master_with_the_subscription",
+    "consumerGroup": "unit/test_executor_pull_client.py::test_a_pull_goes_to_the_queues_master_with_the_subscription",
     "instanceName": (
         "unit/test_join_stories.py::test_two_that_take_one_name_at_once_do_not_wait_for_each_other_for_ever"
     ),
@@ -64,13 +64,13 @@ DOES = {
     "invisibleDurationMs": (
         "integration/test_receiver.py::test_what_is_renewed_is_nobody_elses_and_is_acknowledged_by_its_last_handle"
     ),
-    "rebalanceIntervalMs": "unit/test_turn.py::test_the_group_is_looked_at_again_after_the_interval",
+    "rebalanceIntervalMs": "unit/test_group_lock.py::test_the_group_is_looked_at_again_after_the_interval",
     "persistOffsetIntervalMs": (
-        "unit/test_turn.py::test_what_a_broker_has_not_confirmed_is_told_again_after_the_interval"
+        "unit/test_group_lock.py::test_what_a_broker_has_not_confirmed_is_told_again_after_the_interval"
     ),
     # what is read
     "subscribe": "spark/test_topics.py::test_a_topic_that_is_added_at_a_restart_begins_where_the_options_say",
-    "subExpression": "support/core_stories.py::test_a_tag_filter_reads_the_tag_and_moves_past_the_rest",
+    "subExpression": "support/core_scenarios.py::test_a_tag_filter_reads_the_tag_and_moves_past_the_rest",
     "retryTopic": "spark/test_failed_rows.py::test_failed_rows_come_again_or_end_in_the_dlq_and_hold_nothing_up",
     # where it begins
     "startingOffsets": "spark/test_main_job.py::test_listed_starting_offsets_begin_each_queue_where_they_say",
@@ -215,7 +215,7 @@ def test_a_conflict_is_of_options_that_are_there_and_documented(conflict: Confli
     assert {conflict.first, conflict.second} <= NAMES
     page = (TESTS.parent / "docs/reference/options.md").read_text(encoding="utf-8")
     _, _, of_second = page.partition(f"### {conflict.second}\n")
-    assert f"- restricted by `{conflict.first}`: {conflict.why}" in of_second.partition("\n### ")[0]
+    assert f"- restricted by `{conflict.first}`: {conflict.explanation}" in of_second.partition("\n### ")[0]
 
 
 @pytest.mark.parametrize("conflict", READ_CONFLICTS, ids=lambda conflict: f"{conflict.first}-{conflict.second}")
@@ -227,13 +227,13 @@ def test_a_conflict_is_told_with_its_reason(conflict: Conflict) -> None:
         "INCOMPATIBLE_OPTIONS",
         *pair,
     )
-    assert str(raised.value).endswith(f" {conflict.why} Change or remove one of them.")
+    assert str(raised.value).endswith(f" {conflict.explanation} Change or remove one of them.")
 
 
-@pytest.mark.parametrize("rule", [*READ_CONFLICTS, *READ_NEEDS], ids=lambda rule: rule.why[:30])
-def test_a_reason_is_a_whole_sentence(rule: Conflict | Need) -> None:
-    assert len(rule.why.split()) > 3
-    assert rule.why.endswith(".")
+@pytest.mark.parametrize("rule", [*READ_CONFLICTS, *READ_DEPENDENCIES], ids=lambda rule: rule.explanation[:30])
+def test_a_reason_is_a_whole_sentence(rule: Conflict | Dependency) -> None:
+    assert len(rule.explanation.split()) > 3
+    assert rule.explanation.endswith(".")
 
 
 def test_there_is_an_example_of_each_conflict_and_of_nothing_else() -> None:

@@ -13,7 +13,7 @@ import pytest
 import rocketmq_spark
 from connector_tests.architecture.test_error_call_sites import ERROR_CLASSES, promises
 from rocketmq_spark.consumer.membership import Membership
-from rocketmq_spark.remoting.retry import OUTLOOKS, Outlook
+from rocketmq_spark.remoting.retry import RETRYABILITY, Retryability
 
 PACKAGE = Path(rocketmq_spark.__file__).parent
 PROMISE = re.compile(r"\bRaises\b(?!\s+it)(.*?)(?:\.(?=\s|$)|\Z)", re.DOTALL)
@@ -143,13 +143,13 @@ def built_in(source: str) -> Iterator[Raised]:
 
 def test_a_survey_says_all_errors_of_its_room_that_waiting_does_not_pass() -> None:
     """They reach it by what it remembers of failures, so no call leads there. What passes is CLUSTER_TIMEOUT."""
-    said = set(promises(Membership.survey.__doc__ or ""))
+    said = set(promises(Membership.refresh_metadata.__doc__ or ""))
     made = {one for file in (PACKAGE / "consumer").glob("*.py") for one in built_in(file.read_text(encoding="utf-8"))}
     lasting = {
         (name, condition)
         for name, condition in made
         if name in {"MembershipError", "RouteError"}
-        and not (condition in OUTLOOKS and OUTLOOKS[condition].request is Outlook.PASSES)
+        and not (condition in RETRYABILITY and RETRYABILITY[condition].request is Retryability.TRANSIENT)
     }
     assert len(lasting) > 6
     assert lasting <= said

@@ -15,9 +15,9 @@ NAMING = {
     "remoting/send_result.py": "the table of what became of a message",
     "wire/remoting/meanings.py": "the table of what an answer means to its request",
     "wire/remoting/pull.py": "the table of what became of a pull",
-    "consumer/answers.py": "answers a broker",
+    "consumer/request_handlers.py": "answers a broker",
     "remoting/proxied_broker.py": "of a queue that cannot be looked at no time is known, or it is none",
-    "consumer/servers.py": "a topic that a broker does not have any more is not asked for there",
+    "consumer/outage_aware_client.py": "a topic that a broker does not have any more is not asked for there",
     "wire/remoting/refusal.py": "answers a server",
 }
 COMPARING = {"wire/remoting/meanings.py"}

@@ -1,4 +1,5 @@
-"""A membership is lent for a block, and nobody keeps it. That nothing else leads to it shows ``unit/test_turn``."""
+"""A membership is lent for a block, and nobody keeps it. That nothing else leads to it shows
+``unit/test_group_lock``."""
 
 from __future__ import annotations
 
@@ -11,14 +12,14 @@ import pytest
 import rocketmq_spark
 
 PACKAGE = Path(rocketmq_spark.__file__).parent
-TURNS = {"turn", "_turn"}
+TURNS = {"group_lock", "_group_lock"}
 
 KEPT = {
-    "in an attribute": "def f(self):\n with self.turn() as m:\n  self.kept = m",
-    "in a variable": "def f(self):\n with self.turn() as m:\n  kept = m",
-    "after the block": "def f(self):\n with self.turn() as m:\n  pass\n m.survey()",
-    "by the caller": "def f(self):\n with self.turn() as m:\n  return m",
-    "in a function": "def f(self):\n with self.turn() as m:\n  return lambda: m.survey()",
+    "in an attribute": "def f(self):\n with self.group_lock() as m:\n  self.kept = m",
+    "in a variable": "def f(self):\n with self.group_lock() as m:\n  kept = m",
+    "after the block": "def f(self):\n with self.group_lock() as m:\n  pass\n m.refresh_metadata()",
+    "by the caller": "def f(self):\n with self.group_lock() as m:\n  return m",
+    "in a function": "def f(self):\n with self.group_lock() as m:\n  return lambda: m.refresh_metadata()",
 }
 
 
@@ -38,7 +39,7 @@ def test_turns_are_where_this_test_looks_for_them() -> None:
 
 def test_a_membership_is_made_in_one_place_for_a_turn() -> None:
     made = [(path, call) for path, tree in sources() for call in calls_of(tree, "Membership")]
-    given_to_turns = [call.args[0] for _, tree in sources() for call in calls_of(tree, "Turn")]
+    given_to_turns = [call.args[0] for _, tree in sources() for call in calls_of(tree, "GroupLock")]
     assert [path for path, _ in made] == ["consumer/member.py"]
     assert [ast.dump(call) for _, call in made] == [ast.dump(one) for one in given_to_turns]
 
@@ -54,7 +55,7 @@ def calls_of(tree: ast.AST, name: str) -> list[ast.Call]:
 
 
 def lending_blocks(tree: ast.AST) -> Iterator[tuple[ast.With, str]]:
-    """``with ....turn() as name``, and the name."""
+    """``with ....group_lock() as name``, and the name."""
     for block in ast.walk(tree):
         for item in block.items if isinstance(block, ast.With) else ():
             call, name = item.context_expr, item.optional_vars

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from connector_tests.support.said_lines import ERROR, SHAPES, misquoted, shapes_of
+from connector_tests.support.log_shapes import ERROR, SHAPES, outdated_conditions, shapes_of
 from rocketmq_spark.errors import TransportError
 
 GUIDE = Path(__file__).parents[2] / "docs" / "reference" / "logs.md"
@@ -42,19 +42,19 @@ def test_there_are_errors_in_the_guide() -> None:
 @pytest.mark.parametrize("line", SHOWN_ERRORS)
 def test_an_error_that_the_guide_shows_reads_as_it_is_raised_now(line: str) -> None:
     """Three had been reworded, and the guide gave the advice of before."""
-    assert misquoted(line) == []
+    assert outdated_conditions(line) == []
 
 
 def test_an_error_that_reads_otherwise_is_noticed() -> None:
     error = TransportError("CONNECT_FAILED", address="a:1", reason="refused")
     known = str(error)
-    assert misquoted(f"waiting for {known}") == []
-    assert misquoted(known.replace("server", "servers")) == ["CONNECT_FAILED"]
+    assert outdated_conditions(f"waiting for {known}") == []
+    assert outdated_conditions(known.replace("server", "servers")) == ["CONNECT_FAILED"]
     around = str(TransportError("CLUSTER_TIMEOUT", subject="It", waited_ms=1, limit_ms=1, cause="%s"))
-    assert misquoted(around.replace("%s", error.summary)) == []
-    assert misquoted(around.replace("%s", error.summary.replace("connect", "talk"))) == ["CONNECT_FAILED"]
-    assert misquoted(around.replace("%s", known)) == ["CONNECT_FAILED"]
+    assert outdated_conditions(around.replace("%s", error.summary)) == []
+    assert outdated_conditions(around.replace("%s", error.summary.replace("connect", "talk"))) == ["CONNECT_FAILED"]
+    assert outdated_conditions(around.replace("%s", known)) == ["CONNECT_FAILED"]
     raised = f"rocketmq_spark.errors.TransportError: {known}"
-    assert misquoted(raised) == []
-    assert misquoted(f"{raised} Do something else.") == ["CONNECT_FAILED"]
-    assert misquoted("[ROCKETMQ_NO_SUCH] It is so.") == ["NO_SUCH"]
+    assert outdated_conditions(raised) == []
+    assert outdated_conditions(f"{raised} Do something else.") == ["CONNECT_FAILED"]
+    assert outdated_conditions("[ROCKETMQ_NO_SUCH] It is so.") == ["NO_SUCH"]

@@ -55,12 +55,12 @@ ALL: Final = f"all {len(COLUMNS)}"
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """One of the things to show. ``peer`` None: the figure itself is bounded, not its ratio to somebody's."""
+    """One of the things to show. ``reference`` None: the figure itself is bounded, not its ratio to somebody's."""
 
     part: str
     case: str
     contestant: str
-    peer: str | None
+    reference: str | None
     figure: str
     bound: float
 
@@ -73,8 +73,8 @@ class Bound:
         racing = contestants(runs, self.part, self.case)
         found = {name: summary(FIGURES[self.figure](mine)) for name, mine in racing.items()}
         mine = found.get(self.contestant)
-        if self.peer is not None:
-            return ratio(mine, found.get(self.peer))
+        if self.reference is not None:
+            return ratio(mine, found.get(self.reference))
         return None if mine is None else mine.median
 
     def is_met_by(self, measured: float) -> bool:
@@ -82,18 +82,18 @@ class Bound:
 
     def cells(self, runs: Sequence[Run]) -> Sequence[str]:
         """What, wanted, measured, met or not."""
-        unit = "" if self.peer is None else " ×"
-        what = f"{self.part} {self.case}: {self.contestant}" + (f" to {self.peer}" if self.peer else "")
-        wanted = f"{'≤' if self.is_upper else '≥'} {self.bound:g}{unit}"
+        unit = "" if self.reference is None else " ×"
+        what = f"{self.part} {self.case}: {self.contestant}" + (f" to {self.reference}" if self.reference else "")
+        required = f"{'≤' if self.is_upper else '≥'} {self.bound:g}{unit}"
         measured = self.measured(runs)
         if measured is None:
-            return f"{what}, {self.figure}", wanted, "not run", ""
+            return f"{what}, {self.figure}", required, "not run", ""
         met = "met" if self.is_met_by(measured) else "not met"
-        return f"{what}, {self.figure}", wanted, f"{rounded(measured)}{unit}", met
+        return f"{what}, {self.figure}", required, f"{rounded(measured)}{unit}", met
 
 
-def _reading(case: str, contestant: str, peer: str, figure: str, bound: float) -> Bound:
-    return Bound("reading", case, contestant, peer, figure, bound)
+def _reading(case: str, contestant: str, reference: str, figure: str, bound: float) -> Bound:
+    return Bound("reading", case, contestant, reference, figure, bound)
 
 
 BOUNDS: Final[Sequence[Bound]] = (
@@ -104,14 +104,14 @@ BOUNDS: Final[Sequence[Bound]] = (
     *(_reading(case, OUR_MAPS, KAFKA_HEADERS, BATCH_RATE, 1.0) for case in (SMALL, LARGE)),
     *(_reading(case, OUR_BODIES, KAFKA_VALUES, BATCH_RATE, 1.5) for case in (SMALL, LARGE)),
     *(
-        _reading(case, ours, peer, SPARK_CPU, 1.0)
+        _reading(case, ours, reference, SPARK_CPU, 1.0)
         for case in (SMALL, LARGE)
-        for ours, peer in ((OUR_LIKE_KAFKA, KAFKA), (OUR_MAPS, KAFKA_HEADERS), (OUR_BODIES, KAFKA_VALUES))
+        for ours, reference in ((OUR_LIKE_KAFKA, KAFKA), (OUR_MAPS, KAFKA_HEADERS), (OUR_BODIES, KAFKA_VALUES))
     ),
     *(
-        _reading(case, f"{ours}{UNCHECKED_SUFFIX}", f"{peer}{UNCHECKED_SUFFIX}", SPARK_CPU, 1.0)
+        _reading(case, f"{ours}{UNCHECKED_SUFFIX}", f"{reference}{UNCHECKED_SUFFIX}", SPARK_CPU, 1.0)
         for case in (SMALL, LARGE)
-        for ours, peer in ((OUR_LIKE_KAFKA, KAFKA), (OUR_BODIES, KAFKA_VALUES))
+        for ours, reference in ((OUR_LIKE_KAFKA, KAFKA), (OUR_BODIES, KAFKA_VALUES))
     ),
     Bound("decode", "100 B, 32 a pull", f"{ALL}, native", None, RATE, 4.0),
     Bound("decode", "100 B, 32 a pull", ALL, None, RATE, 1.8),
@@ -122,14 +122,14 @@ BOUNDS: Final[Sequence[Bound]] = (
     _reading("16 KiB, 4 queues", OUR_LIKE_KAFKA, KAFKA, BATCH_RATE, 1.0),
     *(_reading(case, OUR_RARE, KAFKA, BATCH_RATE, 6.0) for case in (SMALL, LARGE)),
     *(
-        _reading(case, f"{ours}{PYTHON_SUFFIX}", peer, BATCH_RATE, 0.85)
+        _reading(case, f"{ours}{PYTHON_SUFFIX}", reference, BATCH_RATE, 0.85)
         for case in (SMALL, LARGE)
-        for ours, peer in ((OURS, KAFKA), (OUR_MAPS, KAFKA_HEADERS))
+        for ours, reference in ((OURS, KAFKA), (OUR_MAPS, KAFKA_HEADERS))
     ),
     *(
-        Bound("starting", case, OURS, peer, figure, bound)
+        Bound("starting", case, OURS, reference, figure, bound)
         for case in (START, f"{START}{DEFAULTS_SUFFIX}")
-        for peer, figure, bound in ((EMPTY, LOAD, 1.3), (EMPTY, FIRST_BATCH, 1.1), (None, RUNNER_CPU, 0.5))
+        for reference, figure, bound in ((EMPTY, LOAD, 1.3), (EMPTY, FIRST_BATCH, 1.1), (None, RUNNER_CPU, 0.5))
     ),
     Bound("writing", SMALL, OURS, KAFKA, RATE, 1.2),
     Bound("writing", LARGE, OURS, KAFKA, RATE, 1.0),

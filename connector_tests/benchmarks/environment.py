@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 
 from connector_tests.benchmarks import kafka_jars, kafka_side, rocketmq_side
-from connector_tests.benchmarks.java_peers import CLIENT_JVM, SOURCES
+from connector_tests.benchmarks.java_clients import CLIENT_JVM, SOURCES
 from connector_tests.benchmarks.side import BROKER_JVM
 from connector_tests.benchmarks.spark import DEFAULT_SETTINGS, RECOMMENDED_SETTINGS, UNCHECKED_SETTINGS
 from rocketmq_spark._version import __version__

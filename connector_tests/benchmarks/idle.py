@@ -27,7 +27,7 @@ from rocketmq_spark.embedded import EmbeddedCluster
 
 PART: Final = "idle"
 QUEUES: Final = 4
-PATIENCE_S: Final = 60
+TIMEOUT_S: Final = 60
 REST_S: Final = 3
 
 
@@ -52,8 +52,10 @@ def requests_of_idle(spark: SparkSession, topics: int, seconds: int) -> Figures:
         finally:
             query.stop()
     held_ms = list(requests.held_ms.values())
-    most = sum(1 + seconds * 1000 // each_ms for each_ms in held_ms)
-    assert counted[HELD] <= most, f"{counted[HELD]} pulls instead of {most}: they are not held as long as they may be"
+    most_requests = sum(1 + seconds * 1000 // each_ms for each_ms in held_ms)
+    assert counted[HELD] <= most_requests, (
+        f"{counted[HELD]} pulls instead of {most_requests}: they are not held as long as they may be"
+    )
     return {"topics": topics, **idle_figures(counted, held_ms, seconds)}
 
 
@@ -65,6 +67,6 @@ def start(spark: SparkSession, cluster: EmbeddedCluster, topics: Sequence[str], 
 
 def await_rest(query: StreamingQuery, requests: RequestCount, queues: int) -> None:
     """The broker then holds a pull of every queue, and was asked nothing for some seconds."""
-    deadline = monotonic() + PATIENCE_S
+    deadline = monotonic() + TIMEOUT_S
     while len(requests.held_ms) < queues or monotonic() - requests.last_s < REST_S:
         check(query, deadline)

@@ -16,7 +16,7 @@ from statistics import median
 from time import process_time
 from typing import Final
 
-from connector_tests.support.join_witness import Witness
+from connector_tests.support.delivery_checker import DeliveryChecker
 from connector_tests.support.simulated_group import SimulatedGroup
 from connector_tests.support.simulated_query import SourceRunner
 from rocketmq_spark.source.stream.batch_planner import idle_wait_ms
@@ -28,22 +28,22 @@ ROUNDS: Final = 5
 IDLE_CALLS: Final = 20
 
 
-class NoWitness(Witness):
+class NoWitness(DeliveryChecker):
     """Sees nothing: what it costs is no part of the product."""
 
     def stored(self, *_: object) -> None: ...
 
-    def proved(self, *_: object) -> None: ...
+    def on_completed(self, *_: object) -> None: ...
 
-    def saw(self, *_: object, **__: object) -> None: ...
+    def on_refreshed(self, *_: object, **__: object) -> None: ...
 
-    def took(self, *_: object) -> None: ...
+    def on_planned(self, *_: object) -> None: ...
 
 
 def measure(queue_count: int) -> dict[str, float]:
     """Medians of CPU milliseconds, and the share of a core while idle."""
     with SimulatedGroup({"t": {"broker-a": queue_count}}) as group:
-        group.witness = NoWitness(group.cluster, starts_at_first=True)
+        group.checker = NoWitness(group.cluster, starts_at_first=True)
         runner = group.start(group.query("benchmark"))
         planning = []
         for _ in range(ROUNDS):

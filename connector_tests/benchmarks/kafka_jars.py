@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from rocketmq_spark.embedded.jars import cache_dir, exclusively, open_ivy
+from rocketmq_spark.embedded.jars import cache_dir, hold_file_lock, open_ivy
 
 KAFKA_VERSION: Final = "4.1.0"
 CONNECTOR_VERSION: Final = "4.2.0"
@@ -35,7 +35,7 @@ def cached_jars(coordinates: Sequence[str], *, transitive: bool) -> list[Path]:
     base = cache_dir() / "benchmark"
     folder = base / coordinates[0].replace(":", "_")
     base.mkdir(parents=True, exist_ok=True)
-    with exclusively(base / "fetching"):
+    with hold_file_lock(base / "fetching"):
         if not folder.is_dir():
             _fetch(coordinates, folder, base / "ivy", transitive=transitive)
     return sorted(folder.glob("*.jar"))

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from connector_tests.benchmarks.java_peers import java_peer
+from connector_tests.benchmarks.java_clients import java_client
 from connector_tests.benchmarks.kafka_jars import broker_jars
 from connector_tests.benchmarks.side import BROKER_JVM, HEADED_TOPIC, TOPIC, Side
 from connector_tests.benchmarks.workload import Workload
@@ -36,11 +36,11 @@ def kafka_side(workload: Workload) -> Iterator[Side]:
         folder = Path(name)
         jvm = ChildJvm("kafka", class_path, (*BROKER_JVM, f"-Djava.io.tmpdir={folder}"), folder)
         resources.callback(jvm.kill)
-        resources.enter_context(jvm.failing_clearly())
+        resources.enter_context(jvm.raising_embedded_errors())
         address = start_broker(jvm, folder)
         for topic in (TOPIC, *([HEADED_TOPIC] if workload.has_headers else [])):
             create_topic(jvm, address, topic, workload.queues)
-        client = resources.enter_context(java_peer("kafka-sender", SOURCES, class_path))
+        client = resources.enter_context(java_client("kafka-sender", SOURCES, class_path))
         of_all = (workload.queues, workload.body_bytes, workload.is_compressed)
         sender = client.java.KafkaSender(address, TOPIC, *of_all, False)
         if workload.has_headers:

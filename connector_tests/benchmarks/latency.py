@@ -28,7 +28,7 @@ UNCOUNTED_SECONDS: Final = 3
 UNCOUNTED_MESSAGES: Final = 100
 """For the first batch with rows, in which Spark starts what later ones find running."""
 
-PATIENCE_S: Final = 60
+TIMEOUT_S: Final = 60
 
 
 def run_latencies(
@@ -74,7 +74,7 @@ def latencies(spark: SparkSession, side: Side, per_second: int, seconds: int) ->
 
 
 def await_rows(query: StreamingQuery, witness: Witness, rows: int) -> None:
-    deadline = monotonic() + PATIENCE_S
+    deadline = monotonic() + TIMEOUT_S
     while witness.row_count < rows:
         check(query, deadline)
 

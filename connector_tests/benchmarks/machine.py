@@ -37,12 +37,12 @@ class Machine:
 
     def __enter__(self) -> Self:
         self._readings = [_read()]
-        self._sampler = Sampler(self._look, SAMPLE_INTERVAL_S)
+        self._sampler = Sampler(self._sample_once, SAMPLE_INTERVAL_S)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self._sampler.stop()
-        self._look()
+        self._sample_once()
 
     def figures(self) -> dict[str, float]:
         """Once the block is over. Of ``machine core_s``, seconds times cores, ``machine busy_cpu_s`` was used by
@@ -62,7 +62,7 @@ class Machine:
         begin, end = np.interp((begin_s, end_s), clock, [reading.left_core_s for reading in self._readings])
         return float(end - begin)
 
-    def _look(self) -> None:
+    def _sample_once(self) -> None:
         self._readings.append(_read())
 
 

@@ -55,7 +55,7 @@ def read_with_other_settings(part: str, stand: Stand, rounds: int, jars: Sequenc
 
 def read_with(suffix: str, part: str, stand: Stand, rounds: int, jars: Sequence[Path]) -> Iterator[Outcome]:
     """With one of ``SETTINGS``."""
-    asked = {
+    option = {
         "suffix": suffix,
         "part": part,
         "workload": asdict(stand.workload),
@@ -63,19 +63,19 @@ def read_with(suffix: str, part: str, stand: Stand, rounds: int, jars: Sequence[
         "sides": [side and asdict(replace(side, sender=None)) for side in (stand.rocketmq, stand.kafka)],
         "jars": [str(jar) for jar in jars],
     }
-    for line in run_apart(__name__, json.dumps(asked)).splitlines():
-        told = json.loads(line)
-        yield Run(**told) if "figures" in told else Failure(**told)
+    for line in run_apart(__name__, json.dumps(option)).splitlines():
+        result = json.loads(line)
+        yield Run(**result) if "figures" in result else Failure(**result)
 
 
 def main(text: str) -> None:
     """Prints an outcome a line."""
-    asked = json.loads(text)
-    ours, kafka = (side and Side(**side) for side in asked["sides"])
-    stand = Stand(Workload(**asked["workload"]), ours, kafka)
-    with spark_session(SETTINGS[asked["suffix"]], [Path(jar) for jar in asked["jars"]]) as spark:
-        racing = readers(spark, stand, asked["suffix"])
-        for outcome in alternate(asked["part"], stand.workload.name, racing, asked["rounds"]):
+    option = json.loads(text)
+    ours, kafka = (side and Side(**side) for side in option["sides"])
+    stand = Stand(Workload(**option["workload"]), ours, kafka)
+    with spark_session(SETTINGS[option["suffix"]], [Path(jar) for jar in option["jars"]]) as spark:
+        racing = readers(spark, stand, option["suffix"])
+        for outcome in alternate(option["part"], stand.workload.name, racing, option["rounds"]):
             sys.stdout.write(json.dumps(asdict(outcome)) + "\n")
 
 

@@ -11,10 +11,10 @@ from pyspark.sql.types import StructType
 
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import WriteOptions
-from rocketmq_spark.sink.send_batches import Place, SendBatch, named_queue
-from rocketmq_spark.sink.topic_checks import Wanted
-from rocketmq_spark.sink.write_task import Columns, Task, write_rows
-from rocketmq_spark.sink.writer import Stored, columns_in
+from rocketmq_spark.sink.send_batches import RowTarget, SendBatch, named_queue
+from rocketmq_spark.sink.topic_checks import TopicRequirement
+from rocketmq_spark.sink.write_task import Columns, WriteTask, write_rows
+from rocketmq_spark.sink.writer import TaskCommitMessage, columns_in
 
 
 class CountingSink(DataSource):
@@ -29,8 +29,8 @@ class CountingSink(DataSource):
 
 
 class CountingWriter(DataSourceArrowWriter):
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Stored:
-        return Stored(sum(map(len, iterator)))
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskCommitMessage:
+        return TaskCommitMessage(sum(map(len, iterator)))
 
 
 class EncodingSink(DataSource):
@@ -49,21 +49,23 @@ class EncodingWriter(DataSourceArrowWriter):
         self._options = options
         self._columns = columns_in(schema, options)
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Stored:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskCommitMessage:
         context = TaskContext.get()
         assert context is not None
-        task = Task("benchmark", context.partitionId())
-        return Stored(write_rows(iterator, Columns(*self._columns), task, self._options, Dropping()))
+        task = WriteTask("benchmark", context.partitionId())
+        return TaskCommitMessage(write_rows(iterator, Columns(*self._columns), task, self._options, Dropping()))
 
 
 class Dropping:
     """A sender that knows every topic and sends nothing."""
 
-    def problems(self, wanted: Collection[Wanted], *, first_only: bool) -> Mapping[Wanted, str]:
+    def problems(
+        self, requirements: Collection[TopicRequirement], *, first_only: bool
+    ) -> Mapping[TopicRequirement, str]:
         return {}
 
-    def queue_of(self, place: Place) -> MessageQueue | None:
-        return named_queue(place)
+    def queue_of(self, target: RowTarget) -> MessageQueue | None:
+        return named_queue(target)
 
     def send(self, batch: SendBatch) -> None:
         """Drop it."""

@@ -31,7 +31,7 @@ def run_planning() -> Iterator[Outcome]:
 
 def plan_and_read(runner: SourceRunner) -> Figures:
     """One batch of every queue."""
-    checkpoint, witness = runner.query.checkpoint, runner.query.witness
+    checkpoint, checker = runner.query.checkpoint, runner.query.checker
     requests_before = runner.query.cluster.now
     begin, cpu_begin = perf_counter(), process_time()
     end = runner.latest_offset(checkpoint.last)
@@ -40,5 +40,5 @@ def plan_and_read(runner: SourceRunner) -> Figures:
     requests = runner.query.cluster.now - requests_before
     assert len(ranges) == QUEUES
     checkpoint.offsets.append(end)
-    witness.written(runner.query, len(checkpoint.offsets) - 1, ranges)
+    checker.written(runner.query, len(checkpoint.offsets) - 1, ranges)
     return {"planning_ms": seconds * 1000, "cpu_ms": cpu_seconds * 1000, "requests": requests}

@@ -27,8 +27,8 @@ from typing import Final
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.model import Message, MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pull.executor_client import ExecutorClient
-from rocketmq_spark.pull.range_puller import puller_of
+from rocketmq_spark.pull.executor_pull_client import ExecutorPullClient
+from rocketmq_spark.pull.range_puller import new_range_puller
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.pool import ConnectionPool
@@ -131,7 +131,7 @@ def _around_opaque(frame: bytes) -> tuple[bytes, bytes, bytes]:
 def measure(address: str, rounds: int) -> tuple[float, list[float]]:
     """Calls an answer, counted in a round of its own because counting takes time, and µs an answer of each round."""
     options = ReadOptions.parse({"namesrvAddr": address, "consumerGroup": "G", "subscribe": TOPIC})
-    client = ExecutorClient.shared(options)
+    client = ExecutorPullClient.shared(options)
     calls = _calls(lambda: _pull_all(client, options)) / (MESSAGES // MESSAGES_A_PULL)
     costs_us = []
     for _ in range(rounds):
@@ -141,10 +141,11 @@ def measure(address: str, rounds: int) -> tuple[float, list[float]]:
     return calls, costs_us
 
 
-def _pull_all(client: ExecutorClient, options: ReadOptions) -> int:
+def _pull_all(client: ExecutorPullClient, options: ReadOptions) -> int:
     """How many answers."""
     pulled = [
-        len(one.body) for one in puller_of(QueueRange(QUEUE, 0, MESSAGES), client, options, monotonic_ms).pulled()
+        len(one.body)
+        for one in new_range_puller(QueueRange(QUEUE, 0, MESSAGES), client, options, monotonic_ms).pulled()
     ]
     assert len(pulled) >= MESSAGES // MESSAGES_A_PULL
     return len(pulled)

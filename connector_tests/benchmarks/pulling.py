@@ -16,7 +16,7 @@ import psutil
 from pyspark.sql.types import StructType
 
 from connector_tests.benchmarks.apart import run_apart
-from connector_tests.benchmarks.java_peers import java_peer
+from connector_tests.benchmarks.java_clients import java_client
 from connector_tests.benchmarks.machine import Machine
 from connector_tests.benchmarks.names import JAVA_PULL, LITE_PULL
 from connector_tests.benchmarks.roles import BROKER, CLIENT, cpu_s
@@ -28,8 +28,8 @@ from rocketmq_spark.embedded.jars import rocketmq_class_path
 from rocketmq_spark.embedded.jvm import ChildJvm
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pull.executor_client import ExecutorClient
-from rocketmq_spark.pull.range_puller import puller_of
+from rocketmq_spark.pull.executor_pull_client import ExecutorPullClient
+from rocketmq_spark.pull.range_puller import new_range_puller
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.source.partition_reader import read_ranges
 
@@ -79,22 +79,22 @@ def decode_all(schema: StructType, options: ReadOptions, broker_pid: int, queues
 
 def _pull_share(options: ReadOptions, rows: int, queue_ids: Sequence[int]) -> tuple[int, float]:
     """Bytes of some queues' messages, and the processor time that this process took, in seconds."""
-    client = ExecutorClient.shared(options)
+    client = ExecutorPullClient.shared(options)
     begin_s = process_time()
     pulled_bytes = sum(_pull(client, options, queue_id, rows) for queue_id in queue_ids)
     return pulled_bytes, process_time() - begin_s
 
 
-def _pull(client: ExecutorClient, options: ReadOptions, queue_id: int, rows: int) -> int:
+def _pull(client: ExecutorPullClient, options: ReadOptions, queue_id: int, rows: int) -> int:
     """Bytes of the messages of one queue."""
     wanted = QueueRange(MessageQueue(TOPIC, "broker-a", queue_id), 0, rows)
-    return sum(len(pulled.body) for pulled in puller_of(wanted, client, options, monotonic_ms).pulled())
+    return sum(len(pulled.body) for pulled in new_range_puller(wanted, client, options, monotonic_ms).pulled())
 
 
 @contextmanager
 def java_pullers(side: Side, rows: int) -> Iterator[dict[str, Contestant]]:
     """RocketMQ's LitePull and Pull consumers, in a JVM of their own."""
-    with java_peer("pull-loops", ["PullLoops.java"], rocketmq_class_path()) as jvm:
+    with java_client("pull-loops", ["PullLoops.java"], rocketmq_class_path()) as jvm:
         loops = jvm.java.PullLoops
         yield {
             LITE_PULL: lambda: _timed(jvm, side, rows, loops.litePull),

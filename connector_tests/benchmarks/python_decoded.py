@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 from rocketmq_spark.source.datasource import RocketMQDataSource
 from rocketmq_spark.source.stream.stream_reader import RocketMQStreamReader
-from rocketmq_spark.wire.implementation import PYTHON, VARIABLE, answer_template, column_decoder
+from rocketmq_spark.wire.implementation import PYTHON, VARIABLE, column_decoder, response_template
 
 
 class PythonDecodedSource(RocketMQDataSource):
@@ -40,18 +40,18 @@ class PythonDecodedReader(RocketMQStreamReader):
 @contextmanager
 def decoding_in_python() -> Iterator[None]:
     """Whatever the environment asks for."""
-    asked = os.environ.get(VARIABLE)
-    _ask_for(PYTHON)
+    requested = os.environ.get(VARIABLE)
+    _request_decoder(PYTHON)
     try:
         yield
     finally:
-        _ask_for(asked)
+        _request_decoder(requested)
 
 
-def _ask_for(implementation: str | None) -> None:
+def _request_decoder(implementation: str | None) -> None:
     if implementation is None:
         os.environ.pop(VARIABLE, None)
     else:
         os.environ[VARIABLE] = implementation
-    answer_template.cache_clear()
+    response_template.cache_clear()
     column_decoder.cache_clear()

@@ -53,7 +53,7 @@ def read_base(workload: Workload, rounds: int, jars: Sequence[Path]) -> Iterator
             java, failures = entered(resources, java_pullers(stand.rocketmq, workload.count), "Java pull consumers")
             yield from failures
             spark.dataSource.register(PythonDecodedSource)
-            yield from alternate(PART, workload.name, everybody(spark, stand) | java, rounds)
+            yield from alternate(PART, workload.name, all_contestants(spark, stand) | java, rounds)
         yield from read_with_other_settings(PART, stand, rounds, jars)
 
 
@@ -75,7 +75,7 @@ def read_cold(workload: Workload, rounds: int, jars: Sequence[Path]) -> Iterator
         yield from alternate(PART, workload.name, connectors(spark, stand) | pullers(stand) | java, rounds)
 
 
-def everybody(spark: SparkSession, stand: Stand) -> dict[str, Contestant]:
+def all_contestants(spark: SparkSession, stand: Stand) -> dict[str, Contestant]:
     """But Java's clients."""
     return connectors(spark, stand) | narrow(spark, stand) | decoded_in_python(spark, stand) | pullers(stand)
 

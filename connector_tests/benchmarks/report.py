@@ -51,7 +51,7 @@ from connector_tests.benchmarks.wall import Wall, broker_and_jvm, wall, writing_
 
 Row = Sequence[str]
 
-PEERS: Final[Mapping[str, str]] = {OUR_MAPS: KAFKA_HEADERS, OUR_BODIES: KAFKA_VALUES}
+JAVA_CLIENTS: Final[Mapping[str, str]] = {OUR_MAPS: KAFKA_HEADERS, OUR_BODIES: KAFKA_VALUES}
 """Whom ours is compared to that reads other columns than Kafka's connector does by default, decoded by whomever."""
 
 DECODES: Final[Mapping[str, str]] = {
@@ -168,7 +168,7 @@ def _reading(runs: Sequence[Run], case: str) -> str:
 
 
 def _reader_row(name: str, racing: Mapping[str, list[Run]]) -> Row:
-    mine, kafka, lite_pull = racing[name], racing.get(_peer(name, racing), []), racing.get(LITE_PULL, [])
+    mine, kafka, lite_pull = racing[name], racing.get(_other_contestant(name, racing), []), racing.get(LITE_PULL, [])
     whole, batches = summary(rates(mine)), summary(rates(mine, "batch_seconds"))
     used = summary(spark_cpu_s(mine))
     return (
@@ -200,11 +200,11 @@ def _sparks(runs: Sequence[Run], case: str) -> str:
     )
 
 
-def _rates_to(mine: Sequence[Run], peer: Sequence[Run]) -> Iterator[str]:
+def _rates_to(mine: Sequence[Run], reference: Sequence[Run]) -> Iterator[str]:
     for seconds in ("seconds", "batch_seconds"):
         rate = summary(rates(mine, seconds))
         yield str(rate)
-        yield times(ratio(rate, summary(rates(peer, seconds))))
+        yield times(ratio(rate, summary(rates(reference, seconds))))
 
 
 def _writing(runs: Sequence[Run], case: str) -> str:
@@ -252,11 +252,11 @@ def _writing_parts(runs: Sequence[Run], case: str) -> str:
     return f"## Where the processor time of a write goes: {case}\n\n" + table(("", "CPU s/M"), rows)
 
 
-def _peer(name: str, racing: Collection[str]) -> str:
+def _other_contestant(name: str, racing: Collection[str]) -> str:
     """Spark's Kafka connector with the same settings, and where it took part so with the same kind of columns."""
     settings = next((suffix for suffix in (DEFAULTS_SUFFIX, UNCHECKED_SUFFIX) if name.endswith(suffix)), "")
-    peer = PEERS.get(name.removesuffix(settings).removesuffix(PYTHON_SUFFIX), KAFKA) + settings
-    return peer if peer in racing else f"{KAFKA}{settings}"
+    reference = JAVA_CLIENTS.get(name.removesuffix(settings).removesuffix(PYTHON_SUFFIX), KAFKA) + settings
+    return reference if reference in racing else f"{KAFKA}{settings}"
 
 
 def _wall(runs: Sequence[Run], case: str) -> str:
@@ -291,15 +291,17 @@ def _figures(runs: Sequence[Run], part: str, case: str) -> str:
     """A line for each figure, and ours to the peer's."""
     racing = contestants(runs, part, case)
     names = dict.fromkeys(name for mine in racing.values() for run in mine for name in run.figures)
-    peer = next((name for name in racing if name in {KAFKA, EMPTY}), KAFKA)
-    header = ("", *racing, f"{OURS} to {peer}")
-    return f"## {part.capitalize()}: {case}\n\n" + table(header, (_figure_row(name, racing, peer) for name in names))
+    reference = next((name for name in racing if name in {KAFKA, EMPTY}), KAFKA)
+    header = ("", *racing, f"{OURS} to {reference}")
+    return f"## {part.capitalize()}: {case}\n\n" + table(
+        header, (_figure_row(name, racing, reference) for name in names)
+    )
 
 
-def _figure_row(name: str, racing: Mapping[str, list[Run]], peer: str) -> Row:
+def _figure_row(name: str, racing: Mapping[str, list[Run]], reference: str) -> Row:
     found = {contestant: summary(values(mine, name)) for contestant, mine in racing.items()}
     shown = ("" if one is None else str(one) for one in found.values())
-    return name, *shown, times(ratio(found.get(OURS), found.get(peer)))
+    return name, *shown, times(ratio(found.get(OURS), found.get(reference)))
 
 
 def _decode(runs: Sequence[Run], case: str) -> str:

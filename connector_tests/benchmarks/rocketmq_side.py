@@ -10,14 +10,14 @@ from typing import Final
 
 import psutil
 
-from connector_tests.benchmarks.java_peers import java_peer
+from connector_tests.benchmarks.java_clients import java_client
 from connector_tests.benchmarks.side import BROKER_JVM, TOPIC, Side
 from connector_tests.benchmarks.workload import MESSAGES_A_PULL, Workload
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.admin import broker_at
 from rocketmq_spark.embedded.jars import rocketmq_class_path
 
-PATIENCE_S: Final = 120
+TIMEOUT_S: Final = 120
 POLL_S: Final = 0.1
 SOURCES: Final = ("Bodies.java", "RocketMQSender.java")
 SETTINGS: Final[Mapping[str, str]] = {
@@ -36,7 +36,7 @@ def rocketmq_side(workload: Workload) -> Iterator[Side]:
     with EmbeddedCluster(java_options=BROKER_JVM, broker_config=settings_for(workload)) as cluster:
         (broker_process,) = set(psutil.Process().children()) - before
         cluster.create_topic(TOPIC, workload.queues)
-        with java_peer("rocketmq-sender", SOURCES, rocketmq_class_path()) as jvm:
+        with java_client("rocketmq-sender", SOURCES, rocketmq_class_path()) as jvm:
             sender = jvm.java.RocketMQSender(
                 cluster.namesrv_addr,
                 TOPIC,
@@ -60,11 +60,11 @@ def rocketmq_side(workload: Workload) -> Iterator[Side]:
 
 def await_offsets(cluster: EmbeddedCluster, count: int) -> None:
     """A stored message gets its offset, and can be read, a moment later; of many, that is seconds."""
-    deadline = monotonic() + PATIENCE_S
+    deadline = monotonic() + TIMEOUT_S
     with broker_at(cluster.broker_addr()) as broker:
         while sum(bounds.max_offset for bounds in broker.topic_stats(TOPIC).values()) < count:
             if monotonic() > deadline:
-                raise TimeoutError(f"no offsets for {count} messages after {PATIENCE_S} s")
+                raise TimeoutError(f"no offsets for {count} messages after {TIMEOUT_S} s")
             time.sleep(POLL_S)
 
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 class Sampler:
     """Looks at the beginning of each interval but the first, on a thread of its own, until it is stopped."""
 
-    def __init__(self, look: Callable[[], None], interval_s: float) -> None:
-        self._look = look
+    def __init__(self, sample: Callable[[], None], interval_s: float) -> None:
+        self._sample = sample
         self._interval_s = interval_s
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
@@ -23,4 +23,4 @@ class Sampler:
 
     def _run(self) -> None:
         while not self._end.wait(self._interval_s):
-            self._look()
+            self._sample()

@@ -8,24 +8,24 @@ from typing import Final
 
 import psutil
 
-LOOK_S: Final = 0.5
+SAMPLE_S: Final = 0.5
 IDLE_SHARE: Final = 0.1
 """Of one core."""
-PATIENCE_S: Final = 60.0
+TIMEOUT_S: Final = 60.0
 
 
 def wait_until_idle(pids: Iterable[int]) -> None:
     """Until these processes together have hardly used a core for a while. Raises TimeoutError after a minute."""
     processes = [psutil.Process(pid) for pid in pids]
-    deadline_s = time.monotonic() + PATIENCE_S
+    deadline_s = time.monotonic() + TIMEOUT_S
     used_s = _used_s(processes)
     while True:
-        time.sleep(LOOK_S)
+        time.sleep(SAMPLE_S)
         before_s, used_s = used_s, _used_s(processes)
-        if used_s - before_s < IDLE_SHARE * LOOK_S:
+        if used_s - before_s < IDLE_SHARE * SAMPLE_S:
             return
         if time.monotonic() > deadline_s:
-            raise TimeoutError(f"a broker is still busy after {PATIENCE_S:.0f} s")
+            raise TimeoutError(f"a broker is still busy after {TIMEOUT_S:.0f} s")
 
 
 def _used_s(processes: Iterable[psutil.Process]) -> float:

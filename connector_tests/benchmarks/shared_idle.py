@@ -44,10 +44,10 @@ def measured_here(options: str, seconds: str) -> None:
     reader = RocketMQDataSource(json.loads(options)).streamReader(default_schema())
     with closing(_Query(reader, reader.initialOffset())) as query:
         query.idle(REST_S)
-        asked, used_s, began = len(requests), process_time(), monotonic()
+        requests_before, used_s, began = len(requests), process_time(), monotonic()
         query.idle(float(seconds))
         took_s = monotonic() - began
-        sys.stdout.write(json.dumps([(len(requests) - asked) / took_s, (process_time() - used_s) / took_s]))
+        sys.stdout.write(json.dumps([(len(requests) - requests_before) / took_s, (process_time() - used_s) / took_s]))
 
 
 class _Query:
@@ -79,9 +79,9 @@ def counted_requests() -> list[str]:
 
 def _noted(call: Callable[..., Any], requests: list[str]) -> Callable[..., Any]:
     @wraps(call)
-    def noted(*given: Any, **named: Any) -> Any:
+    def noted(*configured: Any, **named: Any) -> Any:
         requests.append(call.__name__)
-        return call(*given, **named)
+        return call(*configured, **named)
 
     return noted
 

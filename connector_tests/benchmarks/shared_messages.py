@@ -24,7 +24,7 @@ from typing import Any, Final
 import psutil
 
 from connector_tests.benchmarks.apart import run_apart
-from connector_tests.benchmarks.java_peers import java_peer
+from connector_tests.benchmarks.java_clients import java_client
 from connector_tests.benchmarks.kafka_jars import cached_jars
 from connector_tests.benchmarks.side import BROKER_JVM
 from connector_tests.support.admin_broker import AdminBroker
@@ -45,16 +45,16 @@ MESSAGES: Final[Mapping[str, int]] = {REMOTING: 200_000, GRPC: 40_000, OFFICIAL:
 
 QUEUES: Final = 4
 BODY_BYTES: Final = 100
-AT_ONCE: Final = 32
+IN_FLIGHT: Final = 32
 INVISIBLE_S: Final = 60
 ROUNDS: Final = 3
 ADMIN_TIMEOUT_MS: Final = 5_000
-SILENT_RECEIVES: Final = 6
+MAX_EMPTY_RECEIVES: Final = 6
 RETRY_S: Final = 1
 
 
 @dataclass(frozen=True)
-class Took:
+class Received:
     """What a run came to."""
 
     messages: int
@@ -84,7 +84,7 @@ class Run:
 # ---------------------------------------------------------------------------------------------- in a Python of its own
 
 
-def take_with_ours(options: Mapping[str, str], expected: int) -> int:
+def receive_with_ours(options: Mapping[str, str], expected: int) -> int:
     """How many rows, once all are acknowledged."""
     from pyspark.sql.streaming.datasource import ReadAllAvailable
 
@@ -111,42 +111,42 @@ def carried(offset: dict[str, Any]) -> dict[str, Any]:
     return value
 
 
-def take_with_the_official_client(options: Mapping[str, str], expected: int) -> int:
+def receive_with_official_client(options: Mapping[str, str], expected: int) -> int:
     from rocketmq import ClientConfiguration, Credentials, FilterExpression, SimpleConsumer
 
     configuration = ClientConfiguration(options["endpoints"], Credentials())
     topics = {options["subscribe"]: FilterExpression()}
     consumer = SimpleConsumer(configuration, options["consumerGroup"], topics)
     consumer.startup()
-    taken = silent = 0
-    while taken < expected and silent < SILENT_RECEIVES:
+    received_count = empty_receives = 0
+    while received_count < expected and empty_receives < MAX_EMPTY_RECEIVES:
         try:
-            messages = consumer.receive(AT_ONCE, INVISIBLE_S) or ()
+            messages = consumer.receive(IN_FLIGHT, INVISIBLE_S) or ()
         except Exception:  # noqa: BLE001  # it knows no route yet, or another of its calls has just failed
             messages = ()
             sleep(RETRY_S)
         for message in messages:
             consumer.ack(message)
-        taken += len(messages)
-        silent = 0 if messages else silent + 1
+        received_count += len(messages)
+        empty_receives = 0 if messages else empty_receives + 1
     consumer.shutdown()
-    return taken
+    return received_count
 
 
 HOW: Final[Mapping[str, Callable[[Mapping[str, str], int], int]]] = {
-    REMOTING: take_with_ours,
-    GRPC: take_with_ours,
-    OFFICIAL: take_with_the_official_client,
+    REMOTING: receive_with_ours,
+    GRPC: receive_with_ours,
+    OFFICIAL: receive_with_official_client,
 }
 
 
 def measured_here(name: str, options: str, expected: str) -> None:
     """Print what a run in this process comes to."""
-    given = json.loads(options)
+    options_given = json.loads(options)
     import_libraries(name)
     began, used_s = perf_counter(), process_time()
-    taken = HOW[name](given, int(expected))
-    sys.stdout.write(json.dumps([taken, perf_counter() - began, process_time() - used_s]))
+    received_count = HOW[name](options_given, int(expected))
+    sys.stdout.write(json.dumps([received_count, perf_counter() - began, process_time() - used_s]))
 
 
 def import_libraries(name: str) -> None:
@@ -164,23 +164,23 @@ def options_of(name: str, run: Run) -> dict[str, str]:
     return {"consumerGroup": run.group, "subscribe": run.topic, "loadBalance": "message", **server}
 
 
-def take_apart(name: str, run: Run) -> Took:
+def receive_apart(name: str, run: Run) -> Received:
     printed = run_apart(MODULE, name, json.dumps(options_of(name, run)), str(run.messages))
-    return checked(Took(*json.loads(printed.splitlines()[-1])), run)
+    return checked(Received(*json.loads(printed.splitlines()[-1])), run)
 
 
-def take_with_java(jvm: ChildJvm, run: Run) -> Took:
+def receive_with_java(jvm: ChildJvm, run: Run) -> Received:
     process = psutil.Process(jvm.pid)
     before = process.cpu_times()
     nanos = jvm.java.SimpleConsumerLoop.consume(run.cluster.endpoints, run.group, run.topic, run.messages)
     after = process.cpu_times()
     cpu_s = after.user + after.system - before.user - before.system
-    return checked(Took(run.messages, nanos / 1e9, cpu_s), run)
+    return checked(Received(run.messages, nanos / 1e9, cpu_s), run)
 
 
-def checked(took: Took, run: Run) -> Took:
-    assert took.messages >= run.messages, f"{took.messages} of {run.messages} messages"
-    return took
+def checked(received: Received, run: Run) -> Received:
+    assert received.messages >= run.messages, f"{received.messages} of {run.messages} messages"
+    return received
 
 
 def java_class_path() -> list[str]:
@@ -196,7 +196,7 @@ def filled(cluster: EmbeddedCluster, name: str, messages: int) -> Iterator[Run]:
     topic, group = cluster.create_topic(f"shared-{own}", QUEUES), f"sharers-{own}"
     with closing(ConnectionPool(ADMIN_TIMEOUT_MS)) as pool:
         AdminBroker(BrokerAddress(cluster.broker_addr()), pool, ADMIN_TIMEOUT_MS).ensure_group(group)
-    with java_peer("rocketmq-sender", ("Bodies.java", "RocketMQSender.java"), rocketmq_class_path()) as jvm:
+    with java_client("rocketmq-sender", ("Bodies.java", "RocketMQSender.java"), rocketmq_class_path()) as jvm:
         sender = jvm.java.RocketMQSender(
             cluster.namesrv_addr, topic, cluster.broker_names[0], QUEUES, BODY_BYTES, False
         )
@@ -204,21 +204,21 @@ def filled(cluster: EmbeddedCluster, name: str, messages: int) -> Iterator[Run]:
     yield Run(cluster, topic, group, messages)
 
 
-def measure(rounds: int) -> dict[str, list[Took]]:
-    found: dict[str, list[Took]] = {name: [] for name in MESSAGES}
+def measure(rounds: int) -> dict[str, list[Received]]:
+    found: dict[str, list[Received]] = {name: [] for name in MESSAGES}
     with ExitStack() as resources:
         cluster = resources.enter_context(EmbeddedCluster(proxy=True, separate_jvms=True, java_options=BROKER_JVM))
-        jvm = resources.enter_context(java_peer("simple-consumer", ("SimpleConsumerLoop.java",), java_class_path()))
+        jvm = resources.enter_context(java_client("simple-consumer", ("SimpleConsumerLoop.java",), java_class_path()))
         for number in range(rounds):
             for name, messages in MESSAGES.items():
                 with filled(cluster, name, messages) as run:
-                    took = take_with_java(jvm, run) if name == JAVA else take_apart(name, run)
-                found[name].append(took)
-                sys.stderr.write(f"round {number + 1}: {name}: {took.rate:.0f}/s, {took.cpu_us:.1f} us each\n")
+                    received = receive_with_java(jvm, run) if name == JAVA else receive_apart(name, run)
+                found[name].append(received)
+                sys.stderr.write(f"round {number + 1}: {name}: {received.rate:.0f}/s, {received.cpu_us:.1f} us each\n")
     return found
 
 
-def table(found: Mapping[str, Sequence[Took]]) -> Iterator[str]:
+def table(found: Mapping[str, Sequence[Received]]) -> Iterator[str]:
     official = median(one.rate for one in found[OFFICIAL])
     yield "| client | messages a second | to the official Python client | processor time a message, us |"
     yield "| --- | ---: | ---: | ---: |"

@@ -29,7 +29,7 @@ from connector_tests.benchmarks.workload import Workload
 PART: Final = "small batches"
 ROWS: Final = 100
 UNCOUNTED_BATCHES: Final = 2
-PATIENCE_S: Final = 60
+TIMEOUT_S: Final = 60
 POLL_S: Final = 0.05
 TRIGGER: Final = "1 second"
 """Messages that are sent right after a batch wait together for the next one."""
@@ -69,7 +69,7 @@ def trigger_times(spark: SparkSession, side: Side, batches: int) -> Figures:
 
 def await_first_batch(query: StreamingQuery) -> None:
     """The query then knows where the topic ends."""
-    deadline = monotonic() + PATIENCE_S
+    deadline = monotonic() + TIMEOUT_S
     while query.lastProgress is None:
         check(query, deadline)
 
@@ -78,7 +78,7 @@ def next_batches(query: StreamingQuery, side: Side) -> Any:
     """Send, and wait until it is processed: the progress of the last batch that took part."""
     last = query.recentProgress[-1]["batchId"]
     side.sender.fill(ROWS)
-    deadline = monotonic() + PATIENCE_S
+    deadline = monotonic() + TIMEOUT_S
     while rows_of(done := batches_after(query, last)) < ROWS:
         check(query, deadline)
     return done[-1]
@@ -97,5 +97,5 @@ def check(query: StreamingQuery, deadline: float) -> None:
     if (error := query.exception()) is not None:
         raise error
     if monotonic() > deadline:
-        raise TimeoutError(f"nothing was processed for {PATIENCE_S} s")
+        raise TimeoutError(f"nothing was processed for {TIMEOUT_S} s")
     time.sleep(POLL_S)

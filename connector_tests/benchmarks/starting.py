@@ -44,8 +44,8 @@ def run_starting(rounds: int) -> Iterator[Outcome]:
 
 def start_apart(case: str, source: str, options: Mapping[str, str]) -> Figures:
     """See ``start_here``; ours for a group that nobody has used."""
-    given = {**options, "consumerGroup": f"benchmark-{uuid.uuid4().hex}"} if options else {}
-    figures: Figures = json.loads(run_apart(__name__, case, source, json.dumps(given)).splitlines()[-1])
+    arguments_given = {**options, "consumerGroup": f"benchmark-{uuid.uuid4().hex}"} if options else {}
+    figures: Figures = json.loads(run_apart(__name__, case, source, json.dumps(arguments_given)).splitlines()[-1])
     return figures
 
 

@@ -79,8 +79,8 @@ def wall(queries: Sequence[Run], pulls: Sequence[Run] = (), decodes: Sequence[Ru
     core_s, busy, steal = (_middle(queries, f"machine {name}") for name in ("core_s", "busy_cpu_s", "steal_cpu_s"))
     idle = core_s - busy - steal
     around = idle - _middle(queries, IDLE_IN_BATCHES) if values(queries, IDLE_IN_BATCHES) else 0.0
-    left = {OTHER: busy - sum(used.values()), STEAL: steal, IDLE_AROUND: around, IDLE: idle - around}
-    return Wall(used | left, core_s, median(values(queries, "machine cores")))
+    remaining = {OTHER: busy - sum(used.values()), STEAL: steal, IDLE_AROUND: around, IDLE: idle - around}
+    return Wall(used | remaining, core_s, median(values(queries, "machine cores")))
 
 
 def writing_parts(writes: Sequence[Run], counts: Sequence[Run], encodes: Sequence[Run]) -> dict[str, float]:
@@ -90,11 +90,11 @@ def writing_parts(writes: Sequence[Run], counts: Sequence[Run], encodes: Sequenc
     ----------
     counts, encodes : the same rows into a sink that only takes them, and into one that also encodes them
     """
-    taken, encoded, sent = (_middle(runs, cpu_s(WORKER)) for runs in (counts, encodes, writes))
+    used_s, encoded, sent = (_middle(runs, cpu_s(WORKER)) for runs in (counts, encodes, writes))
     return {
         **broker_and_jvm(writes),
-        "take the rows": taken,
-        "encode them": encoded - taken,
+        "take the rows": used_s,
+        "encode them": encoded - used_s,
         "send them": sent - encoded,
         START: _middle(writes, cpu_s(PLANNING)),
     }

@@ -17,7 +17,7 @@ from typing import Final
 import psutil
 from pyspark.sql import DataFrame, SparkSession
 
-from connector_tests.benchmarks.java_peers import java_peer
+from connector_tests.benchmarks.java_clients import java_client
 from connector_tests.benchmarks.machine import Machine
 from connector_tests.benchmarks.names import COUNTED, JAVA_BATCHES, JAVA_BATCHES_AT_ONCE, KAFKA, OUR_ENCODES, OURS
 from connector_tests.benchmarks.partial_sinks import CountingSink, EncodingSink
@@ -97,7 +97,7 @@ def rows_of(spark: SparkSession, workload: Workload, tasks: int) -> DataFrame:
 @contextmanager
 def java_producers(side: Side, workload: Workload) -> Iterator[dict[str, Contestant]]:
     """In a JVM of their own: one thread, and several."""
-    with java_peer("batch-producer", ("Bodies.java", "BatchProducer.java"), rocketmq_class_path()) as jvm:
+    with java_client("batch-producer", ("Bodies.java", "BatchProducer.java"), rocketmq_class_path()) as jvm:
         producer = jvm.java.BatchProducer(side.address, TOPIC, workload.body_bytes)
 
         def send(threads: int) -> Figures:

@@ -14,7 +14,7 @@ from typing import Final
 import pytest
 
 from connector_tests.spark.conftest import messages as messages
-from connector_tests.support.patience import PROCESS_S
+from connector_tests.support.timeouts import PROCESS_S
 from rocketmq_spark_python import command
 
 ROOT: Final = Path(__file__).parents[2]

@@ -13,8 +13,8 @@ import psutil
 import pytest
 
 from connector_tests.examples.conftest import Run, up_to
-from connector_tests.support.patience import PROCESS_S
 from connector_tests.support.process_tree import kill_tree
+from connector_tests.support.timeouts import PROCESS_S
 
 pytestmark = pytest.mark.full
 

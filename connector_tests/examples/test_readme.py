@@ -18,8 +18,8 @@ import rocketmq_spark
 from connector_tests.examples.conftest import ROOT, own_environment
 from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.pages_program import END_OF_PAGE
-from connector_tests.support.patience import PROCESS_S
 from connector_tests.support.streams import Topic, eventually
+from connector_tests.support.timeouts import PROCESS_S
 from rocketmq_spark.cli import broker, demo, main, send, topic
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name

@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from connector_tests.support.hostile_server import HostileServer
-from connector_tests.support.scripted_broker import ScriptedBroker, answer
+from connector_tests.support.scripted_broker import ScriptedBroker, build_response
 from connector_tests.support.source_calls import source_calls
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.wire.remoting.codes import RequestCode
@@ -46,7 +46,7 @@ def test_server_that_is_not_rocketmq_is_named(
         with source_calls(given) as source, pytest.raises(RocketMQError, match=f"ROCKETMQ_{condition}") as raised:
             source.next_batch()
         assert hostile.connect_count > 0
-        assert hostile.taken_bytes < MOST_RECEIVED_BYTES
+        assert hostile.received_bytes < MOST_RECEIVED_BYTES
     assert hostile.address in str(raised.value)
 
 
@@ -54,4 +54,4 @@ def route_to(broker_address: str) -> RemotingCommand:
     """A name server's response: one broker with one queue."""
     brokers = [{"brokerAddrs": {"0": broker_address}, "brokerName": "broker-a", "cluster": "c"}]
     queues = [{"brokerName": "broker-a", "perm": 6, "readQueueNums": 1, "writeQueueNums": 1}]
-    return answer(body=json.dumps({"brokerDatas": brokers, "queueDatas": queues}).encode())
+    return build_response(body=json.dumps({"brokerDatas": brokers, "queueDatas": queues}).encode())

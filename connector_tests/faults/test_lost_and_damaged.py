@@ -137,7 +137,7 @@ def test_a_task_tells_what_its_broker_has_lost_of_the_whole_batch(
         assert line.endswith(f" in no output: {ranges}: the broker deleted them (retention)")
         caplog.clear()
         told = [LostRange(queue, 0, min_offset, RETENTION) for queue, min_offset in lost]
-        list(read_ranges(logged, careless, default_schema(), logged=logged, told_lost=told))
+        list(read_ranges(logged, careless, default_schema(), logged=logged, reported_losses=told))
         assert caplog.messages == []
 
 
@@ -164,7 +164,7 @@ def test_failing_on_data_loss_or_not_a_damaged_message_is_never_skipped(store: S
 def test_shared_messages_that_were_deleted_undelivered_are_an_error_with_their_range(
     store: Store, stored: Topic, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retention_check, "CONFIRMED_S", 1.0)
+    monkeypatch.setattr(retention_check, "CONFIRM_DELAY_S", 1.0)
     options = {"namesrvAddr": store.cluster.namesrv_addr, "consumerGroup": group, "subscribe": stored.name}
     options |= {"loadBalance": "message", "startingOffsets": "earliest", "maxOffsetsPerTrigger": "5"}
     queue = queue_of(stored)
@@ -185,7 +185,7 @@ class _Sharing:
     """A query whose group shares messages, as Spark's calls have it."""
 
     def __init__(self, options: dict[str, str]) -> None:
-        self._run = PopRun(ReadOptions.parse(options), looks_once=False)
+        self._run = PopRun(ReadOptions.parse(options), is_available_now=False)
         self._start = PopOffset(options["consumerGroup"])
         self.received = 0
 

@@ -12,21 +12,21 @@ import pytest
 from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.fault_proxy import Direction, FaultProxy
-from connector_tests.support.patience import PATIENCE
-from connector_tests.support.scripted_broker import ScriptedBroker, answer
+from connector_tests.support.scripted_broker import ScriptedBroker, build_response
+from connector_tests.support.timeouts import TIMEOUT_FACTOR
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.errors import RocketMQError, TransportError
 from rocketmq_spark.model import BrokerAddress, Message, MessageQueue
 from rocketmq_spark.pull.pull_connections import PullConnections
 from rocketmq_spark.pull.pull_request import PullRequest
 from rocketmq_spark.remoting.pool import ConnectionPool
-from rocketmq_spark.remoting.retry import Outlook, outlook_of_request
+from rocketmq_spark.remoting.retry import Retryability, retryability_of_request
 from rocketmq_spark.wire.remoting.codes import RequestCode
-from rocketmq_spark.wire.remoting.pull import PullAnswer, PullResult, PullStatus
+from rocketmq_spark.wire.remoting.pull import PullOutcome, PullResult, PullStatus
 from rocketmq_spark.wire.remoting.pull_frames import pull_frames
 
 QUEUE = MessageQueue("T", "broker-a", 0)
-FOUND = answer(fields={"nextBeginOffset": "1", "minOffset": "0", "maxOffset": "1"}, body=bytes(100_000))
+FOUND = build_response(fields={"nextBeginOffset": "1", "minOffset": "0", "maxOffset": "1"}, body=bytes(100_000))
 TIMEOUT_MS = 2_000
 SOON_MS = 200
 
@@ -34,7 +34,7 @@ SOON_MS = 200
 @pytest.fixture
 def server() -> Iterator[ScriptedBroker]:
     with ScriptedBroker() as server:
-        server.on(RequestCode.GET_MAX_OFFSET, answer(fields={"offset": "5"}))
+        server.on(RequestCode.GET_MAX_OFFSET, build_response(fields={"offset": "5"}))
         server.on(RequestCode.PULL_MESSAGE, FOUND)
         yield server
 
@@ -70,7 +70,7 @@ def patiently(call: Callable[[], int]) -> int:
         try:
             return call()
         except RocketMQError as error:
-            if outlook_of_request(error) is not Outlook.PASSES or time.monotonic() > deadline:
+            if retryability_of_request(error) is not Retryability.TRANSIENT or time.monotonic() > deadline:
                 raise
             time.sleep(0.05)
 
@@ -124,7 +124,7 @@ def test_a_network_that_stalls_in_mid_frame_is_a_timeout_and_nothing_is_out_of_s
         return data
 
     proxy.inject(half)
-    server.on(RequestCode.PULL_MESSAGE, answer(fields=FOUND.fields, body=bytes(10_000_000)))
+    server.on(RequestCode.PULL_MESSAGE, build_response(fields=FOUND.fields, body=bytes(10_000_000)))
     assert failure(lambda: hasty.pull("G", QUEUE, 0, 32)).condition == "RESPONSE_TIMED_OUT"
     assert half_sent.is_set()
     proxy.pass_through()
@@ -151,8 +151,8 @@ def test_everything_in_flight_learns_of_a_reset(server: ScriptedBroker, proxy: F
     told: list[PullResult | RocketMQError] = []
     all_told = threading.Event()
 
-    def tell(answer: PullResult | RocketMQError) -> None:
-        told.append(answer)
+    def tell(build_response: PullResult | RocketMQError) -> None:
+        told.append(build_response)
         if len(told) == 32:
             all_told.set()
 
@@ -176,7 +176,7 @@ def pulling() -> Iterator[PullConnections]:
     pulling.close()
 
 
-def pulled(pulling: PullConnections, address: str, *offsets: int) -> list[PullAnswer]:
+def pulled(pulling: PullConnections, address: str, *offsets: int) -> list[PullOutcome]:
     """What becomes of pulls at these offsets."""
     requests = [PullRequest(offset, offset + 1, 1, deque()) for offset in offsets]
     completions = pulling.connection(BrokerAddress(address)).pull(requests, pull_frames("G", QUEUE, "*"))
@@ -185,7 +185,7 @@ def pulled(pulling: PullConnections, address: str, *offsets: int) -> list[PullAn
         assert time.monotonic() < deadline, "not told"
         completions += pulling.receive(SOON_MS)
     assert [request for request, _ in completions] == requests
-    return [answer for _, answer in completions]
+    return [build_response for _, build_response in completions]
 
 
 @pytest.mark.parametrize("byte_count", [0, 1, 3, 4, 7, 8, 100, 65_536, 100_000])
@@ -221,7 +221,7 @@ def test_a_corrupt_answer_to_a_pull_is_never_taken_for_one(
 
 def test_pulls_over_a_slow_network_are_no_fault(proxy: FaultProxy, pulling: PullConnections) -> None:
     proxy.delay(50)
-    assert {type(answer) for answer in pulled(pulling, proxy.address, *range(8))} == {PullResult}
+    assert {type(build_response) for build_response in pulled(pulling, proxy.address, *range(8))} == {PullResult}
 
 
 # --------------------------------------------------------------------------------------------- the real broker
@@ -254,7 +254,7 @@ def test_a_broker_that_stands_still_blocks_nobody_and_is_well_when_it_goes_on(
         assert not connection.is_open  # whichever deadline was seen: buffers were full, so this tested sending
     finally:
         pausable.resume_broker()
-    assert time.monotonic() - began < 60 * PATIENCE
+    assert time.monotonic() - began < 60 * TIMEOUT_FACTOR
     assert patiently(lambda: broker.max_offset(queue)) <= 5
 
 
@@ -285,7 +285,7 @@ def test_a_paused_broker_leaves_no_opaque_behind(pausable: EmbeddedCluster, pool
     try:
         for _ in range(4):
             error = failure(lambda: hasty.max_offset(MessageQueue(topic, "broker-a", 3)))
-            assert outlook_of_request(error) is Outlook.PASSES
+            assert retryability_of_request(error) is Retryability.TRANSIENT
     finally:
         pausable.resume_broker()
     assert [patient.max_offset(MessageQueue(topic, "broker-a", queue_id)) for queue_id in range(4)] == [0, 1, 2, 3]

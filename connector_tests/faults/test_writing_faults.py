@@ -22,7 +22,7 @@ from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.remoting.pool import ConnectionPool
-from rocketmq_spark.sink.write_task import Task
+from rocketmq_spark.sink.write_task import WriteTask
 
 pytestmark = pytest.mark.broker
 
@@ -111,7 +111,7 @@ def assert_nothing_is_lost(
 ) -> None:
     """Every row is stored, copies have the id of the first, and rows of one key keep their order."""
     topic = cluster.create_topic(unique_name("faults"))
-    task = Task("faults", 0)
+    task = WriteTask("faults", 0)
     assert write(cluster.namesrv_addr, topic, batches(row_count, fault), task, pool) == row_count
 
     read = read_until_each_is_there(cluster, topic, pool, row_count)
@@ -202,7 +202,7 @@ def test_rows_for_any_queue_go_to_the_other_broker_where_one_is_away(
     rows = batches(row_count, go_away, keyed=False)
     limit = str(int(TIMEOUT_S * 1000))
     try:
-        assert write(pair.namesrv_addr, topic, rows, Task(away, 0), pool, clusterTimeoutMs=limit) == row_count
+        assert write(pair.namesrv_addr, topic, rows, WriteTask(away, 0), pool, clusterTimeoutMs=limit) == row_count
         took = time.monotonic() - went
     finally:
         come_back(pair, VICTIM)
@@ -228,7 +228,7 @@ def test_rows_that_name_a_queue_of_a_broker_that_was_killed_before_their_task_be
     eventually(lambda: {queue.broker_name for queue in ends(pair, topic, pool)} == {OTHER}, "a route without it")
     restarting = threading.Timer(3, pair.start_broker, [VICTIM])
     restarting.start()
-    assert write(pair.namesrv_addr, topic, [rows], Task("named", 0), pool, deadLetterTopic=dead) == 2
+    assert write(pair.namesrv_addr, topic, [rows], WriteTask("named", 0), pool, deadLetterTopic=dead) == 2
     restarting.join()
     eventually(lambda: ends(pair, topic, pool).get(MessageQueue(topic, VICTIM, 0), 0) >= 1, "the row in its queue")
     assert sum(ends(pair, dead, pool).values()) == 0

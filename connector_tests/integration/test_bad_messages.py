@@ -21,13 +21,13 @@ from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.producer import Producer
-from rocketmq_spark.remoting.send_question import send_question
 from rocketmq_spark.remoting.send_result import send_header
+from rocketmq_spark.remoting.send_rpc import send_rpc
 from rocketmq_spark.source.datasource import RocketMQDataSource
 from rocketmq_spark.source.partition_reader import read_ranges
 from rocketmq_spark.source.pop.pop_reader import RocketMQPopReader
 from rocketmq_spark.source.schema import default_schema
-from rocketmq_spark.wire.arrow import bad_messages, columns
+from rocketmq_spark.wire.arrow import columns, undecodable
 from rocketmq_spark.wire.message.compression import compress
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 from rocketmq_spark.wire.remoting.codes import RequestCode
@@ -48,7 +48,7 @@ def queue(cluster: EmbeddedCluster) -> Iterator[MessageQueue]:
     topic = cluster.create_topic(unique_name("bad"), queues=1)
     pool = ConnectionPool(3_000)
     name_servers = NameServers((cluster.namesrv_addr,), pool, 5_000)
-    producer = Producer(ClusterClient((cluster.namesrv_addr,), pool, 5_000), group="tests", first_turn=0)
+    producer = Producer(ClusterClient((cluster.namesrv_addr,), pool, 5_000), group="tests", initial_queue_index=0)
     for offset in range(COUNT):
         message = Message(topic, b"body %d" % offset, tags="a", keys=f"key-{offset}", properties={"own": "x"})
         producer.send(message, sys_flag=POISON_FLAG if offset in BAD else 0)
@@ -162,7 +162,7 @@ def test_a_dead_letter_is_stored_whatever_properties_its_message_had(
     with closing(ConnectionPool(5_000)) as pool:
         broker = AdminBroker(BrokerAddress(cluster.broker_addr()), pool, 5_000)
         header = send_header(queue, "tests", sys_flag=POISON_FLAG, is_batch=True)
-        broker.ask(send_question(RequestCode.SEND_BATCH_MESSAGE, header, batch, queue))
+        broker.call(send_rpc(RequestCode.SEND_BATCH_MESSAGE, header, batch, queue))
         eventually(lambda: broker.max_offset(queue) == 1, "stored")
         assert read(cluster, QueueRange(queue, 0, 1), group, badMessages="deadLetter", clusterTimeoutMs="5000") == []
         dead = MessageQueue(f"%DLQ%{group}", queue.broker_name, 0)
@@ -191,12 +191,12 @@ class ToEnd:
 def test_bodies_that_are_too_large_together_come_all_the_same(
     cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (bad_messages, columns):
+    for module in (undecodable, columns):
         monkeypatch.setattr(module, "DECOMPRESSED_LIMIT_BYTES", 1_000)
     bodies = [bytes([number]) * 600 for number in range(COUNT)]
     pool = ConnectionPool(3_000)
     name_servers = NameServers((cluster.namesrv_addr,), pool, 5_000)
-    producer = Producer(ClusterClient((cluster.namesrv_addr,), pool, 5_000), group="tests", first_turn=0)
+    producer = Producer(ClusterClient((cluster.namesrv_addr,), pool, 5_000), group="tests", initial_queue_index=0)
     topic = cluster.create_topic(unique_name("large"), queues=1)
     for body in bodies:
         producer.send(Message(topic, compress(body, MessageSysFlag.LZ4)), sys_flag=POISON_FLAG)

@@ -13,7 +13,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import StructField, StructType
 
 from connector_tests.support.cluster_pool import ClusterPool
-from connector_tests.support.desk import GRPC, LONG_MS, REMOTING, Desk, Row, bodies
+from connector_tests.support.message_group import GRPC, LONG_MS, REMOTING, MessageGroup, Row, bodies
 from connector_tests.support.streams import TIMEOUT_S
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.model import Message
@@ -48,8 +48,8 @@ def cluster(grpc_library: None, clusters: ClusterPool) -> EmbeddedCluster:
 
 
 @pytest.fixture
-def desk(cluster: EmbeddedCluster) -> Iterator[Desk]:
-    with closing(Desk(cluster, REMOTING)) as desk:
+def desk(cluster: EmbeddedCluster) -> Iterator[MessageGroup]:
+    with closing(MessageGroup(cluster, REMOTING)) as desk:
         yield desk
 
 
@@ -96,16 +96,16 @@ COMPRESSED_BY_ZLIB = MessageSysFlag.COMPRESSED | MessageSysFlag.ZLIB
 
 def send_all(cluster: EmbeddedCluster, topic: str) -> None:
     with closing(ConnectionPool(3_000)) as pool:
-        producer = Producer(ClusterClient((cluster.namesrv_addr,), pool, 5_000), group="tests", first_turn=0)
+        producer = Producer(ClusterClient((cluster.namesrv_addr,), pool, 5_000), group="tests", initial_queue_index=0)
         for one in MESSAGES:
             producer.send(Message(topic, **one))
         producer.send(Message(topic, compress(LONG, MessageSysFlag.ZLIB)), sys_flag=COMPRESSED_BY_ZLIB)
 
 
-def test_rows_are_equal_but_for_what_a_protocol_has_not(cluster: EmbeddedCluster, desk: Desk) -> None:
+def test_rows_are_equal_but_for_what_a_protocol_has_not(cluster: EmbeddedCluster, desk: MessageGroup) -> None:
     send_all(cluster, desk.topic)
-    by_queue = {**desk.over(REMOTING), "loadBalance": "queue"}
-    ways = {"queue": by_queue, REMOTING: desk.over(REMOTING), GRPC: desk.over(GRPC)}
+    by_queue = {**desk.options_over(REMOTING), "loadBalance": "queue"}
+    ways = {"queue": by_queue, REMOTING: desk.options_over(REMOTING), GRPC: desk.options_over(GRPC)}
     found: dict[str, list[Row]] = {}
     for name, options in ways.items():
         with reader_of({**options, "consumerGroup": f"{desk.group}_{name}"}) as one:
@@ -128,29 +128,33 @@ def as_over_grpc(row: Row) -> Row:
 
 
 @ACROSS
-def test_a_batch_that_is_done_is_acknowledged_over_the_other_protocol(before: str, now: str, desk: Desk) -> None:
+def test_a_batch_that_is_done_is_acknowledged_over_the_other_protocol(
+    before: str, now: str, desk: MessageGroup
+) -> None:
     sent = desk.messages.send(SENT)
-    with reader_of({**desk.over(before), "invisibleDurationMs": str(INVISIBLE_MS)}) as one:
+    with reader_of({**desk.options_over(before), "invisibleDurationMs": str(INVISIBLE_MS)}) as one:
         found, end = read_from(one, one.initialOffset(), SENT)
     assert bodies(found) == sorted(sent)
-    with reader_of(desk.over(now)) as later:
+    with reader_of(desk.options_over(now)) as later:
         assert later.latestOffset(end, ReadAllAvailable()) is end
         report = later.reportLatestOffset()
         assert (report["acknowledged"], report["expired"]) == (SENT, 0)
-    left = desk.leave_one(INVISIBLE_MS)
-    with reader_of(desk.over(now)) as other:
+    left = desk.leave_unacknowledged(INVISIBLE_MS)
+    with reader_of(desk.options_over(now)) as other:
         again, _ = read_from(other, other.initialOffset(), 1)
     assert bodies(again) == [left]
 
 
 @ACROSS
-def test_a_batch_that_is_not_done_is_given_back_over_the_other_protocol(before: str, now: str, desk: Desk) -> None:
+def test_a_batch_that_is_not_done_is_given_back_over_the_other_protocol(
+    before: str, now: str, desk: MessageGroup
+) -> None:
     sent = desk.messages.send(SENT)
-    with reader_of({**desk.over(before), "invisibleDurationMs": str(LONG_MS)}) as one:
+    with reader_of({**desk.options_over(before), "invisibleDurationMs": str(LONG_MS)}) as one:
         start = one.initialOffset()
         found, end = read_from(one, start, SENT)
     assert bodies(found) == sorted(sent)
-    with reader_of(desk.over(now)) as later:
+    with reader_of(desk.options_over(now)) as later:
         assert rows(later, start, end) == []
         again, _ = read_from(later, end, SENT)
     assert bodies(again) == sorted(sent)

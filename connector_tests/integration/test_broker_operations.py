@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 
 from connector_tests.support.admin_broker import AdminBroker
-from connector_tests.support.patience import WAIT_S
+from connector_tests.support.timeouts import WAIT_S
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import BrokerError, DataLossError, RocketMQError, RouteError
@@ -63,7 +63,7 @@ def broker(cluster: EmbeddedCluster, pool: ConnectionPool) -> AdminBroker:
 
 @pytest.fixture
 def producer(cluster: EmbeddedCluster, pool: ConnectionPool) -> Producer:
-    return Producer(ClusterClient((cluster.namesrv_addr,), pool, TIMEOUT_MS), group="producers", first_turn=0)
+    return Producer(ClusterClient((cluster.namesrv_addr,), pool, TIMEOUT_MS), group="producers", initial_queue_index=0)
 
 
 @pytest.fixture

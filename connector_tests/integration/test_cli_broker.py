@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from connector_tests.support.patience import PROCESS_S
+from connector_tests.support.timeouts import PROCESS_S
 from rocketmq_spark.cli.broker import topic_and_queues
 from rocketmq_spark.cli.main import COMMANDS, main
 from rocketmq_spark.cli.name_server import properties

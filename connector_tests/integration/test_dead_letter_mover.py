@@ -14,10 +14,10 @@ from connector_tests.support.streams import Topic, eventually
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.model import BrokerAddress
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pop.handles import Received
-from rocketmq_spark.pop.ledger import State
+from rocketmq_spark.pop.receipt_handles import ReceivedMessage
 from rocketmq_spark.pop.receiver import Receiver
 from rocketmq_spark.pop.remoting_transport import RemotingTransport
+from rocketmq_spark.pop.unacked_messages import MessageState
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.wire.message.stored_message import decode_messages
 
@@ -68,15 +68,15 @@ def receiver(options_of: OptionsOf) -> Iterator[ReceiverOf]:
         yield make
 
 
-def frozen(one: Receiver, count: int) -> list[Received]:
-    eventually(lambda: one.count(State.RECEIVED) >= count, f"{count} messages received")
-    return list(one.freeze(1, count))
+def grow(one: Receiver, count: int) -> list[ReceivedMessage]:
+    eventually(lambda: one.count(MessageState.PREFETCHED) >= count, f"{count} messages received")
+    return list(one.start_batch(1, count))
 
 
 def dead_letters(receiver: ReceiverOf, group: str, count: int) -> dict[str, str]:
     """Of the group's dead letter topic, bodies and the topics that they were for."""
     reader = receiver(subscribe=f"%DLQ%{group}", consumerGroup=f"{group}-reader")
-    found = [decode_messages(one.record, broker_name="broker-a")[0] for one in frozen(reader, count)]
+    found = [decode_messages(one.record, broker_name="broker-a")[0] for one in grow(reader, count)]
     assert len(found) == count
     return {message.body.decode(): message.properties["RETRY_TOPIC"] for message in found}
 
@@ -84,9 +84,9 @@ def dead_letters(receiver: ReceiverOf, group: str, count: int) -> dict[str, str]
 def come_again(receiver: ReceiverOf, transport: RemotingTransport, count: int) -> None:
     """Messages were somebody's once, whose time is over."""
     one = receiver()
-    handles = [message.handle for message in frozen(one, count)]
+    handles = [message.handle for message in grow(one, count)]
     one.stop()
-    assert None not in transport.change(handles, 1, suspend=False)
+    assert None not in transport.change_invisible_duration(handles, 1, suspend=False)
 
 
 def test_what_came_again_more_often_than_the_group_allows_is_in_its_dead_letter_topic_and_comes_no_more(
@@ -102,7 +102,7 @@ def test_what_came_again_more_often_than_the_group_allows_is_in_its_dead_letter_
     come_again(receiver, transport, len(sent))
     one = receiver(invisibleDurationMs=str(SHORT_MS))
     eventually(lambda: one.counts.acknowledged == len(sent), "three dead letters")
-    assert (one.counts.received, one.counts.dead_letters, one.count(State.RECEIVED)) == (3, 3, 0)
+    assert (one.counts.received, one.counts.dead_letters, one.count(MessageState.PREFETCHED)) == (3, 3, 0)
     moved = re.findall(
         rf"DEAD_LETTERS_STORED: Moved (\d+) messages that exceeded retryMaxTimes to dead-letter topic=%DLQ%{group}, ",
         caplog.text,
@@ -120,4 +120,4 @@ def test_of_a_group_that_keeps_nothing_that_is_sent_back_messages_come_as_often_
     broker.update_group(group, retry_max_times=0, retry_queue_count=0)
     messages.send(1)
     come_again(receiver, transport, 1)
-    assert len(frozen(receiver(), 1)) == 1
+    assert len(grow(receiver(), 1)) == 1

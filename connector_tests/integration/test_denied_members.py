@@ -10,8 +10,8 @@ import pytest
 
 from connector_tests.support.cluster_pool import ClusterPool
 from rocketmq_spark import send
+from rocketmq_spark.consumer.cluster_api import MetadataSnapshot
 from rocketmq_spark.consumer.member import Member
-from rocketmq_spark.consumer.ports import Survey
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.acl import Right
 from rocketmq_spark.embedded.jars import VERSIONS
@@ -19,8 +19,8 @@ from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import BrokerAddress
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.options.connection import options_of
-from rocketmq_spark.pop.attempts import BY_DEFAULT
-from rocketmq_spark.pop.polls import Target
+from rocketmq_spark.pop.delivery_attempts import DEFAULT_RETRY_MAX_TIMES
+from rocketmq_spark.pop.receive_scheduler import Target
 from rocketmq_spark.pop.remoting_transport import RemotingTransport
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.pool import ConnectionPool
@@ -49,14 +49,14 @@ def member(cluster: EmbeddedCluster, **given: str) -> Iterator[Member]:
         joining.stop()
 
 
-def surveyed(cluster: EmbeddedCluster, **given: str) -> Survey:
+def surveyed(cluster: EmbeddedCluster, **given: str) -> MetadataSnapshot:
     """What a plan is made from, or what the query ends with."""
     with member(cluster, **given) as joining:
         for _ in range(SURVEYS):
-            with joining.turn() as membership:
-                survey = membership.survey()
-            joining.wait_for_news({}, 500)
-    return survey
+            with joining.group_lock() as membership:
+                snapshot = membership.refresh_metadata()
+            joining.wait_for_change({}, 500)
+    return snapshot
 
 
 def told(cluster: EmbeddedCluster, **given: str) -> str:
@@ -90,8 +90,8 @@ def user(guarded: EmbeddedCluster) -> User:
 
 
 def test_who_has_the_rights_is_let_in(guarded: EmbeddedCluster, user: User) -> None:
-    survey = surveyed(guarded, **user("allowed", READ, JOIN))
-    assert (len(survey.owned), survey.is_complete) == (2, True)
+    snapshot = surveyed(guarded, **user("allowed", READ, JOIN))
+    assert (len(snapshot.owned), snapshot.is_complete) == (2, True)
 
 
 def test_a_missing_key(guarded: EmbeddedCluster) -> None:
@@ -148,7 +148,7 @@ def test_a_groups_settings_are_not_a_members_to_read(guarded: EmbeddedCluster, u
     given = {"namesrvAddr": guarded.namesrv_addr, "consumerGroup": "g", "subscribe": "orders", "loadBalance": "message"}
     transport = RemotingTransport(ReadOptions.parse(given | user("sharer", READ, JOIN)))
     with closing(transport):
-        assert transport.dead_letters.retry_max_times(Target("orders", "broker-a")) == BY_DEFAULT
+        assert transport.dead_letters.retry_max_times(Target("orders", "broker-a")) == DEFAULT_RETRY_MAX_TIMES
 
 
 def test_whether_a_topic_is_in_order_may_be_asked_by_who_may_look_at_it(
@@ -162,7 +162,7 @@ def test_whether_a_topic_is_in_order_may_be_asked_by_who_may_look_at_it(
         rights = user(name, Right("Topic:in-order", actions), JOIN)
         transport = RemotingTransport(ReadOptions.parse(given | {"loadBalance": "message"} | rights))
         with closing(transport):
-            told.append([error.condition for error in transport.look().values()])
+            told.append([error.condition for error in transport.refresh_routes().values()])
     assert told == [["FIFO_NOT_SUPPORTED"], []]
     assert "FIFO_CHECK_SKIPPED: Cannot check whether topic=in-order is FIFO; reading it, in any order: " in caplog.text
 

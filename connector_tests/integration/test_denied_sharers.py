@@ -11,9 +11,9 @@ from contextlib import closing, contextmanager
 import pytest
 
 from connector_tests.support.cluster_pool import ClusterPool
-from connector_tests.support.desk import GRPC, REMOTING, SHORT_MS, WAYS, Desk
-from connector_tests.support.patience import PATIENCE
+from connector_tests.support.message_group import GRPC, REMOTING, SHORT_MS, WAYS, MessageGroup
 from connector_tests.support.streams import eventually
+from connector_tests.support.timeouts import TIMEOUT_FACTOR
 from rocketmq_spark.embedded import EmbeddedCluster, Right
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import RocketMQError
@@ -32,7 +32,7 @@ GROUP_ADVICE = (
 )
 READ = Right("Topic:orders", ("SUB",))
 JOIN = Right("Group:g", ("SUB",))
-AT_ONCE_S = 60 * PATIENCE
+AT_ONCE_S = 60 * TIMEOUT_FACTOR
 """Far less than any limit."""
 
 Options = Mapping[str, str]
@@ -52,7 +52,7 @@ def first_asked(cluster: EmbeddedCluster, way: str) -> str:
     return cluster.namesrv_addr if way == REMOTING else cluster.endpoints
 
 
-def told(options: Options, caplog: pytest.LogCaptureFixture) -> str:
+def result(options: Options, caplog: pytest.LogCaptureFixture) -> str:
     """What the query ends with. ``clusterTimeoutMs`` has its five minutes: nothing is waited for, or said to be."""
     parsed = ReadOptions.parse({"consumerGroup": "g", "subscribe": "orders", "loadBalance": "message", **options})
     one = Receiver(parsed, transport_of(parsed))
@@ -99,7 +99,7 @@ def user(cluster: EmbeddedCluster, name: str, *rights: Right) -> Options:
 @pytest.mark.parametrize(("way", "request_name"), [(REMOTING, "POP_MESSAGE"), (GRPC, "QueryRoute")])
 def test_a_missing_key(way: str, request_name: str, guarded: EmbeddedCluster, caplog: pytest.LogCaptureFixture) -> None:
     unsigned = {name: text for name, text in guarded.security_options.items() if "Key" not in name}
-    assert told({**unsigned, **server(guarded, way)}, caplog) == (
+    assert result({**unsigned, **server(guarded, way)}, caplog) == (
         f"[ROCKETMQ_CREDENTIALS_MISSING] {asked(guarded, way)} requires signed requests, and {request_name} was "
         "not signed: username cannot be null. Set 'accessKey' and 'secretKey'."
     )
@@ -118,7 +118,7 @@ def test_a_wrong_key(
     guarded: EmbeddedCluster,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    said = told({**guarded.security_options, **wrong, **server(guarded, way)}, caplog)
+    said = result({**guarded.security_options, **wrong, **server(guarded, way)}, caplog)
     assert said == (
         f"[ROCKETMQ_CREDENTIALS_REJECTED] {asked(guarded, way)} rejected the credentials of {request_name}: "
         f"{remark} Check 'accessKey' and 'secretKey', and that the user exists on this broker: each broker has "
@@ -132,7 +132,7 @@ def test_a_missing_right_on_the_topic(
     way: str, request_name: str, guarded: EmbeddedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     name = unique_name("no_topic")
-    assert told({**user(guarded, name, JOIN), **server(guarded, way)}, caplog) == (
+    assert result({**user(guarded, name, JOIN), **server(guarded, way)}, caplog) == (
         f"[ROCKETMQ_TOPIC_DENIED] {asked(guarded, way)} denied {request_name}: the user of 'accessKey' lacks a "
         f"permission on topic 'orders'. User:{name} has no permission to access Topic:orders from 127.0.0.1, no "
         f"matched policies. {TOPIC_ADVICE}"
@@ -144,7 +144,7 @@ def test_a_missing_right_on_the_group(
     way: str, request_name: str, guarded: EmbeddedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     name = unique_name("no_group")
-    assert told({**user(guarded, name, READ), **server(guarded, way)}, caplog) == (
+    assert result({**user(guarded, name, READ), **server(guarded, way)}, caplog) == (
         f"[ROCKETMQ_GROUP_DENIED] {asked(guarded, way)} denied {request_name}: the user of 'accessKey' lacks a "
         f"permission on group 'g'. User:{name} has no permission to access Group:g from 127.0.0.1, no matched "
         f"policies. {GROUP_ADVICE.format('g')}"
@@ -156,11 +156,11 @@ def test_a_missing_right_on_what_a_broker_takes_for_a_group(
 ) -> None:
     """A message that comes again comes in a retry topic, and that is renewed with a right of its own. Over gRPC with
     that of the group: see the table of test_message_doors.py."""
-    with closing(Desk(guarded, REMOTING)) as desk:
+    with closing(MessageGroup(guarded, REMOTING)) as desk:
         rights = (Right(f"Topic:{desk.topic}", ("SUB",)), Right(f"Group:{desk.group}", ("SUB",)))
         name = unique_name("no_retry")
         desk.options |= user(guarded, name, *rights)
-        desk.leave_one(SHORT_MS)
+        desk.leave_unacknowledged(SHORT_MS)
         one = desk.member()
         eventually(lambda: one.counts.received == 1, "the message again")
         assert end_of(one, caplog) == (
@@ -173,7 +173,7 @@ def test_a_missing_right_on_what_a_broker_takes_for_a_group(
 
 @pytest.mark.parametrize("way", WAYS)
 def test_plain_to_a_port_of_tls(way: str, guarded: EmbeddedCluster, caplog: pytest.LogCaptureFixture) -> None:
-    assert told(server(guarded, way), caplog) == (
+    assert result(server(guarded, way), caplog) == (
         f"[ROCKETMQ_TLS_REQUIRED] {first_asked(guarded, way)} requires TLS: it closed a plain connection without "
         "a response, and accepts TLS. Set 'useTLS' to true, and 'tlsTrustCertPath' unless the system trusts its "
         "certificate."
@@ -184,7 +184,7 @@ def test_plain_to_a_port_of_tls(way: str, guarded: EmbeddedCluster, caplog: pyte
 def test_a_certificate_that_nobody_vouches_for(
     way: str, guarded: EmbeddedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert told({"useTLS": "true", **server(guarded, way)}, caplog) == (
+    assert result({"useTLS": "true", **server(guarded, way)}, caplog) == (
         f"[ROCKETMQ_TLS_CERTIFICATE_UNTRUSTED] The certificate of {first_asked(guarded, way)} is not trusted: "
         "self-signed certificate. Set 'tlsTrustCertPath' to a PEM file with this certificate, or with the "
         "certificate that signed it."
@@ -194,7 +194,7 @@ def test_a_certificate_that_nobody_vouches_for(
 def test_a_certificate_of_another_host(guarded: EmbeddedCluster, caplog: pytest.LogCaptureFixture) -> None:
     """A proxy listens on all interfaces, and its certificate names one. Over remoting: test_tls_broker.py."""
     elsewhere = guarded.endpoints.replace("127.0.0.1", "127.0.0.2")
-    assert told({**guarded.security_options, "endpoints": elsewhere}, caplog) == (
+    assert result({**guarded.security_options, "endpoints": elsewhere}, caplog) == (
         f"[ROCKETMQ_TLS_HOSTNAME_MISMATCH] The certificate of {elsewhere} is trusted, but not valid for this "
         "host: IP address mismatch, certificate is not valid for '127.0.0.2'. Use a host name from the "
         "certificate in 'namesrvAddr' or 'endpoints', or correct the broker's 'brokerIP1'. To accept any host "
@@ -219,13 +219,13 @@ def test_tls_to_a_plain_port(way: str, strict: EmbeddedCluster, caplog: pytest.L
         rf"\[ROCKETMQ_TLS_NOT_SUPPORTED\] {first_asked(strict, way)} does not support TLS: it responds to plain "
         r"requests\. The handshake failed: [^.]+\.c:\d+\)\. Set 'useTLS' to false, or set the server's "
         r"'tls\.server\.mode' to permissive or enforcing\.",
-        told({"useTLS": "true", **server(strict, way)}, caplog),
+        result({"useTLS": "true", **server(strict, way)}, caplog),
     )
 
 
 def test_a_group_that_is_not_there(strict: EmbeddedCluster, caplog: pytest.LogCaptureFixture) -> None:
     """By the broker's word, which has all groups at hand. A proxy has to ask for them: see the next."""
-    assert told(server(strict, REMOTING), caplog) == (
+    assert result(server(strict, REMOTING), caplog) == (
         f"[ROCKETMQ_GROUP_NOT_FOUND.BROKER] {strict.broker_addr()} rejected POP_MESSAGE: the consumer group does "
         "not exist, and the broker does not create it. subscription group [g] does not exist, \\nSee "
         "https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details. Create it on every broker of "
@@ -240,9 +240,9 @@ def test_a_group_that_a_proxy_does_not_know_yet(strict: EmbeddedCluster, caplog:
         eventually(lambda: "Waiting for topic orders (fails in " in caplog.text, "a line")
         assert f"group not found: {late}" in caplog.text
         strict.mqadmin("updateSubGroup", "-c", "DefaultCluster", "-g", late)
-        eventually(lambda: one.has_begun, "an answer")
+        eventually(lambda: one.have_all_responded, "an answer")
         one.check()
-        assert one.waits == ()
+        assert one.outages == ()
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -250,7 +250,7 @@ def test_a_group_that_somebody_has_made(way: str, strict: EmbeddedCluster) -> No
     made = unique_name("made")
     strict.mqadmin("updateSubGroup", "-c", "DefaultCluster", "-g", made)
     with receiving(strict, way, made) as one:
-        eventually(lambda: one.has_begun, "an answer")
+        eventually(lambda: one.have_all_responded, "an answer")
         one.check()
 
 
@@ -268,7 +268,7 @@ def receiving(cluster: EmbeddedCluster, way: str, group: str) -> Iterator[Receiv
 
 def test_endpoints_that_are_no_proxy(strict: EmbeddedCluster, caplog: pytest.LogCaptureFixture) -> None:
     for address in (strict.namesrv_addr, strict.broker_addr()):
-        assert told({"endpoints": address}, caplog) == (
+        assert result({"endpoints": address}, caplog) == (
             f"[ROCKETMQ_NOT_A_GRPC_PROXY] {address} is not the gRPC address of a RocketMQ 5 proxy: it uses "
             "RocketMQ's remoting protocol. Set 'endpoints' to a proxy's gRPC address (port 8081 by default). "
             "Name servers belong in 'namesrvAddr'."
@@ -283,7 +283,7 @@ def test_a_name_server_that_is_a_proxy(strict: EmbeddedCluster, caplog: pytest.L
         strict.endpoints: "it uses HTTP/2",
     }
     for address, reason in reasons.items():
-        assert told({"namesrvAddr": address}, caplog) == (
+        assert result({"namesrvAddr": address}, caplog) == (
             f"[ROCKETMQ_PROXY_REQUIRES_ENDPOINTS] {address} is a RocketMQ 5 proxy, not a name server or broker: "
             f"{reason}. For loadBalance=message, set 'endpoints' to the proxy's gRPC address (port 8081 by "
             "default) and remove 'namesrvAddr'. For loadBalance=queue, set 'namesrvAddr' to its remoting address "

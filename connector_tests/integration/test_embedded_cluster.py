@@ -19,7 +19,7 @@ import pytest
 
 from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.cluster_pool import SYSTEM_TOPIC, ClusterPool
-from connector_tests.support.patience import WAIT_S
+from connector_tests.support.timeouts import WAIT_S
 from rocketmq_spark.embedded import EmbeddedCluster, jvm
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import EmbeddedBrokerError, RouteError, TransportError
@@ -41,7 +41,7 @@ class Client:
     def __init__(self, cluster: EmbeddedCluster, pool: ConnectionPool) -> None:
         client = ClusterClient([cluster.namesrv_addr], pool, TIMEOUT_MS)
         self.name_servers = client.name_servers
-        self._producer = Producer(client, group="test", first_turn=0)
+        self._producer = Producer(client, group="test", initial_queue_index=0)
         self._broker: Callable[[BrokerAddress], AdminBroker] = lambda address: AdminBroker(address, pool, TIMEOUT_MS)
 
     def send(self, topic: str, count: int) -> None:
@@ -304,7 +304,7 @@ def test_a_java_that_does_not_start_is_quoted(tmp_path: Path, monkeypatch: pytes
     ],
 )
 def test_how_a_jvm_has_ended_is_said_in_words(returncode: int, said: str) -> None:
-    assert jvm.end_of(returncode) == said
+    assert jvm.describe_exit(returncode) == said
 
 
 @pytest.fixture

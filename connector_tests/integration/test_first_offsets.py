@@ -64,5 +64,5 @@ def member_of(group: str, topic: str, cluster: EmbeddedCluster, remote: ClusterC
     """One that has joined its group."""
     given = {"namesrvAddr": cluster.namesrv_addr, "consumerGroup": group, "subscribe": topic}
     member = Membership(ReadOptions.parse(given), "me", remote, monotonic_ms, monotonic_ms, started_ms=1)
-    member.survey()
+    member.refresh_metadata()
     return member

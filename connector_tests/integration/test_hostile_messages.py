@@ -28,10 +28,10 @@ from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import BrokerError, RemoteProtocolError
 from rocketmq_spark.model import BrokerAddress, Message, MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.remoting.peer import Question
 from rocketmq_spark.remoting.pool import ConnectionPool
-from rocketmq_spark.remoting.send_question import send_question
+from rocketmq_spark.remoting.remoting_client import Rpc
 from rocketmq_spark.remoting.send_result import send_header
+from rocketmq_spark.remoting.send_rpc import send_rpc
 from rocketmq_spark.source.partition_reader import read_ranges
 from rocketmq_spark.wire.message.batch import encode_batch
 from rocketmq_spark.wire.message.properties import encode_properties
@@ -108,7 +108,7 @@ class Lies:
         code = RequestCode.SEND_BATCH_MESSAGE if is_batch else RequestCode.SEND_MESSAGE_V2
         body = encode_batch([Message(queue.topic, sent.body)] * 3) if is_batch else sent.body
         try:
-            stored = self._broker.ask(send_question(code, header, body, queue))
+            stored = self._broker.call(send_rpc(code, header, body, queue))
         except BrokerError:
             return None
         return int(stored.offset_msg_ids[0][-16:], 16)
@@ -120,9 +120,9 @@ class Lies:
 
     def _has_dispatched(self) -> bool:
         """RocketMQ 4 fails to answer in its first seconds."""
-        question = Question(RemotingCommand(GET_BROKER_RUNTIME_INFO), lambda answer: bytes(answer.body))
+        question = Rpc(RemotingCommand(GET_BROKER_RUNTIME_INFO), lambda answer: bytes(answer.body))
         with suppress(BrokerError):
-            return DISPATCHED.search(self._broker.ask(question)) is not None
+            return DISPATCHED.search(self._broker.call(question)) is not None
         return False
 
     def _is_settled(self) -> bool:

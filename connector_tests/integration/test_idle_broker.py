@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from connector_tests.support.java_program import java_program
-from connector_tests.support.patience import PATIENCE, WAIT_S
+from connector_tests.support.timeouts import TIMEOUT_FACTOR, WAIT_S
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.admin import broker_at
 from rocketmq_spark.embedded.jars import rocketmq_class_path
@@ -21,17 +21,17 @@ pytestmark = [pytest.mark.broker, pytest.mark.full]
 
 SOURCES = Path(__file__).parents[1] / "support" / "java_transactions"
 ENDS_OF_TRANSACTIONS = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
-LOOK_S = 6.0
+SAMPLE_S = 6.0
 # A service that spins takes a whole core, 6 s here, or what other tests leave of it; a cold JVM compiles for a while.
 FRESH_LIMIT_S = 2.0
 # Measured: 0.2 to 0.4 s, and with RocketMQ's own settings 0.5 s while nothing spins.
 WARM_LIMIT_S = 1.2
-PROMPT_S = 8.0 * PATIENCE
+PROMPT_S = 8.0 * TIMEOUT_FACTOR
 LEVEL_1_DELAY_S = 1.0
 LEVEL_1_COUNT = 40
 TIMER_DELAY_S = 2.5
 # A level whose delivery failed is tried again after 10 s.
-DELAY_TOLERANCE_S = 7.0 * PATIENCE
+DELAY_TOLERANCE_S = 7.0 * TIMEOUT_FACTOR
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def jvm(quiet: EmbeddedCluster) -> psutil.Process:
     return next(child for child in psutil.Process().children() if folder in " ".join(child.cmdline()))
 
 
-def cpu_seconds(process: psutil.Process, within_s: float = LOOK_S) -> float:
+def cpu_seconds(process: psutil.Process, within_s: float = SAMPLE_S) -> float:
     """What the process takes of the processors in the next ``within_s``."""
     before = process.cpu_times()
     time.sleep(within_s)
@@ -96,7 +96,7 @@ def test_it_rests_after_transactions(
     quiet: EmbeddedCluster, jvm: psutil.Process, commit_two: Callable[[], None]
 ) -> None:
     commit_two()
-    time.sleep(LOOK_S)  # with RocketMQ's own settings it spins from 3 s on
+    time.sleep(SAMPLE_S)  # with RocketMQ's own settings it spins from 3 s on
     assert cpu_seconds(jvm) < WARM_LIMIT_S
 
 

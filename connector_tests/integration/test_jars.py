@@ -171,7 +171,7 @@ def test_a_jar_that_was_damaged_on_the_way_is_asked_for_again(tmp_path: Path, re
 
 
 def hold(file: Path, is_held: Event, may_end: Event) -> None:
-    with jars.exclusively(file):
+    with jars.hold_file_lock(file):
         is_held.set()
         may_end.wait()
 
@@ -185,7 +185,7 @@ def test_only_one_process_fetches_at_a_time(tmp_path: Path) -> None:
     with (tmp_path / "fetching").open() as file, pytest.raises(BlockingIOError):
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     may_end.set()
-    with jars.exclusively(tmp_path / "fetching"):
+    with jars.hold_file_lock(tmp_path / "fetching"):
         other.join()
 
 

@@ -17,25 +17,25 @@ from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from connector_tests.support.cluster_pool import ClusterPool
-from connector_tests.support.desk import (
+from connector_tests.support.message_group import (
     LONG_MS,
     MOMENT_S,
     REMOTING,
     SHORT_MS,
     WAYS,
-    Desk,
+    MessageGroup,
     Row,
     acknowledge,
     bodies,
-    held,
+    receive_batch,
 )
 from connector_tests.support.security_shapes import SECURITY_SHAPES
 from connector_tests.support.streams import TIMEOUT_S, eventually
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pop.ledger import State
 from rocketmq_spark.pop.transports import transport_of
+from rocketmq_spark.pop.unacked_messages import MessageState
 from rocketmq_spark.source.datasource import RocketMQDataSource
 from rocketmq_spark.source.pop.pop_reader import RocketMQPopReader
 from rocketmq_spark.source.schema import default_schema
@@ -54,73 +54,73 @@ def cluster(request: pytest.FixtureRequest, grpc_library: None, clusters: Cluste
 # --------------------------------------------------------------------------------------------------- what is to be seen
 
 
-def received(desk: Desk) -> None:
+def received(desk: MessageGroup) -> None:
     """Nobody else has any of it."""
     sent = desk.messages.send(SENT)
     one = desk.member(LONG_MS)
-    rows = desk.rows(held(one, SENT))
+    rows = desk.rows(receive_batch(one, SENT))
     assert bodies(rows) == sorted(sent)
     assert {(row["topic"], row["reconsumeTimes"]) for row in rows} == {(desk.topic, 0)}
     one.stop()
-    desk.assert_only_what_is_left_comes()
+    desk.assert_only_unacknowledged_redelivered()
 
 
-def acknowledged(desk: Desk) -> None:
+def mark_acknowledged(desk: MessageGroup) -> None:
     """When their time is over they do not come again."""
     sent = desk.messages.send(SENT)
     one = desk.member()
-    assert bodies(desk.rows(held(one, SENT))) == sorted(sent)
+    assert bodies(desk.rows(receive_batch(one, SENT))) == sorted(sent)
     acknowledge(one)
     assert (one.counts.acknowledged, one.counts.expired) == (SENT, 0)
     one.stop()
-    desk.assert_only_what_is_left_comes()
+    desk.assert_only_unacknowledged_redelivered()
 
 
-def renewed(desk: Desk) -> None:
+def mark_extended(desk: MessageGroup) -> None:
     """When the time is over for which they were received, nobody gets them; and who holds them acknowledges them by
     what they are known by then."""
-    left = desk.leave_one(2 * SHORT_MS)
+    left = desk.leave_unacknowledged(2 * SHORT_MS)
     sent = desk.messages.send(SENT)
     one = desk.member()
-    assert bodies(desk.rows(held(one, SENT))) == sorted(sent)
+    assert bodies(desk.rows(receive_batch(one, SENT))) == sorted(sent)
     other = desk.member()
     eventually(lambda: one.counts.received + other.counts.received > SENT, "what was left")
     time.sleep(MOMENT_S)
     assert one.counts.received + other.counts.received == SENT + 1
-    again = [*held(one, 0), *held(other, 0)]
+    again = [*receive_batch(one, 0), *receive_batch(other, 0)]
     assert bodies(desk.rows(again)) == [left]
     assert (one.counts.expired, one.counts.extended >= SENT) == (0, True)
     for member in (one, other):
         acknowledge(member)
         member.stop()
     assert one.counts.acknowledged + other.counts.acknowledged == SENT + 1
-    desk.assert_only_what_is_left_comes()
+    desk.assert_only_unacknowledged_redelivered()
 
 
-def given_back(desk: Desk) -> None:
+def mark_released(desk: MessageGroup) -> None:
     """Another member gets them long before their time is over, that counts as no attempt, and it acknowledges them."""
     sent = desk.messages.send(SENT)
     one = desk.member(LONG_MS)
-    eventually(lambda: one.count(State.RECEIVED) == SENT, "all messages")
-    kept = one.freeze(1, 1)
+    eventually(lambda: one.count(MessageState.PREFETCHED) == SENT, "all messages")
+    kept = one.start_batch(1, 1)
     one.stop()
     assert one.counts.released == SENT - 1
     other = desk.member()
-    again = held(other, SENT - 1)
+    again = receive_batch(other, SENT - 1)
     assert bodies(desk.rows([*kept, *again])) == sorted(sent)
     assert {row["reconsumeTimes"] for row in desk.rows(again)} == {0}
     acknowledge(other)
     assert (other.counts.acknowledged, other.counts.expired) == (SENT - 1, 0)
     other.stop()
-    desk.assert_only_what_is_left_comes()
+    desk.assert_only_unacknowledged_redelivered()
 
 
-def moved_to_the_dead_letters(desk: Desk) -> None:
+def moved_to_the_dead_letters(desk: MessageGroup) -> None:
     """Tried as often as the group allows, by us over brokers and by a proxy itself; nobody gets them any more."""
-    desk.allow_to_come_again(1)
+    desk.set_retry_max_times(1)
     sent = desk.messages.send(SENT)
     for times_before in range(2):
-        rows = desk.try_in_vain(SENT)
+        rows = desk.fail_attempt(SENT)
         assert [(row["body"].decode(), row["reconsumeTimes"]) for row in by_body(rows)] == [
             (body, times_before) for body in sorted(sent)
         ]
@@ -130,15 +130,15 @@ def moved_to_the_dead_letters(desk: Desk) -> None:
     told = (SENT, SENT, SENT) if desk.way == REMOTING else (0, 0, 0)
     eventually(lambda: (one.counts.received, one.counts.dead_letters, one.counts.acknowledged) == told, "its counts")
     one.stop()
-    desk.assert_only_what_is_left_comes()
+    desk.assert_only_unacknowledged_redelivered()
 
 
 def by_body(rows: Sequence[Row]) -> list[Row]:
     return sorted(rows, key=lambda row: row["body"])
 
 
-Act = Callable[[Desk], None]
-ACTS: tuple[Act, ...] = (received, acknowledged, renewed, given_back, moved_to_the_dead_letters)
+Act = Callable[[MessageGroup], None]
+ACTS: tuple[Act, ...] = (received, mark_acknowledged, mark_extended, mark_released, moved_to_the_dead_letters)
 
 # ---------------------------------------------------------------------------------------------------------- the table
 
@@ -147,7 +147,7 @@ ACTS: tuple[Act, ...] = (received, acknowledged, renewed, given_back, moved_to_t
 def table(cluster: EmbeddedCluster) -> Iterator[Mapping[tuple[str, Act], Future[None]]]:
     """What came of each, all at once: most of it is waiting."""
     with ExitStack() as made, ThreadPoolExecutor(len(WAYS) * len(ACTS)) as threads:
-        desks = {(way, act): Desk(cluster, way) for way in WAYS for act in ACTS}
+        desks = {(way, act): MessageGroup(cluster, way) for way in WAYS for act in ACTS}
         for desk in desks.values():
             made.callback(desk.close)
         yield {(way, act): threads.submit(act, desk) for (way, act), desk in desks.items()}
@@ -173,7 +173,7 @@ def test_no_secret_is_in_anything_that_a_driver_shows(
     caplog.set_level(logging.DEBUG)
     caplog.set_level(logging.INFO, "py4j")  # the cluster's own, which makes users
     with ExitStack() as made:
-        desk = Desk(cluster, way)
+        desk = MessageGroup(cluster, way)
         made.callback(desk.close)
         desk.messages.send(SENT)
         secret = desk.options["secretKey"]

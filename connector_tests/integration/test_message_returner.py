@@ -19,10 +19,10 @@ from connector_tests.support.ways import WAYS, Way, way_of
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.model import BrokerAddress
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pop.handles import Received
-from rocketmq_spark.pop.ledger import State
+from rocketmq_spark.pop.receipt_handles import ReceivedMessage
 from rocketmq_spark.pop.receiver import Receiver
 from rocketmq_spark.pop.transports import transport_of
+from rocketmq_spark.pop.unacked_messages import MessageState
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.source.pop.message_reader import read_parts
 from rocketmq_spark.source.pop.message_tasks import tasks_of
@@ -71,7 +71,7 @@ class Group:
         one.start()
         return one
 
-    def rows(self, received: list[Received]) -> list[Row]:
+    def rows(self, received: list[ReceivedMessage]) -> list[Row]:
         """As executors make them, in the order of their bodies."""
         options = ReadOptions.parse(self.options)
         batches = (batch for parts in tasks_of(received, None, with_handles=True)
@@ -90,18 +90,18 @@ def shared(way: Way, topic: str, group: str) -> Iterator[Group]:
     one.close()
 
 
-def frozen(one: Receiver, count: int, batch: int = 1) -> list[Received]:
+def grow(one: Receiver, count: int, batch: int = 1) -> list[ReceivedMessage]:
     """A batch of so many messages."""
-    eventually(lambda: one.count(State.RECEIVED) >= count, f"{count} messages received")
-    return list(one.freeze(batch, count))
+    eventually(lambda: one.count(MessageState.PREFETCHED) >= count, f"{count} messages received")
+    return list(one.start_batch(batch, count))
 
 
 def assert_comes_again_once(shared: Group, one: Receiver, failed: Row) -> None:
     """And nothing else comes."""
-    (again,) = shared.rows(frozen(one, 1, batch=2))
+    (again,) = shared.rows(grow(one, 1, batch=2))
     assert (again.body, again.msgId, again.reconsumeTimes) == (failed.body, failed.msgId, failed.reconsumeTimes + 1)
     time.sleep(UNTIL_REVIVED_S)
-    assert one.count(State.RECEIVED) == 0
+    assert one.count(MessageState.PREFETCHED) == 0
 
 
 def test_a_row_that_is_sent_back_comes_again_and_the_rest_of_its_batch_is_acknowledged(
@@ -109,9 +109,9 @@ def test_a_row_that_is_sent_back_comes_again_and_the_rest_of_its_batch_is_acknow
 ) -> None:
     sent = messages.send(4)
     one = shared.receiver()
-    rows = shared.rows(frozen(one, len(sent)))
+    rows = shared.rows(grow(one, len(sent)))
     rocketmq_spark.send_back(rows[1:2], shared.options, delay_level=ONE_SECOND)
-    one.prove(1)
+    one.mark_completed(1)
     assert one.counts.acknowledged == len(sent)
     assert_comes_again_once(shared, one, rows[1])
 
@@ -120,11 +120,11 @@ def test_it_comes_again_where_its_batch_had_been_renewed_before(messages: Topic,
     """Its handle is an old one, and its time is over."""
     sent = messages.send(3)
     one = shared.receiver(invisibleDurationMs=str(SHORT_MS))
-    rows = shared.rows(frozen(one, len(sent)))
+    rows = shared.rows(grow(one, len(sent)))
     time.sleep(2.5 * SHORT_MS / 1000)
     assert one.counts.extended >= len(sent)
     rocketmq_spark.send_back(rows[:1], shared.options, delay_level=ONE_SECOND)
-    one.prove(1)
+    one.mark_completed(1)
     assert_comes_again_once(shared, one, rows[0])
     assert one.counts.expired == 0
 
@@ -132,11 +132,11 @@ def test_it_comes_again_where_its_batch_had_been_renewed_before(messages: Topic,
 def test_it_comes_again_where_its_batch_is_renewed_afterwards(messages: Topic, shared: Group) -> None:
     sent = messages.send(3)
     one = shared.receiver(invisibleDurationMs=str(SHORT_MS))
-    rows = shared.rows(frozen(one, len(sent)))
+    rows = shared.rows(grow(one, len(sent)))
     rocketmq_spark.send_back(rows[:1], shared.options, delay_level=FIVE_SECONDS)
-    renewed = one.counts.extended
-    eventually(lambda: one.counts.extended > renewed, "a renewal")
-    one.prove(1)
+    mark_extended = one.counts.extended
+    eventually(lambda: one.counts.extended > mark_extended, "a renewal")
+    one.mark_completed(1)
     assert_comes_again_once(shared, one, rows[0])
     assert one.counts.expired == 0
 
@@ -149,15 +149,15 @@ def test_what_failed_too_often_is_in_the_dead_letter_topic(
     pool.close()
     sent = messages.send(2)
     one = shared.receiver()
-    rows = shared.rows(frozen(one, len(sent)))
+    rows = shared.rows(grow(one, len(sent)))
     rocketmq_spark.send_back(rows[:1], shared.options, delay_level=ONE_SECOND)
-    one.prove(1)
+    one.mark_completed(1)
     server = {"namesrvAddr": cluster.namesrv_addr, "startingOffsets": "earliest"}
     dead_letters = Group(Way(cluster, server), f"%DLQ%{shared.name}", "reader")
-    (dead,) = frozen(dead_letters.receiver(missingTopicTimeoutMs="60000"), 1)
+    (dead,) = grow(dead_letters.receiver(missingTopicTimeoutMs="60000"), 1)
     dead_letters.close()
     (message,) = decode_messages(dead.record, broker_name="broker-a")
     assert (message.body, message.msg_id) == (rows[0].body, rows[0].msgId)
     time.sleep(UNTIL_REVIVED_S)
-    assert one.count(State.RECEIVED) == 0
+    assert one.count(MessageState.PREFETCHED) == 0
     assert one.counts.acknowledged in {len(sent), len(sent) + 1}, "a proxy acknowledges it by itself"

@@ -10,16 +10,16 @@ import pytest
 
 from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.cluster_pool import ClusterPool
-from connector_tests.support.patience import WAIT_S
+from connector_tests.support.timeouts import WAIT_S
 from rocketmq_spark.consumer.member import Member
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.jars import VERSIONS
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.model import BrokerAddress, Message, MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pull.executor_client import ExecutorClient
+from rocketmq_spark.pull.executor_pull_client import ExecutorPullClient
 from rocketmq_spark.remoting.pool import ConnectionPool
-from rocketmq_spark.wire.message.stored_message import first_of
+from rocketmq_spark.wire.message.stored_message import decode_first
 
 TIMEOUT_MS = 10_000
 
@@ -58,7 +58,7 @@ def test_the_first_of_a_millisecond_is_found_and_the_end_after_the_last(
     broker: AdminBroker, bursts: MessageQueue
 ) -> None:
     for begin in (0, BURST, 2 * BURST):
-        stored_ms = first_of(broker.pull("tests", bursts, begin, 1).body).store_timestamp_ms
+        stored_ms = decode_first(broker.pull("tests", bursts, begin, 1).body).store_timestamp_ms
         assert broker.search_offset(bursts, stored_ms) == begin
         assert broker.search_offset(bursts, stored_ms + 1) == begin + BURST
 
@@ -85,9 +85,9 @@ def test_what_a_task_tells_is_handed_on_to_the_member_that_planned_it(oldest: Em
         told: set[QueueRange] = set()
         while not told:
             assert time.monotonic() < deadline
-            ExecutorClient.shared(options).tell_lost(member.client_id, [QueueRange(queue, 3, 9)])
-            with member.turn() as membership:
-                told = set(membership.told_lost)
+            ExecutorPullClient.shared(options).report_losses(member.client_id, [QueueRange(queue, 3, 9)])
+            with member.group_lock() as membership:
+                told = set(membership.reported_losses)
     finally:
         member.stop()
     assert told == {QueueRange(queue, 3, 9)}

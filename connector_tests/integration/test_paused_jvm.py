@@ -20,7 +20,7 @@ def test_a_java_object_that_goes_while_its_jvm_stands_still_holds_no_thread(tmp_
         kept, collected = jvm.java.java.lang.Object(), jvm.java.java.lang.Object()
         jvm.pause()
         del collected
-        with pytest.raises(EmbeddedBrokerError), jvm.failing_clearly():
+        with pytest.raises(EmbeddedBrokerError), jvm.raising_embedded_errors():
             kept.hashCode()
         jvm.resume()
         assert isinstance(kept.hashCode(), int)
@@ -35,7 +35,7 @@ def test_one_that_ends_while_it_is_asked_is_said_once(tmp_path: Path, caplog: py
         of_java = jvm.java.java
         for _ in range(2):
             said = r"EMBEDDED_JVM_FAILED.*: Java ended with exit code 3"
-            with pytest.raises(EmbeddedBrokerError, match=said), jvm.failing_clearly():
+            with pytest.raises(EmbeddedBrokerError, match=said), jvm.raising_embedded_errors():
                 of_java.lang.System.exit(3)
     finally:
         jvm.kill()

@@ -245,7 +245,7 @@ def test_a_run_that_was_told_to_end_answers_that_there_is_nothing_and_calls_no_b
     one = reader()
     end = next_batch(one, one.initialOffset())
     ended = reader()
-    run = ended._running()
+    run = ended._started_run()
     assert isinstance(run, PopRun)
     os.kill(os.getpid(), signal.SIGTERM)
     assert ended.latestOffset(end, LIMIT) is end

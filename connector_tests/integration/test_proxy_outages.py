@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from connector_tests.support.cluster_pool import ClusterPool
-from connector_tests.support.desk import GRPC, Desk
+from connector_tests.support.message_group import GRPC, MessageGroup
 from connector_tests.support.streams import TIMEOUT_S, steady_messages
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.source.datasource import RocketMQDataSource
@@ -40,7 +40,7 @@ def cluster(grpc_library: None, clusters: ClusterPool) -> EmbeddedCluster:
 class Query:
     """Spark's calls, made one after the other; what came of them."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: MessageGroup) -> None:
         options = {**desk.options, "invisibleDurationMs": str(INVISIBLE_MS)}
         reader = RocketMQDataSource(options).streamReader(default_schema())
         assert isinstance(reader, RocketMQPopReader)
@@ -83,10 +83,10 @@ def test_it_is_waited_for_and_nothing_is_lost(
         (cluster.kill_proxy, cluster.start_proxy) if who == "proxy" else (cluster.kill_broker, cluster.start_broker)
     )
     caplog.set_level(logging.INFO, "rocketmq_spark")
-    with closing(Desk(cluster, GRPC)) as desk:
+    with closing(MessageGroup(cluster, GRPC)) as desk:
         query = Query(desk)
         with closing(query):
-            with steady_messages(desk.messages, whoever_answers=True) as sent:
+            with steady_messages(desk.messages, any_broker=True) as sent:
                 query.until(lambda: len(query.bodies) > 50, "rows before")
                 kill()
                 query.for_s(AWAY_S)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from connector_tests.support.patience import PROCESS_S
+from connector_tests.support.timeouts import PROCESS_S
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 
 pytestmark = pytest.mark.full

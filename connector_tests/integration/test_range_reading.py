@@ -51,7 +51,7 @@ def filled(cluster: EmbeddedCluster) -> Iterator[MessageQueue]:
     topic = cluster.create_topic(unique_name("ranges"), queues=1)
     pool = ConnectionPool(3_000)
     name_servers = NameServers((cluster.namesrv_addr,), pool, 5_000)
-    producer = Producer(ClusterClient((cluster.namesrv_addr,), pool, 5_000), group="tests", first_turn=0)
+    producer = Producer(ClusterClient((cluster.namesrv_addr,), pool, 5_000), group="tests", initial_queue_index=0)
     for begin in range(0, COUNT, 20):
         offsets = range(begin, begin + 20)
         producer.send_batch([Message(topic, body_of(offset), tags=tag_of(offset)) for offset in offsets])

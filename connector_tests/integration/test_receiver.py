@@ -19,16 +19,23 @@ from rocketmq_spark.errors import BrokerError, OptionError, RocketMQError, Route
 from rocketmq_spark.model import BrokerAddress, Message
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.grpc_transport import GrpcTransport
-from rocketmq_spark.pop.handles import ORDINARY, AnyHandle, Handle, Received, handles_from_json, handles_to_json
-from rocketmq_spark.pop.ledger import State
-from rocketmq_spark.pop.polls import Poll, Target
+from rocketmq_spark.pop.receipt_handles import (
+    NORMAL_TOPIC,
+    BrokerHandle,
+    ReceiptHandle,
+    ReceivedMessage,
+    handles_from_json,
+    handles_to_json,
+)
+from rocketmq_spark.pop.receive_scheduler import ReceiveRequest, Target
 from rocketmq_spark.pop.receiver import Receiver
 from rocketmq_spark.pop.remoting_transport import RemotingTransport
-from rocketmq_spark.pop.transport import Answer, Transport
+from rocketmq_spark.pop.transport import ReceiveOutcome, Transport
 from rocketmq_spark.pop.transports import transport_of
+from rocketmq_spark.pop.unacked_messages import MessageState
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.pop_broker import PopBroker, PopOutcome
-from rocketmq_spark.remoting.retry import Outlook, outlook_of_pull
+from rocketmq_spark.remoting.retry import Retryability, retryability_of_pull
 from rocketmq_spark.source.pop.message_reader import read_parts
 from rocketmq_spark.source.pop.message_tasks import tasks_of
 from rocketmq_spark.source.schema import default_schema
@@ -73,9 +80,9 @@ def receiver(options_of: OptionsOf) -> Iterator[ReceiverOf]:
     """Makes receivers of the test's topic in the test's group, which begin to receive at once if they are to."""
     with ExitStack() as made:
 
-        def make(*, starts: bool = True, looks_once: bool = False, **more: str) -> Receiver:
+        def make(*, starts: bool = True, is_available_now: bool = False, **more: str) -> Receiver:
             options = options_of(**more)
-            one = Receiver(options, transport_of(options), looks_once=looks_once)
+            one = Receiver(options, transport_of(options), is_available_now=is_available_now)
             made.callback(one.stop)
             if starts:
                 one.start()
@@ -84,29 +91,29 @@ def receiver(options_of: OptionsOf) -> Iterator[ReceiverOf]:
         yield make
 
 
-def frozen(one: Receiver, count: int, batch: int = 1) -> list[Received]:
+def grow(one: Receiver, count: int, batch: int = 1) -> list[ReceivedMessage]:
     """A batch of so many messages."""
-    eventually(lambda: one.count(State.RECEIVED) >= count, f"{count} messages received")
-    return list(one.freeze(batch, count))
+    eventually(lambda: one.count(MessageState.PREFETCHED) >= count, f"{count} messages received")
+    return list(one.start_batch(batch, count))
 
 
-def rows(received: list[Received], options: ReadOptions) -> list[dict[str, Any]]:
+def rows(received: list[ReceivedMessage], options: ReadOptions) -> list[dict[str, Any]]:
     """As executors make them."""
     batches = (batch for parts in tasks_of(received, None) for batch in read_parts(parts, options, default_schema()))
     return [row for batch in batches for row in batch.to_pylist()]
 
 
-def bodies(received: list[Received], options: ReadOptions) -> list[str]:
+def bodies(received: list[ReceivedMessage], options: ReadOptions) -> list[str]:
     return sorted(row["body"].decode() for row in rows(received, options))
 
 
-def where_from(handle: AnyHandle) -> str:
+def where_from(handle: ReceiptHandle) -> str:
     """The mark of the topic that the broker has handed it out from: a retry topic, if it comes again."""
-    assert isinstance(handle, Handle)
-    return handle.check_point.retry
+    assert isinstance(handle, BrokerHandle)
+    return handle.pop_check_point.retry
 
 
-def handles(received: list[Received]) -> list[AnyHandle]:
+def handles(received: list[ReceivedMessage]) -> list[ReceiptHandle]:
     """As a later start reads them from the checkpoint."""
     text = json.dumps(handles_to_json(one.handle for one in received))
     return handles_from_json(json.loads(text))
@@ -115,17 +122,17 @@ def handles(received: list[Received]) -> list[AnyHandle]:
 def assert_nothing_comes(one: Receiver) -> None:
     """For longer than a broker takes to give out again what it can."""
     time.sleep(UNTIL_REVIVED_S)
-    assert one.count(State.RECEIVED) == 0
+    assert one.count(MessageState.PREFETCHED) == 0
 
 
 def test_what_is_proven_does_not_come_again(messages: Topic, receiver: ReceiverOf, options_of: OptionsOf) -> None:
     """With "namesrvAddr", and with "endpoints"."""
     sent = messages.send(100)
     one = receiver(invisibleDurationMs=str(SHORT_MS))
-    batch = frozen(one, 100)
+    batch = grow(one, 100)
     assert bodies(batch, options_of()) == sorted(sent)
-    one.prove(1)
-    eventually(lambda: one.count(State.PROVEN) == 0, "all acknowledged")
+    one.mark_completed(1)
+    eventually(lambda: one.count(MessageState.COMPLETED) == 0, "all acknowledged")
     assert_nothing_comes(one)
     assert (one.counts.received, one.counts.acknowledged, one.counts.expired) == (100, 100, 0)
 
@@ -135,13 +142,13 @@ def test_what_is_renewed_is_nobody_elses_and_is_acknowledged_by_its_last_handle(
 ) -> None:
     messages.send(40)
     one, other = receiver(invisibleDurationMs=str(SHORT_MS)), None
-    frozen(one, 40)
+    grow(one, 40)
     other = receiver()
     time.sleep(2.5 * SHORT_MS / 1000)
-    assert other.count(State.RECEIVED) == 0
+    assert other.count(MessageState.PREFETCHED) == 0
     assert one.counts.extended >= 80
-    one.prove(1)
-    eventually(lambda: one.count(State.PROVEN) == 0, "all acknowledged")
+    one.mark_completed(1)
+    eventually(lambda: one.count(MessageState.COMPLETED) == 0, "all acknowledged")
     assert_nothing_comes(other)
     assert (one.counts.acknowledged, one.counts.expired) == (40, 0)
 
@@ -151,10 +158,10 @@ def test_who_stops_gives_back_what_is_in_no_batch_and_that_counts_as_no_attempt(
 ) -> None:
     sent = messages.send(50)
     one = receiver()
-    eventually(lambda: one.count(State.RECEIVED) == 50, "50 messages received")
+    eventually(lambda: one.count(MessageState.PREFETCHED) == 50, "50 messages received")
     one.stop()
     assert one.counts.released == 50
-    again = frozen(receiver(), 50)
+    again = grow(receiver(), 50)
     assert bodies(again, options_of()) == sorted(sent)
     assert {(row["topic"], row["reconsumeTimes"]) for row in rows(again, options_of())} == {(messages.name, 0)}
 
@@ -162,10 +169,10 @@ def test_who_stops_gives_back_what_is_in_no_batch_and_that_counts_as_no_attempt(
 def test_a_later_start_acknowledges_what_was_logged_and_proven(messages: Topic, receiver: ReceiverOf) -> None:
     messages.send(30)
     one = receiver(invisibleDurationMs="6000")
-    logged = handles(frozen(one, 30))
+    logged = handles(grow(one, 30))
     one.stop()
     later = receiver(starts=False)
-    later.prove_logged(logged)
+    later.mark_logged_completed(logged)
     assert later.counts.acknowledged == 30
     later.start()
     assert_nothing_comes(later)
@@ -176,20 +183,20 @@ def test_what_a_later_start_gives_back_comes_again_whoever_acknowledges_it_by_it
 ) -> None:
     sent = messages.send(30)
     one = receiver()
-    logged = handles(frozen(one, 30))
+    logged = handles(grow(one, 30))
     one.stop()
     later = receiver(starts=False)
-    later.give_back_logged(logged)
+    later.release_logged(logged)
     later.start()
-    later.prove_logged(logged)
-    again = frozen(later, 30)
+    later.mark_logged_completed(logged)
+    again = grow(later, 30)
     assert bodies(again, options_of()) == sorted(sent)
     assert_nothing_comes(later)
 
 
-@pytest.mark.parametrize("does", [Receiver.give_back_logged, Receiver.prove_logged])
+@pytest.mark.parametrize("does", [Receiver.release_logged, Receiver.mark_logged_completed])
 def test_a_later_start_that_reads_something_else_goes_on_though_the_topic_is_gone_of_which_something_was_logged(
-    does: Callable[[Receiver, list[AnyHandle]], None],
+    does: Callable[[Receiver, list[ReceiptHandle]], None],
     cluster: EmbeddedCluster,
     receiver: ReceiverOf,
     caplog: pytest.LogCaptureFixture,
@@ -201,15 +208,15 @@ def test_a_later_start_that_reads_something_else_goes_on_though_the_topic_is_gon
     one = receiver(**both)
     gone.send(3)
     other.send(2)
-    logged = handles(frozen(one, 5))
+    logged = handles(grow(one, 5))
     one.stop()
     cluster.delete_topic(gone.name)
     later = receiver(starts=False, subscribe=other.name, missingTopicTimeoutMs="20000", clusterTimeoutMs="20000")
     does(later, logged)
     later.start()
-    if does is Receiver.give_back_logged:
-        assert len(frozen(later, 2)) == 2, "those of the other topic"
-    eventually(lambda: later.count(State.PROVEN) == 0, "nothing left to be acknowledged")
+    if does is Receiver.release_logged:
+        assert len(grow(later, 2)) == 2, "those of the other topic"
+    eventually(lambda: later.count(MessageState.COMPLETED) == 0, "nothing left to be acknowledged")
     later.check()
     told = [line for line in caplog.messages if "TOPIC_DELETED" in line]
     assert told in (
@@ -229,17 +236,17 @@ def test_what_is_stored_after_who_looks_once_has_ended_is_there_for_the_next_at_
     messages: Topic, receiver: ReceiverOf, options_of: OptionsOf
 ) -> None:
     """No poll that it has left behind takes it, which would be an attempt, and would take its time."""
-    first = receiver(looks_once=True)
-    eventually(lambda: first.is_dry, "nothing there")
+    first = receiver(is_available_now=True)
+    eventually(lambda: first.is_empty, "nothing there")
     first.stop()
     sent = messages.send(20)
-    second, read = receiver(looks_once=True), list[Received]()
-    while not second.is_dry:
+    second, read = receiver(is_available_now=True), list[ReceivedMessage]()
+    while not second.is_empty:
         second.wait(1)
-        read += second.freeze(1, len(sent))
+        read += second.start_batch(1, len(sent))
         second.check()
     assert bodies(read, options_of()) == sorted(sent)
-    assert {where_from(one.handle) for one in read} == {ORDINARY}, "else somebody had them before"
+    assert {where_from(one.handle) for one in read} == {NORMAL_TOPIC}, "else somebody had them before"
 
 
 FORGED = ("0 1763712000000 60000 3 1 broker-z 0 0", "a b c d 1 broker-a 0 0")
@@ -257,18 +264,18 @@ def test_a_forged_handle_is_no_error_in_any_delivery(
     forged = FORGED if is_proxy else FORGED_FOR_BROKERS
     sent = [Message(messages.name, ck.encode(), properties={"POP_CK": ck}) for ck in forged]
     first = receiver(invisibleDurationMs=str(SHORT_MS))
-    eventually(lambda: first.has_begun, "it has begun")
+    eventually(lambda: first.have_all_responded, "it has begun")
     messages.send_as_they_are([*sent, Message(messages.name, b"true")])
-    eventually(lambda: first.count(State.RECEIVED) == len(forged) + 1, "all received")
+    eventually(lambda: first.count(MessageState.PREFETCHED) == len(forged) + 1, "all received")
     first.stop()
     again = receiver(invisibleDurationMs=str(SHORT_MS), clusterTimeoutMs="10000")
-    batch = frozen(again, len(forged) + 1)
+    batch = grow(again, len(forged) + 1)
     assert set(bodies(batch, options_of())) == {*forged, "true"}
-    again.prove(1)
-    eventually(lambda: again.count(State.PROVEN) == 0, "none is left to be acknowledged")
+    again.mark_completed(1)
+    eventually(lambda: again.count(MessageState.COMPLETED) == 0, "none is left to be acknowledged")
     time.sleep(UNTIL_REVIVED_S)
     again.check()
-    came_later = set(bodies(list(again.freeze(2, 100)), options_of()))
+    came_later = set(bodies(list(again.start_batch(2, 100)), options_of()))
     if is_proxy:
         assert (again.counts.acknowledged, came_later - set(forged)) == (1, set())
     else:
@@ -280,19 +287,19 @@ def test_a_forged_handle_is_no_error_in_any_delivery(
 def test_messages_of_other_tags_do_not_come(messages: Topic, receiver: ReceiverOf, options_of: OptionsOf) -> None:
     messages.send(5, tag="TagB")
     wanted = messages.send(5, tag="TagA")
-    one = receiver(looks_once=True, subExpression="TagA")
-    assert bodies(frozen(one, 5), options_of()) == sorted(wanted)
-    one.prove(1)
-    eventually(lambda: one.is_dry, "nothing more")
+    one = receiver(is_available_now=True, subExpression="TagA")
+    assert bodies(grow(one, 5), options_of()) == sorted(wanted)
+    one.mark_completed(1)
+    eventually(lambda: one.is_empty, "nothing more")
     assert one.counts.received == 5
 
 
 def test_at_most_one_batch_is_held_ahead(messages: Topic, receiver: ReceiverOf) -> None:
     messages.send(400)
     one = receiver(maxOffsetsPerTrigger="50")
-    frozen(one, 50)
-    eventually(lambda: one.count(State.RECEIVED) >= 50, "the next batch")
-    assert one.count(State.RECEIVED) < 50 + 4 * 32
+    grow(one, 50)
+    eventually(lambda: one.count(MessageState.PREFETCHED) >= 50, "the next batch")
+    assert one.count(MessageState.PREFETCHED) < 50 + 4 * 32
 
 
 def test_a_topic_that_nobody_knows_is_an_error_when_its_time_is_over(options_of: OptionsOf) -> None:
@@ -328,9 +335,9 @@ def test_a_batch_that_cannot_be_given_back_is_an_error(options_of: OptionsOf, wa
     nobody = {name: "127.0.0.1:1" for name in way.server if name in {"namesrvAddr", "endpoints"}}
     options = options_of(clusterTimeoutMs="300", **nobody)  # and nothing more is known of the broker
     one = Receiver(options, transport_of(options))
-    handle = Handle.parse(topic, "0 1795445135749 60000 3 0 broker-a 0 0")
+    handle = BrokerHandle.parse(topic, "0 1795445135749 60000 3 0 broker-a 0 0")
     with pytest.raises(TransportError, match="CLUSTER_TIMEOUT"):
-        one.give_back_logged([handle])
+        one.release_logged([handle])
     one.stop()
 
 
@@ -383,7 +390,7 @@ def test_a_poll_that_came_late_by_the_brokers_clock_is_refused_and_passes(
         "broker's, or the broker is overloaded. Synchronize both clocks with NTP, and check the broker's load "
         "and log."
     )
-    assert outlook_of_pull(outcome) is Outlook.PASSES
+    assert retryability_of_pull(outcome) is Retryability.TRANSIENT
 
 
 @pytest.fixture
@@ -397,26 +404,26 @@ def test_the_transport_asks_for_messages_changes_and_acknowledges(
     transport: Transport, messages: Topic, topic: str
 ) -> None:
     sent = messages.send(3)
-    assert transport.look() == {}
+    assert transport.refresh_routes() == {}
     target = Target(topic, "broker-a")
     assert transport.targets() == [target]
-    received: list[Received] = []
+    received: list[ReceivedMessage] = []
 
     def has_found_all() -> bool:
-        received.extend(answer_of(transport, Poll(target, 32, 500)))
+        received.extend(answer_of(transport, ReceiveRequest(target, 32, 500)))
         return len(received) == len(sent)
 
     eventually(has_found_all, "messages")
     handles = [one.handle for one in received]
-    changed = transport.change(handles, LONG_MS, suspend=False)
-    assert [type(one) for one in changed] == [Handle] * 3
+    changed = transport.change_invisible_duration(handles, LONG_MS, suspend=False)
+    assert [type(one) for one in changed] == [BrokerHandle] * 3
     assert not {*handles} & {*changed}
-    assert transport.acknowledge([one for one in changed if isinstance(one, Handle)]) == [True] * 3
+    assert transport.acknowledge([one for one in changed if isinstance(one, BrokerHandle)]) == [True] * 3
 
 
-def answer_of(transport: Transport, poll: Poll) -> Sequence[Received]:
-    answers: list[Answer] = []
-    transport.poll(poll, answers.append)
+def answer_of(transport: Transport, receive: ReceiveRequest) -> Sequence[ReceivedMessage]:
+    answers: list[ReceiveOutcome] = []
+    transport.receive(receive, answers.append)
     eventually(lambda: bool(answers), "an answer")
     (answer,) = answers
     assert not isinstance(answer, RocketMQError)
@@ -424,9 +431,9 @@ def answer_of(transport: Transport, poll: Poll) -> Sequence[Received]:
 
 
 def test_what_is_of_a_broker_that_nobody_knows_fails_by_itself(transport: Transport, topic: str) -> None:
-    nowhere = Handle.parse(topic, "0 1795445135749 60000 3 0 broker-b 0 0")
-    assert transport.look() == {}
-    assert [type(one) for one in transport.change([nowhere], 1, suspend=True)] == [RouteError]
+    nowhere = BrokerHandle.parse(topic, "0 1795445135749 60000 3 0 broker-b 0 0")
+    assert transport.refresh_routes() == {}
+    assert [type(one) for one in transport.change_invisible_duration([nowhere], 1, suspend=True)] == [RouteError]
     assert [type(one) for one in transport.acknowledge([nowhere])] == [RouteError]
 
 

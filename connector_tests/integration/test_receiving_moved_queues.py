@@ -18,10 +18,10 @@ from connector_tests.support.ways import WAYS, Way, way_of
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.model import Message
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pop.handles import Received
-from rocketmq_spark.pop.ledger import State
+from rocketmq_spark.pop.receipt_handles import ReceivedMessage
 from rocketmq_spark.pop.receiver import Receiver
 from rocketmq_spark.pop.transports import transport_of
+from rocketmq_spark.pop.unacked_messages import MessageState
 from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.producer import Producer
@@ -47,10 +47,10 @@ def way(request: pytest.FixtureRequest, clusters: ClusterPool) -> Way:
 def producer(way: Way) -> Iterator[Producer]:
     with closing(ConnectionPool(TIMEOUT_MS)) as pool:
         cluster = ClusterClient((way.cluster.namesrv_addr,), pool, TIMEOUT_MS)
-        yield Producer(cluster, group="tests", first_turn=0)
+        yield Producer(cluster, group="tests", initial_queue_index=0)
 
 
-def bodies(received: list[Received], options: ReadOptions) -> list[str]:
+def bodies(received: list[ReceivedMessage], options: ReadOptions) -> list[str]:
     batches = (batch for parts in tasks_of(received, None) for batch in read_parts(parts, options, default_schema()))
     return sorted(row["body"].decode() for batch in batches for row in batch.to_pylist())
 
@@ -81,14 +81,14 @@ def test_acknowledged_messages_of_a_moved_queue_leave_the_others(way: Way, produ
     with ExitStack() as made:
 
         def receiver() -> Receiver:
-            one = Receiver(options, transport_of(options), looks_once=False)
+            one = Receiver(options, transport_of(options), is_available_now=False)
             made.callback(one.stop)
             one.start()
             return one
 
         if "endpoints" in way.server:  # where a group without offsets begins at the end
             before = receiver()
-            eventually(lambda: before.has_begun, "it has begun")
+            eventually(lambda: before.have_all_responded, "it has begun")
             before.stop()
         producer.send(Message(topic, b"true-00"))
         for _ in range(UNDELIVERED):
@@ -98,19 +98,19 @@ def test_acknowledged_messages_of_a_moved_queue_leave_the_others(way: Way, produ
             producer.send(Message(topic, b"true-%02d" % number))
 
         first = receiver()
-        eventually(lambda: first.count(State.RECEIVED) == TRUE, "all received")
-        done = bodies(list(first.freeze(1, DONE)), options)
-        first.prove(1)
-        eventually(lambda: first.count(State.PROVEN) == 0, "all acknowledged")
+        eventually(lambda: first.count(MessageState.PREFETCHED) == TRUE, "all received")
+        done = bodies(list(first.start_batch(1, DONE)), options)
+        first.mark_completed(1)
+        eventually(lambda: first.count(MessageState.COMPLETED) == 0, "all acknowledged")
         assert (first.counts.acknowledged, first.counts.expired) == (DONE, 0)
         first.stop()
 
-        second, read = receiver(), list[Received]()
+        second, read = receiver(), list[ReceivedMessage]()
         until = time.monotonic() + UNTIL_REVIVED_S
         while time.monotonic() < until:
             second.wait(1)
-            read += second.freeze(1, TRUE)
-        second.prove(1)
-        eventually(lambda: second.count(State.PROVEN) == 0, "all acknowledged")
+            read += second.start_batch(1, TRUE)
+        second.mark_completed(1)
+        eventually(lambda: second.count(MessageState.COMPLETED) == 0, "all acknowledged")
         sent = [f"true-{number:02d}" for number in range(TRUE)]
         assert sorted(done + bodies(read, options)) == sent

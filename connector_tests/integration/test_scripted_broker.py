@@ -11,8 +11,8 @@ from contextlib import closing
 
 import pytest
 
-from connector_tests.support.patience import WAIT_S
-from connector_tests.support.scripted_broker import ScriptedBroker, answer
+from connector_tests.support.scripted_broker import ScriptedBroker, build_response
+from connector_tests.support.timeouts import WAIT_S
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.wire.remoting.codes import ResponseCode
 from rocketmq_spark.wire.remoting.command import FLAG_ONEWAY, FLAG_RESPONSE, RemotingCommand, decode, encode
@@ -67,7 +67,7 @@ def client(request: pytest.FixtureRequest) -> Iterator[Client]:
             yield client
     else:
         with ScriptedBroker() as broker:
-            broker.on(KNOWN, answer(body=b"{}"))
+            broker.on(KNOWN, build_response(body=b"{}"))
             with closing(Client(broker.listen())) as client:
                 yield client
 

@@ -9,8 +9,8 @@ from pyspark.sql import Row
 
 import rocketmq_spark
 from rocketmq_spark.errors import OptionError
-from rocketmq_spark.failed_rows.message_returner import FailedMessage
-from rocketmq_spark.failed_rows.send_back import NEEDED_OF_SHARED
+from rocketmq_spark.failed_rows.pop_send_back_client import FailedMessage
+from rocketmq_spark.failed_rows.send_back import REQUIRED_POP_COLUMNS
 
 GIVEN = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "T", "loadBalance": "message"}
 ROW = Row(topic="T", brokerName="broker-a", receiptHandle="x", msgId="ID", reconsumeTimes=0)
@@ -32,7 +32,7 @@ def test_what_the_group_decides_is_not_for_a_caller_to_say(more: dict[str, Any],
 
 
 def test_columns_are_in_the_order_of_a_failed_messages_fields() -> None:
-    assert [name.lower() for name in NEEDED_OF_SHARED] == [name.replace("_", "") for name in FailedMessage._fields]
+    assert [name.lower() for name in REQUIRED_POP_COLUMNS] == [name.replace("_", "") for name in FailedMessage._fields]
 
 
 def test_no_rows_need_no_server() -> None:

@@ -15,16 +15,16 @@ import pytest
 
 from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.manual_clock import ManualClock
-from connector_tests.support.simulated_cluster import ClusterDoor, SimulatedCluster, address_of
+from connector_tests.support.simulated_cluster import SimulatedCluster, SimulatedClusterClient, address_of
 from connector_tests.support.streams import eventually
-from rocketmq_spark.consumer.ports import BrokerPort
+from rocketmq_spark.consumer.cluster_api import BrokerApi
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import BrokerError
 from rocketmq_spark.model import BrokerAddress, Message, MessageQueue
 from rocketmq_spark.remoting.cluster_client import ClusterClient
-from rocketmq_spark.remoting.looker import TOOLS, Looker
 from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.remoting.prober import TOOLS_PROBER, Prober
 from rocketmq_spark.remoting.producer import Producer
 from rocketmq_spark.wire.body.groups import ConsumerData, Heartbeat
 from rocketmq_spark.wire.body.subscription import build_subscription
@@ -40,7 +40,7 @@ class Stand(Protocol):
     queues: Sequence[MessageQueue]
     group: str
 
-    def connect(self) -> BrokerPort:
+    def connect(self) -> BrokerApi:
         """A connection of its own."""
 
     def produce(self, queue: MessageQueue, count: int) -> None:
@@ -64,8 +64,8 @@ class SimulatedStand:
         self._cluster = SimulatedCluster(["broker-a"], ManualClock(1_000_000))
         self._cluster.create_topic("orders", {"broker-a": QUEUE_COUNT})
 
-    def connect(self) -> BrokerPort:
-        return ClusterDoor(self._cluster, object()).broker(address_of("broker-a"))
+    def connect(self) -> BrokerApi:
+        return SimulatedClusterClient(self._cluster, object()).broker(address_of("broker-a"))
 
     def produce(self, queue: MessageQueue, count: int) -> None:
         self._cluster.produce(queue, count)
@@ -90,9 +90,9 @@ class RealStand:
         self._broker = self._connected()
         self._broker.ensure_group(self.group)
         client = ClusterClient((cluster.namesrv_addr,), self._pools[0], TIMEOUT_MS)
-        self._producer = Producer(client, group="producers", first_turn=0)
+        self._producer = Producer(client, group="producers", initial_queue_index=0)
 
-    def connect(self) -> BrokerPort:
+    def connect(self) -> BrokerApi:
         return self._connected()
 
     def _connected(self) -> AdminBroker:
@@ -129,7 +129,7 @@ def stand(request: pytest.FixtureRequest) -> Iterator[Stand]:
 
 
 @pytest.fixture
-def broker(stand: Stand) -> BrokerPort:
+def broker(stand: Stand) -> BrokerApi:
     return stand.connect()
 
 
@@ -142,20 +142,20 @@ def heartbeat(client_id: str, stand: Stand) -> Heartbeat:
 # ---------------------------------------------------------------------------------------------------- group offsets
 
 
-def test_where_the_group_has_stored_no_offset_there_is_none(stand: Stand, broker: BrokerPort) -> None:
+def test_where_the_group_has_stored_no_offset_there_is_none(stand: Stand, broker: BrokerApi) -> None:
     a, b, *_ = stand.queues
     assert broker.submit_update_offsets(stand.group, {a: 0}).result() == {}
     assert broker.submit_query_offsets(stand.group, [a, b]).result() == {a: 0, b: None}
 
 
-def test_an_offset_is_taken_whatever_it_is(stand: Stand, broker: BrokerPort) -> None:
+def test_an_offset_is_taken_whatever_it_is(stand: Stand, broker: BrokerApi) -> None:
     a, *_ = stand.queues
     for offset in (70, 3, 0, 1_000_000):
         assert broker.submit_update_offsets(stand.group, {a: offset}).result() == {}
         assert broker.submit_query_offsets(stand.group, [a]).result() == {a: offset}
 
 
-def test_offsets_are_the_group_s_whoever_writes_and_reads_them(stand: Stand, broker: BrokerPort) -> None:
+def test_offsets_are_the_group_s_whoever_writes_and_reads_them(stand: Stand, broker: BrokerApi) -> None:
     a, b, *_ = stand.queues
     # Of the first offsets of a group and topic that come at once a broker may lose one.
     assert broker.submit_update_offsets(stand.group, {a: 4}).result() == {}
@@ -166,15 +166,15 @@ def test_offsets_are_the_group_s_whoever_writes_and_reads_them(stand: Stand, bro
 # ------------------------------------------------------------------------------------------------------------ resets
 
 
-def test_reset_that_was_taken_can_be_put_again(stand: Stand, broker: BrokerPort) -> None:
+def test_reset_that_was_taken_can_be_put_again(stand: Stand, broker: BrokerApi) -> None:
     a, *_ = stand.queues
     stand.produce(a, 10)
-    broker.put_reset(stand.group, a, 4)
+    broker.restore_reset(stand.group, a, 4)
     assert broker.submit_query_offsets(stand.group, [a]).result() == {a: 4}
-    assert [stand.connect().take_reset(stand.group, a), broker.take_reset(stand.group, a)] == [4, None]
+    assert [stand.connect().consume_reset(stand.group, a), broker.consume_reset(stand.group, a)] == [4, None]
 
 
-def test_no_offset_of_a_reset_queue_is_taken_until_somebody_is_told(stand: Stand, broker: BrokerPort) -> None:
+def test_no_offset_of_a_reset_queue_is_taken_until_somebody_is_told(stand: Stand, broker: BrokerApi) -> None:
     a, b, *_ = stand.queues
     stand.produce(a, 10)
     assert broker.submit_update_offsets(stand.group, {a: 9}).result() == {}
@@ -184,43 +184,43 @@ def test_no_offset_of_a_reset_queue_is_taken_until_somebody_is_told(stand: Stand
     assert isinstance(failures[a], BrokerError)
     assert failures[a].condition == "OFFSET_RESET_PENDING"
     assert broker.submit_query_offsets(stand.group, [a, b]).result() == {a: 4, b: 1}
-    assert broker.take_reset(stand.group, a) == 4
+    assert broker.consume_reset(stand.group, a) == 4
     assert broker.submit_update_offsets(stand.group, {a: 9}).result() == {}
     assert broker.submit_query_offsets(stand.group, [a]).result() == {a: 9}
 
 
-def test_a_reset_is_told_to_one_alone_and_its_offset_stays(stand: Stand, broker: BrokerPort) -> None:
+def test_a_reset_is_told_to_one_alone_and_its_offset_stays(stand: Stand, broker: BrokerApi) -> None:
     a, b, *_ = stand.queues
     stand.produce(a, 10)
     stand.reset(a, 4)
-    assert broker.take_reset(stand.group, b) is None
-    assert [stand.connect().take_reset(stand.group, a), broker.take_reset(stand.group, a)] == [4, None]
+    assert broker.consume_reset(stand.group, b) is None
+    assert [stand.connect().consume_reset(stand.group, a), broker.consume_reset(stand.group, a)] == [4, None]
     assert broker.submit_query_offsets(stand.group, [a]).result() == {a: 4}
 
 
-def test_a_reset_that_is_put_back_is_taken_again(stand: Stand, broker: BrokerPort) -> None:
+def test_a_reset_that_is_put_back_is_taken_again(stand: Stand, broker: BrokerApi) -> None:
     """Spark 4.0 and 4.1 end a run without a plan after the reset."""
     a, *_ = stand.queues
     stand.produce(a, 10)
     stand.reset(a, 4)
-    assert broker.take_reset(stand.group, a) == 4
-    broker.put_reset(stand.group, a, 4)
-    assert broker.take_reset(stand.group, a) == 4
-    assert broker.take_reset(stand.group, a) is None
+    assert broker.consume_reset(stand.group, a) == 4
+    broker.restore_reset(stand.group, a, 4)
+    assert broker.consume_reset(stand.group, a) == 4
+    assert broker.consume_reset(stand.group, a) is None
 
 
-def test_of_two_resets_the_later_is_told(stand: Stand, broker: BrokerPort) -> None:
+def test_of_two_resets_the_later_is_told(stand: Stand, broker: BrokerApi) -> None:
     a, *_ = stand.queues
     stand.produce(a, 10)
     stand.reset(a, 4)
     stand.reset(a, 2)
-    assert [broker.take_reset(stand.group, a), broker.take_reset(stand.group, a)] == [2, None]
+    assert [broker.consume_reset(stand.group, a), broker.consume_reset(stand.group, a)] == [2, None]
 
 
 # ------------------------------------------------------------------------------------------------------------- locks
 
 
-def test_a_queue_is_locked_for_one_until_that_one_unlocks_it(stand: Stand, broker: BrokerPort) -> None:
+def test_a_queue_is_locked_for_one_until_that_one_unlocks_it(stand: Stand, broker: BrokerApi) -> None:
     a, b, *_ = stand.queues
     assert broker.submit_lock_batch(stand.group, ME, [a]).result() == {a}
     assert broker.submit_lock_batch(stand.group, YOU, [a, b]).result() == {b}
@@ -231,7 +231,7 @@ def test_a_queue_is_locked_for_one_until_that_one_unlocks_it(stand: Stand, broke
     assert broker.submit_lock_batch(stand.group, YOU, [a]).result() == {a}
 
 
-def test_a_lock_is_the_client_id_s_and_outlives_its_membership(stand: Stand, broker: BrokerPort) -> None:
+def test_a_lock_is_the_client_id_s_and_outlives_its_membership(stand: Stand, broker: BrokerApi) -> None:
     a, *_ = stand.queues
     broker.submit_heartbeat(heartbeat(ME, stand)).result()
     assert broker.submit_lock_batch(stand.group, ME, [a]).result() == {a}
@@ -241,37 +241,37 @@ def test_a_lock_is_the_client_id_s_and_outlives_its_membership(stand: Stand, bro
     assert other.submit_lock_batch(stand.group, ME, [a]).result() == {a}
 
 
-@pytest.mark.parametrize("ask", ["stored_at", "search_offsets"])
+@pytest.mark.parametrize("ask", ["store_times", "search_offsets"])
 def test_a_look_for_the_group_itself_hands_a_reset_on_and_sees_the_message(
-    stand: Stand, broker: BrokerPort, ask: str
+    stand: Stand, broker: BrokerApi, ask: str
 ) -> None:
     """A look for the tools' group leaves it where it is."""
     a, b, *_ = stand.queues
     stand.produce(a, 10)
-    stored_ms = broker.stored_at({a: 9}, TOOLS)[a]
+    stored_ms = broker.store_times({a: 9}, TOOLS_PROBER)[a]
     assert stored_ms is not None
-    asked = {"stored_at": {a: 9, b: 0}, "search_offsets": {a: stored_ms, b: stored_ms}}[ask]
+    asked = {"store_times": {a: 9, b: 0}, "search_offsets": {a: stored_ms, b: stored_ms}}[ask]
     stand.reset(a, 4)
     told: list[tuple[MessageQueue, int]] = []
-    seen = getattr(broker, ask)(asked, TOOLS)
-    assert getattr(broker, ask)(asked, Looker(stand.group, lambda *reset: told.append(reset))) == seen
+    seen = getattr(broker, ask)(asked, TOOLS_PROBER)
+    assert getattr(broker, ask)(asked, Prober(stand.group, lambda *reset: told.append(reset))) == seen
     assert told == [(a, 4)]
-    assert broker.take_reset(stand.group, a) is None
+    assert broker.consume_reset(stand.group, a) is None
 
 
 # ----------------------------------------------------------------------------------------------------- consumer list
 
 
-def test_a_group_that_may_read_is_let_be(stand: Stand, broker: BrokerPort) -> None:
+def test_a_group_that_may_read_is_let_be(stand: Stand, broker: BrokerApi) -> None:
     a, *_ = stand.queues
     stand.produce(a, 1)
     stand.reset(a, 0)
     for topic in (a.topic, "of which nobody has heard"):
         broker.submit_group_check(stand.group, topic).result()
-    assert broker.take_reset(stand.group, a) == 0
+    assert broker.consume_reset(stand.group, a) == 0
 
 
-def test_a_member_is_who_has_heartbeated_and_not_unregistered(stand: Stand, broker: BrokerPort) -> None:
+def test_a_member_is_who_has_heartbeated_and_not_unregistered(stand: Stand, broker: BrokerApi) -> None:
     other = stand.connect()
     assert broker.submit_consumer_ids(stand.group).result() == []
     broker.submit_heartbeat(heartbeat(ME, stand)).result()
@@ -283,7 +283,7 @@ def test_a_member_is_who_has_heartbeated_and_not_unregistered(stand: Stand, brok
     assert other.submit_consumer_ids(stand.group).result() == [YOU]
 
 
-def test_a_client_id_is_listed_once_for_each_of_its_connections(stand: Stand, broker: BrokerPort) -> None:
+def test_a_client_id_is_listed_once_for_each_of_its_connections(stand: Stand, broker: BrokerApi) -> None:
     other = stand.connect()
     broker.submit_heartbeat(heartbeat(ME, stand)).result()
     other.submit_heartbeat(heartbeat(ME, stand)).result()
@@ -295,7 +295,7 @@ def test_a_client_id_is_listed_once_for_each_of_its_connections(stand: Stand, br
 # ------------------------------------------------------------------------------------------------------------ bounds
 
 
-def test_bounds_are_those_of_every_queue_of_the_topic(stand: Stand, broker: BrokerPort) -> None:
+def test_bounds_are_those_of_every_queue_of_the_topic(stand: Stand, broker: BrokerApi) -> None:
     a, b, *_ = stand.queues
     before_ms = stand.now_ms()
     stand.produce(a, 3)
@@ -313,7 +313,7 @@ def test_bounds_are_those_of_every_queue_of_the_topic(stand: Stand, broker: Brok
     assert times_ms[2:] == [0, 0]
 
 
-def test_a_time_is_found_at_the_first_message_stored_then_or_later(stand: Stand, broker: BrokerPort) -> None:
+def test_a_time_is_found_at_the_first_message_stored_then_or_later(stand: Stand, broker: BrokerApi) -> None:
     a, b, *_ = stand.queues
     before_ms = stand.now_ms()
     stand.produce(a, 3)
@@ -323,20 +323,20 @@ def test_a_time_is_found_at_the_first_message_stored_then_or_later(stand: Stand,
     second_ms = broker.submit_topic_stats(a.topic).result()[a].last_store_timestamp_ms
     assert first_ms < second_ms
     asked = {before_ms: 0, first_ms: 0, first_ms + 1: 3, second_ms: 3, second_ms + 1: 5, second_ms + 60_000: 5}
-    assert {at_ms: broker.search_offsets({a: at_ms}, TOOLS)[a] for at_ms in asked} == asked
-    assert broker.search_offsets({b: before_ms}, TOOLS) == {b: 0}
+    assert {at_ms: broker.search_offsets({a: at_ms}, TOOLS_PROBER)[a] for at_ms in asked} == asked
+    assert broker.search_offsets({b: before_ms}, TOOLS_PROBER) == {b: 0}
     assert {at_ms: broker.submit_search_hints({a: at_ms}).result()[a] for at_ms in asked} == asked
     assert broker.submit_search_hints({b: before_ms}).result() == {b: 0}
 
 
-def test_a_message_says_when_it_was_stored_and_none_is_none(stand: Stand, broker: BrokerPort) -> None:
+def test_a_message_says_when_it_was_stored_and_none_is_none(stand: Stand, broker: BrokerApi) -> None:
     a, b, *_ = stand.queues
     stand.produce(a, 1)
     first_ms = broker.submit_topic_stats(a.topic).result()[a].last_store_timestamp_ms
     stand.wait_ms(50)
     stand.produce(a, 1)
     second_ms = broker.submit_topic_stats(a.topic).result()[a].last_store_timestamp_ms
-    assert [broker.stored_at({a: offset, b: 0}, TOOLS) for offset in range(4)] == [
+    assert [broker.store_times({a: offset, b: 0}, TOOLS_PROBER) for offset in range(4)] == [
         {a: first_ms, b: None},
         {a: second_ms, b: None},
         {a: None, b: None},
@@ -352,5 +352,5 @@ ASKED_OF_MEMBERS = {"running_infos"}
 
 def test_every_question_that_members_ask_a_broker_is_in_this_suite() -> None:
     text = Path(__file__).read_text(encoding="utf-8")
-    questions = {name for name in vars(BrokerPort) if not name.startswith("_")}
+    questions = {name for name in vars(BrokerApi) if not name.startswith("_")}
     assert {name for name in questions if f".{name}(" not in text} == ASKED_OF_MEMBERS

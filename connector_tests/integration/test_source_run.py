@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from connector_tests.support.patience import PROCESS_S
+from connector_tests.support.timeouts import PROCESS_S
 from rocketmq_spark.embedded import EmbeddedCluster
 
 pytestmark = pytest.mark.broker

@@ -38,7 +38,7 @@ class Query:
 
     def start(self) -> None:
         """A run begins: Spark reports the last logged offset, and replays a batch that was not committed."""
-        reader = RocketMQPopReader if self._options.shares_messages else RocketMQStreamReader
+        reader = RocketMQPopReader if self._options.is_message_based else RocketMQStreamReader
         self._reader = StartTrackingReader(reader(self._options, default_schema()))
         if self.logged:
             last = json.loads(self.logged[-1])

@@ -47,7 +47,7 @@ def test_routes_sends_and_pulls_go_over_tls(secured: EmbeddedCluster) -> None:
     trusting = ssl.create_default_context(cafile=str(CERTIFICATE))
     pool = ConnectionPool(TIMEOUT_MS, connect=partial(connect_tcp, ssl_context=trusting))
     topic = secured.create_topic("secured", 1)
-    producer = Producer(ClusterClient((secured.namesrv_addr,), pool, TIMEOUT_MS), group="P", first_turn=0)
+    producer = Producer(ClusterClient((secured.namesrv_addr,), pool, TIMEOUT_MS), group="P", initial_queue_index=0)
     body = bytes(range(256)) * 4_000
     queue = producer.send(Message(topic, body)).queue
     assert body in bytes(Broker(BrokerAddress(secured.broker_addr()), pool, TIMEOUT_MS).pull("G", queue, 0, 1).body)

@@ -12,7 +12,7 @@ from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull import range_puller
-from rocketmq_spark.pull.executor_client import ExecutorClient
+from rocketmq_spark.pull.executor_pull_client import ExecutorPullClient
 from rocketmq_spark.source.partition_reader import read_ranges
 from rocketmq_spark.source.schema import default_schema
 
@@ -32,7 +32,7 @@ def member(options: ReadOptions) -> Iterator[Member]:
     member.start()
 
     def is_listed() -> bool:
-        with member.turn() as membership:
+        with member.group_lock() as membership:
             return membership.rebalance()
 
     eventually(is_listed, "a member that the broker lists")
@@ -40,19 +40,19 @@ def member(options: ReadOptions) -> Iterator[Member]:
     member.stop()
 
 
-def told_lost(member: Member) -> set[QueueRange]:
-    with member.turn() as membership:
-        return set(membership.told_lost)
+def reported_losses(member: Member) -> set[QueueRange]:
+    with member.group_lock() as membership:
+        return set(membership.reported_losses)
 
 
 def test_a_broker_hands_on_what_a_task_tells(options: ReadOptions, member: Member, topic: str) -> None:
     lost = [QueueRange(MessageQueue(topic, "broker-a", 0), 3, 9), QueueRange(MessageQueue(topic, "broker-a", 1), 0, 1)]
-    client = ExecutorClient.shared(options)
-    client.tell_lost("nobody", lost)
-    assert told_lost(member) == set()
-    client.tell_lost(member.client_id, lost)
-    client.tell_lost(member.client_id, lost[:1])
-    assert told_lost(member) == set(lost)
+    client = ExecutorPullClient.shared(options)
+    client.report_losses("nobody", lost)
+    assert reported_losses(member) == set()
+    client.report_losses(member.client_id, lost)
+    client.report_losses(member.client_id, lost[:1])
+    assert reported_losses(member) == set(lost)
 
 
 def test_a_task_tells_what_it_finds_and_nothing_that_was_told_before(
@@ -61,4 +61,4 @@ def test_a_task_tells_what_it_finds_and_nothing_that_was_told_before(
     monkeypatch.setattr(range_puller, "ABSENT_LIMIT_MS", 0)
     never_there = QueueRange(MessageQueue(topic, "broker-a", 0), 0, 7)
     assert list(read_ranges([never_there], options, default_schema(), planned_by=member.client_id)) == []
-    assert told_lost(member) == {never_there}
+    assert reported_losses(member) == {never_there}

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from connector_tests.support.patience import WAIT_S
+from connector_tests.support.timeouts import WAIT_S
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.work_folder import OWNER_FILE, work_folder
 

@@ -19,7 +19,7 @@ from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import BrokerError, LocalProtocolError
 from rocketmq_spark.remoting.pool import ConnectionPool
-from rocketmq_spark.sink.write_task import Task
+from rocketmq_spark.sink.write_task import WriteTask
 
 pytestmark = pytest.mark.broker
 
@@ -87,7 +87,7 @@ def round_trip(cluster: EmbeddedCluster, pool: ConnectionPool, rows: list[dict[s
     """Every column comes back; rows of one sharding key are in one queue, in their order."""
     topic = cluster.create_topic(unique_name("round_trip"))
     half = len(rows) // 2
-    task = Task("round trip", 1)
+    task = WriteTask("round trip", 1)
     given = {"compression": compression, "compressMsgBodyOverHowmuch": "1000"}
     assert write(cluster.namesrv_addr, topic, [arrow(rows[:half]), arrow(rows[half:])], task, pool, **given) == len(
         rows
@@ -109,7 +109,7 @@ def round_trip(cluster: EmbeddedCluster, pool: ConnectionPool, rows: list[dict[s
 def test_a_write_to_a_forbidden_topic_fails_at_once(cluster: EmbeddedCluster, pool: ConnectionPool, topic: str) -> None:
     begin_s = time.monotonic()
     with pytest.raises(BrokerError, match=f"TOPIC_RESERVED.*{topic}"):
-        write(cluster.namesrv_addr, topic, [arrow([{"body": b"1"}])], Task("forbidden", 1), pool)
+        write(cluster.namesrv_addr, topic, [arrow([{"body": b"1"}])], WriteTask("forbidden", 1), pool)
     assert time.monotonic() - begin_s < 10
 
 
@@ -123,7 +123,7 @@ def test_java_reads_what_was_written(
         for number in range(10)
     ] + [{"body": b"plain", "shardingKey": "s"}, {"body": b"late", "delayLevel": 1}]
     given = {"compression": compression, "compressMsgBodyOverHowmuch": "1000"}
-    write(cluster.namesrv_addr, topic, [arrow(rows)], Task("java", 0), pool, **given)
+    write(cluster.namesrv_addr, topic, [arrow(rows)], WriteTask("java", 0), pool, **given)
 
     read = read_by_java(java, cluster.namesrv_addr, topic, len(rows))
     found = [
@@ -152,7 +152,7 @@ def test_a_row_is_stored_in_the_queue_that_it_names_and_when_it_says(
         {"body": b"%d" % number, "brokerName": "broker-a", "queueId": number % 3} for number in range(30)
     ]
     delayed = {"body": b"30", "brokerName": "broker-a", "queueId": 3, "delayLevel": 1}
-    write(cluster.namesrv_addr, topic, [arrow([delayed, *rows])], Task("placed", 0), pool)
+    write(cluster.namesrv_addr, topic, [arrow([delayed, *rows])], WriteTask("placed", 0), pool)
     assert {queue.queue_id: end for queue, end in ends(cluster, topic, pool).items()}[3] == 0
     eventually(lambda: sum(ends(cluster, topic, pool).values()) == 31, "all rows, the delayed one too")
     read = stored(cluster, topic, pool)
@@ -169,7 +169,14 @@ def test_rows_for_a_retry_topic_are_stored_beside_others(cluster: EmbeddedCluste
     topic = cluster.create_topic(unique_name("beside_retries"))
     retries = cluster.create_topic(f"%RETRY%{unique_name('retries')}", queues=1)
     rows = [{"body": b"%d" % number, "topic": retries if number % 3 else topic} for number in range(9)]
-    write(cluster.namesrv_addr, "", [arrow([*rows, {"body": b""}])], Task("retries", 0), pool, deadLetterTopic=retries)
+    write(
+        cluster.namesrv_addr,
+        "",
+        [arrow([*rows, {"body": b""}])],
+        WriteTask("retries", 0),
+        pool,
+        deadLetterTopic=retries,
+    )
     eventually(lambda: sum(ends(cluster, retries, pool).values()) == 7, "all rows for the retry topic")
     *written, letter = sorted(stored(cluster, retries, pool), key=by_number)
     assert [row["body"] for row in written] == [b"1", b"2", b"4", b"5", b"7", b"8"]
@@ -184,7 +191,7 @@ def test_a_row_is_delivered_as_late_as_it_says(cluster: EmbeddedCluster, pool: C
         {"body": b"in seconds", "delaySeconds": LATER.seconds},
         {"body": b"at a time", "deliverTimestamp": began + LATER},
     ]
-    write(cluster.namesrv_addr, topic, [arrow(rows)], Task("late", 0), pool)
+    write(cluster.namesrv_addr, topic, [arrow(rows)], WriteTask("late", 0), pool)
     eventually(lambda: sum(ends(cluster, topic, pool).values()) == len(rows), "both rows")
     read = stored(cluster, topic, pool)
     assert {row["body"] for row in read} == {b"in seconds", b"at a time"}
@@ -198,7 +205,7 @@ def test_a_body_up_to_the_limit_is_stored_whatever_else_the_message_has(
     """As a batch of one it was larger than that, refused, and sent again until the time was over."""
     topic = cluster.create_topic(unique_name("large"), queues=1)
     body = bytes([1]) * (MOST_BYTES + beyond_bytes)
-    write(cluster.namesrv_addr, topic, [arrow([{"body": body, "keys": "k"}])], Task("large", 0), pool)
+    write(cluster.namesrv_addr, topic, [arrow([{"body": body, "keys": "k"}])], WriteTask("large", 0), pool)
     (row,) = stored(cluster, topic, pool)
     assert (len(row["body"]), row["keys"]) == (len(body), "k")
 
@@ -207,7 +214,7 @@ def test_a_body_above_the_limit_is_named(cluster: EmbeddedCluster, pool: Connect
     topic = cluster.create_topic(unique_name("too_large"), queues=1)
     rows = [{"body": b"small"}, {"body": bytes(MOST_BYTES + 1)}]
     with pytest.raises(LocalProtocolError, match=r"Invalid row 1 in partition 0 of .*: "):
-        write(cluster.namesrv_addr, topic, [arrow(rows)], Task("too large", 0), pool)
+        write(cluster.namesrv_addr, topic, [arrow(rows)], WriteTask("too large", 0), pool)
     assert sum(ends(cluster, topic, pool).values()) == 0
 
 
@@ -220,7 +227,7 @@ def test_rows_for_a_topic_that_nobody_may_write_to_are_named_and_nothing_beside_
         cluster.create_topic(bad, queues=1, perm=perm)
     batch = arrow([{"body": b"a", "topic": good}, {"body": b"b", "topic": bad}])
     with pytest.raises(LocalProtocolError, match=rf"Invalid row 1 in partition 2 of .*: .*{bad}"):
-        write(cluster.namesrv_addr, "", [batch], Task("bad topic", 2), pool, missingTopicTimeoutMs="0")
+        write(cluster.namesrv_addr, "", [batch], WriteTask("bad topic", 2), pool, missingTopicTimeoutMs="0")
     assert sum(ends(cluster, good, pool).values()) == 0
 
 
@@ -235,7 +242,7 @@ def test_what_cannot_be_sent_is_read_from_the_dead_letter_topic_with_its_reason(
         {"body": b"y", "topic": "no-such-topic"},
     ]
     given = {"deadLetterTopic": dead, "missingTopicTimeoutMs": "0"}
-    assert write(cluster.namesrv_addr, "", [arrow(rows)], Task("dead letters", 0), pool, **given) == len(rows)
+    assert write(cluster.namesrv_addr, "", [arrow(rows)], WriteTask("dead letters", 0), pool, **given) == len(rows)
     assert [row["body"] for row in stored(cluster, topic, pool)] == [b"%d" % number for number in range(7)]
     told = {
         row["INVALID_ROW_POSITION"]: row for row in (dict(one["properties"]) for one in stored(cluster, dead, pool))
@@ -253,7 +260,7 @@ def test_the_largest_body_of_noise_is_stored_and_its_dead_letter_too(
     topic, dead = (cluster.create_topic(unique_name(name), queues=1) for name in ("noise", "dead"))
     rows = [{"body": Random(number).randbytes(MOST_BYTES + number)} for number in (0, 1)]
     options = {"compression": "zstd", "deadLetterTopic": dead}
-    assert write(cluster.namesrv_addr, topic, [arrow(rows)], Task("noise", 0), pool, **options) == 2
+    assert write(cluster.namesrv_addr, topic, [arrow(rows)], WriteTask("noise", 0), pool, **options) == 2
     assert [sum(ends(cluster, one, pool).values()) for one in (topic, dead)] == [1, 1]
 
 
@@ -264,7 +271,7 @@ def test_what_no_replica_has_is_taken_where_that_is_accepted(pool: ConnectionPoo
         topic = lonely.create_topic("lonely", queues=1)
         rows = [{"body": b"%d" % number} for number in range(10)]
         options = {"acceptNotDurable": "true", "clusterTimeoutMs": "15000"}
-        assert write(lonely.namesrv_addr, topic, [arrow(rows)], Task("lonely", 0), pool, **options) == 10
+        assert write(lonely.namesrv_addr, topic, [arrow(rows)], WriteTask("lonely", 0), pool, **options) == 10
         assert sum(ends(lonely, topic, pool).values()) == 10
 
 
@@ -274,9 +281,9 @@ def test_rows_without_keys_are_no_rows_of_a_compacted_topic(cluster: EmbeddedClu
     topic = cluster.create_topic(unique_name("compacted"), queues=1, attributes=compaction)
     rows: list[dict[str, Any]] = [{"body": b"%d" % number, "keys": f"k{number}"} for number in range(5)]
     with pytest.raises(LocalProtocolError, match=r"Invalid row 5 .*has no keys, and its topic .*COMPACTION"):
-        write(cluster.namesrv_addr, topic, [arrow([*rows, {"body": b"lost"}])], Task("compacted", 0), pool)
+        write(cluster.namesrv_addr, topic, [arrow([*rows, {"body": b"lost"}])], WriteTask("compacted", 0), pool)
     assert sum(ends(cluster, topic, pool).values()) == 0
-    assert write(cluster.namesrv_addr, topic, [arrow(rows)], Task("compacted", 1), pool) == len(rows)
+    assert write(cluster.namesrv_addr, topic, [arrow(rows)], WriteTask("compacted", 1), pool) == len(rows)
     eventually(lambda: sum(ends(cluster, topic, pool).values()) == len(rows), "all that is stored is counted")
     assert [row["body"] for row in stored(cluster, topic, pool)] == [row["body"] for row in rows]
 
@@ -296,10 +303,10 @@ def test_a_queue_that_there_is_not_is_found_before_anything_is_sent(
     rows = [{"body": b"good"}, {"body": b"bad", **named}]
     given = {"missingTopicTimeoutMs": "0"}
     with pytest.raises(LocalProtocolError, match=rf"Invalid row 1 .*{problem}"):
-        write(cluster.namesrv_addr, topic, [arrow(rows)], Task("queues", 0), pool, **given)
+        write(cluster.namesrv_addr, topic, [arrow(rows)], WriteTask("queues", 0), pool, **given)
     assert sum(ends(cluster, topic, pool).values()) == 0
     given["deadLetterTopic"] = dead = cluster.create_topic(unique_name("dead"), queues=1)
-    assert write(cluster.namesrv_addr, topic, [arrow(rows)], Task("queues", 1), pool, **given) == 2
+    assert write(cluster.namesrv_addr, topic, [arrow(rows)], WriteTask("queues", 1), pool, **given) == 2
     eventually(lambda: [sum(ends(cluster, one, pool).values()) for one in (topic, dead)] == [1, 1], "a row in each")
 
 
@@ -323,7 +330,7 @@ def test_a_dead_letter_topic_that_takes_nothing_is_found_before_anything_is_sent
     given = {"deadLetterTopic": dead, "missingTopicTimeoutMs": "0"}
     refused = r"Invalid row 1 .*its body is empty.*'deadLetterTopic' cannot be used"
     with pytest.raises(LocalProtocolError, match=refused) as raised:
-        write(cluster.namesrv_addr, topic, [arrow(rows)], Task("no letters", 0), pool, **given)
+        write(cluster.namesrv_addr, topic, [arrow(rows)], WriteTask("no letters", 0), pool, **given)
     assert why.format(dead=dead) in str(raised.value)
     assert sum(ends(cluster, topic, pool).values()) == 0
-    assert write(cluster.namesrv_addr, topic, [arrow(rows[:1])], Task("no letters", 1), pool, **given) == 1
+    assert write(cluster.namesrv_addr, topic, [arrow(rows[:1])], WriteTask("no letters", 1), pool, **given) == 1

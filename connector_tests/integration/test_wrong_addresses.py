@@ -29,8 +29,8 @@ def test_a_broker_that_is_given_as_a_name_server_is_said_at_once_and_once(
     cluster: EmbeddedCluster, member: Member, caplog: pytest.LogCaptureFixture
 ) -> None:
     """By the error that ends the query; the member's thread used to come upon it too, and to say so."""
-    with member.turn() as membership, pytest.raises(OptionError) as raised:
-        membership.survey()
+    with member.group_lock() as membership, pytest.raises(OptionError) as raised:
+        membership.refresh_metadata()
     assert str(raised.value) == (
         f"[ROCKETMQ_NOT_A_NAME_SERVER] {cluster.broker_addr()} is not a name server, but probably a broker: it "
         "does not support GET_ROUTEINFO_BY_TOPIC. Set 'namesrvAddr' to the name server's address. Its port is "

@@ -6,21 +6,21 @@ from typing import Any
 
 import pytest
 
-from rocketmq_spark.pop.handles import CheckPoint, Handle
-from rocketmq_spark.pop.popped import acks_of
+from rocketmq_spark.pop.pop_responses import batch_acks_of
+from rocketmq_spark.pop.receipt_handles import BrokerHandle, PopCheckPoint
 from rocketmq_spark.wire.body.batch_ack import encode_batch_ack
 
-CHECK_POINT = CheckPoint("T", 100, 1_795_445_135_749, 60_000, 3, "0", "broker-a", 7)
+CHECK_POINT = PopCheckPoint("T", 100, 1_795_445_135_749, 60_000, 3, "0", "broker-a", 7)
 GROUP = "g"
 
 
-def handle(offset: int, retry: str = "0") -> Handle:
-    return Handle(CHECK_POINT._replace(retry=retry), offset)
+def handle(offset: int, retry: str = "0") -> BrokerHandle:
+    return BrokerHandle(CHECK_POINT._replace(retry=retry), offset)
 
 
 def test_java_reads_our_acknowledgement(java: Any) -> None:
     handles = [handle(offset) for offset in (100, 101, 117, 164)] + [handle(100, "2")]
-    body = encode_batch_ack("broker-a", acks_of(GROUP, handles))
+    body = encode_batch_ack("broker-a", batch_acks_of(GROUP, handles))
     kind = java.java.lang.Class.forName("org.apache.rocketmq.remoting.protocol.body.BatchAckMessageRequestBody")
     theirs = java.org.apache.rocketmq.remoting.protocol.RemotingSerializable.decode(body, kind)
     assert theirs.getBrokerName() == "broker-a"
@@ -43,4 +43,4 @@ def test_a_handle_is_as_java_writes_and_reads_it(java: Any, retry: str) -> None:
     assert topic == ours.real_topic(GROUP)
     theirs = extra_info.buildExtraInfo(100, 1_795_445_135_749, 60_000, 3, topic, "broker-a", 7, 117)
     assert theirs == ours.text
-    assert Handle.parse("T", str(theirs)) == ours
+    assert BrokerHandle.parse("T", str(theirs)) == ours

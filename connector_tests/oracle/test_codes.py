@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from connector_tests.support.simulated_cluster import OLD_VERSION
-from rocketmq_spark.consumer.servers import DELETES_OFFSETS
+from rocketmq_spark.consumer.outage_aware_client import OFFSET_DELETION_VERSION
 from rocketmq_spark.remoting.broker import ROCKETMQ_5
 from rocketmq_spark.wire.body import running_info
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
@@ -38,7 +38,7 @@ def test_our_version_is_the_oracles(java: Any) -> None:
 def test_versions_have_javas_numbers(java: Any) -> None:
     version = java.org.apache.rocketmq.common.MQVersion
     numbers = {name: version.Version.valueOf(name).ordinal() for name in ("V4_9_7", "V5_0_0_SNAPSHOT", "V5_1_4")}
-    assert numbers == {"V4_9_7": OLD_VERSION, "V5_0_0_SNAPSHOT": ROCKETMQ_5, "V5_1_4": DELETES_OFFSETS}
+    assert numbers == {"V4_9_7": OLD_VERSION, "V5_0_0_SNAPSHOT": ROCKETMQ_5, "V5_1_4": OFFSET_DELETION_VERSION}
 
 
 def test_the_flags_of_a_pull_are_javas(java: Any) -> None:

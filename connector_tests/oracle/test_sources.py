@@ -19,22 +19,22 @@ NOT_ROCKETMQ = re.compile(r"``(?:java/lang/|org/apache/spark/).*\.(?:java|scala)
 OUR_OWN = {
     # A format that Java leaves to libraries, or helpers without a counterpart.
     "wire/remoting/fastjson.py", "wire/remoting/frame.py", "wire/remoting/frame_arena.py", "wire/remoting/typed.py",
-    "wire/remoting/ordinary_answer.py", "wire/remoting/pull_frames.py", "wire/remoting/refusal.py",
+    "wire/remoting/fast_path_response.py", "wire/remoting/pull_frames.py", "wire/remoting/refusal.py",
     # Two implementations of ours.
-    "wire/implementation.py", "wire/remoting/native_answers.py",
+    "wire/implementation.py", "wire/remoting/native_responses.py",
     # Arrow: Java's client decodes messages one by one, see wire/message.
-    "wire/arrow/arrow_types.py", "wire/arrow/bad_messages.py",
+    "wire/arrow/arrow_types.py", "wire/arrow/undecodable.py",
     "wire/arrow/column_table.py", "wire/arrow/columns.py", "wire/arrow/message_encoder.py",
     "wire/arrow/property_table.py",
     "wire/arrow/native_columns.py", "wire/arrow/record_columns.py",
     "wire/arrow/record_index.py", "wire/arrow/slices.py",
     # What the member needs because it lives in Spark, and what no Java class has as a subject.
-    "consumer/broker_names.py", "consumer/group_members.py", "consumer/group_offsets.py",
-    "consumer/heartbeats.py", "consumer/ports.py",
-    "consumer/membership.py", "consumer/offset_file.py", "consumer/outages.py",
-    "consumer/queue_life.py", "consumer/resets.py",
-    "consumer/standing.py", "consumer/strategy_names.py", "consumer/subscription_check.py",
-    "consumer/turn.py",
+    "consumer/broker_identities.py", "consumer/group_members.py", "consumer/offset_committer.py",
+    "consumer/heartbeats.py", "consumer/cluster_api.py",
+    "consumer/membership.py", "consumer/offset_file.py", "consumer/outage_tracker.py",
+    "consumer/queue_states.py", "consumer/offset_resets.py",
+    "consumer/membership_state.py", "consumer/strategy_names.py", "consumer/subscription_check.py",
+    "consumer/group_lock.py",
 }  # fmt: skip
 MODULES = [*PACKAGE.rglob("*.py")]
 

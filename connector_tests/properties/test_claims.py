@@ -22,27 +22,33 @@ import pytest
 import rocketmq_spark.wire
 from connector_tests.support.address_space import MIB
 from connector_tests.support.message_bytes import COMPRESSED, Record, batch_of, inner_batch, pull_body
-from rocketmq_spark.consumer.broker_names import impossible_in
+from rocketmq_spark.consumer.broker_identities import find_invalid_bounds
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import QueueRange
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pop.handles import Handle, handles_from_json
-from rocketmq_spark.pop.popped import acks_of, received_of
-from rocketmq_spark.pop.spooled_batch import decoded_batch, encoded_batch
+from rocketmq_spark.pop.pop_responses import batch_acks_of, decode_pop_response
+from rocketmq_spark.pop.receipt_handles import BrokerHandle, handles_from_json
+from rocketmq_spark.pop.spooled_batch import decode_spooled_batch, encode_spooled_batch
 from rocketmq_spark.source.partitioning import tasks_of
 from rocketmq_spark.source.pop.pop_offsets import PopOffset
 from rocketmq_spark.source.stream.offsets import SourceOffset
 from rocketmq_spark.wire.arrow.column_table import COLUMNS
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
 from rocketmq_spark.wire.body.batch_ack import encode_batch_ack
-from rocketmq_spark.wire.body.groups import decode_consumer_ids, decode_group_retries, decode_lock_ok
+from rocketmq_spark.wire.body.groups import decode_consumer_ids, decode_group_retry_settings, decode_lock_ok
 from rocketmq_spark.wire.body.routes import decode_cluster_info, decode_topic_route
-from rocketmq_spark.wire.body.running_info import decode_consumer_running_info, decode_told_losses
+from rocketmq_spark.wire.body.running_info import decode_consumer_running_info, decode_reported_losses
 from rocketmq_spark.wire.body.topics import decode_consume_stats, decode_topic_settings, decode_topic_stats
 from rocketmq_spark.wire.message.batch import decode_batch, split_batch
 from rocketmq_spark.wire.message.compression import compress, decompress
 from rocketmq_spark.wire.message.properties import decode_properties, decode_utf8
-from rocketmq_spark.wire.message.stored_message import as_stored, check_layout, decode_messages, decode_record, first_of
+from rocketmq_spark.wire.message.stored_message import (
+    as_stored,
+    check_layout,
+    decode_first,
+    decode_messages,
+    decode_record,
+)
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 from rocketmq_spark.wire.remoting import headers
 from rocketmq_spark.wire.remoting.command import RemotingCommand, Serialization, decode, encode
@@ -89,7 +95,7 @@ def use_route(body: bytes) -> object:
 
 def use_stats(body: bytes) -> object:
     bounds = decode_topic_stats(body)
-    if impossible_in(bounds) is not None:
+    if find_invalid_bounds(bounds) is not None:
         return None
     possible = [queue for queue, held in bounds.items() if held.min_offset >= 0]
     return tasks_of([QueueRange(queue, *bounds[queue][:2]) for queue in possible], max_records=1_000)
@@ -101,8 +107,10 @@ def use_checkpoint(text: bytes) -> object:
 
 def use_pop(text: bytes) -> object:
     header = PopMessageResponse.from_fields(json.loads(text))
-    received = received_of("T", "b", header, memoryview(POP_BODY))
-    return encode_batch_ack("b", acks_of("g", [one.handle for one in received if isinstance(one.handle, Handle)]))
+    received = decode_pop_response("T", "b", header, memoryview(POP_BODY))
+    return encode_batch_ack(
+        "b", batch_acks_of("g", [one.handle for one in received if isinstance(one.handle, BrokerHandle)])
+    )
 
 
 def use_handles(text: bytes) -> object:
@@ -111,8 +119,12 @@ def use_handles(text: bytes) -> object:
         handles = handles_from_json(value["handles"])
     except (ValueError, TypeError, AttributeError):
         handles = []
-    ours = [one for one in handles if isinstance(one, Handle) and not one.is_long_over(one.check_point.pop_time_ms)]
-    return PopOffset.from_json(value, OPTIONS), encode_batch_ack("b", acks_of("g", ours))
+    ours = [
+        one
+        for one in handles
+        if isinstance(one, BrokerHandle) and not one.is_long_expired(one.pop_check_point.pop_time_ms)
+    ]
+    return PopOffset.from_json(value, OPTIONS), encode_batch_ack("b", batch_acks_of("g", ours))
 
 
 def use_frames(data: bytes) -> object:
@@ -123,7 +135,7 @@ def use_frames(data: bytes) -> object:
 
 def use_arena(data: bytes) -> object:
     arena = FrameArena("peer:1", Arenas())
-    arena.room()[: len(data)] = data
+    arena.writable_buffer()[: len(data)] = data
     arena.received(len(data))
     frames = [read_pull(decode(frame)) for frame in iter(arena.next_frame, None)]
     if arena.failure is not None:
@@ -159,7 +171,9 @@ POP_FIELDS: Final = {
     "startOffsetInfo": "0 1 5",
     "msgOffsetInfo": "0 1 5",
 }
-SPOOLED: Final = encoded_batch(received_of("T", "b", PopMessageResponse.from_fields(POP_FIELDS), memoryview(POP_BODY)))
+SPOOLED: Final = encode_spooled_batch(
+    decode_pop_response("T", "b", PopMessageResponse.from_fields(POP_FIELDS), memoryview(POP_BODY))
+)
 
 INPUTS: Final[dict[str, Input]] = {
     "topic route": Input(
@@ -176,14 +190,14 @@ INPUTS: Final[dict[str, Input]] = {
         decode_consume_stats,
     ),
     "consumer list": Input(b'{"consumerIdList":["a@1"]}', decode_consumer_ids),
-    "group settings": Input(b'{"retryMaxTimes":16,"retryQueueNums":1}', decode_group_retries),
+    "group settings": Input(b'{"retryMaxTimes":16,"retryQueueNums":1}', decode_group_retry_settings),
     "locks": Input(b'{"lockOKMQSet":[%s]}' % QUEUE, decode_lock_ok),
     "running info": Input(
         b'{"mqTable":{%s:%s},"properties":{"a":"1"},"subscriptionSet":[{"codeSet":[1],"expressionType":"TAG",'
         b'"subString":"*","subVersion":1,"tagsSet":["a"],"topic":"T"}]}' % (QUEUE, PROCESS_QUEUE),
         decode_consumer_running_info,
     ),
-    "told losses": Input(b'{"lost":[{"begin":1,"end":5,"queue":%s}]}' % QUEUE, decode_told_losses),
+    "told losses": Input(b'{"lost":[{"begin":1,"end":5,"queue":%s}]}' % QUEUE, decode_reported_losses),
     "topic settings": Input(b'{"attributes":{"a":"1"},"readQueueNums":1}', decode_topic_settings),
     "pop answer": Input(json.dumps(POP_FIELDS).encode(), use_pop),
     "checkpoint": Input(b'{"v":1,"queues":{"T":{"b":{"0":[1,5,1]}}}}', use_checkpoint),
@@ -200,7 +214,7 @@ INPUTS: Final[dict[str, Input]] = {
     "columns": Input(RECORDS, use_columns, is_text=False),
     "inner batch": Input(inner_batch([(b"1", b"a\x01b\x02")]), unchecked(decode_batch), is_text=False),
     "parts of an inner batch": Input(inner_batch([(b"1", b"a\x01b\x02")]), unchecked(split_batch), is_text=False),
-    "spooled batch": Input(SPOOLED, unchecked(decoded_batch), is_text=False),
+    "spooled batch": Input(SPOOLED, unchecked(decode_spooled_batch), is_text=False),
     "compressed body": Input(
         compress(b"plain" * 100, MessageSysFlag.ZLIB), unchecked(lambda data: decompress(data, 0)), is_text=False
     ),
@@ -246,9 +260,9 @@ def test_a_claimed_number_takes_bounded_memory_and_time(one: Input, stride: int)
 
 USED: Final[set[Any]] = {
     as_stored, check_layout, decode, decode_batch, decode_cluster_info, decode_consume_stats, decode_consumer_ids,
-    decode_consumer_running_info, decode_group_retries, decode_lock_ok, decode_messages, decode_properties,
-    decode_record, decode_told_losses, decode_topic_route, decode_topic_settings, decode_topic_stats, decode_utf8,
-    decompress, first_of, parse_fastjson, read_pull, split_batch,
+    decode_consumer_running_info, decode_group_retry_settings, decode_lock_ok, decode_messages, decode_properties,
+    decode_record, decode_reported_losses, decode_topic_route, decode_topic_settings, decode_topic_stats, decode_utf8,
+    decompress, decode_first, parse_fastjson, read_pull, split_batch,
 }  # fmt: skip
 """Decoders that some of ``INPUTS`` reaches."""
 

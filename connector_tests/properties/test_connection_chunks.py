@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connector_tests.support.scripted_broker import answer
+from connector_tests.support.scripted_broker import build_response
 from rocketmq_spark.errors import TransportError
 from rocketmq_spark.remoting.connection import Connection
 from rocketmq_spark.remoting.memory import MemoryStream, memory_pair
@@ -50,7 +50,7 @@ def test_answers_reach_their_requests_whatever_the_chunks_and_the_order(
     for index in order:
         if has_notices:
             stream += encode(RemotingCommand(40, opaque=opaques[index], flag=FLAG_ONEWAY))
-        reply = answer(body=bodies[index])
+        reply = build_response(body=bodies[index])
         stream += encode(RemotingCommand(reply.code, opaque=opaques[index], flag=FLAG_RESPONSE, body=reply.body))
     for begin, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
         theirs.sendall(stream[begin:end], LONG_MS)

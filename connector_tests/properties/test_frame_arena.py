@@ -9,10 +9,16 @@ from hypothesis import strategies as st
 
 from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.wire.remoting.frame import FrameBuffer
-from rocketmq_spark.wire.remoting.frame_arena import ARENA_BYTES, KEPT_ARENAS, LEAST_ROOM_BYTES, Arenas, FrameArena
+from rocketmq_spark.wire.remoting.frame_arena import (
+    ARENA_BYTES,
+    MAX_POOLED_ARENAS,
+    MIN_WRITABLE_BYTES,
+    Arenas,
+    FrameArena,
+)
 
 LIMIT_BYTES = 8 * ARENA_BYTES
-SIZES = st.sampled_from([4, 5, 300, 8_000, 200_000, LEAST_ROOM_BYTES, ARENA_BYTES, 3 * ARENA_BYTES])
+SIZES = st.sampled_from([4, 5, 300, 8_000, 200_000, MIN_WRITABLE_BYTES, ARENA_BYTES, 3 * ARENA_BYTES])
 
 MANY_CHUNKS = 200
 """What comes behind so many comes in large ones: a byte at a time, a large frame would take a minute."""
@@ -26,9 +32,9 @@ def received(arena: FrameArena, data: bytes) -> list[memoryview]:
     """All of ``data``, in as many receives as there is room for."""
     frames: list[memoryview] = []
     while data:
-        room = arena.room()
-        count = min(len(room), len(data))
-        room[:count] = data[:count]
+        writable_buffer = arena.writable_buffer()
+        count = min(len(writable_buffer), len(data))
+        writable_buffer[:count] = data[:count]
         arena.received(count)
         frames += iter(arena.next_frame, None)
         data = data[count:]
@@ -91,13 +97,13 @@ def test_a_frame_may_be_as_long_as_the_limit_and_no_longer() -> None:
 
 def test_memory_is_used_again_when_nobody_has_a_part_of_it() -> None:
     arenas = Arenas()
-    first = arenas.take(ARENA_BYTES)
+    first = arenas.reserve(ARENA_BYTES)
     view = memoryview(first)
     part = view[5:6]
     view.release()
-    assert arenas.take(ARENA_BYTES) is not first
+    assert arenas.reserve(ARENA_BYTES) is not first
     part.release()
-    assert arenas.take(ARENA_BYTES) is first
+    assert arenas.reserve(ARENA_BYTES) is first
     assert len(first) == ARENA_BYTES
 
 
@@ -115,7 +121,7 @@ def test_an_announced_frame_takes_no_memory_before_it_comes() -> None:
     arena = FrameArena("peer:1", Arenas())
     tracemalloc.start()
     received(arena, (200 * 1024 * 1024).to_bytes(4, "big") + bytes(100))
-    arena.room()
+    arena.writable_buffer()
     _, peak_bytes = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak_bytes < ARENA_BYTES
@@ -127,7 +133,7 @@ def test_an_unfinished_frame_takes_twice_the_memory_of_what_has_come() -> None:
     arena = FrameArena("peer:1", Arenas())
     received(arena, (200 * 1024 * 1024).to_bytes(4, "big"))
     for _ in range(56):
-        received(arena, bytes(LEAST_ROOM_BYTES))
+        received(arena, bytes(MIN_WRITABLE_BYTES))
     _, peak_bytes = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak_bytes < 7 * ARENA_BYTES
@@ -138,7 +144,7 @@ def test_what_a_large_frame_took_is_let_go_of_before_the_next_receive() -> None:
     tracemalloc.start()
     arena = FrameArena("peer:1", Arenas(), LIMIT_BYTES * 4)
     received(arena, framed(bytes(14 * ARENA_BYTES)))
-    arena.room()
+    arena.writable_buffer()
     kept_bytes, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert kept_bytes < 2 * ARENA_BYTES
@@ -147,8 +153,8 @@ def test_what_a_large_frame_took_is_let_go_of_before_the_next_receive() -> None:
 def test_no_more_memory_is_kept_than_a_task_needs() -> None:
     arenas = Arenas()
     tracemalloc.start()
-    views = [memoryview(arenas.take(ARENA_BYTES)) for _ in range(KEPT_ARENAS + 8)]
+    views = [memoryview(arenas.reserve(ARENA_BYTES)) for _ in range(MAX_POOLED_ARENAS + 8)]
     views.clear()
     kept_bytes, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert kept_bytes < (KEPT_ARENAS + 1) * ARENA_BYTES
+    assert kept_bytes < (MAX_POOLED_ARENAS + 1) * ARENA_BYTES

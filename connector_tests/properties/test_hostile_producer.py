@@ -30,7 +30,7 @@ from rocketmq_spark.pull.range_puller import RangePuller
 from rocketmq_spark.source import partition_reader
 from rocketmq_spark.source.data_loss import VACANT, LostRange
 from rocketmq_spark.source.partition_reader import _RangeReader
-from rocketmq_spark.wire.arrow import bad_messages, columns
+from rocketmq_spark.wire.arrow import columns, undecodable
 
 MIB = 1024 * 1024
 SHORT, LONG = 60, 5_000
@@ -129,8 +129,10 @@ def _rows(story: Story, wanted: QueueRange, losses: list[LostRange], row_counts:
                 choose=lambda count: next(turns, 0) % count,
             )
 
-        filtered, whole = network(None if is_whole else story.tags), network(None)
-        return RangePuller(some, filtered, limit_ms=1_000, missing_ms=1_000, whole=whole, clock=clock)
+        filtered, unfiltered_client = network(None if is_whole else story.tags), network(None)
+        return RangePuller(
+            some, filtered, limit_ms=1_000, missing_ms=1_000, unfiltered_client=unfiltered_client, clock=clock
+        )
 
     client: Any = Letters()
     for batch in _RangeReader(wanted, client, puller_for, options, COLUMNS, (), losses, ()).batches():
@@ -271,7 +273,7 @@ def test_rows_of_an_unreadable_batch_are_bounded_in_size_and_come_once(monkeypat
 
 @pytest.mark.usefixtures("implementation")
 def test_what_was_decoded_in_vain_is_freed_before_the_halves_are_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (bad_messages, columns):
+    for module in (undecodable, columns):
         monkeypatch.setattr(module, "DECOMPRESSED_LIMIT_BYTES", MIB)
     story = told(QueueKind.ORDINARY, *[Sent(zlib.compress(bytes(250_000)), COMPRESSED)] * 64)
     wanted = QueueRange(QUEUE, 0, story.queue.max_offset)
@@ -287,7 +289,7 @@ def test_what_was_decoded_in_vain_is_freed_before_the_halves_are_decoded(monkeyp
 @pytest.mark.usefixtures("implementation")
 def test_good_batches_that_are_too_large_together_come_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those before an offset were decoded with it: the fifth of 30 MiB ended a query in each mode."""
-    for module in (bad_messages, columns):
+    for module in (undecodable, columns):
         monkeypatch.setattr(module, "DECOMPRESSED_LIMIT_BYTES", 8_000)
     packed = zlib.compress(inner_batch([(bytes(2_000), b"")] * 2))
     story = told(QueueKind.BATCH, *[Sent(packed, COMPRESSED | INNER_BATCH, {"INNER_NUM": "2"})] * 6)

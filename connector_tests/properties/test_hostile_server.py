@@ -21,15 +21,15 @@ from hypothesis import strategies as st
 from connector_tests.support.address_space import MIB
 from connector_tests.support.message_bytes import pull_body
 from connector_tests.support.message_strategies import INT32, INT64, records
-from connector_tests.support.patience import WAIT_S
-from connector_tests.support.scripted_broker import answer
+from connector_tests.support.scripted_broker import build_response
 from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluster
+from connector_tests.support.timeouts import WAIT_S
 from rocketmq_spark.condition import one_line
-from rocketmq_spark.consumer.broker_names import impossible_in, named_in
+from rocketmq_spark.consumer.broker_identities import find_broker_name, find_invalid_bounds
 from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, TransportError
 from rocketmq_spark.model import BrokerAddress, MessageQueue, TopicRoute, split_address
-from rocketmq_spark.pop.handles import Handle, handles_from_json, handles_to_json
-from rocketmq_spark.pop.popped import acks_of, received_of
+from rocketmq_spark.pop.pop_responses import batch_acks_of, decode_pop_response
+from rocketmq_spark.pop.receipt_handles import BrokerHandle, handles_from_json, handles_to_json
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.pop_broker import PopBroker, PopOutcome
 from rocketmq_spark.remoting.route_table import RouteTable
@@ -130,7 +130,9 @@ def bodies(values: st.SearchStrategy[Any]) -> st.SearchStrategy[bytes]:
 def answers(values: st.SearchStrategy[bytes], fields: st.SearchStrategy[dict[str, str]]) -> st.SearchStrategy[Any]:
     """Mostly a success; any code, remark and fields at times."""
     codes = st.just(int(ResponseCode.SUCCESS)) | st.sampled_from([*map(int, ResponseCode), -1, 99_999])
-    return st.builds(answer, codes, fields, values, st.none() | st.text(st.characters(exclude_categories=["Cs"])))
+    return st.builds(
+        build_response, codes, fields, values, st.none() | st.text(st.characters(exclude_categories=["Cs"]))
+    )
 
 
 NO_FIELDS: Final[st.SearchStrategy[dict[str, str]]] = st.just({}) | st.dictionaries(
@@ -198,7 +200,7 @@ def use_stats(scripted: ScriptedCluster, sent: RemotingCommand) -> None:
     scripted.brokers["a"].on(RequestCode.GET_TOPIC_STATS_INFO, sent)
     with bounded(sent):
         bounds = broker_of(scripted).topic_stats("T")
-        if named_in(bounds, "a") not in ("a", None) or impossible_in(bounds) is not None:
+        if find_broker_name(bounds, "a") not in ("a", None) or find_invalid_bounds(bounds) is not None:
             return
         planned = {queue: QueueProgress(held.min_offset, *held[1:]) for queue, held in bounds.items()}
         offset = SourceOffset(planned)
@@ -243,9 +245,9 @@ def use_pop(scripted: ScriptedCluster, sent: RemotingCommand) -> None:
             raise outcome
         if outcome is None:
             return
-        received = received_of("T", "a", outcome.header, outcome.body)
-        handles = [one.handle for one in received if isinstance(one.handle, Handle)]
-        encode_batch_ack("a", acks_of("g", handles))
+        received = decode_pop_response("T", "a", outcome.header, outcome.body)
+        handles = [one.handle for one in received if isinstance(one.handle, BrokerHandle)]
+        encode_batch_ack("a", batch_acks_of("g", handles))
         assert sorted(handles_from_json(handles_to_json(handles))) == sorted(set(handles))
 
 
@@ -316,21 +318,21 @@ def test_bodies_with_other_keys_take_bounded_time(
     scripted: ScriptedCluster, body: bytes, part: bytes, count: int
 ) -> None:
     for is_traced in (False, True):
-        use_route(scripted, answer(body=body % (part * count)), is_traced=is_traced)
+        use_route(scripted, build_response(body=body % (part * count)), is_traced=is_traced)
 
 
 @pytest.mark.parametrize("body", LARGEST.values(), ids=LARGEST)
 def test_the_largest_bodies_take_bounded_memory_and_time(scripted: ScriptedCluster, body: bytes) -> None:
     for is_traced in (False, True):
-        use_route(scripted, answer(body=body), is_traced=is_traced)
+        use_route(scripted, build_response(body=body), is_traced=is_traced)
 
 
 def test_a_hostile_name_server_leaves_the_next_one_its_turn(scripted: ScriptedCluster) -> None:
     """Nothing that a server says keeps the connection, or another call, from going on."""
-    connects = scripted.pool.connects(NAME_SERVER)
-    scripted.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, answer(body=b"{"))
+    connection_number = scripted.pool.connection_number(NAME_SERVER)
+    scripted.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, build_response(body=b"{"))
     with pytest.raises(RemoteProtocolError, match=r"MALFORMED_RESPONSE\.BODY"):
         scripted.name_servers.topic_route("T")
     scripted.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, scripted.route)
     assert scripted.name_servers.topic_route("T").read_queues()
-    assert scripted.pool.connects(NAME_SERVER) == connects
+    assert scripted.pool.connection_number(NAME_SERVER) == connection_number

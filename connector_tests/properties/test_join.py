@@ -13,8 +13,8 @@ from connector_tests.support.join_machine import (
     ALL_POINTS,
     ChangingGroup,
     ChangingOldGroup,
-    PeacefulGroup,
-    TroubledGroup,
+    FailingGroup,
+    HealthyGroup,
     interleave,
 )
 from connector_tests.support.simulated_group import SimulatedGroup
@@ -54,29 +54,29 @@ HAPPENS_IN_TROUBLE: Final = HAPPENS_IN_PEACE | {
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("interleavings", [200, pytest.param(2_000, marks=pytest.mark.long)])
 def test_no_loss_and_no_second_duplicate_whatever_breaks(interleavings: int) -> None:
-    seen = interleave(TroubledGroup, settings(FIXED, max_examples=interleavings))
-    assert {kind for kind in HAPPENS_IN_TROUBLE if not seen[kind]} == set()
+    event_counts = interleave(FailingGroup, settings(FIXED, max_examples=interleavings))
+    assert {kind for kind in HAPPENS_IN_TROUBLE if not event_counts[kind]} == set()
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("interleavings", [200, pytest.param(2_000, marks=pytest.mark.long)])
 def test_no_loss_though_topics_are_made_anew_and_brokers_lose_tails(interleavings: int) -> None:
-    seen = interleave(ChangingGroup, settings(FIXED, max_examples=interleavings))
-    assert {kind for kind in HAPPENS_TO_TOPICS if not seen[kind]} == set()
+    event_counts = interleave(ChangingGroup, settings(FIXED, max_examples=interleavings))
+    assert {kind for kind in HAPPENS_TO_TOPICS if not event_counts[kind]} == set()
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("interleavings", [50, pytest.param(1_000, marks=pytest.mark.long)])
 def test_no_loss_though_old_brokers_keep_the_offsets_of_topics_that_are_made_anew(interleavings: int) -> None:
-    seen = interleave(ChangingOldGroup, settings(FIXED, max_examples=interleavings))
-    assert seen["a topic was made anew"]
+    event_counts = interleave(ChangingOldGroup, settings(FIXED, max_examples=interleavings))
+    assert event_counts["a topic was made anew"]
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("interleavings", [60, pytest.param(1_000, marks=pytest.mark.long)])
 def test_members_that_come_and_go_in_peace_duplicate_nothing_in_order(interleavings: int) -> None:
-    seen = interleave(PeacefulGroup, settings(FIXED, max_examples=interleavings))
-    assert {kind for kind in HAPPENS_IN_PEACE if not seen[kind]} == set()
+    event_counts = interleave(HealthyGroup, settings(FIXED, max_examples=interleavings))
+    assert {kind for kind in HAPPENS_IN_PEACE if not event_counts[kind]} == set()
 
 
 @pytest.mark.parametrize("end", [SourceRunner.kill, SourceRunner.terminate, SourceRunner.lose_jvm])
@@ -86,17 +86,17 @@ def test_gone_at_any_point_a_query_reads_each_message_once(point: str, end: Call
         first, other = group.query("A", instanceName="A"), group.query("B", instanceName="B")
         _produce_everywhere(group)
         runner = group.start(first)
-        runner.go_on(stops=(point, IDLE))
+        runner.resume(stops=(point, IDLE))
         if not runner.spark.at.startswith(point):
             # It unlocks when another one joins.
-            group.start(other).go_on()
+            group.start(other).resume()
             _produce_everywhere(group)
-            runner.go_on(stops=(point, IDLE))
+            runner.resume(stops=(point, IDLE))
         assert runner.spark.at.startswith(point)
         end(runner)
         _produce_everywhere(group)
-        group.settle(without=frozenset(query for query in group.queries if query.run is None))
-        assert group.witness.duplicates() == 0
+        group.run_until_idle(without=frozenset(query for query in group.queries if query.run is None))
+        assert group.checker.duplicates() == 0
 
 
 def _produce_everywhere(group: SimulatedGroup) -> None:

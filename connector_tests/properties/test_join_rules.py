@@ -12,15 +12,15 @@ from typing import Final
 import pytest
 from hypothesis import Phase, settings
 
-from connector_tests.support import left_out_rules as without
+from connector_tests.support import omitted_rules as without
+from connector_tests.support.delivery_checker import GuaranteeViolationError, MessageDeliveryChecker, Violation
 from connector_tests.support.join_machine import (
     ChangingGroup,
     ChangingOldGroup,
-    PeacefulGroup,
-    TroubledGroup,
+    FailingGroup,
+    HealthyGroup,
     interleave,
 )
-from connector_tests.support.join_witness import BrokenPromiseError, Harm, MessageWitness
 from connector_tests.support.simulated_cluster import OLD_VERSION, Fate, Reach
 from connector_tests.support.simulated_group import SimulatedGroup
 from connector_tests.support.simulated_query import IDLE, LOG_COMMITS, LOG_OFFSETS, READ, WRITE, Parts, SourceRunner
@@ -45,17 +45,17 @@ def started(group: SimulatedGroup, name: str, **options: str) -> SourceRunner:
 def read_and_left(group: SimulatedGroup, name: str) -> SourceRunner:
     """A member that comes, reads all there is and leaves gracefully."""
     visitor = started(group, name)
-    visitor.go_on()
+    visitor.resume()
     visitor.drain.is_wanted = True
     for _ in range(2):
-        visitor.go_on()
+        visitor.resume()
     return visitor
 
 
 def killed_before_its_commit(group: SimulatedGroup, runner: SourceRunner) -> None:
     """After ``commits/N``, before the broker has the commit."""
-    runner.go_on(stops=(LOG_COMMITS,))
-    runner.go_on(stops=(COMMIT,))
+    runner.resume(stops=(LOG_COMMITS,))
+    runner.resume(stops=(COMMIT,))
     gone(group, runner)
 
 
@@ -67,10 +67,10 @@ def gone(group: SimulatedGroup, runner: SourceRunner) -> None:
 
 def unheard(newcomer: SourceRunner, stop: str) -> None:
     """Goes on, and its next heartbeat is lost."""
-    newcomer.go_on(stops=("request heartbeat", IDLE))
+    newcomer.resume(stops=("request heartbeat", IDLE))
     if newcomer.spark.at != IDLE:
-        newcomer.door.fates.append(Fate.LOST)
-        newcomer.go_on(stops=(stop, IDLE))
+        newcomer.client.fates.append(Fate.LOST)
+        newcomer.resume(stops=(stop, IDLE))
 
 
 # ------------------------------------------------------------------------------------------ the stories
@@ -79,10 +79,10 @@ def unheard(newcomer: SourceRunner, stop: str) -> None:
 def killed_while_idle(parts: Parts) -> None:
     with one_queue(parts) as group:
         first = started(group, "B")
-        first.go_on()
+        first.resume()
         gone(group, first)
-        started(group, "A").go_on()
-        group.settle()
+        started(group, "A").resume()
+        group.run_until_idle()
 
 
 def answer_of_a_commit_lost(parts: Parts) -> None:
@@ -90,62 +90,62 @@ def answer_of_a_commit_lost(parts: Parts) -> None:
     with SimulatedGroup({"t": {"a": 1, "b": 1}}, parts=parts) as group:
         group.cluster.produce(QUEUE, 5)
         first = started(group, "B")
-        first.go_on(stops=(LOG_COMMITS,))
-        first.go_on(stops=(COMMIT,))
-        first.door.fates.append(Fate.LOST)
-        first.go_on()
-        group.settle()
+        first.resume(stops=(LOG_COMMITS,))
+        first.resume(stops=(COMMIT,))
+        first.client.fates.append(Fate.LOST)
+        first.resume()
+        group.run_until_idle()
 
 
 def answer_of_the_last_commit_lost(parts: Parts) -> None:
     with one_queue(parts, **ORDERLY) as group:
         first = started(group, "B")
-        first.go_on(stops=(LOG_COMMITS,))
+        first.resume(stops=(LOG_COMMITS,))
         first.drain.is_wanted = True
-        first.go_on(stops=(COMMIT,))
-        first.door.fates.append(Fate.LOST)
-        first.go_on()
+        first.resume(stops=(COMMIT,))
+        first.client.fates.append(Fate.LOST)
+        first.resume()
         group.query("A")
-        group.settle(without=frozenset({first.query} if not first.is_alive else ()))
-        group.witness.check_nothing_twice()
+        group.run_until_idle(without=frozenset({first.query} if not first.is_alive else ()))
+        group.checker.check_nothing_twice()
 
 
 def late_proof_of_a_queue_that_moved(parts: Parts) -> None:
     with one_queue(parts) as group:
         first = started(group, "B")
-        first.go_on(stops=(WRITE,))
+        first.resume(stops=(WRITE,))
         group.cluster.produce(QUEUE, 3)
         read_and_left(group, "A")
-        first.go_on()
-        group.settle()
+        first.resume()
+        group.run_until_idle()
 
 
 def late_proof_of_a_queue_that_is_lost(parts: Parts) -> None:
     with one_queue(parts) as group:
         first, second = started(group, "B"), started(group, "A")
-        first.go_on(stops=(WRITE,))
-        second.go_on(stops=(WRITE,))
-        first.do_all_timed_work()
-        first.go_on(stops=(COMMIT, IDLE))
+        first.resume(stops=(WRITE,))
+        second.resume(stops=(WRITE,))
+        first.run_timed_work()
+        first.resume(stops=(COMMIT, IDLE))
         group.cluster.produce(QUEUE, 3)
-        second.go_on()
-        first.go_on()
+        second.resume()
+        first.resume()
         gone(group, second)
-        first.do_all_timed_work()
-        first.go_on()
-        group.settle()
+        first.run_timed_work()
+        first.resume()
+        group.run_until_idle()
 
 
 def a_visitor_read_on(parts: Parts) -> None:
     """Nobody told the owner of the visitor."""
     with one_queue(parts) as group:
         first = started(group, "B")
-        first.go_on()
+        first.resume()
         group.cluster.produce(QUEUE, 3)
         read_and_left(group, "A")
         group.cluster.produce(QUEUE, 1)
-        first.go_on()
-        group.settle()
+        first.resume()
+        group.run_until_idle()
 
 
 def restarted_before_its_commit(parts: Parts) -> None:
@@ -153,8 +153,8 @@ def restarted_before_its_commit(parts: Parts) -> None:
         query = group.query("B")
         killed_before_its_commit(group, group.start(query))
         group.cluster.produce(QUEUE, 3)
-        group.start(query).go_on()
-        group.settle()
+        group.start(query).resume()
+        group.run_until_idle()
 
 
 def killed_again_after_its_next_plan(parts: Parts) -> None:
@@ -163,31 +163,31 @@ def killed_again_after_its_next_plan(parts: Parts) -> None:
         killed_before_its_commit(group, group.start(query))
         group.cluster.produce(QUEUE, 3)
         again = group.start(query)
-        again.go_on(stops=(READ,))
+        again.resume(stops=(READ,))
         gone(group, again)
-        started(group, "A").go_on()
-        group.settle()
+        started(group, "A").resume()
+        group.run_until_idle()
 
 
 def killed_after_the_first_offset(parts: Parts) -> None:
     with one_queue(parts, "latest") as group:
         first = started(group, "B")
-        first.go_on(stops=(READ,))
+        first.resume(stops=(READ,))
         gone(group, first)
         group.cluster.produce(QUEUE, 3)
-        started(group, "A").go_on()
-        group.settle()
+        started(group, "A").resume()
+        group.run_until_idle()
 
 
 def a_topic_grows(parts: Parts) -> None:
     with one_queue(parts, "latest") as group:
         first = started(group, "B")
-        first.go_on()
+        first.resume()
         group.cluster.grow("t", "a", 1)
         group.cluster.produce(MessageQueue("t", "a", 1), 4)
-        first.do_all_timed_work()
-        first.go_on()
-        group.settle()
+        first.run_timed_work()
+        first.resume()
+        group.run_until_idle()
 
 
 def a_topic_grows_while_its_other_broker_is_silent(parts: Parts) -> None:
@@ -195,19 +195,19 @@ def a_topic_grows_while_its_other_broker_is_silent(parts: Parts) -> None:
     with SimulatedGroup(topics, starting_offsets="latest", parts=parts) as group:
         group.cluster.produce(QUEUE, 5)
         first = started(group, "B")
-        first.go_on()
+        first.resume()
         gone(group, first)
         group.cluster.grow("t", "b", 1)
         group.cluster.produce(MessageQueue("t", "b", 0), 4)
-        group.cluster.brokers["a"].reach = Reach.SILENT
-        started(group, "A").go_on()
-        group.settle()
+        group.cluster.brokers["a"].reach = Reach.UNRESPONSIVE
+        started(group, "A").resume()
+        group.run_until_idle()
 
 
 def idle_after_a_batch(parts: Parts) -> None:
     with one_queue(parts) as group:
-        started(group, "B").go_on()
-        group.settle()
+        started(group, "B").resume()
+        group.run_until_idle()
 
 
 def killed_after_a_batch_of_another_queue(parts: Parts) -> None:
@@ -215,121 +215,121 @@ def killed_after_a_batch_of_another_queue(parts: Parts) -> None:
         query = group.query("B")
         group.cluster.produce(QUEUE, 5)
         first = group.start(query)
-        first.go_on(stops=(LOG_COMMITS,))
-        first.go_on(stops=(COMMIT,))
-        first.door.fates.append(Fate.LOST)
+        first.resume(stops=(LOG_COMMITS,))
+        first.resume(stops=(COMMIT,))
+        first.client.fates.append(Fate.LOST)
         group.cluster.produce(MessageQueue("t", "b", 0), 5)
-        first.go_on(stops=(READ,))
+        first.resume(stops=(READ,))
         gone(group, first)
-        group.settle()
+        group.run_until_idle()
 
 
 def killed_during_a_batch(parts: Parts) -> None:
     with one_queue(parts) as group:
         query = group.query("B")
         first = group.start(query)
-        first.go_on(stops=(READ,))
+        first.resume(stops=(READ,))
         gone(group, first)
-        group.start(query).go_on()
-        group.settle()
+        group.start(query).resume()
+        group.run_until_idle()
 
 
 def nobody_hears_of_a_newcomer(parts: Parts) -> None:
     with one_queue(parts) as group:
         first, newcomer = started(group, "B"), started(group, "A")
         for _ in range(3):
-            first.go_on(stops=(LOG_OFFSETS, IDLE))
+            first.resume(stops=(LOG_OFFSETS, IDLE))
             unheard(newcomer, LOG_OFFSETS)
-            first.go_on()
+            first.resume()
             unheard(newcomer, IDLE)
             group.cluster.produce(QUEUE, 2)
-        group.settle()
+        group.run_until_idle()
 
 
 def two_queries_of_one_name(parts: Parts) -> None:
     with SimulatedGroup({"t": {"a": 2}}, parts=parts) as group:
-        started(group, "B", instanceName="one").go_on()
-        started(group, "C", instanceName="one").go_on()
+        started(group, "B", instanceName="one").resume()
+        started(group, "C", instanceName="one").resume()
         for queue in group.cluster.queues():
             group.cluster.produce(queue, 3)
         for _ in range(4):  # not so long that the newcomer gives up
-            group.pass_time(11_000)
+            group.recheck_empty_targets(11_000)
             for runner in group.alive():
-                runner.go_on()
+                runner.resume()
         assert len(group.alive()) == 2
-        group.witness.check_at_rest()
+        group.checker.check_at_rest()
 
 
 def restarted_beside_its_orphan(parts: Parts) -> None:
     with one_queue(parts) as group:
         query = group.query("B", instanceName="B")
         orphan = group.start(query)
-        orphan.go_on(stops=(LOG_COMMITS,))
-        orphan.go_on(stops=(COMMIT,))
+        orphan.resume(stops=(LOG_COMMITS,))
+        orphan.resume(stops=(COMMIT,))
         orphan.lose_jvm()
         group.cluster.produce(QUEUE, 3)
         again = group.start(query)
-        again.go_on()
-        orphan.go_on()
+        again.resume()
+        orphan.resume()
         gone(group, again)
-        started(group, "A").go_on()
-        group.settle()
+        started(group, "A").resume()
+        group.run_until_idle()
 
 
 def rebalanced_in_the_middle_of_a_plan(parts: Parts) -> None:
     with one_queue(parts, **ORDERLY) as group:
         first, second = started(group, "B"), started(group, "A")
-        first.go_on(stops=(without.OUT_OF_TURN, READ))
-        second.go_on()
-        first.do_all_timed_work()
-        second.do_all_timed_work()
-        second.go_on(stops=(READ, IDLE))
-        first.go_on()
-        group.settle()
-        group.witness.check_nothing_twice()
+        first.resume(stops=(without.WITHOUT_GROUP_LOCK, READ))
+        second.resume()
+        first.run_timed_work()
+        second.run_timed_work()
+        second.resume(stops=(READ, IDLE))
+        first.resume()
+        group.run_until_idle()
+        group.checker.check_nothing_twice()
 
 
 def a_join_during_a_batch(parts: Parts) -> None:
     with one_queue(parts, **ORDERLY) as group:
         first, second = started(group, "B"), started(group, "A")
-        first.go_on(stops=(WRITE,))
-        second.go_on()
-        first.do_all_timed_work()
-        second.do_all_timed_work()
-        second.go_on()
-        first.go_on()
-        group.settle()
-        group.witness.check_nothing_twice()
+        first.resume(stops=(WRITE,))
+        second.resume()
+        first.run_timed_work()
+        second.run_timed_work()
+        second.resume()
+        first.resume()
+        group.run_until_idle()
+        group.checker.check_nothing_twice()
 
 
 def a_join_while_a_commit_is_not_answered(parts: Parts) -> None:
     with one_queue(parts, **ORDERLY) as group:
         first, second = started(group, "B"), started(group, "A")
-        first.go_on(stops=(LOG_COMMITS,))
-        first.go_on(stops=(COMMIT,))
-        first.door.fates.append(Fate.LOST)
-        first.go_on()
-        second.go_on()
+        first.resume(stops=(LOG_COMMITS,))
+        first.resume(stops=(COMMIT,))
+        first.client.fates.append(Fate.LOST)
+        first.resume()
+        second.resume()
         group.clock.advance(1_000)
-        first.begin_timed_work(first.in_turn(first.membership.rebalance))
+        first.start_timed_work(first.in_turn(first.membership.rebalance))
         assert first.timer is not None
         first.timer.run(stops=(COMMIT,))
-        first.door.fates.append(Fate.LOST)
-        first.go_on_with_timed_work()
-        group.settle()
-        group.witness.check_nothing_twice()
+        first.client.fates.append(Fate.LOST)
+        first.resume_timed_work()
+        group.run_until_idle()
+        group.checker.check_nothing_twice()
 
 
 def a_commit_while_another_gains_the_queue(parts: Parts) -> None:
     with one_queue(parts, **ORDERLY) as group:
         first, second = started(group, "B"), started(group, "A")
-        first.go_on(stops=(LOG_COMMITS,))
-        second.go_on(stops=("request lock",))
-        first.go_on()
-        first.do_all_timed_work()
-        second.go_on()
-        group.settle()
-        group.witness.check_nothing_twice()
+        first.resume(stops=(LOG_COMMITS,))
+        second.resume(stops=("request lock",))
+        first.resume()
+        first.run_timed_work()
+        second.resume()
+        group.run_until_idle()
+        group.checker.check_nothing_twice()
 
 
 CHANGING: Final = {"failOnDataLoss": "false"}
@@ -337,7 +337,7 @@ CHANGING: Final = {"failOnDataLoss": "false"}
 
 def messages_of(parts: Parts, queues: int = 1) -> SimulatedGroup:
     """A topic with five messages a queue, of which each must be read that is there in the end."""
-    group = SimulatedGroup({"t": {"a": queues}}, parts=parts, options=CHANGING, witness=MessageWitness)
+    group = SimulatedGroup({"t": {"a": queues}}, parts=parts, options=CHANGING, checker=MessageDeliveryChecker)
     for queue in group.cluster.queues():
         group.cluster.produce(queue, 5)
     return group
@@ -346,69 +346,69 @@ def messages_of(parts: Parts, queues: int = 1) -> SimulatedGroup:
 def made_anew_and_outgrown(parts: Parts) -> None:
     with messages_of(parts) as group:
         runner = started(group, "A")
-        runner.go_on()
-        group.cluster.make_anew("t")
+        runner.resume()
+        group.cluster.recreate("t")
         group.cluster.produce(QUEUE, 8)
-        group.settle()
+        group.run_until_idle()
 
 
 def made_anew_and_outgrown_at_an_old_broker(parts: Parts) -> None:
     with messages_of(parts) as group:
         group.cluster.brokers["a"].version = OLD_VERSION
-        started(group, "A").go_on()
-        group.cluster.make_anew("t")
+        started(group, "A").resume()
+        group.cluster.recreate("t")
         group.cluster.produce(QUEUE, 8)
-        group.settle()
+        group.run_until_idle()
 
 
 def a_tail_lost_and_outgrown(parts: Parts) -> None:
     with messages_of(parts) as group:
         runner = started(group, "A")
-        runner.go_on()
+        runner.resume()
         group.cluster.brokers["a"].restart(lost_messages=2)
         group.cluster.produce(QUEUE, 8)
-        group.settle()
+        group.run_until_idle()
 
 
 def made_anew_in_the_middle_of_a_plan_whose_batch_nobody_reads(parts: Parts) -> None:
     with messages_of(parts) as group:
         first = started(group, "B")
-        first.go_on()
+        first.resume()
         group.cluster.produce(QUEUE, 1)
         for _ in range(2):
-            first.go_on(stops=("request read offsets",))
-        group.cluster.make_anew("t")
+            first.resume(stops=("request read offsets",))
+        group.cluster.recreate("t")
         group.cluster.produce(QUEUE, 8)
-        first.go_on(stops=(READ,))
+        first.resume(stops=(READ,))
         gone(group, first)
         group.query("A")
-        group.settle(without=frozenset({first.query}))
+        group.run_until_idle(without=frozenset({first.query}))
 
 
 def made_anew_during_a_batch_of_a_queue_that_moved(parts: Parts) -> None:
     """Its new owner is in the middle of the new topic when the proof for the old one comes."""
     with messages_of(parts) as group:
         first = started(group, "B")
-        first.go_on(stops=(LOG_COMMITS,))
-        group.cluster.make_anew("t")
+        first.resume(stops=(LOG_COMMITS,))
+        group.cluster.recreate("t")
         group.cluster.produce(QUEUE, 8)
         second = started(group, "A", maxOffsetsPerTrigger="3")
-        second.go_on(stops=(WRITE,))
-        first.go_on()
-        group.settle()
+        second.resume(stops=(WRITE,))
+        first.resume()
+        group.run_until_idle()
 
 
 def emptied_by_retention_and_made_anew_while_nobody_looks(parts: Parts) -> None:
     with messages_of(parts, queues=2) as group:
         runner = started(group, "A")
-        runner.go_on()
+        runner.resume()
         group.cluster.brokers["a"].retain()
         group.cluster.produce(group.cluster.queues()[1], 1)
-        runner.go_on()
+        runner.resume()
         gone(group, runner)
-        group.cluster.brokers["a"].make_anew(QUEUE)
+        group.cluster.brokers["a"].recreate(QUEUE)
         group.cluster.produce(QUEUE, 8)
-        group.settle()
+        group.run_until_idle()
 
 
 # ------------------------------------------------------------------------------------------ the table
@@ -418,18 +418,18 @@ def cut_off_from_one_broker(parts: Parts) -> None:
     with SimulatedGroup({"t": {"a": 1, "b": 2}}, parts=parts) as group:
         cut, other = started(group, "A"), started(group, "B")
         for runner in (cut, other, cut):
-            runner.go_on()
-        cut.door.cut_off.add("a")
+            runner.resume()
+        cut.client.cut_off.add("a")
         group.cluster.brokers["a"].connections.pop(cut)
         for _ in range(4):
             for queue in group.cluster.queues():
                 group.cluster.produce(queue, 3)
             for stops in ((WRITE, IDLE), (IDLE,)):
                 for runner in (cut, other):
-                    runner.go_on(stops=stops)
-            group.pass_time(21_000)
-        group.settle()
-        group.witness.check_nothing_twice()
+                    runner.resume(stops=stops)
+            group.recheck_empty_targets(21_000)
+        group.run_until_idle()
+        group.checker.check_nothing_twice()
 
 
 def brokers_exchange_addresses(parts: Parts) -> None:
@@ -438,24 +438,24 @@ def brokers_exchange_addresses(parts: Parts) -> None:
         group.cluster.produce(MessageQueue("t", "b", 0), 9)
         group.cluster.produce(QUEUE, 5)
         runner = started(group, "A")
-        runner.go_on()
-        group.cluster.exchange_addresses("a", "b", is_told=False)
+        runner.resume()
+        group.cluster.exchange_addresses("a", "b", is_published=False)
         group.cluster.produce(QUEUE, 10)
-        runner.go_on()
-        group.settle()
+        runner.resume()
+        group.run_until_idle()
 
 
 @dataclass(frozen=True)
 class Rule:
     """A rule, what it is like without it, the story in which that shows, the harm, and the machine that comes upon it
     by chance; None: it takes what the machine does not do, two live queries of one name, or a query that stands still
-    between a read and its write (``a_write_follows_its_read``)."""
+    between a read and its write (``write_after_read``)."""
 
     text: str
     without: Parts
     story: Callable[[Parts], None]
-    harm: Harm
-    machine: type[PeacefulGroup] | None = TroubledGroup
+    violation: Violation
+    machine: type[HealthyGroup] | None = FailingGroup
 
     def __str__(self) -> str:
         return self.text
@@ -466,204 +466,204 @@ RULES: Final = (
         "what start proves is committed before anything else",
         Parts(membership=without.CommitsLater),
         killed_while_idle,
-        Harm.READ_TWICE,
+        Violation.READ_TWICE,
     ),
     Rule(
         "a commit counts when it is answered",
-        Parts(membership=without.TakesSilenceForAnAnswer, planner=without.LooksOnce),
+        Parts(membership=without.TreatsTimeoutAsResponse, planner=without.ChecksOnce),
         answer_of_a_commit_lost,
-        Harm.UNPROVEN_COMMIT,
+        Violation.UNCOMPLETED_COMMIT,
     ),
     Rule(
         "who leaves gracefully waits for the answer to its last commit",
-        Parts(member=without.LeavesUnanswered),
+        Parts(member=without.LeavesWithoutResponse),
         answer_of_the_last_commit_lost,
-        Harm.READ_TWICE,
-        PeacefulGroup,
+        Violation.READ_TWICE,
+        HealthyGroup,
     ),
     Rule(
         "read before write, only upwards",
         Parts(membership=without.WritesUnread),
         late_proof_of_a_queue_that_moved,
-        Harm.READ_TWICE,
+        Violation.READ_TWICE,
     ),
     Rule(
         "a dropped queue's progress is not committed",
-        Parts(membership=without.CommitsWhatItLost),
+        Parts(membership=without.CommitsDroppedQueues),
         late_proof_of_a_queue_that_is_lost,
-        Harm.READ_TWICE,
+        Violation.READ_TWICE,
     ),
     Rule(
         "a plan starts at the larger of checkpoint and broker: the broker",
         Parts(planner=without.TrustsTheCheckpoint),
         a_visitor_read_on,
-        Harm.READ_TWICE,
+        Violation.READ_TWICE,
     ),
     Rule(
         "a plan starts at the larger of checkpoint and broker: the checkpoint",
         Parts(planner=without.TrustsTheBroker),
         restarted_before_its_commit,
-        Harm.READ_TWICE_BY_ONE,
+        Violation.READ_TWICE_BY_ONE,
     ),
     Rule(
         "the broker is asked also where we think that we never lost the queue",
-        Parts(planner=without.TrustsItsMemory),
+        Parts(planner=without.TrustsCachedPositions),
         a_visitor_read_on,
-        Harm.READ_TWICE,
+        Violation.READ_TWICE,
     ),
     Rule(
         "the broker is raised to a range's begin before the range is logged",
         Parts(member=without.RaisesNothing),
         killed_again_after_its_next_plan,
-        Harm.READ_TWICE,
+        Violation.READ_TWICE,
     ),
     Rule(
         "first positions are at the broker before an offset is returned",
         Parts(member=without.KeepsFirstPositions),
         killed_after_the_first_offset,
-        Harm.LOST,
+        Violation.LOST,
     ),
     Rule(
         "a new queue starts at its min offset",
         Parts(planner=without.StartsNewQueuesAtTheirEnd),
         a_topic_grows,
-        Harm.LOST,
+        Violation.LOST,
     ),
     Rule(
         "a topic is new only by complete knowledge",
-        Parts(planner=without.DecidesOnWhatAnswers),
+        Parts(planner=without.DecidesOnResponses),
         a_topic_grows_while_its_other_broker_is_silent,
-        Harm.LOST,
+        Violation.LOST,
     ),
     Rule(
         "nothing to plan, nothing changed in the offset",
-        Parts(planner=without.RewritesItself),
+        Parts(planner=without.RemovesLastRanges),
         idle_after_a_batch,
-        Harm.EMPTY_BATCH,
+        Violation.EMPTY_BATCH,
     ),
     Rule(
         "positions that stay",
         Parts(planner=without.ForgetsQueues),
         killed_after_a_batch_of_another_queue,
-        Harm.READ_TWICE_BY_ONE,
+        Violation.READ_TWICE_BY_ONE,
     ),
     Rule(
         "end alone gives the ranges, and they are read in full",
-        Parts(runner=without.ReadsOnlyWhatItOwns),
+        Parts(runner=without.ReadsOnlyOwnedQueues),
         killed_during_a_batch,
-        Harm.LOST,
+        Violation.LOST,
     ),
     Rule(
         "whether a queue is still the same is looked at again after a sign",
-        Parts(planner=without.LooksAtTheStart),
+        Parts(planner=without.ChecksOnlyAtStart),
         made_anew_and_outgrown,
-        Harm.LOST,
+        Violation.LOST,
         ChangingGroup,
     ),
     Rule(
         "it is also where brokers keep the offsets of a deleted topic, and a queue has grown",
         Parts(planner=without.TrustsOldBrokers),
         made_anew_and_outgrown_at_an_old_broker,
-        Harm.LOST,
+        Violation.LOST,
         ChangingOldGroup,
     ),
     Rule(
         "a connection that was lost is such a sign",
-        Parts(planner=without.SeesNoBrokenConnection),
+        Parts(planner=without.IgnoresReconnection),
         a_tail_lost_and_outgrown,
-        Harm.LOST,
+        Violation.LOST,
         ChangingGroup,
     ),
     Rule(
         "nothing is written where the group's offset has vanished",
-        Parts(membership=without.WritesWhatVanished),
+        Parts(membership=without.RewritesVanishedOffsets),
         made_anew_in_the_middle_of_a_plan_whose_batch_nobody_reads,
-        Harm.LOST,
+        Violation.LOST,
         ChangingGroup,
     ),
     Rule(
         "a proof is written only while its last message is the one that was planned",
-        Parts(membership=without.WritesLateProofs),
+        Parts(membership=without.WritesLateCompletions),
         made_anew_during_a_batch_of_a_queue_that_moved,
-        Harm.LOST,
+        Violation.LOST,
         ChangingGroup,
     ),
     Rule(
         "the last store time is never forgotten",
         Parts(planner=without.ForgetsStoreTimes),
         emptied_by_retention_and_made_anew_while_nobody_looks,
-        Harm.LOST,
+        Violation.LOST,
         ChangingGroup,
     ),
     Rule(
         "a connection is asked who is there before anything is told over it",
         Parts(membership=without.TrustsAddresses),
         brokers_exchange_addresses,
-        Harm.LOST,
+        Violation.LOST,
     ),
     Rule(
         "own id missing in the list: decide nothing",
         Parts(membership=without.DecidesUnlisted),
         nobody_hears_of_a_newcomer,
-        Harm.READ_TWICE,
+        Violation.READ_TWICE,
     ),
     Rule(
         "of the lists of all brokers that answer, whoever is in any is a member",
-        Parts(membership=without.BelievesOneBroker),
+        Parts(membership=without.TrustsOneBroker),
         cut_off_from_one_broker,
-        Harm.READ_TWICE,
+        Violation.READ_TWICE,
         None,
     ),
     Rule(
         "ids are de-duplicated before allocation",
         Parts(membership=without.CountsConnections),
         two_queries_of_one_name,
-        Harm.STUCK,
+        Violation.STUCK,
         None,
     ),
     Rule(
         "one id, one member: the newcomer waits",
-        Parts(membership=without.IgnoresItsNamesake),
+        Parts(membership=without.IgnoresDuplicateClientId),
         restarted_beside_its_orphan,
-        Harm.READ_TWICE,
+        Violation.READ_TWICE,
         None,
     ),
     Rule(
         "plan and release exclude each other",
-        Parts(membership=without.TakesWhatIsLeft, planner=without.PlansOutOfTurn),
+        Parts(membership=without.PlansReassignedQueues, planner=without.PlansWithoutGroupLock),
         rebalanced_in_the_middle_of_a_plan,
-        Harm.READ_TWICE,
-        PeacefulGroup,
+        Violation.READ_TWICE,
+        HealthyGroup,
     ),
     Rule(
         "orderly: a queue with an unproven range stays",
-        Parts(membership=without.ReleasesUnproven),
+        Parts(membership=without.ReleasesUncompleted),
         a_join_during_a_batch,
-        Harm.READ_TWICE,
-        PeacefulGroup,
+        Violation.READ_TWICE,
+        HealthyGroup,
     ),
     Rule(
         "orderly: unlock only after the commit is answered",
         Parts(membership=without.ReleasesUncommitted),
         a_join_while_a_commit_is_not_answered,
-        Harm.READ_TWICE,
-        PeacefulGroup,
+        Violation.READ_TWICE,
+        HealthyGroup,
     ),
     Rule(
         "orderly: lock, then read the offset",
-        Parts(membership=without.ReadsBeforeItLocks, member=without.PlansWithWhatWasReadEarly),
+        Parts(membership=without.ReadsBeforeItLocks, member=without.PlansWithEarlyOffsets),
         a_commit_while_another_gains_the_queue,
-        Harm.READ_TWICE,
-        PeacefulGroup,
+        Violation.READ_TWICE,
+        HealthyGroup,
     ),
 )
 
 
 @pytest.mark.parametrize("rule", RULES, ids=str)
 def test_without_the_rule_the_group_comes_to_harm(rule: Rule) -> None:
-    with pytest.raises(BrokenPromiseError) as broken:
+    with pytest.raises(GuaranteeViolationError) as broken:
         rule.story(rule.without)
-    assert broken.value.harm is rule.harm
+    assert broken.value.violation is rule.violation
 
 
 @pytest.mark.parametrize("story", dict.fromkeys(rule.story for rule in RULES))
@@ -676,7 +676,7 @@ def test_with_all_rules_the_story_ends_well(story: Callable[[Parts], None]) -> N
 @pytest.mark.parametrize(
     ("machine", "parts"), [pytest.param(rule.machine, rule.without, id=str(rule)) for rule in RULES if rule.machine]
 )
-def test_the_machine_comes_upon_the_harm_by_chance(machine: type[PeacefulGroup], parts: Parts) -> None:
+def test_the_machine_comes_upon_the_harm_by_chance(machine: type[HealthyGroup], parts: Parts) -> None:
     how = settings(stateful_step_count=80, max_examples=10_000, phases=[Phase.generate], database=None, deadline=None)
-    with pytest.raises(BrokenPromiseError):
+    with pytest.raises(GuaranteeViolationError):
         interleave(machine, how, parts)

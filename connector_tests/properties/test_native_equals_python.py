@@ -57,7 +57,7 @@ def is_taken(bodies: Sequence[bytes], wanted: tuple[int, int], arguments: Argume
     """Whether native code takes it; then Python says the same."""
     columns, tags, restores_origin = arguments
     native = NATIVE(columns, broker_name="b", tags=tags, restores_origin=restores_origin)
-    batch = native.decode_ordinary(bodies, *wanted)
+    batch = native.decode_fast_path(bodies, *wanted)
     if batch is None:
         return False
     batch.validate(full=True)

@@ -24,10 +24,10 @@ from connector_tests.support.mutation import Brink, mutated
 from connector_tests.vectors.test_captured_frames import FRAMES, answer
 from rocketmq_spark.wire.arrow.column_table import COLUMNS
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
-from rocketmq_spark.wire.implementation import NATIVE, PYTHON, choose_template
+from rocketmq_spark.wire.implementation import NATIVE, PYTHON, choose_response_template
 from rocketmq_spark.wire.message.compression import compress
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
-from rocketmq_spark.wire.remoting.ordinary_answer import template_of
+from rocketmq_spark.wire.remoting.fast_path_response import template_of
 
 DECODER = native_decoder()
 EVERYTHING: Final = (-(2**63), 2**63 - 1)
@@ -80,10 +80,10 @@ class Duel:
 
     def fight(self, bodies: Sequence[bytes]) -> int:
         """How many native code takes; of these it must say what Python says, all at once and one after another."""
-        growing = self._native.growing(sum(map(len, bodies)), len(bodies))
-        assert growing is not None
-        taken = [body for body in bodies if growing.add([self._brink.at_the_brink(body)], *EVERYTHING)]
-        grown, batch = growing.finish(), self._native.decode_ordinary(taken, *EVERYTHING)
+        batch_builder = self._native.batch_builder(sum(map(len, bodies)), len(bodies))
+        assert batch_builder is not None
+        taken = [body for body in bodies if batch_builder.add([self._brink.at_the_brink(body)], *EVERYTHING)]
+        grown, batch = batch_builder.finish(), self._native.decode_fast_path(taken, *EVERYTHING)
         assert batch is not None, "what is ordinary alone is so together"
         expected = self._python.decode(taken, *EVERYTHING)
         for one in (grown, batch):
@@ -131,7 +131,7 @@ def test_mutated_bodies_are_decoded_as_python_does_or_refused(count: int) -> Non
 def test_mutated_answers_are_read_as_python_does(count: int) -> None:
     """Three frames at a time, of which any may be damaged, and the last cut."""
     frame = FRAMES["pull found"][4:]
-    kinds = (choose_template(PYTHON), choose_template(NATIVE))
+    kinds = (choose_response_template(PYTHON), choose_response_template(NATIVE))
     python, native = (template_of(memoryview(frame), kind) for kind in kinds)
     assert python is not None
     assert native is not None

@@ -15,7 +15,7 @@ RANGES = st.tuples(st.integers(0, 30), st.integers(0, 30))
 class ProcessQueueLikeASet(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.subject = ProcessQueue(MessageQueue("t", "b", 0), life=1)
+        self.subject = ProcessQueue(MessageQueue("t", "b", 0), generation=1)
         self.in_flight: set[int] = set()
         self.taken_to: int | None = None
 

@@ -11,7 +11,7 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from connector_tests.support.decoders import IMPLEMENTATIONS, template_class
-from connector_tests.support.scripted_broker import answer
+from connector_tests.support.scripted_broker import build_response
 from rocketmq_spark.errors import BrokerError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.pull.pull_exchange import PullExchange
@@ -27,10 +27,10 @@ from rocketmq_spark.wire.remoting.command import (
     decode,
     encode,
 )
+from rocketmq_spark.wire.remoting.fast_path_response import ResponseTemplate
 from rocketmq_spark.wire.remoting.frame import FrameBuffer
 from rocketmq_spark.wire.remoting.frame_arena import Arenas
-from rocketmq_spark.wire.remoting.ordinary_answer import AnswerTemplate
-from rocketmq_spark.wire.remoting.pull import PullAnswer, read_pull
+from rocketmq_spark.wire.remoting.pull import PullOutcome, read_pull
 from rocketmq_spark.wire.remoting.pull_frames import pull_frames
 
 FRAMES = pull_frames("G", MessageQueue("T", "broker-a", 0), "*")
@@ -44,7 +44,7 @@ OUTCOMES = st.sampled_from(
 
 
 @pytest.fixture(params=IMPLEMENTATIONS, scope="module")
-def kind(request: pytest.FixtureRequest) -> type[AnswerTemplate]:
+def kind(request: pytest.FixtureRequest) -> type[ResponseTemplate]:
     """Of the template of ordinary answers: each test is one of both."""
     return template_class(request.param)
 
@@ -54,7 +54,7 @@ def answers(draw: st.DrawFn) -> RemotingCommand:
     code = draw(OUTCOMES)
     numbers = {name: str(draw(st.integers(0, 2**40))) for name in ("nextBeginOffset", "minOffset", "maxOffset")}
     remark = "FOUND" if code == ResponseCode.SUCCESS else "WHY"
-    return answer(code, numbers, draw(st.binary(max_size=300)), draw(st.sampled_from([remark] * 5 + ["other"])))
+    return build_response(code, numbers, draw(st.binary(max_size=300)), draw(st.sampled_from([remark] * 5 + ["other"])))
 
 
 def opaques_of(data: bytes) -> list[int]:
@@ -64,12 +64,12 @@ def opaques_of(data: bytes) -> list[int]:
 
 
 def received(exchange: PullExchange, data: bytes) -> list[Completion]:
-    room = exchange.room()
-    room[: len(data)] = data
+    writable_buffer = exchange.writable_buffer()
+    writable_buffer[: len(data)] = data
     return exchange.received(len(data), 0)
 
 
-def told(outcome: PullAnswer) -> object:
+def told(outcome: PullOutcome) -> object:
     return (outcome.condition, outcome.code) if isinstance(outcome, BrokerError) else outcome
 
 
@@ -85,7 +85,7 @@ def expected(command: RemotingCommand) -> object:
     st.data(),
 )
 def test_answers_reach_their_pulls_whatever_the_chunks_and_the_order(
-    kind: type[AnswerTemplate],
+    kind: type[ResponseTemplate],
     replies: list[RemotingCommand],
     first: int,
     is_chatty: bool,
@@ -95,7 +95,7 @@ def test_answers_reach_their_pulls_whatever_the_chunks_and_the_order(
     exchange = PullExchange("a:1", Arenas(), TIMEOUT_MS, 0, kind)
     exchange._opaques = numbers_from(first)
     requests = [PullRequest(offset, offset + 1, 1, deque()) for offset in range(len(replies))]
-    opaques = opaques_of(exchange.ask(requests, FRAMES, 0))
+    opaques = opaques_of(exchange.encode_requests(requests, FRAMES, 0))
     assert len(set(opaques)) == len(replies)
     order = data.draw(st.permutations(range(len(replies))))
     stream = b""
@@ -110,12 +110,12 @@ def test_answers_reach_their_pulls_whatever_the_chunks_and_the_order(
     assert [request for request, _ in completions] == [requests[index] for index in order]
     assert [told(outcome) for _, outcome in completions] == [expected(replies[index]) for index in order]
     assert opaques_of(exchange.replies) == ([opaques[index] for index in order] if is_chatty else [])
-    assert (exchange.in_flight_count, exchange.overdue(TIMEOUT_MS)) == (0, [])
+    assert (exchange.in_flight_count, exchange.expire_overdue(TIMEOUT_MS)) == (0, [])
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=20), st.integers(0, 4))
 def test_each_pull_is_completed_once_by_an_answer_its_deadline_or_the_loss(
-    kind: type[AnswerTemplate], turns: list[int], lost_at: int
+    kind: type[ResponseTemplate], turns: list[int], lost_at: int
 ) -> None:
     """``turns``: how many of those in flight are answered, in each turn of half a time limit."""
     exchange = PullExchange("a:1", Arenas(), TIMEOUT_MS, 0, kind)
@@ -131,37 +131,39 @@ def test_each_pull_is_completed_once_by_an_answer_its_deadline_or_the_loss(
     for turn, answered_count in enumerate(turns):
         now_ms = turn * TIMEOUT_MS // 2
         new = [PullRequest(offset, offset + 1, 1, deque()) for offset in range(2)]
-        in_flight.update(zip(new, opaques_of(exchange.ask(new, FRAMES, now_ms)), strict=True))
+        in_flight.update(zip(new, opaques_of(exchange.encode_requests(new, FRAMES, now_ms)), strict=True))
         asked += new
         replies = [
-            encode(replace(answer(ResponseCode.SYSTEM_BUSY), opaque=opaque, flag=FLAG_RESPONSE))
+            encode(replace(build_response(ResponseCode.SYSTEM_BUSY), opaque=opaque, flag=FLAG_RESPONSE))
             for opaque in list(in_flight.values())[:answered_count]
         ]
         note(received(exchange, b"".join(replies)))
-        note(exchange.overdue(now_ms))
+        note(exchange.expire_overdue(now_ms))
     if lost_at:
         note(received(exchange, bytes(4)))
         assert exchange.loss is not None
-    note(exchange.overdue(10**9))
+    note(exchange.expire_overdue(10**9))
     assert sorted(map(id, completed)) == sorted(map(id, asked))
     assert exchange.in_flight_count == 0
 
 
 @given(st.lists(answers(), min_size=2, max_size=6), st.data())
 def test_a_pull_that_times_out_in_the_middle_of_its_answer_loses_no_byte_of_the_stream(
-    kind: type[AnswerTemplate], replies: list[RemotingCommand], data: st.DataObject
+    kind: type[ResponseTemplate], replies: list[RemotingCommand], data: st.DataObject
 ) -> None:
     """The rest of its frame is passed over, and the answers behind it are whole. ``cut``: what has come by then."""
     exchange = PullExchange("a:1", Arenas(), TIMEOUT_MS, 0, kind)
     early, late = PullRequest(0, 1, 1, deque()), [PullRequest(at, at + 1, 1, deque()) for at in range(1, len(replies))]
-    opaques = opaques_of(exchange.ask([early], FRAMES, 0)) + opaques_of(exchange.ask(late, FRAMES, TIMEOUT_MS))
+    opaques = opaques_of(exchange.encode_requests([early], FRAMES, 0)) + opaques_of(
+        exchange.encode_requests(late, FRAMES, TIMEOUT_MS)
+    )
     frames = [
         encode(replace(reply, opaque=opaque, flag=FLAG_RESPONSE))
         for reply, opaque in zip(replies, opaques, strict=True)
     ]
     cut = data.draw(st.integers(1, len(frames[0]) - 1))
     assert received(exchange, frames[0][:cut]) == []
-    assert [request for request, _ in exchange.overdue(TIMEOUT_MS)] == [early]
+    assert [request for request, _ in exchange.expire_overdue(TIMEOUT_MS)] == [early]
     completions = received(exchange, frames[0][cut:] + b"".join(frames[1:]))
     assert [request for request, _ in completions] == late
     assert [told(outcome) for _, outcome in completions] == [expected(reply) for reply in replies[1:]]

@@ -16,7 +16,7 @@ from rocketmq_spark.model import QueueRange
 from rocketmq_spark.pull.pull_request import PulledRange
 from rocketmq_spark.pull.range_puller import ABSENT_LIMIT_MS, MAX_DEPTH, RangePuller
 from rocketmq_spark.wire.remoting.codes import ResponseCode
-from rocketmq_spark.wire.remoting.pull import PullAnswer, PullResult, PullStatus
+from rocketmq_spark.wire.remoting.pull import PullOutcome, PullResult, PullStatus
 
 MOST_PULLS = 20_000
 LIMIT_MS = 600_000
@@ -45,7 +45,7 @@ class MovingBroker:
     pulls: int = 0
     bodies_answered: int = 0
 
-    def answer(self, offset: int, max_messages: int) -> PullAnswer:
+    def answer(self, offset: int, max_messages: int) -> PullOutcome:
         self.pulls += 1
         assert self.pulls < MOST_PULLS, "it pulls for ever"
         assert max_messages >= 1
@@ -69,10 +69,10 @@ class MovingBroker:
         if self.random.random() < 0.05:
             self.queue.min_offset = min(max(self.queue.min_offset, self.queue.removed_to), self.queue.max_offset)
 
-    def _mishap(self, offset: int) -> PullAnswer:
+    def _mishap(self, offset: int) -> PullOutcome:
         held = (self.queue.min_offset, self.queue.max_offset, memoryview(b""))
         reset = PullResult(PullStatus.OFFSET_ILLEGAL, "OFFSET_RESET", 0, *held)
-        mishaps: tuple[PullAnswer, ...] = (
+        mishaps: tuple[PullOutcome, ...] = (
             *TRANSIENT,
             reset,
             PullResult(PullStatus.NO_NEW_MSG, "OFFSET_FOUND_NULL", offset, *held),

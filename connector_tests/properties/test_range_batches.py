@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from connector_tests.support.message_bytes import COMPRESSED, Record, batch_of
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pull.executor_client import ExecutorClient
+from rocketmq_spark.pull.executor_pull_client import ExecutorPullClient
 from rocketmq_spark.pull.pull_request import PulledRange
 from rocketmq_spark.source import partition_reader
-from rocketmq_spark.source.data_loss import LEFT_OUT, RETENTION, LostRange
+from rocketmq_spark.source.data_loss import OMITTED, RETENTION, LostRange
 from rocketmq_spark.source.partition_reader import _RangeReader
 from rocketmq_spark.wire.message.compression import compress
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
@@ -120,11 +120,11 @@ def test_each_message_is_a_row_once_and_each_other_offset_is_told(
     def puller_for(some: QueueRange, _: bool) -> Any:
         return Pulled(ranges if some == wanted else [PulledRange(some.begin_offset, some.end_offset)])
 
-    reader = _RangeReader(wanted, ExecutorClient.shared(OPTIONS), puller_for, OPTIONS, COLUMNS, (), losses, ())
+    reader = _RangeReader(wanted, ExecutorPullClient.shared(OPTIONS), puller_for, OPTIONS, COLUMNS, (), losses, ())
     batches = list(reader.batches())
     event(f"batches: {min(len(batches), 4)}")
     assert all(batch.schema.names == list(COLUMNS) for batch in batches)
     assert [at for batch in batches for at in batch.column("queueOffset").to_pylist()] == rows
     assert [text for batch in batches for text in batch.column("body").to_pylist()] == [body(at) for at in rows]
-    assert offsets_of(losses, LEFT_OUT) == left_out
+    assert offsets_of(losses, OMITTED) == left_out
     assert offsets_of(losses, RETENTION) == lost

@@ -118,7 +118,7 @@ class Group(RuleBasedStateMachine):
         for client_id, member in self.members.items():
             for one_queue, process_queues in self.ever_owned[client_id].items():
                 *earlier, latest = process_queues
-                assert len({process_queue.life for process_queue in process_queues}) == len(process_queues)
+                assert len({process_queue.generation for process_queue in process_queues}) == len(process_queues)
                 assert all(process_queue.dropped for process_queue in earlier)
                 assert latest.dropped == (one_queue not in member.table)
 

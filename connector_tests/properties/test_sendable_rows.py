@@ -17,9 +17,9 @@ from rocketmq_spark.errors import LocalProtocolError
 from rocketmq_spark.model import RESERVED_PROPERTIES, MessageQueue, QueueRange
 from rocketmq_spark.options import WriteOptions
 from rocketmq_spark.sink.invalid_rows import OWN_PROPERTIES_LIMIT_BYTES
-from rocketmq_spark.sink.send_batches import Place, SendBatch, named_queue
-from rocketmq_spark.sink.topic_checks import Wanted
-from rocketmq_spark.sink.write_task import Columns, Task, write_rows
+from rocketmq_spark.sink.send_batches import RowTarget, SendBatch, named_queue
+from rocketmq_spark.sink.topic_checks import TopicRequirement
+from rocketmq_spark.sink.write_task import Columns, WriteTask, write_rows
 from rocketmq_spark.source.partitioning import tasks_of
 from rocketmq_spark.source.skipped_ranges import without_skipped
 from rocketmq_spark.wire.message.batch import decode_batch
@@ -40,7 +40,7 @@ SCHEMA = pa.schema(
     }
 )
 COLUMNS = Columns({name: position for position, name in enumerate(SCHEMA.names)})
-TASK = Task("any rows", 0)
+TASK = WriteTask("any rows", 0)
 DEAD = "DEAD"
 TOPIC_LETTERS = frozenset(string.ascii_letters + string.digits + "%|_-")
 ROWS = st.lists(any_rows(), max_size=6)
@@ -63,12 +63,14 @@ class Wire:
     def __init__(self) -> None:
         self._batches: list[SendBatch] = []
 
-    def problems(self, wanted: Collection[Wanted], *, first_only: bool) -> Mapping[Wanted, str]:
+    def problems(
+        self, requirements: Collection[TopicRequirement], *, first_only: bool
+    ) -> Mapping[TopicRequirement, str]:
         """All can be had."""
         return {}
 
-    def queue_of(self, place: Place) -> MessageQueue | None:
-        return named_queue(place)
+    def queue_of(self, target: RowTarget) -> MessageQueue | None:
+        return named_queue(target)
 
     def send(self, batch: SendBatch) -> None:
         self._batches.append(batch)
@@ -207,7 +209,9 @@ def written(logged: list[QueueRange], attempt: Attempt) -> list[tuple[str, bytes
         ]
         rows = pa.RecordBatch.from_pylist([{"body": body, "topic": "T"} for body in bodies], schema=SCHEMA)
         batches = [rows.slice(begin, attempt.arrow_rows) for begin in range(0, len(rows), attempt.arrow_rows)]
-        write_rows(batches, COLUMNS, Task("query q batch 7", number), WriteOptions.parse({"namesrvAddr": "n:1"}), wire)
+        write_rows(
+            batches, COLUMNS, WriteTask("query q batch 7", number), WriteOptions.parse({"namesrvAddr": "n:1"}), wire
+        )
     return [(id_, message.body) for id_, messages in wire.by_id().items() for message in messages]
 
 

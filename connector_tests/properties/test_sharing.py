@@ -21,17 +21,24 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from rocketmq_spark.pop.attempts import Move
-from rocketmq_spark.pop.handles import AnyHandle, CheckPoint, Handle, Received, handles_from_json, handles_to_json
-from rocketmq_spark.pop.ledger import BEFORE_ALL, Ledger, State, Taken
+from rocketmq_spark.pop.delivery_attempts import MoveOutcome
+from rocketmq_spark.pop.receipt_handles import (
+    BrokerHandle,
+    PopCheckPoint,
+    ReceiptHandle,
+    ReceivedMessage,
+    handles_from_json,
+    handles_to_json,
+)
+from rocketmq_spark.pop.unacked_messages import REPLAYED, Claimed, MessageState, UnackedMessages
 
 INVISIBLE_MS: Final = 100
 ALL: Final = 1_000
 
 
-def number_of(handle: AnyHandle) -> int:
+def number_of(handle: ReceiptHandle) -> int:
     """Of its message."""
-    assert isinstance(handle, Handle)
+    assert isinstance(handle, BrokerHandle)
     return handle.offset
 
 
@@ -42,27 +49,27 @@ class ModelBroker:
     def __init__(self) -> None:
         self.now_ms = 0
         self.free: set[int] = set()
-        self.held: dict[AnyHandle, int] = {}
+        self.held: dict[ReceiptHandle, int] = {}
         self._pops = 0
 
-    def pop(self, most: int) -> list[Received]:
-        given = sorted(self.free)[:most]
+    def pop(self, max_messages: int) -> list[ReceivedMessage]:
+        given = sorted(self.free)[:max_messages]
         self.free -= set(given)
-        return [Received(self._hold(number), memoryview(b"x")) for number in given]
+        return [ReceivedMessage(self._add(number), memoryview(b"x")) for number in given]
 
-    def change(self, handle: AnyHandle) -> Handle:
+    def change(self, handle: ReceiptHandle) -> BrokerHandle:
         """Whatever the handle is worth: brokers do not look."""
         self.held.pop(handle, None)
-        return self._hold(number_of(handle))
+        return self._add(number_of(handle))
 
-    def give_back(self, handle: AnyHandle) -> None:
+    def give_back(self, handle: ReceiptHandle) -> None:
         self.held.pop(handle, None)
         self.free.add(number_of(handle))
 
-    def acknowledge(self, handle: AnyHandle) -> None:
+    def acknowledge(self, handle: ReceiptHandle) -> None:
         self.held.pop(handle, None)
 
-    def pass_time(self, time_ms: int) -> None:
+    def recheck_empty_targets(self, time_ms: int) -> None:
         self.now_ms += time_ms
         over = [handle for handle, end_ms in self.held.items() if end_ms <= self.now_ms]
         for handle in over:
@@ -72,9 +79,9 @@ class ModelBroker:
     def can_be_had(self) -> set[int]:
         return self.free | {number_of(handle) for handle in self.held}
 
-    def _hold(self, number: int) -> Handle:
+    def _add(self, number: int) -> BrokerHandle:
         self._pops += 1
-        handle = Handle(CheckPoint("T", number, self.now_ms, INVISIBLE_MS, self._pops, "0", "b", 0), number)
+        handle = BrokerHandle(PopCheckPoint("T", number, self.now_ms, INVISIBLE_MS, self._pops, "0", "b", 0), number)
         self.held[handle] = self.now_ms + INVISIBLE_MS
         return handle
 
@@ -88,66 +95,66 @@ class Sharing(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self.broker = ModelBroker()
-        self.stored = 0
+        self.stored_message_of = 0
         self.sink: dict[int, list[int]] = {}
         self.strangers: list[int] = []
         self.dead_letters: list[int] = []
-        self.logged: tuple[int, dict[str, str | list[str]]] = (0, {})
+        self.mark_logged: tuple[int, dict[str, str | list[str]]] = (0, {})
         self.committed = 0
-        self.spool: dict[int, tuple[Received, ...]] = {}
+        self.spool: dict[int, tuple[ReceivedMessage, ...]] = {}
         self.had_trouble = False
         self._start()
 
     def _start(self) -> None:
-        self.ledger = Ledger(INVISIBLE_MS)
+        self.unacked_messages = UnackedMessages(INVISIBLE_MS)
         self.frozen: dict[int, list[int]] = {}
         self.settled = 0
         self.again = 0
-        self.asked: list[Taken] = []
+        self.asked: list[Claimed] = []
 
     # ---- the world
 
     @rule(count=st.integers(1, 5))
     def send(self, count: int) -> None:
-        self.broker.free |= set(range(self.stored, self.stored + count))
-        self.stored += count
+        self.broker.free |= set(range(self.stored_message_of, self.stored_message_of + count))
+        self.stored_message_of += count
 
     @rule(time_ms=st.integers(1, INVISIBLE_MS))
-    def pass_time(self, time_ms: int) -> None:
+    def recheck_empty_targets(self, time_ms: int) -> None:
         """Who is slow beyond that may lose its leases; the query looks afterwards."""
-        self.broker.pass_time(time_ms)
-        self.ledger.expire(self.broker.now_ms)
-        self.had_trouble |= self.ledger.counts.expired > 0
+        self.broker.recheck_empty_targets(time_ms)
+        self.unacked_messages.expire(self.broker.now_ms)
+        self.had_trouble |= self.unacked_messages.counts.expired > 0
 
-    @rule(most=st.integers(1, 4))
-    def a_stranger_takes_some(self, most: int) -> None:
-        for handle, *_ in self.broker.pop(most):
+    @rule(max_messages=st.integers(1, 4))
+    def a_stranger_takes_some(self, max_messages: int) -> None:
+        for handle, *_ in self.broker.pop(max_messages):
             self.strangers.append(number_of(handle))
             self.broker.acknowledge(handle)
 
     # ---- the query
 
-    @rule(most=st.integers(1, 4))
-    def receive(self, most: int) -> None:
-        self.ledger.receive(self.broker.pop(most), self.broker.now_ms)
+    @rule(max_messages=st.integers(1, 4))
+    def add_received(self, max_messages: int) -> None:
+        self.unacked_messages.add_received(self.broker.pop(max_messages), self.broker.now_ms)
 
-    @rule(most=st.integers(1, 2))
-    def receive_what_came_too_often(self, most: int) -> None:
-        self.ledger.receive_spent(self.broker.pop(most), self.broker.now_ms)
+    @rule(max_messages=st.integers(1, 2))
+    def receive_what_came_too_often(self, max_messages: int) -> None:
+        self.unacked_messages.add_exhausted(self.broker.pop(max_messages), self.broker.now_ms)
 
     @rule(is_answered=st.booleans(), is_heard=st.booleans())
     def move_to_the_dead_letters(self, is_answered: bool, is_heard: bool) -> None:
         """It is acknowledged by another request."""
-        taken = self.ledger.take_spent(ALL)
+        taken = self.unacked_messages.claim_exhausted(ALL)
         if is_heard:
             self.dead_letters += [number_of(one.handle) for _, one in taken]
-        move = Move.DONE if is_heard and is_answered else Move.LATER
-        self.ledger.settle((number, move) for number, _ in taken)
+        move = MoveOutcome.MOVED if is_heard and is_answered else MoveOutcome.RETRY
+        self.unacked_messages.record_moves((number, move) for number, _ in taken)
 
     @precondition(lambda self: not self.asked)
     @rule()
     def ask_for_renewal(self) -> None:
-        self.asked = self.ledger.take_due(self.broker.now_ms, ALL)
+        self.asked = self.unacked_messages.claim_due(self.broker.now_ms, ALL)
 
     @precondition(lambda self: self.asked)
     @rule(is_answered=st.booleans(), is_heard=st.booleans())
@@ -157,43 +164,43 @@ class Sharing(RuleBasedStateMachine):
             if is_heard:
                 changed = self.broker.change(handle)
             if is_heard and is_answered:
-                self.ledger.renewed(number, changed, self.broker.now_ms)
+                self.unacked_messages.mark_extended(number, changed, self.broker.now_ms)
             else:
-                self.ledger.not_renewed(number, self.broker.now_ms)
+                self.unacked_messages.mark_extension_failed(number, self.broker.now_ms)
                 self.had_trouble = True
         self.asked = []
 
-    @precondition(lambda self: self.logged[0] == self.committed)
-    @rule(most=st.integers(1, 6))
-    def plan(self, most: int) -> None:
+    @precondition(lambda self: self.mark_logged[0] == self.committed)
+    @rule(max_messages=st.integers(1, 6))
+    def plan(self, max_messages: int) -> None:
         """What the last batch's end proves, then the next one is logged."""
         self._prove()
-        frozen = self._freeze(most)
+        frozen = self._freeze(max_messages)
         if frozen:
-            self.logged = self.logged[0] + 1, handles_to_json(one.handle for one in frozen)
-            self.frozen[self.logged[0]] = [number_of(one.handle) for one in frozen]
+            self.mark_logged = self.mark_logged[0] + 1, handles_to_json(one.handle for one in frozen)
+            self.frozen[self.mark_logged[0]] = [number_of(one.handle) for one in frozen]
 
-    @precondition(lambda self: self.logged[0] == self.committed)
-    @rule(most=st.integers(1, 6))
-    def crash_before_it_is_logged(self, most: int) -> None:
+    @precondition(lambda self: self.mark_logged[0] == self.committed)
+    @rule(max_messages=st.integers(1, 6))
+    def crash_before_it_is_logged(self, max_messages: int) -> None:
         self._prove()
-        self._freeze(most)
+        self._freeze(max_messages)
         self.crash()
 
-    def _freeze(self, most: int) -> tuple[Received, ...]:
-        frozen = self.ledger.freeze(self.logged[0] + 1, most)
+    def _freeze(self, max_messages: int) -> tuple[ReceivedMessage, ...]:
+        frozen = self.unacked_messages.start_batch(self.mark_logged[0] + 1, max_messages)
         if frozen and self.has_spool:
-            self.spool[self.logged[0] + 1] = frozen
+            self.spool[self.mark_logged[0] + 1] = frozen
         return frozen
 
     def _prove(self) -> None:
-        number, handles = self.logged
+        number, handles = self.mark_logged
         if number in self.frozen:
-            self.ledger.prove(number)
+            self.unacked_messages.mark_completed(number)
         elif self.again == number:
-            self.ledger.prove(BEFORE_ALL)
+            self.unacked_messages.mark_completed(REPLAYED)
         elif self.settled != number:
-            self.ledger.adopt(handles_from_json(handles))
+            self.unacked_messages.add_completed(handles_from_json(handles))
             self.settled = number
         self.acknowledge()
         for one in self.spool.pop(number + 1, ()):
@@ -202,17 +209,17 @@ class Sharing(RuleBasedStateMachine):
 
     @rule()
     def acknowledge(self) -> None:
-        taken = self.ledger.take_proven(ALL)
+        taken = self.unacked_messages.claim_completed(ALL)
         for _, handle in taken:
             self.broker.acknowledge(handle)
-        self.ledger.acknowledged(one.number for one in taken)
+        self.unacked_messages.mark_acknowledged(one.number for one in taken)
 
-    @precondition(lambda self: self.logged[0] > self.committed)
+    @precondition(lambda self: self.mark_logged[0] > self.committed)
     @rule()
     def write(self) -> None:
         """The sink keeps a batch under its number; what an earlier start has frozen is in the spool, or it is given
         back, and the batch is empty."""
-        number, handles = self.logged
+        number, handles = self.mark_logged
         if number in self.frozen:
             rows = self.frozen[number]
         elif number in self.spool:
@@ -225,7 +232,7 @@ class Sharing(RuleBasedStateMachine):
 
     def _rows_again(self, number: int) -> list[int]:
         if self.again != number:
-            self.ledger.freeze_again(self.spool[number], self.broker.now_ms, self.broker.now_ms)
+            self.unacked_messages.replay_batch(self.spool[number], self.broker.now_ms, self.broker.now_ms)
             self.again = number
         return [number_of(one.handle) for one in self.spool[number]]
 
@@ -235,11 +242,11 @@ class Sharing(RuleBasedStateMachine):
                 self.broker.give_back(handle)
             self.settled = number
 
-    @precondition(lambda self: self.logged[0] in self.sink)
+    @precondition(lambda self: self.mark_logged[0] in self.sink)
     @rule()
     def commit(self) -> None:
-        if self.logged[0] in self.frozen or self.logged[0] in (self.settled, self.again):
-            self.committed = self.logged[0]
+        if self.mark_logged[0] in self.frozen or self.mark_logged[0] in (self.settled, self.again):
+            self.committed = self.mark_logged[0]
 
     @rule()
     def crash(self) -> None:
@@ -250,12 +257,19 @@ class Sharing(RuleBasedStateMachine):
     @rule()
     def stop_and_start(self) -> None:
         """What is in no batch is given back; of a batch that is not proven nobody knows."""
-        taken = self.ledger.take_waiting(ALL)
+        taken = self.unacked_messages.claim_outside_batches(ALL)
         for _, handle in taken:
             self.broker.give_back(handle)
-        self.ledger.given_back(one.number for one in taken)
-        assert self.ledger.count(State.RECEIVED) + self.ledger.count(State.SPENT) == 0
-        self.had_trouble |= self.ledger.count(State.FROZEN) + self.ledger.count(State.PROVEN) > 0
+        self.unacked_messages.mark_released(one.number for one in taken)
+        assert (
+            self.unacked_messages.count(MessageState.PREFETCHED)
+            + self.unacked_messages.count(MessageState.RETRIES_EXHAUSTED)
+            == 0
+        )
+        self.had_trouble |= (
+            self.unacked_messages.count(MessageState.IN_FLIGHT) + self.unacked_messages.count(MessageState.COMPLETED)
+            > 0
+        )
         self._start()
 
     # ---- what must hold
@@ -266,7 +280,12 @@ class Sharing(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_lost(self) -> None:
-        lost = set(range(self.stored)) - set(self._in_sinks()) - set(self.dead_letters) - self.broker.can_be_had()
+        lost = (
+            set(range(self.stored_message_of))
+            - set(self._in_sinks())
+            - set(self.dead_letters)
+            - self.broker.can_be_had()
+        )
         assert not lost, f"lost: {lost}"
 
     @invariant()
@@ -311,7 +330,7 @@ def write_twice(machine: Sharing) -> None:
     """A batch is written; the query ends before that is committed, and the next start writes it again."""
     machine.begin()
     machine.send(3)
-    machine.receive(3)
+    machine.add_received(3)
     machine.plan(3)
     machine.write()
     machine.crash()
@@ -326,7 +345,7 @@ def restart_with_a_logged_batch(machine: Sharing) -> None:
     done, and acknowledges what the log has of it."""
     machine.begin()
     machine.send(3)
-    machine.receive(3)
+    machine.add_received(3)
     machine.plan(3)
     machine.crash()
     machine.write()

@@ -15,7 +15,7 @@ from rocketmq_spark.embedded import EmbeddedCluster
 
 StreamOf = Callable[..., Stream]
 
-pytest.register_assert_rewrite("connector_tests.support.core_stories")
+pytest.register_assert_rewrite("connector_tests.support.core_scenarios")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

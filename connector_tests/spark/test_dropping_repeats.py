@@ -23,7 +23,7 @@ from connector_tests.support.streams import Topic, eventually
 from connector_tests.support.written_rows import arrow, write_by_body
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.remoting.pool import ConnectionPool
-from rocketmq_spark.sink.write_task import Task
+from rocketmq_spark.sink.write_task import WriteTask
 
 pytestmark = pytest.mark.full
 
@@ -43,7 +43,7 @@ def lagging(cluster: EmbeddedCluster, messages: Topic, stream: StreamOf) -> Data
     def store(queue_id: int, age: str, count: int) -> None:
         place = {"brokerName": "broker-a", "queueId": queue_id}
         rows = [place | {"body": f"{age}-{number}".encode()} for number in range(count)]
-        write_by_body(cluster.namesrv_addr, messages.name, [arrow(rows)], Task(f"{messages.name} {age}", 0), pool)
+        write_by_body(cluster.namesrv_addr, messages.name, [arrow(rows)], WriteTask(f"{messages.name} {age}", 0), pool)
 
     store(0, "old", OLD_COUNT)
     time.sleep(LAG_S)

@@ -16,9 +16,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from connector_tests.support.fault_proxy import FaultProxy
 from connector_tests.support.hostile_server import HostileServer
-from connector_tests.support.patience import STORY_S
 from connector_tests.support.pull_gate import shut_gate
 from connector_tests.support.streams import Stream, Topic, eventually
+from connector_tests.support.timeouts import END_TO_END_S
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 
@@ -28,7 +28,7 @@ PROXY_HOST = "127.0.0.2"
 LIMIT_MS = "1500"
 """How long the queries of this module may go on without a server, where they are to fail."""
 
-FAILURE_TIMEOUT_S = int(STORY_S)
+FAILURE_TIMEOUT_S = int(END_TO_END_S)
 LONG_ENOUGH_FOR_A_BATCH_S = 8
 FREE_PULLS = 24
 """Some batches pass before the one in which something happens, and some are left."""

@@ -12,7 +12,7 @@ import pytest
 from connector_tests.spark.conftest import StreamOf
 from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.cluster_pool import ClusterPool
-from connector_tests.support.core_stories import (
+from connector_tests.support.core_scenarios import (
     test_start_and_restarts_read_each_message_once as test_start_and_restarts_read_each_message_once,
 )
 from connector_tests.support.java_group import java_group

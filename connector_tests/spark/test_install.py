@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from connector_tests.support.message_bytes import Record
-from connector_tests.support.patience import PROCESS_S
 from connector_tests.support.streams import Topic
+from connector_tests.support.timeouts import PROCESS_S
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.wire.implementation import NATIVE, VARIABLE
 
@@ -63,7 +63,7 @@ from rocketmq_spark.wire.arrow.column_table import COLUMNS
 
 assert rocketmq_spark.__file__.startswith(sys.prefix), rocketmq_spark.__file__
 decoder = column_decoder()(tuple(COLUMNS), broker_name="b", tags=None)
-(row,) = decoder.decode_ordinary([bytes.fromhex({STORED.encode().hex()!r})], 0, 10).to_pylist()
+(row,) = decoder.decode_fast_path([bytes.fromhex({STORED.encode().hex()!r})], 0, 10).to_pylist()
 assert (row["queueOffset"], row["body"], row["tags"], row["bornHost"]) == (7, b"payload", "TagA", "10.0.0.1:40001"), row
 """
 NEEDS_CARGO = pytest.mark.skipif(shutil.which("cargo") is None, reason="cargo, which builds the wheel, is not here")

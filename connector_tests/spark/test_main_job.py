@@ -12,10 +12,10 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 from connector_tests.spark.conftest import StreamOf
-from connector_tests.support.core_stories import (
+from connector_tests.support.core_scenarios import (
     test_a_tag_filter_reads_the_tag_and_moves_past_the_rest as test_a_tag_filter_reads_the_tag_and_moves_past_the_rest,
 )
-from connector_tests.support.core_stories import (
+from connector_tests.support.core_scenarios import (
     test_start_and_restarts_read_each_message_once as test_start_and_restarts_read_each_message_once,
 )
 from connector_tests.support.streams import TIMEOUT_S, Topic, eventually

@@ -40,7 +40,7 @@ def test_a_topic_without_read_permission_is_read_on_exactly_once_it_is_readable_
         sent = messages.send(20)
         eventually(lambda: read_bodies(waiting) == sorted(sent), "the first rows")
         cluster.create_topic(messages.name, 4, perm=2)
-        unread = messages.send_to_whoever_answers(20)
+        unread = messages.send_to_responding_broker(20)
         assert_stays_so(query, waiting, sent)
         cluster.create_topic(messages.name, 4, perm=6)
         eventually(lambda: read_bodies(waiting) == sorted(sent + unread), "the rows from then")

@@ -8,7 +8,7 @@ import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import SparkSession
 
-from connector_tests.support.patience import STORY_S
+from connector_tests.support.timeouts import END_TO_END_S
 
 NOWHERE = "127.0.0.1:1"
 GIVEN = {"namesrvAddr": NOWHERE, "consumerGroup": "g", "subscribe": "t"}
@@ -18,7 +18,7 @@ NO_READ = (
 )
 NO_OPTIONS = r"ROCKETMQ_MISSING_OPTION.*'namesrvAddr'"
 NO_TABLE = r"ROCKETMQ_UNSUPPORTED_OPERATION.*CREATE TABLE is not.*spark\.readStream"
-TIMEOUT_S = int(STORY_S)
+TIMEOUT_S = int(END_TO_END_S)
 
 
 @pytest.mark.parametrize("options", [GIVEN, {}], ids=["options", "none"])

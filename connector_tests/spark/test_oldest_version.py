@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from connector_tests.support.cluster_pool import ClusterPool
-from connector_tests.support.core_stories import (
+from connector_tests.support.core_scenarios import (
     test_a_time_finds_the_first_message_stored_then as test_a_time_finds_the_first_message_stored_then,
 )
-from connector_tests.support.core_stories import (
+from connector_tests.support.core_scenarios import (
     test_a_topic_made_anew_between_two_plans as test_a_topic_made_anew_between_two_plans,
 )
-from connector_tests.support.core_stories import (
+from connector_tests.support.core_scenarios import (
     test_start_and_restarts_read_each_message_once as test_start_and_restarts_read_each_message_once,
 )
 from rocketmq_spark.embedded import EmbeddedCluster

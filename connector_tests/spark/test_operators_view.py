@@ -12,14 +12,14 @@ from typing import Final
 import pytest
 
 from connector_tests.spark.conftest import StreamOf
-from connector_tests.support.patience import PATIENCE
 from connector_tests.support.streams import TIMEOUT_S, Topic, eventually
+from connector_tests.support.timeouts import TIMEOUT_FACTOR
 from rocketmq_spark.embedded import EmbeddedCluster
 
 pytestmark = pytest.mark.full
 
 TRIGGER_S: Final = 2
-FLUSH_S: Final = 60 * PATIENCE
+FLUSH_S: Final = 60 * TIMEOUT_FACTOR
 """A broker writes the groups' offsets to its file every 5 s."""
 
 

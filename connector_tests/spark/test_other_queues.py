@@ -24,7 +24,7 @@ FILLER_BYTES: Final = 8_000
 END_S: Final = 60
 
 
-def make_anew(cluster: EmbeddedCluster, topic: Topic) -> None:
+def recreate(cluster: EmbeddedCluster, topic: Topic) -> None:
     cluster.delete_topic(topic.name)
     cluster.create_topic(topic.name, 4)
 
@@ -38,7 +38,7 @@ def test_a_topic_made_anew_while_a_query_runs_is_read_from_its_first_message(
     query = stream(failOnDataLoss="false")
     with query.running():
         eventually(lambda: query.bodies() == sorted(before), "all rows of the old topic")
-        make_anew(cluster, messages)
+        recreate(cluster, messages)
         after = messages.send(count)
         eventually(lambda: set(after) <= set(query.bodies()), "all rows of the new topic")
         eventually(lambda: messages.lag(group) == 0, "and committed")
@@ -51,7 +51,7 @@ def test_a_topic_made_anew_while_a_query_runs_fails_it_by_default(
     query = stream()
     with query.running() as running:
         eventually(lambda: query.bodies() == sorted(before), "all rows of the old topic")
-        make_anew(cluster, messages)
+        recreate(cluster, messages)
         messages.send(40)
         # What the cause is called depends on whether the query looks before the new topic is as long as the old one.
         with pytest.raises(StreamingQueryException, match=r"DATA_LOSS\.OFFSETS_UNAVAILABLE.*\[0, 6\)"):

@@ -66,7 +66,7 @@ def assert_each_stored_message_once(stream: Stream, messages: Topic, confirmed: 
 
 def outlive(trouble: Trouble, for_s: float, cluster: EmbeddedCluster, messages: Topic, stream: Stream) -> None:
     with stream.running() as query:
-        with steady_messages(messages, whoever_answers=True) as confirmed:
+        with steady_messages(messages, any_broker=True) as confirmed:
             eventually(lambda: rows_of_victim(stream) > 0, "the first rows")
             trouble.begin(cluster)
             try:

@@ -11,7 +11,7 @@ import pytest
 
 import rocketmq_spark
 from connector_tests.support.cluster_pool import ClusterPool
-from connector_tests.support.patience import PROCESS_S
+from connector_tests.support.timeouts import PROCESS_S
 from rocketmq_spark.embedded import EmbeddedCluster, Right
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.options.connection import options_of

@@ -14,7 +14,7 @@ from typing import Final
 
 import pytest
 
-from connector_tests.support import core_stories
+from connector_tests.support import core_scenarios
 from connector_tests.support.killed_job import KilledJob
 from connector_tests.support.other_sparks import SPARKS, environment_of, python_of
 from connector_tests.support.process_tree import kill_tree
@@ -91,7 +91,7 @@ def test_a_query_that_is_killed_reads_each_message_once(
 def test_core_stories(figures: Figures, version: str) -> None:
     """Start and restarts, times, filters, topics made again, a Java member, a killed broker; runs to the end."""
     python = python_of(version)
-    stories = [f"{STORIES}::{name}[5.5.0 default]" for name in vars(core_stories) if name.startswith("test_")]
+    stories = [f"{STORIES}::{name}[5.5.0 default]" for name in vars(core_scenarios) if name.startswith("test_")]
     of_runs = str(STORIES.with_name("test_available_now_runs.py"))
     command = [str(python), "-m", "pytest", "-q", "-m", "versions or full", "-p", "no:cacheprovider", *stories, of_runs]
     run = subprocess.run(
@@ -134,7 +134,7 @@ def test_rows_are_written_though_the_query_is_killed(
 ) -> None:
     job = WritingJob(cluster.namesrv_addr, topic, FiledRows(ROW_COUNT), tmp_path / "job")
     job.python = python_of(version)
-    job.ask_to_stop_in(1)
+    job.request_stop_in(1)
     with job.started() as program:
         job.worker_stopped_in(1)
         assert kill_tree(program) == []

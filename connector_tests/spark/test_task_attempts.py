@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from connector_tests.support.fault_proxy import FaultProxy
-from connector_tests.support.patience import PATIENCE
 from connector_tests.support.process_tree import written_bodies
 from connector_tests.support.pull_gate import shut_gate
 from connector_tests.support.run_to_end_job import run_to_end
 from connector_tests.support.streams import Topic
+from connector_tests.support.timeouts import TIMEOUT_FACTOR
 from rocketmq_spark.embedded import EmbeddedCluster
 
 pytestmark = pytest.mark.full
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.full
 PROXY_HOST = "127.0.0.2"
 LIMIT_S = 30
 BROKER_TIMEOUT_S = 2.0
-SLACK_S = 120 * PATIENCE
+SLACK_S = 120 * TIMEOUT_FACTOR
 """To start a query and four tasks on a busy machine. Four limits are longer."""
 
 SETTINGS = {"spark.master": "local[2,4]"}

@@ -7,23 +7,25 @@ from typing import NamedTuple
 
 import pytest
 
-from connector_tests.support.core_stories import (
+from connector_tests.support.core_scenarios import (
     test_a_java_member_and_a_query_share_the_queues as test_a_java_member_and_a_query_share_the_queues,
 )
-from connector_tests.support.core_stories import (
+from connector_tests.support.core_scenarios import (
     test_a_killed_broker_costs_nothing as test_a_killed_broker_costs_nothing,
 )
-from connector_tests.support.core_stories import (
+from connector_tests.support.core_scenarios import (
     test_a_tag_filter_reads_the_tag_and_moves_past_the_rest as test_a_tag_filter_reads_the_tag_and_moves_past_the_rest,
 )
-from connector_tests.support.core_stories import (
+from connector_tests.support.core_scenarios import (
     test_a_time_finds_the_first_message_stored_then as test_a_time_finds_the_first_message_stored_then,
 )
-from connector_tests.support.core_stories import (
+from connector_tests.support.core_scenarios import (
     test_a_topic_made_anew_between_two_plans as test_a_topic_made_anew_between_two_plans,
 )
-from connector_tests.support.core_stories import test_a_topic_made_anew_is_noticed as test_a_topic_made_anew_is_noticed
-from connector_tests.support.core_stories import (
+from connector_tests.support.core_scenarios import (
+    test_a_topic_made_anew_is_noticed as test_a_topic_made_anew_is_noticed,
+)
+from connector_tests.support.core_scenarios import (
     test_start_and_restarts_read_each_message_once as test_start_and_restarts_read_each_message_once,
 )
 from rocketmq_spark.embedded import EmbeddedCluster

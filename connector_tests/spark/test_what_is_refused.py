@@ -12,12 +12,12 @@ from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import SparkSession
 
 from connector_tests.spark.conftest import StreamOf
-from connector_tests.support.patience import STORY_S
+from connector_tests.support.logged_job import logged_job
 from connector_tests.support.streams import Topic
-from connector_tests.support.told_job import told_job
+from connector_tests.support.timeouts import END_TO_END_S
 from rocketmq_spark.embedded import EmbeddedCluster
 
-FAILURE_TIMEOUT_S = int(STORY_S)
+FAILURE_TIMEOUT_S = int(END_TO_END_S)
 NAME_SERVERS_UNAVAILABLE = (
     "[ROCKETMQ_NOT_A_NAME_SERVER] {address} is not a name server, but probably a broker: it does not support "
     "GET_ROUTEINFO_BY_TOPIC. Set 'namesrvAddr' to the name server's address. Its port is 9876 by default, a "
@@ -100,7 +100,7 @@ def test_a_copy_of_a_checkpoint_beside_the_first(
     options = {"namesrvAddr": cluster.namesrv_addr, "consumerGroup": group, "subscribe": messages.name}
     with first.running() as query:
         query.processAllAvailable()
-        with told_job(tmp_path / "copy", **options, startingOffsets="earliest", instanceName="second") as copy:
+        with logged_job(tmp_path / "copy", **options, startingOffsets="earliest", instanceName="second") as copy:
             copy.wait()
             assert re.search(rf"'\S+@second' and '\S+@first' of group '{group}' run from one checkpoint", copy.log)
             assert copy.bodies() == []

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from connector_tests.support.said_lines import shapes_of
+from connector_tests.support.log_shapes import shapes_of
+from connector_tests.support.logged_job import logged_job, logged_sink
 from connector_tests.support.streams import Topic, eventually
-from connector_tests.support.told_job import told_job, told_sink
 from rocketmq_spark.embedded import EmbeddedCluster
 
 pytestmark = pytest.mark.full
@@ -32,7 +32,7 @@ def test_an_outage_is_told_in_few_lines_and_in_the_progress_until_it_is_over(
 ) -> None:
     sent = messages.send(8)
     given = {"namesrvAddr": cluster.namesrv_addr, "subscribe": messages.name, "consumerGroup": group}
-    with told_job(tmp_path / "job", startingOffsets="earliest", logLevel="INFO", **given) as job:
+    with logged_job(tmp_path / "job", startingOffsets="earliest", logLevel="INFO", **given) as job:
         eventually(lambda: job.bodies() == sorted(sent), "the messages", STARTED_S)
         cluster.kill_broker()
         away = f"4 queues of topic {messages.name} at broker-a ({cluster.broker_addr()})"
@@ -44,14 +44,14 @@ def test_an_outage_is_told_in_few_lines_and_in_the_progress_until_it_is_over(
         (waited,) = told["outages"]
         assert waited["since"] < waited["until"]
         cluster.start_broker()
-        eventually(lambda: bool(job.said("Recovered after ")), "that it is over")
+        eventually(lambda: bool(job.lines_with("Recovered after ")), "that it is over")
         eventually(lambda: not job.progress()[-1]["outages"], "a progress that waits for nothing")
         of_the_broker = len(job.lines())
         cluster.kill_name_server()
         eventually(lambda: bool(job.progress()[-1]["outages"]), "a progress that waits for the name server")
         without_names = job.progress()[-1]
         cluster.start_name_server()
-        eventually(lambda: len(job.said("Recovered after ")) == 2, "that it is over")
+        eventually(lambda: len(job.lines_with("Recovered after ")) == 2, "that it is over")
         lines = job.lines()
     client_id = job.progress()[-1]["clientId"]
     assert all(f" rocketmq_spark [group={group} clientId={client_id}" in line for line in lines)
@@ -73,12 +73,12 @@ def test_a_sink_whose_broker_is_away_says_so_and_goes_on(
     def stored() -> int:
         return sum(held.max_offset for held in messages.bounds().values())
 
-    with told_sink(tmp_path / "job", namesrvAddr=cluster.namesrv_addr, topic=messages.name) as job:
+    with logged_sink(tmp_path / "job", namesrvAddr=cluster.namesrv_addr, topic=messages.name) as job:
         eventually(lambda: stored() > 8 and len(job.progress()) > 3, "rows, of several batches", STARTED_S)
         cluster.kill_broker()
-        eventually(lambda: bool(job.said("Still waiting for ")), "that it waits still")
+        eventually(lambda: bool(job.lines_with("Still waiting for ")), "that it waits still")
         cluster.start_broker()
-        eventually(lambda: bool(job.said("Recovered after ")), "that it is over")
+        eventually(lambda: bool(job.lines_with("Recovered after ")), "that it is over")
         before = stored()
         eventually(lambda: stored() > before, "more rows")
         lines = job.lines()
@@ -96,12 +96,12 @@ def test_the_end_of_all_processes_together_is_no_failure_and_leaves_the_group(
     """As a notebook ends its kernel, and a terminal its programs. Each stream used to show a failure with a stack."""
     sent = messages.send(8)
     given = {"namesrvAddr": cluster.namesrv_addr, "subscribe": messages.name, "consumerGroup": group}
-    with told_job(tmp_path / "job", startingOffsets="earliest", **given) as job:
+    with logged_job(tmp_path / "job", startingOffsets="earliest", **given) as job:
         eventually(lambda: job.bodies() == sorted(sent), "the messages", STARTED_S)
         eventually(lambda: messages.lag(group) == 0, "that the batch is over, and its callback into Python")
         job.signal_all(ending)
         eventually(lambda: messages.members(group) == [], "an empty group")
-        eventually(lambda: bool(job.said("Left the group")), "its last line")
+        eventually(lambda: bool(job.lines_with("Left the group")), "its last line")
         written = job.log
     assert shapes_of(job.lines())[0] == "joining"
     assert not [line for line in written.splitlines() if any(word in line for word in ("Traceback", "Exit", "ERROR"))]
@@ -112,14 +112,14 @@ def test_a_loss_is_told_in_one_line_with_all_ranges_and_in_the_progress(
 ) -> None:
     sent = messages.send(8)
     given = {"namesrvAddr": cluster.namesrv_addr, "subscribe": messages.name, "consumerGroup": group}
-    with told_job(tmp_path / "job", startingOffsets="earliest", **given) as job:
+    with logged_job(tmp_path / "job", startingOffsets="earliest", **given) as job:
         eventually(lambda: job.bodies() == sorted(sent), "the messages", STARTED_S)
         eventually(lambda: messages.lag(group) == 0, "that they are committed")
     messages.send_batches(2_000, 200)
     cluster.expire_messages()
     gone = {queue: held.min_offset for queue, held in messages.bounds().items()}
     assert all(min_offset > 2 for min_offset in gone.values())
-    with told_job(tmp_path / "job", failOnDataLoss="false", logLevel="WARN", **given) as job:
+    with logged_job(tmp_path / "job", failOnDataLoss="false", logLevel="WARN", **given) as job:
         eventually(lambda: any(told["lost"]["ranges"] for told in job.progress()), "a progress with a loss", STARTED_S)
         eventually(lambda: messages.lag(group) == 0, "all that is left")
         lines = job.lines()

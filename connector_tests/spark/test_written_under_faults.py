@@ -91,7 +91,7 @@ def faulty_write(cluster: EmbeddedCluster, job: WritingJob, there: Written) -> l
     """The write, to its end; says what was stored when each fault came."""
     stored = []
     for batch in (ALL_KILLED, WORKER_KILLED, BROKER_KILLED):
-        job.ask_to_stop_in(batch)
+        job.request_stop_in(batch)
     with job.started() as program:
         job.worker_stopped_in(ALL_KILLED)
         stored += there.in_the_midst_of(ALL_KILLED)

@@ -9,7 +9,7 @@ from typing import Final
 from rocketmq_spark.errors import BrokerError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.remoting.broker import Broker
-from rocketmq_spark.remoting.peer import Question, code_only
+from rocketmq_spark.remoting.remoting_client import Rpc, decode_nothing
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.fastjson import write_fastjson
@@ -24,7 +24,7 @@ class AdminBroker(Broker):
 
     def max_offset(self, queue: MessageQueue) -> int:
         """Offset that the next message will get; 0 where the broker knows no such queue."""
-        return self.ask(Question(_of_queue(RequestCode.GET_MAX_OFFSET, queue), _offset))
+        return self.call(Rpc(_of_queue(RequestCode.GET_MAX_OFFSET, queue), _offset))
 
     def search_offset(self, queue: MessageQueue, timestamp_ms: int) -> int:
         return self.search_offsets({queue: timestamp_ms})[queue]
@@ -38,11 +38,11 @@ class AdminBroker(Broker):
 
     def reset_offset(self, group: str, queue: MessageQueue, offset: int) -> dict[MessageQueue, int]:
         """Mark the group's offset as reset; says where. The next pull of the queue gets OFFSET_RESET."""
-        return self.ask(_reset_offset(group, queue.topic, queue.queue_id, -1, {"offset": str(offset)}))
+        return self.call(_reset_offset(group, queue.topic, queue.queue_id, -1, {"offset": str(offset)}))
 
     def reset_offsets_to_time(self, group: str, topic: str, timestamp_ms: int) -> dict[MessageQueue, int]:
         """Reset all queues to what was stored at ``timestamp_ms`` (unix), -1: to the end; says where."""
-        return self.ask(_reset_offset(group, topic, ALL_QUEUES, timestamp_ms, {}))
+        return self.call(_reset_offset(group, topic, ALL_QUEUES, timestamp_ms, {}))
 
     def ensure_group(self, group: str) -> None:
         """Create the group where there is none; one that exists keeps its settings.
@@ -51,35 +51,35 @@ class AdminBroker(Broker):
         """
         command = RemotingCommand(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, fields={"group": group})
         try:
-            self.ask(Question(command, code_only))
+            self.call(Rpc(command, decode_nothing))
         except BrokerError as error:
             if error.code != ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
                 raise
             body = write_fastjson({"groupName": group})
-            self.ask(Question(RemotingCommand(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body), code_only))
+            self.call(Rpc(RemotingCommand(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body), decode_nothing))
 
     def update_group(self, group: str, *, retry_max_times: int, retry_queue_count: int = 1) -> None:
         """Create the group, or change how its messages come again."""
         settings = {"groupName": group, "retryMaxTimes": retry_max_times, "retryQueueNums": retry_queue_count}
         body = write_fastjson(settings)
-        self.ask(Question(RemotingCommand(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body), code_only))
+        self.call(Rpc(RemotingCommand(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body), decode_nothing))
 
     def update_config(self, properties: Mapping[str, str]) -> None:
         """Change the running broker's configuration. The broker skips names that it does not know."""
         body = "".join(f"{name}={value}\n" for name, value in properties.items()).encode()
-        self.ask(Question(RemotingCommand(RequestCode.UPDATE_BROKER_CONFIG, body=body), code_only))
+        self.call(Rpc(RemotingCommand(RequestCode.UPDATE_BROKER_CONFIG, body=body), decode_nothing))
 
 
 def _reset_offset(
     group: str, topic: str, queue_id: int, timestamp_ms: int, more: dict[str, str]
-) -> Question[dict[MessageQueue, int]]:
+) -> Rpc[dict[MessageQueue, int]]:
     fields = {"group": group, "topic": topic, "queueId": str(queue_id), "timestamp": str(timestamp_ms)}
     command = RemotingCommand(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields=fields | {"isForce": "true"} | more)
-    return Question(command, _reset_table)
+    return Rpc(command, _reset_table)
 
 
-def _reset_table(answer: RemotingCommand) -> dict[MessageQueue, int]:
-    entries = _RESET_ENTRY.findall(bytes(answer.body).decode())
+def _reset_table(response: RemotingCommand) -> dict[MessageQueue, int]:
+    entries = _RESET_ENTRY.findall(bytes(response.body).decode())
     return {MessageQueue(topic, broker_name, int(queue)): int(at) for broker_name, queue, topic, at in entries}
 
 
@@ -87,5 +87,5 @@ def _of_queue(code: RequestCode, queue: MessageQueue) -> RemotingCommand:
     return RemotingCommand(code, fields={"topic": queue.topic, "queueId": str(queue.queue_id)})
 
 
-def _offset(answer: RemotingCommand) -> int:
-    return OffsetResponse.from_fields(answer.fields).offset
+def _offset(response: RemotingCommand) -> int:
+    return OffsetResponse.from_fields(response.fields).offset

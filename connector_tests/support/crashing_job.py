@@ -42,9 +42,9 @@ _passed: dict[str, int] = {}
 
 def pass_by(point: str) -> None:
     """Go on, unless this is the point and the time to stop for ever."""
-    wanted, _, passes = os.environ.get("CRASH_POINT", "").partition(":")
+    target, _, passes = os.environ.get("CRASH_POINT", "").partition(":")
     _passed[point] = _passed.get(point, 0) + 1
-    if point == wanted and _passed[point] > int(passes):
+    if point == target and _passed[point] > int(passes):
         Path(os.environ["CRASH_MARKER"]).touch()
         time.sleep(3600)
 
@@ -73,7 +73,7 @@ class CrashingSource(RocketMQDataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Where messages are shared, and on Spark 4.0 and 4.1, only the points inside the batch are passed."""
         options = self.read_options()
-        if options.shares_messages or not HAS_READ_LIMITS:
+        if options.is_message_based or not HAS_READ_LIMITS:
             return super().streamReader(schema)
         return CrashingStreamReader(options, schema)
 

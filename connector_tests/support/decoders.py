@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Protocol
 import pytest
 
 from rocketmq_spark.errors import OptionError
-from rocketmq_spark.pull import executor_client
+from rocketmq_spark.pull import executor_pull_client
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
 from rocketmq_spark.wire.implementation import (
     NATIVE,
     PYTHON,
     VARIABLE,
-    answer_template,
     choose_decoder,
-    choose_template,
+    choose_response_template,
     column_decoder,
+    response_template,
 )
-from rocketmq_spark.wire.remoting.ordinary_answer import AnswerTemplate
+from rocketmq_spark.wire.remoting.fast_path_response import ResponseTemplate
 
 if TYPE_CHECKING:
     from rocketmq_spark.wire.arrow.native_columns import NativeColumnDecoder
@@ -43,17 +43,17 @@ def decoder_class(implementation: str) -> type[ColumnDecoder]:
         pytest.skip(f"the {implementation} decoder is not built", allow_module_level=True)
 
 
-def template_class(implementation: str) -> type[AnswerTemplate]:
+def template_class(implementation: str) -> type[ResponseTemplate]:
     """The template of ordinary answers; skips and fails as ``decoder_class``."""
     decoder_class(implementation)
-    return choose_template(implementation)
+    return choose_response_template(implementation)
 
 
-def choose_anew() -> None:
+def reset_decoder_choice() -> None:
     """What this process reads and decodes with from now on is what the environment then asks for."""
-    answer_template.cache_clear()
+    response_template.cache_clear()
     column_decoder.cache_clear()
-    executor_client._shared.cache_clear()
+    executor_pull_client._shared.cache_clear()
 
 
 def native_decoder() -> type[NativeColumnDecoder]:

@@ -23,7 +23,7 @@ class HostileServer:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
         self.connect_count = 0
-        self.taken_bytes = 0
+        self.received_bytes = 0
         self._clients: list[socket.socket] = []
         threading.Thread(target=self._accept, name="hostile-server", daemon=True).start()
 
@@ -51,7 +51,7 @@ class HostileServer:
             client.recv(len(CHUNK))
             client.sendall(self._greeting)
             while self._endless:
-                self.taken_bytes += client.send(CHUNK)
+                self.received_bytes += client.send(CHUNK)
             while client.recv(len(CHUNK)):
                 pass
         client.close()

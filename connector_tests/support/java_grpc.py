@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from py4j.protocol import Py4JJavaError
 
-from connector_tests.support.patience import WAIT_S
+from connector_tests.support.timeouts import WAIT_S
 from rocketmq_spark.security import Credentials, Security, Tls
 
 TIMEOUT_S: Final = int(WAIT_S)
@@ -58,8 +58,8 @@ def route(java: Any, stub: Any, topic: str) -> tuple[str, list[str]]:
     protocol = java.apache.rocketmq.v2
     name = protocol.Resource.newBuilder().setName(topic).build()
     try:
-        answer = stub.queryRoute(protocol.QueryRouteRequest.newBuilder().setTopic(name).build())
+        response = stub.queryRoute(protocol.QueryRouteRequest.newBuilder().setTopic(name).build())
     except Py4JJavaError as error:
         return str(error.java_exception.getStatus().getCode().name()), []
-    queues = [f"{queue.getBroker().getName()}:{queue.getId()}" for queue in answer.getMessageQueuesList()]
-    return str(answer.getStatus().getCode().name()), sorted(queues)
+    queues = [f"{queue.getBroker().getName()}:{queue.getId()}" for queue in response.getMessageQueuesList()]
+    return str(response.getStatus().getCode().name()), sorted(queues)

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from connector_tests.support.patience import PROCESS_S
+from connector_tests.support.timeouts import PROCESS_S
 from rocketmq_spark.embedded.jvm import QUIET_LOGGING, ChildJvm, find_java
 
 COMPILE_TIMEOUT_S: Final = PROCESS_S
@@ -27,7 +27,7 @@ def java_program(
         files = (f"-Duser.home={folder}", f"-Djava.io.tmpdir={folder}", QUIET_LOGGING)
         jvm = ChildJvm(name, [folder, *class_path], (*options, *files), Path(folder))
         try:
-            with jvm.failing_clearly():
+            with jvm.raising_embedded_errors():
                 yield jvm
         finally:
             jvm.kill()

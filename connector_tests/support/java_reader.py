@@ -27,9 +27,9 @@ def read_by_java(java: Any, namesrv_addr: str, topic: str, count: int) -> list[d
     try:
         deadline = time.monotonic() + TIMEOUT_S
         while len(found) < count and time.monotonic() < deadline:
-            came = [_read(message) for message in consumer.poll(500).toArray()]
-            found += came
-            deadline = time.monotonic() + TIMEOUT_S if came else deadline
+            received = [_read(message) for message in consumer.poll(500).toArray()]
+            found += received
+            deadline = time.monotonic() + TIMEOUT_S if received else deadline
     finally:
         consumer.shutdown()
     return found

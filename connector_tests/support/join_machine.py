@@ -22,7 +22,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from connector_tests.support.join_witness import MessageWitness, Witness
+from connector_tests.support.delivery_checker import DeliveryChecker, MessageDeliveryChecker
 from connector_tests.support.simulated_cluster import OLD_VERSION, Fate, Reach
 from connector_tests.support.simulated_group import SimulatedGroup
 from connector_tests.support.simulated_query import (
@@ -41,7 +41,7 @@ REQUEST_POINTS: Final = tuple(
     f"request {name}" for name in ("route", "heartbeat", "consumer ids", "bounds", "read offsets", "write offsets")
 )
 LOCK_POINTS: Final = ("request lock", "request unlock")
-ANSWERED_POINTS: Final = REQUEST_POINTS[1:] + LOCK_POINTS
+RESPONSE_POINTS: Final = REQUEST_POINTS[1:] + LOCK_POINTS
 ALL_POINTS: Final = SPARK_POINTS + REQUEST_POINTS + LOCK_POINTS
 LAYOUTS: Final[tuple[Mapping[str, Mapping[str, int]], ...]] = (
     {"t": {"a": 2}},
@@ -61,7 +61,7 @@ MOST_QUEUES: Final = 5
 COMMIT: Final = ("request hint", "request write offsets")
 
 
-class PeacefulGroup(RuleBasedStateMachine):
+class HealthyGroup(RuleBasedStateMachine):
     """Two or three queries of one group join and leave gracefully, and nobody stands still. Single answers may be lost.
 
     Parameters
@@ -70,16 +70,16 @@ class PeacefulGroup(RuleBasedStateMachine):
     seen : counts what has happened, over all runs
     """
 
-    witness: type[Witness] = Witness
+    checker: type[DeliveryChecker] = DeliveryChecker
     options: Mapping[str, str] = {}
     starts: tuple[str, ...] = ("earliest", "latest")
     fewest_queries = 2
     broker_version = CLIENT_VERSION
 
-    def __init__(self, parts: Parts, seen: Counter[str]) -> None:
+    def __init__(self, parts: Parts, event_counts: Counter[str]) -> None:
         super().__init__()
         self.parts = parts
-        self.seen = seen
+        self.event_counts = event_counts
         self.group = SimulatedGroup(LAYOUTS[0])
 
     @initialize(
@@ -103,7 +103,7 @@ class PeacefulGroup(RuleBasedStateMachine):
         options |= {"maxOffsetsPerTrigger": limit} if limit else {}
         starts = _one_of(self.starts, starting_offset)
         self.group = SimulatedGroup(
-            layout, starting_offsets=starts, parts=self.parts, options=options, witness=self.witness
+            layout, starting_offsets=starts, parts=self.parts, options=options, checker=self.checker
         )
         for broker in self.group.cluster.brokers.values():
             broker.version = self.broker_version
@@ -120,55 +120,55 @@ class PeacefulGroup(RuleBasedStateMachine):
     @rule(number=NUMBERS, available_now=st.sampled_from((False, False, True)), point=POINTS)
     def start(self, number: int, available_now: bool, point: str) -> None:
         query = _one_of(self.startable(), number)
-        self.seen["started beside its orphan"] += any(run.query is query for run in self.group.alive())
-        self.seen["started with a batch to replay"] += query.checkpoint.uncommitted is not None
-        self.group.start(query, available_now=available_now).go_on(stops=(point, IDLE))
+        self.event_counts["started beside its orphan"] += any(run.query is query for run in self.group.alive())
+        self.event_counts["started with a batch to replay"] += query.checkpoint.uncommitted is not None
+        self.group.start(query, available_now=available_now).resume(stops=(point, IDLE))
 
     @precondition(lambda self: self.group.alive())
     @rule(number=NUMBERS, point=POINTS)
-    def go_on_to(self, number: int, point: str) -> None:
-        self.runner(number).go_on(stops=(point, IDLE))
+    def run_to(self, number: int, point: str) -> None:
+        self.runner(number).resume(stops=(point, IDLE))
 
     @precondition(lambda self: self.group.alive())
     @rule(number=NUMBERS, queue=NUMBERS)
-    def begin_a_batch(self, number: int, queue: int) -> None:
+    def start_batch(self, number: int, queue: int) -> None:
         self.produce(queue, 3)
-        self.runner(number).go_on(stops=(READ, IDLE))
+        self.runner(number).resume(stops=(READ, IDLE))
 
     @precondition(lambda self: self.group.alive() and self.startable())
     @rule(number=NUMBERS, queue=NUMBERS, other=NUMBERS)
-    def move_a_batch(self, number: int, queue: int, other: int) -> None:
+    def reassign_during_batch(self, number: int, queue: int, other: int) -> None:
         """Another one joins in the middle of it, and everybody notices."""
         runner = self.runner(number)
-        self.begin_a_batch(number, queue)
+        self.start_batch(number, queue)
         self.start(other, available_now=False, point=IDLE)
-        self.pass_time(21_000)
+        self.recheck_empty_targets(21_000)
         if runner.is_alive:
-            runner.go_on(stops=(IDLE,))
+            runner.resume(stops=(IDLE,))
 
     @precondition(lambda self: self.group.alive())
     @rule(number=NUMBERS, steps=STEPS)
-    def go_on(self, number: int, steps: int) -> None:
-        self.runner(number).go_on(steps)
+    def resume(self, number: int, steps: int) -> None:
+        self.runner(number).resume(steps)
 
     @precondition(lambda self: self.group.alive())
     @rule(number=NUMBERS, work=st.integers(0, 4), steps=STEPS)
-    def begin_timed_work(self, number: int, work: int, steps: int) -> None:
+    def start_timed_work(self, number: int, work: int, steps: int) -> None:
         """A timer fires, or a broker has told of a new list of members."""
         runner = self.runner(number)
-        runner.begin_timed_work(_one_of(runner.timed_work(), work))
-        runner.go_on_with_timed_work(steps)
+        runner.start_timed_work(_one_of(runner.timed_work(), work))
+        runner.resume_timed_work(steps)
 
     @precondition(lambda self: self.group.alive())
     @rule(number=NUMBERS, steps=STEPS)
-    def go_on_with_timed_work(self, number: int, steps: int) -> None:
-        self.runner(number).go_on_with_timed_work(steps)
+    def resume_timed_work(self, number: int, steps: int) -> None:
+        self.runner(number).resume_timed_work(steps)
 
     @precondition(lambda self: self.group.alive())
     @rule(number=NUMBERS)
     def drain(self, number: int) -> None:
         """``rocketmq_spark.stop(query)``."""
-        self.seen["stopped gracefully"] += 1
+        self.event_counts["stopped gracefully"] += 1
         self.runner(number).drain.is_wanted = True
 
     # ------------------------------------------------------------------------------------------ brokers and time
@@ -180,53 +180,53 @@ class PeacefulGroup(RuleBasedStateMachine):
     @precondition(lambda self: self.group.cluster.is_whole and len(self.group.cluster.queues()) < MOST_QUEUES)
     @rule(number=NUMBERS, broker=NUMBERS)
     def grow(self, number: int, broker: int) -> None:
-        self.seen["a new queue"] += 1
+        self.event_counts["a new queue"] += 1
         topic = _one_of(self.group.cluster.topics(), number)
         self.group.cluster.grow(topic, _one_of(list(self.group.cluster.brokers), broker), 1)
 
     @precondition(lambda self: self.group.alive())
-    @rule(number=NUMBERS, fate=st.sampled_from(Fate), point=st.sampled_from(ANSWERED_POINTS))
-    def lose_answer(self, number: int, fate: Fate, point: str) -> None:
+    @rule(number=NUMBERS, fate=st.sampled_from(Fate), point=st.sampled_from(RESPONSE_POINTS))
+    def lose_response(self, number: int, fate: Fate, point: str) -> None:
         """Of a request that Spark has made it send; what is timed is sent again by its timer."""
         runner = self.runner(number)
-        runner.go_on(stops=(point, IDLE))
+        runner.resume(stops=(point, IDLE))
         if runner.is_alive and runner.spark.at.startswith(point):
-            self.seen[f"a request is {fate.value}"] += 1
-            runner.door.fates.append(fate)
-            runner.go_on(1)
+            self.event_counts[f"a request is {fate.value}"] += 1
+            runner.client.fates.append(fate)
+            runner.resume(1)
 
     @rule(ms=SHORT_MS)
-    def pass_time(self, ms: int) -> None:
+    def recheck_empty_targets(self, ms: int) -> None:
         for runner in self.group.alive():
-            _let_go_of_the_turn(runner)
-        self.group.pass_time(ms)
+            _release_group_lock(runner)
+        self.group.recheck_empty_targets(ms)
 
     @invariant()
-    def a_write_follows_its_read(self) -> None:
+    def write_after_read(self) -> None:
         """Brokers compare nothing: who stands still in between, while the next owner of a queue reads and commits,
         lowers the group's offset. No order of requests prevents that."""
         for runner in self.group.alive():
             while runner.timer is not None and runner.timer.at.startswith(COMMIT):
-                runner.go_on_with_timed_work(1)
+                runner.resume_timed_work(1)
             while runner.spark.at.startswith(COMMIT):
-                runner.go_on(1)
+                runner.resume(1)
 
     # ------------------------------------------------------------------------------------------ the end
 
     def teardown(self) -> None:
         try:
             if not self.group.is_broken:
-                self.group.settle()
+                self.group.run_until_idle()
                 self.check_at_rest()
-            self.seen["proven late"] += self.completed_after_rebalance()
-            self.seen += self.group.witness.seen
+            self.event_counts["proven late"] += self.completed_after_rebalance()
+            self.event_counts += self.group.checker.event_counts
         finally:
             self.group.close()
 
     def check_at_rest(self) -> None:
         """What holds beside what the witness says."""
         if self.is_orderly:
-            self.group.witness.check_nothing_twice()
+            self.group.checker.check_nothing_twice()
             assert self.completed_after_rebalance() == 0
 
     def completed_after_rebalance(self) -> int:
@@ -242,7 +242,7 @@ class PeacefulGroup(RuleBasedStateMachine):
         return [query for query in self.group.queries if query.is_startable]
 
 
-class TroubledGroup(PeacefulGroup):
+class FailingGroup(HealthyGroup):
     """The same, and anything may break: processes at any point, brokers, single answers; notices come late or never."""
 
     # ------------------------------------------------------------------------------------------ members go away
@@ -269,36 +269,36 @@ class TroubledGroup(PeacefulGroup):
         """What is produced gives it a way to the point."""
         runner = self.runner(number)
         self.produce(number, 2)
-        runner.go_on(stops=(point, IDLE))
+        runner.resume(stops=(point, IDLE))
         if runner.is_alive:
-            self.seen[how] += 1
+            self.event_counts[how] += 1
             end(runner)
 
-    @precondition(lambda self: self.gone())
+    @precondition(lambda self: self.exited_runners())
     @rule(number=NUMBERS)
     def notice(self, number: int) -> None:
         """The brokers notice that a member is gone."""
-        self.group.cluster.lose_connections(_one_of(self.gone(), number))
+        self.group.cluster.lose_connections(_one_of(self.exited_runners(), number))
 
     # ------------------------------------------------------------------------------------------ brokers and time
 
     @precondition(lambda self: self.group.cluster.is_up)
-    @rule(number=NUMBERS, reach=st.sampled_from((Reach.SILENT, Reach.AWAY)))
+    @rule(number=NUMBERS, reach=st.sampled_from((Reach.UNRESPONSIVE, Reach.UNAVAILABLE)))
     def lose_broker(self, number: int, reach: Reach) -> None:
         cluster = self.group.cluster
         broker = _one_of(list(cluster.brokers.values()), number)
-        broker.reach = reach if cluster.shows_without(broker.name) else Reach.SILENT
-        self.seen[f"a broker is {broker.reach.value}"] += 1
+        broker.reach = reach if cluster.shows_without(broker.name) else Reach.UNRESPONSIVE
+        self.event_counts[f"a broker is {broker.reach.value}"] += 1
 
     @precondition(lambda self: self.group.alive())
     @rule(number=NUMBERS, broker=NUMBERS)
     def cut_off(self, number: int, broker: int) -> None:
         """One member alone does not reach a broker any more, and the broker drops its connection."""
         runner = self.runner(number)
-        lost = _one_of(list(self.group.cluster.brokers.values()), broker)
-        runner.door.cut_off.add(lost.name)
-        lost.connections.pop(runner, None)
-        self.seen["cut off from a broker"] += 1
+        cut_off_broker = _one_of(list(self.group.cluster.brokers.values()), broker)
+        runner.client.cut_off.add(cut_off_broker.name)
+        cut_off_broker.connections.pop(runner, None)
+        self.event_counts["cut off from a broker"] += 1
 
     @precondition(lambda self: not self.group.is_whole)
     @rule()
@@ -308,16 +308,16 @@ class TroubledGroup(PeacefulGroup):
     @rule(number=NUMBERS)
     def restart_broker(self, number: int) -> None:
         """It keeps messages and offsets."""
-        self.seen["a broker was restarted"] += 1
+        self.event_counts["a broker was restarted"] += 1
         _one_of(list(self.group.cluster.brokers.values()), number).restart()
 
     @precondition(lambda self: len(self.group.cluster.brokers) > 1)
-    @rule(is_told=st.booleans())
-    def exchange_addresses(self, is_told: bool) -> None:
+    @rule(is_published=st.booleans())
+    def exchange_addresses(self, is_published: bool) -> None:
         """Two brokers come back each at the other's address, as pods do, and the name server may know it later."""
-        self.seen["brokers exchanged addresses"] += 1
+        self.event_counts["brokers exchanged addresses"] += 1
         one, other = self.group.cluster.brokers
-        self.group.cluster.exchange_addresses(one, other, is_told=is_told)
+        self.group.cluster.exchange_addresses(one, other, is_published=is_published)
 
     @rule(number=NUMBERS)
     def retain(self, number: int) -> None:
@@ -325,9 +325,9 @@ class TroubledGroup(PeacefulGroup):
         _one_of(list(self.group.cluster.brokers.values()), number).retain()
 
     @rule(ms=SHORT_MS)
-    def pass_time(self, ms: int) -> None:
+    def recheck_empty_targets(self, ms: int) -> None:
         """Those who are in the middle of something stand still."""
-        self.group.pass_time(ms)
+        self.group.recheck_empty_targets(ms)
 
     @rule(ms=LONG_MS)
     def sleep(self, ms: int) -> None:
@@ -337,35 +337,35 @@ class TroubledGroup(PeacefulGroup):
     def check_at_rest(self) -> None:
         """Nothing beside what the witness says."""
 
-    def gone(self) -> list[SourceRunner]:
+    def exited_runners(self) -> list[SourceRunner]:
         return [runner for runner in self.group.runners if not runner.is_alive]
 
 
-class ChangingGroup(TroubledGroup):
+class ChangingGroup(FailingGroup):
     """The same, and topics are deleted and made anew, while the queries are to go on without what is lost.
 
     A broker that loses the end of a queue keeps the group's offset, so only who has read that queue can tell: that is
     for a query alone.
     """
 
-    witness: type[Witness] = MessageWitness
+    checker: type[DeliveryChecker] = MessageDeliveryChecker
     options: Mapping[str, str] = {"failOnDataLoss": "false"}
     starts: tuple[str, ...] = ("earliest",)
     fewest_queries = 1
 
     @rule(number=NUMBERS, count=st.integers(0, 12))
-    def make_anew(self, number: int, count: int) -> None:
+    def recreate(self, number: int, count: int) -> None:
         topic = _one_of(self.group.cluster.topics(), number)
-        self.group.cluster.make_anew(topic)
-        self.seen["a topic was made anew"] += 1
+        self.group.cluster.recreate(topic)
+        self.event_counts["a topic was made anew"] += 1
         self._fill(topic, count)
 
     @precondition(lambda self: len(self.group.queries) == 1)
-    @rule(number=NUMBERS, lost=st.integers(1, 6), count=st.integers(0, 12))
-    def lose_tail(self, number: int, lost: int, count: int) -> None:
+    @rule(number=NUMBERS, cut_off_broker=st.integers(1, 6), count=st.integers(0, 12))
+    def lose_tail(self, number: int, cut_off_broker: int, count: int) -> None:
         broker = _one_of(list(self.group.cluster.brokers.values()), number)
-        broker.restart(lost)
-        self.seen["a tail was lost"] += 1
+        broker.restart(cut_off_broker)
+        self.event_counts["a tail was lost"] += 1
         for topic in self.group.cluster.topics():
             self._fill(topic, count)
 
@@ -383,23 +383,23 @@ class ChangingOldGroup(ChangingGroup):
 
     @precondition(lambda self: len(self.group.queries) == 1)
     @rule(number=NUMBERS, count=st.integers(0, 12))
-    def make_anew(self, number: int, count: int) -> None:
-        super().make_anew(number, count)
+    def recreate(self, number: int, count: int) -> None:
+        super().recreate(number, count)
 
 
-def interleave(machine: type[PeacefulGroup], how: settings, parts: Parts | None = None) -> Counter[str]:
+def interleave(machine: type[HealthyGroup], how: settings, parts: Parts | None = None) -> Counter[str]:
     """Run as many interleavings as ``how`` says; answers what has happened in them, and how often."""
-    seen: Counter[str] = Counter()
-    factory: Any = partial(machine, parts or Parts(), seen)
+    event_counts: Counter[str] = Counter()
+    factory: Any = partial(machine, parts or Parts(), event_counts)
     run_state_machine_as_test(factory, settings=how)
-    return seen
+    return event_counts
 
 
 def _one_of(choices: Sequence[T], number: int) -> T:
     return choices[number % len(choices)]
 
 
-def _let_go_of_the_turn(runner: SourceRunner) -> None:
-    runner.go_on_with_timed_work()
+def _release_group_lock(runner: SourceRunner) -> None:
+    runner.resume_timed_work()
     while not runner.member.lock.is_free:
-        runner.go_on(1)
+        runner.resume(1)

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 import psutil
 
-from connector_tests.support.patience import WAIT_S
+from connector_tests.support.timeouts import WAIT_S
 
 GRACE_S = WAIT_S
 POLL_S = 0.05

@@ -26,7 +26,7 @@ from rocketmq_spark.source.schema import default_schema
 
 REPOSITORY: Final = Path(__file__).parents[2]
 TO_THE_END: Final = "to the end"
-UNTIL_TOLD: Final = "until told"
+UNTIL_STOPPED: Final = "until told"
 LOGS: Final = ("offsets", "out", "commits")
 PAUSE_S: Final = 0.03
 """After each step of a batch, so that whoever kills at random hits each of them."""
@@ -45,11 +45,11 @@ class Batch(NamedTuple):
 class MicroBatches:
     """Spark's steps, one after another: what comes next is logged, read, written, committed, and then proven."""
 
-    def __init__(self, folder: Path, options: Mapping[str, str], *, looks_once: bool) -> None:
+    def __init__(self, folder: Path, options: Mapping[str, str], *, is_available_now: bool) -> None:
         self._folder = folder
-        self._looks_once = looks_once
-        most = options.get("maxOffsetsPerTrigger")
-        self._limit: ReadLimit = ReadMaxRows(int(most)) if most else ReadAllAvailable()
+        self._is_available_now = is_available_now
+        max_offsets = options.get("maxOffsetsPerTrigger")
+        self._limit: ReadLimit = ReadMaxRows(int(max_offsets)) if max_offsets else ReadAllAvailable()
         reader = RocketMQDataSource(dict(options)).streamReader(default_schema())
         assert isinstance(reader, RocketMQPopReader)
         self._reader = reader
@@ -59,17 +59,17 @@ class MicroBatches:
     def run(self) -> None:
         """Until there is nothing more, or until the folder has a file ``stop``."""
         self._reader.getDefaultReadLimit()
-        if self._looks_once:
+        if self._is_available_now:
             self._reader.prepareForTriggerAvailableNow()
         number, end = self._begin()
         while not (self._folder / "stop").exists():
             start, end = end, json.loads(json.dumps(self._reader.latestOffset(end, self._limit)))
-            self._say_counts()
+            self._print_counts()
             if end != start:
                 number += 1
                 self._put("offsets", number, end)
                 self._do_batch(number, start, end)
-            elif self._looks_once:
+            elif self._is_available_now:
                 break
         self._reader.stop()
 
@@ -99,7 +99,7 @@ class MicroBatches:
         put(self._folder / log / str(number), value)
         time.sleep(PAUSE_S)
 
-    def _say_counts(self) -> None:
+    def _print_counts(self) -> None:
         put(self._folder / "counts", self._reader.reportLatestOffset() or {})
 
 
@@ -124,7 +124,7 @@ class MessageMember:
         self._process: subprocess.Popen[bytes] | None = None
         folder.mkdir(parents=True)
 
-    def start(self, how: str = UNTIL_TOLD) -> None:
+    def start(self, how: str = UNTIL_STOPPED) -> None:
         for file in ("stop", "counts"):
             (self._folder / file).unlink(missing_ok=True)
         arguments = [f"{name}={value}" for name, value in self._options.items()]
@@ -173,7 +173,7 @@ class MessageMember:
     def bodies(self) -> list[str]:
         return [body for batch in self.batches() for body in batch.bodies]
 
-    def told(self, what: str) -> int:
+    def printed(self, what: str) -> int:
         """By the last query progress."""
         return int(json.loads((self._folder / "counts").read_text())[what])
 
@@ -203,8 +203,8 @@ def message_members(folder: Path, names: str, **options: str) -> Iterator[list[M
 
 
 def main(folder: str, how: str, *options: str) -> None:
-    given = dict(option.split("=", 1) for option in options)
-    MicroBatches(Path(folder), given, looks_once=how == TO_THE_END).run()
+    options_by_name = dict(option.split("=", 1) for option in options)
+    MicroBatches(Path(folder), options_by_name, is_available_now=how == TO_THE_END).run()
 
 
 if __name__ == "__main__":

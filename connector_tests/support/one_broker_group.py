@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.simulated_cluster import (
-    ClusterDoor,
     SimulatedBroker,
     SimulatedCluster,
+    SimulatedClusterClient,
 )
 from rocketmq_spark.consumer.membership import Membership
 from rocketmq_spark.model import MessageQueue
@@ -41,26 +41,29 @@ class Group:
 
     def member(self, **given: str) -> Membership:
         required = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders"}
-        options, door = ReadOptions.parse({**required, **given}), ClusterDoor(self.cluster, "our connection")
-        return Membership(options, "me", door, self.clock, self.clock, started_ms=1)
+        options, client = (
+            ReadOptions.parse({**required, **given}),
+            SimulatedClusterClient(self.cluster, "our connection"),
+        )
+        return Membership(options, "me", client, self.clock, self.clock, started_ms=1)
 
 
 def committed_to(group: Group, offset: int) -> Membership:
     """A member whose first queue has been read and committed so far, and whose next batch of it is planned."""
     member = group.member()
-    member.survey()
-    member.take({QUEUES[0]: (0, offset)})
-    member.prove({QUEUES[0]: offset})
-    member.take({QUEUES[0]: (offset, 2 * offset)})
+    member.refresh_metadata()
+    member.mark_in_flight({QUEUES[0]: (0, offset)})
+    member.mark_completed({QUEUES[0]: offset})
+    member.mark_in_flight({QUEUES[0]: (offset, 2 * offset)})
     return member
 
 
-def surveys_in_a_minute(group: Group, member: Membership) -> int:
+def refreshes_per_minute(group: Group, member: Membership) -> int:
     """How many it makes that surveys whenever it is due, which is looked at 80 times a second."""
-    surveys = 0
+    refresh_count = 0
     for _ in range(60 * 80):
         if member.publish().is_due(group.clock()):
-            member.survey()
-            surveys += 1
+            member.refresh_metadata()
+            refresh_count += 1
         group.clock.advance(12)
-    return surveys
+    return refresh_count

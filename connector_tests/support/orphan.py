@@ -33,7 +33,7 @@ def be_source_runner(namesrv_addr: str, topic: str, group: str, place: str) -> N
     given = {"namesrvAddr": namesrv_addr, "subscribe": topic, "consumerGroup": group, "startingOffsets": "earliest"}
     run = SourceRun(ReadOptions.parse({**given, "instanceName": str(os.getpid())}))
     try:
-        run.planner.stop_at_what_is_there()
+        run.planner.stop_at_current_end()
         offset = SourceOffset()
         parent = os.getppid()
         while os.getppid() == parent:

@@ -27,19 +27,19 @@ def python_of(version: str) -> Path:
     folder = SPARKS / version
     python = folder / "bin" / "python"
     stamp = folder / ".installed"
-    wanted = [f"pyspark=={version}", *_other_requirements()]
-    if not stamp.exists() or stamp.read_text(encoding="utf-8").splitlines() != wanted:
+    requirement = [f"pyspark=={version}", *_other_requirements()]
+    if not stamp.exists() or stamp.read_text(encoding="utf-8").splitlines() != requirement:
         venv.create(folder, with_pip=True, clear=True, symlinks=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", *wanted], check=True, timeout=INSTALL_S)
-        stamp.write_text("\n".join(wanted), encoding="utf-8")
+        subprocess.run([python, "-m", "pip", "install", "--quiet", *requirement], check=True, timeout=INSTALL_S)
+        stamp.write_text("\n".join(requirement), encoding="utf-8")
     return python
 
 
 def _other_requirements() -> list[str]:
     """What the package that is installed here and its tests need of others than PySpark."""
-    wanted = [one for one in map(Requirement, requires("rocketmq-spark") or ()) if _is_for_tests(one)]
-    assert wanted, f"the package is not installed in {sys.prefix}"
-    return [f"{one.name}{one.specifier}" for one in wanted if one.name != "pyspark"]
+    requirement = [one for one in map(Requirement, requires("rocketmq-spark") or ()) if _is_for_tests(one)]
+    assert requirement, f"the package is not installed in {sys.prefix}"
+    return [f"{one.name}{one.specifier}" for one in requirement if one.name != "pyspark"]
 
 
 def _is_for_tests(one: Requirement) -> bool:

@@ -21,15 +21,15 @@ from typing import NamedTuple
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from connector_tests.support.patience import STORY_S
 from connector_tests.support.spark_session import test_session
 from connector_tests.support.streams import eventually
+from connector_tests.support.timeouts import END_TO_END_S
 from rocketmq_spark.embedded import EmbeddedCluster
 
-OVER = "Recovered"
+RECOVERED = "Recovered"
 ROUNDS = 5
 POLL_S = 0.02
-SAID_TIMEOUT_S = STORY_S
+LOG_TIMEOUT_S = END_TO_END_S
 STARTED_S = 240
 SETTLED_S = 5.0
 PHASE_S = 20.0
@@ -51,39 +51,41 @@ OUTAGES = (
 )
 
 
-class Sign(NamedTuple):
+class Indicator(NamedTuple):
     """Where somebody may see that something is waited for."""
 
     name: str
     is_there: Callable[[], bool]
 
 
-def waits_in_lines(log: Path, speaker: str) -> bool:
-    """Whether the last line about waits of ``speaker`` says that something is waited for."""
+def is_outage_logged(log: Path, log_context: str) -> bool:
+    """Whether the last line about waits of ``log_context`` says that something is waited for."""
     lines = log.read_text("utf-8", errors="replace").splitlines()
-    about_waits = [line for line in lines if f"[{speaker} " in line and ("aiting for " in line or OVER in line)]
-    return bool(about_waits) and OVER not in about_waits[-1]
+    outage_lines = [
+        line for line in lines if f"[{log_context} " in line and ("aiting for " in line or RECOVERED in line)
+    ]
+    return bool(outage_lines) and RECOVERED not in outage_lines[-1]
 
 
-def waits_in_progress(query: StreamingQuery) -> bool:
+def is_outage_in_progress(query: StreamingQuery) -> bool:
     progress = query.lastProgress
-    told = None if progress is None else progress.sources[0].latestOffset
-    return told is not None and bool(json.loads(told)["outages"])
+    latest_offset = None if progress is None else progress.sources[0].latestOffset
+    return latest_offset is not None and bool(json.loads(latest_offset)["outages"])
 
 
-def delays_s(signs: list[Sign]) -> dict[str, float]:
+def delays_s(indicators: list[Indicator]) -> dict[str, float]:
     """Of each sign, from now on until it is there."""
     began, found = time.monotonic(), dict[str, float]()
-    while len(found) < len(signs) and time.monotonic() < began + SAID_TIMEOUT_S:
-        for sign in signs:
-            if sign.name not in found and sign.is_there():
-                found[sign.name] = time.monotonic() - began
+    while len(found) < len(indicators) and time.monotonic() < began + LOG_TIMEOUT_S:
+        for indicator in indicators:
+            if indicator.name not in found and indicator.is_there():
+                found[indicator.name] = time.monotonic() - began
         time.sleep(POLL_S)
     return found
 
 
 @contextmanager
-def queries(spark: SparkSession, cluster: EmbeddedCluster, folder: Path) -> Iterator[list[Sign]]:
+def queries(spark: SparkSession, cluster: EmbeddedCluster, folder: Path) -> Iterator[list[Indicator]]:
     """One that is idle, one that writes, and one that reads what that writes, all at work; what may tell of them."""
     log = folder / "log"
     for name in ("idle", "busy"):
@@ -93,11 +95,11 @@ def queries(spark: SparkSession, cluster: EmbeddedCluster, folder: Path) -> Iter
     try:
         eventually(lambda: all(query.lastProgress is not None for query in (idle, busy, sink)), "progress", STARTED_S)
         yield [
-            Sign("a query that waits for messages, line", lambda: waits_in_lines(log, "group=idle")),
-            Sign("a query that waits for messages, progress", lambda: waits_in_progress(idle)),
-            Sign("a query that reads what comes, line", lambda: waits_in_lines(log, "group=busy")),
-            Sign("a query that reads what comes, progress", lambda: waits_in_progress(busy)),
-            Sign("a query that writes, line", lambda: waits_in_lines(log, "producerGroup=rocketmq-spark")),
+            Indicator("a query that waits for messages, line", lambda: is_outage_logged(log, "group=idle")),
+            Indicator("a query that waits for messages, progress", lambda: is_outage_in_progress(idle)),
+            Indicator("a query that reads what comes, line", lambda: is_outage_logged(log, "group=busy")),
+            Indicator("a query that reads what comes, progress", lambda: is_outage_in_progress(busy)),
+            Indicator("a query that writes, line", lambda: is_outage_logged(log, "producerGroup=rocketmq-spark")),
         ]
     finally:
         for query in (idle, busy, sink):
@@ -125,16 +127,18 @@ def measured(rounds: int) -> dict[str, list[dict[str, float]]]:
         with (folder / "log").open("wb") as log:
             os.dup2(log.fileno(), sys.stderr.fileno())
         cluster = stack.enter_context(EmbeddedCluster(separate_jvms=True))
-        signs = stack.enter_context(queries(stack.enter_context(test_session(folder)), cluster, folder))
+        indicators = stack.enter_context(queries(stack.enter_context(test_session(folder)), cluster, folder))
         for _ in range(rounds):
             for outage in OUTAGES:
                 time.sleep(SETTLED_S + random.uniform(0, PHASE_S))
                 outage.begin(cluster)
-                found[outage.name].append(delays_s(signs))
+                found[outage.name].append(delays_s(indicators))
                 sys.stdout.write(f"{outage.name}: {found[outage.name][-1]}\n")
                 sys.stdout.flush()
                 outage.end(cluster)
-                eventually(lambda: not any(sign.is_there() for sign in signs), "that it is over", SAID_TIMEOUT_S)
+                eventually(
+                    lambda: not any(indicator.is_there() for indicator in indicators), "that it is over", LOG_TIMEOUT_S
+                )
     return found
 
 
@@ -142,8 +146,8 @@ def shown(seconds: list[float], rounds: int) -> str:
     """Median, smallest and largest; and how many rounds had none."""
     if not seconds:
         return "not said"
-    unsaid = f", {rounds - len(seconds)} of {rounds} not" if len(seconds) < rounds else ""
-    return f"{statistics.median(seconds):.1f} s ({min(seconds):.1f} to {max(seconds):.1f}){unsaid}"
+    missing = f", {rounds - len(seconds)} of {rounds} not" if len(seconds) < rounds else ""
+    return f"{statistics.median(seconds):.1f} s ({min(seconds):.1f} to {max(seconds):.1f}){missing}"
 
 
 def main(rounds: str = str(ROUNDS)) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pyarrow.parquet as pq
 
-from connector_tests.support.patience import WAIT_S
+from connector_tests.support.timeouts import WAIT_S
 
 EXIT_TIMEOUT_S = WAIT_S
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from connector_tests.support.fault_proxy import Direction, FaultProxy
-from connector_tests.support.patience import STORY_S
+from connector_tests.support.timeouts import END_TO_END_S
 from rocketmq_spark.wire.remoting.codes import PullSysFlag, RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand, decode
 from rocketmq_spark.wire.remoting.frame import FrameBuffer
 
-REACHED_TIMEOUT_S = STORY_S
+REACHED_TIMEOUT_S = END_TO_END_S
 
 
 class PullGate:

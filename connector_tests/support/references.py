@@ -85,7 +85,7 @@ class References:
             for name in lineage[1:]:
                 self._heirs[name].append(heir)
         self._uses = self._all_uses()
-        self._calls, self._handed_over = self._all_calls()
+        self._calls, self._passed_on = self._all_calls()
 
     def unused(self) -> set[str]:
         """Full names of what is defined and not used outside its own lines."""
@@ -109,7 +109,7 @@ class References:
             for one in self.definitions
             if isinstance(one.node, Function)
             and not one.is_nested
-            and one.full_name not in self._handed_over
+            and one.full_name not in self._passed_on
             and not (one.is_method and self._overrides_foreign(one.owner, one.node.name))
             for name in _optional(one.node.args) - self._passed(one)
         }
@@ -164,9 +164,9 @@ class References:
                 yield from (f"{self._definer(one, name)}.{name}" for one in self._implementers(owner))
 
     def _implementers(self, protocol: str) -> Iterator[str]:
-        wanted = self._classes[protocol].methods
+        required = self._classes[protocol].methods
         for name, lineage in self._lineages.items():
-            if wanted <= {method for one in lineage if one in self._classes for method in self._classes[one].methods}:
+            if required <= {method for one in lineage if one in self._classes for method in self._classes[one].methods}:
                 yield name
 
     def _lineage(self, name: str) -> list[str]:

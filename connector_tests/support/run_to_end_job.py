@@ -17,8 +17,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql.functions import udf
 from pyspark.sql.types import BinaryType
 
-from connector_tests.support.patience import PROCESS_S
 from connector_tests.support.spark_session import test_session
+from connector_tests.support.timeouts import PROCESS_S
 
 REPOSITORY = Path(__file__).parents[2]
 TIMEOUT_S = PROCESS_S
@@ -48,8 +48,8 @@ def run_to_end(folder: Path, settings: dict[str, str], options: dict[str, str], 
         timeout=TIMEOUT_S,
         check=True,
     )
-    told = json.loads(done.stdout.splitlines()[-1])
-    return Outcome(told["error"], told["seconds"], done.stderr)
+    outcome_text = json.loads(done.stdout.splitlines()[-1])
+    return Outcome(outcome_text["error"], outcome_text["seconds"], done.stderr)
 
 
 def die_at_first(body: bytearray) -> bytes:

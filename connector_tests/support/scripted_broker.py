@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
 
-from connector_tests.support.patience import WAIT_S
+from connector_tests.support.timeouts import WAIT_S
 from rocketmq_spark.errors import RemoteProtocolError, TransportError
 from rocketmq_spark.remoting.memory import memory_pair
 from rocketmq_spark.remoting.stream import Stream
@@ -28,7 +28,7 @@ FOREVER_MS = 3_600_000
 Script = Callable[[RemotingCommand], "RemotingCommand | None"]
 
 
-def answer(
+def build_response(
     code: int = ResponseCode.SUCCESS,
     fields: Mapping[str, str] | None = None,
     body: bytes = b"",
@@ -153,4 +153,4 @@ class ScriptedBroker:
 
 
 def _not_supported(request: RemotingCommand) -> RemotingCommand:
-    return answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=f"request type {request.code} not supported")
+    return build_response(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=f"request type {request.code} not supported")

@@ -6,7 +6,7 @@ import json
 from contextlib import ExitStack
 from types import TracebackType
 
-from connector_tests.support.scripted_broker import ScriptedBroker, answer
+from connector_tests.support.scripted_broker import ScriptedBroker, build_response
 from rocketmq_spark.errors import TransportError
 from rocketmq_spark.pull.pull_connections import PullConnections
 from rocketmq_spark.remoting.cluster_client import ClusterClient
@@ -33,7 +33,7 @@ class ScriptedCluster:
         self.permission = permission
         self.queue_count = 1
         self.down: set[str] = set()
-        self.routes_asked_count = 0
+        self.route_request_count = 0
         self._addresses = {name: f"{name}:10911" for name in broker_names}
         self._by_address = {NAME_SERVER: self.name_server}
         self._by_address |= {self._addresses[name]: broker for name, broker in self.brokers.items()}
@@ -70,7 +70,7 @@ class ScriptedCluster:
         return self._by_address[address].connect(address, timeout_ms)
 
     def route(self, _request: RemotingCommand) -> RemotingCommand:
-        self.routes_asked_count += 1
+        self.route_request_count += 1
         brokers = [
             {"brokerAddrs": {"0": address}, "brokerName": name, "cluster": "c"}
             for name, address in self._addresses.items()
@@ -81,4 +81,4 @@ class ScriptedCluster:
             for name in self.brokers
         ]
         body = json.dumps({"brokerDatas": brokers, "queueDatas": queues}).encode()
-        return answer(fields=self.route_fields, body=body)
+        return build_response(fields=self.route_fields, body=body)

@@ -38,7 +38,7 @@ class Ended(Exception):  # noqa: N818  # an order, not an error
         self.code, self.details = code, details
 
 
-class Asked(NamedTuple):
+class ReceivedRequest(NamedTuple):
     """One request."""
 
     method: str
@@ -46,7 +46,7 @@ class Asked(NamedTuple):
     metadata: Mapping[str, str]
 
 
-def given(handle: str, body: bytes = b"x", **more: Any) -> pb.ReceiveMessageResponse:
+def received(handle: str, body: bytes = b"x", **more: Any) -> pb.ReceiveMessageResponse:
     """An answer with a message."""
     system = pb.SystemProperties(receipt_handle=handle, **more)
     return pb.ReceiveMessageResponse(message=pb.Message(body=body, system_properties=system))
@@ -57,29 +57,29 @@ def status(code: pb.Code, message: str = "") -> pb.Status:
 
 
 class ScriptedProxy:
-    """Context manager. ``answers`` may be changed at any time; ``asked`` has what came.
+    """Context manager. ``handlers_by_method`` may be changed at any time; ``requests_received`` has what came.
 
-    ``speaks_tls``: with this ``certificate``, whose key is beside it; ``knows_clients``: who wants to be heard has the
+    ``is_tls``: with this ``certificate``, whose key is beside it; ``client_ca``: who wants to be heard has the
     same one.
     """
 
     def __init__(
         self,
         *,
-        speaks_tls: bool = False,
+        is_tls: bool = False,
         certificate: Path = CERTIFICATE,
-        knows_clients: bool = False,
+        client_ca: bool = False,
         compression: grpc.Compression = grpc.Compression.NoCompression,
     ) -> None:
-        self.asked: list[Asked] = []
-        self.answers: dict[str, Handler] = {
+        self.requests_received: list[ReceivedRequest] = []
+        self.handlers_by_method: dict[str, Handler] = {
             "QueryRoute": lambda _: pb.QueryRouteResponse(status=OK, message_queues=[self.queue()]),
-            "Telemetry": lambda said: [pb.TelemetryCommand(status=OK, settings=said.settings)],
+            "Telemetry": lambda request_body: [pb.TelemetryCommand(status=OK, settings=request_body.settings)],
             "Heartbeat": lambda _: pb.HeartbeatResponse(status=OK),
             "ReceiveMessage": lambda _: [pb.ReceiveMessageResponse(status=NOTHING)],
             "AckMessage": acknowledged,
-            "ChangeInvisibleDuration": lambda said: pb.ChangeInvisibleDurationResponse(
-                status=OK, receipt_handle=f"{said.receipt_handle}'"
+            "ChangeInvisibleDuration": lambda request_body: pb.ChangeInvisibleDurationResponse(
+                status=OK, receipt_handle=f"{request_body.receipt_handle}'"
             ),
             "NotifyClientTermination": lambda _: pb.NotifyClientTerminationResponse(status=OK),
         }
@@ -87,9 +87,9 @@ class ScriptedProxy:
         self._server = grpc.server(self._threads, options=[("grpc.so_reuseport", 0)], compression=compression)
         handlers = {name: self._handler(name) for name in METHODS}
         self._server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, handlers)])
-        if speaks_tls:
+        if is_tls:
             key, chain = certificate.with_suffix(".key").read_bytes(), certificate.read_bytes()
-            credentials = grpc.ssl_server_credentials([(key, chain)], chain if knows_clients else None, knows_clients)
+            credentials = grpc.ssl_server_credentials([(key, chain)], chain if client_ca else None, client_ca)
             self._port = self._server.add_secure_port("127.0.0.1:0", credentials)
         else:
             self._port = self._server.add_insecure_port("127.0.0.1:0")
@@ -121,16 +121,16 @@ class ScriptedProxy:
         }
         return pb.MessageQueue(**of_broker | more)
 
-    def methods_asked(self) -> list[str]:
-        return [one.method for one in self.asked]
+    def received_methods(self) -> list[str]:
+        return [one.method for one in self.requests_received]
 
     # ------------------------------------------------------------------------------------------ inside
 
     def _handler(self, name: str) -> Any:
         method = METHODS[name]
         kinds: dict[tuple[bool, bool], Any] = {
-            (False, False): (grpc.unary_unary_rpc_method_handler, self._answer),
-            (False, True): (grpc.unary_stream_rpc_method_handler, self._answers),
+            (False, False): (grpc.unary_unary_rpc_method_handler, self._respond),
+            (False, True): (grpc.unary_stream_rpc_method_handler, self._respond_stream),
             (True, True): (grpc.stream_stream_rpc_method_handler, self._converse),
         }
         make, behave = kinds[method.client_streaming, method.server_streaming]
@@ -138,38 +138,40 @@ class ScriptedProxy:
         return make(
             lambda request, context: behave(name, request, context),
             request_deserializer=request_class.FromString,
-            response_serializer=lambda answer: answer if isinstance(answer, bytes) else answer.SerializeToString(),
+            response_serializer=lambda response: (
+                response if isinstance(response, bytes) else response.SerializeToString()
+            ),
         )
 
-    def _answer(self, name: str, request: Message, context: grpc.ServicerContext) -> Any:
+    def _respond(self, name: str, request: Message, context: grpc.ServicerContext) -> Any:
         metadata = {str(key): str(value) for key, value in context.invocation_metadata()}
-        self.asked.append(Asked(name, request, metadata))
+        self.requests_received.append(ReceivedRequest(name, request, metadata))
         try:
-            return self.answers[name](request)
+            return self.handlers_by_method[name](request)
         except Ended as end:
             context.abort(end.code, end.details)
 
-    def _answers(self, name: str, request: Message, context: grpc.ServicerContext) -> Iterator[Any]:
+    def _respond_stream(self, name: str, request: Message, context: grpc.ServicerContext) -> Iterator[Any]:
         try:
-            yield from self._answer(name, request, context)
+            yield from self._respond(name, request, context)
         except Ended as end:
             context.abort(end.code, end.details)
 
     def _converse(self, name: str, requests: Iterator[Message], context: grpc.ServicerContext) -> Iterator[Any]:
         for request in requests:
-            yield from self._answers(name, request, context)
+            yield from self._respond_stream(name, request, context)
 
 
-def acknowledged(said: pb.AckMessageRequest) -> pb.AckMessageResponse:
+def acknowledged(request_body: pb.AckMessageRequest) -> pb.AckMessageResponse:
     """All of them."""
-    return of_entries(said, [OK] * len(said.entries))
+    return of_entries(request_body, [OK] * len(request_body.entries))
 
 
-def of_entries(said: pb.AckMessageRequest, told: Sequence[pb.Status]) -> pb.AckMessageResponse:
+def of_entries(request_body: pb.AckMessageRequest, statuses: Sequence[pb.Status]) -> pb.AckMessageResponse:
     """Each with a status of its own."""
     entries = [
         pb.AckMessageResultEntry(receipt_handle=one.receipt_handle, status=of_it)
-        for one, of_it in zip(said.entries, told, strict=True)
+        for one, of_it in zip(request_body.entries, statuses, strict=True)
     ]
     return pb.AckMessageResponse(status=status(pb.Code.MULTIPLE_RESULTS), entries=entries)
 
@@ -177,11 +179,11 @@ def of_entries(said: pb.AckMessageRequest, told: Sequence[pb.Status]) -> pb.AckM
 @contextmanager
 def in_use() -> Iterator[None]:
     """With a channel to nobody, after a call that was answered."""
-    with closing(grpc.insecure_channel("127.0.0.1:1")), ScriptedProxy(speaks_tls=True) as proxy:
+    with closing(grpc.insecure_channel("127.0.0.1:1")), ScriptedProxy(is_tls=True) as proxy:
         trusting = Security(tls=Tls(str(CERTIFICATE)))
         session = Session((proxy.address,), Subscription("g", ("T",), "*"), "me", trusting, TIMEOUT_MS)
-        session.keep()
-        assert session.receive("T", "broker-a", most=1, invisible_ms=1, poll_ms=1).given == []
+        session.keep_alive()
+        assert session.receive("T", "broker-a", max_messages=1, invisible_ms=1, poll_ms=1).received == []
         session.close()
         proxy.stop()
         yield

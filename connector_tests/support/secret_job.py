@@ -22,14 +22,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from connector_tests.support.patience import WAIT_S
 from connector_tests.support.spark_session import test_session
+from connector_tests.support.timeouts import WAIT_S
 from rocketmq_spark.options import ReadOptions, WriteOptions
 from rocketmq_spark.options.table import rows as rows_of
 from rocketmq_spark.source.datasource import RocketMQDataSource
 
 LINK = re.compile(r'href="(/(?:SQL|StreamingQuery|environment|executors|jobs|stages)[^"]*)"')
-MOST_PAGES = 60
+MAX_PAGES = 60
 
 
 def main() -> None:
@@ -55,26 +55,26 @@ def main() -> None:
 def run(spark: SparkSession, folder: Path, ways: Mapping[str, dict[str, str]]) -> None:
     """By each way a query that reads and is explained, and one with another key; by the first also one that nobody
     knows, and one whose options are refused. One after the other: Spark gives a query's process seconds to start."""
-    refused, bad = "[ROCKETMQ_CREDENTIALS_REJECTED]", "[ROCKETMQ_INVALID_OPTION_VALUE]"
+    rejected, invalid = "[ROCKETMQ_CREDENTIALS_REJECTED]", "[ROCKETMQ_INVALID_OPTION_VALUE]"
     for way, options in ways.items():
         query = started(spark, folder / way, options)
         query.awaitTermination()
         query.explain(True)
         show([progress.json for progress in query.recentProgress])
         show(RocketMQDataSource(dict(options)), ReadOptions.parse(options), vars(ReadOptions.parse(options)))
-        fail(spark, folder / f"{way}-failed", options | {"secretKey": options["secretKey"] + "x"}, refused)
+        fail(spark, folder / f"{way}-failed", options | {"secretKey": options["secretKey"] + "x"}, rejected)
     first = next(iter(ways.values()))
-    fail(spark, folder / "failed", first | {"accessKey": "nobody"}, refused)
-    fail(spark, folder / "failed", first | {"subscribe": "a b"}, bad)
-    write(spark, folder / "writing", first, refused)
+    fail(spark, folder / "failed", first | {"accessKey": "nobody"}, rejected)
+    fail(spark, folder / "failed", first | {"subscribe": "a b"}, invalid)
+    write(spark, folder / "writing", first, rejected)
     describe(spark, first)
 
 
-def write(spark: SparkSession, folder: Path, reading: Mapping[str, str], refused: str) -> None:
+def write(spark: SparkSession, folder: Path, reading: Mapping[str, str], rejected: str) -> None:
     """A batch and a stream that are written, and both with another key."""
-    taken = {row.name for _, row in rows_of(WriteOptions)} & reading.keys()
-    options = {name: reading[name] for name in taken} | {"topic": reading["subscribe"]}
-    wrong = options | {"secretKey": options["secretKey"] + "x"}
+    accepted = {row.name for _, row in rows_of(WriteOptions)} & reading.keys()
+    options = {name: reading[name] for name in accepted} | {"topic": reading["subscribe"]}
+    wrong_options = options | {"secretKey": options["secretKey"] + "x"}
     (folder / "in").mkdir(parents=True)
     (folder / "in" / "rows.txt").write_text("three\n")
     rows = spark.createDataFrame([("four",)], "value string").selectExpr("cast(value as binary) body")
@@ -85,10 +85,10 @@ def write(spark: SparkSession, folder: Path, reading: Mapping[str, str], refused
     query.awaitTermination()
     query.explain(True)
     show([progress.json for progress in query.recentProgress])
-    with failing(refused):
-        rows.write.format("rocketmq").options(**wrong).mode("append").save()
-    with failing(refused):
-        written(lines, folder / "failed", wrong).awaitTermination()
+    with failing(rejected):
+        rows.write.format("rocketmq").options(**wrong_options).mode("append").save()
+    with failing(rejected):
+        written(lines, folder / "failed", wrong_options).awaitTermination()
 
 
 def written(rows: DataFrame, checkpoint: Path, options: Mapping[str, str]) -> StreamingQuery:
@@ -100,11 +100,11 @@ def written(rows: DataFrame, checkpoint: Path, options: Mapping[str, str]) -> St
 def describe(spark: SparkSession, options: Mapping[str, str]) -> None:
     """A table and views of these options, and all that Spark says of them; what it cannot do fails."""
     spark.readStream.format("rocketmq").options(**options).load().createOrReplaceTempView("messages")
-    given = ", ".join(f"{name} '{value}'" for name, value in options.items())
+    option_list = ", ".join(f"{name} '{value}'" for name, value in options.items())
     statements = [
         "DESCRIBE TABLE EXTENDED messages",
         "EXPLAIN EXTENDED SELECT * FROM messages",
-        f"CREATE TABLE orders USING rocketmq OPTIONS ({given})",
+        f"CREATE TABLE orders USING rocketmq OPTIONS ({option_list})",
         "DESCRIBE TABLE EXTENDED orders",
         "DESCRIBE TABLE EXTENDED orders AS JSON",
         "SHOW CREATE TABLE orders",
@@ -112,7 +112,7 @@ def describe(spark: SparkSession, options: Mapping[str, str]) -> None:
         "EXPLAIN EXTENDED SELECT * FROM orders",
         "SELECT * FROM orders",
         "CREATE VIEW orders_view AS SELECT * FROM orders",
-        f"CREATE TEMPORARY VIEW named USING rocketmq OPTIONS ({given})",
+        f"CREATE TEMPORARY VIEW named USING rocketmq OPTIONS ({option_list})",
         "SHOW CREATE TABLE named",
         "SELECT * FROM named",
     ]
@@ -176,21 +176,21 @@ def pages_of(spark: SparkSession) -> Iterator[str]:
     assert root is not None
     root = re.sub("//[^:/]+:", "//127.0.0.1:", root)
     application = f"/api/v1/applications/{spark.sparkContext.applicationId}"
-    asked = ["/environment/", "/SQL/", "/StreamingQuery/", f"{application}/environment"]
-    asked += [f"{application}/sql?details=true&planDescription=true"]
-    for number in range(MOST_PAGES):
-        if number == len(asked):
+    pages = ["/environment/", "/SQL/", "/StreamingQuery/", f"{application}/environment"]
+    pages += [f"{application}/sql?details=true&planDescription=true"]
+    for number in range(MAX_PAGES):
+        if number == len(pages):
             return
-        page = page_at(root + asked[number])
-        asked += [link for link in dict.fromkeys(LINK.findall(page)) if link not in asked]
+        page = page_at(root + pages[number])
+        pages += [link for link in dict.fromkeys(LINK.findall(page)) if link not in pages]
         yield page
 
 
 def page_at(address: str) -> str:
     """What the UI answers, be it an error of its own: Spark's link to a query without batches leads to one."""
     try:
-        with urllib.request.urlopen(address, timeout=WAIT_S) as answer:
-            return str(answer.read().decode())
+        with urllib.request.urlopen(address, timeout=WAIT_S) as response:
+            return str(response.read().decode())
     except HTTPError as error:
         with error:
             return error.read().decode()

@@ -11,9 +11,9 @@ from types import TracebackType
 from typing import Final
 
 from connector_tests.support.message_bytes import Record, pull_body
-from connector_tests.support.scripted_broker import ScriptedBroker, Session, answer
+from connector_tests.support.scripted_broker import ScriptedBroker, Session, build_response
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pop.handles import CheckPoint, Handle
+from rocketmq_spark.pop.receipt_handles import BrokerHandle, PopCheckPoint
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 
@@ -33,19 +33,19 @@ class SharingBroker:
         self.server = ScriptedBroker()
         self.messages = 0
         self.polls: list[RemotingCommand] = []
-        self.changed: list[RemotingCommand] = []
-        self._handed_out = 0
-        self._giving = threading.Lock()
+        self.after_change: list[RemotingCommand] = []
+        self._delivered_count = 0
+        self._deliverable_count = threading.Lock()
         self.server.on(RequestCode.POP_MESSAGE, self._pop)
         self.server.on(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, self.change)
-        self.server.on(RequestCode.BATCH_ACK_MESSAGE, answer())
+        self.server.on(RequestCode.BATCH_ACK_MESSAGE, build_response())
 
     def session(self) -> Session:
         """The connection that messages are asked for over."""
         return self.server.next_session()
 
     def _pop(self, request: RemotingCommand) -> RemotingCommand | None:
-        with self._giving:
+        with self._deliverable_count:
             count = min(self.messages, int(request.fields["maxMsgNums"]))
             self.messages -= count
         if not count:
@@ -55,11 +55,11 @@ class SharingBroker:
 
     def given(self, count: int, invisible_ms: int) -> RemotingCommand:
         """An answer with so many messages."""
-        with self._giving:
-            first = self._handed_out
-            self._handed_out += count
+        with self._deliverable_count:
+            first = self._delivered_count
+            self._delivered_count += count
         records = [Record(topic=TOPIC, queue_offset=first + index) for index in range(count)]
-        return answer(
+        return build_response(
             fields={
                 "popTime": str(int(time.time() * 1000)),
                 "invisibleTime": str(invisible_ms),
@@ -72,17 +72,17 @@ class SharingBroker:
 
     def change(self, request: RemotingCommand) -> RemotingCommand:
         """As brokers do."""
-        self.changed.append(request)
+        self.after_change.append(request)
         fields = {"popTime": str(int(time.time() * 1000)), "invisibleTime": request.fields["invisibleTime"]}
-        return answer(fields={**fields, "reviveQid": str(REVIVE_QUEUE)})
+        return build_response(fields={**fields, "reviveQid": str(REVIVE_QUEUE)})
 
     def busy_once(self, code: RequestCode) -> None:
         """The next such request is refused, and may be made again."""
-        usual = {RequestCode.CHANGE_MESSAGE_INVISIBLETIME: self.change}.get(code, lambda _: answer())
+        default_script = {RequestCode.CHANGE_MESSAGE_INVISIBLETIME: self.change}.get(code, lambda _: build_response())
 
         def refuse(_request: RemotingCommand) -> RemotingCommand:
-            self.server.on(code, usual)
-            return answer(ResponseCode.SYSTEM_BUSY, remark="by the test")
+            self.server.on(code, default_script)
+            return build_response(ResponseCode.SYSTEM_BUSY, remark="by the test")
 
         self.server.on(code, refuse)
 
@@ -96,7 +96,7 @@ class SharingServers:
         self.brokers = {name: SharingBroker(name) for name in names}
         self.name_server_address = ""
         self._addresses: dict[str, str] = {}
-        self.routes_told = 0
+        self.route_request_count = 0
 
     def __enter__(self) -> SharingServers:
         for server in (self.name_server, *(broker.server for broker in self.brokers.values())):
@@ -127,16 +127,16 @@ class SharingServers:
         return ReadOptions.parse({**given, **more})
 
     def route(self, _request: RemotingCommand) -> RemotingCommand:
-        self.routes_told += 1
+        self.route_request_count += 1
         brokers = [
             {"brokerAddrs": {"0": address}, "brokerName": name, "cluster": "c"}
             for name, address in self._addresses.items()
         ]
         queues = [{"brokerName": name, "perm": 6, "readQueueNums": 1, "writeQueueNums": 1} for name in self.brokers]
-        return answer(body=json.dumps({"brokerDatas": brokers, "queueDatas": queues}).encode())
+        return build_response(body=json.dumps({"brokerDatas": brokers, "queueDatas": queues}).encode())
 
 
-def handle_of(broker_name: str, offset: int, pop_time_ms: int | None = None) -> Handle:
+def handle_of(broker_name: str, offset: int, pop_time_ms: int | None = None) -> BrokerHandle:
     """Of a message that was delivered before, by default just now."""
     popped_ms = int(time.time() * 1000) if pop_time_ms is None else pop_time_ms
-    return Handle(CheckPoint(TOPIC, 0, popped_ms, 60_000, REVIVE_QUEUE, "0", broker_name, 0), offset)
+    return BrokerHandle(PopCheckPoint(TOPIC, 0, popped_ms, 60_000, REVIVE_QUEUE, "0", broker_name, 0), offset)

@@ -1,4 +1,5 @@
-"""A cluster in memory behind the ports of ``consumer.servers``: name server, brokers, one consumer group, time by hand.
+"""A cluster in memory behind the ports of ``consumer.outage_aware_client``: name server, brokers, one consumer group,
+time by hand.
 
 It follows the real broker where members could come to harm: group offsets are taken whatever they are; the list of
 members is one of connections, in which the dead stay until the broker notices; each broker knows only the heartbeats
@@ -16,11 +17,11 @@ from typing import Final, Generic, TypeVar
 
 from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.strand import point
-from rocketmq_spark.consumer.servers import DELETES_OFFSETS
+from rocketmq_spark.consumer.outage_aware_client import OFFSET_DELETION_VERSION
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import BrokerAddress, BrokerData, MessageQueue, QueueBounds, QueueData, TopicRoute
-from rocketmq_spark.remoting.looker import TOOLS, Looker
-from rocketmq_spark.remoting.retry import ASKING
+from rocketmq_spark.remoting.prober import TOOLS_PROBER, Prober
+from rocketmq_spark.remoting.retry import REQUEST_PAUSES
 from rocketmq_spark.remoting.route_table import RouteTable
 from rocketmq_spark.wire.body.groups import Heartbeat
 from rocketmq_spark.wire.body.running_info import ConsumerRunningInfo
@@ -40,15 +41,15 @@ class Reach(Enum):
     """How a broker can be reached. SILENT: nothing is answered; AWAY: the name server has taken it out of the route."""
 
     UP = "up"
-    SILENT = "silent"
-    AWAY = "away"
+    UNRESPONSIVE = "silent"
+    UNAVAILABLE = "away"
 
 
 class Fate(Enum):
     """What becomes of a request whose answer does not arrive. HALF: of several offsets the first is stored."""
 
     LOST = "lost"
-    UNANSWERED = "unanswered"
+    NO_RESPONSE = "unanswered"
     HALF = "half"
 
 
@@ -77,11 +78,11 @@ class SimulatedBroker:
     ``starts``: how often it has been started; who is connected has to connect again after each.
 
     ``permission`` and ``master_id`` are what routes say of it. ``refusal`` is its answer to everything,
-    ``look_refusal`` to pulls, which do not find what is ``compacted``, ``group_refusal`` to who is not listed,
-    ``write_refusal`` to group offsets; to a question or write about one of ``unanswered_searches`` and
-    ``unanswered_writes`` it gives none. One that ``hears_nothing`` answers heartbeats and forgets them; the hints of
-    one are too small by its ``hint_deficit``. Routes name so many ``slaves``. One of ``version`` 4 keeps the group's
-    offsets of a topic that is deleted.
+    ``pull_refusal`` to pulls, which do not find what is ``compacted``, ``group_refusal`` to who is not listed,
+    ``write_refusal`` to group offsets; to a question or write about one of ``unresponsive_searches`` and
+    ``unacknowledged_writes`` it gives none. One that ``ignores_heartbeats`` answers heartbeats and forgets them; the
+    hints of one are too small by its ``hint_deficit``. Routes name so many ``slaves``. One of ``version`` 4 keeps the
+    group's offsets of a topic that is deleted.
     """
 
     name: str
@@ -100,14 +101,14 @@ class SimulatedBroker:
     refusal: RocketMQError | None = None
     compacted: set[tuple[MessageQueue, int]] = field(default_factory=set)
     write_refusal: RocketMQError | None = None
-    hears_nothing: bool = False
+    ignores_heartbeats: bool = False
     slaves: int = 0
-    look_refusal: RocketMQError | None = None
+    pull_refusal: RocketMQError | None = None
     reset_refusal: RocketMQError | None = None
     group_refusal: RocketMQError | None = None
-    unanswered_searches: set[MessageQueue] = field(default_factory=set)
+    unresponsive_searches: set[MessageQueue] = field(default_factory=set)
     hint_deficit: int = 0
-    unanswered_writes: set[MessageQueue] = field(default_factory=set)
+    unacknowledged_writes: set[MessageQueue] = field(default_factory=set)
     version: int = CLIENT_VERSION
 
     def __post_init__(self) -> None:
@@ -135,12 +136,12 @@ class SimulatedBroker:
         """As an operator does."""
         self.offsets[queue] = self.marks[queue] = offset
 
-    def make_anew(self, queue: MessageQueue) -> None:
+    def recreate(self, queue: MessageQueue) -> None:
         """Its topic is deleted and created again, and the group's offset with it where brokers do that."""
         self.stored_ms[queue] = []
         for table in (self.min_offsets, self.marks):
             table.pop(queue, None)
-        if self.version >= DELETES_OFFSETS:
+        if self.version >= OFFSET_DELETION_VERSION:
             self.offsets.pop(queue, None)
 
     def restart(self, lost_messages: int = 0) -> None:
@@ -158,19 +159,21 @@ class SimulatedBroker:
             deleted_to = min(read_to, len(self.stored_ms.get(queue, ())))
             self.min_offsets[queue] = max(deleted_to, self.min_offsets.get(queue, 0))
 
-    def stored_at(self, queue: MessageQueue, offset: int) -> int | None:
+    def store_times(self, queue: MessageQueue, offset: int) -> int | None:
         is_there = self.min_offsets.get(queue, 0) <= offset < len(self.stored_ms.get(queue, ()))
         is_there = is_there and (queue, offset) not in self.compacted
         return self.stored_ms[queue][offset] if is_there else None
 
     def unregister(self, owner: object, client_id: str) -> None:
-        known = self.connections.get(owner)
-        if known is not None and known.client_id == client_id:
+        registration = self.connections.get(owner)
+        if registration is not None and registration.client_id == client_id:
             del self.connections[owner]
 
     def expire(self) -> None:
         silent_since_ms = self.clock() - CONNECTION_EXPIRY_MS
-        for owner in [owner for owner, known in self.connections.items() if known.heard_ms < silent_since_ms]:
+        for owner in [
+            owner for owner, registration in self.connections.items() if registration.heard_ms < silent_since_ms
+        ]:
             del self.connections[owner]
 
     def lock(self, client_id: str, queues: Collection[MessageQueue]) -> set[MessageQueue]:
@@ -192,8 +195,9 @@ class SimulatedCluster:
     """Brokers and topics. ``now`` counts requests and events, for whoever wants to know what came first.
 
     ``on_stored`` hears of every group offset that a broker stores. ``subscriptions``: what members answer when a broker
-    asks them, expressions by topic, by client id; who is not in it does not answer; ``manners``: their properties.
-    ``name_server_error`` is what the name server answers instead of routes; ``answering_slaves`` are addresses.
+    asks them, expressions by topic, by client id; who is not in it does not answer; ``consumer_settings``: their
+    properties. ``name_server_error`` is what the name server answers instead of routes; ``responding_slaves`` are
+    addresses.
     """
 
     def __init__(self, broker_names: Iterable[str], clock: ManualClock) -> None:
@@ -202,12 +206,12 @@ class SimulatedCluster:
         self.brokers = {name: SimulatedBroker(name, clock) for name in broker_names}
         self.on_stored: Callable[[MessageQueue, int], None] = lambda queue, offset: None
         self.subscriptions: dict[str, dict[str, str]] = {}
-        self.manners: dict[str, dict[str, str]] = {}
-        self.asked_for_subscriptions: list[list[str]] = []
-        self.asked_for_groups: list[str] = []
+        self.consumer_settings: dict[str, dict[str, str]] = {}
+        self.running_info_requests: list[list[str]] = []
+        self.group_list_requests: list[str] = []
         self.name_server_error: RocketMQError | None = None
-        self.answering_slaves: set[str] = set()
-        self._told_addresses: dict[str, str] = {}
+        self.responding_slaves: set[str] = set()
+        self._published_addresses: dict[str, str] = {}
         self._moved_ms: dict[str, int] = {}
         self._queue_counts: dict[str, dict[str, int]] = {}
 
@@ -249,15 +253,16 @@ class SimulatedCluster:
         for broker in self.brokers.values():
             broker.reach = reach
 
-    def make_anew(self, topic: str) -> None:
+    def recreate(self, topic: str) -> None:
         """Deleted and created again, as many queues as there were."""
         for queue in self.queues():
             if queue.topic == topic:
-                self.brokers[queue.broker_name].make_anew(queue)
+                self.brokers[queue.broker_name].recreate(queue)
 
-    def exchange_addresses(self, one: str, other: str, *, is_told: bool) -> None:
-        """Two brokers are started again, each where the other was. Not ``is_told``: they have not registered yet."""
-        self._told_addresses = {} if is_told else {name: self.brokers[name].address for name in (one, other)}
+    def exchange_addresses(self, one: str, other: str, *, is_published: bool) -> None:
+        """Two brokers are started again, each where the other was. Not ``is_published``: they have not registered
+        yet."""
+        self._published_addresses = {} if is_published else {name: self.brokers[name].address for name in (one, other)}
         first, second = self.brokers[one], self.brokers[other]
         first.address, second.address = second.address, first.address
         for broker in (first, second):
@@ -265,10 +270,10 @@ class SimulatedCluster:
             self._moved_ms[broker.name] = self.clock()
         first.starts = second.starts = max(first.starts, second.starts)
 
-    def tell_addresses(self) -> None:
+    def publish_addresses(self) -> None:
         """All brokers have registered where they are."""
-        self._moved_ms |= dict.fromkeys(self._told_addresses, self.clock())
-        self._told_addresses = {}
+        self._moved_ms |= dict.fromkeys(self._published_addresses, self.clock())
+        self._published_addresses = {}
 
     def lose_connections(self, owner: object) -> None:
         """The brokers notice that somebody is gone."""
@@ -279,8 +284,8 @@ class SimulatedCluster:
 
     def queues(self) -> list[MessageQueue]:
         """All queues of all topics, reachable or not."""
-        known = (queue for broker in self.brokers.values() for queue in broker.stored_ms)
-        return sorted(known, key=MessageQueue.sort_key)
+        registration = (queue for broker in self.brokers.values() for queue in broker.stored_ms)
+        return sorted(registration, key=MessageQueue.sort_key)
 
     @property
     def is_up(self) -> bool:
@@ -290,16 +295,16 @@ class SimulatedCluster:
     @property
     def is_whole(self) -> bool:
         """Whether the name server knows all brokers."""
-        return all(broker.reach is not Reach.AWAY for broker in self.brokers.values())
+        return all(broker.reach is not Reach.UNAVAILABLE for broker in self.brokers.values())
 
     def shows_without(self, broker_name: str) -> bool:
         """Whether each other broker shows what topics the group has begun with. One that has no offset of the group
         lets a begun topic look new while the rest are out of the route, and nobody can tell."""
-        begun = {queue.topic for broker in self.brokers.values() for queue in broker.offsets}
-        others = [broker for name, broker in self.brokers.items() if name != broker_name]
+        committed_topics = {queue.topic for broker in self.brokers.values() for queue in broker.offsets}
+        other_brokers = [broker for name, broker in self.brokers.items() if name != broker_name]
         return all(
-            {queue.topic for queue in broker.stored_ms} & begun <= {queue.topic for queue in broker.offsets}
-            for broker in others
+            {queue.topic for queue in broker.stored_ms} & committed_topics <= {queue.topic for queue in broker.offsets}
+            for broker in other_brokers
         )
 
     def max_offset(self, queue: MessageQueue) -> int:
@@ -312,13 +317,13 @@ class SimulatedCluster:
         return sorted(self._queue_counts)
 
     @property
-    def are_addresses_told(self) -> bool:
+    def are_addresses_published(self) -> bool:
         """Whether the name server knows where each broker is."""
-        return not self._told_addresses
+        return not self._published_addresses
 
     def moved_ms(self, broker_name: str) -> int | None:
         """When the broker was last somewhere else, or the name server said so."""
-        return self.clock() if broker_name in self._told_addresses else self._moved_ms.get(broker_name)
+        return self.clock() if broker_name in self._published_addresses else self._moved_ms.get(broker_name)
 
     def topic_route(self, topic: str) -> TopicRoute:
         if self.name_server_error is not None:
@@ -326,12 +331,14 @@ class SimulatedCluster:
         if topic not in self._queue_counts:
             raise RouteError("TOPIC_NOT_FOUND", topic=topic, address="the simulated name server")
         counts = self._queue_counts[topic]
-        present = [name for name, count in counts.items() if count and self.brokers[name].reach is not Reach.AWAY]
+        present = [
+            name for name, count in counts.items() if count and self.brokers[name].reach is not Reach.UNAVAILABLE
+        ]
         return TopicRoute(
             topic=topic,
             brokers=tuple(
                 BrokerData(
-                    "cluster", name, {self.brokers[name].master_id: self._told_address(name)} | self._slaves(name)
+                    "cluster", name, {self.brokers[name].master_id: self._published_address(name)} | self._slaves(name)
                 )
                 for name in present
             ),
@@ -340,8 +347,8 @@ class SimulatedCluster:
             ),
         )
 
-    def _told_address(self, broker_name: str) -> str:
-        return self._told_addresses.get(broker_name, self.brokers[broker_name].address)
+    def _published_address(self, broker_name: str) -> str:
+        return self._published_addresses.get(broker_name, self.brokers[broker_name].address)
 
     def _slaves(self, broker_name: str) -> dict[int, str]:
         numbers = range(1, self.brokers[broker_name].slaves + 1)
@@ -349,13 +356,13 @@ class SimulatedCluster:
 
     def broker_at(self, address: BrokerAddress) -> SimulatedBroker:
         if "-slave-" in address.server:
-            reach = Reach.UP if address.server in self.answering_slaves else Reach.SILENT
+            reach = Reach.UP if address.server in self.responding_slaves else Reach.UNRESPONSIVE
             return SimulatedBroker(address.server.partition(":")[0], self.clock, reach)
         return next(broker for broker in self.brokers.values() if broker.address == address.server)
 
 
-class ClusterDoor:
-    """One owner's way to the cluster: a ``Cluster`` whose requests may be interrupted, delayed and lost.
+class SimulatedClusterClient:
+    """One owner's way to the cluster: a ``ClusterApi`` whose requests may be interrupted, delayed and lost.
 
     ``fates``: what becomes of this owner's next requests, in order; those that are not in it are answered.
     ``cut_off``: brokers that it cannot reach, though others do. ``round_trip_ms``: how long each answer takes.
@@ -376,29 +383,29 @@ class ClusterDoor:
 
     def topic_routes(self, topics: Iterable[str]) -> dict[str, TopicRoute | RocketMQError]:
         """All asked at once."""
-        answers = {topic: SimulatedAnswer(self, partial(self._topic_route, topic)) for topic in topics}
-        told: dict[str, TopicRoute | RocketMQError] = {}
-        for topic, answer in answers.items():
+        pending_routes = {topic: SimulatedAnswer(self, partial(self._topic_route, topic)) for topic in topics}
+        routes_by_topic: dict[str, TopicRoute | RocketMQError] = {}
+        for topic, result in pending_routes.items():
             try:
-                told[topic] = answer.result()
+                routes_by_topic[topic] = result.result()
             except RocketMQError as error:
-                told[topic] = error
-        return told
+                routes_by_topic[topic] = error
+        return routes_by_topic
 
     def _topic_route(self, topic: str) -> TopicRoute:
         self.arrive("route")
         self._routes[topic] = self.cluster.topic_route(topic)
         return self._routes[topic]
 
-    def knows(self, broker_name: str) -> bool:
+    def has_route_to(self, broker_name: str) -> bool:
         """Whether a route that the owner was told last shows the broker where it is: it can ask no other."""
         address = BrokerAddress(self.cluster.brokers[broker_name].address)
         return any(route.master_address(broker_name) == address for route in self._routes.values())
 
-    def broker(self, address: BrokerAddress) -> BrokerDoor:
-        return BrokerDoor(self, self.cluster.broker_at(address))
+    def broker(self, address: BrokerAddress) -> SimulatedBrokerClient:
+        return SimulatedBrokerClient(self, self.cluster.broker_at(address))
 
-    def connects(self, address: BrokerAddress) -> int:
+    def connection_number(self, address: BrokerAddress) -> int:
         return self.cluster.broker_at(address).starts
 
     def version(self, address: BrokerAddress) -> int:
@@ -415,16 +422,16 @@ class ClusterDoor:
 
     def has_failed_since(self, broker_name: str, since_ms: int) -> bool:
         """Whether a request to the broker went wrong since then, or so shortly before that it was not tried again."""
-        known = (self._failed_ms.get(broker_name), self.cluster.moved_ms(broker_name))
-        return any(at_ms is not None and since_ms - at_ms <= ASKING.longest_ms for at_ms in known)
+        registration = (self._failed_ms.get(broker_name), self.cluster.moved_ms(broker_name))
+        return any(at_ms is not None and since_ms - at_ms <= REQUEST_PAUSES.longest_ms for at_ms in registration)
 
 
 class SimulatedAnswer(Generic[T]):
-    """An ``Answer``. The request arrives at once; the answer is there after the door's round trip."""
+    """An ``Future``. The request arrives at once; the answer is there after the door's round trip."""
 
-    def __init__(self, door: ClusterDoor, do: Callable[[], T]) -> None:
-        self._clock = door.cluster.clock
-        self._there_ms = self._clock() + door.round_trip_ms
+    def __init__(self, client: SimulatedClusterClient, do: Callable[[], T]) -> None:
+        self._clock = client.cluster.clock
+        self._there_ms = self._clock() + client.round_trip_ms
         self._outcome: T | RocketMQError
         try:
             self._outcome = do()
@@ -438,22 +445,22 @@ class SimulatedAnswer(Generic[T]):
         return self._outcome
 
 
-class BrokerDoor:
-    """One owner's way to one broker: a ``BrokerPort``."""
+class SimulatedBrokerClient:
+    """One owner's way to one broker: a ``BrokerApi``."""
 
-    def __init__(self, door: ClusterDoor, broker: SimulatedBroker) -> None:
-        self._door = door
+    def __init__(self, client: SimulatedClusterClient, broker: SimulatedBroker) -> None:
+        self._client = client
         self._broker = broker
 
     def submit_heartbeat(self, heartbeat: Heartbeat) -> SimulatedAnswer[None]:
-        known = Connection(heartbeat.client_id, self._broker.clock(), heartbeat)
+        registration = Connection(heartbeat.client_id, self._broker.clock(), heartbeat)
         _check_name(*(consumer.group for consumer in heartbeat.consumers))
-        heard = {} if self._broker.hears_nothing else {self._door.owner: known}
-        return self._submit("heartbeat", lambda: self._broker.connections.update(heard))
+        registered = {} if self._broker.ignores_heartbeats else {self._client.owner: registration}
+        return self._submit("heartbeat", lambda: self._broker.connections.update(registered))
 
     def unregister(self, client_id: str, group: str) -> None:
         _check_name(group)
-        self._ask("unregister", lambda: self._broker.unregister(self._door.owner, client_id))
+        self._call("unregister", lambda: self._broker.unregister(self._client.owner, client_id))
 
     def submit_consumer_ids(self, group: str) -> SimulatedAnswer[list[str]]:
         _check_name(group)
@@ -464,28 +471,32 @@ class BrokerDoor:
         return self._submit("group check", lambda: self._check_group(topic))
 
     def _check_group(self, topic: str) -> None:
-        self._door.cluster.asked_for_groups.append(topic)
+        self._client.cluster.group_list_requests.append(topic)
         if self._broker.group_refusal is not None:
             raise self._broker.group_refusal
 
     def running_infos(self, group: str, client_ids: Iterable[str]) -> dict[str, ConsumerRunningInfo]:
         """Who does not answer may subscribe to the same."""
         _check_name(group)
-        cluster = self._door.cluster
-        cluster.asked_for_subscriptions.append(sorted(client_ids))
-        told = cluster.subscriptions
-        manners = cluster.manners
-        return {one: _info(told[one], manners.get(one, {})) for one in client_ids if one in told}
+        cluster = self._client.cluster
+        cluster.running_info_requests.append(sorted(client_ids))
+        routes_by_topic = cluster.subscriptions
+        consumer_settings = cluster.consumer_settings
+        return {
+            one: _info(routes_by_topic[one], consumer_settings.get(one, {}))
+            for one in client_ids
+            if one in routes_by_topic
+        }
 
     def submit_topic_stats(self, topic: str) -> SimulatedAnswer[dict[MessageQueue, QueueBounds]]:
         return self._submit("bounds", lambda: self._broker.bounds(topic))
 
-    def search_offsets(self, timestamps_ms: Mapping[MessageQueue, int], looker: Looker) -> dict[MessageQueue, int]:
-        if self._broker.unanswered_searches & timestamps_ms.keys():
-            raise self._door.failed(self._broker)
-        self._tell_resets(timestamps_ms, looker)
+    def search_offsets(self, timestamps_ms: Mapping[MessageQueue, int], prober: Prober) -> dict[MessageQueue, int]:
+        if self._broker.unresponsive_searches & timestamps_ms.keys():
+            raise self._client.failed(self._broker)
+        self._report_resets(timestamps_ms, prober)
         stored_ms = self._broker.stored_ms
-        return self._ask(
+        return self._call(
             "search",
             lambda: {
                 queue: bisect_left(stored_ms.get(self._own(queue), []), at_ms) for queue, at_ms in timestamps_ms.items()
@@ -504,22 +515,22 @@ class BrokerDoor:
             },
         )
 
-    def stored_at(self, offsets: Mapping[MessageQueue, int], looker: Looker) -> dict[MessageQueue, int | None]:
-        if offsets.keys() & self._broker.unanswered_searches:
-            raise self._door.failed(self._broker)
-        if self._broker.look_refusal is not None:
-            raise self._broker.look_refusal
-        self._tell_resets(offsets, looker)
-        return self._ask(
-            "look", lambda: {queue: self._broker.stored_at(self._own(queue), at) for queue, at in offsets.items()}
+    def store_times(self, offsets: Mapping[MessageQueue, int], prober: Prober) -> dict[MessageQueue, int | None]:
+        if offsets.keys() & self._broker.unresponsive_searches:
+            raise self._client.failed(self._broker)
+        if self._broker.pull_refusal is not None:
+            raise self._broker.pull_refusal
+        self._report_resets(offsets, prober)
+        return self._call(
+            "look", lambda: {queue: self._broker.store_times(self._own(queue), at) for queue, at in offsets.items()}
         )
 
-    def _tell_resets(self, queues: Iterable[MessageQueue], looker: Looker) -> None:
+    def _report_resets(self, queues: Iterable[MessageQueue], prober: Prober) -> None:
         """Whose pull is the first one of the group is told."""
-        assert looker.group in (GROUP, TOOLS.group), f"not the group: {looker.group}"
-        for queue in queues if looker is not TOOLS else ():
+        assert prober.group in (GROUP, TOOLS_PROBER.group), f"not the group: {prober.group}"
+        for queue in queues if prober is not TOOLS_PROBER else ():
             if queue in self._broker.marks:
-                looker.told_reset(queue, self._broker.marks.pop(queue))
+                prober.on_reset(queue, self._broker.marks.pop(queue))
 
     def submit_query_offsets(
         self, group: str, queues: Iterable[MessageQueue]
@@ -533,33 +544,33 @@ class BrokerDoor:
         self, group: str, offsets: Mapping[MessageQueue, int]
     ) -> SimulatedAnswer[dict[MessageQueue, RocketMQError]]:
         _check_name(group)
-        return SimulatedAnswer(self._door, lambda: self._update_offsets(group, offsets))
+        return SimulatedAnswer(self._client, lambda: self._update_offsets(group, offsets))
 
     def _update_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, RocketMQError]:
         fate = self._arrive("write offsets")
         if self._broker.write_refusal is not None:
             return dict.fromkeys(offsets, self._broker.write_refusal)
         arrived = list(offsets)[: {Fate.LOST: 0, Fate.HALF: 1}.get(fate, len(offsets)) if fate else None]
-        untaken = [queue for queue in arrived if self._own(queue) in self._broker.marks]
-        unanswered = self._broker.unanswered_writes
-        taken = [queue for queue in arrived if queue not in untaken and queue not in unanswered]
-        self._broker.store({self._own(queue): offsets[queue] for queue in taken})
-        for queue in taken:
-            self._door.cluster.on_stored(self._own(queue), offsets[queue])
-        answered = {*taken, *untaken} if fate is not Fate.UNANSWERED else set()
-        failures = {queue: self._door.failed(self._broker) for queue in offsets if queue not in answered}
-        return failures | {queue: self._not_taken(queue, group) for queue in untaken}
+        rejected = [queue for queue in arrived if self._own(queue) in self._broker.marks]
+        no_response = self._broker.unacknowledged_writes
+        accepted = [queue for queue in arrived if queue not in rejected and queue not in no_response]
+        self._broker.store({self._own(queue): offsets[queue] for queue in accepted})
+        for queue in accepted:
+            self._client.cluster.on_stored(self._own(queue), offsets[queue])
+        acknowledged = {*accepted, *rejected} if fate is not Fate.NO_RESPONSE else set()
+        failures = {queue: self._client.failed(self._broker) for queue in offsets if queue not in acknowledged}
+        return failures | {queue: self._not_taken(queue, group) for queue in rejected}
 
     def _not_taken(self, queue: MessageQueue, group: str) -> BrokerError:
         return BrokerError("OFFSET_RESET_PENDING", address=self._broker.address, queue=str(queue), group=group, code=0)
 
-    def take_reset(self, group: str, queue: MessageQueue) -> int | None:
+    def consume_reset(self, group: str, queue: MessageQueue) -> int | None:
         _check_name(group)
-        return self._ask("take mark", lambda: self._taken(queue))
+        return self._call("take mark", lambda: self._taken(queue))
 
-    def put_reset(self, group: str, queue: MessageQueue, offset: int) -> None:
+    def restore_reset(self, group: str, queue: MessageQueue, offset: int) -> None:
         _check_name(group)
-        self._ask("reset", lambda: self._put(queue, offset))
+        self._call("reset", lambda: self._put(queue, offset))
 
     def _put(self, queue: MessageQueue, offset: int) -> None:
         if self._broker.reset_refusal is not None:
@@ -567,8 +578,8 @@ class BrokerDoor:
         self._broker.reset(self._own(queue), offset)
 
     def _taken(self, queue: MessageQueue) -> int | None:
-        if self._broker.look_refusal is not None:
-            raise self._broker.look_refusal
+        if self._broker.pull_refusal is not None:
+            raise self._broker.pull_refusal
         return self._broker.marks.pop(self._own(queue), None)
 
     def submit_lock_batch(
@@ -589,33 +600,33 @@ class BrokerDoor:
             return queue
         return MessageQueue(queue.topic, self._broker.name, queue.queue_id)
 
-    def _ask(self, name: str, do: Callable[[], T]) -> T:
+    def _call(self, name: str, do: Callable[[], T]) -> T:
         return self._submit(name, do).result()
 
     def _submit(self, name: str, do: Callable[[], T]) -> SimulatedAnswer[T]:
-        return SimulatedAnswer(self._door, lambda: self._do(name, do))
+        return SimulatedAnswer(self._client, lambda: self._do(name, do))
 
     def _do(self, name: str, do: Callable[[], T]) -> T:
         fate = self._arrive(name)
         if fate is Fate.LOST:
-            raise self._door.failed(self._broker)
-        answer = do()
+            raise self._client.failed(self._broker)
+        result = do()
         if fate is not None:
-            raise self._door.failed(self._broker)
-        return answer
+            raise self._client.failed(self._broker)
+        return result
 
     def _arrive(self, name: str) -> Fate | None:
-        self._door.arrive(f"{name} {self._broker.name}")
+        self._client.arrive(f"{name} {self._broker.name}")
         if self._broker.refusal is not None:
             raise self._broker.refusal
-        if self._broker.reach is not Reach.UP or self._broker.name in self._door.cut_off:
+        if self._broker.reach is not Reach.UP or self._broker.name in self._client.cut_off:
             return Fate.LOST
-        return self._door.fates.pop(0) if self._door.fates else None
+        return self._client.fates.pop(0) if self._client.fates else None
 
 
-def _info(subscriptions: Mapping[str, str], manner: Mapping[str, str]) -> ConsumerRunningInfo:
-    told = tuple(build_subscription(topic, expression, 7) for topic, expression in subscriptions.items())
-    return ConsumerRunningInfo(properties=manner, subscriptions=told)
+def _info(subscriptions: Mapping[str, str], settings: Mapping[str, str]) -> ConsumerRunningInfo:
+    routes_by_topic = tuple(build_subscription(topic, expression, 7) for topic, expression in subscriptions.items())
+    return ConsumerRunningInfo(properties=settings, subscriptions=routes_by_topic)
 
 
 def _check_name(*names: str) -> None:

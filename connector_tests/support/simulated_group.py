@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Final
 
-from connector_tests.support.join_witness import BrokenPromiseError, Harm, Witness
+from connector_tests.support.delivery_checker import DeliveryChecker, GuaranteeViolationError, Violation
 from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.simulated_cluster import Reach, SimulatedCluster
 from connector_tests.support.simulated_query import IDLE, Parts, SimulatedQuery, SourceRunner
@@ -14,7 +14,7 @@ from rocketmq_spark.options import ReadOptions
 
 START_MS: Final = 1_000_000
 ROUNDS: Final = 25
-MAY_FAIL_WITH: Final = frozenset(
+ALLOWED_FAILURES: Final = frozenset(
     {
         "CLUSTER_TIMEOUT",
         "NOT_REGISTERED_IN_GROUP",
@@ -42,14 +42,14 @@ class SimulatedGroup:
         starting_offsets: str = "earliest",
         parts: Parts | None = None,
         options: Mapping[str, str] | None = None,
-        witness: type[Witness] = Witness,
+        checker: type[DeliveryChecker] = DeliveryChecker,
     ) -> None:
         self.clock = ManualClock(START_MS)
         brokers = sorted({name for counts in topics.values() for name in counts})
         self.cluster = SimulatedCluster(brokers, self.clock)
         for topic, counts in topics.items():
             self.cluster.create_topic(topic, counts)
-        self.witness = witness(self.cluster, starts_at_first=starting_offsets == "earliest")
+        self.checker = checker(self.cluster, starts_at_first=starting_offsets == "earliest")
         self.queries: list[SimulatedQuery] = []
         self.runners: list[SourceRunner] = []
         self._parts = parts or Parts()
@@ -72,7 +72,7 @@ class SimulatedGroup:
     def query(self, name: str, **options: str) -> SimulatedQuery:
         """One more query; ``options`` beside the group's."""
         parsed = ReadOptions.parse(self._options | options)
-        query = SimulatedQuery(name, parsed, self.cluster, self.witness, self._parts)
+        query = SimulatedQuery(name, parsed, self.cluster, self.checker, self._parts)
         self.queries.append(query)
         return query
 
@@ -86,14 +86,14 @@ class SimulatedGroup:
         """All starts of queries whose source runner is not gone, orphans included."""
         return [runner for runner in self.runners if runner.is_alive]
 
-    def pass_time(self, ms: int) -> None:
+    def recheck_empty_targets(self, ms: int) -> None:
         """Time goes by; those that can do their timed work do it."""
         self.clock.advance(ms)
         for runner in self.alive():
             if runner.member.lock.is_free:
-                runner.do_all_timed_work()
+                runner.run_timed_work()
 
-    def settle(self, *, without: frozenset[SimulatedQuery] = frozenset()) -> None:
+    def run_until_idle(self, *, without: frozenset[SimulatedQuery] = frozenset()) -> None:
         """Repair everything, start all queries but those ``without``, give it time, and ask the witness."""
         self.repair()
         for runner in self.runners:
@@ -104,28 +104,28 @@ class SimulatedGroup:
             quiet_rounds = quiet_rounds + 1 if self._is_at_rest() else 0
             if quiet_rounds == 3:
                 break
-        self.witness.check_at_rest()
+        self.checker.check_at_rest()
 
     @property
     def is_whole(self) -> bool:
         """Whether everybody knows where each broker is, and can reach it."""
         return (
             self.cluster.is_up
-            and self.cluster.are_addresses_told
-            and not any(runner.door.cut_off for runner in self.runners)
+            and self.cluster.are_addresses_published
+            and not any(runner.client.cut_off for runner in self.runners)
         )
 
     def repair(self) -> None:
         """Everybody can reach every broker."""
         self.cluster.set_reach(Reach.UP)
-        self.cluster.tell_addresses()
+        self.cluster.publish_addresses()
         for runner in self.runners:
-            runner.door.cut_off.clear()
+            runner.client.cut_off.clear()
 
     def _end_orphan(self, runner: SourceRunner) -> None:
-        runner.door.fates.clear()
-        if runner.is_doomed:
-            runner.go_on(stops=(IDLE,))
+        runner.client.fates.clear()
+        if runner.is_terminating:
+            runner.resume(stops=(IDLE,))
             runner.kill()
         if not runner.is_alive:
             self.cluster.lose_connections(runner)
@@ -134,16 +134,16 @@ class SimulatedGroup:
         for query in self.queries:
             if query not in without and (query.run is None or not query.run.is_alive):
                 self.start(query)
-        self.pass_time(11_000)
+        self.recheck_empty_targets(11_000)
         for runner in self.alive():
-            runner.go_on()
+            runner.resume()
         self.check()
 
     def check(self) -> None:
         """No query has failed for reasons that are its own."""
         for runner in self.runners:
-            if runner.error is not None and runner.error.condition not in MAY_FAIL_WITH:
-                raise BrokenPromiseError(Harm.FAILED, str(runner.error)) from runner.error
+            if runner.error is not None and runner.error.condition not in ALLOWED_FAILURES:
+                raise GuaranteeViolationError(Violation.FAILED, str(runner.error)) from runner.error
 
     @property
     def is_broken(self) -> bool:
@@ -151,7 +151,7 @@ class SimulatedGroup:
         return any(runner.crash is not None for runner in self.runners)
 
     def _is_at_rest(self) -> bool:
-        return self.witness.is_all_read() and self.witness.is_all_committed()
+        return self.checker.is_all_read() and self.checker.is_all_committed()
 
     def close(self) -> None:
         for runner in self.runners:

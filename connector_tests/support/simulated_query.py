@@ -1,9 +1,9 @@
 """A streaming query in memory: checkpoint, sink, and the order in which PySpark calls a source.
 
 What is simulated is Spark and the shell around the member (``Member``, ``SourceRun``: threads, timers, signals). What
-decides and asks is the product's own ``Membership``, lent by its own ``Turn``, and ``BatchPlanner``. A start of the
-query is a ``SourceRunner``: a strand for Spark's stream execution and its source runner, and one for the member's timed
-work.
+decides and asks is the product's own ``Membership``, lent by its own ``GroupLock``, and ``BatchPlanner``. A start of
+the query is a ``SourceRunner``: a strand for Spark's stream execution and its source runner, and one for the member's
+timed work.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Final, cast
 
-from connector_tests.support.join_witness import Witness
-from connector_tests.support.simulated_cluster import ClusterDoor, Reach, SimulatedCluster
+from connector_tests.support.delivery_checker import DeliveryChecker
+from connector_tests.support.simulated_cluster import Reach, SimulatedCluster, SimulatedClusterClient
 from connector_tests.support.strand import ENDLESS, Killed, Strand, current, point
+from rocketmq_spark.consumer.group_lock import GroupLock
 from rocketmq_spark.consumer.membership import Membership
-from rocketmq_spark.consumer.turn import Turn
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
@@ -29,13 +29,13 @@ from rocketmq_spark.source.stream.drain import Control
 from rocketmq_spark.source.stream.offsets import OffsetReader, SourceOffset
 from rocketmq_spark.source.stream.progress import ProgressReporter, outages_of
 
-ASK: Final = "latestOffset"
+LATEST_OFFSET: Final = "latestOffset"
 LOG_OFFSETS: Final = "offsets/N"
 READ: Final = "the batch"
 WRITE: Final = "the sink's write"
 LOG_COMMITS: Final = "commits/N"
 IDLE: Final = "idle"
-SPARK_POINTS: Final = (ASK, LOG_OFFSETS, READ, WRITE, LOG_COMMITS, IDLE)
+SPARK_POINTS: Final = (LATEST_OFFSET, LOG_OFFSETS, READ, WRITE, LOG_COMMITS, IDLE)
 """Where a run may be stopped beside its requests; standing there means that it has not been done."""
 
 
@@ -75,12 +75,12 @@ class SimulatedQuery:
     """A query that may be started again and again from its checkpoint."""
 
     def __init__(
-        self, name: str, options: ReadOptions, cluster: SimulatedCluster, witness: Witness, parts: Parts
+        self, name: str, options: ReadOptions, cluster: SimulatedCluster, checker: DeliveryChecker, parts: Parts
     ) -> None:
         self.name = name
         self.options = options
         self.cluster = cluster
-        self.witness = witness
+        self.checker = checker
         self.parts = parts
         self.checkpoint = Checkpoint()
         self.run: SourceRunner | None = None
@@ -96,7 +96,7 @@ class SimulatedQuery:
     @property
     def is_startable(self) -> bool:
         """Whether it is not running; an orphan of an earlier start may be."""
-        return self.run is None or not self.run.is_alive or self.run.is_doomed
+        return self.run is None or not self.run.is_alive or self.run.is_terminating
 
     def __repr__(self) -> str:
         return self.name
@@ -106,7 +106,7 @@ class StrandLock:
     """A lock that one strand may take several times."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
-        self.taken_at = 0
+        self.acquired_at = 0
         self._cluster = cluster
         self._holder: Strand | None = None
         self._depth = 0
@@ -121,7 +121,7 @@ class StrandLock:
         if not self._depth:
             self._holder = current()
             self._cluster.now += 1
-            self.taken_at = self._cluster.now
+            self.acquired_at = self._cluster.now
         self._depth += 1
 
     def __exit__(
@@ -147,29 +147,29 @@ class SimulatedMember:
     def __init__(self, membership: Membership, runner: SourceRunner) -> None:
         self.runner = runner
         self.lock = StrandLock(runner.query.cluster)
-        self._turn = Turn(membership, self.lock)
+        self._turn = GroupLock(membership, self.lock)
         self._seen_changes = 0
 
     @contextmanager
-    def turn(self) -> Iterator[Membership]:
+    def group_lock(self) -> Iterator[Membership]:
         with self._turn() as membership:
             yield cast(Membership, self.lend(membership))
 
     def lend(self, membership: Membership) -> Lent:
         """What a planner gets: a witness sees what it does."""
 
-        def take(ranges: Mapping[MessageQueue, tuple[int, int]]) -> None:
-            membership.take(ranges)
-            self.runner.query.witness.took(self.runner, self.lock.taken_at)
+        def mark_in_flight(ranges: Mapping[MessageQueue, tuple[int, int]]) -> None:
+            membership.mark_in_flight(ranges)
+            self.runner.query.checker.on_planned(self.runner, self.lock.acquired_at)
 
-        def prove(end_offsets: Mapping[MessageQueue, int], stored_to_ms: Mapping[MessageQueue, int]) -> None:
+        def mark_completed(end_offsets: Mapping[MessageQueue, int], stored_to_ms: Mapping[MessageQueue, int]) -> None:
             since_ms = self.runner.query.cluster.clock()
-            membership.prove(end_offsets, stored_to_ms)
-            self.runner.query.witness.proved(self.runner, end_offsets, since_ms)
+            membership.mark_completed(end_offsets, stored_to_ms)
+            self.runner.query.checker.on_completed(self.runner, end_offsets, since_ms)
 
-        return Lent(membership, take=take, prove=prove)
+        return Lent(membership, mark_in_flight=mark_in_flight, mark_completed=mark_completed)
 
-    def wait_for_news(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
+    def wait_for_change(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
         point(IDLE)
         is_new = self._is_something_new(positions)
         self._seen_changes = self._turn.published.changes
@@ -180,12 +180,12 @@ class SimulatedMember:
         has_changed = any(
             cluster.max_offset(queue) != position
             and cluster.brokers[queue.broker_name].reach is Reach.UP
-            and queue.broker_name not in self.runner.door.cut_off
+            and queue.broker_name not in self.runner.client.cut_off
             for queue, position in positions.items()
         )
         return has_changed or published.changes != self._seen_changes or published.is_due(cluster.clock())
 
-    def hand_over(self) -> None:
+    def leave_group(self) -> None:
         self.runner.leave()
 
 
@@ -196,13 +196,13 @@ class DrainSwitch:
         self.is_wanted = False
         self.is_answered = False
 
-    def is_made(self) -> bool:
+    def check_request(self) -> bool:
         return self.is_wanted
 
     def claim(self) -> bool:
         return self.is_wanted
 
-    def answer(self) -> None:
+    def finish(self) -> None:
         self.is_answered = True
 
 
@@ -211,8 +211,8 @@ class SourceRunner:
 
     def __init__(self, query: SimulatedQuery, client_id: str, *, available_now: bool, once: bool = False) -> None:
         self.query = query
-        self.door = ClusterDoor(query.cluster, owner=self)
-        self.door.before_each = self._look
+        self.client = SimulatedClusterClient(query.cluster, owner=self)
+        self.client.before_each = self._rebalance_if_changed
         self.drain = DrainSwitch()
         self.error: RocketMQError | None = None
         self._available_now = available_now
@@ -225,11 +225,13 @@ class SourceRunner:
         self._is_graceful = False
         clock = query.cluster.clock
         self.client_id = client_id
-        self.membership = query.parts.membership(query.options, client_id, self.door, clock, clock, started_ms=clock())
+        self.membership = query.parts.membership(
+            query.options, client_id, self.client, clock, clock, started_ms=clock()
+        )
         self.member = query.parts.member(self.membership, self)
         self.planner = query.parts.planner(self.member, query.options, self.drain, clock)
         if available_now:
-            self.planner.stop_at_what_is_there()
+            self.planner.stop_at_current_end()
         self.spark = Strand(self._execute)
         self.timer: Strand | None = None
 
@@ -248,7 +250,7 @@ class SourceRunner:
         return self.spark.error or (self.timer.error if self.timer is not None else None)
 
     @property
-    def is_doomed(self) -> bool:
+    def is_terminating(self) -> bool:
         """Whether it only lives on until it notices that its JVM is gone, or has left."""
         return self._is_jvm_dead
 
@@ -262,28 +264,30 @@ class SourceRunner:
 
     def is_healthy(self, broker_name: str, since_ms: int) -> bool:
         is_up = self.query.cluster.brokers[broker_name].reach is Reach.UP
-        is_up = is_up and broker_name not in self.door.cut_off
-        return is_up and self.door.knows(broker_name) and not self.door.has_failed_since(broker_name, since_ms)
+        is_up = is_up and broker_name not in self.client.cut_off
+        return (
+            is_up and self.client.has_route_to(broker_name) and not self.client.has_failed_since(broker_name, since_ms)
+        )
 
-    def go_on(self, points: int = ENDLESS, stops: Collection[str] = (IDLE,)) -> None:
+    def resume(self, points: int = ENDLESS, stops: Collection[str] = (IDLE,)) -> None:
         """Let Spark go on. Where it needs the turn that timed work holds, that goes first."""
         while self.spark.run(points, stops) and self.spark.at == "the turn":
-            self.go_on_with_timed_work()
+            self.resume_timed_work()
 
-    def begin_timed_work(self, work: Callable[[], None]) -> None:
+    def start_timed_work(self, work: Callable[[], None]) -> None:
         """As ``Member._do``; nothing while earlier timed work is not done, before joining and after
         leaving."""
         if self.timer is None and self.is_alive and self._has_joined and not self._has_left:
             self.timer = Strand(work)
 
-    def do_all_timed_work(self) -> None:
+    def run_timed_work(self) -> None:
         """All timers, one after another."""
         for work in self.timed_work():
-            self.go_on_with_timed_work()
-            self.begin_timed_work(work)
-        self.go_on_with_timed_work()
+            self.resume_timed_work()
+            self.start_timed_work(work)
+        self.resume_timed_work()
 
-    def go_on_with_timed_work(self, points: int = ENDLESS) -> None:
+    def resume_timed_work(self, points: int = ENDLESS) -> None:
         """Where it needs the turn, it does nothing."""
         if self.timer is not None and not self.timer.run(points):
             self.timer = None
@@ -295,10 +299,10 @@ class SourceRunner:
                 strand.unwind(Killed())
                 strand.run()
         self.timer = None
-        self.query.witness.ended(self, by_crash=True)
+        self.query.checker.ended(self, by_crash=True)
 
     def terminate(self) -> None:
-        """``query.stop()``: SIGTERM. What it has to do to leave is left to ``go_on``."""
+        """``query.stop()``: SIGTERM. What it has to do to leave is left to ``resume``."""
         self._is_jvm_dead = True
         if not self._has_left:
             self.spark.unwind(Stopped())
@@ -318,14 +322,14 @@ class SourceRunner:
         except Stopped:
             pass
         self.leave()
-        self.query.witness.ended(self, by_crash=not self._is_graceful)
+        self.query.checker.ended(self, by_crash=not self._is_graceful)
 
     def _micro_batches(self) -> None:
         checkpoint = self.query.checkpoint
         if checkpoint.uncommitted is not None:
             self._run_batch(checkpoint.uncommitted)
         while not self.drain.is_answered:
-            self._at(ASK)
+            self._at(LATEST_OFFSET)
             start = checkpoint.last
             end = self.latest_offset(start)
             if end != start or not checkpoint.offsets:
@@ -342,19 +346,19 @@ class SourceRunner:
         self._has_joined = True
         start = self._offsets.read(json.loads(start_text))
         end = self.planner.latest_offset(start, self.query.options.max_offsets_per_trigger)
-        self._look()
+        self._rebalance_if_changed()
         return start_text if end is start else json.dumps(self._offsets.write(end))
 
     def progress(self) -> dict[str, Any]:
         """As ``RocketMQStreamReader.reportLatestOffset``, through Spark's text."""
         planner, now_ms = self.planner, self.query.cluster.clock()
         control = Control("here", self.client_id)
-        waits = outages_of(self.membership.publish().waits, now_ms, now_ms)
+        outages = outages_of(self.membership.publish().outages, now_ms, now_ms)
         report = self._progress.report(
             planner.backlog,
             planner.completed_after_rebalance,
             planner.losses,
-            waits,
+            outages,
             client_id=self.client_id,
             control=control,
             now_ms=now_ms,
@@ -369,13 +373,13 @@ class SourceRunner:
     def _log(self, end: str) -> None:
         checkpoint = self.query.checkpoint
         checkpoint.offsets.append(end)
-        self.query.witness.logged(self, len(checkpoint.offsets) - 1, SourceOffset.from_json(json.loads(end)))
+        self.query.checker.logged(self, len(checkpoint.offsets) - 1, SourceOffset.from_json(json.loads(end)))
 
     def _run_batch(self, batch_id: int) -> None:
         ranges = self.partitions(self.query.checkpoint.offsets[batch_id])
         self._at(READ)
         self._at(WRITE)
-        self.query.witness.written(self.query, batch_id, ranges)
+        self.query.checker.written(self.query, batch_id, ranges)
         self._at(LOG_COMMITS)
         self.query.checkpoint.commits.add(batch_id)
 
@@ -387,30 +391,30 @@ class SourceRunner:
     # ------------------------------------------------------------------------------------------ the source runner
 
     def leave(self) -> None:
-        """As ``Member.hand_over``."""
+        """As ``Member.leave_group``."""
         if self._has_left or not self._has_joined:
             return
         self._has_left = True
         while self.timer is not None:
             point("the turn", is_blocked=True)
-        with self.member.turn(), suppress(RocketMQError):
+        with self.member.group_lock(), suppress(RocketMQError):
             self.membership.leave()
 
     def _send_heartbeats(self) -> None:
         """As ``Member._send_heartbeats``."""
-        with self.member.turn():
+        with self.member.group_lock():
             heartbeats = self.membership.members.next_heartbeats()
-        answered = heartbeats.send(self.door)
-        with self.member.turn():
-            self.membership.members.heartbeats_answered(heartbeats, answered)
+        acknowledged = heartbeats.send(self.client)
+        with self.member.group_lock():
+            self.membership.members.record_acknowledged(heartbeats, acknowledged)
 
     def in_turn(self, work: Callable[[], object]) -> Callable[[], None]:
         return partial(self._do_in_turn, work)
 
     def _do_in_turn(self, work: Callable[[], object]) -> None:
-        with self.member.turn(), suppress(RocketMQError):
+        with self.member.group_lock(), suppress(RocketMQError):
             work()
-        self._look()
+        self._rebalance_if_changed()
 
-    def _look(self) -> None:
-        self.query.witness.saw(self, self.membership.process_queues, since=self.member.lock.taken_at)
+    def _rebalance_if_changed(self) -> None:
+        self.query.checker.on_refreshed(self, self.membership.process_queues, since=self.member.lock.acquired_at)

@@ -14,8 +14,8 @@ from connector_tests.support.manual_clock import ManualClock
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds
 from rocketmq_spark.pull.pull_request import Completion, PulledRange, PullRequest
-from rocketmq_spark.remoting.retry import PULLING
-from rocketmq_spark.wire.remoting.pull import PullAnswer, PullResult, PullStatus
+from rocketmq_spark.remoting.retry import PULL_PAUSES
+from rocketmq_spark.wire.remoting.pull import PullOutcome, PullResult, PullStatus
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 
@@ -46,13 +46,13 @@ class SimulatedQueue:
 
     def pull(self, offset: int, max_messages: int) -> PullResult:
         if self.max_offset == 0:
-            return self._answer(PullStatus.OFFSET_ILLEGAL, "NO_MESSAGE_IN_QUEUE", 0)
+            return self._respond(PullStatus.OFFSET_ILLEGAL, "NO_MESSAGE_IN_QUEUE", 0)
         if offset < self.min_offset:
-            return self._answer(PullStatus.OFFSET_ILLEGAL, "OFFSET_TOO_SMALL", self.min_offset)
+            return self._respond(PullStatus.OFFSET_ILLEGAL, "OFFSET_TOO_SMALL", self.min_offset)
         if offset == self.max_offset:
-            return self._answer(PullStatus.NO_NEW_MSG, "OFFSET_OVERFLOW_ONE", offset)
+            return self._respond(PullStatus.NO_NEW_MSG, "OFFSET_OVERFLOW_ONE", offset)
         if offset > self.max_offset:
-            return self._answer(PullStatus.OFFSET_ILLEGAL, "OFFSET_OVERFLOW_BADLY", self.max_offset)
+            return self._respond(PullStatus.OFFSET_ILLEGAL, "OFFSET_OVERFLOW_BADLY", self.max_offset)
         return self._scan(offset, min(max_messages, self.message_limit))
 
     def _scan(self, offset: int, limit: int) -> PullResult:
@@ -69,10 +69,10 @@ class SimulatedQueue:
             else:
                 found.append(at)
         if found:
-            return self._answer(PullStatus.FOUND, "FOUND", next_begin, found)
-        return self._answer(PullStatus.NO_MATCHED_MSG, reason, next_begin)
+            return self._respond(PullStatus.FOUND, "FOUND", next_begin, found)
+        return self._respond(PullStatus.NO_MATCHED_MSG, reason, next_begin)
 
-    def _answer(self, status: PullStatus, reason: str, next_begin: int, found: Collection[int] = ()) -> PullResult:
+    def _respond(self, status: PullStatus, reason: str, next_begin: int, found: Collection[int] = ()) -> PullResult:
         return PullResult(status, reason, next_begin, self.min_offset, self.max_offset, encoded(found))
 
 
@@ -90,14 +90,14 @@ class SimulatedNetwork:
 
     def __init__(
         self,
-        answer: Callable[[int, int], PullAnswer],
+        respond: Callable[[int, int], PullOutcome],
         clock: ManualClock,
         choose: Callable[[int], int] = lambda _: 0,
         is_slow: Callable[[], bool] = lambda: False,
         brings_more: Callable[[], bool] = lambda: False,
         no_route: Callable[[], RocketMQError | None] = lambda: None,
     ) -> None:
-        self._answer = answer
+        self._respond = respond
         self._clock = clock
         self._choose = choose
         self._is_slow = is_slow
@@ -126,7 +126,7 @@ class SimulatedNetwork:
             return [(request, failure) for request in requests]
         for request in requests:
             offset = request.next_offset
-            assert not any(offset == other.next_offset for other in self._in_flight), "pulled twice"
+            assert not any(offset == another.next_offset for another in self._in_flight), "pulled twice"
             self.pulls.append((offset, request.max_messages))
             self.addresses.append(address)
             self._in_flight.append(request)
@@ -152,9 +152,9 @@ class SimulatedNetwork:
 
     def _next_completion(self) -> Completion:
         request = self._in_flight.pop(self._choose(len(self._in_flight)))
-        return request, self._answer(request.next_offset, request.max_messages)
+        return request, self._respond(request.next_offset, request.max_messages)
 
     def _pass_time(self, timeout_ms: int) -> None:
         self._clock.advance(timeout_ms)
         self._nothing_for_ms += 0 if self._in_flight else timeout_ms
-        assert self._nothing_for_ms <= PULLING.longest_ms, "it waits for ever: nothing is in flight"
+        assert self._nothing_for_ms <= PULL_PAUSES.longest_ms, "it waits for ever: nothing is in flight"

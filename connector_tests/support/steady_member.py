@@ -12,27 +12,27 @@ from typing import Any, Final
 from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.queues import queue, queues
 from connector_tests.support.simulated_cluster import (
-    ClusterDoor,
     Reach,
     SimulatedBroker,
     SimulatedCluster,
+    SimulatedClusterClient,
     address_of,
 )
-from rocketmq_spark.consumer.membership import NOT_KNOWN, Membership
+from rocketmq_spark.consumer.cluster_api import MetadataSnapshot
+from rocketmq_spark.consumer.group_lock import GroupLock
+from rocketmq_spark.consumer.membership import NO_STORE_TIMES, Membership
 from rocketmq_spark.consumer.offset_store import LocalFileOffsetStore, decode_offsets, encode_offsets
-from rocketmq_spark.consumer.ports import Survey
-from rocketmq_spark.consumer.turn import Turn
 from rocketmq_spark.model import MessageQueue, QueueBounds, QueueRange
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.remoting.retry import ASKING
+from rocketmq_spark.remoting.retry import REQUEST_PAUSES
 from rocketmq_spark.source.stream.batch_planner import BatchPlanner
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 
 A, B = queues(2)
 ELSEWHERE = queue(0, broker_name="broker-b")
-PATIENCE_MS = 60_000
+TARGET_TIMEOUT_MS = 60_000
 ADDRESS = address_of("broker-a")
-SILENT_BROKER = "broker-z"
+UNRESPONSIVE_BROKER = "broker-z"
 EMPTY: Final[Mapping[MessageQueue, int]] = MappingProxyType({})
 
 
@@ -41,26 +41,26 @@ class Observed(Membership):
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        self.surveys = 0
-        self.taken: list[dict[MessageQueue, tuple[int, int]]] = []
+        self.refresh_count = 0
+        self.planned: list[dict[MessageQueue, tuple[int, int]]] = []
         self.proven: dict[MessageQueue, int] = {}
-        self.after_survey: Callable[[], None] = lambda: None
+        self.after_refresh: Callable[[], None] = lambda: None
 
-    def survey(self, known: Collection[MessageQueue] = ()) -> Survey:
-        self.surveys += 1
-        survey = super().survey(known)
-        self.after_survey()
-        return survey
+    def refresh_metadata(self, known: Collection[MessageQueue] = ()) -> MetadataSnapshot:
+        self.refresh_count += 1
+        snapshot = super().refresh_metadata(known)
+        self.after_refresh()
+        return snapshot
 
-    def take(self, ranges: Mapping[MessageQueue, tuple[int, int]]) -> None:
-        self.taken.append(dict(ranges))
-        super().take(ranges)
+    def mark_in_flight(self, ranges: Mapping[MessageQueue, tuple[int, int]]) -> None:
+        self.planned.append(dict(ranges))
+        super().mark_in_flight(ranges)
 
-    def prove(
-        self, end_offsets: Mapping[MessageQueue, int], stored_to_ms: Mapping[MessageQueue, int] = NOT_KNOWN
+    def mark_completed(
+        self, end_offsets: Mapping[MessageQueue, int], stored_to_ms: Mapping[MessageQueue, int] = NO_STORE_TIMES
     ) -> None:
         self.proven = dict(end_offsets)
-        super().prove(end_offsets, stored_to_ms)
+        super().mark_completed(end_offsets, stored_to_ms)
 
 
 class FileInMemory:
@@ -72,7 +72,7 @@ class FileInMemory:
     def read(self) -> tuple[bytes, None]:
         return self.content, None
 
-    def write(self, content: bytes, *, keep_last: bool) -> None:
+    def write(self, content: bytes, *, keep_backup: bool) -> None:
         self.content = content
 
 
@@ -95,11 +95,13 @@ class SteadyMember:
         **state: Any,
     ) -> None:
         self.clock = ManualClock()
-        self.cluster = SimulatedCluster(sorted({SILENT_BROKER, *(one.broker_name for one in bounds)}), self.clock)
-        self.cluster.create_topic("orders", Counter(one.broker_name for one in bounds) | Counter({SILENT_BROKER: 1}))
+        self.cluster = SimulatedCluster(sorted({UNRESPONSIVE_BROKER, *(one.broker_name for one in bounds)}), self.clock)
+        self.cluster.create_topic(
+            "orders", Counter(one.broker_name for one in bounds) | Counter({UNRESPONSIVE_BROKER: 1})
+        )
         self.has_news = has_news
         self.has_left = False
-        self.waits = 0
+        self.outages = 0
         self.is_complete = True
         self._told = resets
         for one, of_queue in bounds.items():
@@ -114,26 +116,26 @@ class SteadyMember:
     def join(self, options: ReadOptions) -> None:
         self._file = FileInMemory(self.stored)
         is_broadcasting = options.message_model == "BROADCASTING"
-        door, clock = ClusterDoor(self.cluster, "our connection"), self.clock
+        client, clock = SimulatedClusterClient(self.cluster, "our connection"), self.clock
         keeper = LocalFileOffsetStore(self._file) if is_broadcasting else None
-        self.observed = Observed(options, "me", door, clock, clock, started_ms=1, local_offsets=keeper)
-        self._turn = Turn(self.observed, nullcontext())
+        self.observed = Observed(options, "me", client, clock, clock, started_ms=1, local_offsets=keeper)
+        self._turn = GroupLock(self.observed, nullcontext())
         for one, offset in self._told.items():
             self.observed.resets.note(one, offset)
 
     # ---- for the planner
 
-    def turn(self) -> AbstractContextManager[Membership]:
+    def group_lock(self) -> AbstractContextManager[Membership]:
         return self._turn()
 
-    def wait_for_news(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
-        self.waits += 1
-        assert self.waits < 1_000, "nothing will ever come of this"
+    def wait_for_change(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
+        self.outages += 1
+        assert self.outages < 1_000, "nothing will ever come of this"
         assert timeout_ms > 0
         assert isinstance(positions, Mapping)
         return self.has_news
 
-    def hand_over(self) -> None:
+    def leave_group(self) -> None:
         self.has_left = True
 
     # ---- what is so
@@ -148,9 +150,9 @@ class SteadyMember:
         broker.min_offsets[one] = bounds.min_offset
         self.cluster.show("orders", one.broker_name, max(held.queue_id for held in broker.stored_ms) + 1)
 
-    def make_anew(self, one: MessageQueue, count: int, at_ms: int = 9_000) -> None:
+    def recreate(self, one: MessageQueue, count: int, at_ms: int = 9_000) -> None:
         """Its topic is deleted, created again and filled."""
-        self._broker(one).make_anew(one)
+        self._broker(one).recreate(one)
         self._broker(one).stored_ms[one] = [at_ms] * count
 
     def store_times(self, one: MessageQueue, *stored_ms: int) -> None:
@@ -187,12 +189,12 @@ class SteadyMember:
 
     not_owned = property(fset=_set_not_owned)
 
-    def _set_away(self, queues: Collection[MessageQueue]) -> None:
+    def _set_unavailable(self, queues: Collection[MessageQueue]) -> None:
         """Above what the route shows."""
         count = min((one.queue_id for one in queues), default=len(self.cluster.brokers["broker-a"].stored_ms))
         self.cluster.show("orders", "broker-a", count)
 
-    away = property(fset=_set_away)
+    unavailable = property(fset=_set_unavailable)
 
     def _set_version(self, version: int) -> None:
         for broker in self.cluster.brokers.values():
@@ -200,28 +202,28 @@ class SteadyMember:
 
     version = property(fset=_set_version)
 
-    def _set_silent(self, broker_names: Collection[str]) -> None:
-        for name in self.cluster.brokers.keys() - {SILENT_BROKER}:
-            self.cluster.brokers[name].reach = Reach.SILENT if name in broker_names else Reach.UP
-        self.clock.advance(ASKING.longest_ms)
+    def _set_unresponsive(self, broker_names: Collection[str]) -> None:
+        for name in self.cluster.brokers.keys() - {UNRESPONSIVE_BROKER}:
+            self.cluster.brokers[name].reach = Reach.UNRESPONSIVE if name in broker_names else Reach.UP
+        self.clock.advance(REQUEST_PAUSES.longest_ms)
 
-    silent = property(fset=_set_silent)
+    unresponsive = property(fset=_set_unresponsive)
 
     def _set_not_confirming(self, queues: set[MessageQueue]) -> None:
-        self.cluster.brokers["broker-a"].unanswered_writes = queues
-        self.clock.advance(ASKING.longest_ms)
+        self.cluster.brokers["broker-a"].unacknowledged_writes = queues
+        self.clock.advance(REQUEST_PAUSES.longest_ms)
 
     not_confirming = property(fset=_set_not_confirming)
 
     def _set_not_searching(self, queues: set[MessageQueue]) -> None:
-        self.cluster.brokers["broker-a"].unanswered_searches = queues
-        self.clock.advance(ASKING.longest_ms)
+        self.cluster.brokers["broker-a"].unresponsive_searches = queues
+        self.clock.advance(REQUEST_PAUSES.longest_ms)
 
     not_searching = property(fset=_set_not_searching)
 
     def _set_is_complete(self, is_complete: bool) -> None:
         """Else one more broker is in the route, and says nothing."""
-        self.cluster.brokers[SILENT_BROKER].reach = Reach.AWAY if is_complete else Reach.SILENT
+        self.cluster.brokers[UNRESPONSIVE_BROKER].reach = Reach.UNAVAILABLE if is_complete else Reach.UNRESPONSIVE
 
     is_complete = property(fset=_set_is_complete)
 
@@ -237,25 +239,25 @@ def holding(max_offset: int, min_offset: int = 0, stored_at_ms: int = 1_000) -> 
 
 
 @dataclass
-class Wish:
+class DrainRequest:
     """A graceful stop that is asked for, or not."""
 
     is_wanted: bool = False
     is_answered: bool = False
 
-    def is_made(self) -> bool:
+    def check_request(self) -> bool:
         return self.is_wanted
 
     def claim(self) -> bool:
         return self.is_wanted
 
-    def answer(self) -> None:
+    def finish(self) -> None:
         self.is_answered = True
 
 
-def planner(member: SteadyMember, *, drain: Wish | None = None, **given: str) -> BatchPlanner:
+def planner(member: SteadyMember, *, drain: DrainRequest | None = None, **given: str) -> BatchPlanner:
     member.join(options(**given))
-    return BatchPlanner(member, options(**given), drain or Wish(), member.clock)
+    return BatchPlanner(member, options(**given), drain or DrainRequest(), member.clock)
 
 
 def read(subject: BatchPlanner, start: SourceOffset, limit: int | None = None) -> tuple[SourceOffset, list[QueueRange]]:
@@ -264,14 +266,14 @@ def read(subject: BatchPlanner, start: SourceOffset, limit: int | None = None) -
     return end, list(end.ranges()) if end is not start else []
 
 
-class KnownLater(SteadyMember):
+class LateRouteMember(SteadyMember):
     """At first something about the topic is not known; then time passes, and it is."""
 
     stored_before: dict[MessageQueue, int] | None = None
 
-    def wait_for_news(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
+    def wait_for_change(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
         self.stored_before = self.stored
-        self.silent = set()
+        self.unresponsive = set()
         self.is_complete, self.not_searching, self.not_confirming = True, set(), set()
         return True
 

@@ -33,8 +33,8 @@ class Strand:
         self._stops: Collection[str] = ()
         self._points_left = 0
         self._unwinding: BaseException | None = None
-        self._may_run = _shut_door()
-        self._has_run = _shut_door()
+        self._may_run = _acquired_lock()
+        self._has_run = _acquired_lock()
         self._thread = threading.Thread(target=self._live, name="strand", daemon=True)
         self._thread.start()
 
@@ -85,10 +85,10 @@ class Strand:
         self._has_run.release()
 
 
-def _shut_door() -> threading.Lock:
-    door = threading.Lock()
-    door.acquire()
-    return door
+def _acquired_lock() -> threading.Lock:
+    lock = threading.Lock()
+    lock.acquire()
+    return lock
 
 
 class _Here(threading.local):

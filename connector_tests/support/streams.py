@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 import rocketmq_spark
 from connector_tests.support.admin_broker import AdminBroker
-from connector_tests.support.patience import PATIENCE, STORY_S
+from connector_tests.support.timeouts import END_TO_END_S, TIMEOUT_FACTOR
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import Message, MessageQueue, QueueBounds
@@ -25,10 +25,10 @@ from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.producer import Producer
 
-TIMEOUT_S = STORY_S
-IMPATIENT_MS = 5_000
+TIMEOUT_S = END_TO_END_S
+SHORT_TIMEOUT_MS = 5_000
 """Of a request to a broker that may not answer at all."""
-TIMEOUT_MS = int(15_000 * PATIENCE)
+TIMEOUT_MS = int(15_000 * TIMEOUT_FACTOR)
 """Of a request, and of a connection: a broker that runs on a busy machine answers later than an idle one."""
 STARTS = frozenset({"startingOffsets", "startingTimestamp", "consumeFromWhere", "consumeTimestamp", "endpoints"})
 """Of who says by one of them where it begins, or cannot say."""
@@ -48,12 +48,13 @@ class Topic:
     def __init__(self, cluster: EmbeddedCluster, name: str) -> None:
         self.name = name
         self._pool = ConnectionPool(TIMEOUT_MS, security=cluster.security)
-        patient, impatient = (
-            ClusterClient((cluster.namesrv_addr,), self._pool, timeout_ms) for timeout_ms in (TIMEOUT_MS, IMPATIENT_MS)
+        default_cluster, short_cluster = (
+            ClusterClient((cluster.namesrv_addr,), self._pool, timeout_ms)
+            for timeout_ms in (TIMEOUT_MS, SHORT_TIMEOUT_MS)
         )
-        self._name_servers = patient.name_servers
-        self._producer = Producer(patient, group="tests", first_turn=0)
-        self._impatient = Producer(impatient, group="tests", first_turn=0)
+        self._name_servers = default_cluster.name_servers
+        self._producer = Producer(default_cluster, group="tests", initial_queue_index=0)
+        self._short_producer = Producer(short_cluster, group="tests", initial_queue_index=0)
         self.sent = 0
 
     def send(self, count: int, tag: str | None = None) -> list[str]:
@@ -88,7 +89,7 @@ class Topic:
         self.sent += len(messages)
         eventually(lambda: self._held() >= before + len(messages), f"{len(messages)} messages in {self.name}")
 
-    def send_to_whoever_answers(self, count: int) -> list[str]:
+    def send_to_responding_broker(self, count: int) -> list[str]:
         """``send`` while servers fall and rise: says the bodies of which a broker has confirmed that it stored them.
 
         Others may be stored too, and a body whose confirmation was late may be stored twice.
@@ -99,7 +100,7 @@ class Topic:
 
     def _is_confirmed(self, body: str) -> bool:
         try:
-            self._impatient.send(Message(self.name, body.encode()))
+            self._short_producer.send(Message(self.name, body.encode()))
         except RocketMQError:
             return False
         return True
@@ -168,11 +169,11 @@ class Topic:
 
 
 @contextmanager
-def steady_messages(topic: Topic, *, whoever_answers: bool = False) -> Iterator[list[str]]:
+def steady_messages(topic: Topic, *, any_broker: bool = False) -> Iterator[list[str]]:
     """Send about 100 messages a second while the test does something else, to servers too of which some are away."""
     sent: list[str] = []
     is_over = threading.Event()
-    send_some = topic.send_to_whoever_answers if whoever_answers else topic.send
+    send_some = topic.send_to_responding_broker if any_broker else topic.send
 
     def send() -> None:
         while not is_over.wait(0.1):

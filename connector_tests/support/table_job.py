@@ -17,9 +17,9 @@ from typing import Any, Final
 import psutil
 
 from connector_tests.support.other_sparks import ROOT, environment_of, python_of
-from connector_tests.support.patience import PROCESS_S
 from connector_tests.support.process_tree import is_jvm, kill_tree
 from connector_tests.support.streams import Topic
+from connector_tests.support.timeouts import PROCESS_S
 from rocketmq_spark.model import Message
 
 POLL_S: Final = 0.002

@@ -1,8 +1,8 @@
 """A query that writes the rows of files to a topic, and stands still in the midst of a task to be hurt there.
 
 As a program: see ``main``. Standing still comes from a subclass of the sink's writer; the product has no hooks. Which
-micro-batches are to stand still is in the folder of ``STOPS``: a file ``N.asked`` becomes ``N.reached``, with the pid
-of the worker, which waits until the file is gone. That happens once; the next attempt passes.
+micro-batches are to stand still is in the folder of ``STOPS``: a file ``N.stop_file`` becomes ``N.reached``, with the
+pid of the worker, which waits until the file is gone. That happens once; the next attempt passes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from connector_tests.support.other_sparks import environment_of
 from connector_tests.support.process_tree import kill_tree
 from connector_tests.support.spark_session import test_session
 from connector_tests.support.streams import eventually
-from rocketmq_spark.sink.writer import BATCH_ID, RocketMQStreamWriter, Stored
+from rocketmq_spark.sink.writer import BATCH_ID, RocketMQStreamWriter, TaskCommitMessage
 from rocketmq_spark.source.datasource import RocketMQDataSource
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class WritingJob:
         """Of the last start."""
         return (self._folder / "log").read_text("utf-8", errors="replace")
 
-    def ask_to_stop_in(self, batch: int) -> None:
+    def request_stop_in(self, batch: int) -> None:
         (self._stops / f"{batch}.asked").touch()
 
     def worker_stopped_in(self, batch: int) -> int:
@@ -130,7 +130,7 @@ class WritingJob:
 
 
 class StoppingWriter(RocketMQStreamWriter):
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Stored:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskCommitMessage:
         return super().write(_with_a_stop(iterator))
 
 
@@ -146,18 +146,18 @@ class StoppingSink(RocketMQDataSource):
 def _with_a_stop(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for number, batch in enumerate(batches):
         if number == SENT_BEFORE_A_STOP:
-            _stop_if_asked()
+            _stop_if_requested()
         yield batch
 
 
-def _stop_if_asked() -> None:
+def _stop_if_requested() -> None:
     context = TaskContext.get()
     assert context is not None
-    asked = Path(os.environ[STOPS]) / f"{context.getLocalProperty(BATCH_ID)}.asked"
-    if context.partitionId() != FIRST_PARTITION or not asked.exists():
+    stop_file = Path(os.environ[STOPS]) / f"{context.getLocalProperty(BATCH_ID)}.asked"
+    if context.partitionId() != FIRST_PARTITION or not stop_file.exists():
         return
-    asked.write_text(str(os.getpid()))
-    reached = asked.rename(asked.with_suffix(".reached"))
+    stop_file.write_text(str(os.getpid()))
+    reached = stop_file.rename(stop_file.with_suffix(".reached"))
     while reached.exists():
         time.sleep(0.02)
 

@@ -15,7 +15,7 @@ from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.sink.batch_sender import BatchSender
-from rocketmq_spark.sink.write_task import Columns, Task, write_rows
+from rocketmq_spark.sink.write_task import Columns, WriteTask, write_rows
 from rocketmq_spark.source.partition_reader import read_ranges
 from rocketmq_spark.source.schema import default_schema
 
@@ -48,7 +48,12 @@ def row_number(message_id: str) -> int:
 
 
 def write(
-    namesrv_addr: str, topic: str, batches: Iterable[pa.RecordBatch], task: Task, pool: ConnectionPool, **given: str
+    namesrv_addr: str,
+    topic: str,
+    batches: Iterable[pa.RecordBatch],
+    task: WriteTask,
+    pool: ConnectionPool,
+    **given: str,
 ) -> int:
     """What one attempt of a task does. ``topic`` is empty where rows name theirs."""
     options = WriteOptions.parse({"namesrvAddr": namesrv_addr, **({"topic": topic} if topic else {}), **given})
@@ -56,11 +61,11 @@ def write(
 
 
 def write_by_body(
-    namesrv_addr: str, topic: str, batches: Iterable[pa.RecordBatch], task: Task, pool: ConnectionPool
+    namesrv_addr: str, topic: str, batches: Iterable[pa.RecordBatch], task: WriteTask, pool: ConnectionPool
 ) -> int:
     """The same, where rows with equal bodies have one ID, wherever they are sent."""
     options = WriteOptions.parse({"namesrvAddr": namesrv_addr, "topic": topic})
-    columns = Columns(COLUMNS.parts, of_ids=(SCHEMA.get_field_index("body"),))
+    columns = Columns(COLUMNS.parts, id_positions=(SCHEMA.get_field_index("body"),))
     return write_rows(batches, columns, task, options, BatchSender(options, pool))
 
 

@@ -9,13 +9,13 @@ import pytest
 
 from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.refusals import refused
-from connector_tests.support.simulated_cluster import ClusterDoor, SimulatedCluster, address_of
-from rocketmq_spark.consumer.broker_names import BrokerNames, impossible_in, named_in
+from connector_tests.support.simulated_cluster import SimulatedCluster, SimulatedClusterClient, address_of
+from rocketmq_spark.consumer.broker_identities import BrokerIdentities, find_broker_name, find_invalid_bounds
 from rocketmq_spark.consumer.membership import Membership
 from rocketmq_spark.errors import BrokerError, RouteError, TransportError
 from rocketmq_spark.model import MessageQueue, QueueBounds
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.remoting.retry import ASKING
+from rocketmq_spark.remoting.retry import REQUEST_PAUSES
 from rocketmq_spark.remoting.route_table import UNKNOWN_ADDRESS, RouteTable
 from rocketmq_spark.wire.remoting.codes import ResponseCode
 
@@ -28,7 +28,7 @@ AT_A, AT_B = (MessageQueue("orders", broker_name, 0) for broker_name in "ab")
 def test_bounds_name_who_has_answered_and_one_queue_of_another_is_enough(
     queues: list[MessageQueue], name: str | None
 ) -> None:
-    assert named_in(dict.fromkeys(queues, QueueBounds(0, 5)), "a") == name
+    assert find_broker_name(dict.fromkeys(queues, QueueBounds(0, 5)), "a") == name
 
 
 @pytest.mark.parametrize(
@@ -40,10 +40,10 @@ def test_bounds_name_who_has_answered_and_one_queue_of_another_is_enough(
     ],
 )
 def test_no_queue_ends_before_it_begins(bounds: dict[MessageQueue, QueueBounds], queue: MessageQueue | None) -> None:
-    assert impossible_in(bounds) == queue
+    assert find_invalid_bounds(bounds) == queue
 
 
-class CountingDoor(ClusterDoor):
+class CountingDoor(SimulatedClusterClient):
     """Counts what is asked of whom, by "request broker"."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
@@ -65,16 +65,16 @@ class Pair:
         self.cluster = SimulatedCluster(["a", "b"], self.clock)
         self.cluster.create_topic("orders", queues or {"a": 1, "b": 1})
         self.cluster.produce(AT_A, 5)
-        self.door = CountingDoor(self.cluster)
+        self.client = CountingDoor(self.cluster)
         self.options = ReadOptions.parse(
             {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders", "clusterTimeoutMs": "60000"}
         )
         self.member = self.joins("me")
-        self.member.survey()
-        self.member.take({AT_A: (0, 5)})
+        self.member.refresh_metadata()
+        self.member.mark_in_flight({AT_A: (0, 5)})
 
     def joins(self, client_id: str) -> Membership:
-        return Membership(self.options, client_id, self.door, self.clock, self.clock, started_ms=1)
+        return Membership(self.options, client_id, self.client, self.clock, self.clock, started_ms=1)
 
     def offsets(self) -> dict[MessageQueue, int]:
         return self.cluster.brokers["a"].offsets | self.cluster.brokers["b"].offsets
@@ -83,135 +83,135 @@ class Pair:
 @pytest.mark.parametrize("queues", [{"a": 1, "b": 1}, {"a": 1, "b": 0}])
 def test_another_broker_is_told_nothing_of_a_queue(queues: dict[str, int]) -> None:
     pair = Pair(**queues)
-    pair.cluster.exchange_addresses("a", "b", is_told=False)
-    pair.member.prove({AT_A: 5})
+    pair.cluster.exchange_addresses("a", "b", is_published=False)
+    pair.member.mark_completed({AT_A: 5})
     assert pair.offsets() == {}
-    assert AT_A not in pair.member.survey().bounds
+    assert AT_A not in pair.member.refresh_metadata().bounds
     assert pair.member.offsets.unconfirmed == {AT_A: 5}
 
 
 def test_who_meets_another_broker_first_knows_that_it_knows_too_little_and_asks_again() -> None:
     pair = Pair(a=1, b=0)
     pair.member.leave()
-    pair.cluster.exchange_addresses("a", "b", is_told=False)
+    pair.cluster.exchange_addresses("a", "b", is_published=False)
     newcomer = pair.joins("another")
-    survey = newcomer.survey()
-    assert not survey.is_complete
-    assert survey.bounds == {}
-    pair.cluster.tell_addresses()
+    snapshot = newcomer.refresh_metadata()
+    assert not snapshot.is_complete
+    assert snapshot.bounds == {}
+    pair.cluster.publish_addresses()
     pair.clock.advance(10_000)
-    assert newcomer.survey().bounds.keys() == {AT_A}
+    assert newcomer.refresh_metadata().bounds.keys() == {AT_A}
 
 
 def test_it_goes_on_when_the_name_server_knows() -> None:
     pair = Pair()
-    pair.cluster.exchange_addresses("a", "b", is_told=False)
-    pair.member.prove({AT_A: 5})
-    pair.cluster.tell_addresses()
+    pair.cluster.exchange_addresses("a", "b", is_published=False)
+    pair.member.mark_completed({AT_A: 5})
+    pair.cluster.publish_addresses()
     pair.clock.advance(10_000)
-    assert pair.member.survey().bounds.keys() == {AT_A, AT_B}
+    assert pair.member.refresh_metadata().bounds.keys() == {AT_A, AT_B}
     assert pair.member.offsets.persist()
     assert pair.offsets() == {AT_A: 5}
 
 
 def test_what_stays_wrong_ends_the_query_with_both_names() -> None:
     pair = Pair()
-    pair.cluster.exchange_addresses("a", "b", is_told=False)
+    pair.cluster.exchange_addresses("a", "b", is_published=False)
     with pytest.raises(
         TransportError, match=r"CLUSTER_TIMEOUT.*Broker 'b' responds at a:10911, where the route lists broker 'a'"
     ):
         for _ in range(20):
             pair.clock.advance(6_000)
-            pair.member.survey()
+            pair.member.refresh_metadata()
     assert pair.clock() >= 60_000
 
 
 def test_a_connection_is_asked_once() -> None:
     pair = Pair()
     pair.member.offsets.raise_to({AT_A: 1, AT_B: 0})
-    assert (pair.door.asked["bounds a"], pair.door.asked["bounds b"]) == (1, 1), "by the survey"
+    assert (pair.client.asked["bounds a"], pair.client.asked["bounds b"]) == (1, 1), "by the survey"
     pair.cluster.brokers["a"].restart()
     for offset in (2, 3):
         pair.member.offsets.raise_to({AT_A: offset})
-    assert (pair.door.asked["bounds a"], pair.door.asked["bounds b"]) == (2, 1)
+    assert (pair.client.asked["bounds a"], pair.client.asked["bounds b"]) == (2, 1)
 
 
 def test_who_is_known_is_so_by_one_connection() -> None:
     pair = Pair()
-    names = BrokerNames(pair.door, frozenset())
+    names = BrokerIdentities(pair.client, frozenset())
     address = address_of("a")
-    assert not names.is_known("a")
-    names.submit_check(pair.door.broker(address), "a").result()
-    assert names.is_known("a")
-    assert not names.is_known("b")
+    assert not names.is_verified("a")
+    names.submit_check(pair.client.broker(address), "a").result()
+    assert names.is_verified("a")
+    assert not names.is_verified("b")
     pair.cluster.brokers["a"].restart()
-    assert not names.is_known("a")
-    pair.cluster.exchange_addresses("a", "b", is_told=False)
+    assert not names.is_verified("a")
+    pair.cluster.exchange_addresses("a", "b", is_published=False)
     with pytest.raises(RouteError, match="BROKER_ADDRESS_MISMATCH"):
-        names.submit_check(pair.door.broker(address), "a").result()
-    assert not names.is_known("a")
+        names.submit_check(pair.client.broker(address), "a").result()
+    assert not names.is_verified("a")
 
 
 def test_who_has_none_of_a_brokers_topics_is_not_that_one_until_that_has_answered() -> None:
     pair = Pair(a=1, b=0)
-    names, address = BrokerNames(pair.door, frozenset()), address_of("a")
-    pair.cluster.exchange_addresses("a", "b", is_told=False)
+    names, address = BrokerIdentities(pair.client, frozenset()), address_of("a")
+    pair.cluster.exchange_addresses("a", "b", is_published=False)
     with pytest.raises(RouteError) as raised:
-        names.submit_check(pair.door.broker(address), "a").result()
+        names.submit_check(pair.client.broker(address), "a").result()
     assert raised.value.condition == "BROKER_ADDRESS_MISMATCH"
     assert raised.value.context == {"address": str(address), "broker": "a", "other": "one without orders"}
-    assert names.is_elsewhere("a")
-    pair.cluster.exchange_addresses("a", "b", is_told=True)
-    names.submit_check(pair.door.broker(address), "a").result()
-    assert not names.is_elsewhere("a")
-    names.found("a", None)
-    names.found("a", (address, 99))
-    assert names.is_known("a"), "by the connection that there is, whatever others have brought"
+    assert names.is_mismatched("a")
+    pair.cluster.exchange_addresses("a", "b", is_published=True)
+    names.submit_check(pair.client.broker(address), "a").result()
+    assert not names.is_mismatched("a")
+    names.record_verified("a", None)
+    names.record_verified("a", (address, 99))
+    assert names.is_verified("a"), "by the connection that there is, whatever others have brought"
 
 
 def test_a_broker_is_known_by_any_of_its_topics_and_only_where_it_has_none_it_is_another_one() -> None:
     """It may have lost the first since the route was told."""
     pair, topics = Pair(), ("gone", "orders", "gone too")
-    pair.door.routes = RouteTable(pair.door)
+    pair.client.routes = RouteTable(pair.client)
     for topic in topics:
         pair.cluster.create_topic(topic, {"a": 1, "b": 1})
-    pair.door.routes.refresh(topics)
+    pair.client.routes.refresh(topics)
     a = pair.cluster.brokers["a"]
     held = {one.topic: one for one in a.stored_ms}
-    names = BrokerNames(pair.door, frozenset())
+    names = BrokerIdentities(pair.client, frozenset())
     del a.stored_ms[held["gone"]], a.stored_ms[held["gone too"]]
-    names.submit_check(pair.door.broker(address_of("a")), "a").result()
-    assert names.is_known("a")
+    names.submit_check(pair.client.broker(address_of("a")), "a").result()
+    assert names.is_verified("a")
     a.restart()
     del a.stored_ms[held["orders"]]
     with pytest.raises(RouteError) as raised:
-        names.submit_check(pair.door.broker(address_of("a")), "a").result()
+        names.submit_check(pair.client.broker(address_of("a")), "a").result()
     assert raised.value.context["other"] == "one without gone, orders, gone too"
 
 
 def test_who_says_that_it_has_none_of_a_brokers_topics_is_another_one() -> None:
     pair = Pair()
-    names, a = BrokerNames(pair.door, {ResponseCode.TOPIC_NOT_EXIST}), pair.cluster.brokers["a"]
+    names, a = BrokerIdentities(pair.client, {ResponseCode.TOPIC_NOT_EXIST}), pair.cluster.brokers["a"]
     a.refusal = refused(ResponseCode.TOPIC_NOT_EXIST)
     with pytest.raises(RouteError, match="BROKER_ADDRESS_MISMATCH"):
-        names.submit_check(pair.door.broker(address_of("a")), "a").result()
+        names.submit_check(pair.client.broker(address_of("a")), "a").result()
 
 
 def test_who_has_queues_of_another_broker_too_is_that_one() -> None:
     pair = Pair()
-    names, a = BrokerNames(pair.door, frozenset()), pair.cluster.brokers["a"]
+    names, a = BrokerIdentities(pair.client, frozenset()), pair.cluster.brokers["a"]
     a.stored_ms[AT_B] = []
     with pytest.raises(RouteError) as raised:
-        names.submit_bounds(pair.door.broker(address_of("a")), "orders", "a").result()
+        names.submit_bounds(pair.client.broker(address_of("a")), "orders", "a").result()
     assert raised.value.context == {"address": a.address, "broker": "a", "other": "b"}
 
 
 def test_who_is_not_known_by_its_connection_is_not_asked_and_told_by_its_address() -> None:
     pair = Pair()
-    names = BrokerNames(pair.door, frozenset())
+    names = BrokerIdentities(pair.client, frozenset())
     for broker_name, address in (("a", pair.cluster.brokers["a"].address), ("z", UNKNOWN_ADDRESS)):
         with pytest.raises(TransportError) as raised:
-            names.ensure_known(broker_name)
+            names.ensure_verified(broker_name)
         assert raised.value.condition == "CONNECTION_LOST"
         assert raised.value.context == {
             "address": address,
@@ -221,11 +221,11 @@ def test_who_is_not_known_by_its_connection_is_not_asked_and_told_by_its_address
 
 def test_an_answer_says_nothing_of_a_connection_that_was_lost_after_the_question() -> None:
     pair = Pair()
-    names, broker = BrokerNames(pair.door, frozenset()), pair.cluster.brokers["a"]
-    answer = names.submit_bounds(pair.door.broker(address_of("a")), "orders", "a")
+    names, broker = BrokerIdentities(pair.client, frozenset()), pair.cluster.brokers["a"]
+    answer = names.submit_bounds(pair.client.broker(address_of("a")), "orders", "a")
     broker.restart()
     assert AT_A in answer.result()
-    assert not names.is_known("a")
+    assert not names.is_verified("a")
 
 
 def test_a_broker_whose_connection_is_lost_while_others_are_asked_is_asked_nothing_over_the_next_one() -> None:
@@ -236,22 +236,22 @@ def test_a_broker_whose_connection_is_lost_while_others_are_asked_is_asked_nothi
         if name == "read offsets a":
             pair.cluster.brokers["b"].restart()
 
-    pair.door.on_arrival = lose_b
-    assert pair.member.offsets.keeper.stored_offsets([AT_A, AT_B]).keys() == {AT_A}
-    assert pair.door.asked["read offsets b"] == 0
-    pair.door.on_arrival = lambda name: None
-    pair.clock.advance(ASKING.longest_ms)
-    assert pair.member.offsets.keeper.stored_offsets([AT_A, AT_B]).keys() == {AT_A, AT_B}
+    pair.client.on_arrival = lose_b
+    assert pair.member.offsets.store.stored_offsets([AT_A, AT_B]).keys() == {AT_A}
+    assert pair.client.asked["read offsets b"] == 0
+    pair.client.on_arrival = lambda name: None
+    pair.clock.advance(REQUEST_PAUSES.longest_ms)
+    assert pair.member.offsets.store.stored_offsets([AT_A, AT_B]).keys() == {AT_A, AT_B}
 
 
 def test_many_new_connections_are_asked_in_the_time_of_one() -> None:
     pair = Pair()
     for name in "ab":
         pair.cluster.brokers[name].restart()
-    pair.door.round_trip_ms = 20
+    pair.client.round_trip_ms = 20
     began_ms = pair.clock()
     pair.member.offsets.raise_to({AT_A: 1, AT_B: 1})
-    assert (pair.door.asked["bounds a"], pair.door.asked["bounds b"]) == (2, 2)
+    assert (pair.client.asked["bounds a"], pair.client.asked["bounds b"]) == (2, 2)
     assert pair.clock() - began_ms == 20 * len(("who is there", "what is stored", "write", "a first one, again"))
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from connector_tests.support.queues import queue, queues
 from connector_tests.support.steady_member import (
-    PATIENCE_MS,
+    TARGET_TIMEOUT_MS,
     A,
     B,
     SteadyMember,
@@ -17,24 +17,24 @@ from connector_tests.support.steady_member import (
     reached,
     read,
 )
-from rocketmq_spark.consumer.ports import Survey
+from rocketmq_spark.consumer.cluster_api import MetadataSnapshot
 from rocketmq_spark.errors import RouteError
 from rocketmq_spark.model import MessageQueue, QueueBounds, QueueRange
 from rocketmq_spark.source.stream.available_now import AvailableNowTargets
-from rocketmq_spark.source.stream.batch_planner import OTHERS_TURN_MS, BatchPlanner
+from rocketmq_spark.source.stream.batch_planner import OTHER_MEMBERS_WAIT_MS, BatchPlanner
 from rocketmq_spark.source.stream.offsets import SourceOffset
 
 
-def survey(*maxima: tuple[MessageQueue, int], is_complete: bool = True) -> Survey:
-    return Survey(frozenset(), {one: holding(max_offset) for one, max_offset in maxima}, is_complete)
+def snapshot(*maxima: tuple[MessageQueue, int], is_complete: bool = True) -> MetadataSnapshot:
+    return MetadataSnapshot(frozenset(), {one: holding(max_offset) for one, max_offset in maxima}, is_complete)
 
 
 def test_targets_are_what_the_first_complete_survey_says() -> None:
-    targets = AvailableNowTargets(PATIENCE_MS)
-    targets.fix(survey((A, 5), is_complete=False))
+    targets = AvailableNowTargets(TARGET_TIMEOUT_MS)
+    targets.fix_targets(snapshot((A, 5), is_complete=False))
     assert targets.offsets == {}
-    targets.fix(survey((A, 6), (B, 7)))
-    targets.fix(survey((A, 99), (B, 99)))
+    targets.fix_targets(snapshot((A, 6), (B, 7)))
+    targets.fix_targets(snapshot((A, 99), (B, 99)))
     assert targets.offsets == {A: 6, B: 7}
 
 
@@ -43,33 +43,33 @@ def test_nothing_is_reached_before_targets_are_fixed() -> None:
 
 
 def test_targets_are_reached_by_this_query_or_by_another_member() -> None:
-    targets = AvailableNowTargets(PATIENCE_MS)
-    targets.fix(survey((A, 6), (B, 7)))
+    targets = AvailableNowTargets(TARGET_TIMEOUT_MS)
+    targets.fix_targets(snapshot((A, 6), (B, 7)))
     assert not targets.are_reached(reached((A, 6)), {B: 6}, now_ms=0)
     assert targets.are_reached(reached((A, 6)), {B: 7}, now_ms=0)
 
 
 def test_a_target_that_its_queue_does_not_reach_any_more_is_none() -> None:
-    targets = AvailableNowTargets(PATIENCE_MS)
-    targets.fix(survey((A, 6), (B, 7)))
-    targets.cut({A: QueueBounds(0, 9, 1), B: QueueBounds(0, 2, 1)})
+    targets = AvailableNowTargets(TARGET_TIMEOUT_MS)
+    targets.fix_targets(snapshot((A, 6), (B, 7)))
+    targets.lower_to_bounds({A: QueueBounds(0, 9, 1), B: QueueBounds(0, 2, 1)})
     assert targets.offsets == {A: 6, B: 2}
-    targets.cut({})
+    targets.lower_to_bounds({})
     assert targets.offsets == {A: 6, B: 2}
 
 
 def test_no_queue_at_all_is_reached_at_once() -> None:
-    targets = AvailableNowTargets(PATIENCE_MS)
-    targets.fix(survey())
+    targets = AvailableNowTargets(TARGET_TIMEOUT_MS)
+    targets.fix_targets(snapshot())
     assert targets.are_reached(SourceOffset(), {}, now_ms=0)
 
 
 def test_the_wait_for_other_members_is_bounded_and_says_whose_it_was(caplog: pytest.LogCaptureFixture) -> None:
-    targets = AvailableNowTargets(PATIENCE_MS)
-    targets.fix(survey((A, 6), (B, 7)))
+    targets = AvailableNowTargets(TARGET_TIMEOUT_MS)
+    targets.fix_targets(snapshot((A, 6), (B, 7)))
     assert not targets.are_reached(reached((A, 6)), {B: 0}, now_ms=1_000)
-    assert not targets.are_reached(reached((A, 6)), {B: 0}, now_ms=1_000 + PATIENCE_MS - 1)
-    assert targets.are_reached(reached((A, 6)), {B: 0}, now_ms=1_000 + PATIENCE_MS)
+    assert not targets.are_reached(reached((A, 6)), {B: 0}, now_ms=1_000 + TARGET_TIMEOUT_MS - 1)
+    assert targets.are_reached(reached((A, 6)), {B: 0}, now_ms=1_000 + TARGET_TIMEOUT_MS)
     assert caplog.messages == [
         (
             "TARGET_OFFSETS_NOT_REACHED: availableNow ends, but other members have not committed their queues up to "
@@ -80,7 +80,7 @@ def test_the_wait_for_other_members_is_bounded_and_says_whose_it_was(caplog: pyt
 
 def test_all_queues_that_were_not_waited_for_longer_are_told(caplog: pytest.LogCaptureFixture) -> None:
     targets = AvailableNowTargets(0)
-    targets.fix(survey((A, 6), (B, 7)))
+    targets.fix_targets(snapshot((A, 6), (B, 7)))
     assert targets.are_reached(SourceOffset(), {}, now_ms=1_000)
     assert caplog.messages == [
         (
@@ -95,27 +95,27 @@ def test_the_wait_starts_anew_while_the_group_moves_on(
     checkpoint: SourceOffset, stored: dict[MessageQueue, int | None]
 ) -> None:
     """It used to count from the first call that found something missing, however much was read after that."""
-    targets = AvailableNowTargets(PATIENCE_MS)
-    targets.fix(survey((A, 6), (B, 7)))
+    targets = AvailableNowTargets(TARGET_TIMEOUT_MS)
+    targets.fix_targets(snapshot((A, 6), (B, 7)))
     assert not targets.are_reached(reached((A, 5)), {}, now_ms=0)
-    assert not targets.are_reached(checkpoint, stored, now_ms=PATIENCE_MS)
-    assert not targets.are_reached(checkpoint, stored, now_ms=2 * PATIENCE_MS - 1)
-    assert targets.are_reached(checkpoint, stored, now_ms=2 * PATIENCE_MS)
+    assert not targets.are_reached(checkpoint, stored, now_ms=TARGET_TIMEOUT_MS)
+    assert not targets.are_reached(checkpoint, stored, now_ms=2 * TARGET_TIMEOUT_MS - 1)
+    assert targets.are_reached(checkpoint, stored, now_ms=2 * TARGET_TIMEOUT_MS)
 
 
 def test_the_wait_for_other_members_begins_anew_after_a_time_when_nobody_could_go_on() -> None:
-    targets = AvailableNowTargets(PATIENCE_MS)
-    targets.fix(survey((A, 6), (B, 7)))
+    targets = AvailableNowTargets(TARGET_TIMEOUT_MS)
+    targets.fix_targets(snapshot((A, 6), (B, 7)))
     assert not targets.are_reached(reached((A, 6)), {B: 0}, now_ms=0)
-    targets.wait(now_ms=PATIENCE_MS)
-    assert not targets.are_reached(reached((A, 6)), {B: 0}, now_ms=2 * PATIENCE_MS - 1)
-    assert targets.are_reached(reached((A, 6)), {B: 0}, now_ms=2 * PATIENCE_MS)
+    targets.restart_timeout(now_ms=TARGET_TIMEOUT_MS)
+    assert not targets.are_reached(reached((A, 6)), {B: 0}, now_ms=2 * TARGET_TIMEOUT_MS - 1)
+    assert targets.are_reached(reached((A, 6)), {B: 0}, now_ms=2 * TARGET_TIMEOUT_MS)
 
 
 def test_available_now_reads_to_its_targets_and_ends() -> None:
     member = SteadyMember({A: holding(10)})
     subject = planner(member)
-    subject.stop_at_what_is_there()
+    subject.stop_at_current_end()
     end, ranges = read(subject, SourceOffset(), limit=6)
     assert ranges == [QueueRange(A, 0, 6)]
     member.hold(A, holding(500))
@@ -128,7 +128,7 @@ def test_available_now_reads_to_its_targets_and_ends() -> None:
 class Waiting(SteadyMember):
     """Time passes while the query waits."""
 
-    def wait_for_news(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
+    def wait_for_change(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
         self.clock.advance(timeout_ms)
         return False
 
@@ -142,32 +142,32 @@ def run_to_end(subject: BatchPlanner, start: SourceOffset) -> None:
 
 def test_available_now_waits_for_other_members_within_limits() -> None:
     member = Waiting({A: holding(10), B: holding(10)}, stored={A: 10, B: 4}, not_owned={B})
-    clock, subject = member.clock, planner(member, clusterTimeoutMs=str(PATIENCE_MS))
-    subject.stop_at_what_is_there()
+    clock, subject = member.clock, planner(member, clusterTimeoutMs=str(TARGET_TIMEOUT_MS))
+    subject.stop_at_current_end()
     run_to_end(subject, reached((A, 10)))
-    assert PATIENCE_MS <= clock() <= PATIENCE_MS + 1_000
+    assert TARGET_TIMEOUT_MS <= clock() <= TARGET_TIMEOUT_MS + 1_000
 
 
 class AwayForAWhile(SteadyMember):
     """Queues that are away come back after ``clusterTimeoutMs`` and more; time passes while the query waits."""
 
-    def wait_for_news(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
+    def wait_for_change(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
         self.clock.advance(timeout_ms)
-        if self.clock() < 2 * PATIENCE_MS:
+        if self.clock() < 2 * TARGET_TIMEOUT_MS:
             return False
-        self.away = set()
+        self.unavailable = set()
         return True
 
 
 def available_now(member: AwayForAWhile, **given: str) -> BatchPlanner:
-    subject = planner(member, drain=None, clusterTimeoutMs=str(PATIENCE_MS), **given)
-    subject.stop_at_what_is_there()
+    subject = planner(member, drain=None, clusterTimeoutMs=str(TARGET_TIMEOUT_MS), **given)
+    subject.stop_at_current_end()
     return subject
 
 
 def test_available_now_waits_for_queues_that_are_away_and_reads_them() -> None:
     """It would end without them, and say nothing."""
-    member = AwayForAWhile({A: holding(10), B: holding(10)}, stored={A: 10, B: 4}, away={B})
+    member = AwayForAWhile({A: holding(10), B: holding(10)}, stored={A: 10, B: 4}, unavailable={B})
     _, ranges = read(available_now(member), reached((A, 10), (B, 4)))
     assert ranges == [QueueRange(B, 4, 10)]
 
@@ -176,7 +176,7 @@ def test_available_now_does_not_end_while_queues_are_away_that_it_has_not_finish
     member = AwayForAWhile({A: holding(10), B: holding(10)}, stored={A: 0, B: 0})
     subject = available_now(member)
     end, _ = read(subject, SourceOffset(), limit=8)
-    member.away = {B}
+    member.unavailable = {B}
     ranges = []
     for _ in range(3):
         end, more = read(subject, end, limit=8)
@@ -185,7 +185,7 @@ def test_available_now_does_not_end_while_queues_are_away_that_it_has_not_finish
 
 
 def test_available_now_ends_without_queues_that_may_be_dropped() -> None:
-    member = AwayForAWhile({A: holding(10), B: holding(10)}, stored={A: 4, B: 4}, away={B})
+    member = AwayForAWhile({A: holding(10), B: holding(10)}, stored={A: 4, B: 4}, unavailable={B})
     subject = available_now(member, missingQueues="drop")
     end, ranges = read(subject, reached((A, 4), (B, 4)))
     assert ranges == [QueueRange(A, 4, 10)]
@@ -211,7 +211,7 @@ def test_available_now_ends_without_queues_that_are_dropped_on_the_way() -> None
     member = AwayForAWhile({A: holding(10), B: holding(10)}, stored={A: 0, B: 0})
     subject = available_now(member, missingQueues="drop")
     end, _ = read(subject, SourceOffset(), limit=8)
-    member.away = {B}
+    member.unavailable = {B}
     end, ranges = read(subject, end)
     assert ranges == [QueueRange(A, 4, 10)]
     assert subject.latest_offset(end, None) is end
@@ -221,7 +221,7 @@ def test_available_now_ends_without_queues_that_are_dropped_on_the_way() -> None
 def test_available_now_reads_no_queue_that_came_later() -> None:
     member = SteadyMember({A: holding(10)})
     subject = planner(member)
-    subject.stop_at_what_is_there()
+    subject.stop_at_current_end()
     end, _ = read(subject, SourceOffset())
     member.hold(B, holding(10))
     assert subject.latest_offset(end, None) is end
@@ -230,9 +230,9 @@ def test_available_now_reads_no_queue_that_came_later() -> None:
 class AwayInBetween(SteadyMember):
     """The last queue goes while the query waits for another member, and comes back."""
 
-    def wait_for_news(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
+    def wait_for_change(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
         self.clock.advance(timeout_ms)
-        self.away = {queue(2)} if 30_000 <= self.clock() < 50_000 else set()
+        self.unavailable = {queue(2)} if 30_000 <= self.clock() < 50_000 else set()
         return True
 
 
@@ -243,21 +243,21 @@ def test_available_now_is_patient_with_others_anew_when_queues_were_away() -> No
         stored={theirs: 4, **dict.fromkeys(others, 10)},
         not_owned={theirs},
     )
-    subject = planner(member, clusterTimeoutMs=str(PATIENCE_MS))
-    subject.stop_at_what_is_there()
+    subject = planner(member, clusterTimeoutMs=str(TARGET_TIMEOUT_MS))
+    subject.stop_at_current_end()
     run_to_end(subject, reached(*((one, 10) for one in others)))
-    assert 50_000 + PATIENCE_MS - 1_000 <= member.clock() <= 50_000 + PATIENCE_MS + 1_000
+    assert 50_000 + TARGET_TIMEOUT_MS - 1_000 <= member.clock() <= 50_000 + TARGET_TIMEOUT_MS + 1_000
 
 
 def test_while_others_read_spark_is_given_batches_without_rows_and_can_ask_the_other_loads() -> None:
     """Two loads of one group in one query are members of it, and Spark asks one after the other."""
     member = Waiting({A: holding(10), B: holding(10)}, stored={A: 10, B: 4}, not_owned={B})
     subject = planner(member)
-    subject.stop_at_what_is_there()
+    subject.stop_at_current_end()
     start = reached((A, 10))
     first, ranges = read(subject, start)
     assert (ranges, first == start, first.queues[A].end_offset) == ([], False, 10)
-    assert OTHERS_TURN_MS <= member.clock() <= OTHERS_TURN_MS + 1_000
+    assert OTHER_MEMBERS_WAIT_MS <= member.clock() <= OTHER_MEMBERS_WAIT_MS + 1_000
     second, ranges = read(subject, first)
     assert (ranges, second == first) == ([], False)
     member.store(B, 10)
@@ -266,8 +266,8 @@ def test_while_others_read_spark_is_given_batches_without_rows_and_can_ask_the_o
 
 def test_what_is_waited_for_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
-    targets = AvailableNowTargets(PATIENCE_MS)
-    targets.fix(survey((A, 6), (B, 7)))
+    targets = AvailableNowTargets(TARGET_TIMEOUT_MS)
+    targets.fix_targets(snapshot((A, 6), (B, 7)))
     for stored in (0, 0, 3):
         targets.are_reached(reached((A, 6)), {B: stored}, now_ms=0)
     assert caplog.messages == [

@@ -13,9 +13,9 @@ from connector_tests.support.steady_member import (
     ADDRESS,
     A,
     B,
-    KnownLater,
+    DrainRequest,
+    LateRouteMember,
     SteadyMember,
-    Wish,
     holding,
     planner,
     reached,
@@ -66,7 +66,7 @@ def test_a_commit_of_another_member_since_the_survey_is_no_sign_of_a_lost_queue(
         member.hold(A, holding(110))
         member.store(A, 105)
 
-    member.observed.after_survey = a_ghost_reads_on
+    member.observed.after_refresh = a_ghost_reads_on
     _, ranges = read(subject, SourceOffset({A: QueueProgress(90, 100, 1_000)}))
     assert ranges == [QueueRange(A, 105, 110)]
 
@@ -76,7 +76,7 @@ def test_the_first_batch_reads_from_the_first_positions_on() -> None:
     _, ranges = read(planner(member), SourceOffset())
     assert ranges == [QueueRange(A, 4, 10), QueueRange(B, 0, 20)]
     assert member.stored == {A: 4, B: 0}
-    assert member.observed.taken[-1] == {A: (4, 10), B: (0, 20)}
+    assert member.observed.planned[-1] == {A: (4, 10), B: (0, 20)}
 
 
 def test_latest_starts_at_the_end_and_says_so_in_the_first_offset() -> None:
@@ -103,7 +103,7 @@ def test_a_time_starts_every_queue_with_its_first_message_since_then() -> None:
 def test_the_first_call_waits_until_it_is_settled_where_the_topic_begins(unknown: dict[str, Any]) -> None:
     """It used to answer an empty offset. Spark ran an empty batch with it, and what was sent after that batch was
     before the beginning."""
-    member = KnownLater({A: holding(10), B: holding(20)}, stored_after={A: 7}, **unknown)  # B: none, its end
+    member = LateRouteMember({A: holding(10), B: holding(20)}, stored_after={A: 7}, **unknown)  # B: none, its end
     _, ranges = read(planner(member, startingTimestamp="5000"), SourceOffset())
     assert member.stored_before is not None
     assert B not in member.stored_before
@@ -113,11 +113,11 @@ def test_the_first_call_waits_until_it_is_settled_where_the_topic_begins(unknown
 
 def test_a_first_call_that_waits_is_ended_by_a_graceful_stop() -> None:
     class Stopped(SteadyMember):
-        def wait_for_news(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
+        def wait_for_change(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
             drain.is_wanted = True
             return False
 
-    member, drain, start = Stopped({A: holding(10)}, is_complete=False), Wish(), SourceOffset()
+    member, drain, start = Stopped({A: holding(10)}, is_complete=False), DrainRequest(), SourceOffset()
     assert planner(member, drain=drain).latest_offset(start, None) is start
     assert (member.has_left, member.stored) == (True, {})
 
@@ -178,12 +178,12 @@ def test_an_idle_call_asks_nothing() -> None:
     subject = planner(member)
     end, _ = read(subject, SourceOffset())
     subject.latest_offset(end, None)
-    surveys = member.observed.surveys
+    refresh_count = member.observed.refresh_count
     subject.latest_offset(end, None)
-    assert member.observed.surveys == surveys
+    assert member.observed.refresh_count == refresh_count
     member.has_news = True
     subject.latest_offset(end, None)
-    assert member.observed.surveys == surveys + 1
+    assert member.observed.refresh_count == refresh_count + 1
 
 
 def test_what_another_member_has_read_meanwhile_is_not_read_again() -> None:
@@ -269,20 +269,20 @@ def test_progress_shows_the_lag_behind_the_max_offsets() -> None:
     assert subject.backlog.waiting_ms(1_700) == {A: 700}
 
 
-@pytest.mark.parametrize("trouble", [{"silent": {"broker-a"}}, {"away": {B}}])
+@pytest.mark.parametrize("trouble", [{"unresponsive": {"broker-a"}}, {"unavailable": {B}}])
 def test_while_a_queue_of_ours_is_not_heard_of_nobody_knows_the_lag(trouble: dict[str, Any]) -> None:
     """It used to be 0, beside what was waited for."""
     member = SteadyMember({A: holding(10), B: holding(10)}, has_news=True)
     subject = planner(member)
     end, _ = read(subject, SourceOffset())
-    knew = subject.backlog.is_whole
+    knew = subject.backlog.is_complete
     for name, state in trouble.items():
         setattr(member, name, state)
     subject.latest_offset(end, None)
-    assert (knew, subject.backlog.is_whole) == (True, False)
-    member.silent = member.away = set()
+    assert (knew, subject.backlog.is_complete) == (True, False)
+    member.unresponsive = member.unavailable = set()
     subject.latest_offset(end, None)
-    assert (subject.backlog.is_whole, subject.backlog.lag) == (True, {A: 0, B: 0})
+    assert (subject.backlog.is_complete, subject.backlog.lag) == (True, {A: 0, B: 0})
 
 
 def test_nobody_knows_the_lag_while_the_query_goes_on_without_queues() -> None:
@@ -290,23 +290,23 @@ def test_nobody_knows_the_lag_while_the_query_goes_on_without_queues() -> None:
     member = SteadyMember({A: holding(10), B: holding(10)}, has_news=True)
     subject = planner(member, missingQueues="drop")
     end, _ = read(subject, SourceOffset())
-    member.away = {B}
+    member.unavailable = {B}
     subject.latest_offset(end, None)
-    assert (subject.backlog.is_whole, subject.backlog.lag) == (False, {A: 0})
-    member.away = set()
+    assert (subject.backlog.is_complete, subject.backlog.lag) == (False, {A: 0})
+    member.unavailable = set()
     subject.latest_offset(end, None)
-    assert (subject.backlog.is_whole, subject.backlog.lag) == (True, {A: 0, B: 0})
+    assert (subject.backlog.is_complete, subject.backlog.lag) == (True, {A: 0, B: 0})
 
 
 def test_a_member_without_a_queue_has_no_lag_and_one_that_has_heard_nothing_does_not_know() -> None:
     member = SteadyMember({A: holding(10)}, not_owned={A}, has_news=True)
     subject = planner(member)
-    knew = subject.backlog.is_whole
+    knew = subject.backlog.is_complete
     read(subject, SourceOffset())
-    assert (knew, subject.backlog.is_whole, subject.backlog.lag) == (False, True, {})
-    member.silent = {"broker-a"}
+    assert (knew, subject.backlog.is_complete, subject.backlog.lag) == (False, True, {})
+    member.unresponsive = {"broker-a"}
     subject.latest_offset(SourceOffset(), None)
-    assert not subject.backlog.is_whole
+    assert not subject.backlog.is_complete
 
 
 def test_the_lag_of_our_queues_is_known_though_others_are_not_heard_of() -> None:
@@ -316,8 +316,8 @@ def test_the_lag_of_our_queues_is_known_though_others_are_not_heard_of() -> None
     member.cluster.set_others("you")
     member.is_complete = False
     assert subject.latest_offset(end, None) is end
-    assert not member.observed.survey().is_complete
-    assert (subject.backlog.is_whole, subject.backlog.lag) == (True, {A: 0})
+    assert not member.observed.refresh_metadata().is_complete
+    assert (subject.backlog.is_complete, subject.backlog.lag) == (True, {A: 0})
 
 
 def test_bounds_that_no_queue_has_are_neither_a_loss_nor_nothing_new() -> None:
@@ -326,12 +326,12 @@ def test_bounds_that_no_queue_has_are_neither_a_loss_nor_nothing_new() -> None:
     end, _ = read(subject, SourceOffset())
     member.hold(A, holding(0, min_offset=7))
     assert subject.latest_offset(end, None) is end
-    assert (subject.losses.offsets, subject.backlog.is_whole) == (0, False)
-    assert "INVALID_QUEUE_OFFSETS" in member.observed.publish().waits[0].cause
+    assert (subject.losses.offsets, subject.backlog.is_complete) == (0, False)
+    assert "INVALID_QUEUE_OFFSETS" in member.observed.publish().outages[0].reason
 
 
 def test_a_graceful_stop_proves_the_last_batch_plans_nothing_new_and_leaves() -> None:
-    member, drain = SteadyMember({A: holding(10)}), Wish()
+    member, drain = SteadyMember({A: holding(10)}), DrainRequest()
     subject = planner(member, drain=drain)
     end, _ = read(subject, SourceOffset())
     member.hold(A, holding(20))
@@ -343,19 +343,19 @@ def test_a_graceful_stop_proves_the_last_batch_plans_nothing_new_and_leaves() ->
 
 def test_a_graceful_stop_that_waits_for_a_broker_asks_only_when_there_is_something_to_ask() -> None:
     """It used to survey five times a second."""
-    member, drain = SteadyMember({A: holding(10)}), Wish()
+    member, drain = SteadyMember({A: holding(10)}), DrainRequest()
     subject = planner(member, drain=drain)
     end, _ = read(subject, SourceOffset())
-    drain.is_wanted, member.not_confirming, surveys = True, {A}, member.observed.surveys
+    drain.is_wanted, member.not_confirming, refresh_count = True, {A}, member.observed.refresh_count
     for _ in range(5):
         assert subject.latest_offset(end, None) is end
-    assert member.observed.surveys == surveys
+    assert member.observed.refresh_count == refresh_count
 
 
 def test_a_run_that_ends_by_itself_is_not_over_before_what_it_has_read_is_confirmed() -> None:
-    member, drain = KnownLater({A: holding(10)}), Wish()
+    member, drain = LateRouteMember({A: holding(10)}), DrainRequest()
     subject = planner(member, drain=drain)
-    subject.stop_at_what_is_there()
+    subject.stop_at_current_end()
     end, _ = read(subject, SourceOffset())
     drain.is_wanted, member.not_confirming = True, {A}
     assert subject.latest_offset(end, None) is end
@@ -363,7 +363,7 @@ def test_a_run_that_ends_by_itself_is_not_over_before_what_it_has_read_is_confir
 
 
 def test_a_graceful_stop_that_waits_for_a_broker_looks_for_no_losses_in_what_it_will_not_read() -> None:
-    member, drain = SteadyMember({A: holding(10)}, has_news=True), Wish()
+    member, drain = SteadyMember({A: holding(10)}, has_news=True), DrainRequest()
     subject = planner(member, drain=drain)
     end, _ = read(subject, SourceOffset())
     drain.is_wanted, member.not_confirming = True, {A}
@@ -371,7 +371,7 @@ def test_a_graceful_stop_that_waits_for_a_broker_looks_for_no_losses_in_what_it_
     assert subject.latest_offset(end, None) is end
 
 
-class WithdrawnAtLast(Wish):
+class WithdrawnAtLast(DrainRequest):
     def claim(self) -> bool:
         self.is_wanted = False
         return False
@@ -380,7 +380,7 @@ class WithdrawnAtLast(Wish):
 def test_a_first_call_plans_when_the_wish_to_stop_it_gracefully_is_withdrawn() -> None:
     """An AvailableNow run would be over, with nothing."""
     subject = planner(SteadyMember({A: holding(10)}), drain=WithdrawnAtLast(is_wanted=True))
-    subject.stop_at_what_is_there()
+    subject.stop_at_current_end()
     assert read(subject, SourceOffset())[1] == [QueueRange(A, 0, 10)]
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from connector_tests.support.log_lines import outage_text, text_of, texts_of
-from connector_tests.support.scripted_broker import ScriptedBroker, answer
+from connector_tests.support.scripted_broker import ScriptedBroker, build_response
 from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluster
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import MessageQueue
@@ -14,8 +14,8 @@ from rocketmq_spark.options import WriteOptions
 from rocketmq_spark.remoting.route_table import RouteHistory
 from rocketmq_spark.sink import batch_sender
 from rocketmq_spark.sink.batch_sender import BatchSender
-from rocketmq_spark.sink.send_batches import Place, SendBatch
-from rocketmq_spark.sink.topic_checks import Wanted
+from rocketmq_spark.sink.send_batches import RowTarget, SendBatch
+from rocketmq_spark.sink.topic_checks import TopicRequirement
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 
@@ -57,7 +57,7 @@ class Answers:
     def _answer(self, request: RemotingCommand) -> RemotingCommand:
         self.requests.append(request)
         code = self._codes.pop(0) if len(self._codes) > 1 else self._codes[0]
-        return answer(code, STORED, remark=self.remark)
+        return build_response(code, STORED, remark=self.remark)
 
     def bodies(self) -> list[bytes]:
         return [bytes(request.body) for request in self.requests]
@@ -78,7 +78,7 @@ def write(
 ) -> Time:
     clock = clock or Time()
     options = WriteOptions.parse({"namesrvAddr": NAME_SERVER, "clusterTimeoutMs": "10000", **given})
-    sender = BatchSender(options, cluster.pool, clock, clock.sleep, history, first_turn=lambda: 0)
+    sender = BatchSender(options, cluster.pool, clock, clock.sleep, history, initial_queue_index=lambda: 0)
     for batch in batches:
         sender.send(batch)
     sender.finish()
@@ -269,9 +269,9 @@ def test_of_what_is_stored_after_a_moment_nothing_is_said(
 def test_a_topic_that_is_waited_for_before_a_row_can_be_sent_is_said(
     cluster: ScriptedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
-    cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, answer(ResponseCode.TOPIC_NOT_EXIST))
+    cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, build_response(ResponseCode.TOPIC_NOT_EXIST))
     with pytest.raises(RouteError):
-        sender(cluster, Time(), missingTopicTimeoutMs="5000").queue_of(Place("T", sharding_key="k"))
+        sender(cluster, Time(), missingTopicTimeoutMs="5000").queue_of(RowTarget("T", sharding_key="k"))
     assert outage_text(caplog.messages[0]).startswith("Waiting for topic T (fails in 4 s): [ROCKETMQ_TOPIC_NOT_FOUND] ")
 
 
@@ -286,7 +286,7 @@ def test_a_topic_that_may_not_be_written_to_is_waited_for_no_longer_than_a_missi
 
 
 def test_a_topic_that_is_not_there_is_named_when_its_time_is_over(cluster: ScriptedCluster) -> None:
-    cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, answer(ResponseCode.TOPIC_NOT_EXIST))
+    cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, build_response(ResponseCode.TOPIC_NOT_EXIST))
     error, clock = failure(cluster, missingTopicTimeoutMs="0")
     assert error.condition == "TOPIC_NOT_FOUND"
     assert clock.pauses == []
@@ -300,7 +300,7 @@ def test_a_topic_that_was_written_to_is_waited_for_as_its_brokers_are_and_not_to
     for broker in cluster.brokers.values():
         Answers(broker)
     write(cluster, BATCHES, history=history)
-    cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, answer(ResponseCode.TOPIC_NOT_EXIST))
+    cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, build_response(ResponseCode.TOPIC_NOT_EXIST))
     error, clock = failure(cluster, history=history, missingTopicTimeoutMs="0")
     away = (
         f"[ROCKETMQ_TOPIC_UNAVAILABLE.NO_ROUTE] Topic 'T' is unavailable: name server {NAME_SERVER} no longer "
@@ -315,7 +315,7 @@ def test_a_topic_that_was_written_to_is_waited_for_as_its_brokers_are_and_not_to
 
 def test_a_topic_that_is_back_is_written_to_where_it_is(cluster: ScriptedCluster) -> None:
     def gone_for_a_while(request: RemotingCommand) -> RemotingCommand:
-        return cluster.route(request) if clock.now_ms > 5_000 else answer(ResponseCode.TOPIC_NOT_EXIST)
+        return cluster.route(request) if clock.now_ms > 5_000 else build_response(ResponseCode.TOPIC_NOT_EXIST)
 
     at_a, clock, history = Answers(cluster.brokers["a"]), Time(), RouteHistory()
     write(cluster, [pinned(BATCHES[0])], history=history)
@@ -335,7 +335,7 @@ class NameServerIsBack:
         if self._clock.now_ms < self._back_ms:
             raise TransportError("CONNECTION_LOST", address="the client", reason="the script cuts it")
         if self._clock.now_ms < self._registered_ms:
-            return answer(ResponseCode.TOPIC_NOT_EXIST)
+            return build_response(ResponseCode.TOPIC_NOT_EXIST)
         return self._cluster.route(request)
 
 
@@ -361,7 +361,7 @@ def test_a_key_waits_for_name_servers_as_its_rows_would(cluster: ScriptedCluster
     clock = Time()
     NameServerIsBack(cluster, clock, back_ms=20_000, registered_ms=26_000)
     waiting = sender(cluster, clock, clusterTimeoutMs="60000", missingTopicTimeoutMs="10000")
-    assert waiting.queue_of(Place("T", sharding_key="k")) is not None
+    assert waiting.queue_of(RowTarget("T", sharding_key="k")) is not None
     assert clock.now_ms >= 26_000
 
 
@@ -392,7 +392,7 @@ def test_brokers_that_are_away_when_a_name_server_is_back_have_their_own_limit(c
 
 
 def test_a_broker_that_is_given_as_a_name_server_is_said_at_once(cluster: ScriptedCluster) -> None:
-    unknown = answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark="request type 105 not supported")
+    unknown = build_response(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark="request type 105 not supported")
     cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, unknown)
     error, clock = failure(cluster)
     assert str(error) == (
@@ -457,7 +457,7 @@ def test_a_single_message_is_sent_as_one_with_its_properties_and_flags(cluster: 
 
     def store(request: RemotingCommand) -> RemotingCommand:
         requests.append(request)
-        return answer(fields=STORED)
+        return build_response(fields=STORED)
 
     cluster.brokers["a"].on(RequestCode.SEND_MESSAGE_V2, store)
     write(cluster, [replace(pinned(BATCHES[0]), properties="DELAY\x013\x02", sys_flag=0x301)])
@@ -471,36 +471,36 @@ def sender(cluster: ScriptedCluster, clock: Time, **given: str) -> BatchSender:
 
 def test_a_sharding_key_leads_to_a_queue_also_while_its_broker_is_not_in_the_route(cluster: ScriptedCluster) -> None:
     asking = sender(cluster, Time())
-    keys = [Place("T", sharding_key=f"key-{number}") for number in range(20)]
+    keys = [RowTarget("T", sharding_key=f"key-{number}") for number in range(20)]
     before = [asking.queue_of(place) for place in keys]
     assert {queue.broker_name for queue in before if queue is not None} == {"a", "b"}
     Answers(cluster.brokers["a"], ResponseCode.SYSTEM_BUSY, ResponseCode.SUCCESS)
     del cluster.brokers["b"]
     asking.send(pinned(BATCHES[0]))
     asking.finish()
-    assert cluster.routes_asked_count == 2
+    assert cluster.route_request_count == 2
     assert [asking.queue_of(place) for place in keys] == before
-    assert asking.queue_of(Place("T", "z", 3, "key-1")) == MessageQueue("T", "z", 3)
-    assert asking.queue_of(Place("T")) is None
+    assert asking.queue_of(RowTarget("T", "z", 3, "key-1")) == MessageQueue("T", "z", 3)
+    assert asking.queue_of(RowTarget("T")) is None
 
 
 def test_a_key_of_a_topic_that_is_not_there_waits_as_long_as_its_rows_would(cluster: ScriptedCluster) -> None:
-    cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, answer(ResponseCode.TOPIC_NOT_EXIST))
+    cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, build_response(ResponseCode.TOPIC_NOT_EXIST))
     clock = Time()
     with pytest.raises(RouteError, match="TOPIC_NOT_FOUND"):
-        sender(cluster, clock, missingTopicTimeoutMs="1000").queue_of(Place("T", sharding_key="k"))
+        sender(cluster, clock, missingTopicTimeoutMs="1000").queue_of(RowTarget("T", sharding_key="k"))
     assert 1_000 <= clock.now_ms < 3_000
 
 
 COMPACTED = b'{"attributes":{"cleanup.policy":"COMPACTION"}}'
-WITHOUT_KEYS = Wanted("T")
+WITHOUT_KEYS = TopicRequirement("T")
 
 
 def test_the_next_broker_says_whether_a_topic_is_compacted_where_one_is_away(cluster: ScriptedCluster) -> None:
     for away in ("a", "b"):
         cluster.down = {f"{away}:10911"}
         for broker in cluster.brokers.values():
-            broker.on(RequestCode.GET_TOPIC_CONFIG, answer(body=COMPACTED))
+            broker.on(RequestCode.GET_TOPIC_CONFIG, build_response(body=COMPACTED))
         clock = Time()
         assert sender(cluster, clock).problems([WITHOUT_KEYS], first_only=False).keys() == {WITHOUT_KEYS}
         assert clock.pauses == []
@@ -522,7 +522,7 @@ def test_a_broker_that_does_not_tell_is_written_to(cluster: ScriptedCluster, cod
     """An older one does not know the request, an ACL may refuse it."""
     if code is not None:
         for broker in cluster.brokers.values():
-            broker.on(RequestCode.GET_TOPIC_CONFIG, answer(code))
+            broker.on(RequestCode.GET_TOPIC_CONFIG, build_response(code))
     clock = Time()
     assert sender(cluster, clock).problems([WITHOUT_KEYS], first_only=True) == {}
     assert clock.pauses == []

@@ -20,7 +20,7 @@ from connector_tests.benchmarks.names import (
 )
 from connector_tests.benchmarks.other_settings import SETTINGS, readers
 from connector_tests.benchmarks.queries import connectors
-from connector_tests.benchmarks.reading import everybody
+from connector_tests.benchmarks.reading import all_contestants
 from connector_tests.benchmarks.report import report
 from connector_tests.benchmarks.roles import RUNNER, cpu_s
 from connector_tests.benchmarks.run import Run
@@ -44,7 +44,7 @@ def contestants_of_a_whole_run() -> set[tuple[str, str, str]]:
     found = set()
     for workload in FULL.bases:
         stand = stand_of(workload)
-        names = {*everybody(NO_SESSION, stand), LITE_PULL, JAVA_PULL}
+        names = {*all_contestants(NO_SESSION, stand), LITE_PULL, JAVA_PULL}
         names |= {name for suffix in SETTINGS for name in readers(NO_SESSION, stand, suffix)}
         found |= {("reading", workload.name, name) for name in names}
     for workload in (*FULL.variations, *FULL.cold):
@@ -62,7 +62,7 @@ def contestants_of_a_whole_run() -> set[tuple[str, str, str]]:
 
 @pytest.mark.parametrize("bound", BOUNDS, ids=lambda bound: bound.cells([])[0])
 def test_a_whole_run_measures_what_has_a_bound(bound: Bound) -> None:
-    names = [bound.contestant] + ([] if bound.peer is None else [bound.peer])
+    names = [bound.contestant] + ([] if bound.reference is None else [bound.reference])
     assert {(bound.part, bound.case, name) for name in names} <= contestants_of_a_whole_run()
 
 

@@ -54,7 +54,7 @@ def client(name: str, cpu_s: float) -> list[Run]:
     return measured(name, 1.0, {"client cpu_s": cpu_s, "broker cpu_s": 1.0, **machine})
 
 
-def everybody() -> list[Run]:
+def all_contestants() -> list[Run]:
     kafka = QUERY | {"worker cpu_s": 0.0, "planning cpu_s": 0.17, "machine busy_cpu_s": 2.0}
     runs = measured(OURS, 4.0, QUERY) + client(OUR_PULLS, 0.5) + client(OUR_DECODES, 1.5)
     runs += client(OUR_PULLS_AT_ONCE, 0.5)
@@ -107,7 +107,7 @@ def test_a_clients_time_is_all_pull() -> None:
 
 
 def test_the_report_shows_where_the_time_goes_beside_kafka() -> None:
-    rows = section(report(everybody(), [], ENVIRONMENT, "chart.png"), f"Where the processor time goes: {CASE}")
+    rows = section(report(all_contestants(), [], ENVIRONMENT, "chart.png"), f"Where the processor time goes: {CASE}")
     columns = [OURS, OUR_LIKE_KAFKA, OUR_BODIES, OUR_PULLS_AT_ONCE, KAFKA]
     assert rows[""] == [cell for name in columns for cell in (f"{name}, s/M", "share")]
     assert rows["pull"][:2] == ["0.5", "6.2 %"]
@@ -122,5 +122,5 @@ def test_the_report_shows_where_the_time_goes_beside_kafka() -> None:
 
 
 def test_without_our_parts_alone_there_is_nothing_to_show() -> None:
-    runs = [run for run in everybody() if run.contestant != OUR_DECODES]
+    runs = [run for run in all_contestants() if run.contestant != OUR_DECODES]
     assert "Where the processor time goes" not in report(runs, [], ENVIRONMENT, "chart.png")

@@ -11,10 +11,10 @@ from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import BrokerAddress, BrokerData, MessageQueue, QueueBounds, QueueData
 from rocketmq_spark.wire.body.groups import (
     ConsumerData,
-    GroupRetries,
+    GroupRetrySettings,
     Heartbeat,
     decode_consumer_ids,
-    decode_group_retries,
+    decode_group_retry_settings,
     decode_lock_ok,
     encode_heartbeat,
     encode_lock_batch,
@@ -121,8 +121,8 @@ def test_the_locked_queues_are_read() -> None:
         (decode_topic_settings, b'{"attributes":{"message.type":7}}', "message.type is 7"),
         (decode_topic_settings, b'{"attributes":{"cleanup.policy":7}}', "cleanup.policy is 7"),
         (decode_topic_settings, b'{"attributes":7}', "attributes is 7"),
-        (decode_group_retries, b'{"retryMaxTimes":16}', "retryQueueNums is None"),
-        (decode_group_retries, b'{"retryMaxTimes":"16","retryQueueNums":1}', "retryMaxTimes is '16'"),
+        (decode_group_retry_settings, b'{"retryMaxTimes":16}', "retryQueueNums is None"),
+        (decode_group_retry_settings, b'{"retryMaxTimes":"16","retryQueueNums":1}', "retryMaxTimes is '16'"),
         (decode_consumer_ids, b'{"consumerIdList":[null]}', "consumerIdList is None"),
         (decode_lock_ok, b'{"lockOKMQSet":["q"]}', "lockOKMQSet is 'q'"),
     ],
@@ -227,7 +227,7 @@ def test_the_tags_of_a_subscription_are_in_javas_order() -> None:
 
 def test_a_groups_settings_say_how_its_messages_come_again() -> None:
     body = b'{"brokerId":0,"consumeEnable":true,"groupName":"g","retryMaxTimes":16,"retryQueueNums":1}'
-    assert decode_group_retries(body) == GroupRetries(max_times=16, queue_count=1)
+    assert decode_group_retry_settings(body) == GroupRetrySettings(max_times=16, queue_count=1)
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,12 @@ import pytest
 import rocketmq_spark
 from connector_tests.support.message_bytes import Record, batch_of, pull_body
 from rocketmq_spark.conditions import CONDITIONS
-from rocketmq_spark.consumer.broker_names import impossible_in
+from rocketmq_spark.consumer.broker_identities import find_invalid_bounds
 from rocketmq_spark.errors import OptionError, RemoteProtocolError, RocketMQError, RouteError
 from rocketmq_spark.model import MessageQueue, QueueBounds
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pop.popped import received_of
-from rocketmq_spark.proxy.session import within_limit
+from rocketmq_spark.pop.pop_responses import decode_pop_response
+from rocketmq_spark.proxy.session import limit_size
 from rocketmq_spark.source.pop.pop_offsets import PopOffset
 from rocketmq_spark.source.stream.offsets import SourceOffset
 from rocketmq_spark.wire import bounds
@@ -88,26 +88,26 @@ def queue_id(claimed: int) -> None:
 
 def queue_offsets(count: int) -> None:
     queue = MessageQueue("T", "b", 0)
-    if impossible_in({queue: QueueBounds(7, 7 + count)}) is not None:
+    if find_invalid_bounds({queue: QueueBounds(7, 7 + count)}) is not None:
         raise RemoteProtocolError("INVALID_QUEUE_OFFSETS", queue=str(queue), min_offset=7, max_offset=7 + count)
 
 
 def response_bytes(count: int) -> None:
     answers = (bytes(size) for size in (count - 1, 1))
-    assert len(list(within_limit(answers, "p:8081"))) == 2
+    assert len(list(limit_size(answers, "p:8081"))) == 2
 
 
 def pop_offsets(claimed: int) -> None:
     fields = {"popTime": "1", "invisibleTime": "1", "reviveQid": "1", "startOffsetInfo": "0 1 5"}
     fields["msgOffsetInfo"] = f"0 1 {5 + claimed}"
     body = pull_body(Record(queue_id=1, queue_offset=5 + claimed))
-    received_of("T", "b", PopMessageResponse.from_fields(fields), memoryview(body))
+    decode_pop_response("T", "b", PopMessageResponse.from_fields(fields), memoryview(body))
 
 
 def inner_messages(count: int) -> None:
     record = pull_body(batch_of(Record(), [(b"", b"")] * count))
     try:
-        assert len(decode_record(memoryview(record), "b", bounds.DECOMPRESSED_BYTES.most)) == count
+        assert len(decode_record(memoryview(record), "b", bounds.DECOMPRESSED_BYTES.maximum)) == count
     except ValueError as problem:
         raise bad_message(problem) from None
 
@@ -121,7 +121,7 @@ def decompressed_body_bytes(count: int) -> None:
 
 def decompressed_bytes(count: int) -> None:
     """By the limit's share of it: so many take seconds."""
-    too_many = count > bounds.DECOMPRESSED_BYTES.most
+    too_many = count > bounds.DECOMPRESSED_BYTES.maximum
     body = compress(bytes(1_000 + too_many), MessageSysFlag.ZLIB)
     try:
         decompress(body, MessageSysFlag.ZLIB, 1_000)
@@ -166,18 +166,18 @@ CLAIMS: dict[Bound, Callable[[int], None]] = {
 
 @pytest.mark.parametrize("bound", CLAIMS, ids=lambda bound: bound.claim)
 def test_a_claim_at_its_bound_is_read_and_beyond_it_refused(bound: Bound) -> None:
-    CLAIMS[bound](bound.most)
+    CLAIMS[bound](bound.maximum)
     with pytest.raises((RemoteProtocolError, RouteError, OptionError)) as refused:
-        CLAIMS[bound](bound.most + 1)
+        CLAIMS[bound](bound.maximum + 1)
     assert refused.value.condition == bound.condition
     assert len(str(refused.value)) < 1_000
 
 
 def test_a_header_longer_than_its_frame_is_refused() -> None:
     with pytest.raises(
-        RemoteProtocolError, match=rf"MALFORMED_RESPONSE\.HEADER.*announces {bounds.HEADER_BYTES.most} bytes"
+        RemoteProtocolError, match=rf"MALFORMED_RESPONSE\.HEADER.*announces {bounds.HEADER_BYTES.maximum} bytes"
     ):
-        header_bytes(bounds.HEADER_BYTES.most)
+        header_bytes(bounds.HEADER_BYTES.maximum)
 
 
 def test_the_table_has_every_bound_and_each_is_shown() -> None:

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import pytest
 
 from connector_tests.support.admin_broker import AdminBroker
-from connector_tests.support.patience import WAIT_S
-from connector_tests.support.scripted_broker import ScriptedBroker, answer
+from connector_tests.support.scripted_broker import ScriptedBroker, build_response
+from connector_tests.support.timeouts import WAIT_S
 from rocketmq_spark.errors import BrokerError, RemoteProtocolError, RocketMQError, TransportError
 from rocketmq_spark.model import BrokerAddress, Message, MessageQueue
 from rocketmq_spark.remoting.pool import ConnectionPool
-from rocketmq_spark.remoting.retry import Outlook, outlook_of_request
+from rocketmq_spark.remoting.retry import Retryability, retryability_of_request
 from rocketmq_spark.remoting.send_result import SendStatus
 from rocketmq_spark.remoting.stream import Stream
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
@@ -47,37 +47,37 @@ def impatient(pool: ConnectionPool) -> AdminBroker:
 
 
 def test_a_refusal_names_the_address_the_request_and_the_code(server: ScriptedBroker, broker: AdminBroker) -> None:
-    server.on(RequestCode.GET_MAX_OFFSET, answer(ResponseCode.NO_PERMISSION, remark="not for you"))
+    server.on(RequestCode.GET_MAX_OFFSET, build_response(ResponseCode.NO_PERMISSION, remark="not for you"))
     with pytest.raises(BrokerError, match=rf"{ADDRESS} returned NO_PERMISSION \(16\) for GET_MAX_OFFSET: not for you"):
         broker.max_offset(QUEUE)
 
 
 def test_a_code_that_is_unknown_here_is_a_refusal_too(server: ScriptedBroker, broker: AdminBroker) -> None:
-    server.on(RequestCode.GET_MAX_OFFSET, answer(31_999))
+    server.on(RequestCode.GET_MAX_OFFSET, build_response(31_999))
     with pytest.raises(BrokerError) as raised:
         broker.max_offset(QUEUE)
     assert raised.value.code == 31_999
 
 
 def test_a_remark_alone_is_no_refusal(server: ScriptedBroker, broker: AdminBroker) -> None:
-    server.on(RequestCode.GET_MAX_OFFSET, answer(fields={"offset": "5"}, remark="not set any response code"))
+    server.on(RequestCode.GET_MAX_OFFSET, build_response(fields={"offset": "5"}, remark="not set any response code"))
     assert broker.max_offset(QUEUE) == 5
 
 
 def test_an_answer_without_its_header_is_a_protocol_error(server: ScriptedBroker, broker: AdminBroker) -> None:
-    server.on(RequestCode.GET_MAX_OFFSET, answer())
+    server.on(RequestCode.GET_MAX_OFFSET, build_response())
     with pytest.raises(RemoteProtocolError, match=r"MALFORMED_RESPONSE\.HEADER"):
         broker.max_offset(QUEUE)
 
 
 def test_no_consumer_is_an_empty_list_but_any_other_error_is_none(server: ScriptedBroker, broker: AdminBroker) -> None:
     code = RequestCode.GET_CONSUMER_LIST_BY_GROUP
-    server.on(code, answer(ResponseCode.SYSTEM_ERROR, remark="no consumer for this group, G"))
+    server.on(code, build_response(ResponseCode.SYSTEM_ERROR, remark="no consumer for this group, G"))
     assert broker.submit_consumer_ids("G").result() == []
     of_a_proxy = 'Cannot invoke "org.apache.rocketmq.broker.client.ConsumerGroupInfo.getAllClientId()" because ...'
-    server.on(code, answer(ResponseCode.SYSTEM_ERROR, remark=of_a_proxy))
+    server.on(code, build_response(ResponseCode.SYSTEM_ERROR, remark=of_a_proxy))
     assert broker.submit_consumer_ids("G").result() == []
-    server.on(code, answer(ResponseCode.SYSTEM_ERROR, remark="NullPointerException"))
+    server.on(code, build_response(ResponseCode.SYSTEM_ERROR, remark="NullPointerException"))
     with pytest.raises(BrokerError, match="NullPointerException"):
         broker.submit_consumer_ids("G").result()
 
@@ -97,7 +97,7 @@ def test_no_consumer_is_an_empty_list_but_any_other_error_is_none(server: Script
 def test_the_outcomes_of_a_pull_are_results_not_errors(
     server: ScriptedBroker, broker: AdminBroker, code: int, status: PullStatus
 ) -> None:
-    server.on(RequestCode.PULL_MESSAGE, answer(code, BOUNDS, b"messages", remark="WHY"))
+    server.on(RequestCode.PULL_MESSAGE, build_response(code, BOUNDS, b"messages", remark="WHY"))
     result = broker.pull("G", QUEUE, 7, 32)
     assert (result.status, result.reason, bytes(result.body)) == (status, "WHY", b"messages")
     assert (result.next_begin_offset, result.min_offset, result.max_offset) == (7, 3, 9)
@@ -106,14 +106,14 @@ def test_the_outcomes_of_a_pull_are_results_not_errors(
 def test_a_pull_brings_its_subscription_and_neither_waits_nor_commits(
     server: ScriptedBroker, broker: AdminBroker
 ) -> None:
-    server.on(RequestCode.PULL_MESSAGE, answer(ResponseCode.PULL_NOT_FOUND, BOUNDS))
+    server.on(RequestCode.PULL_MESSAGE, build_response(ResponseCode.PULL_NOT_FOUND, BOUNDS))
     broker.pull("G", QUEUE, 0, 32, "TagA || TagB")
     fields = server.next_session().next_received().fields
     assert (fields["sysFlag"], fields["subscription"], fields["queueOffset"]) == ("4", "TagA || TagB", "0")
 
 
 def test_a_long_poll_asks_the_broker_to_hold_it(server: ScriptedBroker, broker: AdminBroker) -> None:
-    server.on(RequestCode.PULL_MESSAGE, answer(ResponseCode.PULL_NOT_FOUND, BOUNDS))
+    server.on(RequestCode.PULL_MESSAGE, build_response(ResponseCode.PULL_NOT_FOUND, BOUNDS))
     told: thread_queue.Queue[PullResult | RocketMQError] = thread_queue.Queue()
     broker.long_poll("G", QUEUE, 9, 15_000, told.put)
     assert isinstance(told.get(timeout=WAIT_S), PullResult)
@@ -147,9 +147,9 @@ def test_a_long_poll_without_a_connection_is_told_and_not_raised() -> None:
 def test_an_offset_that_the_broker_does_not_have_is_none_and_zero_is_zero(
     server: ScriptedBroker, broker: AdminBroker
 ) -> None:
-    server.on(RequestCode.QUERY_CONSUMER_OFFSET, answer(ResponseCode.QUERY_NOT_FOUND))
+    server.on(RequestCode.QUERY_CONSUMER_OFFSET, build_response(ResponseCode.QUERY_NOT_FOUND))
     assert broker.query_offset("G", QUEUE) is None
-    server.on(RequestCode.QUERY_CONSUMER_OFFSET, answer(fields={"offset": "0"}))
+    server.on(RequestCode.QUERY_CONSUMER_OFFSET, build_response(fields={"offset": "0"}))
     assert broker.query_offset("G", QUEUE) == 0
     assert server.next_session().next_received().fields["setZeroIfNotFound"] == "false"
 
@@ -161,28 +161,28 @@ def test_updates_go_out_together_before_the_first_answer(server: ScriptedBroker,
         held.append(request)
         if len(held) == 3:
             for earlier in reversed(held):
-                session.reply(earlier, answer(ResponseCode.SYSTEM_BUSY if earlier is held[1] else 0))
+                session.reply(earlier, build_response(ResponseCode.SYSTEM_BUSY if earlier is held[1] else 0))
 
     server.on(RequestCode.UPDATE_CONSUMER_OFFSET, hold)
-    server.on(RequestCode.GET_MAX_OFFSET, answer(fields={"offset": "0"}))
+    server.on(RequestCode.GET_MAX_OFFSET, build_response(fields={"offset": "0"}))
     broker.max_offset(QUEUE)
     session = server.next_session()
     queues = [MessageQueue("T", "b", queue_id) for queue_id in range(3)]
     failures = broker.submit_update_offsets("G", {queue: 10 + queue.queue_id for queue in queues}).result()
     assert list(failures) == [queues[1]]
-    assert outlook_of_request(failures[queues[1]]) is Outlook.PASSES
+    assert retryability_of_request(failures[queues[1]]) is Retryability.TRANSIENT
 
 
 def test_an_update_that_a_reset_shadows_is_a_failure_although_the_code_is_success(
     server: ScriptedBroker, broker: AdminBroker
 ) -> None:
-    server.on(RequestCode.UPDATE_CONSUMER_OFFSET, answer(remark="Offset has been previously reset"))
+    server.on(RequestCode.UPDATE_CONSUMER_OFFSET, build_response(remark="Offset has been previously reset"))
     failures = broker.submit_update_offsets("G", {QUEUE: 5}).result()
     assert failures[QUEUE].condition == "OFFSET_RESET_PENDING"
 
 
 def test_a_group_that_exists_keeps_its_settings(server: ScriptedBroker, broker: AdminBroker) -> None:
-    server.on(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, answer(body=b'{"groupName":"G","retryMaxTimes":3}'))
+    server.on(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, build_response(body=b'{"groupName":"G","retryMaxTimes":3}'))
     broker.ensure_group("G")
     session = server.next_session()
     assert session.next_received().code == RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG
@@ -192,8 +192,8 @@ def test_a_group_that_exists_keeps_its_settings(server: ScriptedBroker, broker: 
 def test_a_group_that_the_broker_may_not_create_by_itself_is_created(
     server: ScriptedBroker, broker: AdminBroker
 ) -> None:
-    server.on(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, answer(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST))
-    server.on(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, answer())
+    server.on(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, build_response(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST))
+    server.on(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, build_response())
     broker.ensure_group("G")
     session = server.next_session()
     session.next_received()
@@ -208,7 +208,7 @@ def test_a_message_is_stored_whatever_became_of_disk_and_slave(
     server: ScriptedBroker, broker: AdminBroker, status: SendStatus
 ) -> None:
     stored = {"msgId": "A,B", "queueId": "3", "queueOffset": "0"}
-    server.on(RequestCode.SEND_BATCH_MESSAGE, answer(status.value, stored))
+    server.on(RequestCode.SEND_BATCH_MESSAGE, build_response(status.value, stored))
     result = broker.send_batch([Message("T", b"a"), Message("T", b"b")], QUEUE, "P")
     assert (result.status, result.queue.queue_id, result.queue_offset) == (status, 3, 0)
     assert result.offset_msg_ids == ("A", "B")
@@ -221,8 +221,11 @@ def test_a_message_is_stored_whatever_became_of_disk_and_slave(
 def test_a_broker_that_is_going_away_is_asked_once_more_over_a_new_connection(
     server: ScriptedBroker, broker: AdminBroker
 ) -> None:
-    leaving = [answer(ResponseCode.GO_AWAY)]
-    server.on(RequestCode.GET_MAX_OFFSET, lambda _request: leaving.pop() if leaving else answer(fields={"offset": "5"}))
+    leaving = [build_response(ResponseCode.GO_AWAY)]
+    server.on(
+        RequestCode.GET_MAX_OFFSET,
+        lambda _request: leaving.pop() if leaving else build_response(fields={"offset": "5"}),
+    )
     assert broker.max_offset(QUEUE) == 5
     assert server.connect_count == 2
 
@@ -230,22 +233,22 @@ def test_a_broker_that_is_going_away_is_asked_once_more_over_a_new_connection(
 def test_a_broker_that_keeps_going_away_is_a_refusal_that_may_be_retried(
     server: ScriptedBroker, broker: AdminBroker
 ) -> None:
-    server.on(RequestCode.GET_MAX_OFFSET, answer(ResponseCode.GO_AWAY))
+    server.on(RequestCode.GET_MAX_OFFSET, build_response(ResponseCode.GO_AWAY))
     with pytest.raises(BrokerError) as raised:
         broker.max_offset(QUEUE)
-    assert outlook_of_request(raised.value) is Outlook.PASSES
+    assert retryability_of_request(raised.value) is Retryability.TRANSIENT
     assert server.connect_count == 2
 
 
 def test_on_the_reader_thread_going_away_is_told_and_the_next_request_takes_a_new_connection(
     server: ScriptedBroker, broker: AdminBroker
 ) -> None:
-    server.on(RequestCode.PULL_MESSAGE, answer(ResponseCode.GO_AWAY))
+    server.on(RequestCode.PULL_MESSAGE, build_response(ResponseCode.GO_AWAY))
     told: thread_queue.Queue[PullResult | RocketMQError] = thread_queue.Queue()
     broker.long_poll("G", QUEUE, 0, 15_000, told.put)
     error = told.get(timeout=WAIT_S)
     assert isinstance(error, BrokerError)
-    assert outlook_of_request(error) is Outlook.PASSES
-    server.on(RequestCode.GET_MAX_OFFSET, answer(fields={"offset": "5"}))
+    assert retryability_of_request(error) is Retryability.TRANSIENT
+    server.on(RequestCode.GET_MAX_OFFSET, build_response(fields={"offset": "5"}))
     assert broker.max_offset(QUEUE) == 5
     assert server.connect_count == 2

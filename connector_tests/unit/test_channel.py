@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from connector_tests.support.patience import PROCESS_S
 from connector_tests.support.scripted_proxy import CERTIFICATE
 from connector_tests.support.tcp_server import Serve
+from connector_tests.support.timeouts import PROCESS_S
 from rocketmq_spark.errors import TransportError
-from rocketmq_spark.proxy.channel import Decoded, TlsCredentials, name_in, tls_credentials
+from rocketmq_spark.proxy.channel import PeerCertificate, TlsCredentials, name_in, tls_credentials
 from rocketmq_spark.security import Tls
 
 FAIL = """
@@ -110,5 +110,5 @@ def test_a_server_that_is_away_cannot_be_looked_at() -> None:
         ({}, "any-host"),
     ],
 )
-def test_a_certificate_has_a_name_somewhere(certificate: Decoded, name: str) -> None:
+def test_a_certificate_has_a_name_somewhere(certificate: PeerCertificate, name: str) -> None:
     assert name_in(certificate) == name

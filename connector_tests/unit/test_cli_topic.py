@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from connector_tests.support.scripted_broker import answer
+from connector_tests.support.scripted_broker import build_response
 from connector_tests.support.scripted_cluster import ScriptedCluster
 from rocketmq_spark.cli.topic import create, describe, table
 from rocketmq_spark.errors import RouteError
 from rocketmq_spark.model import MessageQueue, QueueBounds
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 
-NOT_THERE = answer(ResponseCode.TOPIC_NOT_EXIST)
+NOT_THERE = build_response(ResponseCode.TOPIC_NOT_EXIST)
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def known_brokers(scripted: ScriptedCluster, **masters: str) -> None:
         for name, address in masters.items()
     }
     body = json.dumps({"brokerAddrTable": table, "clusterAddrTable": {"c": list(masters)}}).encode()
-    scripted.name_server.on(RequestCode.GET_BROKER_CLUSTER_INFO, answer(body=body))
+    scripted.name_server.on(RequestCode.GET_BROKER_CLUSTER_INFO, build_response(body=body))
 
 
 def test_without_a_master_nothing_is_created(scripted: ScriptedCluster) -> None:
@@ -41,7 +41,7 @@ def test_without_a_master_nothing_is_created(scripted: ScriptedCluster) -> None:
 
 def test_a_topic_that_no_name_server_comes_to_know_is_no_success(scripted: ScriptedCluster) -> None:
     scripted.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, NOT_THERE)
-    scripted.brokers["a"].on(RequestCode.UPDATE_AND_CREATE_TOPIC, answer())
+    scripted.brokers["a"].on(RequestCode.UPDATE_AND_CREATE_TOPIC, build_response())
     known_brokers(scripted, a="a:10911")
     with pytest.raises(RouteError, match=r"TOPIC_CREATION_TIMEOUT.*created on a,.*after 1 ms"):
         create(scripted.client(), "T", 4, ready_timeout_ms=1)
@@ -57,7 +57,7 @@ def test_a_broker_without_a_master_is_named_where_a_topic_is_described(scripted:
         "brokerDatas": [{"brokerAddrs": {"1": "slave:1"}, "brokerName": "a", "cluster": "c"}],
         "queueDatas": [{"brokerName": "a", "perm": 6, "readQueueNums": 1, "writeQueueNums": 1}],
     }
-    scripted.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, answer(body=json.dumps(route).encode()))
+    scripted.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, build_response(body=json.dumps(route).encode()))
     assert "a has no master; its queues are not listed" in describe(scripted.client(), "T")
 
 
@@ -67,5 +67,5 @@ def test_a_broker_name_forges_no_line_of_a_description(scripted: ScriptedCluster
     assert (len(lines), lines[-1]) == (3, "7 messages")
     assert lines[1].isprintable()
     route = {"brokerDatas": [{"brokerAddrs": {}, "brokerName": "a\nb", "cluster": "c"}], "queueDatas": []}
-    scripted.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, answer(body=json.dumps(route).encode()))
+    scripted.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, build_response(body=json.dumps(route).encode()))
     assert describe(scripted.client(), "T").splitlines()[-1].startswith("a\\nb has no master")

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from connector_tests.support.scripted_broker import answer
+from connector_tests.support.scripted_broker import build_response
 from connector_tests.support.scripted_cluster import ScriptedCluster
 from rocketmq_spark.errors import BrokerError
 from rocketmq_spark.model import BrokerAddress, Message, MessageQueue, StoredMessage
@@ -45,13 +45,13 @@ def test_after_a_refusal_the_next_call_asks_where_to_go_unless_it_was_the_right_
     cluster: ScriptedCluster, request_code: RequestCode, code: ResponseCode, asked_count: int
 ) -> None:
     client = cluster.client()
-    cluster.brokers["a"].on(request_code, answer(code))
+    cluster.brokers["a"].on(request_code, build_response(code))
     for _ in range(2):
         with suppress(BrokerError):
             client.call(QUEUE, CALLS[request_code])
     session = cluster.brokers["a"].next_session()
     assert [session.next_received().code for _ in range(2)] == [request_code] * 2
-    assert cluster.routes_asked_count == asked_count
+    assert cluster.route_request_count == asked_count
 
 
 def test_a_call_goes_to_the_master_and_returns_what_it_answers(cluster: ScriptedCluster) -> None:
@@ -60,7 +60,7 @@ def test_a_call_goes_to_the_master_and_returns_what_it_answers(cluster: Scripted
         BrokerAddress("a:10911"),
         BrokerAddress("b:10911"),
     ]
-    assert cluster.routes_asked_count == 1
+    assert cluster.route_request_count == 1
 
 
 def test_a_process_keeps_one_client_for_the_same_connection_and_one_history_for_a_cluster() -> None:

@@ -31,7 +31,7 @@ from rocketmq_spark.wire.arrow.column_table import (
     default_columns,
     of_property,
 )
-from rocketmq_spark.wire.arrow.columns import ColumnDecoder, TooLargeTogetherError
+from rocketmq_spark.wire.arrow.columns import BatchTooLargeError, ColumnDecoder
 from rocketmq_spark.wire.message.compression import compress
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 
@@ -320,8 +320,8 @@ def test_rows_have_their_places_where_these_can_be_counted(
     decoder: NewDecoder, stored: list[tuple[int, ...]], answered: list[tuple[int, int]], rows: list[int]
 ) -> None:
     bodies = [moved(*one) for one in stored]
-    assert offsets(decoder("queueOffset", "body").decode_around(bodies, *ALL, answered)[0]) == rows
-    filtered, _ = decoder("queueOffset", tags=frozenset({"TagA"})).decode_around(bodies, *ALL, answered)
+    assert offsets(decoder("queueOffset", "body").decode_with_undecodable(bodies, *ALL, answered)[0]) == rows
+    filtered, _ = decoder("queueOffset", tags=frozenset({"TagA"})).decode_with_undecodable(bodies, *ALL, answered)
     assert offsets(filtered) == [offset for one in stored for offset in one], "no place can be counted"
 
 
@@ -331,10 +331,10 @@ def test_an_inner_batch_ends_where_the_next_message_begins(
 ) -> None:
     batch = batch_of(replace(MESSAGE, queue_offset=10), [(b"", b""), (b"", b"")])
     bodies = [pull_body(batch, replace(MESSAGE, queue_offset=next_offset))]
-    found, bad = decoder("queueOffset", "body").decode_around(bodies, *ALL, [(10, next_offset + 1)])
+    found, bad = decoder("queueOffset", "body").decode_with_undecodable(bodies, *ALL, [(10, next_offset + 1)])
     assert offsets(found) == [*(rows or [10]), next_offset]
     assert [one.offsets for one in bad] == ([] if rows else [range(10, 11)])
-    alone, bad = decoder("queueOffset", "body").decode_around([batch.encode()], *ALL, [(10, next_offset)])
+    alone, bad = decoder("queueOffset", "body").decode_with_undecodable([batch.encode()], *ALL, [(10, next_offset)])
     assert offsets(alone) == (rows or [10])
     assert len(bad) == (rows is None)
 
@@ -353,10 +353,10 @@ def test_an_inner_batch_before_the_range_is_not_decoded(
     ]
     bodies = [pull_body(*records, replace(MESSAGE, queue_offset=6))]
     for offset in range(7):
-        found, bad = decoder("queueOffset", "body").decode_around(bodies, offset, offset + 1, answered)
+        found, bad = decoder("queueOffset", "body").decode_with_undecodable(bodies, offset, offset + 1, answered)
         assert (offsets(found), bad) == ([offset], [])
-    with pytest.raises(TooLargeTogetherError):
-        decoder("queueOffset", "body").decode_around(bodies, 0, 7, answered)
+    with pytest.raises(BatchTooLargeError):
+        decoder("queueOffset", "body").decode_with_undecodable(bodies, 0, 7, answered)
 
 
 @pytest.mark.parametrize(
@@ -370,7 +370,7 @@ def test_messages_of_an_inner_batch_count_by_more_than_their_bodies(
     """A million rows came out of 31 compressed messages, and 5 million properties out of one, in one batch."""
     monkeypatch.setattr(subject, "DECOMPRESSED_LIMIT_BYTES", 8_000)
     bodies = [pull_body(batch_of(replace(MESSAGE, queue_offset=10), [(b"", properties)] * 20))]
-    found, bad = decoder("queueOffset", "properties").decode_around(bodies, 12, 12 + fitting)
+    found, bad = decoder("queueOffset", "properties").decode_with_undecodable(bodies, 12, 12 + fitting)
     assert (offsets(found), bad) == (list(range(12, 12 + fitting)), [])
-    with pytest.raises(TooLargeTogetherError, match="the messages of its inner batch take more than the 8000 bytes"):
-        decoder("queueOffset", "properties").decode_around(bodies, 12, 13 + fitting)
+    with pytest.raises(BatchTooLargeError, match="the messages of its inner batch take more than the 8000 bytes"):
+        decoder("queueOffset", "properties").decode_with_undecodable(bodies, 12, 13 + fitting)

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from connector_tests.support.manual_clock import ManualClock
-from connector_tests.support.scripted_broker import ScriptedBroker, Session, answer
+from connector_tests.support.scripted_broker import ScriptedBroker, Session, build_response
 from connector_tests.support.streams import eventually
 from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, TransportError
 from rocketmq_spark.remoting import connection as connection_module
-from rocketmq_spark.remoting.connection import Connection, Pending
-from rocketmq_spark.remoting.correlation import MAX_OPAQUE, SILENCE_LIMIT_MS, opaques
+from rocketmq_spark.remoting.connection import Connection, PendingResponse
+from rocketmq_spark.remoting.correlation import MAX_OPAQUE, UNRESPONSIVE_LIMIT_MS, opaques
 from rocketmq_spark.remoting.memory import MemoryStream, memory_pair
 from rocketmq_spark.remoting.stream import Buffer
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
@@ -35,7 +35,7 @@ def echo(number: int) -> RemotingCommand:
 @pytest.fixture
 def broker() -> Iterator[ScriptedBroker]:
     with ScriptedBroker() as broker:
-        broker.on(ECHO, lambda request: answer(fields=request.fields, body=bytes(request.body)))
+        broker.on(ECHO, lambda request: build_response(fields=request.fields, body=bytes(request.body)))
         broker.silent_on(SILENT)
         yield broker
 
@@ -56,15 +56,15 @@ class Calls:
     """A callback that counts, and can be waited for."""
 
     def __init__(self) -> None:
-        self.pendings: list[Pending] = []
+        self.pendings: list[PendingResponse] = []
         self.called = threading.Event()
 
-    def __call__(self, pending: Pending) -> None:
+    def __call__(self, pending: PendingResponse) -> None:
         self.pendings.append(pending)
         self.called.set()
 
 
-def failure_of(pending: Pending) -> RocketMQError:
+def failure_of(pending: PendingResponse) -> RocketMQError:
     with pytest.raises(RocketMQError) as raised:
         pending.result()
     return raised.value
@@ -99,7 +99,7 @@ def test_answers_out_of_order_reach_the_requests_they_belong_to(connection: Conn
     pendings = [connection.submit(RemotingCommand(SILENT, body=bytes([n])), LONG_MS) for n in range(3)]
     requests = [session.next_received() for _ in pendings]
     for request in reversed(requests):
-        session.reply(request, answer(body=bytes(request.body)))
+        session.reply(request, build_response(body=bytes(request.body)))
     assert [bytes(pending.result().body) for pending in pendings] == [b"\x00", b"\x01", b"\x02"]
 
 
@@ -145,7 +145,7 @@ def test_a_server_that_accepts_and_never_answers_is_a_timeout_that_names_it(conn
 def test_a_late_answer_is_dropped_and_the_next_request_gets_its_own(connection: Connection, session: Session) -> None:
     with pytest.raises(TransportError, match="RESPONSE_TIMED_OUT"):
         connection.request(RemotingCommand(SILENT), 1)
-    session.reply(session.next_received(), answer(fields={"number": "late"}))
+    session.reply(session.next_received(), build_response(fields={"number": "late"}))
     assert connection.request(echo(2), LONG_MS).fields["number"] == "2"
 
 
@@ -160,7 +160,7 @@ def test_a_callback_learns_of_a_timeout_without_anybody_waiting(connection: Conn
 def test_a_waiter_gives_up_in_time_even_while_the_reader_is_busy(connection: Connection) -> None:
     busy, free = threading.Event(), threading.Event()
 
-    def work(_pending: Pending) -> None:
+    def work(_pending: PendingResponse) -> None:
         busy.set()
         free.wait()
 
@@ -175,7 +175,7 @@ def test_one_slow_request_does_not_time_out_the_others(connection: Connection, s
     slow = connection.submit(RemotingCommand(SILENT), LONG_MS)
     with pytest.raises(TransportError, match="RESPONSE_TIMED_OUT"):
         connection.request(RemotingCommand(SILENT), 1)
-    session.reply(session.next_received(), answer(remark="slow"))
+    session.reply(session.next_received(), build_response(remark="slow"))
     assert slow.result().remark == "slow"
 
 
@@ -184,7 +184,7 @@ def test_a_server_that_has_been_silent_for_long_is_given_up_on(broker: ScriptedB
     clock = ManualClock()
     connection = Connection(ADDRESS, broker.connect(ADDRESS, 0), clock=clock)
     pending = connection.submit(RemotingCommand(SILENT), LONG_MS)
-    clock.advance(max(LONG_MS, SILENCE_LIMIT_MS))
+    clock.advance(max(LONG_MS, UNRESPONSIVE_LIMIT_MS))
     assert failure_of(pending).condition == "RESPONSE_TIMED_OUT"
     assert not connection.is_open
     connection.close()
@@ -193,10 +193,10 @@ def test_a_server_that_has_been_silent_for_long_is_given_up_on(broker: ScriptedB
 def test_a_server_that_was_heard_lately_is_only_slow(broker: ScriptedBroker) -> None:
     clock = ManualClock()
     connection = Connection(ADDRESS, broker.connect(ADDRESS, 0), clock=clock)
-    slow = connection.submit(RemotingCommand(SILENT), 2 * SILENCE_LIMIT_MS - 1)
-    clock.advance(SILENCE_LIMIT_MS)
+    slow = connection.submit(RemotingCommand(SILENT), 2 * UNRESPONSIVE_LIMIT_MS - 1)
+    clock.advance(UNRESPONSIVE_LIMIT_MS)
     connection.request(echo(1), LONG_MS)
-    clock.advance(SILENCE_LIMIT_MS - 1)
+    clock.advance(UNRESPONSIVE_LIMIT_MS - 1)
     assert failure_of(slow).condition == "RESPONSE_TIMED_OUT"
     assert connection.is_open
     connection.close()
@@ -254,7 +254,7 @@ def test_closing_ends_the_reader_thread(connection: Connection) -> None:
 def test_a_callback_may_close_its_connection(connection: Connection) -> None:
     closed = threading.Event()
 
-    def close(_pending: Pending) -> None:
+    def close(_pending: PendingResponse) -> None:
         connection.close()
         closed.set()
 
@@ -354,7 +354,7 @@ def test_waiting_for_another_sender_is_part_of_the_time_that_a_sender_has() -> N
 
 
 def test_a_stuck_sender_holds_up_the_reader_no_longer_than_an_answer_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection_module, "ANSWER_TIMEOUT_MS", 20)
+    monkeypatch.setattr(connection_module, "RESPONSE_TIMEOUT_MS", 20)
     stream = HeldUpStream()
     connection = Connection(ADDRESS, stream, clock=stream.clock)
 
@@ -378,7 +378,7 @@ def test_a_stuck_sender_holds_up_the_reader_no_longer_than_an_answer_may_take(mo
 def test_what_was_told_to_the_callback_while_it_was_sent_is_not_raised_as_well() -> None:
     stream, calls = StuckStream(), Calls()
 
-    def told(pending: Pending) -> None:
+    def told(pending: PendingResponse) -> None:
         calls(pending)
         stream.freed.set()
 
@@ -390,7 +390,7 @@ def test_what_was_told_to_the_callback_while_it_was_sent_is_not_raised_as_well()
 
 
 def test_an_error_in_a_callback_is_not_swallowed_but_ends_the_connection(connection: Connection) -> None:
-    def fail(_pending: Pending) -> None:
+    def fail(_pending: PendingResponse) -> None:
         raise ZeroDivisionError
 
     other = connection.submit(RemotingCommand(SILENT), LONG_MS)
@@ -432,12 +432,12 @@ def test_a_request_of_the_server_is_no_answer_even_with_the_number_of_one(
     pending = connection.submit(RemotingCommand(SILENT), LONG_MS)
     request = session.next_received()
     session.send(RemotingCommand(NOTICE.code, opaque=request.opaque, flag=FLAG_ONEWAY))
-    session.reply(request, answer(remark="the answer"))
+    session.reply(request, build_response(remark="the answer"))
     assert pending.result().remark == "the answer"
 
 
 def test_a_request_of_the_server_is_answered_with_its_number(connected: Connected) -> None:
-    session = connected(lambda _request: answer(body=b"running"))
+    session = connected(lambda _request: build_response(body=b"running"))
     session.send(QUESTION)
     reply = session.next_received()
     assert reply.is_response
@@ -455,7 +455,7 @@ def test_a_oneway_request_of_the_server_is_heard_and_not_answered(connected: Con
 
     def hear(request: RemotingCommand) -> RemotingCommand:
         heard.append(request.code)
-        return answer()
+        return build_response()
 
     session = connected(hear)
     session.send(NOTICE)

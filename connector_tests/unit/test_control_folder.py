@@ -17,7 +17,7 @@ from rocketmq_spark.source.stream.control_folder import (
     EndRequest,
     Resumable,
     new_folder,
-    taken_over,
+    take_over,
 )
 from rocketmq_spark.source.stream.drain import CONTROL, FILES, Control
 
@@ -29,7 +29,7 @@ def control(path: Path | str) -> Control:
 def test_folder_of_an_earlier_start_is_made_again_for_its_user_alone() -> None:
     before = new_folder()
     before.cleanup()
-    again = taken_over(control(before.name))
+    again = take_over(control(before.name))
     assert again is not None
     assert again.name == before.name
     assert Path(again.name).stat().st_mode & 0o777 == 0o700
@@ -42,7 +42,7 @@ def test_folder_of_a_killed_runner_is_taken_over_without_its_requests() -> None:
     killed = Path(tempfile.mkdtemp(prefix=PREFIX))
     for file in FILES.values():
         (killed / file).touch()
-    folder = taken_over(control(killed))
+    folder = take_over(control(killed))
     assert folder is not None
     assert list(killed.iterdir()) == []
     folder.cleanup()
@@ -51,7 +51,7 @@ def test_folder_of_a_killed_runner_is_taken_over_without_its_requests() -> None:
 def test_folder_of_a_living_runner_is_left_alone() -> None:
     living = new_folder()
     (Path(living.name) / "drain").touch()
-    assert taken_over(control(living.name)) is None
+    assert take_over(control(living.name)) is None
     assert [file.name for file in Path(living.name).iterdir()] == ["drain"]
     living.cleanup()
 
@@ -71,7 +71,7 @@ def above(_folder: Path) -> Path:
 @pytest.mark.parametrize("path_of", [elsewhere, of_another_name, above])
 def test_checkpoint_cannot_name_any_other_folder(tmp_path: Path, path_of: Callable[[Path], Path]) -> None:
     path = path_of(tmp_path)
-    assert taken_over(control(path)) is None
+    assert take_over(control(path)) is None
     assert not elsewhere(tmp_path).exists()
     assert not of_another_name(tmp_path).exists()
 
@@ -79,7 +79,7 @@ def test_checkpoint_cannot_name_any_other_folder(tmp_path: Path, path_of: Callab
 def test_folder_that_is_open_to_others_is_not_taken_over() -> None:
     path = Path(tempfile.mkdtemp(prefix=PREFIX))
     path.chmod(0o777)
-    assert taken_over(control(path)) is None
+    assert take_over(control(path)) is None
     with pytest.raises(PermissionError, match="open to other users"):
         ControlFolder(str(path))
     path.rmdir()
@@ -89,7 +89,7 @@ def test_folder_that_is_made_after_the_end_is_left_alone() -> None:
     """A runner is stopped twice: by the signal, and by PySpark. The second time took an end request away."""
     folder = new_folder()
     folder.cleanup()
-    request = EndRequest.made(control(folder.name))
+    request = EndRequest.create(control(folder.name))
     assert request is not None
     folder.cleanup()
     assert Path(folder.name, "end").exists()
@@ -99,12 +99,12 @@ def test_folder_that_is_made_after_the_end_is_left_alone() -> None:
 def test_request_is_found_while_its_asker_waits() -> None:
     folder = new_folder()
     folder.cleanup()
-    asked = EndRequest.made(control(folder.name))
+    asked = EndRequest.create(control(folder.name))
     assert asked is not None
-    found = EndRequest.found(control(folder.name))
-    assert found is not None
+    find = EndRequest.find(control(folder.name))
+    assert find is not None
     assert (asked.is_found, asked.is_reached) == (True, False)
-    found.answer()
+    find.mark_reached()
     assert asked.is_reached
     asked.withdraw()
 
@@ -117,14 +117,14 @@ def test_request_of_a_killed_asker_is_none() -> None:
         "from pathlib import Path\n"
         "from rocketmq_spark.source.stream.control_folder import EndRequest\n"
         "from rocketmq_spark.source.stream.drain import Control\n"
-        "request = EndRequest.made(Control('host', sys.argv[1]))\n"
+        "request = EndRequest.create(Control('host', sys.argv[1]))\n"
         "assert request is not None\n"
         "os._exit(0)\n"
     )
     path.rmdir()
     subprocess.run([sys.executable, "-c", asker, str(path)], check=True, timeout=60)
     assert (path / "end").exists()
-    assert EndRequest.found(control(path)) is None
+    assert EndRequest.find(control(path)) is None
     assert list(path.iterdir()) == []
     path.rmdir()
 
@@ -133,7 +133,7 @@ def test_lock_ends_with_the_folder() -> None:
     folder = new_folder()
     folder.cleanup()
     Path(folder.name).mkdir(mode=0o700)
-    again = taken_over(control(folder.name))
+    again = take_over(control(folder.name))
     assert again is not None
     again.cleanup()
 
@@ -161,36 +161,36 @@ def shown(control: Control) -> dict[str, Any]:
 
 def test_reader_of_a_newer_spark_is_never_resumed() -> None:
     reader = Reader()
-    reader.rest()
-    assert (reader.control_before, reader.may_end_unasked, reader.is_prepared) == (None, False, False)
+    reader.note_idle()
+    assert (reader.control_before, reader.may_stop_without_call, reader.is_prepared) == (None, False, False)
 
 
 @pytest.mark.parametrize("shown_before", [{}, {CONTROL: None}, {CONTROL: {"host": 1}}, {CONTROL: {"folder": "f"}}])
 def test_start_without_a_control_before_may_still_end_unasked(shown_before: dict[str, Any]) -> None:
     reader = Reader()
     reader.resume(shown_before)
-    reader.rest()
-    assert (reader.control_before, reader.may_end_unasked, reader.is_prepared) == (None, True, False)
+    reader.note_idle()
+    assert (reader.control_before, reader.may_stop_without_call, reader.is_prepared) == (None, True, False)
 
 
 def test_start_without_an_end_request_reads_on(before: Control) -> None:
     reader = Reader()
     reader.resume(shown(before))
-    reader.rest()
+    reader.note_idle()
     assert (reader.control_before, reader.is_prepared) == (before, False)
     assert not before.path.exists()
 
 
 def test_end_request_is_found_once_and_answered_at_rest(before: Control) -> None:
-    request = EndRequest.made(before)
+    request = EndRequest.create(before)
     assert request is not None
     reader, other = Reader(), Reader()
     reader.resume(shown(before))
     other.resume(shown(before))
     assert (reader.is_prepared, other.is_prepared) == (True, False)
-    other.rest()
+    other.note_idle()
     assert (request.is_found, request.is_reached) == (True, False)
-    reader.rest()
+    reader.note_idle()
     assert request.is_reached
     request.withdraw()
     assert not before.path.exists()
@@ -198,11 +198,11 @@ def test_end_request_is_found_once_and_answered_at_rest(before: Control) -> None
 
 def test_end_request_waits_for_the_start_before_to_leave(before: Control) -> None:
     before.path.mkdir(mode=0o700)
-    assert EndRequest.made(before) is None
+    assert EndRequest.create(before) is None
     before.path.rmdir()
 
 
 def test_end_request_is_neither_made_nor_found_on_another_machine() -> None:
     elsewhere = Control("host", "/no/such/folder")
-    assert EndRequest.made(elsewhere) is None
-    assert EndRequest.found(elsewhere) is None
+    assert EndRequest.create(elsewhere) is None
+    assert EndRequest.find(elsewhere) is None

@@ -7,11 +7,11 @@ import pytest
 from rocketmq_spark.errors import RemoteProtocolError, TransportError
 from rocketmq_spark.remoting.correlation import (
     MAX_OPAQUE,
-    SILENCE_LIMIT_MS,
-    command_from,
-    gone_silent,
+    UNRESPONSIVE_LIMIT_MS,
+    decode_command,
     opaques,
-    timed_out,
+    timeout_error,
+    unresponsive_error,
 )
 from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand, encode
@@ -26,7 +26,7 @@ def test_numbers_go_round_within_what_java_takes_for_an_int() -> None:
 
 
 def test_who_is_late_is_named_with_what_it_was_asked() -> None:
-    error = timed_out(ADDRESS, RequestCode.PULL_MESSAGE, 3_000)
+    error = timeout_error(ADDRESS, RequestCode.PULL_MESSAGE, 3_000)
     assert (error.condition, dict(error.context)) == (
         "RESPONSE_TIMED_OUT",
         {"address": ADDRESS, "request": "PULL_MESSAGE", "timeout_ms": 3_000},
@@ -34,16 +34,16 @@ def test_who_is_late_is_named_with_what_it_was_asked() -> None:
 
 
 def test_a_server_is_given_up_at_the_limit_of_its_silence_and_not_before() -> None:
-    assert gone_silent(ADDRESS, SILENCE_LIMIT_MS - 1) is None
-    error = gone_silent(ADDRESS, SILENCE_LIMIT_MS)
+    assert unresponsive_error(ADDRESS, UNRESPONSIVE_LIMIT_MS - 1) is None
+    error = unresponsive_error(ADDRESS, UNRESPONSIVE_LIMIT_MS)
     assert isinstance(error, TransportError)
     assert (error.condition, error.context["address"]) == ("CONNECTION_LOST", ADDRESS)
-    assert f"no response to any request for {SILENCE_LIMIT_MS} ms" in str(error)
+    assert f"no response to any request for {UNRESPONSIVE_LIMIT_MS} ms" in str(error)
 
 
 def test_a_frame_is_read_and_a_damaged_one_names_its_sender() -> None:
     command = RemotingCommand(RequestCode.HEART_BEAT, opaque=7)
-    assert command_from(ADDRESS, memoryview(encode(command))[4:]) == command
+    assert decode_command(ADDRESS, memoryview(encode(command))[4:]) == command
     with pytest.raises(RemoteProtocolError, match=r"MALFORMED_FRAME.*a:1.*cannot decode its header") as raised:
-        command_from(ADDRESS, memoryview(DAMAGED)[4:])
+        decode_command(ADDRESS, memoryview(DAMAGED)[4:])
     assert isinstance(raised.value.__cause__, RemoteProtocolError)

@@ -8,11 +8,11 @@ from connector_tests.support.queues import queues
 from rocketmq_spark.errors import DataLossError
 from rocketmq_spark.model import MessageQueue, QueueBounds, QueueRange
 from rocketmq_spark.source.data_loss import (
-    GIVEN_UP,
-    LEFT_OUT,
-    MOST_NAMED,
+    MAX_LISTED_RANGES,
+    OMITTED,
     RECREATED,
     RETENTION,
+    TAIL_LOST,
     LossCount,
     LostRange,
     deleted,
@@ -55,7 +55,7 @@ def test_what_is_allowed_is_one_line_that_gives_no_advice_and_one_of_what_was_re
     ]
 
 
-@pytest.mark.parametrize("cause", [RETENTION, GIVEN_UP, LEFT_OUT])
+@pytest.mark.parametrize("cause", [RETENTION, TAIL_LOST, OMITTED])
 def test_what_no_task_could_read_is_lost_whatever_kept_it(cause: str, caplog: pytest.LogCaptureFixture) -> None:
     """Offsets that a broker left out of its answers were said to have been read."""
     report_losses([LostRange(A, 4, 7, cause)], is_failure=False)
@@ -74,8 +74,8 @@ def test_of_very_many_ranges_the_error_names_some_and_counts_the_others() -> Non
     with pytest.raises(DataLossError) as raised:
         report_losses([LostRange(queue, 0, 10, RETENTION) for queue in queues(1_000)], is_failure=True)
     told = str(raised.value)
-    assert told.count(" of orders@") == MOST_NAMED
-    assert f"; and {10 * (1_000 - MOST_NAMED)} offsets in {1_000 - MOST_NAMED} more ranges" in told
+    assert told.count(" of orders@") == MAX_LISTED_RANGES
+    assert f"; and {10 * (1_000 - MAX_LISTED_RANGES)} offsets in {1_000 - MAX_LISTED_RANGES} more ranges" in told
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_very_many_ranges_of_a_queue_are_counted_in_bounded_time() -> None:
     """Any producer of a batch consume queue makes them: 8,000 took 2 s, and 80,000 three minutes."""
     losses = LossCount()
     begin_s = time.process_time()
-    losses.add_told([QueueRange(A, 10 * number, 10 * number + 7) for number in range(20_000)])
+    losses.add_reported([QueueRange(A, 10 * number, 10 * number + 7) for number in range(20_000)])
     losses.add([LostRange(A, 3, 10 * 19_999 + 1, RETENTION)])
     assert (losses.offsets, losses.ranges) == (7 * 20_000 + 3 * 19_999, 20_001)
     assert time.process_time() - begin_s < 3
@@ -122,9 +122,9 @@ def test_very_many_ranges_of_a_queue_are_counted_in_bounded_time() -> None:
 def test_losses_in_any_order_add_up(order: tuple[int, int, int]) -> None:
     parts = [QueueRange(A, 0, 10), QueueRange(A, 10, 20), QueueRange(A, 15, 30)]
     losses = LossCount()
-    losses.add_told([QueueRange(A, 40, 50)])
+    losses.add_reported([QueueRange(A, 40, 50)])
     for number in order:
-        losses.add_told([parts[number]])
+        losses.add_reported([parts[number]])
     assert losses.offsets == 40
 
 
@@ -148,7 +148,7 @@ def test_an_offset_that_several_tell_to_be_lost_is_lost_once(
     count = LossCount()
     for number, one in enumerate(lost):
         if number in tells:
-            count.add_told({QueueRange(*one)})
+            count.add_reported({QueueRange(*one)})
         else:
             count.add([LostRange(*one, RETENTION)])
     assert (count.offsets, count.ranges) == (offsets, ranges)
@@ -164,10 +164,10 @@ def test_offsets_of_a_topic_that_was_made_anew_are_others() -> None:
 
 def test_what_tasks_tell_again_and_again_is_not_another_loss_of_a_topic_that_was_made_anew() -> None:
     told, count = {QueueRange(A, 0, 10)}, LossCount()
-    count.add_told(told)
-    count.add_told(told)
+    count.add_reported(told)
+    count.add_reported(told)
     count.add([LostRange(A, 10, 12, RECREATED)])
-    count.add_told(told)
+    count.add_reported(told)
     assert (count.offsets, count.ranges) == (10, 1)
 
 
@@ -199,6 +199,6 @@ def test_what_tasks_tell_is_counted_once_beside_what_was_planned_around() -> Non
     count = LossCount()
     count.add([LostRange(A, 0, 5, RETENTION)])
     told = {QueueRange(A, 5, 9), QueueRange(B, 0, 2)}
-    count.add_told(told)
-    count.add_told(told | {QueueRange(B, 7, 8)})
+    count.add_reported(told)
+    count.add_reported(told | {QueueRange(B, 7, 8)})
     assert (count.offsets, count.ranges) == (5 + 4 + 2 + 1, 4)

@@ -5,10 +5,10 @@ import pytest
 from connector_tests.support.message_bytes import COMPRESSED, Record
 from rocketmq_spark.model import RESERVED_PROPERTIES, Message, MessageQueue
 from rocketmq_spark.source.dead_letter import dead_letter
-from rocketmq_spark.wire.arrow.bad_messages import BadMessage
+from rocketmq_spark.wire.arrow.undecodable import UndecodableMessage
 from rocketmq_spark.wire.message.properties import (
     PROPERTIES_LIMIT_BYTES,
-    PROPERTIES_ROOM_BYTES,
+    PROPERTIES_RESERVE_BYTES,
     encode_properties,
 )
 from rocketmq_spark.wire.message.stored_message import as_stored
@@ -34,7 +34,9 @@ def letter_of(body: bytes = b"no stream", **properties: str) -> Message:
         sys_flag=COMPRESSED,
         flag=5,
     )
-    return dead_letter(BadMessage(as_stored(memoryview(record.encode()), "broker-a"), "it is \x01damaged\x02"), QUEUE)
+    return dead_letter(
+        UndecodableMessage(as_stored(memoryview(record.encode()), "broker-a"), "it is \x01damaged\x02"), QUEUE
+    )
 
 
 def test_it_has_the_body_as_stored_and_says_what_it_was() -> None:
@@ -81,11 +83,11 @@ def test_a_dead_letter_leaves_room_for_what_brokers_add(name: str, count: int) -
     """It was refused at each attempt: MESSAGE_ILLEGAL, INVALID_MESSAGE."""
     for properties in ({name: "x" * count}, {name: "\ufffd" * (count // 3)}):
         letter = letter_of(b"no stream", **properties)
-        assert len(encode_properties(letter.properties)) <= PROPERTIES_LIMIT_BYTES - PROPERTIES_ROOM_BYTES
+        assert len(encode_properties(letter.properties)) <= PROPERTIES_LIMIT_BYTES - PROPERTIES_RESERVE_BYTES
 
 
 def test_a_producers_id_that_leaves_no_room_is_cut() -> None:
     """Each of its bytes is no text, and becomes three."""
     record = Record(topic="orders", body=b"no", properties=b"UNIQ_KEY\x01" + b"\xff" * 11_000 + b"\x02")
-    letter = dead_letter(BadMessage(as_stored(memoryview(record.encode()), "broker-a"), "it is damaged"), QUEUE)
+    letter = dead_letter(UndecodableMessage(as_stored(memoryview(record.encode()), "broker-a"), "it is damaged"), QUEUE)
     assert letter.properties["UNIQ_KEY"] == "\ufffd" * 64

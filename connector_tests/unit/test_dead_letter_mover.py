@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import pytest
 
 from connector_tests.support.message_bytes import Record
-from connector_tests.support.scripted_broker import answer
+from connector_tests.support.scripted_broker import build_response
 from connector_tests.support.scripted_cluster import TIMEOUT_MS, ScriptedCluster
 from rocketmq_spark.model import BrokerAddress
-from rocketmq_spark.pop.attempts import Move
 from rocketmq_spark.pop.dead_letter_mover import DeadLetterMover
-from rocketmq_spark.pop.handles import CheckPoint, Handle, Received
-from rocketmq_spark.pop.polls import Target
+from rocketmq_spark.pop.delivery_attempts import MoveOutcome
+from rocketmq_spark.pop.receipt_handles import BrokerHandle, PopCheckPoint, ReceivedMessage
+from rocketmq_spark.pop.receive_scheduler import Target
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.pop_broker import PopBroker
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
@@ -44,7 +44,7 @@ def mover(cluster: ScriptedCluster, time: Time | None = None) -> DeadLetterMover
 
 
 def settings(max_times: int, queues: int = 1) -> RemotingCommand:
-    return answer(body=b'{"groupName":"G","retryMaxTimes":%d,"retryQueueNums":%d}' % (max_times, queues))
+    return build_response(body=b'{"groupName":"G","retryMaxTimes":%d,"retryQueueNums":%d}' % (max_times, queues))
 
 
 def test_how_often_a_message_may_come_again_is_asked_for_once_a_minute(cluster: ScriptedCluster) -> None:
@@ -75,7 +75,7 @@ def test_who_may_not_ask_takes_what_groups_have_by_default(
     cluster: ScriptedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    cluster.brokers["a"].on(SETTINGS, answer(ResponseCode.NO_PERMISSION, remark="no right"))
+    cluster.brokers["a"].on(SETTINGS, build_response(ResponseCode.NO_PERMISSION, remark="no right"))
     one = mover(cluster)
     assert [one.retry_max_times(TARGET) for _ in range(3)] == [16] * 3
     (line,) = caplog.messages
@@ -84,16 +84,16 @@ def test_who_may_not_ask_takes_what_groups_have_by_default(
 
 def test_while_nobody_answers_nothing_is_moved_and_it_is_asked_again(cluster: ScriptedCluster) -> None:
     one = mover(cluster)
-    cluster.brokers["a"].on(SETTINGS, answer(ResponseCode.SYSTEM_BUSY))
+    cluster.brokers["a"].on(SETTINGS, build_response(ResponseCode.SYSTEM_BUSY))
     assert one.retry_max_times(TARGET) is None
     cluster.brokers["a"].on(SETTINGS, settings(5))
     assert one.retry_max_times(TARGET) == 5
 
 
-def spent(broker_name: str, place: int) -> Received:
-    check_point = CheckPoint("T", place, 0, 60_000, 0, "1", broker_name, 0)
+def exhausted(broker_name: str, place: int) -> ReceivedMessage:
+    pop_check_point = PopCheckPoint("T", place, 0, 60_000, 0, "1", broker_name, 0)
     record = Record(commit_log_offset=place, reconsume_times=9, properties={"UNIQ_KEY": f"ID{place}"})
-    return Received(Handle(check_point, place), memoryview(record.encode()))
+    return ReceivedMessage(BrokerHandle(pop_check_point, place), memoryview(record.encode()))
 
 
 def test_a_message_is_sent_straight_to_the_dead_letter_topic(
@@ -103,10 +103,10 @@ def test_a_message_is_sent_straight_to_the_dead_letter_topic(
 
     def take(request: RemotingCommand) -> RemotingCommand:
         asked.append(dict(request.fields))
-        return answer()
+        return build_response()
 
     cluster.brokers["a"].on(SEND_BACK, take)
-    assert mover(cluster).move([spent("a", 77)]) == [Move.DONE]
+    assert mover(cluster).move([exhausted("a", 77)]) == [MoveOutcome.MOVED]
     (fields,) = asked
     names = ("offset", "group", "delayLevel", "originMsgId", "originTopic", "maxReconsumeTimes")
     assert [fields[name] for name in names] == ["77", "G", "-1", "ID77", "T", "0"]
@@ -122,33 +122,44 @@ def test_a_broker_that_fails_is_asked_once_and_others_all_the_same(
 
     def fail(_request: RemotingCommand) -> RemotingCommand:
         asked.append("a")
-        return answer(ResponseCode.SYSTEM_BUSY)
+        return build_response(ResponseCode.SYSTEM_BUSY)
 
     cluster.brokers["a"].on(SEND_BACK, fail)
-    cluster.brokers["b"].on(SEND_BACK, answer())
+    cluster.brokers["b"].on(SEND_BACK, build_response())
     one = mover(cluster)
-    assert one.move([spent("a", 1), spent("b", 2), spent("a", 3)]) == [Move.LATER, Move.DONE, Move.LATER]
+    assert one.move([exhausted("a", 1), exhausted("b", 2), exhausted("a", 3)]) == [
+        MoveOutcome.RETRY,
+        MoveOutcome.MOVED,
+        MoveOutcome.RETRY,
+    ]
     assert asked == ["a"]
-    one.move([spent("a", 1)])
+    one.move([exhausted("a", 1)])
     assert len([line for line in caplog.messages if "DEAD_LETTER_NOT_STORED" in line]) == 1, "said once"
 
 
 def test_a_broker_that_fails_again_is_logged_again(cluster: ScriptedCluster, caplog: pytest.LogCaptureFixture) -> None:
-    answers = [answer(ResponseCode.SYSTEM_BUSY), answer(), answer(ResponseCode.SYSTEM_BUSY)]
+    answers = [build_response(ResponseCode.SYSTEM_BUSY), build_response(), build_response(ResponseCode.SYSTEM_BUSY)]
     cluster.brokers["a"].on(SEND_BACK, lambda _request: answers.pop(0))
     one = mover(cluster)
-    assert [one.move([spent("a", 1)]) for _ in range(3)] == [[Move.LATER], [Move.DONE], [Move.LATER]]
+    assert [one.move([exhausted("a", 1)]) for _ in range(3)] == [
+        [MoveOutcome.RETRY],
+        [MoveOutcome.MOVED],
+        [MoveOutcome.RETRY],
+    ]
     assert len([line for line in caplog.messages if "DEAD_LETTER_NOT_STORED" in line]) == 2
 
 
 def test_of_a_refusal_that_is_final_other_messages_may_know_nothing(cluster: ScriptedCluster) -> None:
-    answers = [answer(ResponseCode.NO_PERMISSION), answer()]
+    answers = [build_response(ResponseCode.NO_PERMISSION), build_response()]
     cluster.brokers["a"].on(SEND_BACK, lambda _request: answers.pop(0))
-    assert mover(cluster).move([spent("a", 1), spent("a", 2)]) == [Move.REFUSED, Move.DONE]
+    assert mover(cluster).move([exhausted("a", 1), exhausted("a", 2)]) == [MoveOutcome.REJECTED, MoveOutcome.MOVED]
 
 
 def test_only_what_has_come_again_is_worth_a_question(cluster: ScriptedCluster) -> None:
-    one, first = mover(cluster), Received(Handle(CheckPoint("T", 0, 0, 60_000, 0, "0", "a", 0), 0), memoryview(b""))
-    assert one.by_attempts(TARGET, [first]) == ([first], []), "a broker without an answer would not have been one"
+    one, first = (
+        mover(cluster),
+        ReceivedMessage(BrokerHandle(PopCheckPoint("T", 0, 0, 60_000, 0, "0", "a", 0), 0), memoryview(b"")),
+    )
+    assert one.split_exhausted(TARGET, [first]) == ([first], []), "a broker without an answer would not have been one"
     cluster.brokers["a"].on(SETTINGS, settings(8))
-    assert one.by_attempts(TARGET, [first, spent("a", 1)]) == ([first], [spent("a", 1)])
+    assert one.split_exhausted(TARGET, [first, exhausted("a", 1)]) == ([first], [exhausted("a", 1)])

@@ -12,19 +12,26 @@ from contextlib import contextmanager
 
 import pytest
 
-from connector_tests.support.patience import PROCESS_S
-from rocketmq_spark.diagnostics import LineFormatter, alone, iterating_alone, names_of, raising_alone, speak_as
+from connector_tests.support.timeouts import PROCESS_S
+from rocketmq_spark.diagnostics import (
+    LineFormatter,
+    iterating_without_traceback,
+    raising_without_traceback,
+    set_log_context,
+    task_log_context,
+    without_traceback,
+)
 from rocketmq_spark.errors import TransportError
 
 PROGRAM = """
 import logging
-from rocketmq_spark.diagnostics import speak_as
-log = logging.getLogger("rocketmq_spark.consumer.outages")
-speak_as({level!r}, group="g", clientId="10.0.0.5@77#1")
+from rocketmq_spark.diagnostics import set_log_context
+log = logging.getLogger("rocketmq_spark.consumer.outage_tracker")
+set_log_context({level!r}, group="g", clientId="10.0.0.5@77#1")
 log.debug("a request failed")
 log.info("joining the group")
 log.warning("waiting for broker %s", "a")
-speak_as({level!r}, group="h", clientId="10.0.0.5@78#1", query="0f3a", batch="3", task="0.1")
+set_log_context({level!r}, group="h", clientId="10.0.0.5@78#1", query="0f3a", batch="3", task="0.1")
 log.error("it is gone")
 """
 EARLIER = "import logging; logging.basicConfig(format='THEIRS %(message)s')"
@@ -42,7 +49,7 @@ def test_a_traceback_follows_its_line() -> None:
 
 def test_a_message_stays_one_line_whatever_a_producer_wrote() -> None:
     formatter = LineFormatter()
-    formatter.speaker = {"clientId": "a\nb"}
+    formatter.log_context = {"clientId": "a\nb"}
     forged = "7F\n26/01/05 14:03:22 INFO rocketmq_spark [group=g]: all is well\x1b[2J"
     line = formatter.format(logging.LogRecord("rocketmq_spark.x", logging.WARNING, "x.py", 1, "%s", (forged,), None))
     assert line.isprintable()
@@ -66,7 +73,7 @@ def test_a_traceback_has_no_line_that_looks_like_one_of_ours() -> None:
 )
 def test_a_line_has_its_time_and_level_as_spark_writes_them_and_all_who_say_it(level: int, word: str) -> None:
     formatter = LineFormatter()
-    formatter.speaker = {"group": "g", "batch": "3"}
+    formatter.log_context = {"group": "g", "batch": "3"}
     line = formatter.format(logging.LogRecord("rocketmq_spark.x", level, "x.py", 1, "it is %s", ("so",), None))
     assert re.fullmatch(rf"\d\d/\d\d/\d\d \d\d:\d\d:\d\d {word} rocketmq_spark \[group=g batch=3\]: it is so", line)
 
@@ -89,10 +96,10 @@ def test_a_process_without_logging_gets_one_handler_however_often_it_speaks_as_a
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with own_logger(monkeypatch) as logger:
-        speak_as("WARN", group="g")
+        set_log_context("WARN", group="g")
         logger.info("not said")
         logger.warning("first")
-        speak_as("INFO", group="h")
+        set_log_context("INFO", group="h")
         logger.info("second")
         assert len(logger.handlers) == 1
     lines = [line.partition(" rocketmq_spark ")[2] for line in capsys.readouterr().err.splitlines()]
@@ -104,7 +111,7 @@ def test_whose_logging_is_set_up_keeps_it(monkeypatch: pytest.MonkeyPatch) -> No
     with own_logger(monkeypatch) as logger:
         logger.addHandler(theirs)
         logger.setLevel(logging.ERROR)
-        speak_as("DEBUG", group="g")
+        set_log_context("DEBUG", group="g")
         assert (logger.handlers, logger.level) == ([theirs], logging.ERROR)
 
 
@@ -125,10 +132,10 @@ class Context:
 
 
 def test_a_task_is_named_as_far_as_spark_tells_it() -> None:
-    assert names_of(None) == {}
-    assert names_of(Context()) == {"task": "3.1"}
+    assert task_log_context(None) == {}
+    assert task_log_context(Context()) == {"task": "3.1"}
     streaming = {"sql.streaming.queryId": "0f3a", "streaming.sql.batchId": "7"}
-    assert names_of(Context(**streaming)) == {"query": "0f3a", "batch": "7", "task": "3.1"}
+    assert task_log_context(Context(**streaming)) == {"query": "0f3a", "batch": "7", "task": "3.1"}
 
 
 def lines_of(program: str) -> list[str]:
@@ -175,11 +182,11 @@ def one_after_another() -> Iterator[int]:
 
 
 def of_a_call() -> None:
-    raising_alone(deep_down)()
+    raising_without_traceback(deep_down)()
 
 
 def of_an_iteration() -> None:
-    for _ in iterating_alone(one_after_another()):
+    for _ in iterating_without_traceback(one_after_another()):
         pass
 
 
@@ -203,19 +210,19 @@ def test_what_is_not_ours_arrives_as_it_is() -> None:
         return 1 // 0
 
     with pytest.raises(ZeroDivisionError) as raised:
-        raising_alone(broken)()
+        raising_without_traceback(broken)()
     assert "in broken" in "".join(traceback.format_exception(raised.value))
     with pytest.raises(ZeroDivisionError):
-        list(iterating_alone(broken() for _ in range(1)))
+        list(iterating_without_traceback(broken() for _ in range(1)))
 
 
 def test_what_works_works() -> None:
-    assert raising_alone(divmod)(7, 2) == (3, 1)
-    assert list(iterating_alone(iter((1, 2)))) == [1, 2]
+    assert raising_without_traceback(divmod)(7, 2) == (3, 1)
+    assert list(iterating_without_traceback(iter((1, 2)))) == [1, 2]
 
 
 def test_an_error_that_was_kept_is_raised_as_if_it_were_new() -> None:
     with pytest.raises(TransportError) as raised:
         deep_down()
-    kept = alone(raised.value)
+    kept = without_traceback(raised.value)
     assert (kept.__traceback__, kept.__cause__, kept.__context__) == (None, None, None)

@@ -6,7 +6,7 @@ from itertools import combinations, product
 
 import pytest
 
-from rocketmq_spark.source.stream.drain import FILES, NO_WAY_BACK, TRANSITIONS, DrainEvent, DrainState, after, shown_by
+from rocketmq_spark.source.stream.drain import FILES, IRREVERSIBLE, TRANSITIONS, DrainEvent, DrainState, after, shown_by
 
 PAIRS = list(product(DrainState, DrainEvent))
 GOING_ON, ASKED, HANDING_OVER, HANDED_OVER = DrainState
@@ -24,22 +24,22 @@ def test_what_may_happen_leads_where_the_table_says(pair: tuple[DrainState, Drai
     assert after(*pair) is TRANSITIONS[pair]
 
 
-@pytest.mark.parametrize(("state", "event"), list(product(DrainState, (DrainEvent.ASK, DrainEvent.WITHDRAW))))
+@pytest.mark.parametrize(("state", "event"), list(product(DrainState, (DrainEvent.REQUEST, DrainEvent.WITHDRAW))))
 def test_an_asker_may_ask_and_withdraw_at_any_time(state: DrainState, event: DrainEvent) -> None:
     assert (state, event) in TRANSITIONS
 
 
 def test_there_is_no_way_back_once_a_request_is_claimed_and_one_before() -> None:
     leads_to = {state: {TRANSITIONS[pair] for pair in TRANSITIONS if pair[0] is state} for state in DrainState}
-    assert {state for state in DrainState if leads_to[state] <= NO_WAY_BACK} == NO_WAY_BACK
+    assert {state for state in DrainState if leads_to[state] <= IRREVERSIBLE} == IRREVERSIBLE
     assert GOING_ON in leads_to[ASKED]
 
 
 def test_queues_are_handed_over_by_a_claim_and_an_answer_and_in_no_other_way() -> None:
     ways = {event for (state, event), to in TRANSITIONS.items() if to is HANDED_OVER is not state}
-    assert ways == {DrainEvent.ANSWER}
+    assert ways == {DrainEvent.FINISH}
     assert [state for state in DrainState if (state, DrainEvent.CLAIM) in TRANSITIONS] == [ASKED]
-    assert {state for state in DrainState if (state, DrainEvent.ANSWER) in TRANSITIONS} == NO_WAY_BACK
+    assert {state for state in DrainState if (state, DrainEvent.FINISH) in TRANSITIONS} == IRREVERSIBLE
 
 
 @pytest.mark.parametrize("count", range(len(FILES) + 1))

@@ -10,7 +10,7 @@ from connector_tests.support.log_lines import outage_text
 from connector_tests.support.manual_clock import ManualClock
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.remoting.failures import Failures, Policy
-from rocketmq_spark.remoting.retry import Pauses, outlook_of_write
+from rocketmq_spark.remoting.retry import Pauses, retryability_of_write
 from rocketmq_spark.wire.remoting.codes import ResponseCode
 
 MISSING = RouteError("TOPIC_NOT_FOUND", topic="T", address="ns:9876")
@@ -27,22 +27,24 @@ ILLEGAL = BrokerError(
 
 
 class Subject:
-    """Failures at a time of their own, which pauses move. ``failed`` is of the broker a and the topic T."""
+    """Failures at a time of their own, which pauses move. ``record_failure`` is of the broker a and the topic T."""
 
     def __init__(self, *, limit_ms: int = 300_000, unserved_ms: int = 60_000) -> None:
         self.clock = ManualClock(0)
-        self.failures = Failures(Policy(outlook_of_write, Pauses(100, 400), limit_ms, unserved_ms), self.clock)
+        self.failures = Failures(Policy(retryability_of_write, Pauses(100, 400), limit_ms, unserved_ms), self.clock)
         self.pauses_ms: list[int] = []
 
     def sleep(self, seconds: float) -> None:
         self.pauses_ms.append(round(seconds * 1000))
         self.clock.advance(self.pauses_ms[-1])
 
-    def failed(self, error: RocketMQError, *, at_ms: int, subject: str = "a", topic: str = "T") -> RocketMQError | None:
+    def record_failure(
+        self, error: RocketMQError, *, at_ms: int, subject: str = "a", topic: str = "T"
+    ) -> RocketMQError | None:
         self.clock.advance(at_ms - self.clock())
-        return self.failures.failed(subject, topic, error)
+        return self.failures.record_failure(subject, topic, error)
 
-    def retrying(self, *outcomes: RocketMQError | None) -> int:
+    def retry_until_success(self, *outcomes: RocketMQError | None) -> int:
         """How many calls it takes; the last outcome stays."""
         made: list[RocketMQError | None] = []
 
@@ -51,28 +53,28 @@ class Subject:
             if made[-1] is not None:
                 raise made[-1]
 
-        self.failures.retrying(call, "a", "T", self.sleep)
+        self.failures.retry_until_success(call, "a", "T", self.sleep)
         return len(made)
 
 
 def test_a_call_is_retried_with_growing_pauses_until_it_succeeds() -> None:
     subject = Subject()
-    assert subject.retrying(LOST, LOST, LOST, LOST, None) == 5
+    assert subject.retry_until_success(LOST, LOST, LOST, LOST, None) == 5
     assert subject.pauses_ms == [100, 200, 400, 400]
-    assert subject.retrying(LOST, None) == 2
+    assert subject.retry_until_success(LOST, None) == 2
     assert subject.pauses_ms[4:] == [100], "pauses begin with the call"
 
 
 def test_a_call_that_succeeds_is_made_once_and_logs_nothing(caplog: pytest.LogCaptureFixture) -> None:
     subject = Subject()
-    assert subject.retrying(None) == 1
+    assert subject.retry_until_success(None) == 1
     assert (subject.pauses_ms, caplog.messages) == ([], [])
 
 
 def test_a_call_ends_with_the_error_that_another_attempt_would_not_change() -> None:
     subject = Subject()
     with pytest.raises(BrokerError) as raised:
-        subject.retrying(LOST, ILLEGAL)
+        subject.retry_until_success(LOST, ILLEGAL)
     assert raised.value is ILLEGAL
     assert subject.pauses_ms == [100]
 
@@ -80,14 +82,14 @@ def test_a_call_ends_with_the_error_that_another_attempt_would_not_change() -> N
 def test_a_call_that_fails_for_the_whole_limit_ends_with_its_last_failure() -> None:
     subject = Subject(limit_ms=1_000)
     with pytest.raises(TransportError, match=r"CLUSTER_TIMEOUT\] No successful response from a for 11") as raised:
-        subject.retrying(LOST)
+        subject.retry_until_success(LOST)
     assert raised.value.__cause__ is LOST
     assert subject.clock() == 1_100
 
 
 def test_outages_are_logged_when_they_last_and_when_they_end(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
-    assert Subject(limit_ms=10_000).retrying(*[LOST] * 6, None) == 7
+    assert Subject(limit_ms=10_000).retry_until_success(*[LOST] * 6, None) == 7
     begun, over = caplog.messages
     assert outage_text(begun).startswith("Waiting for a (fails in 9 s): [ROCKETMQ_CONNECTION_LOST] ")
     assert over == "CONNECTION_LOST: Recovered after 1.9 s: a"
@@ -96,45 +98,45 @@ def test_outages_are_logged_when_they_last_and_when_they_end(caplog: pytest.LogC
 @pytest.mark.parametrize(("error", "limit_ms"), [(LOST, 2_000), (MISSING, 1_000)])
 def test_what_no_broker_serves_has_a_limit_of_its_own(error: RocketMQError, limit_ms: int) -> None:
     subject = Subject(limit_ms=2_000, unserved_ms=1_000)
-    assert subject.failed(error, at_ms=0) is None
-    assert subject.failed(error, at_ms=limit_ms - 1) is None
-    assert subject.failed(error, at_ms=limit_ms) is not None
+    assert subject.record_failure(error, at_ms=0) is None
+    assert subject.record_failure(error, at_ms=limit_ms - 1) is None
+    assert subject.record_failure(error, at_ms=limit_ms) is not None
 
 
 def test_each_subject_has_its_own_time() -> None:
     subject = Subject(limit_ms=1_000)
-    assert subject.failed(LOST, at_ms=0) is None
-    assert subject.failed(LOST, at_ms=1_000) is not None
-    assert subject.failed(LOST, at_ms=1_000, subject="b") is None, "a's time is not b's"
-    assert subject.failed(LOST, at_ms=1_999, subject="b") is None
-    assert subject.failed(LOST, at_ms=2_000, subject="b") is not None
+    assert subject.record_failure(LOST, at_ms=0) is None
+    assert subject.record_failure(LOST, at_ms=1_000) is not None
+    assert subject.record_failure(LOST, at_ms=1_000, subject="b") is None, "a's time is not b's"
+    assert subject.record_failure(LOST, at_ms=1_999, subject="b") is None
+    assert subject.record_failure(LOST, at_ms=2_000, subject="b") is not None
 
 
 def test_a_success_begins_the_time_again() -> None:
     subject = Subject(limit_ms=1_000)
-    assert subject.failed(LOST, at_ms=0) is None
-    subject.failures.succeeded("a", "T")
-    assert subject.failed(LOST, at_ms=900) is None
-    assert subject.failed(LOST, at_ms=1_899) is None
-    assert subject.failed(LOST, at_ms=1_900) is not None
+    assert subject.record_failure(LOST, at_ms=0) is None
+    subject.failures.record_success("a", "T")
+    assert subject.record_failure(LOST, at_ms=900) is None
+    assert subject.record_failure(LOST, at_ms=1_899) is None
+    assert subject.record_failure(LOST, at_ms=1_900) is not None
 
 
 def test_name_servers_that_are_silent_for_the_limit_are_what_it_ends_with() -> None:
     subject = Subject(limit_ms=1_000)
-    assert subject.failed(UNROUTED, at_ms=0) is None
-    over = subject.failed(UNROUTED, at_ms=1_000, subject="b")
+    assert subject.record_failure(UNROUTED, at_ms=0) is None
+    over = subject.record_failure(UNROUTED, at_ms=1_000, subject="b")
     assert over is not None
     assert over.context["subject"] == "the name servers"
 
 
 def test_a_subject_s_time_begins_when_a_name_server_answers() -> None:
     subject = Subject(unserved_ms=1_000)
-    assert subject.failed(MISSING, at_ms=0) is None
-    assert subject.failed(UNROUTED, at_ms=900) is None
-    assert subject.failed(UNROUTED, at_ms=5_000) is None
-    assert subject.failed(MISSING, at_ms=5_000) is None
-    assert subject.failed(MISSING, at_ms=5_999) is None
-    assert subject.failed(MISSING, at_ms=6_000) is MISSING
+    assert subject.record_failure(MISSING, at_ms=0) is None
+    assert subject.record_failure(UNROUTED, at_ms=900) is None
+    assert subject.record_failure(UNROUTED, at_ms=5_000) is None
+    assert subject.record_failure(MISSING, at_ms=5_000) is None
+    assert subject.record_failure(MISSING, at_ms=5_999) is None
+    assert subject.record_failure(MISSING, at_ms=6_000) is MISSING
 
 
 @pytest.mark.parametrize("failure", [MISSING, LOST])
@@ -145,50 +147,50 @@ def test_flapping_name_servers_do_not_extend_the_limit_endlessly(failure: Rocket
     while over is None and at_ms < 3_400:
         for error in (failure, UNROUTED):
             at_ms += 100
-            over = over or subject.failed(error, at_ms=at_ms)
+            over = over or subject.record_failure(error, at_ms=at_ms)
     assert over is not None
     assert at_ms >= 3_000, "one outage of the name servers counts for nothing"
 
 
-def routed(subject: Subject) -> None:
-    subject.failures.succeeded("a", "T")
+def record_route(subject: Subject) -> None:
+    subject.failures.record_success("a", "T")
 
 
 def failing_otherwise(subject: Subject) -> None:
-    subject.failures.failed("a", "T", LOST)
+    subject.failures.record_failure("a", "T", LOST)
 
 
-@pytest.mark.parametrize("tell", [routed, failing_otherwise])
+@pytest.mark.parametrize("tell", [record_route, failing_otherwise])
 def test_name_servers_answer_again_once_a_topic_that_lacked_a_route_has_one(tell: Callable[[Subject], None]) -> None:
     subject = Subject(limit_ms=1_000)
-    subject.failed(UNROUTED, at_ms=0)
+    subject.record_failure(UNROUTED, at_ms=0)
     subject.clock.advance(900)
     tell(subject)
-    assert subject.failed(UNROUTED, at_ms=1_800) is None, "an outage of its own"
-    assert subject.failed(UNROUTED, at_ms=2_800) is not None
+    assert subject.record_failure(UNROUTED, at_ms=1_800) is None, "an outage of its own"
+    assert subject.record_failure(UNROUTED, at_ms=2_800) is not None
 
 
 def test_a_route_that_was_known_before_shows_nothing_of_name_servers() -> None:
     subject = Subject(limit_ms=1_000)
-    subject.failed(UNROUTED, at_ms=0)
-    subject.failures.succeeded("a", "KNOWN")
-    subject.failures.failed("a", "KNOWN", LOST)
-    assert subject.failed(UNROUTED, at_ms=1_000) is not None
+    subject.record_failure(UNROUTED, at_ms=0)
+    subject.failures.record_success("a", "KNOWN")
+    subject.failures.record_failure("a", "KNOWN", LOST)
+    assert subject.record_failure(UNROUTED, at_ms=1_000) is not None
 
 
 def test_a_server_that_is_tried_without_a_route_is_excused_while_name_servers_are_silent() -> None:
     subject = Subject(limit_ms=1_000)
-    subject.failed(UNROUTED, at_ms=0)
+    subject.record_failure(UNROUTED, at_ms=0)
     for at_ms in (100, 900, 1_800):
         subject.clock.advance(at_ms - subject.clock())
-        assert subject.failures.failed("a", None, LOST) is None
-        assert subject.failures.are_name_servers_silent
-    subject.failures.routed("T")
-    assert not subject.failures.are_name_servers_silent
+        assert subject.failures.record_failure("a", None, LOST) is None
+        assert subject.failures.are_name_servers_unresponsive
+    subject.failures.record_route("T")
+    assert not subject.failures.are_name_servers_unresponsive
     subject.clock.advance(999)
-    assert subject.failures.failed("a", None, LOST) is None
+    assert subject.failures.record_failure("a", None, LOST) is None
     subject.clock.advance(1)
-    assert subject.failures.failed("a", None, LOST) is not None
+    assert subject.failures.record_failure("a", None, LOST) is not None
 
 
 class Notes:
@@ -201,24 +203,24 @@ class Notes:
     def since_ms(self, now_ms: int) -> int | None:
         return self._since_ms
 
-    def gave_up(self, since_ms: int) -> None:
+    def record(self, since_ms: int) -> None:
         self.noted.append(since_ms)
 
-    def answered(self) -> None:
+    def clear(self) -> None:
         self.noted.append("answered")
 
 
 def test_what_others_have_waited_counts_until_something_succeeds() -> None:
     notes, clock = Notes(100), ManualClock(1_000)
-    failures = Failures(Policy(outlook_of_write, Pauses(100, 400), 1_000, 1_000), clock, lambda _: notes)
-    assert failures.failed("a", "T", LOST) is None
+    failures = Failures(Policy(retryability_of_write, Pauses(100, 400), 1_000, 1_000), clock, lambda _: notes)
+    assert failures.record_failure("a", "T", LOST) is None
     clock.advance(100)
-    assert failures.failed("a", "T", LOST) is not None
+    assert failures.record_failure("a", "T", LOST) is not None
     assert notes.noted == [100]
-    failures.succeeded("a", "T")
-    failures.succeeded("a", "T")
+    failures.record_success("a", "T")
+    failures.record_success("a", "T")
     assert notes.noted[1:] == ["answered"]
-    assert failures.failed("a", "T", LOST) is None
+    assert failures.record_failure("a", "T", LOST) is None
     clock.advance(1_000)
-    assert failures.failed("a", "T", LOST) is not None
+    assert failures.record_failure("a", "T", LOST) is not None
     assert notes.noted[2:] == [1_100], "its own time"

@@ -8,10 +8,10 @@ from rocketmq_spark.errors import OptionError
 from rocketmq_spark.model import QueueBounds
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 from rocketmq_spark.source.stream.start_positions import (
-    MOST_NAMED,
+    MAX_LOGGED_QUEUES,
     first_positions,
-    told_forgotten,
-    told_resumption,
+    format_lost_offsets,
+    format_resumption,
     unread_queues,
 )
 
@@ -104,7 +104,7 @@ def test_a_listed_queue_of_a_topic_that_has_started_is_nobodys_business() -> Non
 
 
 def test_where_the_group_goes_on_is_told_with_what_is_left_of_what_there_is() -> None:
-    told = told_resumption("the group", {A: 12, B: 15}, {A: QueueBounds(10, 12), B: QueueBounds(10, 20)})
+    told = format_resumption("the group", {A: 12, B: 15}, {A: QueueBounds(10, 12), B: QueueBounds(10, 20)})
     assert told.endswith(
         ". Backlog 5 of 12 offsets: queue=orders@broker-a:0 offset=12 of [10, 12), queue=orders@broker-a:1 offset=15 "
         "of [10, 20)"
@@ -112,14 +112,14 @@ def test_where_the_group_goes_on_is_told_with_what_is_left_of_what_there_is() ->
 
 
 @pytest.mark.parametrize(
-    ("count", "end"), [(MOST_NAMED, "7 offset=0 of [0, 1)"), (MOST_NAMED + 1, "and 1 more queues")]
+    ("count", "end"), [(MAX_LOGGED_QUEUES, "7 offset=0 of [0, 1)"), (MAX_LOGGED_QUEUES + 1, "and 1 more queues")]
 )
 def test_of_many_queues_some_are_told(count: int, end: str) -> None:
     many = dict.fromkeys(queues(count), 0)
-    assert told_resumption("the group", many, dict.fromkeys(many, QueueBounds(0, 1))).endswith(end)
+    assert format_resumption("the group", many, dict.fromkeys(many, QueueBounds(0, 1))).endswith(end)
 
 
 @pytest.mark.parametrize("read_to", [0, 1])
 def test_a_group_that_is_forgotten_is_told_of_queues_of_which_something_was_read(read_to: int) -> None:
-    told = told_forgotten({A: None}, SourceOffset({A: QueueProgress(0, read_to)}))
+    told = format_lost_offsets({A: None}, SourceOffset({A: QueueProgress(0, read_to)}))
     assert (told is not None) == (read_to > 0)

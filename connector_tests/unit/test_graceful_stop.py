@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from connector_tests.support.patience import WAIT_S
+from connector_tests.support.timeouts import WAIT_S
 from rocketmq_spark.errors import MembershipError
 from rocketmq_spark.source.stream.drain import CONTROL, FILES, Control, DrainState
 from rocketmq_spark.source.stream.graceful_stop import DrainRequest, stop
 
-DRAIN, DRAINED = FILES[DrainState.ASKED], FILES[DrainState.HANDED_OVER]
+DRAIN, DRAINED = FILES[DrainState.REQUESTED], FILES[DrainState.DRAINED]
 
 
 class RunningQuery:
@@ -27,9 +27,9 @@ class RunningQuery:
     Of each source its control, None if it is not ours, or the text of its ``latestOffset``.
     """
 
-    def __init__(self, controls: Sequence[Control | str | None], turn: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, controls: Sequence[Control | str | None], group_lock: Callable[[], None] = lambda: None) -> None:
         self._controls = controls
-        self._turn = turn
+        self._turn = group_lock
         self.is_stopped = False
         self.failure: Exception | None = None
         self.name = "orders"
@@ -69,12 +69,12 @@ def stop_query(query: RunningQuery, timeout_s: float = WAIT_S) -> None:
 
 
 def answering(*runners: DrainRequest) -> Callable[[], None]:
-    def turn() -> None:
+    def group_lock() -> None:
         for runner in runners:
-            if runner.is_made() and runner.claim():
-                runner.answer()
+            if runner.check_request() and runner.claim():
+                runner.finish()
 
-    return turn
+    return group_lock
 
 
 def test_it_stops_when_all_sources_have_answered(runner: DrainRequest) -> None:
@@ -84,7 +84,7 @@ def test_it_stops_when_all_sources_have_answered(runner: DrainRequest) -> None:
     assert query.is_stopped
     stopped_early = RunningQuery(controls, answering(runner))
     shutil.rmtree(other.control.folder)
-    other.is_made()
+    other.check_request()
     with pytest.raises(MembershipError, match=r"GRACEFUL_STOP_INCOMPLETE.* 1 of its 2 sources"):
         stop_query(stopped_early, timeout_s=0.2)
     assert stopped_early.is_stopped, "one of its sources reads nothing any more"
@@ -96,7 +96,7 @@ def test_it_does_not_stop_before_a_source_has_answered(runner: DrainRequest) -> 
     with pytest.raises(MembershipError, match="GRACEFUL_STOP_TIMEOUT"):
         stop_query(query, timeout_s=0.2)
     assert not query.is_stopped
-    assert not runner.is_made(), "the query goes on; it used to plan nothing for ever"
+    assert not runner.check_request(), "the query goes on; it used to plan nothing for ever"
     assert not runner.claim()
 
 
@@ -122,12 +122,12 @@ def test_a_source_that_has_shown_nothing_yet_may_be_one_of_ours(runner: DrainReq
 
 def test_who_is_interrupted_while_it_waits_takes_its_request_back(runner: DrainRequest) -> None:
     def interrupt() -> None:
-        if runner.is_made():
+        if runner.check_request():
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         stop_query(RunningQuery([runner.control], interrupt))
-    assert not runner.is_made()
+    assert not runner.check_request()
 
 
 def test_who_is_interrupted_after_a_source_has_handed_over_stops_the_query_which_reads_nothing_any_more(
@@ -152,17 +152,17 @@ def first(*turns: Callable[[], None]) -> Callable[[], None]:
 
 
 def test_a_request_that_was_claimed_is_not_taken_back_and_its_answer_is_waited_for(runner: DrainRequest) -> None:
-    answer = threading.Timer(0.3, runner.answer)
+    finish = threading.Timer(0.3, runner.finish)
 
     def hand_over_slowly() -> None:
-        if runner.is_made() and runner.claim() and answer.ident is None:
-            answer.start()
+        if runner.check_request() and runner.claim() and finish.ident is None:
+            finish.start()
 
     stop_query(query := RunningQuery([runner.control], hand_over_slowly), timeout_s=0.1)
-    answer.join()
+    finish.join()
     assert query.is_stopped
     assert (runner.control.path / DRAINED).exists()
-    assert runner.is_made(), "what was handed over stays so"
+    assert runner.check_request(), "what was handed over stays so"
 
 
 def test_a_folder_that_was_cleaned_away_is_made_again_and_asked_through(runner: DrainRequest) -> None:
@@ -174,16 +174,16 @@ def test_a_folder_that_was_cleaned_away_is_made_again_and_asked_through(runner: 
 def test_who_asks_asks_again_when_the_request_is_cleaned_away(runner: DrainRequest) -> None:
     seen = 0
 
-    def turn() -> None:
+    def group_lock() -> None:
         nonlocal seen
-        if runner.is_made():
+        if runner.check_request():
             seen += 1
             if seen == 1:
                 shutil.rmtree(runner.control.folder)
             elif runner.claim():
-                runner.answer()
+                runner.finish()
 
-    stop_query(query := RunningQuery([runner.control], turn))
+    stop_query(query := RunningQuery([runner.control], group_lock))
     assert (query.is_stopped, seen) == (True, 2)
 
 
@@ -191,7 +191,7 @@ def test_the_folder_made_again_is_private_and_removed_in_the_end() -> None:
     runner = DrainRequest()
     folder = runner.control.path
     shutil.rmtree(folder)
-    assert not runner.is_made()
+    assert not runner.check_request()
     assert folder.stat().st_mode & 0o777 == 0o700
     runner.close()
     assert not folder.exists()
@@ -199,21 +199,21 @@ def test_the_folder_made_again_is_private_and_removed_in_the_end() -> None:
 
 def claimed(runner: DrainRequest) -> None:
     (runner.control.path / DRAIN).touch()
-    assert runner.is_made()
+    assert runner.check_request()
     assert runner.claim()
 
 
 def test_an_answer_is_given_though_the_folder_was_cleaned_away(runner: DrainRequest) -> None:
     claimed(runner)
     shutil.rmtree(runner.control.folder)
-    runner.answer()
+    runner.finish()
     assert (runner.control.path / DRAINED).exists()
-    assert runner.is_made(), "what was handed over stays so"
+    assert runner.check_request(), "what was handed over stays so"
 
 
 def test_an_answer_that_was_cleaned_away_is_given_again(runner: DrainRequest) -> None:
     claimed(runner)
-    runner.answer()
+    runner.finish()
     shutil.rmtree(runner.control.folder)
     stop_query(query := RunningQuery([runner.control], answering(runner)))
     assert query.is_stopped
@@ -223,20 +223,20 @@ def test_an_answer_that_was_cleaned_away_is_given_again(runner: DrainRequest) ->
 def test_a_runner_that_has_claimed_nothing_answers_nothing(runner: DrainRequest, is_asked: bool) -> None:
     if is_asked:
         (runner.control.path / DRAIN).touch()
-    assert runner.is_made() is is_asked
+    assert runner.check_request() is is_asked
     before = sorted(runner.control.path.iterdir())
-    with pytest.raises(ValueError, match=f"{'ASKED' if is_asked else 'GOING_ON'} cannot ANSWER"):
-        runner.answer()
+    with pytest.raises(ValueError, match=f"{'REQUESTED' if is_asked else 'RUNNING'} cannot FINISH"):
+        runner.finish()
     assert sorted(runner.control.path.iterdir()) == before
-    assert runner.is_made() is is_asked
+    assert runner.check_request() is is_asked
 
 
 def test_a_request_that_is_withdrawn_between_a_look_and_the_claim_is_not_claimed(runner: DrainRequest) -> None:
     (runner.control.path / DRAIN).touch()
-    assert runner.is_made()
+    assert runner.check_request()
     (runner.control.path / DRAIN).unlink()
     assert not runner.claim()
-    assert not runner.is_made()
+    assert not runner.check_request()
     assert list(runner.control.path.iterdir()) == []
 
 
@@ -246,8 +246,8 @@ def test_a_folder_that_cannot_be_made_is_said_once_and_fails_no_query(
     folder = runner.control.path
     folder.rmdir()
     folder.touch()
-    assert not runner.is_made()
-    assert not runner.is_made()
+    assert not runner.check_request()
+    assert not runner.check_request()
     assert caplog.text.count("rocketmq_spark.stop cannot stop this query") == 1
     folder.unlink()
 
@@ -271,7 +271,7 @@ def test_a_folder_that_others_made_meanwhile_is_not_used(
     (other / DRAIN).touch()
     shutil.rmtree(folder)
     taken_by(folder, other)
-    runner.answer()
+    runner.finish()
     assert [file.name for file in folder.iterdir()] == [DRAIN]
     assert caplog.text.count("rocketmq_spark.stop cannot stop this query") == 1
     folder.unlink() if folder.is_symlink() else shutil.rmtree(folder)
@@ -282,7 +282,7 @@ def test_a_request_in_a_folder_of_others_is_none(runner: DrainRequest, tmp_path:
     folder.rmdir()
     folder.symlink_to(tmp_path, target_is_directory=True)
     (tmp_path / DRAIN).touch()
-    assert not runner.is_made()
+    assert not runner.check_request()
     folder.unlink()
 
 
@@ -326,7 +326,7 @@ def test_a_query_that_has_ended_needs_no_asking(runner: DrainRequest) -> None:
     query = RunningQuery([runner.control])
     query.is_stopped, query.failure = True, RuntimeError("long ago")
     stop_query(query)
-    assert not runner.is_made()
+    assert not runner.check_request()
 
 
 @pytest.mark.parametrize("failure", [RuntimeError("no broker answers"), None])
@@ -335,11 +335,11 @@ def test_a_query_that_fails_while_it_is_asked_is_not_stopped_gracefully(
 ) -> None:
     """Its last batch is not acknowledged, and ``stop`` returned as if it were. One that came to its end is."""
 
-    def turn() -> None:
-        if runner.is_made():
+    def group_lock() -> None:
+        if runner.check_request():
             query.is_stopped, query.failure = True, failure
 
-    query = RunningQuery([runner.control], turn)
+    query = RunningQuery([runner.control], group_lock)
     if failure is None:
         stop_query(query)
     else:

@@ -6,28 +6,28 @@ from typing import Final
 
 import pytest
 
-from connector_tests.support.one_broker_group import QUEUES, Group, surveys_in_a_minute
+from connector_tests.support.one_broker_group import QUEUES, Group, refreshes_per_minute
 from connector_tests.support.simulated_cluster import (
-    ClusterDoor,
     Connection,
     Reach,
     SimulatedCluster,
+    SimulatedClusterClient,
     address_of,
 )
-from rocketmq_spark.consumer.group_members import ALONE, MOST_NAMED
+from rocketmq_spark.consumer.group_members import MAX_NAMED, OTHER_MEMBERS
 from rocketmq_spark.consumer.membership import Membership
-from rocketmq_spark.consumer.standing import (
+from rocketmq_spark.consumer.membership_state import (
+    DUPLICATE_CLIENT_ID_LIMIT_MS,
     GROUP,
     IDENTITY,
+    JOINING_LIMIT_MS,
     LISTED_WITHIN_MS,
-    NAMESAKE_LIMIT_MS,
-    NEWCOMER_LIMIT_MS,
     SUBSCRIPTIONS,
 )
 from rocketmq_spark.consumer.subscription_check import STRATEGY
 from rocketmq_spark.errors import BrokerError, MembershipError, TransportError
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.remoting.retry import ASKING, broker_subject
+from rocketmq_spark.remoting.retry import REQUEST_PAUSES, broker_subject
 from rocketmq_spark.wire.body.running_info import PROP_CHECKPOINT
 
 
@@ -40,65 +40,65 @@ from rocketmq_spark.wire.body.running_info import PROP_CHECKPOINT
     ],
 )
 def test_heartbeats_tell_where_the_member_consumes_from(option: str, value: str, told: str) -> None:
-    assert Group().member(**{option: value}).members.we.consume_from_where == told
+    assert Group().member(**{option: value}).members.consumer_data.consume_from_where == told
 
 
 def test_a_group_that_a_broker_does_not_know_ends_the_wait_to_be_listed() -> None:
     group = Group()
-    group.broker.hears_nothing = True
+    group.broker.ignores_heartbeats = True
     member = group.member()
-    assert member.survey().owned == set()
+    assert member.refresh_metadata().owned == set()
     group.broker.group_refusal = BrokerError(
         "GROUP_NOT_FOUND.BROKER", address="a:1", request="PULL_MESSAGE", code=26, remark="there is no g"
     )
-    group.cluster.asked_for_groups.clear()
+    group.cluster.group_list_requests.clear()
     with pytest.raises(BrokerError, match=r"GROUP_NOT_FOUND\.BROKER.*there is no g"):
-        member.survey()
-    assert group.cluster.asked_for_groups == [QUEUES[0].topic]
+        member.refresh_metadata()
+    assert group.cluster.group_list_requests == [QUEUES[0].topic]
 
 
 def test_a_newcomer_with_a_taken_client_id_owns_nothing_until_the_other_is_gone() -> None:
     group = Group("me")
     newcomer = group.member()
-    assert newcomer.survey().owned == set()
-    assert not newcomer.survey().is_complete
+    assert newcomer.refresh_metadata().owned == set()
+    assert not newcomer.refresh_metadata().is_complete
     group.cluster.set_others()
-    assert newcomer.survey().owned == set(QUEUES)
+    assert newcomer.refresh_metadata().owned == set(QUEUES)
 
 
 def test_a_newcomer_with_a_taken_client_id_fails_after_two_minutes_and_names_it() -> None:
     group = Group("me")
     newcomer = group.member()
-    newcomer.survey()
-    group.clock.advance(NAMESAKE_LIMIT_MS)
+    newcomer.refresh_metadata()
+    group.clock.advance(DUPLICATE_CLIENT_ID_LIMIT_MS)
     with pytest.raises(MembershipError, match=r"DUPLICATE_CLIENT_ID.*'g'.*'me'"):
-        newcomer.survey()
+        newcomer.refresh_metadata()
 
 
 def test_who_was_alone_with_its_client_id_keeps_its_queues_when_another_takes_it() -> None:
     group = Group()
     first = group.member()
-    first.survey()
+    first.refresh_metadata()
     group.cluster.set_others("me")
-    assert first.survey().owned == set(QUEUES)
+    assert first.refresh_metadata().owned == set(QUEUES)
 
 
 def test_who_keeps_a_member_from_being_alone_is_named_and_of_many_some() -> None:
-    others = [f"you-{number}" for number in range(MOST_NAMED + 1)]
+    others = [f"you-{number}" for number in range(MAX_NAMED + 1)]
     group = Group(*others)
     member = group.member()
-    member.survey()
-    assert not member.members.are_only_we()
-    (wait,) = member.publish().waits
-    assert (wait.what, wait.until_ms) == (ALONE, group.clock() + NAMESAKE_LIMIT_MS)
+    member.refresh_metadata()
+    assert not member.members.check_only_member()
+    (wait,) = member.publish().outages
+    assert (wait.resource, wait.until_ms) == (OTHER_MEMBERS, group.clock() + DUPLICATE_CLIENT_ID_LIMIT_MS)
     assert (
-        f"offsets of group 'g', because the group has other members: {', '.join(others[:MOST_NAMED])}. Stop"
-        in wait.cause
+        f"offsets of group 'g', because the group has other members: {', '.join(others[:MAX_NAMED])}. Stop"
+        in wait.reason
     )
     group.cluster.set_others()
-    member.survey()
-    assert member.members.are_only_we()
-    assert member.publish().waits == ()
+    member.refresh_metadata()
+    assert member.members.check_only_member()
+    assert member.publish().outages == ()
 
 
 def told_topics(connection: Connection) -> list[str]:
@@ -110,17 +110,17 @@ def told_topics(connection: Connection) -> list[str]:
 def test_a_heartbeat_names_the_retry_topic_whoever_reads_it(reads_it: str) -> None:
     group = Group()
     member = group.member(retryTopic=reads_it)
-    member.survey()
+    member.refresh_metadata()
     (connection,) = group.broker.connections.values()
     assert told_topics(connection) == ["orders", "%RETRY%g"]
-    assert ("%RETRY%g" in {one.topic for one in member.members.we.subscriptions}) == (reads_it == "true")
+    assert ("%RETRY%g" in {one.topic for one in member.members.consumer_data.subscriptions}) == (reads_it == "true")
 
 
 def test_a_heartbeat_tells_how_and_to_what_the_member_subscribes_and_since_when() -> None:
     group = Group()
     group.cluster.create_topic("payments", {"broker-a": 1})
     member = group.member(subscribe="orders,payments", subExpression="TagA")
-    member.survey()
+    member.refresh_metadata()
     (connection,) = group.broker.connections.values()
     assert connection.heartbeat is not None
     (told,) = connection.heartbeat.consumers
@@ -130,47 +130,47 @@ def test_a_heartbeat_tells_how_and_to_what_the_member_subscribes_and_since_when(
         ("payments", "TagA", 1),
         ("%RETRY%g", "*", 1),
     ]
-    assert member.members.we.subscriptions == told.subscriptions[:2]
+    assert member.members.consumer_data.subscriptions == told.subscriptions[:2]
 
 
 def test_a_newcomer_that_differs_owns_nothing_fails_soon_and_names_both() -> None:
     group = Group("you", subscriptions={"you": {"orders": "TagA", "bills": "*"}})
     newcomer = group.member()
-    assert newcomer.survey().owned == set()
-    group.clock.advance(NEWCOMER_LIMIT_MS)
+    assert newcomer.refresh_metadata().owned == set()
+    group.clock.advance(JOINING_LIMIT_MS)
     theirs = r"'you' subscribes to bills \(\*\), orders \(TagA\)"
     difference = rf"INCONSISTENT_SUBSCRIPTION.*'g'.*'me' subscribes to orders \(\*\); {theirs}"
     with pytest.raises(MembershipError, match=difference):
-        newcomer.survey()
+        newcomer.refresh_metadata()
     assert newcomer.process_queues == ()
 
 
 def test_a_newcomer_waits_for_a_predecessor_with_the_old_subscription_that_is_leaving() -> None:
     group = Group("old", subscriptions={"old": {"orders": "TagA"}})
     newcomer = group.member()
-    assert newcomer.survey().owned == set()
-    group.clock.advance(NEWCOMER_LIMIT_MS - 1)
-    assert newcomer.survey().owned == set()
+    assert newcomer.refresh_metadata().owned == set()
+    group.clock.advance(JOINING_LIMIT_MS - 1)
+    assert newcomer.refresh_metadata().owned == set()
     group.cluster.set_others()
-    assert newcomer.survey().owned == set(QUEUES)
+    assert newcomer.refresh_metadata().owned == set(QUEUES)
 
 
 def test_a_newcomer_that_differs_waits_no_longer_than_the_user_allows() -> None:
     group = Group("you", subscriptions={"you": {"bills": "*"}})
     newcomer = group.member(clusterTimeoutMs="1000")
-    newcomer.survey()
+    newcomer.refresh_metadata()
     group.clock.advance(1_000)
     with pytest.raises(MembershipError, match="INCONSISTENT_SUBSCRIPTION"):
-        newcomer.survey()
+        newcomer.refresh_metadata()
 
 
 def unlisted(group: Group, **given: str) -> Membership:
     """The brokers have lost a member, and list everybody else."""
     member = group.member(**given)
-    member.survey()
+    member.refresh_metadata()
     group.broker.connections.clear()
-    group.broker.hears_nothing = True
-    member.survey()
+    group.broker.ignores_heartbeats = True
+    member.refresh_metadata()
     return member
 
 
@@ -178,10 +178,10 @@ def test_who_is_not_listed_for_the_clusters_limit_is_named_with_its_group() -> N
     group = Group()
     member = unlisted(group, clusterTimeoutMs="60000")
     group.clock.advance(59_999)
-    assert member.survey().owned == set()
+    assert member.refresh_metadata().owned == set()
     group.clock.advance(1)
     with pytest.raises(MembershipError) as raised:
-        member.survey()
+        member.refresh_metadata()
     assert (raised.value.condition, raised.value.context) == (
         "NOT_REGISTERED_IN_GROUP",
         {"group": "g", "client_id": "me"},
@@ -191,13 +191,13 @@ def test_who_is_not_listed_for_the_clusters_limit_is_named_with_its_group() -> N
 def test_who_is_listed_by_some_brokers_only_is_not_listed() -> None:
     """The others may have given its queues away."""
     group = Group(brokers=2)
-    group.cluster.brokers["broker-b"].hears_nothing = True
+    group.cluster.brokers["broker-b"].ignores_heartbeats = True
     member = group.member()
-    assert member.survey().owned == set()
-    assert [wait.what for wait in member.publish().waits] == [GROUP]
-    group.cluster.brokers["broker-b"].hears_nothing = False
-    member.survey()
-    assert member.survey().owned == set(group.cluster.queues())
+    assert member.refresh_metadata().owned == set()
+    assert [wait.resource for wait in member.publish().outages] == [GROUP]
+    group.cluster.brokers["broker-b"].ignores_heartbeats = False
+    member.refresh_metadata()
+    assert member.refresh_metadata().owned == set(group.cluster.queues())
 
 
 @pytest.mark.parametrize("heard_by", ["broker-a", "broker-b"])
@@ -206,19 +206,19 @@ def test_who_is_listed_by_one_broker_only_is_a_member(heard_by: str) -> None:
     group = Group(brokers=2)
     group.cluster.brokers[heard_by].connections["theirs"] = Connection("you", group.clock())
     member = group.member()
-    assert len(member.survey().owned) == 4
-    assert member.members.listed() == ["me", "you"]
+    assert len(member.refresh_metadata().owned) == 4
+    assert member.members.query_members() == ["me", "you"]
 
 
 def test_brokers_that_hear_us_again_and_list_us_are_waited_for_no_more() -> None:
     group = Group()
     member = unlisted(group, clusterTimeoutMs="60000")
-    (wait,) = member.publish().waits
-    assert (wait.what, wait.quiet_ms) == (GROUP, LISTED_WITHIN_MS)
-    group.broker.hears_nothing = False
-    member.survey()
-    assert member.survey().owned == set(QUEUES)
-    assert member.publish().waits == ()
+    (wait,) = member.publish().outages
+    assert (wait.resource, wait.quiet_ms) == (GROUP, LISTED_WITHIN_MS)
+    group.broker.ignores_heartbeats = False
+    member.refresh_metadata()
+    assert member.refresh_metadata().owned == set(QUEUES)
+    assert member.publish().outages == ()
 
 
 @pytest.mark.parametrize(("others", "subject"), [(("you",), SUBSCRIPTIONS), (("me",), IDENTITY)])
@@ -227,65 +227,65 @@ def test_what_brokers_said_of_the_group_is_not_held_against_it_while_they_say_no
 ) -> None:
     group = Group(*others, subscriptions={"you": {"bills": "*"}})
     member = group.member()
-    member.survey()
-    assert {wait.what for wait in member.publish().waits} == {subject}
-    group.broker.reach = Reach.SILENT
-    group.clock.advance(ASKING.longest_ms)
-    member.survey()
-    assert {wait.what for wait in member.publish().waits} == {broker_subject("broker-a")}
+    member.refresh_metadata()
+    assert {wait.resource for wait in member.publish().outages} == {subject}
+    group.broker.reach = Reach.UNRESPONSIVE
+    group.clock.advance(REQUEST_PAUSES.longest_ms)
+    member.refresh_metadata()
+    assert {wait.resource for wait in member.publish().outages} == {broker_subject("broker-a")}
 
 
 def test_brokers_that_fall_silent_while_they_do_not_list_us_are_surveyed_with_pauses() -> None:
     group = Group()
     member = unlisted(group)
-    group.broker.reach = Reach.SILENT
-    assert surveys_in_a_minute(group, member) < 30
+    group.broker.reach = Reach.UNRESPONSIVE
+    assert refreshes_per_minute(group, member) < 30
 
 
 def test_brokers_that_fall_silent_while_they_do_not_list_us_are_what_is_wrong() -> None:
     group = Group()
     member = unlisted(group, clusterTimeoutMs="60000")
-    group.broker.reach = Reach.SILENT
+    group.broker.reach = Reach.UNRESPONSIVE
     group.clock.advance(30_000)
-    member.survey()
+    member.refresh_metadata()
     group.clock.advance(30_000)
-    member.survey()
+    member.refresh_metadata()
     group.clock.advance(30_000)
     with pytest.raises(TransportError, match="CLUSTER_TIMEOUT"):
-        member.survey()
+        member.refresh_metadata()
 
 
 def test_who_was_there_first_goes_on_for_its_limit_beside_a_newcomer_that_differs() -> None:
     group = Group(subscriptions={"you": {"bills": "*"}})
     first = group.member(clusterTimeoutMs="60000")
-    first.survey()
+    first.refresh_metadata()
     group.cluster.set_others("you")
-    assert first.survey().owned == set(QUEUES[:2])
+    assert first.refresh_metadata().owned == set(QUEUES[:2])
     group.clock.advance(60_000)
     with pytest.raises(MembershipError, match="INCONSISTENT_SUBSCRIPTION"):
-        first.survey()
+        first.refresh_metadata()
 
 
 def test_a_newcomer_that_differs_and_leaves_is_forgotten() -> None:
     group = Group(subscriptions={"you": {"bills": "*"}})
     first = group.member()
-    first.survey()
+    first.refresh_metadata()
     group.cluster.set_others("you")
-    assert not first.survey().is_complete
+    assert not first.refresh_metadata().is_complete
     group.cluster.set_others()
     group.clock.advance(3_600_000)
     first.members.heartbeat()
-    assert first.survey().is_complete
+    assert first.refresh_metadata().is_complete
 
 
 def test_members_are_asked_when_the_list_changes_and_not_again_once_they_agree() -> None:
     group = Group("silent", "you", subscriptions={"you": {"orders": "*"}, "new": {"orders": "*"}})
     member = group.member()
-    member.survey()
-    member.survey()
+    member.refresh_metadata()
+    member.refresh_metadata()
     group.cluster.set_others("silent", "you", "new")
-    member.survey()
-    assert group.cluster.asked_for_subscriptions == [["silent", "you"], ["new", "silent"]]
+    member.refresh_metadata()
+    assert group.cluster.running_info_requests == [["silent", "you"], ["new", "silent"]]
 
 
 def test_a_member_that_does_not_answer_is_not_asked_for_ever_though_it_comes_and_goes() -> None:
@@ -294,8 +294,8 @@ def test_a_member_that_does_not_answer_is_not_asked_for_ever_though_it_comes_and
     member = group.member()
     for others in (("silent",), (), ("silent",), (), ("silent",)):
         group.cluster.set_others(*others)
-        member.survey()
-    assert group.cluster.asked_for_subscriptions == [["silent"], ["silent"]]
+        member.refresh_metadata()
+    assert group.cluster.running_info_requests == [["silent"], ["silent"]]
 
 
 def test_a_member_that_answers_is_asked_each_time_that_it_comes_back() -> None:
@@ -303,8 +303,8 @@ def test_a_member_that_answers_is_asked_each_time_that_it_comes_back() -> None:
     member = group.member()
     for others in (("you",), (), ("you",), (), ("you",)):
         group.cluster.set_others(*others)
-        member.survey()
-    assert group.cluster.asked_for_subscriptions == [["you"]] * 3
+        member.refresh_metadata()
+    assert group.cluster.running_info_requests == [["you"]] * 3
 
 
 @pytest.mark.parametrize("reads_it", ["true", "false"])
@@ -312,7 +312,7 @@ def test_a_difference_in_the_retry_topic_is_a_warning(reads_it: str, caplog: pyt
     theirs = {"orders": "*"} if reads_it == "true" else {"orders": "*", "%RETRY%g": "*"}
     group = Group("you", subscriptions={"you": theirs})
     group.cluster.create_topic("%RETRY%g", {"broker-a": 1})
-    assert group.member(retryTopic=reads_it).survey().is_complete
+    assert group.member(retryTopic=reads_it).refresh_metadata().is_complete
     assert caplog.messages == [
         (
             "RETRY_TOPIC_INCONSISTENT: Only one of the members clientId=me and clientId=you reads topic=%RETRY%g. "
@@ -324,10 +324,10 @@ def test_a_difference_in_the_retry_topic_is_a_warning(reads_it: str, caplog: pyt
 @pytest.mark.parametrize(("ours", "theirs"), [("TagA||TagB", "TagB || TagA"), ("*", ""), (" TagA ", "TagA")])
 def test_the_same_tags_in_other_words_are_no_difference(ours: str, theirs: str) -> None:
     group = Group("you", subscriptions={"you": {"orders": theirs}})
-    assert group.member(subExpression=ours).survey().is_complete
+    assert group.member(subExpression=ours).refresh_metadata().is_complete
 
 
-class RequestLog(ClusterDoor):
+class RequestLog(SimulatedClusterClient):
     def __init__(self, cluster: SimulatedCluster) -> None:
         super().__init__(cluster, "our connection")
         self.requests: list[str] = []
@@ -341,10 +341,10 @@ def test_brokers_that_no_plan_needs_are_not_told_of_us_while_a_plan_waits() -> N
     group = Group()
     group.broker.slaves = 2
     options = ReadOptions.parse({"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders"})
-    door = RequestLog(group.cluster)
-    member = Membership(options, "me", door, group.clock, group.clock, started_ms=1)
-    member.survey()
-    assert [name for name in door.requests if "heartbeat" in name] == ["heartbeat broker-a"]
+    client = RequestLog(group.cluster)
+    member = Membership(options, "me", client, group.clock, group.clock, started_ms=1)
+    member.refresh_metadata()
+    assert [name for name in client.requests if "heartbeat" in name] == ["heartbeat broker-a"]
     everybody = set(map(address_of, ("broker-a", "broker-a-slave-1", "broker-a-slave-2")))
     assert set(member.members.next_heartbeats().addresses) == everybody
 
@@ -352,27 +352,27 @@ def test_brokers_that_no_plan_needs_are_not_told_of_us_while_a_plan_waits() -> N
 def test_of_addresses_that_do_not_answer_one_is_told_again_each_round() -> None:
     group = Group()
     group.broker.slaves = 3
-    member, door = group.member(), ClusterDoor(group.cluster, "our connection")
-    member.survey()
+    member, client = group.member(), SimulatedClusterClient(group.cluster, "our connection")
+    member.refresh_metadata()
     rounds = []
     for answering in ("", "", "2", "2", "2"):
-        group.cluster.answering_slaves = {f"broker-a-slave-{answering}:10911"}
+        group.cluster.responding_slaves = {f"broker-a-slave-{answering}:10911"}
         heartbeats = member.members.next_heartbeats()
         rounds.append([address.server.partition(":")[0].rpartition("-")[2] for address in heartbeats.addresses])
-        member.members.heartbeats_answered(heartbeats, heartbeats.send(door))
+        member.members.record_acknowledged(heartbeats, heartbeats.send(client))
     assert rounds == [["1", "2", "3", "a"], ["a", "1"], ["a", "2"], ["2", "a", "3"], ["2", "a", "1"]]
 
 
 def test_a_newcomer_with_a_copied_checkpoint_owns_nothing_and_fails_soon() -> None:
     group = Group("you", subscriptions={"you": {"orders": "*"}})
-    group.cluster.manners = {"you": {PROP_CHECKPOINT: "6f1e"}}
+    group.cluster.consumer_settings = {"you": {PROP_CHECKPOINT: "6f1e"}}
     options = ReadOptions.parse({"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders"})
-    door = ClusterDoor(group.cluster, "our connection")
-    newcomer = Membership(options, "me", door, group.clock, group.clock, started_ms=1, checkpoint_id="6f1e")
-    assert newcomer.survey().owned == set()
-    group.clock.advance(NEWCOMER_LIMIT_MS)
+    client = SimulatedClusterClient(group.cluster, "our connection")
+    newcomer = Membership(options, "me", client, group.clock, group.clock, started_ms=1, checkpoint_id="6f1e")
+    assert newcomer.refresh_metadata().owned == set()
+    group.clock.advance(JOINING_LIMIT_MS)
     with pytest.raises(MembershipError, match=r"CHECKPOINT_SHARED.*'me' and 'you' of group 'g'"):
-        newcomer.survey()
+        newcomer.refresh_metadata()
 
 
 JAVA: Final = "org.apache.rocketmq.client.consumer.rebalance."
@@ -393,12 +393,12 @@ def test_a_newcomer_that_consumes_in_another_manner_owns_nothing_and_fails_soon(
     theirs: dict[str, str], difference: str
 ) -> None:
     group = Group("you", subscriptions={"you": {"orders": "*"}})
-    group.cluster.manners = {"you": theirs}
+    group.cluster.consumer_settings = {"you": theirs}
     newcomer = group.member()
-    assert newcomer.survey().owned == set()
-    group.clock.advance(NEWCOMER_LIMIT_MS)
+    assert newcomer.refresh_metadata().owned == set()
+    group.clock.advance(JOINING_LIMIT_MS)
     with pytest.raises(MembershipError, match=f"INCONSISTENT_GROUP_SETTINGS.*{difference}"):
-        newcomer.survey()
+        newcomer.refresh_metadata()
 
 
 @pytest.mark.parametrize(
@@ -412,13 +412,13 @@ def test_a_newcomer_that_consumes_in_another_manner_owns_nothing_and_fails_soon(
 )
 def test_a_member_of_the_same_manner_or_of_one_that_nobody_can_judge_is_no_difference(theirs: dict[str, str]) -> None:
     group = Group("you", subscriptions={"you": {"orders": "*"}})
-    group.cluster.manners = {"you": theirs}
-    assert group.member().survey().owned == set(QUEUES[:2])
+    group.cluster.consumer_settings = {"you": theirs}
+    assert group.member().refresh_metadata().owned == set(QUEUES[:2])
 
 
 def test_members_tell_their_own_manner() -> None:
     group = Group()
-    told = group.member(consumeOrderly="true", allocateStrategy="AVG_BY_CIRCLE").publish().view.manner
+    told = group.member(consumeOrderly="true", allocateStrategy="AVG_BY_CIRCLE").publish().view.consumer_settings
     assert told == {
         "messageModel": "CLUSTERING",
         "PROP_CONSUMEORDERLY": "true",
@@ -432,59 +432,59 @@ def test_a_newcomer_that_is_listed_at_last_waits_for_that_no_more_whatever_else_
 ) -> None:
     """Else it fails too soon, and with the wrong words."""
     group = Group(subscriptions={"you": {"bills": "*"}}, brokers=2)
-    group.cluster.brokers["broker-b"].hears_nothing = True
+    group.cluster.brokers["broker-b"].ignores_heartbeats = True
     member = group.member(clusterTimeoutMs="8000")
-    member.survey()
-    assert [wait.what for wait in member.publish().waits] == [GROUP]
-    group.cluster.brokers["broker-b"].hears_nothing = False
+    member.refresh_metadata()
+    assert [wait.resource for wait in member.publish().outages] == [GROUP]
+    group.cluster.brokers["broker-b"].ignores_heartbeats = False
     group.cluster.set_others(*others)
     member.members.heartbeat()
     group.clock.advance(5_000)
-    member.survey()
-    assert [wait.what for wait in member.publish().waits] == [subject]
+    member.refresh_metadata()
+    assert [wait.resource for wait in member.publish().outages] == [subject]
     group.clock.advance(5_000)
-    assert member.survey().owned == set()
+    assert member.refresh_metadata().owned == set()
 
 
 def test_who_was_there_first_goes_on_beside_a_newcomer_that_differs_for_longer_than_that_waits() -> None:
     group = Group(subscriptions={"you": {"bills": "*"}})
     first = group.member(clusterTimeoutMs="60000")
-    first.survey()
+    first.refresh_metadata()
     group.cluster.set_others("you")
-    first.survey()
+    first.refresh_metadata()
     group.clock.advance(59_999)
-    assert first.survey().owned == set(QUEUES[:2])
+    assert first.refresh_metadata().owned == set(QUEUES[:2])
 
 
 def test_a_newcomer_that_differs_and_whose_client_id_another_takes_owns_its_queues_once_who_differs_is_gone() -> None:
     group = Group("you", subscriptions={"you": {"bills": "*"}})
     newcomer = group.member()
-    newcomer.survey()
+    newcomer.refresh_metadata()
     group.cluster.set_others("me")
-    assert newcomer.survey().owned == set(QUEUES)
+    assert newcomer.refresh_metadata().owned == set(QUEUES)
 
 
 def test_a_newcomer_that_is_not_listed_any_more_waits_no_more_for_who_had_its_client_id() -> None:
     group = Group("me")
     newcomer = group.member()
-    newcomer.survey()
+    newcomer.refresh_metadata()
     group.broker.connections.clear()
-    group.broker.hears_nothing = True
-    newcomer.survey()
-    assert [wait.what for wait in newcomer.publish().waits] == [GROUP]
+    group.broker.ignores_heartbeats = True
+    newcomer.refresh_metadata()
+    assert [wait.resource for wait in newcomer.publish().outages] == [GROUP]
 
 
 def test_who_has_not_told_a_broker_of_itself_takes_its_namesake_there_not_for_itself() -> None:
     """A broker that was silent is asked again before it is greeted again."""
     group = Group()
-    group.broker.reach = Reach.SILENT
+    group.broker.reach = Reach.UNRESPONSIVE
     newcomer = group.member()
-    newcomer.survey()
+    newcomer.refresh_metadata()
     group.broker.reach = Reach.UP
-    group.clock.advance(ASKING.longest_ms)
+    group.clock.advance(REQUEST_PAUSES.longest_ms)
     group.cluster.set_others("me")
-    assert newcomer.survey().owned == set()
-    assert newcomer.survey().owned == set()
-    assert [wait.what for wait in newcomer.publish().waits] == [IDENTITY]
+    assert newcomer.refresh_metadata().owned == set()
+    assert newcomer.refresh_metadata().owned == set()
+    assert [wait.resource for wait in newcomer.publish().outages] == [IDENTITY]
     group.cluster.set_others()
-    assert newcomer.survey().owned == set(QUEUES)
+    assert newcomer.refresh_metadata().owned == set(QUEUES)

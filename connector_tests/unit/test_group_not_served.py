@@ -32,7 +32,7 @@ def no_group(_: object) -> object:
 def proxy() -> Iterator[ScriptedProxy]:
     """One that does not know the group."""
     with ScriptedProxy() as proxy:
-        proxy.answers["Telemetry"] = no_group
+        proxy.handlers_by_method["Telemetry"] = no_group
         yield proxy
 
 
@@ -48,7 +48,7 @@ def receiving(proxy: ScriptedProxy, **more: str) -> Iterator[Receiver]:
         one.stop()
 
 
-def told(proxy: ScriptedProxy) -> str:
+def result(proxy: ScriptedProxy) -> str:
     """The whole message."""
     return (
         f"[ROCKETMQ_GROUP_NOT_FOUND.PROXY] Proxy {proxy.address} rejected Telemetry: no broker has the consumer "
@@ -62,15 +62,15 @@ def test_it_is_waited_for_and_said_to_be_and_then_it_is_read(
 ) -> None:
     with receiving(proxy) as one:
         eventually(lambda: any("Waiting" in line.getMessage() for line in caplog.records), "a line")
-        (wait,) = one.waits
-        assert (wait.what, wait.cause) == ("topic T", told(proxy))
+        (wait,) = one.outages
+        assert (wait.resource, wait.reason) == ("topic T", result(proxy))
         assert wait.until_ms == wait.since_ms + 60_000
         one.check()
-        proxy.answers["Telemetry"] = lambda said: [pb.TelemetryCommand(status=OK, settings=said.settings)]
-        eventually(lambda: one.has_begun, "an answer")
-        assert one.waits == ()
+        proxy.handlers_by_method["Telemetry"] = lambda said: [pb.TelemetryCommand(status=OK, settings=said.settings)]
+        eventually(lambda: one.have_all_responded, "an answer")
+        assert one.outages == ()
     lines = [line.getMessage() for line in caplog.records if line.levelno >= logging.WARNING]
-    assert re.fullmatch(rf"Waiting for topic T \(fails in \d+ s\): {re.escape(told(proxy))}", outage_text(lines[0]))
+    assert re.fullmatch(rf"Waiting for topic T \(fails in \d+ s\): {re.escape(result(proxy))}", outage_text(lines[0]))
 
 
 def test_one_that_stays_unknown_is_an_error_when_the_time_of_a_missing_topic_is_over(proxy: ScriptedProxy) -> None:
@@ -79,7 +79,7 @@ def test_one_that_stays_unknown_is_an_error_when_the_time_of_a_missing_topic_is_
             one.check()
         except RocketMQError as error:
             assert isinstance(error, BrokerError)
-            assert str(error) == told(proxy)
+            assert str(error) == result(proxy)
             return True
         return False
 

@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from connector_tests.support.scripted_proxy import OK, ScriptedProxy, given, of_entries, status
+from connector_tests.support.scripted_proxy import OK, ScriptedProxy, of_entries, received, status
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.grpc_transport import GrpcTransport
-from rocketmq_spark.pop.handles import LONGEST_INVISIBLE_MS, AnyHandle, Handle, OpaqueHandle
-from rocketmq_spark.pop.polls import Poll, Target
+from rocketmq_spark.pop.receipt_handles import MAX_INVISIBLE_MS, BrokerHandle, OpaqueHandle, ReceiptHandle
+from rocketmq_spark.pop.receive_scheduler import ReceiveRequest, Target
 from rocketmq_spark.pop.transports import transport_of
 from rocketmq_spark.wire.grpc import messaging_pb2 as pb
 
 pytestmark = pytest.mark.usefixtures("grpc_library")
 
 INVISIBLE_MS = 300_000
-HANDLE = Handle.parse("gone", "0 1795445135749 60000 3 0 broker-a 0 0")
+HANDLE = BrokerHandle.parse("gone", "0 1795445135749 60000 3 0 broker-a 0 0")
 
 
 @pytest.mark.parametrize("is_looked_after", [True, False])
@@ -34,25 +34,27 @@ def test_of_a_topic_that_is_gone_the_proxy_says_that_it_knows_a_message_no_more(
         return pb.QueryRouteResponse(status=OK, message_queues=[proxy.queue()])
 
     with ScriptedProxy() as proxy:
-        proxy.answers["QueryRoute"] = route
-        proxy.answers["ChangeInvisibleDuration"] = lambda _: pb.ChangeInvisibleDurationResponse(status=over)
-        proxy.answers["AckMessage"] = lambda said: of_entries(said, [over])
+        proxy.handlers_by_method["QueryRoute"] = route
+        proxy.handlers_by_method["ChangeInvisibleDuration"] = lambda _: pb.ChangeInvisibleDurationResponse(status=over)
+        proxy.handlers_by_method["AckMessage"] = lambda said: of_entries(said, [over])
         asks = {"endpoints": proxy.address, "consumerGroup": "g", "subscribe": "T", "loadBalance": "message"}
         transport = transport_of(ReadOptions.parse(asks))
         assert isinstance(transport, GrpcTransport)
         with closing(transport):
             if is_looked_after:
-                transport.look()
-                transport.change([HANDLE], 1, suspend=True)  # from here on its route is looked for too
-                transport.look()
-            assert transport.change([HANDLE], 1, suspend=True) == [None]
+                transport.refresh_routes()
+                transport.change_invisible_duration(
+                    [HANDLE], 1, suspend=True
+                )  # from here on its route is looked for too
+                transport.refresh_routes()
+            assert transport.change_invisible_duration([HANDLE], 1, suspend=True) == [None]
             assert transport.acknowledge([HANDLE]) == [False]
 
 
 POP_TIME_MS = 1_795_445_135_749
 
 
-def handles(asked_ms: int) -> dict[str, AnyHandle]:
+def handles(asked_ms: int) -> dict[str, ReceiptHandle]:
     """Of the message at offset 3 of queue 7, by what a proxy says that was asked with this invisible duration."""
     times = f"{POP_TIME_MS} {asked_ms} 3"
     ours = f"0 {times} 1 broker-a 7 3"
@@ -62,11 +64,11 @@ def handles(asked_ms: int) -> dict[str, AnyHandle]:
         f"0 {times} 0 broker-z 7 3 99",
         f"0 {times} 0 broker-a 8 3 99",
         f"0 {POP_TIME_MS} {INVISIBLE_MS} 3 0 broker-a 7 3 99",
-        f"0 {POP_TIME_MS} {LONGEST_INVISIBLE_MS} 999 0 broker-a 7 3 99",
+        f"0 {POP_TIME_MS} {MAX_INVISIBLE_MS} 999 0 broker-a 7 3 99",
         "a b c d 1 99",
     )
-    opaque: dict[str, AnyHandle] = {text: OpaqueHandle("T", "broker-a", text) for text in others}
-    return {f"{ours} 99": Handle.parse("T", ours)} | opaque
+    opaque: dict[str, ReceiptHandle] = {text: OpaqueHandle("T", "broker-a", text) for text in others}
+    return {f"{ours} 99": BrokerHandle.parse("T", ours)} | opaque
 
 
 def asked_ms_of(said: Any) -> int:
@@ -76,29 +78,31 @@ def asked_ms_of(said: Any) -> int:
 def test_no_request_is_made_by_a_handle_that_a_producer_wrote(caplog: pytest.LogCaptureFixture) -> None:
     """A proxy takes it for its broker's, and fails, or changes another message. It may number others wrongly."""
     with ScriptedProxy() as proxy:
-        proxy.answers["ReceiveMessage"] = lambda said: [
-            given(text, queue_id=7, queue_offset=3) for text in handles(asked_ms_of(said))
+        proxy.handlers_by_method["ReceiveMessage"] = lambda said: [
+            received(text, queue_id=7, queue_offset=3) for text in handles(asked_ms_of(said))
         ]
         asks = {"endpoints": proxy.address, "consumerGroup": "g", "subscribe": "T", "loadBalance": "message"}
         with closing(transport_of(ReadOptions.parse(asks))) as transport:
-            transport.look()
-            answers: SimpleQueue[Any] = SimpleQueue()
+            transport.refresh_routes()
+            responses: SimpleQueue[Any] = SimpleQueue()
             for _ in range(2):
-                transport.poll(Poll(Target("T", "broker-a"), 8, 1_000), answers.put)
-                received = answers.get(timeout=30)
-            asked_ms = [asked_ms_of(one.request) for one in proxy.asked if one.method == "ReceiveMessage"][-1]
-            told = handles(asked_ms)
-            ours = next(iter(told))
-            found = [one.handle for one in received]
-            records = [pb.ReceiveMessageResponse.FromString(one.record).message for one in received]
+                transport.receive(ReceiveRequest(Target("T", "broker-a"), 8, 1_000), responses.put)
+                delivered = responses.get(timeout=30)
+            asked_ms = [asked_ms_of(one.request) for one in proxy.requests_received if one.method == "ReceiveMessage"][
+                -1
+            ]
+            texts = handles(asked_ms)
+            ours = next(iter(texts))
+            found = [one.handle for one in delivered]
+            records = [pb.ReceiveMessageResponse.FromString(one.record).message for one in delivered]
             rows = [one.system_properties.receipt_handle for one in records]
-            usable = [text in {ours, "a gateway's"} for text in told]
-            assert rows == [text if is_usable else "" for text, is_usable in zip(told, usable, strict=True)]
-            assert found == list(told.values())
+            usable = [text in {ours, "a gateway's"} for text in texts]
+            assert rows == [text if is_usable else "" for text, is_usable in zip(texts, usable, strict=True)]
+            assert found == list(texts.values())
             assert transport.acknowledge(found) == usable
-            assert [one is not None for one in transport.change(found, 1, suspend=True)] == usable
-        acks = [one.request for one in proxy.asked if one.method == "AckMessage"]
-        assert [entry.receipt_handle for ack in acks for entry in ack.entries] == [told[ours].text, "a gateway's"]
+            assert [one is not None for one in transport.change_invisible_duration(found, 1, suspend=True)] == usable
+        acks = [one.request for one in proxy.requests_received if one.method == "AckMessage"]
+        assert [entry.receipt_handle for ack in acks for entry in ack.entries] == [texts[ours].text, "a gateway's"]
     (line,) = [one for one in caplog.messages if "acknowledged" in one]
     assert line.startswith("RECEIPT_HANDLE_UNTRUSTED: 6 messages of topic=T broker=broker-a cannot be acknowledged")
 
@@ -108,12 +112,12 @@ def test_no_two_polls_can_be_expected_to_ask_for_one_invisible_duration() -> Non
     with ScriptedProxy() as proxy:
         asks = {"endpoints": proxy.address, "consumerGroup": "g", "subscribe": "T", "loadBalance": "message"}
         with closing(transport_of(ReadOptions.parse(asks))) as transport:
-            transport.look()
-            answers: SimpleQueue[Any] = SimpleQueue()
+            transport.refresh_routes()
+            handlers_by_method: SimpleQueue[Any] = SimpleQueue()
             for _ in range(8):
-                transport.poll(Poll(Target("T", "broker-a"), 1, 1_000), answers.put)
-                assert answers.get(timeout=30) == []
-        asked_ms = [asked_ms_of(one.request) for one in proxy.asked if one.method == "ReceiveMessage"]
+                transport.receive(ReceiveRequest(Target("T", "broker-a"), 1, 1_000), handlers_by_method.put)
+                assert handlers_by_method.get(timeout=30) == []
+        asked_ms = [asked_ms_of(one.request) for one in proxy.requests_received if one.method == "ReceiveMessage"]
     assert len(set(asked_ms)) > 4
     assert min(asked_ms) >= INVISIBLE_MS
 
@@ -122,21 +126,21 @@ def test_a_response_that_breaks_off_is_logged_once_a_minute(caplog: pytest.LogCa
     """What a producer wrote may make a proxy fail in the middle of one: that was not to be seen."""
 
     def break_off(_: object) -> Iterator[object]:
-        yield given(f"0 {POP_TIME_MS} 60000 3 0 broker-a 7 3 99", queue_id=7, queue_offset=3)
+        yield received(f"0 {POP_TIME_MS} 60000 3 0 broker-a 7 3 99", queue_id=7, queue_offset=3)
         yield pb.ReceiveMessageResponse(status=status(pb.Code.INTERNAL_SERVER_ERROR, "NumberFormatException"))
 
     now_ms = [100_000]
     with ScriptedProxy() as proxy:
-        proxy.answers["ReceiveMessage"] = break_off
+        proxy.handlers_by_method["ReceiveMessage"] = break_off
         asks = {"endpoints": proxy.address, "consumerGroup": "g", "subscribe": "T", "loadBalance": "message"}
         options = ReadOptions.parse(asks)
         with closing(GrpcTransport(options, (proxy.address,), lambda: now_ms[0])) as transport:
-            transport.look()
+            transport.refresh_routes()
             for at_ms, lines in ((100_000, 1), (159_999, 1), (160_000, 2)):
                 now_ms[0] = at_ms
-                answers: SimpleQueue[Any] = SimpleQueue()
-                transport.poll(Poll(Target("T", "broker-a"), 6, 1_000), answers.put)
-                assert len(answers.get(timeout=30)) == 1
+                handlers_by_method: SimpleQueue[Any] = SimpleQueue()
+                transport.receive(ReceiveRequest(Target("T", "broker-a"), 6, 1_000), handlers_by_method.put)
+                assert len(handlers_by_method.get(timeout=30)) == 1
                 assert len([one for one in caplog.messages if "RESPONSE_INCOMPLETE" in one]) == lines
     line = next(one for one in caplog.messages if "RESPONSE_INCOMPLETE" in one)
     assert line.startswith(

@@ -7,7 +7,13 @@ import logging
 import pytest
 
 from connector_tests.support.manual_clock import ManualClock
-from connector_tests.support.simulated_cluster import BrokerDoor, ClusterDoor, Reach, SimulatedCluster, address_of
+from connector_tests.support.simulated_cluster import (
+    Reach,
+    SimulatedBrokerClient,
+    SimulatedCluster,
+    SimulatedClusterClient,
+    address_of,
+)
 from rocketmq_spark.consumer.heartbeats import Heartbeats
 from rocketmq_spark.errors import BrokerError
 from rocketmq_spark.model import BrokerAddress
@@ -25,7 +31,7 @@ def cluster() -> SimulatedCluster:
 
 def answered(cluster: SimulatedCluster, *names: str) -> set[BrokerAddress]:
     round_ = Heartbeats(BEAT, tuple(address_of(name) for name in names))
-    return round_.send(ClusterDoor(cluster, "me"))
+    return round_.send(SimulatedClusterClient(cluster, "me"))
 
 
 def test_every_address_is_told(cluster: SimulatedCluster) -> None:
@@ -41,7 +47,7 @@ def test_nobody_else_is(cluster: SimulatedCluster) -> None:
 def test_who_is_out_of_reach_keeps_nobody_else_from_being_told(
     cluster: SimulatedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
-    cluster.brokers["broker-a"].reach = Reach.SILENT
+    cluster.brokers["broker-a"].reach = Reach.UNRESPONSIVE
     with caplog.at_level(logging.DEBUG, "rocketmq_spark.consumer.heartbeats"):
         assert answered(cluster, *BROKERS) == {address_of("broker-b")}
     assert {record.levelname for record in caplog.records if "HEARTBEAT_FAILED" in record.message} == {"DEBUG"}
@@ -56,10 +62,10 @@ def test_a_refused_one_is_a_warning_because_nothing_else_tells_of_it(
     assert f"HEARTBEAT_FAILED: Heartbeat to address={address_of('broker-a')}" in warning.getMessage()
 
 
-class Unreachable(ClusterDoor):
+class Unreachable(SimulatedClusterClient):
     """Nobody can even be asked."""
 
-    def broker(self, address: BrokerAddress) -> BrokerDoor:
+    def broker(self, address: BrokerAddress) -> SimulatedBrokerClient:
         raise BrokerError("BROKER_ERROR", address=str(address), request="?", code=1, code_name="X", remark="no")
 
 

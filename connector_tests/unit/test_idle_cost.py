@@ -15,12 +15,12 @@ from rocketmq_spark.source.stream.batch_planner import idle_wait_ms
 from rocketmq_spark.source.stream.offsets import OffsetReader, SourceOffset
 
 
-def at_rest(group: SimulatedGroup) -> SourceRunner:
+def idle(group: SimulatedGroup) -> SourceRunner:
     for queue in group.cluster.queues():
         group.cluster.produce(queue, 3)
     runner = group.start(group.query("A"))
     for _ in range(3):
-        runner.go_on()
+        runner.resume()
     return runner
 
 
@@ -39,36 +39,36 @@ def counted(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[str]
 
 def test_an_idle_query_reads_its_offset_proves_and_publishes_nothing_again(monkeypatch: pytest.MonkeyPatch) -> None:
     with SimulatedGroup({"t": {"a": 4}}) as group:
-        runner = at_rest(group)
+        runner = idle(group)
         read = counted(monkeypatch, SourceOffset, "from_json")
-        proven = counted(monkeypatch, Membership, "prove")
+        proven = counted(monkeypatch, Membership, "mark_completed")
         viewed = counted(monkeypatch, Membership, "_view")
         for _ in range(10):
-            runner.go_on()
+            runner.resume()
         assert (read, proven, viewed) == ([], [], [])
 
 
 def test_what_the_brokers_have_not_confirmed_is_proven_again() -> None:
     with SimulatedGroup({"t": {"a": 1}}) as group:
         (queue,) = group.cluster.queues()
-        runner = at_rest(group)
+        runner = idle(group)
         group.cluster.produce(queue, 3)
-        runner.go_on(stops=("commits/N",))
-        group.cluster.brokers["a"].unanswered_writes = {queue}
-        runner.go_on()
-        group.cluster.brokers["a"].unanswered_writes = set()
+        runner.resume(stops=("commits/N",))
+        group.cluster.brokers["a"].unacknowledged_writes = {queue}
+        runner.resume()
+        group.cluster.brokers["a"].unacknowledged_writes = set()
         group.clock.advance(1_000)
-        runner.go_on()
+        runner.resume()
         assert group.cluster.group_offset(queue) == 6
 
 
 def test_a_view_that_has_changed_is_published() -> None:
     with SimulatedGroup({"t": {"a": 1}}) as group:
         (queue,) = group.cluster.queues()
-        runner = at_rest(group)
+        runner = idle(group)
         assert runner.membership.publish().view.positions == {queue: 3}
         group.cluster.produce(queue, 3)
-        runner.go_on()
+        runner.resume()
         view = runner.membership.publish().view
         assert view.positions == {queue: 6}
         assert view.process_queues[queue].cached_count == 0

@@ -10,58 +10,63 @@ from collections.abc import Iterator
 
 import pytest
 
-from connector_tests.support.decoders import choose_anew, native_decoder, template_class
+from connector_tests.support.decoders import native_decoder, reset_decoder_choice, template_class
 from rocketmq_spark._version import __version__
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.pull.pull_connections import shared_pull_connections
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
 from rocketmq_spark.wire.implementation import (
     CONTRACT,
+    EXTENSION_MODULE,
     NATIVE,
     PYTHON,
-    TWIN,
     VARIABLE,
     choose_decoder,
-    choose_template,
+    choose_response_template,
     column_decoder,
 )
-from rocketmq_spark.wire.remoting.ordinary_answer import AnswerTemplate
+from rocketmq_spark.wire.remoting.fast_path_response import ResponseTemplate
 
 
 @pytest.fixture
 def not_built(monkeypatch: pytest.MonkeyPatch) -> None:
     """The native decoder cannot be imported, whether it is built or not."""
-    monkeypatch.setitem(sys.modules, TWIN, None)
+    monkeypatch.setitem(sys.modules, EXTENSION_MODULE, None)
 
 
 @pytest.fixture
 def chosen_anew() -> Iterator[None]:
-    choose_anew()
+    reset_decoder_choice()
     yield
-    choose_anew()
+    reset_decoder_choice()
 
 
 def test_python_is_used_where_it_is_asked_for() -> None:
     assert choose_decoder(PYTHON) is ColumnDecoder
-    assert choose_template(PYTHON) is AnswerTemplate
+    assert choose_response_template(PYTHON) is ResponseTemplate
 
 
 @pytest.mark.native
 def test_native_is_used_where_it_is_built() -> None:
     native = native_decoder()
     assert (choose_decoder(None), choose_decoder(NATIVE)) == (native, native)
-    assert choose_template(None) is choose_template(NATIVE) is template_class(NATIVE) is not AnswerTemplate
+    assert (
+        choose_response_template(None)
+        is choose_response_template(NATIVE)
+        is template_class(NATIVE)
+        is not ResponseTemplate
+    )
 
 
 def test_without_it_python_does_the_same(not_built: None) -> None:
     assert choose_decoder(None) is ColumnDecoder
-    assert choose_template(None) is AnswerTemplate
+    assert choose_response_template(None) is ResponseTemplate
 
 
 def test_what_is_asked_for_and_missing_is_an_error(not_built: None) -> None:
     with pytest.raises(OptionError, match=r"native decoder that ROCKETMQ_SPARK_IMPL selects.*make native") as caught:
         choose_decoder(NATIVE)
-    assert TWIN in str(caught.value.context["problem"])
+    assert EXTENSION_MODULE in str(caught.value.context["problem"])
 
 
 @pytest.mark.native
@@ -70,7 +75,7 @@ def test_a_twin_of_another_version_is_none(monkeypatch: pytest.MonkeyPatch) -> N
     native_decoder()
     monkeypatch.setattr("rocketmq_spark.wire._native.CONTRACT", CONTRACT + 1)
     assert choose_decoder(None) is ColumnDecoder
-    assert choose_template(None) is AnswerTemplate
+    assert choose_response_template(None) is ResponseTemplate
     with pytest.raises(
         OptionError, match=rf"NATIVE_DECODER_UNAVAILABLE.*built for another version \(contract {CONTRACT + 1}"
     ):
@@ -79,7 +84,7 @@ def test_a_twin_of_another_version_is_none(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_template_that_is_asked_for_and_missing_is_an_error(not_built: None) -> None:
     with pytest.raises(OptionError, match=r"native decoder that ROCKETMQ_SPARK_IMPL selects"):
-        choose_template(NATIVE)
+        choose_response_template(NATIVE)
 
 
 def test_connections_of_a_process_read_answers_as_the_environment_asks(
@@ -88,10 +93,10 @@ def test_connections_of_a_process_read_answers_as_the_environment_asks(
     made = {}
     for asked in (PYTHON, ""):
         monkeypatch.setenv(VARIABLE, asked)
-        choose_anew()
+        reset_decoder_choice()
         made[asked] = shared_pull_connections(1_000)
-    assert made[PYTHON]._kind is AnswerTemplate
-    assert made[""]._kind is choose_template(None)
+    assert made[PYTHON]._template_class is ResponseTemplate
+    assert made[""]._template_class is choose_response_template(None)
 
 
 def test_what_nobody_has_is_an_error() -> None:

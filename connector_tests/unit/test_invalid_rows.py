@@ -33,7 +33,7 @@ ROOM_FOR_A = OWN_PROPERTIES_LIMIT_BYTES - ID_PROPERTY_BYTES - len("a\x01\x02")
 
 def test_an_array_s_key_that_would_be_another_is_found_in_its_row() -> None:
     rows = rows_of({}, {})
-    assert problems(replace(rows, have_odd_keys=np.array([False, True]))) == {
+    assert problems(replace(rows, have_invalid_keys=np.array([False, True]))) == {
         1: "one of its keys is empty or has a blank, and would be none or two"
     }
 

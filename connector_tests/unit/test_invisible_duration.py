@@ -8,28 +8,28 @@ from itertools import pairwise
 
 import pytest
 
-from rocketmq_spark.pop.invisible_duration import ExpiredLines, Lease, unforeseen_ms
+from rocketmq_spark.pop.invisible_duration import ExpiryLog, Lease, unforeseen_ms
 
 
 @pytest.mark.parametrize(
-    ("now_ms", "is_due", "is_over"), [(0, False, False), (499, False, False), (500, True, False), (999, True, False),
+    ("now_ms", "is_due", "is_expired"), [(0, False, False), (499, False, False), (500, True, False), (999, True, False),
                                       (1_000, False, True), (1_001, False, True)]
 )  # fmt: skip
-def test_it_is_due_in_its_second_half(now_ms: int, is_due: bool, is_over: bool) -> None:
-    lease = Lease.begun(0, 1_000)
-    assert (lease.is_due(now_ms), lease.is_over(now_ms)) == (is_due, is_over)
+def test_it_is_due_in_its_second_half(now_ms: int, is_due: bool, is_expired: bool) -> None:
+    lease = Lease.starting_at(0, 1_000)
+    assert (lease.is_due(now_ms), lease.is_expired(now_ms)) == (is_due, is_expired)
 
 
 @pytest.mark.parametrize(("invisible_ms", "pause_ms"), [(100, 50), (1_000, 50), (300_000, 15_000), (300_015, 15_000)])
 def test_what_was_tried_in_vain_is_tried_again_after_a_pause_and_ends_when_it_would_have(
     invisible_ms: int, pause_ms: int
 ) -> None:
-    tried = Lease.begun(0, invisible_ms).tried_in_vain(invisible_ms // 2)
+    tried = Lease.starting_at(0, invisible_ms).retry_later(invisible_ms // 2)
     assert tried == Lease(invisible_ms, invisible_ms // 2 + pause_ms, invisible_ms)
 
 
 def test_its_times_are_whole_numbers() -> None:
-    assert Lease.begun(0, 1_001) == Lease(1_001, 500, 1_001)
+    assert Lease.starting_at(0, 1_001) == Lease(1_001, 500, 1_001)
 
 
 @pytest.mark.parametrize(
@@ -60,14 +60,14 @@ LINE = (
 
 
 def test_it_says_how_many_of_which_brokers_and_what_to_do() -> None:
-    lines = ExpiredLines(10_000)
+    lines = ExpiryLog(10_000)
     assert lines.lines(Counter(), 0) == []
     assert list(map(str, lines.lines(Counter(b=2, a=5), 0))) == [LINE]
     assert lines.lines(Counter(b=2, a=5), 1_000_000) == [], "nothing new"
 
 
 def test_messages_that_expire_all_day_are_a_line_ever_more_rarely() -> None:
-    lines = ExpiredLines(10_000)
+    lines = ExpiryLog(10_000)
     told_ms = [now_ms for now_ms in range(0, 3_600_000, 1_000) if lines.lines(Counter(a=now_ms + 1), now_ms)]
     assert told_ms[:5] == [0, 15_000, 45_000, 105_000, 225_000]
     assert [after - before for before, after in pairwise(told_ms)][-3:] == [600_000] * 3
@@ -75,7 +75,7 @@ def test_messages_that_expire_all_day_are_a_line_ever_more_rarely() -> None:
 
 
 def test_each_line_counts_what_is_new_and_after_a_quiet_time_it_is_said_at_once_and_soon_again() -> None:
-    lines = ExpiredLines(10_000)
+    lines = ExpiryLog(10_000)
     assert lines.lines(Counter(a=1), 0)
     (line,) = lines.lines(Counter(a=4), 15_000)
     assert line.text.startswith("3 messages")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from connector_tests.support.join_witness import MessageWitness
+from connector_tests.support.delivery_checker import MessageDeliveryChecker
 from connector_tests.support.simulated_cluster import Fate, Reach
 from connector_tests.support.simulated_group import SimulatedGroup
 from connector_tests.support.simulated_query import IDLE, LOG_COMMITS, LOG_OFFSETS, WRITE
@@ -23,14 +23,14 @@ IDLE_CALL_MS = 212
 def test_a_broker_that_is_back_is_surveyed_whoever_noticed_it() -> None:
     with SimulatedGroup({"t": {"a": 1, "b": 1}}) as group:
         group.cluster.produce(QUEUE, 1)
-        group.cluster.brokers["a"].reach = Reach.SILENT
+        group.cluster.brokers["a"].reach = Reach.UNRESPONSIVE
         runner = group.start(group.query("A"))
         for _ in range(3):
-            runner.go_on()
+            runner.resume()
         group.cluster.set_reach(Reach.UP)
-        group.pass_time(11_000)
-        runner.go_on()
-        assert group.witness.is_all_read()
+        group.recheck_empty_targets(11_000)
+        runner.resume()
+        assert group.checker.is_all_read()
 
 
 def test_a_first_position_that_was_not_stored_is_written_again_though_nothing_else_happens() -> None:
@@ -38,12 +38,12 @@ def test_a_first_position_that_was_not_stored_is_written_again_though_nothing_el
         group.cluster.produce(QUEUE, 1)
         runner = group.start(group.query("A"), available_now=True)
         for _ in range(2):
-            runner.go_on(stops=("request write offsets",))
-            runner.door.fates.append(Fate.LOST)
+            runner.resume(stops=("request write offsets",))
+            runner.client.fates.append(Fate.LOST)
         for _ in range(3):
-            runner.go_on()
+            runner.resume()
             group.clock.advance(6_000)
-        assert group.witness.is_all_read()
+        assert group.checker.is_all_read()
 
 
 def test_what_is_proven_of_a_queue_that_went_and_came_back_is_committed() -> None:
@@ -51,13 +51,13 @@ def test_what_is_proven_of_a_queue_that_went_and_came_back_is_committed() -> Non
         queue = group.cluster.queues()[1]
         group.cluster.produce(queue, 5)
         first, visitor = group.start(group.query("A")), group.start(group.query("B"))
-        first.go_on(stops=(WRITE,))
-        visitor.go_on(stops=("request read offsets",))
-        first.do_all_timed_work()
+        first.resume(stops=(WRITE,))
+        visitor.resume(stops=("request read offsets",))
+        first.run_timed_work()
         visitor.kill()
         group.cluster.lose_connections(visitor)
-        first.do_all_timed_work()
-        first.go_on()
+        first.run_timed_work()
+        first.resume()
         assert group.cluster.group_offset(queue) == 5
         assert first.progress()["completedAfterRebalance"] == 1
 
@@ -68,16 +68,16 @@ def test_a_batch_that_is_proven_after_its_queue_has_gone_is_counted_and_not_comm
         for queue in (kept, lost):
             group.cluster.produce(queue, 5)
         first = group.start(group.query("A"))
-        first.go_on(stops=(WRITE,))
+        first.resume(stops=(WRITE,))
         assert first.progress()["completedAfterRebalance"] == 0
         group.cluster.set_others("B")
-        first.do_all_timed_work()
-        first.go_on()
+        first.run_timed_work()
+        first.resume()
         stored = [group.cluster.group_offset(queue) for queue in (kept, lost)]
         assert (stored, first.progress()["completedAfterRebalance"]) == ([5, 0], 1)
         group.cluster.produce(kept, 5)
         for _ in range(2):
-            first.go_on()
+            first.resume()
         assert (group.cluster.group_offset(kept), first.progress()["completedAfterRebalance"]) == (10, 1)
 
 
@@ -88,12 +88,12 @@ def test_whoever_leaves_gracefully_waits_until_its_last_commit_is_answered(
     with SimulatedGroup(ONE_QUEUE, options={"consumeOrderly": "true"}) as group:
         group.cluster.produce(QUEUE, 5)
         runner = group.start(group.query("A"), available_now=available_now)
-        runner.go_on(stops=(LOG_COMMITS,))
+        runner.resume(stops=(LOG_COMMITS,))
         runner.drain.is_wanted = is_drained
-        runner.go_on(stops=("request write offsets",))
-        runner.door.fates.append(Fate.LOST)
+        runner.resume(stops=("request write offsets",))
+        runner.client.fates.append(Fate.LOST)
         for ms in (0, 0, 6_000, 6_000):
-            runner.go_on()
+            runner.resume()
             group.clock.advance(ms)
         assert not runner.is_alive
         assert group.cluster.group_offset(QUEUE) == 5
@@ -103,12 +103,12 @@ def test_a_query_that_cannot_commit_before_it_leaves_fails_like_any_other() -> N
     with SimulatedGroup(ONE_QUEUE, options={"clusterTimeoutMs": "60000"}) as group:
         group.cluster.produce(QUEUE, 5)
         runner = group.start(group.query("A"))
-        runner.go_on(stops=(LOG_COMMITS,))
+        runner.resume(stops=(LOG_COMMITS,))
         runner.drain.is_wanted = True
-        group.cluster.set_reach(Reach.SILENT)
+        group.cluster.set_reach(Reach.UNRESPONSIVE)
         for _ in range(12):
-            runner.go_on()
-            group.pass_time(6_000)
+            runner.resume()
+            group.recheck_empty_targets(6_000)
         assert runner.error is not None
         assert runner.error.condition == "CLUSTER_TIMEOUT"
 
@@ -117,14 +117,14 @@ def test_a_member_that_the_group_does_not_list_plans_nothing() -> None:
     with SimulatedGroup(ONE_QUEUE) as group:
         group.cluster.produce(QUEUE, 5)
         sleeper = group.start(group.query("B"))
-        sleeper.go_on()
+        sleeper.resume()
         group.clock.advance(125_000)
-        group.start(group.query("A")).go_on()
+        group.start(group.query("A")).resume()
         group.cluster.produce(QUEUE, 3)
-        sleeper.go_on(stops=(LOG_OFFSETS, IDLE))
+        sleeper.resume(stops=(LOG_OFFSETS, IDLE))
         assert sleeper.spark.at == IDLE
-        group.settle()
-        assert group.witness.duplicates() == 0
+        group.run_until_idle()
+        assert group.checker.duplicates() == 0
 
 
 def test_a_broker_that_is_back_cannot_be_told_of_a_batch_before_a_survey_finds_it() -> None:
@@ -134,25 +134,25 @@ def test_a_broker_that_is_back_cannot_be_told_of_a_batch_before_a_survey_finds_i
             group.cluster.produce(queue, 4)
         runner = group.start(group.query("A"))
         group.query("B")
-        runner.go_on(stops=(LOG_OFFSETS,))
+        runner.resume(stops=(LOG_OFFSETS,))
         group.clock.advance(125_000)
-        group.cluster.brokers["a"].reach = Reach.AWAY
+        group.cluster.brokers["a"].reach = Reach.UNAVAILABLE
         runner.drain.is_wanted = True
-        runner.go_on()
-        runner.go_on(stops=("request consumer ids b",))
-        group.settle()
-        assert group.witness.is_all_committed()
+        runner.resume()
+        runner.resume(stops=("request consumer ids b",))
+        group.run_until_idle()
+        assert group.checker.is_all_committed()
 
 
 def test_two_that_take_one_name_at_once_do_not_wait_for_each_other_for_ever() -> None:
     with SimulatedGroup(ONE_QUEUE, options={"instanceName": "worker"}) as group:
         runners = [group.start(group.query(name)) for name in "AB"]
         for runner in runners:
-            runner.go_on(stops=("request consumer ids",))
+            runner.resume(stops=("request consumer ids",))
         for _ in range(13):
-            group.pass_time(10_000)
+            group.recheck_empty_targets(10_000)
             for runner in runners:
-                runner.go_on()
+                runner.resume()
         assert [runner.error and runner.error.condition for runner in runners] == ["DUPLICATE_CLIENT_ID", None]
 
 
@@ -161,12 +161,12 @@ def test_a_commit_that_was_not_answered_is_sent_again_with_the_next_proof() -> N
     with SimulatedGroup(ONE_QUEUE, options={"consumeOrderly": "true"}) as group:
         group.cluster.produce(QUEUE, 4)
         sleeper = group.start(group.query("B"))
-        sleeper.go_on(stops=(LOG_COMMITS,))
-        sleeper.go_on(stops=("request read offsets a",))
-        sleeper.door.fates.append(Fate.LOST)
-        sleeper.go_on(stops=("request route",))
+        sleeper.resume(stops=(LOG_COMMITS,))
+        sleeper.resume(stops=("request read offsets a",))
+        sleeper.client.fates.append(Fate.LOST)
+        sleeper.resume(stops=("request route",))
         group.clock.advance(65_000)
-        sleeper.go_on()
+        sleeper.resume()
         assert group.cluster.group_offset(QUEUE) == 4
 
 
@@ -178,11 +178,11 @@ def test_a_broker_that_takes_no_commits_ends_the_query_at_its_limit_and_is_not_a
     with SimulatedGroup(ONE_QUEUE, options={"clusterTimeoutMs": "60000"}) as group:
         group.cluster.produce(QUEUE, 5)
         runner = group.start(group.query("A"))
-        runner.go_on(stops=(LOG_COMMITS,))
+        runner.resume(stops=(LOG_COMMITS,))
         group.cluster.brokers["a"].write_refusal = FORBIDDEN
         began_ms, before = group.clock(), group.cluster.now
         while runner.is_alive and group.clock() - began_ms < 80_000:
-            runner.go_on()
+            runner.resume()
             group.clock.advance(IDLE_CALL_MS)
             if goes_on and group.cluster.max_offset(QUEUE) < 20:
                 group.cluster.produce(QUEUE, 1)
@@ -196,16 +196,16 @@ def test_a_queue_whose_commit_a_timer_has_made_good_is_read_on() -> None:
     with SimulatedGroup(ONE_QUEUE) as group:
         group.cluster.produce(QUEUE, 5)
         runner = group.start(group.query("A"))
-        runner.go_on(stops=(LOG_COMMITS,))
+        runner.resume(stops=(LOG_COMMITS,))
         group.cluster.brokers["a"].write_refusal = FORBIDDEN
         group.cluster.produce(QUEUE, 1)
-        runner.go_on()
-        runner.go_on()
+        runner.resume()
+        runner.resume()
         group.cluster.brokers["a"].write_refusal = None
-        group.pass_time(6_000)
+        group.recheck_empty_targets(6_000)
         assert group.cluster.group_offset(QUEUE) == 5
-        runner.go_on()
-        assert group.witness.is_all_read()
+        runner.resume()
+        assert group.checker.is_all_read()
 
 
 def test_a_refused_commit_of_a_queue_that_went_to_another_member_is_its_business() -> None:
@@ -213,32 +213,32 @@ def test_a_refused_commit_of_a_queue_that_went_to_another_member_is_its_business
         queue = group.cluster.queues()[1]
         group.cluster.produce(queue, 5)
         first = group.start(group.query("A"))
-        first.go_on(stops=(LOG_COMMITS,))
+        first.resume(stops=(LOG_COMMITS,))
         group.cluster.brokers["a"].write_refusal = FORBIDDEN
-        first.go_on()
+        first.resume()
         group.cluster.set_others("B")
         group.clock.advance(6_000)
-        first.do_all_timed_work()
+        first.run_timed_work()
         group.cluster.brokers["a"].write_refusal = None
         group.clock.advance(120_000)
         group.cluster.set_others("B")
         group.cluster.produce(group.cluster.queues()[0], 1)
-        first.do_all_timed_work()
-        first.go_on()
+        first.run_timed_work()
+        first.resume()
         assert first.is_alive
         assert group.cluster.group_offset(group.cluster.queues()[0]) == 1
 
 
-@pytest.mark.parametrize("how", [Reach.SILENT, None])
+@pytest.mark.parametrize("how", [Reach.UNRESPONSIVE, None])
 def test_a_single_batch_of_a_query_that_goes_on_waits_for_its_servers(how: Reach | None) -> None:
     """``Trigger.Once`` asks once: an answer of "nothing" that nobody knows to be true ends it as a success."""
     with SimulatedGroup(ONE_QUEUE) as group:
         query = group.query("A")
         group.cluster.produce(QUEUE, 5)
         first = group.start(query)
-        first.go_on()
+        first.resume()
         first.terminate()
-        first.go_on()
+        first.resume()
         group.cluster.produce(QUEUE, 3)
         if how is None:
             group.cluster.name_server_error = TransportError("CONNECT_FAILED", address="ns:9876", reason="refused")
@@ -246,17 +246,17 @@ def test_a_single_batch_of_a_query_that_goes_on_waits_for_its_servers(how: Reach
             group.cluster.set_reach(how)
         once = group.start(query, once=True)
         for _ in range(5):
-            once.go_on()
+            once.resume()
             group.clock.advance(1_000)
         assert group.alive() == [once]
         group.cluster.set_reach(Reach.UP)
         group.cluster.name_server_error = None
         for _ in range(5):
-            once.go_on()
+            once.resume()
             group.clock.advance(6_000)
         assert group.alive() == []
         assert once.error is None
-        assert group.witness.is_all_read()
+        assert group.checker.is_all_read()
 
 
 def test_a_single_batch_without_its_servers_fails_at_the_limit() -> None:
@@ -264,13 +264,13 @@ def test_a_single_batch_without_its_servers_fails_at_the_limit() -> None:
         query = group.query("A")
         group.cluster.produce(QUEUE, 5)
         first = group.start(query)
-        first.go_on()
+        first.resume()
         first.terminate()
-        first.go_on()
-        group.cluster.set_reach(Reach.SILENT)
+        first.resume()
+        group.cluster.set_reach(Reach.UNRESPONSIVE)
         once = group.start(query, once=True)
         for _ in range(12):
-            once.go_on()
+            once.resume()
             group.clock.advance(6_000)
         assert once.error is not None
         assert once.error.condition == "CLUSTER_TIMEOUT"
@@ -280,9 +280,9 @@ def test_a_single_batch_ends_with_nothing_once_that_is_known() -> None:
     with SimulatedGroup(ONE_QUEUE) as group:
         query = group.query("A")
         group.cluster.produce(QUEUE, 5)
-        group.start(query, once=True).go_on()
+        group.start(query, once=True).resume()
         again = group.start(query, once=True)
-        again.go_on()
+        again.resume()
         assert not again.is_alive
         assert query.checkpoint.offsets == query.checkpoint.offsets[:1]
 
@@ -292,21 +292,21 @@ def test_a_member_that_is_cut_off_from_one_broker_still_has_its_queues_on_the_ot
     with SimulatedGroup({"t": {"a": 2, "b": 2}}) as group:
         cut, other = group.start(group.query("A")), group.start(group.query("B"))
         for runner in (cut, other, cut):
-            runner.go_on()
-        cut.door.cut_off.add("a")
+            runner.resume()
+        cut.client.cut_off.add("a")
         group.cluster.brokers["a"].connections.pop(cut)
         for _ in range(4):
             for queue in group.cluster.queues():
                 group.cluster.produce(queue, 3)
             for stops in ((WRITE, IDLE), (IDLE,)):
                 for runner in (cut, other):
-                    runner.go_on(stops=stops)
-            group.pass_time(21_000)
-        assert group.witness.duplicates() == 0
+                    runner.resume(stops=stops)
+            group.recheck_empty_targets(21_000)
+        assert group.checker.duplicates() == 0
         held = {runner: {one.queue for one in runner.membership.process_queues} for runner in (cut, other)}
         assert not held[cut] & held[other]
-        group.settle()
-        assert group.witness.duplicates() == 0
+        group.run_until_idle()
+        assert group.checker.duplicates() == 0
 
 
 def test_a_queue_that_became_another_one_while_its_query_stops_is_not_told_of_the_old_ones_proof() -> None:
@@ -315,17 +315,17 @@ def test_a_queue_that_became_another_one_while_its_query_stops_is_not_told_of_th
         for queue in group.cluster.queues():
             group.cluster.produce(queue, 4)
         runner = group.start(group.query("A", maxOffsetsPerTrigger="3"))
-        runner.go_on(stops=(LOG_OFFSETS,))
-        group.cluster.set_reach(Reach.SILENT)
+        runner.resume(stops=(LOG_OFFSETS,))
+        group.cluster.set_reach(Reach.UNRESPONSIVE)
         runner.drain.is_wanted = True
-        runner.go_on()
+        runner.resume()
         group.cluster.set_reach(Reach.UP)
-        group.cluster.make_anew("t")
+        group.cluster.recreate("t")
         for queue in group.cluster.queues():
             group.cluster.produce(queue, 1)
         for _ in range(3):
-            group.pass_time(11_000)
-            runner.go_on()
+            group.recheck_empty_targets(11_000)
+            runner.resume()
         assert not runner.is_alive
         assert {group.cluster.group_offset(queue) for queue in group.cluster.queues()} == {0}
 
@@ -335,47 +335,47 @@ CHANGING = {"failOnDataLoss": "false"}
 
 def test_what_has_grown_since_the_survey_is_looked_at_too() -> None:
     """A queue of a topic that is made anew between a survey and the look: it did not reach to where it was read."""
-    with SimulatedGroup({"t": {"a": 2}}, options=CHANGING, witness=MessageWitness) as group:
+    with SimulatedGroup({"t": {"a": 2}}, options=CHANGING, checker=MessageDeliveryChecker) as group:
         query = group.query("A")
         produce_everywhere(group, 4)
-        group.start(query).go_on()
+        group.start(query).resume()
         group.runners[0].kill()
         group.cluster.brokers["a"].restart(lost_messages=3)
         group.cluster.produce(QUEUE, 6)
         group.cluster.lose_connections(group.runners[0])
-        group.start(query).go_on(stops=("request read offsets",))
-        group.cluster.make_anew("t")
+        group.start(query).resume(stops=("request read offsets",))
+        group.cluster.recreate("t")
         produce_everywhere(group, 8)
-        group.settle()
+        group.run_until_idle()
 
 
 def test_orderly_a_queue_that_goes_is_given_up_though_its_topic_was_made_anew_during_its_last_batch() -> None:
     options = {"consumeOrderly": "true"} | CHANGING
-    with SimulatedGroup({"t": {"a": 2}}, options=options, witness=MessageWitness) as group:
+    with SimulatedGroup({"t": {"a": 2}}, options=options, checker=MessageDeliveryChecker) as group:
         produce_everywhere(group, 4)
         first, second = group.start(group.query("A")), group.start(group.query("B"))
-        first.go_on(stops=(WRITE,))
-        second.go_on()
-        first.do_all_timed_work()
-        group.cluster.make_anew("t")
+        first.resume(stops=(WRITE,))
+        second.resume()
+        first.run_timed_work()
+        group.cluster.recreate("t")
         produce_everywhere(group, 8)
-        group.settle()
+        group.run_until_idle()
         assert {held.queue for held in second.membership.process_queues} == {group.cluster.queues()[1]}
 
 
 def test_of_available_now_runs_none_waits_for_what_another_topic_of_the_same_name_has_not() -> None:
-    with SimulatedGroup({"t": {"a": 2}}, options=CHANGING, witness=MessageWitness) as group:
+    with SimulatedGroup({"t": {"a": 2}}, options=CHANGING, checker=MessageDeliveryChecker) as group:
         produce_everywhere(group, 9)
         visitor = group.start(group.query("A"))
-        visitor.go_on(stops=(WRITE,))
+        visitor.resume(stops=(WRITE,))
         runner = group.start(group.query("B"), available_now=True)
-        runner.go_on()
-        group.cluster.make_anew("t")
+        runner.resume()
+        group.cluster.recreate("t")
         produce_everywhere(group, 6)
         for _ in range(4):
-            visitor.go_on()
-            runner.go_on()
-            group.pass_time(1_000)
+            visitor.resume()
+            runner.resume()
+            group.recheck_empty_targets(1_000)
         assert not runner.is_alive
         assert runner.error is None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from connector_tests.support.manual_clock import ManualClock
-from connector_tests.support.simulated_cluster import ClusterDoor, Fate, SimulatedCluster
+from connector_tests.support.simulated_cluster import Fate, SimulatedCluster, SimulatedClusterClient
 from rocketmq_spark.consumer.membership import Membership
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import ReadOptions
@@ -25,10 +25,10 @@ class ReadBatch:
         self.broker.offsets[QUEUE] = 0
         self._planned_ms = stored_ms[-1]
         options = ReadOptions.parse({"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders"})
-        self.door = ClusterDoor(self.cluster, "our connection")
-        self.member = Membership(options, "me", self.door, clock, clock, started_ms=1)
-        self.member.survey()
-        self.member.take({QUEUE: (0, 2)})
+        self.client = SimulatedClusterClient(self.cluster, "our connection")
+        self.member = Membership(options, "me", self.client, clock, clock, started_ms=1)
+        self.member.refresh_metadata()
+        self.member.mark_in_flight({QUEUE: (0, 2)})
 
     def becomes(self, *stored_ms: int) -> None:
         """All there is of the queue now. The group's offset is 0, as another member of the new topic has set it."""
@@ -36,7 +36,7 @@ class ReadBatch:
 
     def proven(self) -> int:
         """What the broker has as the group's offset when it has been told."""
-        self.member.prove({QUEUE: 2}, {QUEUE: self._planned_ms})
+        self.member.mark_completed({QUEUE: 2}, {QUEUE: self._planned_ms})
         return self.broker.offsets[QUEUE]
 
 
@@ -53,7 +53,7 @@ def test_a_queue_that_is_the_same_is_committed(planned: list[int], now: list[int
     batch = ReadBatch(*planned)
     batch.becomes(*now)
     assert batch.proven() == 2
-    assert batch.member.offsets.doubtful == set()
+    assert batch.member.offsets.suspect == set()
 
 
 @pytest.mark.parametrize("now", [[], [70], [70, 80], [70, 80, 90, 99], [50, 80, 90]])
@@ -62,7 +62,7 @@ def test_a_queue_that_is_another_is_not_committed_and_looked_at(now: list[int]) 
     batch.becomes(*now)
     before = batch.member.publish().changes
     assert batch.proven() == 0
-    assert batch.member.offsets.doubtful == {QUEUE}
+    assert batch.member.offsets.suspect == {QUEUE}
     assert batch.member.publish().changes == before + 1, "the planner is told"
     assert not batch.member.offsets.persist()
     assert batch.broker.offsets[QUEUE] == 0
@@ -84,10 +84,10 @@ def test_retention_may_have_deleted_what_was_proven() -> None:
 
 def test_what_cannot_be_asked_now_is_committed_later() -> None:
     batch = ReadBatch(50, 60)
-    batch.door.fates += [Fate.UNANSWERED]
+    batch.client.fates += [Fate.NO_RESPONSE]
     assert batch.proven() == 0
-    assert batch.member.offsets.doubtful == set()
-    batch.door.fates.clear()
+    assert batch.member.offsets.suspect == set()
+    batch.client.fates.clear()
     batch.cluster.clock.advance(60_000)
     assert batch.member.offsets.persist()
     assert batch.broker.offsets[QUEUE] == 2
@@ -96,5 +96,5 @@ def test_what_cannot_be_asked_now_is_committed_later() -> None:
 def test_a_queue_of_which_no_time_is_known_is_committed() -> None:
     batch = ReadBatch(50, 60)
     batch.becomes(70, 80)
-    batch.member.prove({QUEUE: 2})
+    batch.member.mark_completed({QUEUE: 2})
     assert batch.broker.offsets[QUEUE] == 2

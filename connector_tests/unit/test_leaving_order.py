@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from connector_tests.support.manual_clock import ManualClock
-from connector_tests.support.simulated_cluster import ClusterDoor, SimulatedCluster
+from connector_tests.support.simulated_cluster import SimulatedCluster, SimulatedClusterClient
 from rocketmq_spark.consumer import member as member_module
 from rocketmq_spark.consumer.member import Member
 from rocketmq_spark.options import ReadOptions
@@ -25,7 +25,7 @@ class Noted(NamedTuple):
     stored: int | None
 
 
-class NotedDoor(ClusterDoor):
+class NotedDoor(SimulatedClusterClient):
     """Notes what is requested by whoever lets the member leave."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
@@ -45,26 +45,26 @@ def test_a_member_leaves_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = SimulatedCluster(["broker-a"], ManualClock(1_000_000))
     cluster.create_topic("orders", {"broker-a": 2})
     proven, unproven = cluster.queues()
-    door, broker = NotedDoor(cluster), cluster.brokers["broker-a"]
-    monkeypatch.setattr(member_module, "ClusterClient", lambda *_: door)
+    client, broker = NotedDoor(cluster), cluster.brokers["broker-a"]
+    monkeypatch.setattr(member_module, "ClusterClient", lambda *_: client)
     monkeypatch.setattr(Member, "_work_until_stopped", lambda member: member._stopping.wait())
     member = Member(ReadOptions.parse(ORDERLY), clock=cluster.clock)
     member.start()
-    with member.turn() as lent:
-        lent.survey()
-        lent.take({proven: (0, 10), unproven: (0, 10)})
-        broker.unanswered_writes = {proven}
-        lent.prove({proven: 10})
-        broker.unanswered_writes = set()
+    with member.group_lock() as lent:
+        lent.refresh_metadata()
+        lent.mark_in_flight({proven: (0, 10), unproven: (0, 10)})
+        broker.unacknowledged_writes = {proven}
+        lent.mark_completed({proven: 10})
+        broker.unacknowledged_writes = set()
     cluster.clock.advance(6_000)
-    door.leaving = member
+    client.leaving = member
     assert broker.locks.keys() == {proven, unproven}
     member.stop()
-    requests = [one.name for one in door.noted]
+    requests = [one.name for one in client.noted]
     assert requests == ["read offsets", "write offsets", "read offsets", "unlock", "unregister"]
-    assert not any(one.does_timed_work for one in door.noted)
-    assert all(one.is_connected for one in door.noted)
-    assert [one.stored for one in door.noted] == [None, None, 10, 10, 10]
+    assert not any(one.does_timed_work for one in client.noted)
+    assert all(one.is_connected for one in client.noted)
+    assert [one.stored for one in client.noted] == [None, None, 10, 10, 10]
     assert broker.locks.keys() == {unproven}, "its range is read to the end; nobody else may begin before"
     assert member._pool._is_closed
     assert broker.connections == {}

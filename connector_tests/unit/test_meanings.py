@@ -5,7 +5,7 @@ import pytest
 from rocketmq_spark.remoting.send_result import SendStatus
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
-from rocketmq_spark.wire.remoting.meanings import MEANINGS, Meaning, is_going_away, meaning_of
+from rocketmq_spark.wire.remoting.meanings import MEANINGS, Meaning, is_go_away, meaning_of
 from rocketmq_spark.wire.remoting.pull import PULL_STATUS
 
 SENDING = (RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
@@ -23,28 +23,28 @@ def test_a_request_that_is_not_in_the_table_takes_success_only(request_code: Req
 
 @pytest.mark.parametrize("request_code", SENDING)
 def test_a_message_is_stored_in_each_of_java_s_states_of_sending_and_in_no_other(request_code: RequestCode) -> None:
-    taken = {code for code in ResponseCode if meaning_of(request_code, answer(code)) is Meaning.ANSWERED}
+    taken = {code for code in ResponseCode if meaning_of(request_code, answer(code)) is Meaning.ACCEPTED}
     assert taken == {status.value for status in SendStatus}
 
 
 def test_a_pull_has_an_outcome_for_each_of_java_s_states_of_pulling_and_for_no_other() -> None:
-    taken = {code for code in ResponseCode if meaning_of(RequestCode.PULL_MESSAGE, answer(code)) is Meaning.ANSWERED}
+    taken = {code for code in ResponseCode if meaning_of(RequestCode.PULL_MESSAGE, answer(code)) is Meaning.ACCEPTED}
     assert taken == PULL_STATUS.keys()
 
 
 @pytest.mark.parametrize(
     ("request_code", "code", "remark", "meaning"),
     [
-        (RequestCode.QUERY_CONSUMER_OFFSET, ResponseCode.QUERY_NOT_FOUND, "Not found", Meaning.NOTHING),
-        (RequestCode.GET_ROUTEINFO_BY_TOPIC, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "x", Meaning.OF_ANOTHER_KIND),
-        (RequestCode.GET_BROKER_CLUSTER_INFO, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "x", Meaning.OF_ANOTHER_KIND),
+        (RequestCode.QUERY_CONSUMER_OFFSET, ResponseCode.QUERY_NOT_FOUND, "Not found", Meaning.EMPTY),
+        (RequestCode.GET_ROUTEINFO_BY_TOPIC, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "x", Meaning.WRONG_SERVER_KIND),
+        (RequestCode.GET_BROKER_CLUSTER_INFO, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "x", Meaning.WRONG_SERVER_KIND),
         (RequestCode.QUERY_CONSUMER_OFFSET, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "x", None),
-        (RequestCode.GET_ROUTEINFO_BY_TOPIC, ResponseCode.TOPIC_NOT_EXIST, "No topic route info", Meaning.NOTHING),
+        (RequestCode.GET_ROUTEINFO_BY_TOPIC, ResponseCode.TOPIC_NOT_EXIST, "No topic route info", Meaning.EMPTY),
         (
             RequestCode.GET_CONSUMER_LIST_BY_GROUP,
             ResponseCode.SYSTEM_ERROR,
             "no consumer for this group, g",
-            Meaning.NOTHING,
+            Meaning.EMPTY,
         ),
         (RequestCode.GET_CONSUMER_LIST_BY_GROUP, ResponseCode.SYSTEM_ERROR, "disk is full", None),
         (RequestCode.GET_CONSUMER_LIST_BY_GROUP, ResponseCode.SYSTEM_ERROR, None, None),
@@ -52,14 +52,14 @@ def test_a_pull_has_an_outcome_for_each_of_java_s_states_of_pulling_and_for_no_o
             RequestCode.UPDATE_CONSUMER_OFFSET,
             ResponseCode.SUCCESS,
             "Offset has been previously reset",
-            Meaning.NOT_TAKEN,
+            Meaning.OFFSET_RESET_PENDING,
         ),
-        (RequestCode.UPDATE_CONSUMER_OFFSET, ResponseCode.SUCCESS, None, Meaning.ANSWERED),
+        (RequestCode.UPDATE_CONSUMER_OFFSET, ResponseCode.SUCCESS, None, Meaning.ACCEPTED),
         (
             RequestCode.CONSUMER_SEND_MSG_BACK,
             ResponseCode.SYSTEM_ERROR,
             "look message by offset failed, 7",
-            Meaning.GONE,
+            Meaning.DELETED,
         ),
         (RequestCode.CONSUMER_SEND_MSG_BACK, ResponseCode.SYSTEM_ERROR, "putMessageResult", None),
         (RequestCode.PULL_MESSAGE, ResponseCode.SYSTEM_ERROR, None, None),
@@ -82,6 +82,6 @@ def test_a_line_that_holds_for_any_remark_hides_none_that_comes_after_it() -> No
 
 def test_going_away_means_nothing_to_a_request_and_is_told_apart() -> None:
     going = answer(ResponseCode.GO_AWAY)
-    assert is_going_away(going)
-    assert not is_going_away(answer(ResponseCode.SUCCESS))
+    assert is_go_away(going)
+    assert not is_go_away(answer(ResponseCode.SUCCESS))
     assert [code for code in RequestCode if meaning_of(code, going) is not None] == []

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from connector_tests.support.patience import WAIT_S
-from connector_tests.support.scripted_broker import ScriptedBroker, answer
+from connector_tests.support.scripted_broker import ScriptedBroker, build_response
 from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluster
+from connector_tests.support.timeouts import WAIT_S
 from rocketmq_spark.consumer import member as member_module
 from rocketmq_spark.consumer.member import Member
 from rocketmq_spark.options import ReadOptions
@@ -62,22 +62,22 @@ class Heartbeats:
         if not is_answered:
             self.are_enough.set()
             self.go_on.wait(WAIT_S)
-        return answer()
+        return build_response()
 
 
 def heard_by(brokers: list[ScriptedBroker], script: Callable[[RemotingCommand], RemotingCommand]) -> None:
     for broker in brokers:
         broker.on(RequestCode.HEART_BEAT, script)
-        broker.on(RequestCode.UNREGISTER_CLIENT, answer())
+        broker.on(RequestCode.UNREGISTER_CLIENT, build_response())
 
 
 def test_what_ends_the_members_thread_wakes_the_planner_and_is_raised_by_its_next_survey() -> None:
     member = Member(options(NOBODY), fail)
     member.start()
     try:
-        assert member.wait_for_news({}, WAIT_MS)
-        with pytest.raises(ZeroDivisionError, match="the thread"), member.turn() as membership:
-            membership.survey()
+        assert member.wait_for_change({}, WAIT_MS)
+        with pytest.raises(ZeroDivisionError, match="the thread"), member.group_lock() as membership:
+            membership.refresh_metadata()
     finally:
         member.stop()
 
@@ -107,7 +107,7 @@ def test_an_address_that_does_not_answer_a_heartbeat_holds_up_no_plan(monkeypatc
             has_planned = threading.Event()
 
             def plan() -> None:
-                with member.turn():
+                with member.group_lock():
                     has_planned.set()
 
             planning = threading.Thread(target=plan)

@@ -6,29 +6,29 @@ from collections.abc import Collection, Mapping
 import pytest
 
 from connector_tests.support.manual_clock import ManualClock
-from connector_tests.support.one_broker_group import QUEUES, Group, committed_to, surveys_in_a_minute
+from connector_tests.support.one_broker_group import QUEUES, Group, committed_to, refreshes_per_minute
 from connector_tests.support.refusals import refused
 from connector_tests.support.simulated_cluster import (
-    ClusterDoor,
     Reach,
     SimulatedBroker,
     SimulatedCluster,
+    SimulatedClusterClient,
 )
 from rocketmq_spark.consumer.membership import Membership
 from rocketmq_spark.consumer.offset_store import LocalFileOffsetStore, decode_offsets
 from rocketmq_spark.errors import BrokerError, TransportError
 from rocketmq_spark.model import BrokerAddress, MessageQueue
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.remoting.retry import ASKING
+from rocketmq_spark.remoting.retry import REQUEST_PAUSES
 from rocketmq_spark.wire.remoting.codes import ResponseCode
 
 
 def lives(member: Membership) -> dict[MessageQueue, int]:
-    return {held.queue: held.life for held in member.process_queues}
+    return {held.queue: held.generation for held in member.process_queues}
 
 
 def test_a_member_alone_owns_every_queue() -> None:
-    assert Group().member().survey().owned == set(QUEUES)
+    assert Group().member().refresh_metadata().owned == set(QUEUES)
 
 
 REFUSED_TO_US = BrokerError("TOPIC_DENIED", address="a:1", request="PULL", code=16, remark="not you", topic="orders")
@@ -37,10 +37,10 @@ REFUSED_TO_US = BrokerError("TOPIC_DENIED", address="a:1", request="PULL", code=
 def test_what_is_refused_to_us_alone_is_not_waited_for() -> None:
     group = Group()
     member = group.member()
-    member.survey()
-    group.broker.look_refusal = REFUSED_TO_US
+    member.refresh_metadata()
+    group.broker.pull_refusal = REFUSED_TO_US
     with pytest.raises(BrokerError, match="TOPIC_DENIED"):
-        member.servers.stored_at({QUEUES[0]: 0})
+        member.client.store_times({QUEUES[0]: 0})
 
 
 @pytest.mark.parametrize("condition", ["TLS_REQUIRED", "CONNECT_FAILED"])
@@ -49,30 +49,30 @@ def test_name_servers_that_will_not_let_us_in_are_not_waited_for(condition: str)
     group.cluster.name_server_error = TransportError(condition, address="n:9876", reason="it says no more")
     member = group.member()
     if condition == "CONNECT_FAILED":
-        assert not member.survey().is_complete
+        assert not member.refresh_metadata().is_complete
     else:
         with pytest.raises(TransportError, match="TLS_REQUIRED"):
-            member.survey()
+            member.refresh_metadata()
 
 
 def test_an_orderly_member_owns_only_what_it_could_lock() -> None:
     group = Group()
     group.lock_for_another(QUEUES[1])
     orderly = group.member(consumeOrderly="true")
-    assert orderly.survey().owned == set(QUEUES) - {QUEUES[1]}
+    assert orderly.refresh_metadata().owned == set(QUEUES) - {QUEUES[1]}
     del group.broker.locks[QUEUES[1]]
     orderly.retry_locks()
     assert lives(orderly).keys() == set(QUEUES), "before any survey"
-    assert orderly.survey().owned == set(QUEUES)
+    assert orderly.refresh_metadata().owned == set(QUEUES)
 
 
 def test_a_lock_that_was_refused_is_not_tried_again_once_its_queue_is_another_members() -> None:
     group = Group()
     group.lock_for_another(QUEUES[3])
     orderly = group.member(consumeOrderly="true")
-    orderly.survey()
+    orderly.refresh_metadata()
     group.cluster.set_others("you")
-    orderly.survey()
+    orderly.refresh_metadata()
     before = group.cluster.now
     orderly.retry_locks()
     assert group.cluster.now == before
@@ -81,43 +81,43 @@ def test_a_lock_that_was_refused_is_not_tried_again_once_its_queue_is_another_me
 def test_a_queue_that_is_being_given_up_is_kept_where_nobody_wants_it_any_more() -> None:
     group = Group()
     orderly = group.member(consumeOrderly="true")
-    orderly.survey()
-    orderly.take({QUEUES[3]: (0, 10)})
+    orderly.refresh_metadata()
+    orderly.mark_in_flight({QUEUES[3]: (0, 10)})
     group.cluster.set_others("you")
-    assert orderly.survey().leaving == {QUEUES[3]}
+    assert orderly.refresh_metadata().releasing == {QUEUES[3]}
     group.cluster.set_others()
-    survey = orderly.survey()
-    assert survey.owned == set(QUEUES)
-    assert survey.leaving == set()
+    snapshot = orderly.refresh_metadata()
+    assert snapshot.owned == set(QUEUES)
+    assert snapshot.releasing == set()
 
 
 def test_nothing_that_is_given_up_is_told_of_while_the_group_does_not_list_us() -> None:
     group = Group()
     orderly = group.member(consumeOrderly="true")
-    orderly.survey()
-    orderly.take({QUEUES[3]: (0, 10)})
+    orderly.refresh_metadata()
+    orderly.mark_in_flight({QUEUES[3]: (0, 10)})
     group.cluster.set_others("you")
-    orderly.survey()
+    orderly.refresh_metadata()
     group.broker.connections.clear()
-    group.broker.hears_nothing = True
-    survey = orderly.survey()
-    assert len(survey.owned) == len(survey.leaving) == 0
-    assert not survey.is_complete
+    group.broker.ignores_heartbeats = True
+    snapshot = orderly.refresh_metadata()
+    assert len(snapshot.owned) == len(snapshot.releasing) == 0
+    assert not snapshot.is_complete
 
 
 def test_a_survey_tells_which_brokers_delete_offsets_with_their_topic() -> None:
-    assert Group().member().survey().telling == {"broker-a"}
+    assert Group().member().refresh_metadata().brokers_deleting_offsets == {"broker-a"}
 
 
 def test_an_orderly_queue_with_an_unproven_range_is_released_only_when_it_is_proven_and_committed() -> None:
     group = Group()
     orderly = group.member(consumeOrderly="true")
-    orderly.survey()
-    orderly.take({QUEUES[3]: (0, 10)})
+    orderly.refresh_metadata()
+    orderly.mark_in_flight({QUEUES[3]: (0, 10)})
     group.cluster.set_others("you")
-    assert orderly.survey().owned == {QUEUES[0], QUEUES[1]}
+    assert orderly.refresh_metadata().owned == {QUEUES[0], QUEUES[1]}
     assert group.locked == {QUEUES[0], QUEUES[1], QUEUES[3]}
-    orderly.prove({QUEUES[3]: 10})
+    orderly.mark_completed({QUEUES[3]: 10})
     assert group.broker.offsets == {QUEUES[3]: 10}
     assert group.locked == {QUEUES[0], QUEUES[1]}
 
@@ -125,11 +125,11 @@ def test_an_orderly_queue_with_an_unproven_range_is_released_only_when_it_is_pro
 def test_a_concurrent_queue_is_released_at_once_and_what_is_proven_later_is_not_committed() -> None:
     group = Group()
     concurrent = group.member()
-    concurrent.survey()
-    concurrent.take({QUEUES[3]: (0, 10)})
+    concurrent.refresh_metadata()
+    concurrent.mark_in_flight({QUEUES[3]: (0, 10)})
     group.cluster.set_others("you")
-    assert concurrent.survey().owned == {QUEUES[0], QUEUES[1]}
-    concurrent.prove({QUEUES[3]: 10})
+    assert concurrent.refresh_metadata().owned == {QUEUES[0], QUEUES[1]}
+    concurrent.mark_completed({QUEUES[3]: 10})
     assert group.broker.offsets == {}
     assert concurrent.completed_after_rebalance == 1
 
@@ -137,16 +137,16 @@ def test_a_concurrent_queue_is_released_at_once_and_what_is_proven_later_is_not_
 def test_a_proof_is_late_when_its_queue_has_another_life_by_then_or_none_and_is_counted_once() -> None:
     group = Group()
     member = group.member()
-    member.survey()
+    member.refresh_metadata()
     stays, comes_back, goes, _unplanned = QUEUES
-    member.take({stays: (0, 10), comes_back: (0, 10), goes: (0, 10)})
+    member.mark_in_flight({stays: (0, 10), comes_back: (0, 10), goes: (0, 10)})
     before = lives(member)
     for others in (("x", "y", "z"), (), ("x",)):
         group.cluster.set_others(*others)
-        member.survey()
+        member.refresh_metadata()
     assert lives(member) == {stays: before[stays], comes_back: 5}
     for _ in range(2):
-        member.prove(dict.fromkeys(QUEUES, 10))
+        member.mark_completed(dict.fromkeys(QUEUES, 10))
     assert member.completed_after_rebalance == 2
 
 
@@ -154,12 +154,12 @@ def test_a_proof_within_a_range_commits_no_further_than_where_that_begins() -> N
     """A restart may have planned otherwise than what was logged: what is in flight is not in the sink as a whole."""
     group = Group()
     member = group.member()
-    member.survey()
-    member.take({QUEUES[0]: (0, 4)})
-    member.take({QUEUES[0]: (4, 8)})
-    member.prove({QUEUES[0]: 6})
+    member.refresh_metadata()
+    member.mark_in_flight({QUEUES[0]: (0, 4)})
+    member.mark_in_flight({QUEUES[0]: (4, 8)})
+    member.mark_completed({QUEUES[0]: 6})
     assert group.broker.offsets == {QUEUES[0]: 4}
-    member.prove({QUEUES[0]: 8})
+    member.mark_completed({QUEUES[0]: 8})
     assert group.broker.offsets == {QUEUES[0]: 8}
 
 
@@ -167,11 +167,11 @@ def test_how_far_a_queue_was_planned_is_forgotten_with_it() -> None:
     """Operators' tools would show it as if it were planned here."""
     group = Group()
     member = group.member()
-    member.survey()
-    member.take({QUEUES[0]: (0, 4), QUEUES[3]: (0, 7)})
+    member.refresh_metadata()
+    member.mark_in_flight({QUEUES[0]: (0, 4), QUEUES[3]: (0, 7)})
     assert member.publish().view.positions == {QUEUES[0]: 4, QUEUES[3]: 7}
     group.cluster.set_others("you")
-    member.survey()
+    member.refresh_metadata()
     assert member.publish().view.positions == {QUEUES[0]: 4}
 
 
@@ -179,15 +179,15 @@ def test_operators_are_shown_who_reads_what_since_when_and_how_far() -> None:
     group = Group()
     group.clock.advance(7)
     member = group.member(consumeOrderly="true")
-    member.survey()
+    member.refresh_metadata()
     told = member.publish()
     assert told.masters == {"broker-a": BrokerAddress(group.broker.address)}
     assert (told.view.consumer.group, told.view.name_servers, told.view.started_ms) == ("g", ("n:9876",), 1)
     held = told.view.process_queues[QUEUES[0]]
     assert (held.commit_offset, held.cached_count, held.is_locked, held.last_lock_timestamp_ms) == (0, 0, True, 7)
-    member.take({QUEUES[0]: (0, 10)})
+    member.mark_in_flight({QUEUES[0]: (0, 10)})
     assert member.publish().view.process_queues[QUEUES[0]].cached_count == 10
-    member.prove({QUEUES[0]: 10})
+    member.mark_completed({QUEUES[0]: 10})
     held = member.publish().view.process_queues[QUEUES[0]]
     assert (held.commit_offset, held.cached_count) == (10, 0)
 
@@ -195,11 +195,11 @@ def test_operators_are_shown_who_reads_what_since_when_and_how_far() -> None:
 def test_what_was_confirmed_before_it_was_proven_is_in_flight_no_more() -> None:
     group = Group()
     member = group.member()
-    member.survey()
+    member.refresh_metadata()
     member.offsets.raise_to({QUEUES[0]: 10})
-    member.take({QUEUES[0]: (0, 10)})
+    member.mark_in_flight({QUEUES[0]: (0, 10)})
     assert member.publish().view.process_queues[QUEUES[0]].cached_count == 10
-    member.prove({QUEUES[0]: 10})
+    member.mark_completed({QUEUES[0]: 10})
     assert member.publish().view.process_queues[QUEUES[0]].cached_count == 0
 
 
@@ -209,18 +209,18 @@ def test_each_change_of_ownership_is_one_more_and_so_is_each_broker_that_answers
     changes = [member.publish().changes]
     for others in ((), ("you",), ("you",), ()):
         group.cluster.set_others(*others)
-        member.survey()
+        member.refresh_metadata()
         changes.append(member.publish().changes)
     assert changes == [0, 1, 2, 2, 3]
-    group.broker.reach = Reach.SILENT
-    member.survey()
+    group.broker.reach = Reach.UNRESPONSIVE
+    member.refresh_metadata()
     silent_ms = group.clock()
     due_ms = member.publish().next_try_ms
     assert due_ms is not None
     assert [member.publish().is_due(at_ms) for at_ms in (silent_ms, due_ms - 1, due_ms)] == [False, False, True]
     group.broker.reach = Reach.UP
-    group.clock.advance(ASKING.longest_ms)
-    member.survey()
+    group.clock.advance(REQUEST_PAUSES.longest_ms)
+    member.refresh_metadata()
     assert member.publish().changes == 4
 
 
@@ -229,10 +229,10 @@ def test_a_change_of_ownership_is_said_with_some_of_the_queues(caplog: pytest.Lo
     group.cluster.grow("orders", "broker-a", 1)
     member = group.member()
     with caplog.at_level(logging.INFO, "rocketmq_spark.consumer.membership"):
-        member.survey()
+        member.refresh_metadata()
         group.cluster.show("orders", "broker-a", 4)
-        member.survey()
-        Group(brokers=2).member().survey()
+        member.refresh_metadata()
+        Group(brokers=2).member().refresh_metadata()
     a, b = ([f"orders@broker-{letter}:{number}" for number in range(5)] for letter in "ab")
     assert caplog.messages == [
         f"REBALANCED: Queues added: 9 ({', '.join(a + b[:3])}, ...); queues removed: none",
@@ -244,8 +244,8 @@ def test_a_change_of_ownership_is_said_with_some_of_the_queues(caplog: pytest.Lo
 def test_leaving_keeps_the_locks_of_queues_with_unproven_ranges() -> None:
     group = Group()
     orderly = group.member(consumeOrderly="true")
-    orderly.survey()
-    orderly.take({QUEUES[0]: (0, 10)})
+    orderly.refresh_metadata()
+    orderly.mark_in_flight({QUEUES[0]: (0, 10)})
     orderly.leave()
     assert group.locked == {QUEUES[0]}
     assert group.broker.consumer_ids() == []
@@ -254,10 +254,10 @@ def test_leaving_keeps_the_locks_of_queues_with_unproven_ranges() -> None:
 def test_a_lock_that_may_have_expired_is_renewed_before_anything_is_planned() -> None:
     group = Group()
     orderly = group.member(consumeOrderly="true")
-    orderly.survey()
+    orderly.refresh_metadata()
     group.clock.advance(30_000)
     group.lock_for_another(QUEUES[2])
-    assert orderly.survey().owned == set(QUEUES) - {QUEUES[2]}
+    assert orderly.refresh_metadata().owned == set(QUEUES) - {QUEUES[2]}
 
 
 class LosesOne(SimulatedBroker):
@@ -275,7 +275,7 @@ class FallsSilent(LosesOne):
 
     def store(self, offsets: Mapping[MessageQueue, int]) -> None:
         super().store(offsets)
-        self.reach = Reach.SILENT
+        self.reach = Reach.UNRESPONSIVE
 
 
 def with_broker(kind: type[SimulatedBroker]) -> Group:
@@ -288,14 +288,14 @@ def test_a_first_offset_that_a_broker_confirmed_and_lost_is_told_again() -> None
     """Its queue looked new then, and with ``latest`` it was read from its first message instead of from its end."""
     group = with_broker(LosesOne)
     member = group.member()
-    member.survey()
+    member.refresh_metadata()
     assert member.offsets.raise_to({QUEUES[0]: 50, QUEUES[1]: 60}) == {QUEUES[0], QUEUES[1]}
     assert group.broker.offsets == {QUEUES[0]: 50, QUEUES[1]: 60}
 
 
 def test_a_first_offset_that_cannot_be_looked_at_again_is_not_confirmed() -> None:
     member = with_broker(FallsSilent).member()
-    member.survey()
+    member.refresh_metadata()
     assert member.offsets.raise_to({QUEUES[0]: 50, QUEUES[1]: 60}) == set()
 
 
@@ -303,14 +303,14 @@ def test_nothing_is_written_where_the_groups_offset_has_vanished() -> None:
     """The topic may be another one of the same name, and the next owner would take our number for its own."""
     group = Group()
     member = committed_to(group, 10)
-    group.broker.make_anew(QUEUES[0])
+    group.broker.recreate(QUEUES[0])
     before = member.publish().changes
-    member.prove({QUEUES[0]: 20})
+    member.mark_completed({QUEUES[0]: 20})
     member.offsets.persist()
     assert group.broker.offsets == {}
-    assert member.offsets.doubtful == {QUEUES[0]}
+    assert member.offsets.suspect == {QUEUES[0]}
     assert member.publish().changes == before + 1
-    member.offsets.forget(QUEUES[0])
+    member.offsets.discard(QUEUES[0])
     assert member.offsets.raise_to({QUEUES[0]: 20}) == {QUEUES[0]}
     assert group.broker.offsets == {QUEUES[0]: 20}
 
@@ -318,10 +318,10 @@ def test_nothing_is_written_where_the_groups_offset_has_vanished() -> None:
 def test_what_is_proven_is_persisted_before_a_queue_is_dropped() -> None:
     group = Group()
     member = group.member()
-    member.survey()
-    member.offsets.prove(QUEUES[3], 7)
+    member.refresh_metadata()
+    member.offsets.mark_completed(QUEUES[3], 7)
     group.cluster.set_others("you")
-    assert QUEUES[3] not in member.survey().owned
+    assert QUEUES[3] not in member.refresh_metadata().owned
     assert group.broker.offsets == {QUEUES[3]: 7}
 
 
@@ -330,10 +330,10 @@ def test_a_commit_that_was_refused_by_a_broker_that_fell_silent_then_is_not_due_
     group = Group()
     member = committed_to(group, 10)
     group.broker.write_refusal = refused(ResponseCode.SYSTEM_ERROR)
-    member.prove({QUEUES[0]: 20})
+    member.mark_completed({QUEUES[0]: 20})
     assert member.offsets.unconfirmed == {QUEUES[0]: 20}
-    group.broker.reach = Reach.SILENT
-    assert surveys_in_a_minute(group, member) < 20
+    group.broker.reach = Reach.UNRESPONSIVE
+    assert refreshes_per_minute(group, member) < 20
 
 
 def test_what_the_broker_of_a_lost_queue_did_not_store_is_not_written_later() -> None:
@@ -341,13 +341,13 @@ def test_what_the_broker_of_a_lost_queue_did_not_store_is_not_written_later() ->
     group = Group()
     group.broker.write_refusal = TransportError("RESPONSE_TIMED_OUT", address="broker-a:1", request="X", timeout_ms=1)
     member = group.member()
-    member.survey()
-    member.offsets.prove(QUEUES[0], 7)
-    member.offsets.prove(QUEUES[3], 7)
+    member.refresh_metadata()
+    member.offsets.mark_completed(QUEUES[0], 7)
+    member.offsets.mark_completed(QUEUES[3], 7)
     group.cluster.set_others("you")
-    assert QUEUES[3] not in member.survey().owned
+    assert QUEUES[3] not in member.refresh_metadata().owned
     group.broker.write_refusal = None
-    group.clock.advance(ASKING.longest_ms)
+    group.clock.advance(REQUEST_PAUSES.longest_ms)
     assert member.offsets.persist()
     assert group.broker.offsets == {QUEUES[0]: 7}
 
@@ -367,7 +367,7 @@ def test_a_locks_time_counts_from_before_it_was_asked_for() -> None:
     group = with_broker(LocksSlowly)
     orderly = group.member(consumeOrderly="true")
     asked_ms = group.clock()
-    orderly.survey()
+    orderly.refresh_metadata()
     told = orderly.publish().view.process_queues
     assert {told[queue].last_lock_timestamp_ms for queue in QUEUES} == {asked_ms}
 
@@ -376,12 +376,12 @@ def test_a_lock_is_forgotten_with_its_queue() -> None:
     """Another member may have it since: trusted on, one queue would have two owners."""
     group = Group()
     orderly = group.member(consumeOrderly="true")
-    orderly.survey()
+    orderly.refresh_metadata()
     group.cluster.set_others("you")
-    assert QUEUES[3] not in orderly.survey().owned
+    assert QUEUES[3] not in orderly.refresh_metadata().owned
     group.lock_for_another(QUEUES[3])
     group.cluster.set_others()
-    assert orderly.survey().owned == set(QUEUES) - {QUEUES[3]}
+    assert orderly.refresh_metadata().owned == set(QUEUES) - {QUEUES[3]}
 
 
 class NoFile:
@@ -390,25 +390,28 @@ class NoFile:
     def read(self) -> tuple[None, None]:
         return None, None
 
-    def write(self, content: bytes, *, keep_last: bool) -> None:
+    def write(self, content: bytes, *, keep_backup: bool) -> None:
         self.content = content
 
 
 def test_in_broadcasting_each_member_owns_every_queue_and_the_brokers_keep_no_offset() -> None:
     group, file = Group("you"), NoFile()
     given = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders", "messageModel": "BROADCASTING"}
-    options, door = ReadOptions.parse({**given, "instanceName": "one"}), ClusterDoor(group.cluster, "our connection")
+    options, client = (
+        ReadOptions.parse({**given, "instanceName": "one"}),
+        SimulatedClusterClient(group.cluster, "our connection"),
+    )
     store = LocalFileOffsetStore(file)
-    member = Membership(options, "me", door, group.clock, group.clock, started_ms=1, local_offsets=store)
-    assert member.survey().owned == set(QUEUES)
-    assert member.members.we.message_model == "BROADCASTING"
-    member.take({QUEUES[0]: (0, 10)})
-    member.prove({QUEUES[0]: 10})
+    member = Membership(options, "me", client, group.clock, group.clock, started_ms=1, local_offsets=store)
+    assert member.refresh_metadata().owned == set(QUEUES)
+    assert member.members.consumer_data.message_model == "BROADCASTING"
+    member.mark_in_flight({QUEUES[0]: (0, 10)})
+    member.mark_completed({QUEUES[0]: 10})
     assert decode_offsets(file.content) == {QUEUES[0]: 10}
     assert group.broker.offsets == {}
     store.write_offsets({QUEUES[0]: 4})
-    member.take({QUEUES[0]: (10, 20)})
-    member.prove({QUEUES[0]: 20})
+    member.mark_in_flight({QUEUES[0]: (10, 20)})
+    member.mark_completed({QUEUES[0]: 20})
     assert decode_offsets(file.content) == {QUEUES[0]: 20}
     assert member.pending_resets() == {}, "a smaller offset in a file is no operator's word"
 
@@ -423,15 +426,15 @@ def commit_ms(brokers: int) -> tuple[int, int]:
     cluster = SimulatedCluster(names, clock)
     cluster.create_topic("orders", dict.fromkeys(names, 2))
     options = ReadOptions.parse({"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders"})
-    door = ClusterDoor(cluster, "our connection")
-    door.round_trip_ms = 20
-    member = Membership(options, "me", door, clock, clock, started_ms=1)
-    owned = member.survey().owned
+    client = SimulatedClusterClient(cluster, "our connection")
+    client.round_trip_ms = 20
+    member = Membership(options, "me", client, clock, clock, started_ms=1)
+    owned = member.refresh_metadata().owned
     took_ms = []
     for end_offset in (10, 20):
-        member.take(dict.fromkeys(owned, (end_offset - 10, end_offset)))
+        member.mark_in_flight(dict.fromkeys(owned, (end_offset - 10, end_offset)))
         began_ms = clock()
-        member.prove(dict.fromkeys(owned, end_offset))
+        member.mark_completed(dict.fromkeys(owned, end_offset))
         took_ms.append(clock() - began_ms)
         assert {at for broker in cluster.brokers.values() for at in broker.offsets.values()} == {end_offset}
     first_ms, later_ms = took_ms
@@ -450,13 +453,13 @@ def test_a_survey_of_many_topics_takes_a_few_round_trips() -> None:
     for topic in topics:
         cluster.create_topic(topic, {"broker-a": 4, "broker-b": 4})
     given = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": ",".join(topics)}
-    door = ClusterDoor(cluster, "our connection")
-    door.round_trip_ms = 20
-    member = Membership(ReadOptions.parse(given), "me", door, clock, clock, started_ms=1)
+    client = SimulatedClusterClient(cluster, "our connection")
+    client.round_trip_ms = 20
+    member = Membership(ReadOptions.parse(given), "me", client, clock, clock, started_ms=1)
     times_ms = []
     for _ in range(2):
         began_ms = clock()
-        assert len(member.survey().bounds) == 400
+        assert len(member.refresh_metadata().bounds) == 400
         times_ms.append(clock() - began_ms)
     assert times_ms == [80, 60]
 
@@ -471,36 +474,36 @@ def with_a_masterless_broker(**given: str) -> tuple[Group, Membership]:
 def test_a_broker_that_is_listed_without_a_master_is_silent_and_not_absent() -> None:
     """A first AvailableNow run used to end without its messages, and ``latest`` to begin wrong."""
     group, member = with_a_masterless_broker()
-    assert not member.survey().is_complete
+    assert not member.refresh_metadata().is_complete
     group.cluster.brokers["broker-b"].master_id = 0
-    group.clock.advance(ASKING.longest_ms)
-    member.survey()
-    assert member.survey().is_complete
+    group.clock.advance(REQUEST_PAUSES.longest_ms)
+    member.refresh_metadata()
+    assert member.refresh_metadata().is_complete
 
 
 def test_a_broker_that_stays_without_a_master_is_named_after_the_clusters_limit() -> None:
     group, member = with_a_masterless_broker(clusterTimeoutMs="60000")
-    member.survey()
+    member.refresh_metadata()
     group.clock.advance(60_000)
     with pytest.raises(TransportError, match=r"CLUSTER_TIMEOUT.*MASTER_UNAVAILABLE.*broker-b"):
-        member.survey()
+        member.refresh_metadata()
 
 
 def test_queues_that_were_read_are_away_while_their_broker_has_no_master() -> None:
     queue = MessageQueue("orders", "broker-b", 0)
     group, member = with_a_masterless_broker(clusterTimeoutMs="60000")
     for _ in range(2):
-        survey = member.survey([queue])
-        assert set(survey.away) == {queue}
-        assert survey.is_complete
+        snapshot = member.refresh_metadata([queue])
+        assert set(snapshot.unavailable) == {queue}
+        assert snapshot.is_complete
         group.clock.advance(60_000)
 
 
 def test_locks_are_renewed_by_the_timer_and_not_by_surveys() -> None:
     group = Group()
     orderly = group.member(consumeOrderly="true")
-    orderly.survey()
-    for renew, renewed_ms in ((orderly.survey, 0), (orderly.renew_locks, 20_000)):
+    orderly.refresh_metadata()
+    for renew, renewed_ms in ((orderly.refresh_metadata, 0), (orderly.renew_locks, 20_000)):
         group.clock.advance(10_000)
         renew()
         assert {at_ms for _, at_ms in group.broker.locks.values()} == {renewed_ms}
@@ -512,7 +515,7 @@ def test_a_lock_that_was_too_old_and_is_renewed_is_news() -> None:
     """A survey in which it grew too old left its queue out, and nothing made the next survey: the query stood still."""
     group = Group()
     member = group.member(consumeOrderly="true")
-    member.survey()
+    member.refresh_metadata()
     group.clock.advance(30_000)
     before = member.publish().changes
     member.renew_locks()

@@ -24,8 +24,8 @@ from rocketmq_spark.wire.message import stored_message as subject
 from rocketmq_spark.wire.message.compression import compress
 from rocketmq_spark.wire.message.stored_message import (
     check_layout,
+    decode_first,
     decode_messages,
-    first_of,
     format_host,
     offset_msg_id,
 )
@@ -260,7 +260,7 @@ def test_the_smallest_record_is_a_message() -> None:
 
 def test_the_first_record_is_read_as_it_is_stored_whatever_follows() -> None:
     packed = replace(FULL, sys_flag=COMPRESSED, body=zlib.compress(b"payload"))
-    first = first_of(packed.encode() + b"no record")
+    first = decode_first(packed.encode() + b"no record")
     assert first == replace(
         decoded(FULL)[0],
         broker_name="",
@@ -273,7 +273,7 @@ def test_the_first_record_is_read_as_it_is_stored_whatever_follows() -> None:
 @pytest.mark.parametrize("body", [b"", GOOD[:-1], patched(4, b"\0\0\0\0")])
 def test_a_first_record_that_is_damaged_is_an_error(body: bytes) -> None:
     with pytest.raises(RemoteProtocolError) as caught:
-        first_of(body)
+        decode_first(body)
     problem = str(caught.value.__cause__)
     assert isinstance(caught.value.__cause__, ValueError)
     assert caught.value.context == {"index": 0, "position": 0, "length_bytes": len(body), "problem": problem}

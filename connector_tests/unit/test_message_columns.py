@@ -11,14 +11,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from connector_tests.support.scripted_proxy import given
+from connector_tests.support.scripted_proxy import received
 from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.wire.arrow.arrow_types import arrow_type
 from rocketmq_spark.wire.arrow.column_table import COLUMNS
 from rocketmq_spark.wire.grpc import message_columns
 from rocketmq_spark.wire.grpc import messaging_pb2 as pb
-from rocketmq_spark.wire.grpc.message_columns import VALUES, Unreadable, decode_received
+from rocketmq_spark.wire.grpc.message_columns import VALUES, UndecodableReceived, decode_received
 from rocketmq_spark.wire.message.compression import compress
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 
@@ -28,14 +28,14 @@ NOT_IN_THE_PROTOCOL = {"offsetMsgId", "commitLogOffset", "sysFlag", "flag", "bod
 
 
 def answer(body: bytes = BODY, topic: str = "T", **system: Any) -> pb.ReceiveMessageResponse:
-    one = given("h", body, **system)
+    one = received("h", body, **system)
     one.message.topic.name = topic
     return one
 
 
 def decoded(
     *answers: pb.ReceiveMessageResponse, columns: tuple[str, ...] = tuple(COLUMNS), tags: frozenset[str] | None = None
-) -> tuple[list[dict[str, Any]], list[Unreadable]]:
+) -> tuple[list[dict[str, Any]], list[UndecodableReceived]]:
     joined = b"".join(one.SerializeToString() for one in answers)
     ((batch, unreadable),) = decode_received(joined, columns, broker_name="broker-a", tags=tags)
     types = [arrow_type(COLUMNS[name]) if name in COLUMNS else pa.string() for name in columns]

@@ -10,16 +10,16 @@ from typing import Final
 import pytest
 
 from connector_tests.support.message_bytes import COMPRESSED, INNER_BATCH, Record, batch_of
-from connector_tests.support.scripted_broker import answer
+from connector_tests.support.scripted_broker import build_response
 from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluster
 from rocketmq_spark.errors import BrokerError, RemoteProtocolError
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pop.handles import CheckPoint, Form, Handle, OpaqueHandle, Received
+from rocketmq_spark.pop.receipt_handles import BrokerHandle, OpaqueHandle, PopCheckPoint, ReceivedMessage, RecordFormat
 from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.source.pop.message_reader import read_parts
 from rocketmq_spark.source.pop.message_tasks import PART_BYTES, TASK_BYTES, TASK_MESSAGES, tasks_of
 from rocketmq_spark.source.schema import default_schema
-from rocketmq_spark.wire.arrow import bad_messages, columns
+from rocketmq_spark.wire.arrow import columns, undecodable
 from rocketmq_spark.wire.grpc.messaging_pb2 import Encoding, Message, ReceivedMessages, Resource, SystemProperties
 from rocketmq_spark.wire.message.stored_message import decode_messages
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
@@ -29,12 +29,12 @@ MIB = 1024 * 1024
 REQUIRED = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "T", "loadBalance": "message"}
 
 
-def received(number: int, broker_name: str = "broker-a", size_bytes: int = 1) -> Received:
-    handle = Handle(CheckPoint("T", 0, 1, 1, 0, "0", broker_name, 0), number)
-    return Received(handle, memoryview(Record(body=b"x" * size_bytes, queue_offset=number).encode()))
+def received(number: int, broker_name: str = "broker-a", size_bytes: int = 1) -> ReceivedMessage:
+    handle = BrokerHandle(PopCheckPoint("T", 0, 1, 1, 0, "0", broker_name, 0), number)
+    return ReceivedMessage(handle, memoryview(Record(body=b"x" * size_bytes, queue_offset=number).encode()))
 
 
-def offsets(messages: list[Received], max_records: int | None = None) -> list[list[tuple[str, int]]]:
+def offsets(messages: list[ReceivedMessage], max_records: int | None = None) -> list[list[tuple[str, int]]]:
     """Of each task, (broker, queue offset)."""
     return [
         [
@@ -83,8 +83,8 @@ ClientOf = Callable[[ReadOptions], ClusterClient]
 
 
 def rows(*records: Record, client_of: ClientOf = ClusterClient.shared, **options: str) -> list[dict[str, object]]:
-    handle = Handle(CheckPoint("T", 0, 1, 1, 0, "0", "broker-a", 0), 0)
-    (task,) = tasks_of([Received(handle, memoryview(record.encode())) for record in records], None)
+    handle = BrokerHandle(PopCheckPoint("T", 0, 1, 1, 0, "0", "broker-a", 0), 0)
+    (task,) = tasks_of([ReceivedMessage(handle, memoryview(record.encode())) for record in records], None)
     read = read_parts(task, ReadOptions.parse(REQUIRED | options), default_schema(), client_of)
     return [row for batch in read for row in batch.to_pylist()]
 
@@ -94,8 +94,8 @@ def test_a_row_has_the_handle_of_its_message_wherever_the_column_is_and_whatever
         Record(properties={"TAGS": tag}, queue_offset=number, commit_log_offset=70 + number)
         for number, tag in enumerate(("AaAa", "BBBB", "AaAa"))
     ]
-    handles = [Handle(CheckPoint("T", 0, 1, 1, 0, "0", "broker-a", 0), number) for number in range(3)]
-    both = [Received(handle, memoryview(one.encode())) for handle, one in zip(handles, records, strict=True)]
+    handles = [BrokerHandle(PopCheckPoint("T", 0, 1, 1, 0, "0", "broker-a", 0), number) for number in range(3)]
+    both = [ReceivedMessage(handle, memoryview(one.encode())) for handle, one in zip(handles, records, strict=True)]
     ours = default_schema(property_columns=("receipthandle",))
     place = type(ours["body"])("commitLogOffset", ours["queueOffset"].dataType)
     schema = type(ours)([ours["receipthandle"], ours["queueOffset"], place])
@@ -111,7 +111,7 @@ def test_a_row_has_the_handle_of_its_message_wherever_the_column_is_and_whatever
 
 
 def test_a_proxys_answers_have_their_handles_themselves() -> None:
-    answered = Received(OpaqueHandle("T", "broker-a", "its own"), memoryview(b"an answer"), Form.ANSWERED)
+    answered = ReceivedMessage(OpaqueHandle("T", "broker-a", "its own"), memoryview(b"an answer"), RecordFormat.PROXIED)
     ((part,),) = tasks_of([answered], None, with_handles=True)
     assert part.handles == ()
 
@@ -140,7 +140,7 @@ def test_a_bad_message_ends_the_query_or_has_no_body() -> None:
 
 
 def test_bodies_that_are_too_large_together_come_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (bad_messages, columns):
+    for module in (undecodable, columns):
         monkeypatch.setattr(module, "DECOMPRESSED_LIMIT_BYTES", 1_000)
     sizes = (600, 600, 1_001, 1_000, 1)
     records = [
@@ -153,11 +153,11 @@ def test_bodies_that_are_too_large_together_come_all_the_same(monkeypatch: pytes
 
 def test_what_was_decoded_in_vain_is_freed_before_the_halves_are_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each half kept what the whole had decoded: 64 bodies of 31 MiB took 1.7 GiB."""
-    for module in (bad_messages, columns):
+    for module in (undecodable, columns):
         monkeypatch.setattr(module, "DECOMPRESSED_LIMIT_BYTES", MIB)
     body = zlib.compress(bytes(250_000))
     records = [Record(body=body, queue_offset=number, sys_flag=COMPRESSED) for number in range(64)]
-    (task,) = tasks_of([Received(received(0).handle, memoryview(one.encode())) for one in records], None)
+    (task,) = tasks_of([ReceivedMessage(received(0).handle, memoryview(one.encode())) for one in records], None)
     tracemalloc.start()
     try:
         batches = read_parts(task, ReadOptions.parse(REQUIRED), default_schema())
@@ -169,7 +169,7 @@ def test_what_was_decoded_in_vain_is_freed_before_the_halves_are_decoded(monkeyp
 
 
 def test_rows_of_one_good_batch_come_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (bad_messages, columns):
+    for module in (undecodable, columns):
         monkeypatch.setattr(module, "DECOMPRESSED_LIMIT_BYTES", 12_000)
     batch = batch_of(Record(queue_offset=5), [(b"", b"")] * 40)
     assert [row["queueOffset"] for row in rows(batch, Record(queue_offset=45))] == list(range(5, 46))
@@ -181,7 +181,7 @@ def dead_letters(answers: int, *records: Record) -> tuple[list[object], list[Rem
 
     def stored(request: RemotingCommand) -> RemotingCommand:
         asked.append(request)
-        return answer(answers, fields={"msgId": "0", "queueId": "0", "queueOffset": "0"})
+        return build_response(answers, fields={"msgId": "0", "queueId": "0", "queueOffset": "0"})
 
     with ScriptedCluster("broker-a") as cluster:
         cluster.brokers["broker-a"].on(RequestCode.SEND_MESSAGE_V2, stored)
@@ -232,7 +232,7 @@ def test_a_bad_message_of_a_proxys_that_a_spool_has_kept_ends_the_query() -> Non
     system = SystemProperties(body_encoding=Encoding.GZIP, queue_offset=5)
     message = Message(topic=Resource(name="T"), body=b"no gzip", system_properties=system)
     record = memoryview(ReceivedMessages(messages=[message]).SerializeToString())
-    (task,) = tasks_of([Received(OpaqueHandle("T", "broker-a", "its own"), record, Form.ANSWERED)], None)
+    (task,) = tasks_of([ReceivedMessage(OpaqueHandle("T", "broker-a", "its own"), record, RecordFormat.PROXIED)], None)
     options = ReadOptions.parse(REQUIRED | {"badMessages": "deadLetter"})
     with pytest.raises(RemoteProtocolError, match=r"offset 5 of T@broker-a:0.*; it was received through a proxy, so"):
         list(read_parts(task, options, default_schema()))

@@ -9,12 +9,12 @@ from dataclasses import replace
 
 import pytest
 
-from connector_tests.support.scripted_broker import ScriptedBroker, answer
+from connector_tests.support.scripted_broker import ScriptedBroker, build_response
 from rocketmq_spark.errors import BrokerError, OptionError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import BrokerAddress
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
-from rocketmq_spark.remoting.retry import Outlook, outlook_of_request
+from rocketmq_spark.remoting.retry import Retryability, retryability_of_request
 from rocketmq_spark.remoting.stream import Stream
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
@@ -22,7 +22,7 @@ from rocketmq_spark.wire.remoting.command import RemotingCommand
 ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC
 FIRST, SECOND = "ns1:9876", "ns2:9876"
 
-A_ROUTE = answer(
+A_ROUTE = build_response(
     body=json.dumps(
         {
             "brokerDatas": [{"brokerAddrs": {"0": "10.0.0.1:10911"}, "brokerName": "b", "cluster": "c"}],
@@ -30,9 +30,11 @@ A_ROUTE = answer(
         }
     ).encode()
 )
-UNKNOWN_TOPIC = answer(ResponseCode.TOPIC_NOT_EXIST, remark="No topic route info in name server for the topic: T")
-NOT_READY = answer(ResponseCode.SYSTEM_ERROR, remark="name server not ready")
-DISABLED = answer(ResponseCode.NO_PERMISSION, remark="no")
+UNKNOWN_TOPIC = build_response(
+    ResponseCode.TOPIC_NOT_EXIST, remark="No topic route info in name server for the topic: T"
+)
+NOT_READY = build_response(ResponseCode.SYSTEM_ERROR, remark="name server not ready")
+DISABLED = build_response(ResponseCode.NO_PERMISSION, remark="no")
 
 
 class TwoServers:
@@ -97,7 +99,7 @@ def test_a_server_that_is_not_ready_is_passed_over(two: TwoServers) -> None:
 
 
 def test_a_server_that_is_no_name_server_is_passed_over(two: TwoServers) -> None:
-    two.on_route(answer(body=b"<html>"), A_ROUTE)
+    two.on_route(build_response(body=b"<html>"), A_ROUTE)
     assert two.name_servers.topic_route("T").queues
 
 
@@ -127,7 +129,7 @@ def test_a_proxys_route_says_which_broker_is_meant_and_a_name_servers_where_it_i
 
 def test_a_static_topic_is_a_route_error_that_names_it(two: TwoServers) -> None:
     mapped = json.loads(bytes(A_ROUTE.body)) | {"topicQueueMappingByBroker": {"b": {"currIdMap": {"0": 0, "2": 1}}}}
-    two.on_route(answer(body=json.dumps(mapped).encode()), A_ROUTE)
+    two.on_route(build_response(body=json.dumps(mapped).encode()), A_ROUTE)
     two.down.add(SECOND)
     error = failure(two)
     assert (error.condition, error.context["topic"]) == ("STATIC_TOPIC_NOT_SUPPORTED", "T")
@@ -159,7 +161,7 @@ def test_when_none_is_up_the_failure_is_one_of_transport_never_a_missing_topic(t
     two.down.update({FIRST, SECOND})
     error = failure(two)
     assert isinstance(error, TransportError)
-    assert outlook_of_request(error) is Outlook.PASSES
+    assert retryability_of_request(error) is Retryability.TRANSIENT
 
 
 def test_a_refusal_that_no_other_server_would_change_is_raised_at_once(two: TwoServers) -> None:
@@ -170,18 +172,18 @@ def test_a_refusal_that_no_other_server_would_change_is_raised_at_once(two: TwoS
 def test_cluster_info_lists_the_brokers(two: TwoServers) -> None:
     body = b'{"brokerAddrTable":{"b":{"brokerAddrs":{0:"h:1",1:"h:2"},"brokerName":"b","cluster":"c"}},'
     body += b'"clusterAddrTable":{"c":["b"]}}'
-    two.servers[FIRST].on(RequestCode.GET_BROKER_CLUSTER_INFO, answer(body=body))
+    two.servers[FIRST].on(RequestCode.GET_BROKER_CLUSTER_INFO, build_response(body=body))
     assert dict(two.name_servers.cluster_info().brokers["b"].addresses) == {0: "h:1", 1: "h:2"}
 
 
 def test_a_topic_is_deleted_from_every_server(two: TwoServers) -> None:
     for server in two.servers.values():
-        server.on(RequestCode.DELETE_TOPIC_IN_NAMESRV, answer())
+        server.on(RequestCode.DELETE_TOPIC_IN_NAMESRV, build_response())
     two.name_servers.delete_topic("T")
     assert two.asked() == (1, 1)
 
 
-NOT_SUPPORTED = answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark="request type 105 not supported")
+NOT_SUPPORTED = build_response(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark="request type 105 not supported")
 
 
 def test_a_server_that_knows_no_such_request_is_no_name_server(two: TwoServers) -> None:

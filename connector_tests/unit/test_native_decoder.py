@@ -59,7 +59,7 @@ def ordinary(
     wanted: tuple[int, int] = EVERYTHING,
 ) -> pa.RecordBatch | None:
     """The batch of native code alone, which is that of Python alone; None if it refuses."""
-    batch = Native(columns, broker_name="b", tags=tags).decode_ordinary(bodies, *wanted)
+    batch = Native(columns, broker_name="b", tags=tags).decode_fast_path(bodies, *wanted)
     if batch is not None:
         batch.validate(full=True)
         expected = ColumnDecoder(columns, broker_name="b", tags=tags).decode(bodies, *wanted)
@@ -127,15 +127,15 @@ def test_what_is_odd_is_refused_as_a_whole_wherever_it_is(odd: bytes) -> None:
 def test_messages_at_other_places_than_stored_are_refused() -> None:
     decoder = Native(("queueOffset",), broker_name="b", tags=None)
     body = pull_body(*(replace(MESSAGE, queue_offset=offset) for offset in (5, 7, 8)))
-    assert decoder.decode_ordinary([body], 0, 10, [(5, 8)]) is None
-    growing = decoder.growing(1_000, 3)
-    assert growing is not None and not growing.add([body], 0, 10, [(5, 8)])
+    assert decoder.decode_fast_path([body], 0, 10, [(5, 8)]) is None
+    batch_builder = decoder.batch_builder(1_000, 3)
+    assert batch_builder is not None and not batch_builder.add([body], 0, 10, [(5, 8)])
     for answered in ([], [(5, 9)], [(5, 7)]):
-        assert decoder.decode_ordinary([body], 0, 10, answered) is not None
+        assert decoder.decode_fast_path([body], 0, 10, answered) is not None
     filtered = Native(("queueOffset",), broker_name="b", tags=frozenset({"TagA"}))
-    assert filtered.decode_ordinary([body], 0, 10, [(5, 8)]) is not None
-    placed = Native(("queueOffset",), broker_name="b", tags=frozenset({"TagA"}), is_whole=True)
-    assert (placed.decode_ordinary([body], 0, 10, [(5, 8)]), placed.growing(1_000, 3)) == (None, None)
+    assert filtered.decode_fast_path([body], 0, 10, [(5, 8)]) is not None
+    placed = Native(("queueOffset",), broker_name="b", tags=frozenset({"TagA"}), is_unfiltered=True)
+    assert (placed.decode_fast_path([body], 0, 10, [(5, 8)]), placed.batch_builder(1_000, 3)) == (None, None)
 
 
 def test_what_nobody_asks_for_may_be_odd() -> None:
@@ -181,12 +181,12 @@ class WithoutPython(Native):
 
 def test_what_is_taken_is_not_decoded_by_python() -> None:
     decoder = WithoutPython(tuple(COLUMNS), broker_name="b", tags=None)
-    batch, bad = decoder.decode_around([MESSAGE.encode()], *EVERYTHING)
+    batch, bad = decoder.decode_with_undecodable([MESSAGE.encode()], *EVERYTHING)
     assert bad == []
     assert batch.equals(ordinary(MESSAGE.encode()))
     assert batch.equals(decoder.decode([MESSAGE.encode()], *EVERYTHING))
     with pytest.raises(AssertionError, match="decoded by Python"):
-        decoder.decode_around([PACKED.encode()], *EVERYTHING)
+        decoder.decode_with_undecodable([PACKED.encode()], *EVERYTHING)
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
@@ -210,10 +210,10 @@ def test_two_gibibytes_are_refused() -> None:
     head_bytes = len(replace(MESSAGE, body=b"").encode())
     body = replace(MESSAGE, body=bytes(2**21 - head_bytes)).encode()
     decoder = Native(("queueOffset",), broker_name="b", tags=None)
-    batch = decoder.decode_ordinary([body] * 1023, *EVERYTHING)
+    batch = decoder.decode_fast_path([body] * 1023, *EVERYTHING)
     assert batch is not None
     assert len(batch) == 1023
-    assert decoder.decode_ordinary([body] * 1024, *EVERYTHING) is None
+    assert decoder.decode_fast_path([body] * 1024, *EVERYTHING) is None
 
 
 def test_a_column_of_two_gibibytes_is_refused() -> None:
@@ -221,7 +221,7 @@ def test_a_column_of_two_gibibytes_is_refused() -> None:
     name = "b" * 2**20
     body = MESSAGE.encode()
     decoder = Native(("brokerName",), broker_name=name, tags=None)
-    assert decoder.decode_ordinary([body] * 2048, *EVERYTHING) is None
+    assert decoder.decode_fast_path([body] * 2048, *EVERYTHING) is None
 
 
 def test_what_is_no_column_is_an_error() -> None:
@@ -265,7 +265,7 @@ def test_other_threads_run_meanwhile(never_switched: None) -> None:
         nonlocal rounds
         begun.set()
         while not seen.is_set() and rounds < 10_000:
-            decoder._twin.decode(bodies, *EVERYTHING)
+            decoder._native_decoder.decode(bodies, *EVERYTHING)
             rounds += 1
 
     thread = threading.Thread(target=decode_until_seen)

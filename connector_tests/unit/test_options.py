@@ -33,7 +33,7 @@ from rocketmq_spark.options.kinds import (
     choice,
     integer,
 )
-from rocketmq_spark.options.read_rules import NO_RETRY_IN_ORDER, READ_NEEDS
+from rocketmq_spark.options.read_rules import READ_DEPENDENCIES, RETRY_TOPIC_NEEDS_NO_ORDER
 from rocketmq_spark.options.receive import ONLY_BY_QUEUE
 from rocketmq_spark.options.table import Option, Section, option, rows
 from rocketmq_spark.options.write import WriteOptions
@@ -48,7 +48,7 @@ def parse(**more: str) -> ReadOptions:
 
 
 def row_of(kind: Kind[Any]) -> Option:
-    return Option("name", kind, "doc", Section.WHAT)
+    return Option("name", kind, "doc", Section.SUBSCRIPTION)
 
 
 def refusal(given: Mapping[str, str]) -> OptionError:
@@ -414,12 +414,14 @@ def test_a_choice_says_what_there_is_and_takes_it_in_any_case() -> None:
 
 def test_a_default_that_could_not_be_written_is_noticed_when_it_is_defined() -> None:
     with pytest.raises(OptionError, match="Invalid value 'maybe' for"):
-        option("name", BOOLEAN, section=Section.WHAT, doc="doc", default="maybe")
+        option("name", BOOLEAN, section=Section.SUBSCRIPTION, doc="doc", default="maybe")
 
 
 def test_a_row_is_what_was_written_and_nothing_more() -> None:
-    field = option("name", BOOLEAN, section=Section.WHAT, doc="Doc.")
-    assert field.metadata["option"] == Option("name", BOOLEAN, "Doc.", Section.WHAT, False, (), None, False, False)
+    field = option("name", BOOLEAN, section=Section.SUBSCRIPTION, doc="Doc.")
+    assert field.metadata["option"] == Option(
+        "name", BOOLEAN, "Doc.", Section.SUBSCRIPTION, False, (), None, False, False
+    )
     assert field.repr is True
 
 
@@ -502,8 +504,12 @@ def test_options_cannot_be_changed() -> None:
 def test_what_is_nothing_without_another_option_is_refused(given: dict[str, str], missing: str) -> None:
     error = refusal({**REQUIRED, **given})
     assert (error.condition, error.context["needed"]) == ("OPTION_REQUIRES_OPTION", missing)
-    (why,) = (need.why for need in READ_NEEDS if need.needed == missing and need.option == error.context["option"])
-    assert str(error).endswith(f" {why} Set '{missing}', or remove '{error.context['option']}'.")
+    (explanation,) = (
+        need.explanation
+        for need in READ_DEPENDENCIES
+        if need.required_option == missing and need.option == error.context["option"]
+    )
+    assert str(error).endswith(f" {explanation} Set '{missing}', or remove '{error.context['option']}'.")
 
 
 def test_who_does_not_check_servers_trusts_no_certificates() -> None:
@@ -688,7 +694,7 @@ def test_the_retry_topic_is_not_read_unless_asked_for() -> None:
 def test_orderly_and_the_retry_topic_exclude_each_other() -> None:
     error = refusal({**REQUIRED, "consumeOrderly": "true", "retryTopic": "true"})
     assert error.condition == "INCOMPATIBLE_OPTIONS"
-    assert error.context == {"first": "consumeOrderly", "second": "retryTopic", "reason": NO_RETRY_IN_ORDER}
+    assert error.context == {"first": "consumeOrderly", "second": "retryTopic", "reason": RETRY_TOPIC_NEEDS_NO_ORDER}
 
 
 def test_what_says_nothing_where_messages_are_shared_may_be_given_as_it_is_by_default() -> None:
@@ -697,11 +703,11 @@ def test_what_says_nothing_where_messages_are_shared_may_be_given_as_it_is_by_de
         found, row = by_name[name]
         assert (found, None if row.default is None else row.parse(row.default)) == (attribute, default)
     given = {name: row.default for name, (_, row) in by_name.items() if row.default is not None}
-    assert ReadOptions.parse({**given, **REQUIRED, "loadBalance": "message"}).shares_messages
+    assert ReadOptions.parse({**given, **REQUIRED, "loadBalance": "message"}).is_message_based
 
 
 @pytest.mark.parametrize(
-    ("given", "begins_at_first"),
+    ("given", "starts_at_earliest"),
     [
         ({}, False),
         ({"startingOffsets": "earliest"}, True),
@@ -711,9 +717,9 @@ def test_what_says_nothing_where_messages_are_shared_may_be_given_as_it_is_by_de
     ],
 )
 def test_a_group_that_shares_messages_begins_at_its_first_message_or_at_its_end(
-    given: dict[str, str], begins_at_first: bool
+    given: dict[str, str], starts_at_earliest: bool
 ) -> None:
-    assert ReadOptions.parse({**REQUIRED, "loadBalance": "message", **given}).begins_at_first is begins_at_first
+    assert ReadOptions.parse({**REQUIRED, "loadBalance": "message", **given}).starts_at_earliest is starts_at_earliest
 
 
 @pytest.mark.parametrize(

@@ -38,24 +38,24 @@ def test_a_folder_that_is_not_private_is_left_alone(tmp_path: Path, taken_by: Ca
     old = other / "old"
     old.write_text("7")
     age(old)
-    notes(other).gave_up(1)
+    notes(other).record(1)
     names = sorted(file.name for file in other.iterdir())
     taken_by(folder, other)
     assert notes(folder).since_ms(9) is None
-    notes(folder, "broker b").gave_up(5)
-    notes(folder).answered()
+    notes(folder, "broker b").record(5)
+    notes(folder).clear()
     assert sorted(file.name for file in folder.iterdir()) == names
 
 
 def test_stale_notes_go_and_other_names_stay(tmp_path: Path) -> None:
     folder = tmp_path / "notes"
-    notes(folder).gave_up(5)
+    notes(folder).record(5)
     (first,) = folder.iterdir()
     strange = [folder / name for name in ("data", "x" * 64, f"{first.name}.txt")]
     for file in (first, *strange):
         file.write_text("5")
         age(file)
-    notes(folder, "broker b").gave_up(6)
+    notes(folder, "broker b").record(6)
     assert notes(folder).since_ms(9) is None
     assert notes(folder, "broker b").since_ms(9) == 6
     assert all(file.exists() for file in strange)
@@ -64,22 +64,22 @@ def test_stale_notes_go_and_other_names_stay(tmp_path: Path) -> None:
 def test_a_note_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
     folder, target = tmp_path / "notes", tmp_path / "target"
     target.write_text("5")
-    notes(folder).gave_up(3)
+    notes(folder).record(3)
     (note,) = folder.iterdir()
     note.unlink()
     note.symlink_to(target)
     assert notes(folder).since_ms(9) is None
-    notes(folder).gave_up(4)
+    notes(folder).record(4)
     assert (target.read_text(), notes(folder).since_ms(9)) == ("5", 4)
     assert not note.is_symlink()
 
 
 def test_notes_and_their_folder_are_for_their_user_alone(tmp_path: Path) -> None:
     folder = tmp_path / "notes"
-    notes(folder).gave_up(3)
+    notes(folder).record(3)
     (note,) = folder.iterdir()
     assert [file.stat().st_mode & 0o777 for file in (folder, note)] == [0o700, 0o600]
-    notes(folder).answered()
+    notes(folder).clear()
     assert not folder.exists()
 
 
@@ -90,5 +90,5 @@ def test_a_folder_of_another_user_is_refused(tmp_path: Path) -> None:
     os.chown(tmp_path, 65534, -1)
     with pytest.raises(PermissionError, match="another user"), private_folder(tmp_path):
         pass
-    notes(tmp_path).gave_up(3)
+    notes(tmp_path).record(3)
     assert list(tmp_path.iterdir()) == []

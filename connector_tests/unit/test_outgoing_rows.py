@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from rocketmq_spark.sink.outgoing_rows import DELAYS, cut_by_bytes, cuts, distinct_rows, outgoing_rows
+from rocketmq_spark.sink.outgoing_rows import DELAYS, distinct_rows, outgoing_rows, split_by_bytes, split_ranges
 
 POSITIONS = {"keys": 0, "body": 1, "topic": 2, "tags": 3}
 
@@ -44,13 +44,13 @@ def test_several_keys_are_one_text_and_nulls_among_them_are_left_out() -> None:
 def test_keys_are_odd_that_would_be_none_or_two_in_the_text_of_all() -> None:
     keys = pa.array([["x"], ["a", "b c"], None, [], ["", None], ["d"], ["e", " "]], pa.list_(pa.string()))[1:]
     rows = outgoing_rows(batch(keys, pa.array([b"b"] * 6)), POSITIONS, None, 0)
-    assert rows.have_odd_keys is not None
-    assert rows.have_odd_keys.tolist() == [True, False, False, True, False, True]
+    assert rows.have_invalid_keys is not None
+    assert rows.have_invalid_keys.tolist() == [True, False, False, True, False, True]
     some = rows.take(np.array([1, 3]))
-    assert some.have_odd_keys is not None
-    assert some.have_odd_keys.tolist() == [False, True]
+    assert some.have_invalid_keys is not None
+    assert some.have_invalid_keys.tolist() == [False, True]
     for even in (keys[1:2], pa.array(["a b"])):
-        assert outgoing_rows(batch(even, pa.array([b"b"])), POSITIONS, None, 0).have_odd_keys is None
+        assert outgoing_rows(batch(even, pa.array([b"b"])), POSITIONS, None, 0).have_invalid_keys is None
 
 
 @pytest.mark.parametrize("text", [pa.string(), pa.large_string()])
@@ -76,13 +76,13 @@ def test_several_keys_may_be_large_strings_and_no_text(text: pa.DataType) -> Non
     ],
 )
 def test_neighbours_are_together_up_to_the_limit(sizes: list[int], ranges: list[tuple[int, int]]) -> None:
-    assert list(cuts(pa.array(sizes, pa.int32()).to_numpy(), 10)) == ranges
+    assert list(split_ranges(pa.array(sizes, pa.int32()).to_numpy(), 10)) == ranges
 
 
 def test_an_arrow_batch_is_cut_by_the_bytes_of_its_bodies() -> None:
     whole = batch(pa.array(["a", "b", "c"]), pa.array(["12345678", None, "123"]))
-    assert [piece.column(0).to_pylist() for piece in cut_by_bytes(whole, 1, 10)] == [["a", "b"], ["c"]]
-    assert [piece.column(0).to_pylist() for piece in cut_by_bytes(whole, 1, 2)] == [["a"], ["b"], ["c"]]
+    assert [piece.column(0).to_pylist() for piece in split_by_bytes(whole, 1, 10)] == [["a", "b"], ["c"]]
+    assert [piece.column(0).to_pylist() for piece in split_by_bytes(whole, 1, 2)] == [["a"], ["b"], ["c"]]
 
 
 def test_when_a_message_is_delivered_is_said_in_digits() -> None:

@@ -7,12 +7,12 @@ from rocketmq_spark.errors import TransportError
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.pull_request import PulledRange
-from rocketmq_spark.source.data_loss import GIVEN_UP, RETENTION
+from rocketmq_spark.source.data_loss import RETENTION, TAIL_LOST
 from rocketmq_spark.source.partition_reader import (
     SMALL_BATCH_BYTES,
     SMALL_BATCH_ROWS,
     cause_of,
-    merged,
+    merge_small_batches,
     read_ranges,
 )
 from rocketmq_spark.source.schema import default_schema
@@ -44,7 +44,7 @@ def rows_of(*lengths: int) -> list[pa.RecordBatch]:
 )
 def test_small_batches_become_one(lengths: list[int], expected: list[int]) -> None:
     batches = rows_of(*lengths)
-    together = list(merged(batches))
+    together = list(merge_small_batches(batches))
     assert [one.num_rows for one in together] == expected
     assert [offset for one in together for offset in one.column(0).to_pylist()] == [
         offset for one in batches for offset in one.column(0).to_pylist()
@@ -53,14 +53,17 @@ def test_small_batches_become_one(lengths: list[int], expected: list[int]) -> No
 
 def test_a_batch_without_small_neighbours_is_not_copied() -> None:
     small, large = rows_of(SMALL, LARGE)
-    assert [one is other for one, other in zip(merged([small, large]), (small, large), strict=True)] == [True, True]
+    assert [one is other for one, other in zip(merge_small_batches([small, large]), (small, large), strict=True)] == [
+        True,
+        True,
+    ]
 
 
 def test_few_rows_that_are_large_are_no_small_batch() -> None:
     """Messages of 16 KiB once came as batches of 50 MiB."""
     third = pa.RecordBatch.from_pydict({"body": [bytes(SMALL_BATCH_BYTES // 3)]})
     whole = pa.RecordBatch.from_pydict({"body": [bytes(SMALL_BATCH_BYTES)]})
-    together = list(merged([third, third, third, third, whole, third]))
+    together = list(merge_small_batches([third, third, third, third, whole, third]))
     assert [one.num_rows for one in together] == [3, 1, 1, 1]
     assert together[2] is whole
 
@@ -68,7 +71,7 @@ def test_few_rows_that_are_large_are_no_small_batch() -> None:
 def test_what_is_given_up_was_not_deleted() -> None:
     """It was said that retention had taken it."""
     assert cause_of(PulledRange(0, 5, is_lost=True)) == RETENTION
-    assert cause_of(PulledRange(0, 5, is_lost=True, is_given_up=True)) == GIVEN_UP
+    assert cause_of(PulledRange(0, 5, is_lost=True, is_presumed_lost=True)) == TAIL_LOST
 
 
 def test_a_task_that_no_name_server_answers_says_so_and_has_nothing_given_up() -> None:

@@ -10,9 +10,9 @@ from connector_tests.support.steady_member import (
     ADDRESS,
     A,
     B,
-    KnownLater,
+    DrainRequest,
+    LateRouteMember,
     SteadyMember,
-    Wish,
     holding,
     planner,
     reached,
@@ -115,11 +115,11 @@ def test_a_queue_that_was_made_anew_is_read_once_from_its_beginning() -> None:
 
 def test_a_queue_whose_offset_could_not_be_lowered_is_not_planned() -> None:
     class Stopped(SteadyMember):
-        def wait_for_news(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
+        def wait_for_change(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
             wish.is_wanted = True
             return False
 
-    wish = Wish()
+    wish = DrainRequest()
     member = Stopped({A: holding(10, stored_at_ms=2_000)}, stored={A: 100}, not_confirming={A})
     start = SourceOffset({A: QueueProgress(0, 100, 1_000)})
     assert planner(member, drain=wish, failOnDataLoss="false").latest_offset(start, None) is start
@@ -129,7 +129,7 @@ def test_a_queue_whose_offset_could_not_be_lowered_is_not_planned() -> None:
 def test_a_queue_that_was_made_anew_stays_so_until_its_offset_could_be_lowered() -> None:
     """It used to count as verified all the same; the next plan went on at the old position, past new messages."""
     held = {A: holding(150, stored_at_ms=2_000)}
-    member = KnownLater(held, stored_after={A: 0}, stored={A: 100}, not_confirming={A})
+    member = LateRouteMember(held, stored_after={A: 0}, stored={A: 100}, not_confirming={A})
     _, ranges = read(planner(member, failOnDataLoss="false"), SourceOffset({A: QueueProgress(0, 100, 1_000)}))
     assert member.stored_before == {A: 100}
     assert ranges == [QueueRange(A, 0, 150)]
@@ -139,9 +139,9 @@ def test_queues_that_are_away_keep_their_position_and_are_read_on_from_there() -
     member = SteadyMember({A: holding(10), B: holding(10)})
     subject = planner(member)
     end, _ = read(subject, SourceOffset())
-    member.away, member.has_news = {B}, True
+    member.unavailable, member.has_news = {B}, True
     member.hold(A, holding(15))
-    member.away = {B}
+    member.unavailable = {B}
     end, ranges = read(subject, end)
     assert ranges == [QueueRange(A, 10, 15)]
     assert end.queues[B] == QueueProgress(10, 10, 1_000)
@@ -151,7 +151,7 @@ def test_queues_that_are_away_keep_their_position_and_are_read_on_from_there() -
 
 
 def test_a_query_rests_while_all_that_it_has_read_may_be_dropped_whoever_else_is_silent() -> None:
-    member = SteadyMember({A: holding(10), B: holding(10)}, away={A, B}, is_complete=False)
+    member = SteadyMember({A: holding(10), B: holding(10)}, unavailable={A, B}, is_complete=False)
     start = SourceOffset(dict.fromkeys((A, B), QueueProgress(10, 10, 1_000)))
     assert planner(member, missingQueues="drop").latest_offset(start, None) is start
 
@@ -160,7 +160,7 @@ def test_queues_that_stay_away_end_the_query_though_nothing_else_happens() -> No
     member = SteadyMember({A: holding(10), B: holding(10)})
     clock, subject = member.clock, planner(member, missingQueuesTimeoutMs="60000")
     end, _ = read(subject, SourceOffset())
-    member.away = {B}
+    member.unavailable = {B}
     assert subject.latest_offset(end, None) is end
     clock.advance(59_999)
     assert subject.latest_offset(end, None) is end
@@ -174,14 +174,14 @@ def test_queues_that_are_back_when_the_limit_is_reached_end_nothing() -> None:
     """The last survey knew them as away; nothing had been asked since."""
 
     class BackInTime(SteadyMember):
-        def wait_for_news(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
+        def wait_for_change(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
             self.clock.advance(60_000)
-            self.away = set()
-            return super().wait_for_news(positions, timeout_ms)
+            self.unavailable = set()
+            return super().wait_for_change(positions, timeout_ms)
 
-    member, start = BackInTime({A: holding(10)}, stored={A: 10}, away={A}), reached((A, 10))
+    member, start = BackInTime({A: holding(10)}, stored={A: 10}, unavailable={A}), reached((A, 10))
     assert planner(member, missingQueuesTimeoutMs="60000").latest_offset(start, None) is start
-    assert member.waits == 1
+    assert member.outages == 1
 
 
 def test_a_broker_that_was_silent_is_raised_to_where_we_are_when_it_is_back() -> None:
@@ -190,9 +190,9 @@ def test_a_broker_that_was_silent_is_raised_to_where_we_are_when_it_is_back() ->
     subject = planner(member)
     end, _ = read(subject, SourceOffset())
     assert subject.latest_offset(end, None) is end
-    member.silent = {"broker-a"}
+    member.unresponsive = {"broker-a"}
     assert subject.latest_offset(end, None) is end
-    member.silent = set()
+    member.unresponsive = set()
     member.cluster.brokers["broker-a"].restart()
     member.store(A, 3)
     assert subject.latest_offset(end, None) is end

@@ -9,9 +9,9 @@ from connector_tests.support.steady_member import (
     ELSEWHERE,
     A,
     B,
-    KnownLater,
+    DrainRequest,
+    LateRouteMember,
     SteadyMember,
-    Wish,
     holding,
     planner,
     read,
@@ -64,7 +64,7 @@ def test_an_operators_reset_whose_mark_an_executor_has_taken_is_obeyed_by_a_runn
 
 
 def test_a_reset_that_is_pending_holds_up_no_graceful_stop() -> None:
-    member, drain = SteadyMember({A: holding(10)}, has_news=True), Wish()
+    member, drain = SteadyMember({A: holding(10)}, has_news=True), DrainRequest()
     subject = planner(member, drain=drain)
     end, _ = read(subject, SourceOffset(), limit=4)
     end, _ = read(subject, end, limit=4)
@@ -76,10 +76,10 @@ def test_a_reset_that_is_pending_holds_up_no_graceful_stop() -> None:
 
 def test_a_reset_of_a_queue_whose_broker_does_not_answer_is_obeyed_when_it_does() -> None:
     held = {A: holding(100), ELSEWHERE: holding(9)}
-    member = KnownLater(held, stored={A: 100, ELSEWHERE: 9}, resets={A: 20, ELSEWHERE: 3})
+    member = LateRouteMember(held, stored={A: 100, ELSEWHERE: 9}, resets={A: 20, ELSEWHERE: 3})
     start = SourceOffset({A: QueueProgress(90, 100, 1_000), ELSEWHERE: QueueProgress(0, 9, 1_000)})
     subject = planner(member)
-    member.silent, member.not_confirming = {"broker-b"}, {A}
+    member.unresponsive, member.not_confirming = {"broker-b"}, {A}
     _, ranges = read(subject, start)
     assert member.stored_before == {A: 100, ELSEWHERE: 9}
     assert ranges == [QueueRange(A, 20, 100), QueueRange(ELSEWHERE, 3, 9)]
@@ -97,7 +97,7 @@ def test_a_mark_that_is_found_before_a_batch_is_read_again_is_obeyed_after_it() 
 def test_a_batch_that_is_read_again_is_pulled_from_where_its_broker_was_surveyed() -> None:
     member = SteadyMember({A: holding(100)})
     subject = planner(member)
-    member.observed.survey()
+    member.observed.refresh_metadata()
     subject.recover(SourceOffset({A: QueueProgress(90, 100, 1_000)}), [])
     assert subject.masters["broker-a"] == ADDRESS
 

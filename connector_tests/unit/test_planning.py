@@ -11,9 +11,9 @@ from rocketmq_spark.source.stream.planning import (
     fair_shares,
     later_of,
     lost_ranges,
-    moved_back,
     plan_batch,
     position_of,
+    positions_below,
     unreached,
 )
 
@@ -74,7 +74,7 @@ def test_a_queue_that_ends_earlier_and_has_something_newer_is_another_queue(chec
 
 
 @pytest.mark.parametrize(
-    ("other_from", "position", "cause"),
+    ("recreated_from", "position", "cause"),
     [
         pytest.param(10, 10, RECREATED, id="from its first message"),
         pytest.param(5, 10, RECREATED, id="from messages that retention has deleted"),
@@ -82,9 +82,11 @@ def test_a_queue_that_ends_earlier_and_has_something_newer_is_another_queue(chec
         pytest.param(90, 39, REPLACED, id="the last message that was read, at least"),
     ],
 )
-def test_another_queue_is_read_from_where_it_begins_to_be_another(other_from: int, position: int, cause: str) -> None:
-    lost = LostRange(A, min(other_from, 39), 40, cause)
-    assert position_of(A, BOUNDS, at(40), 60, other_from) == Position(position, lost)
+def test_another_queue_is_read_from_where_it_begins_to_be_another(
+    recreated_from: int, position: int, cause: str
+) -> None:
+    lost = LostRange(A, min(recreated_from, 39), 40, cause)
+    assert position_of(A, BOUNDS, at(40), 60, recreated_from) == Position(position, lost)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +118,7 @@ def test_what_is_below_the_position_in_an_emptied_queue_is_never_its_own(
 
 def test_a_position_below_what_was_known_is_noticed() -> None:
     positions = {A: Position(50), B: Position(50), C: Position(50)}
-    assert moved_back(positions, {A: 51, B: 50, C: None}) == {A: 50}
+    assert positions_below(positions, {A: 51, B: 50, C: None}) == {A: 50}
 
 
 def test_losses_are_gathered_from_all_positions() -> None:
@@ -144,7 +146,7 @@ def test_turns_are_taken_where_the_limit_does_not_do_for_all() -> None:
     bounds = {A: BOUNDS, B: BOUNDS}
     positions = {A: Position(10), B: Position(90)}
     assert plan_batch(positions, bounds, limit=1).keys() == {A}
-    assert plan_batch(positions, bounds, limit=1, served=[A]).keys() == {B}
+    assert plan_batch(positions, bounds, limit=1, last_planned=[A]).keys() == {B}
 
 
 def test_targets_end_a_plan() -> None:
@@ -228,16 +230,16 @@ def test_below_one_each_the_fullest_come_first() -> None:
 
 
 def test_below_one_each_those_without_a_turn_come_before_the_fuller() -> None:
-    assert fair_shares({A: 1, B: 900, C: 800}, 1, served=[B, C]) == {A: 1}
+    assert fair_shares({A: 1, B: 900, C: 800}, 1, last_planned=[B, C]) == {A: 1}
 
 
 def test_below_one_each_the_longest_without_a_turn_comes_first() -> None:
-    assert fair_shares({A: 1, B: 900, C: 800}, 2, served=[C, A, B]) == {C: 1, A: 1}
+    assert fair_shares({A: 1, B: 900, C: 800}, 2, last_planned=[C, A, B]) == {C: 1, A: 1}
 
 
 def test_turns_do_not_matter_while_there_is_one_for_each() -> None:
     waiting = {A: 100, B: 300}
-    assert fair_shares(waiting, 40, served=[A, B]) == fair_shares(waiting, 40, served=[B, A])
+    assert fair_shares(waiting, 40, last_planned=[A, B]) == fair_shares(waiting, 40, last_planned=[B, A])
 
 
 def test_numbers_beyond_a_float_are_exact() -> None:

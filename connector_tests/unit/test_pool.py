@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from connector_tests.support.manual_clock import ManualClock
-from connector_tests.support.scripted_broker import ScriptedBroker, answer
+from connector_tests.support.scripted_broker import ScriptedBroker, build_response
 from connector_tests.support.simulated_cluster import OLD_VERSION
 from rocketmq_spark.errors import TransportError
 from rocketmq_spark.remoting.pool import ConnectionPool, connections_to_close, shared_pool
@@ -30,7 +30,7 @@ SILENT = RemotingCommand(RequestCode.PULL_MESSAGE)
 @pytest.fixture
 def broker() -> Iterator[ScriptedBroker]:
     with ScriptedBroker() as broker:
-        broker.on(ECHO.code, answer())
+        broker.on(ECHO.code, build_response())
         broker.silent_on(SILENT.code)
         yield broker
 
@@ -64,28 +64,28 @@ def test_a_lost_connection_is_replaced(pool: ConnectionPool, broker: ScriptedBro
 
 
 def test_it_tells_which_connection_the_next_request_goes_by(pool: ConnectionPool, broker: ScriptedBroker) -> None:
-    assert pool.connects(ADDRESS) == 1
+    assert pool.connection_number(ADDRESS) == 1
     for _ in range(2):
         pool.get(ADDRESS)
-    assert pool.connects(ADDRESS) == 1
+    assert pool.connection_number(ADDRESS) == 1
     pool.retire(pool.get(ADDRESS))
-    assert pool.connects(ADDRESS) == 2
+    assert pool.connection_number(ADDRESS) == 2
     pool.get(ADDRESS)
-    assert pool.connects(ADDRESS) == 2
+    assert pool.connection_number(ADDRESS) == 2
     pool.get(ADDRESS).close()
-    assert pool.connects(ADDRESS) == 3
+    assert pool.connection_number(ADDRESS) == 3
 
 
 def test_it_tells_which_version_has_answered(pool: ConnectionPool, broker: ScriptedBroker) -> None:
     """Of an old server none is known before it has answered, and none after it has gone."""
-    broker.on(ECHO.code, replace(answer(), version=OLD_VERSION))
-    assert pool.peer_version(ADDRESS) == 0
+    broker.on(ECHO.code, replace(build_response(), version=OLD_VERSION))
+    assert pool.server_version(ADDRESS) == 0
     connection = pool.get(ADDRESS)
-    assert pool.peer_version(ADDRESS) == 0
+    assert pool.server_version(ADDRESS) == 0
     connection.request(ECHO, LONG_MS)
-    assert pool.peer_version(ADDRESS) == OLD_VERSION
+    assert pool.server_version(ADDRESS) == OLD_VERSION
     pool.retire(connection)
-    assert pool.peer_version(ADDRESS) == 0
+    assert pool.server_version(ADDRESS) == 0
 
 
 def test_threads_that_want_one_address_at_once_open_one_connection(broker: ScriptedBroker) -> None:
@@ -215,7 +215,7 @@ def test_a_retired_connection_still_gets_its_answers_and_a_new_one_is_opened(
     session = broker.next_session()
     pool.retire(leaving)
     assert pool.get(ADDRESS) is not leaving
-    session.reply(session.next_received(), answer(remark="late but well"))
+    session.reply(session.next_received(), build_response(remark="late but well"))
     assert pending.result().remark == "late but well"
     pool.get("b:1")
     assert not leaving.is_open
@@ -241,7 +241,7 @@ def test_a_closed_pool_closes_its_connections_and_opens_none(pool: ConnectionPoo
 
 
 def test_the_servers_requests_reach_the_pools_handler(broker: ScriptedBroker) -> None:
-    pool = ConnectionPool(1000, lambda _request: answer(remark="handled"), connect=broker.connect)
+    pool = ConnectionPool(1000, lambda _request: build_response(remark="handled"), connect=broker.connect)
     pool.get(ADDRESS)
     session = broker.next_session()
     session.send(RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO, opaque=5))

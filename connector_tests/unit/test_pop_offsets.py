@@ -10,14 +10,14 @@ import pytest
 
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pop.handles import CheckPoint, Handle, OpaqueHandle
+from rocketmq_spark.pop.receipt_handles import BrokerHandle, OpaqueHandle, PopCheckPoint
 from rocketmq_spark.source.pop.pop_offsets import PopOffset
 from rocketmq_spark.source.stream.offsets import SourceOffset
 
 REQUIRED = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders", "loadBalance": "message"}
 OPTIONS = ReadOptions.parse(REQUIRED)
-CHECK_POINT = CheckPoint("orders", 120, 1_763_712_000_000, 300_000, 3, "0", "broker-a", 1)
-OFFSET = PopOffset("g", "6f0c", 7, tuple(Handle(CHECK_POINT, offset) for offset in (120, 121, 125)))
+CHECK_POINT = PopCheckPoint("orders", 120, 1_763_712_000_000, 300_000, 3, "0", "broker-a", 1)
+OFFSET = PopOffset("g", "6f0c", 7, tuple(BrokerHandle(CHECK_POINT, offset) for offset in (120, 121, 125)))
 VALUE: dict[str, Any] = {
     "v": 1,
     "loadBalance": "message",

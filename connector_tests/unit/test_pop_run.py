@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from connector_tests.support.scripted_broker import answer
+from connector_tests.support.scripted_broker import build_response
 from connector_tests.support.sharing_servers import SharingServers, handle_of
 from connector_tests.support.streams import eventually
 from rocketmq_spark.errors import DataLossError, LocalProtocolError, TransportError
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop import retention_check
-from rocketmq_spark.pop.handles import Received
-from rocketmq_spark.pop.ledger import State
+from rocketmq_spark.pop.receipt_handles import ReceivedMessage
 from rocketmq_spark.pop.receiver import Receiver
 from rocketmq_spark.pop.spool import Spool
 from rocketmq_spark.pop.transports import transport_of
+from rocketmq_spark.pop.unacked_messages import MessageState
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.source.pop.pop_offsets import PopOffset
 from rocketmq_spark.source.pop.pop_run import EarlierBatch, PopRun
@@ -31,7 +31,7 @@ ALL = 1_000
 
 @contextmanager
 def running(options: ReadOptions) -> Iterator[PopRun]:
-    run = PopRun(options, looks_once=False)
+    run = PopRun(options, is_available_now=False)
     try:
         yield run
     finally:
@@ -87,19 +87,19 @@ def test_a_terminated_run_reports_the_time_since_the_signal() -> None:
 
 
 def offset(value: int) -> RemotingCommand:
-    return answer(fields={"offset": str(value)})
+    return build_response(fields={"offset": str(value)})
 
 
 def stats(min_offset: int) -> RemotingCommand:
     queue = '{"brokerName":"a","queueId":0,"topic":"T"}'
     bounds = f'{{"lastUpdateTimestamp":1,"maxOffset":100,"minOffset":{min_offset}}}'
-    return answer(body=f'{{"offsetTable":{{{queue}:{bounds}}}}}'.encode())
+    return build_response(body=f'{{"offsetTable":{{{queue}:{bounds}}}}}'.encode())
 
 
 @pytest.fixture
 def retaining(monkeypatch: pytest.MonkeyPatch) -> Iterator[SharingServers]:
     """A broker that has deleted [30, 40) of its queue, which the group was not delivered."""
-    monkeypatch.setattr(retention_check, "CONFIRMED_S", 0.1)
+    monkeypatch.setattr(retention_check, "CONFIRM_DELAY_S", 0.1)
     with SharingServers("a") as servers:
         servers.brokers["a"].messages = 3
         servers.brokers["a"].server.on(RequestCode.QUERY_CONSUMER_OFFSET, offset(30))
@@ -146,16 +146,16 @@ def test_a_graceful_stop_waits_for_unanswered_acknowledgements() -> None:
         broker.messages = 3
         end = batch_after(run, PopOffset("g"))
         broker.server.silent_on(RequestCode.BATCH_ACK_MESSAGE)
-        control_file(run, DrainState.ASKED).touch()
+        control_file(run, DrainState.REQUESTED).touch()
         for _ in range(3):
             assert run.latest_offset(end, ALL) is end
-        assert not control_file(run, DrainState.HANDED_OVER).exists()
-        assert control_file(run, DrainState.ASKED).exists(), "who asks may still withdraw"
-        broker.server.on(RequestCode.BATCH_ACK_MESSAGE, answer())
+        assert not control_file(run, DrainState.DRAINED).exists()
+        assert control_file(run, DrainState.REQUESTED).exists(), "who asks may still withdraw"
+        broker.server.on(RequestCode.BATCH_ACK_MESSAGE, build_response())
 
         def has_stopped() -> bool:
             assert run.latest_offset(end, ALL) is end
-            return control_file(run, DrainState.HANDED_OVER).exists()
+            return control_file(run, DrainState.DRAINED).exists()
 
         eventually(has_stopped, "all acknowledged, and said so")
         report = run.report(0)
@@ -179,15 +179,15 @@ def end_of_a_batch() -> PopOffset:
     )
 
 
-def kept_messages(end: PopOffset) -> tuple[Received, ...]:
-    return tuple(Received(handle, memoryview(b"x")) for handle in end.handles)
+def kept_messages(end: PopOffset) -> tuple[ReceivedMessage, ...]:
+    return tuple(ReceivedMessage(handle, memoryview(b"x")) for handle in end.handles)
 
 
 @contextmanager
 def receiver() -> Iterator[Receiver]:
     """Of a cluster that has broker a only."""
     with SharingServers("a") as servers:
-        servers.name_server.on(RequestCode.GET_BROKER_CLUSTER_INFO, answer(body=b'{"brokerAddrTable":{}}'))
+        servers.name_server.on(RequestCode.GET_BROKER_CLUSTER_INFO, build_response(body=b'{"brokerAddrTable":{}}'))
         options = servers.options(clusterTimeoutMs="500")
         one = Receiver(options, transport_of(options))
         try:
@@ -211,7 +211,7 @@ def test_overdue_handles_of_an_absent_broker_are_not_released(caplog: pytest.Log
 
 def test_overdue_handles_of_an_absent_broker_are_not_acknowledged(caplog: pytest.LogCaptureFixture) -> None:
     with receiver() as one:
-        EarlierBatch(one, None).prove(end_of_a_batch())
+        EarlierBatch(one, None).mark_completed(end_of_a_batch())
         eventually(lambda: one.counts.acknowledged == 1, "the other is acknowledged")
         assert_all_is_well(one, caplog.messages)
 
@@ -219,12 +219,12 @@ def test_overdue_handles_of_an_absent_broker_are_not_acknowledged(caplog: pytest
 def test_a_kept_batch_is_read_again_without_overdue_handles(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
     spool, end = Spool(tmp_path), end_of_a_batch()
     kept = kept_messages(end)
-    spool.keep(START, 1, kept)
+    spool.store(START, 1, kept)
     with receiver() as one:
         earlier = EarlierBatch(one, spool)
         assert earlier.messages(end) == kept
-        assert one.count(State.FROZEN) == 1
-        earlier.prove(end)
+        assert one.count(MessageState.IN_FLIGHT) == 1
+        earlier.mark_completed(end)
         eventually(lambda: one.counts.acknowledged == 1, "the other is acknowledged")
         assert_all_is_well(one, caplog.messages)
 
@@ -233,9 +233,9 @@ def test_abandoned_messages_are_released_without_overdue_handles(
     caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
     spool = Spool(tmp_path)
-    spool.keep(START, 1, kept_messages(end_of_a_batch()))
+    spool.store(START, 1, kept_messages(end_of_a_batch()))
     spool.close()
     with receiver() as one:
-        EarlierBatch(one, spool).give_back_abandoned()
+        EarlierBatch(one, spool).release_abandoned()
         eventually(lambda: one.counts.released == 1, "the other is released")
         assert_all_is_well(one, caplog.messages)

@@ -9,7 +9,7 @@ QUEUE = MessageQueue("orders", "broker-a", 2)
 
 
 def window(*ranges: tuple[int, int]) -> ProcessQueue:
-    process_queue = ProcessQueue(QUEUE, life=7)
+    process_queue = ProcessQueue(QUEUE, generation=7)
     for begin, end in ranges:
         process_queue.put(begin, end)
     return process_queue

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from connector_tests.support.scripted_broker import ScriptedBroker, answer
+from connector_tests.support.scripted_broker import ScriptedBroker, build_response
 from connector_tests.support.scripted_cluster import ScriptedCluster
 from rocketmq_spark.errors import BrokerError, LocalProtocolError, RouteError, TransportError
 from rocketmq_spark.model import Message, MessageQueue
@@ -14,8 +14,8 @@ from rocketmq_spark.wire.message.properties import decode_properties
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 
-STORED = answer(fields={"msgId": "ID", "queueId": "0", "queueOffset": "0"})
-BUSY = answer(ResponseCode.SYSTEM_BUSY)
+STORED = build_response(fields={"msgId": "ID", "queueId": "0", "queueOffset": "0"})
+BUSY = build_response(ResponseCode.SYSTEM_BUSY)
 MESSAGE = Message("T", b"body")
 
 
@@ -30,15 +30,15 @@ def cluster() -> Iterator[ScriptedCluster]:
 
 @pytest.fixture
 def producer(cluster: ScriptedCluster) -> Producer:
-    return new_producer(cluster, first_turn=0)
+    return new_producer(cluster, initial_queue_index=0)
 
 
 def stored_where_it_is_sent(request: RemotingCommand) -> RemotingCommand:
-    return answer(fields={"msgId": "ID", "queueId": request.fields["e"], "queueOffset": "0"})
+    return build_response(fields={"msgId": "ID", "queueId": request.fields["e"], "queueOffset": "0"})
 
 
-def new_producer(cluster: ScriptedCluster, first_turn: int | None = None) -> Producer:
-    return Producer(cluster.client(), group="P", first_turn=first_turn)
+def new_producer(cluster: ScriptedCluster, initial_queue_index: int | None = None) -> Producer:
+    return Producer(cluster.client(), group="P", initial_queue_index=initial_queue_index)
 
 
 def sent_to(broker: ScriptedBroker) -> RemotingCommand:
@@ -61,17 +61,17 @@ def test_a_producer_begins_with_any_queue(cluster: ScriptedCluster) -> None:
     first = [new_producer(cluster).send(MESSAGE).queue for _ in range(64)]
     assert {queue.broker_name for queue in first} == {"a", "b"}
     assert len(set(first)) > 4
-    assert [new_producer(cluster, first_turn=7).send(MESSAGE).queue for _ in range(2)] == [
+    assert [new_producer(cluster, initial_queue_index=7).send(MESSAGE).queue for _ in range(2)] == [
         MessageQueue("T", "b", 3)
     ] * 2
 
 
-@pytest.mark.parametrize("first_turn", range(8))
-def test_a_message_goes_to_another_broker_after_a_failure(cluster: ScriptedCluster, first_turn: int) -> None:
+@pytest.mark.parametrize("initial_queue_index", range(8))
+def test_a_message_goes_to_another_broker_after_a_failure(cluster: ScriptedCluster, initial_queue_index: int) -> None:
     """The next queue was one of the same broker: with one of two brokers stopped every call failed."""
     cluster.queue_count = 4
     cluster.down.add("a:10911")
-    producer = new_producer(cluster, first_turn=first_turn)
+    producer = new_producer(cluster, initial_queue_index=initial_queue_index)
     assert [producer.send(MESSAGE).queue.broker_name for _ in range(8)] == ["b"] * 8
 
 
@@ -81,8 +81,8 @@ def test_a_producer_tries_a_broker_again_where_there_is_no_other(cluster: Script
     refusals = iter([BUSY, BUSY, STORED])
     cluster.brokers["a"].on(RequestCode.SEND_MESSAGE_V2, lambda _: next(refusals))
     with pytest.raises(BrokerError, match="SYSTEM_BUSY"):
-        new_producer(cluster, first_turn=0).send(MESSAGE)
-    assert new_producer(cluster, first_turn=4).send(MESSAGE).queue.broker_name == "a"
+        new_producer(cluster, initial_queue_index=0).send(MESSAGE)
+    assert new_producer(cluster, initial_queue_index=4).send(MESSAGE).queue.broker_name == "a"
 
 
 def test_a_queue_that_is_given_is_taken(producer: Producer) -> None:
@@ -90,14 +90,16 @@ def test_a_queue_that_is_given_is_taken(producer: Producer) -> None:
     assert [producer.send(MESSAGE, queue).queue for _ in range(2)] == [queue, queue]
 
 
-@pytest.mark.parametrize("refusal", [BUSY, answer(ResponseCode.NO_PERMISSION), answer(ResponseCode.TOPIC_NOT_EXIST)])
+@pytest.mark.parametrize(
+    "refusal", [BUSY, build_response(ResponseCode.NO_PERMISSION), build_response(ResponseCode.TOPIC_NOT_EXIST)]
+)
 def test_after_a_refusal_another_broker_gets_the_same_message(
     cluster: ScriptedCluster, producer: Producer, refusal: RemotingCommand
 ) -> None:
     cluster.brokers["a"].on(RequestCode.SEND_MESSAGE_V2, refusal)
     assert producer.send(MESSAGE).queue.broker_name == "b"
     assert id_of(sent_to(cluster.brokers["a"])) == id_of(sent_to(cluster.brokers["b"]))
-    assert cluster.routes_asked_count == 2
+    assert cluster.route_request_count == 2
 
 
 def test_a_broker_that_is_down_is_passed_over(cluster: ScriptedCluster, producer: Producer) -> None:
@@ -112,7 +114,7 @@ def test_when_no_broker_is_up_the_last_failure_is_raised(cluster: ScriptedCluste
 
 
 def test_a_message_that_no_broker_would_take_is_tried_once(cluster: ScriptedCluster, producer: Producer) -> None:
-    cluster.brokers["a"].on(RequestCode.SEND_MESSAGE_V2, answer(ResponseCode.MESSAGE_ILLEGAL))
+    cluster.brokers["a"].on(RequestCode.SEND_MESSAGE_V2, build_response(ResponseCode.MESSAGE_ILLEGAL))
     with pytest.raises(BrokerError, match="MESSAGE_ILLEGAL"):
         producer.send(MESSAGE)
     assert cluster.brokers["b"].connect_count == 0

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from connector_tests.support.queues import queues
 from rocketmq_spark.model import QueueBounds
-from rocketmq_spark.remoting.waits import Wait
+from rocketmq_spark.remoting.outage_log import Outage
 from rocketmq_spark.source.data_loss import RETENTION, LossCount, LostRange
 from rocketmq_spark.source.stream.drain import Control
 from rocketmq_spark.source.stream.progress import (
-    LIMIT,
     MAX_OUTAGES,
+    MAX_SAMPLES,
     Backlog,
     ProgressReporter,
     WaitingTimes,
@@ -34,7 +34,7 @@ CONTROL = Control("driver-7", "/nowhere/ours")
 def backlog() -> Backlog:
     """Three messages wait in A, nothing in B."""
     backlog = Backlog()
-    backlog.surveyed({A: 7, B: 4}, {A: QueueBounds(0, 10, 5_000), B: QueueBounds(0, 4, 4_000)}, is_whole=True)
+    backlog.update({A: 7, B: 4}, {A: QueueBounds(0, 10, 5_000), B: QueueBounds(0, 4, 4_000)}, is_complete=True)
     return backlog
 
 
@@ -70,26 +70,26 @@ def test_all_that_a_query_shows(backlog: Backlog) -> None:
 
 def test_before_the_first_survey_nothing_waits() -> None:
     nothing = Backlog()
-    assert (nothing.lag, nothing.max_offsets, nothing.waiting_ms(1), nothing.surveys) == ({}, {}, {}, 0)
+    assert (nothing.lag, nothing.max_offsets, nothing.waiting_ms(1), nothing.snapshot_count) == ({}, {}, {}, 0)
 
 
 def test_where_a_queue_is_missing_the_lag_is_not_known_and_the_others_are_shown(backlog: Backlog) -> None:
-    backlog.surveyed({A: 10}, {A: QueueBounds(0, 10, 5_000)}, is_whole=False)
+    backlog.update({A: 10}, {A: QueueBounds(0, 10, 5_000)}, is_complete=False)
     reporter = ProgressReporter()
     shown = report(reporter, backlog)
     assert (shown["lag"], shown["lagByQueue"]) == (None, {"orders": {"broker-a": {"0": {"messages": 0, "ms": 0}}}})
-    backlog.surveyed({A: 10}, {A: QueueBounds(0, 10, 5_000)}, is_whole=True)
+    backlog.update({A: 10}, {A: QueueBounds(0, 10, 5_000)}, is_complete=True)
     assert report(reporter, backlog)["lag"] == 0
 
 
 def test_surveys_are_counted(backlog: Backlog) -> None:
-    backlog.surveyed({}, {}, is_whole=True)
-    backlog.surveyed({}, {}, is_whole=True)
-    assert backlog.surveys == 3
+    backlog.update({}, {}, is_complete=True)
+    backlog.update({}, {}, is_complete=True)
+    assert backlog.snapshot_count == 3
 
 
 def test_a_queue_whose_broker_was_silent_keeps_its_end(backlog: Backlog) -> None:
-    backlog.surveyed({A: 8, B: 4}, {B: QueueBounds(0, 6, 4_000)}, is_whole=True)
+    backlog.update({A: 8, B: 4}, {B: QueueBounds(0, 6, 4_000)}, is_complete=True)
     assert (backlog.max_offsets, backlog.lag) == ({A: 10, B: 6}, {A: 2, B: 2})
 
 
@@ -106,17 +106,17 @@ def lost(count: int) -> LossCount:
 
 def test_a_report_without_lag_is_made_once_for_each_survey_and_count(backlog: Backlog) -> None:
     reporter = ProgressReporter()
-    backlog.surveyed({A: 10}, {A: QueueBounds(0, 10, 5_000)}, is_whole=True)
+    backlog.update({A: 10}, {A: QueueBounds(0, 10, 5_000)}, is_complete=True)
     first = report(reporter, backlog)
     assert report(reporter, backlog, now_ms=9_000) is first
     late = report(reporter, backlog, completed_after_rebalance=1)
     assert late == first | {"completedAfterRebalance": 1}
-    waits = report(reporter, backlog, completed_after_rebalance=1, outages=[{"resource": "broker a"}])
-    assert waits == late | {"outages": [{"resource": "broker a"}]}
+    outages = report(reporter, backlog, completed_after_rebalance=1, outages=[{"resource": "broker a"}])
+    assert outages == late | {"outages": [{"resource": "broker a"}]}
     assert report(reporter, backlog, completed_after_rebalance=1) == late
     lossy = report(reporter, backlog, completed_after_rebalance=1, losses=lost(465))
     assert lossy == late | {"lost": {"offsets": 465, "ranges": 1}}
-    backlog.surveyed({B: 4}, {B: QueueBounds(0, 4, 4_000)}, is_whole=True)
+    backlog.update({B: 4}, {B: QueueBounds(0, 4, 4_000)}, is_complete=True)
     assert report(reporter, backlog, completed_after_rebalance=1)["maxOffsets"] == {"orders": {"broker-a": {"1": 4}}}
 
 
@@ -127,7 +127,7 @@ EPOCH_MS = 1_763_712_000_250
 
 
 def test_since_and_until_are_times_of_day_whatever_clock_the_wait_has() -> None:
-    wait = Wait("broker a", since_ms=5_000, until_ms=305_000, cause="it is down.", key="K")
+    wait = Outage("broker a", since_ms=5_000, until_ms=305_000, reason="it is down.", key="K")
     assert outages_of([wait], now_ms=15_000, epoch_ms=EPOCH_MS) == [
         {
             "resource": "broker a",
@@ -142,24 +142,26 @@ def test_times_are_utc_wherever_the_driver_is(monkeypatch: pytest.MonkeyPatch) -
     with monkeypatch.context() as patch:
         patch.setenv("TZ", "Asia/Shanghai")
         time.tzset()
-        (told,) = outages_of([Wait("a", 0, None, "c", "K")], now_ms=0, epoch_ms=0)
+        (told,) = outages_of([Outage("a", 0, None, "c", "K")], now_ms=0, epoch_ms=0)
     time.tzset()
     assert told["since"] == "1970-01-01T00:00:00.000Z"
 
 
 def test_what_ends_no_query_has_no_until() -> None:
-    (told,) = outages_of([Wait("2 queues", 0, None, "away.", "K")], now_ms=0, epoch_ms=EPOCH_MS)
+    (told,) = outages_of([Outage("2 queues", 0, None, "away.", "K")], now_ms=0, epoch_ms=EPOCH_MS)
     assert told["until"] is None
 
 
 def test_the_longest_waits_are_told_first_and_not_all() -> None:
-    waits = [Wait(f"w{number}", since_ms=1_000 - number, until_ms=9_000, cause="", key="K") for number in range(100)]
-    told = outages_of(waits, now_ms=1_000, epoch_ms=EPOCH_MS)
+    outages = [
+        Outage(f"w{number}", since_ms=1_000 - number, until_ms=9_000, reason="", key="K") for number in range(100)
+    ]
+    told = outages_of(outages, now_ms=1_000, epoch_ms=EPOCH_MS)
     assert [one["resource"] for one in told] == [f"w{number}" for number in range(99, 99 - MAX_OUTAGES, -1)]
 
 
 def test_what_mostly_passes_in_a_moment_is_told_after_that() -> None:
-    wait = Wait("topic orders", since_ms=1_000, until_ms=61_000, cause="", key="K", quiet_ms=500)
+    wait = Outage("topic orders", since_ms=1_000, until_ms=61_000, reason="", key="K", quiet_ms=500)
     assert outages_of([wait], now_ms=1_499, epoch_ms=EPOCH_MS) == []
     assert len(outages_of([wait], now_ms=1_500, epoch_ms=EPOCH_MS)) == 1
 
@@ -171,16 +173,16 @@ def test_nothing_is_waited_for_most_of_the_time() -> None:
 NOW_MS = 10_000
 
 
-def surveyed(*surveys: tuple[int, int, int]) -> WaitingTimes:
+def update(*snapshot_count: tuple[int, int, int]) -> WaitingTimes:
     """After surveys of A, as (position, max offset, store time of the last message)."""
     times = WaitingTimes()
-    for position, max_offset, last_stored_ms in surveys:
-        times.surveyed({A: position}, {A: QueueBounds(0, max_offset, last_stored_ms)})
+    for position, max_offset, last_stored_ms in snapshot_count:
+        times.update({A: position}, {A: QueueBounds(0, max_offset, last_stored_ms)})
     return times
 
 
 def test_nothing_waits_where_all_is_read() -> None:
-    assert surveyed((10, 10, 4_000)).waiting_ms(A, NOW_MS) == 0
+    assert update((10, 10, 4_000)).waiting_ms(A, NOW_MS) == 0
 
 
 def test_nothing_waits_in_a_queue_that_nobody_has_surveyed() -> None:
@@ -188,41 +190,41 @@ def test_nothing_waits_in_a_queue_that_nobody_has_surveyed() -> None:
 
 
 def test_what_was_seen_first_counts_until_it_is_read() -> None:
-    assert surveyed((0, 10, 4_000), (5, 30, 9_000)).waiting_ms(A, NOW_MS) == 6_000
-    assert surveyed((0, 10, 4_000), (10, 30, 9_000)).waiting_ms(A, NOW_MS) == 1_000
+    assert update((0, 10, 4_000), (5, 30, 9_000)).waiting_ms(A, NOW_MS) == 6_000
+    assert update((0, 10, 4_000), (10, 30, 9_000)).waiting_ms(A, NOW_MS) == 1_000
 
 
 def test_a_survey_that_saw_nothing_new_changes_nothing() -> None:
-    assert surveyed((0, 10, 4_000), (0, 10, 4_000)).waiting_ms(A, NOW_MS) == 6_000
+    assert update((0, 10, 4_000), (0, 10, 4_000)).waiting_ms(A, NOW_MS) == 6_000
 
 
 def test_a_clock_behind_the_brokers_gives_nothing_below_zero() -> None:
-    assert surveyed((0, 10, NOW_MS + 50)).waiting_ms(A, NOW_MS) == 0
+    assert update((0, 10, NOW_MS + 50)).waiting_ms(A, NOW_MS) == 0
 
 
 def test_a_queue_whose_broker_was_silent_keeps_what_is_known() -> None:
-    times = surveyed((0, 10, 4_000))
-    times.surveyed({A: 0}, {})
+    times = update((0, 10, 4_000))
+    times.update({A: 0}, {})
     assert times.waiting_ms(A, NOW_MS) == 6_000
 
 
 def test_a_queue_that_is_lost_is_forgotten() -> None:
-    times = surveyed((0, 10, 4_000))
-    times.surveyed({B: 0}, {B: QueueBounds(0, 1, 7_000)})
+    times = update((0, 10, 4_000))
+    times.update({B: 0}, {B: QueueBounds(0, 1, 7_000)})
     assert (times.waiting_ms(A, NOW_MS), times.waiting_ms(B, NOW_MS)) == (0, 3_000)
 
 
 def test_a_queue_that_was_made_anew_is_looked_at_anew() -> None:
-    assert surveyed((0, 10, 4_000), (0, 3, 8_000)).waiting_ms(A, NOW_MS) == 2_000
+    assert update((0, 10, 4_000), (0, 3, 8_000)).waiting_ms(A, NOW_MS) == 2_000
 
 
 def test_what_is_remembered_is_bounded_and_never_says_too_much() -> None:
     """Message n is stored at n; a survey each message, and nothing is read."""
-    times = surveyed(*((0, number + 1, number) for number in range(1, 20 * LIMIT)))
-    assert len(pickle.dumps(times)) < 20 * LIMIT
-    for position in (0, 1, LIMIT, 10 * LIMIT):
-        times.surveyed({A: position}, {})
-        assert 0 < times.waiting_ms(A, 20 * LIMIT) <= 20 * LIMIT - position
+    times = update(*((0, number + 1, number) for number in range(1, 20 * MAX_SAMPLES)))
+    assert len(pickle.dumps(times)) < 20 * MAX_SAMPLES
+    for position in (0, 1, MAX_SAMPLES, 10 * MAX_SAMPLES):
+        times.update({A: position}, {})
+        assert 0 < times.waiting_ms(A, 20 * MAX_SAMPLES) <= 20 * MAX_SAMPLES - position
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=40))
@@ -234,7 +236,7 @@ def test_it_is_never_too_much_and_lacks_no_more_than_one_survey(steps: list[tupl
         now_ms += stored + ms + 1
         position = min(len(stored_ms), position + read)
         surveys_ms.append(now_ms)
-        times.surveyed({A: position}, {A: QueueBounds(0, len(stored_ms), stored_ms[-1] if stored_ms else 0)})
+        times.update({A: position}, {A: QueueBounds(0, len(stored_ms), stored_ms[-1] if stored_ms else 0)})
         if position == len(stored_ms):
             assert times.waiting_ms(A, now_ms) == 0
             continue
@@ -247,17 +249,17 @@ def test_so_many_surveys_are_remembered_and_of_more_every_second_one_from_the_fi
     """Survey n saw message n stored at n; what is left is seen by reading on."""
 
     def remembered(count: int) -> list[int]:
-        times = surveyed(*((0, number, number) for number in range(1, count + 1)))
+        times = update(*((0, number, number) for number in range(1, count + 1)))
         left = []
         for position in range(count):
-            times.surveyed({A: position}, {})
+            times.update({A: position}, {})
             left.append(count - times.waiting_ms(A, count))
         return sorted(set(left))
 
-    assert remembered(LIMIT) == list(range(1, LIMIT + 1))
-    assert remembered(LIMIT + 1) == list(range(1, LIMIT + 2, 2))
+    assert remembered(MAX_SAMPLES) == list(range(1, MAX_SAMPLES + 1))
+    assert remembered(MAX_SAMPLES + 1) == list(range(1, MAX_SAMPLES + 2, 2))
 
 
 def test_a_survey_that_saw_the_same_end_again_counts_with_its_last_time() -> None:
     """Where nothing was stored meanwhile the times are equal; a store that corrects one is believed."""
-    assert surveyed((0, 10, 4_000), (0, 10, 5_000)).waiting_ms(A, NOW_MS) == 5_000
+    assert update((0, 10, 4_000), (0, 10, 5_000)).waiting_ms(A, NOW_MS) == 5_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rocketmq_spark.model import BrokerAddress, BrokerData, QueueData, TopicRoute
-from rocketmq_spark.remoting.proxied import addressed, behind_proxy, is_from_proxy
+from rocketmq_spark.remoting.proxied import behind_proxy, is_from_proxy, with_broker_name
 from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 
@@ -59,6 +59,6 @@ def test_without_a_proxy_an_address_is_its_server() -> None:
 )
 def test_a_request_for_a_broker_behind_a_proxy_names_it(code: RequestCode, field: str) -> None:
     command = RemotingCommand(code, fields={"topic": "T"}, body=b"body")
-    sent = addressed(command, "room@b")
+    sent = with_broker_name(command, "room@b")
     assert sent.fields == {"topic": "T", field: "room@b"}
     assert (sent.code, sent.body, command.fields) == (code, b"body", {"topic": "T"})

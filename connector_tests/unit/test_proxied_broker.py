@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from connector_tests.support.message_bytes import Record, pull_body
-from connector_tests.support.scripted_broker import ScriptedBroker, answer
+from connector_tests.support.scripted_broker import ScriptedBroker, build_response
 from rocketmq_spark.errors import BrokerError, RemoteProtocolError
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.cluster_client import ClusterClient
-from rocketmq_spark.remoting.looker import TOOLS_GROUP, Looker
 from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.remoting.prober import TOOLS_GROUP, Prober
 from rocketmq_spark.remoting.proxied_broker import ProxiedBroker
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
@@ -24,8 +24,8 @@ B0 = MessageQueue("T", "b", 0)
 ENDS = {("a", "0"): (3, 9), ("a", "1"): (0, 0), ("a", "2"): (5, 5), ("b", "0"): (0, 2)}
 STORED_MS = 1_700_000_000_000
 HELD = {"nextBeginOffset": "9", "minOffset": "3", "maxOffset": "9"}
-NOTHING = answer(ResponseCode.PULL_NOT_FOUND, HELD, remark="NO_MESSAGE_IN_QUEUE")
-RESET = answer(ResponseCode.PULL_OFFSET_MOVED, HELD | {"nextBeginOffset": "4"}, remark="OFFSET_RESET")
+NOTHING = build_response(ResponseCode.PULL_NOT_FOUND, HELD, remark="NO_MESSAGE_IN_QUEUE")
+RESET = build_response(ResponseCode.PULL_OFFSET_MOVED, HELD | {"nextBeginOffset": "4"}, remark="OFFSET_RESET")
 LONG_MS = 60_000
 
 
@@ -38,11 +38,13 @@ def told_resets() -> list[tuple[MessageQueue, int]]:
 def cluster(server: ScriptedBroker, told_resets: list[tuple[MessageQueue, int]]) -> Iterator[ClusterClient]:
     """Of two brokers behind a proxy that holds ``ENDS``; who looks does it for a group of its own."""
     pool = ConnectionPool(1000, connect=server.connect)
-    server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, answer(fields={"MSG_REGION": "", "TRACE_ON": "false"}, body=ROUTE))
-    server.on(RequestCode.GET_MIN_OFFSET, lambda asked: answer(fields={"offset": str(ENDS[of(asked)][0])}))
-    server.on(RequestCode.GET_MAX_OFFSET, lambda asked: answer(fields={"offset": str(ENDS[of(asked)][1])}))
+    server.on(
+        RequestCode.GET_ROUTEINFO_BY_TOPIC, build_response(fields={"MSG_REGION": "", "TRACE_ON": "false"}, body=ROUTE)
+    )
+    server.on(RequestCode.GET_MIN_OFFSET, lambda asked: build_response(fields={"offset": str(ENDS[of(asked)][0])}))
+    server.on(RequestCode.GET_MAX_OFFSET, lambda asked: build_response(fields={"offset": str(ENDS[of(asked)][1])}))
     server.on(RequestCode.PULL_MESSAGE, last_message)
-    looker = Looker("g", lambda *reset: told_resets.append(reset))
+    looker = Prober("g", lambda *reset: told_resets.append(reset))
     cluster = ClusterClient([PROXY], pool, LONG_MS, looker)
     assert cluster.routes.refresh(["T"]) == {}
     yield cluster
@@ -65,7 +67,7 @@ def last_message(asked: RemotingCommand) -> RemotingCommand:
     first, end = ENDS[of(asked)]
     if not first <= int(asked.fields["queueOffset"]) == end - 1:
         return NOTHING
-    return answer(ResponseCode.SUCCESS, HELD, pull_body(Record(store_timestamp_ms=STORED_MS + end)), "FOUND")
+    return build_response(ResponseCode.SUCCESS, HELD, pull_body(Record(store_timestamp_ms=STORED_MS + end)), "FOUND")
 
 
 def bounds(cluster: ClusterClient, name: str) -> dict[MessageQueue, QueueBounds]:
@@ -82,7 +84,7 @@ def test_all_brokers_behind_a_proxy_share_a_connection(cluster: ClusterClient, s
     """The proxy lists members by their connections."""
     bounds(cluster, "a"), bounds(cluster, "b")
     assert server.connect_count == 1
-    assert cluster.connects(BrokerAddress(PROXY, "a")) == cluster.connects(BrokerAddress(PROXY)) == 1
+    assert cluster.connection_number(BrokerAddress(PROXY, "a")) == cluster.connection_number(BrokerAddress(PROXY)) == 1
 
 
 def test_a_broker_without_a_proxy_is_asked_for_its_statistics(cluster: ClusterClient) -> None:
@@ -93,14 +95,14 @@ def test_a_broker_without_a_proxy_is_asked_for_its_statistics(cluster: ClusterCl
 
 def test_a_topic_that_is_gone_is_found_by_the_look_at_it(cluster: ClusterClient, server: ScriptedBroker) -> None:
     """To a request for an offset of a topic that it has not, a broker says 0."""
-    server.on(RequestCode.PULL_MESSAGE, answer(ResponseCode.TOPIC_NOT_EXIST, remark="topic[T] not exist"))
+    server.on(RequestCode.PULL_MESSAGE, build_response(ResponseCode.TOPIC_NOT_EXIST, remark="topic[T] not exist"))
     with pytest.raises(BrokerError) as raised:
         bounds(cluster, "a")
     assert raised.value.code == ResponseCode.TOPIC_NOT_EXIST
 
 
 def test_a_queue_that_the_topic_has_no_more_has_no_bounds(cluster: ClusterClient, server: ScriptedBroker) -> None:
-    gone = answer(ResponseCode.INVALID_PARAMETER, remark="queueId[1] is illegal")
+    gone = build_response(ResponseCode.INVALID_PARAMETER, remark="queueId[1] is illegal")
     server.on(RequestCode.PULL_MESSAGE, lambda asked: gone if asked.fields["queueId"] == "1" else last_message(asked))
     assert set(bounds(cluster, "a")) == {A0, A2}
 
@@ -108,7 +110,9 @@ def test_a_queue_that_the_topic_has_no_more_has_no_bounds(cluster: ClusterClient
 def test_of_a_topic_that_nobody_may_read_now_the_times_are_not_known(
     cluster: ClusterClient, server: ScriptedBroker
 ) -> None:
-    server.on(RequestCode.PULL_MESSAGE, answer(ResponseCode.NO_PERMISSION, remark="pulling message is forbidden"))
+    server.on(
+        RequestCode.PULL_MESSAGE, build_response(ResponseCode.NO_PERMISSION, remark="pulling message is forbidden")
+    )
     assert bounds(cluster, "a") == {A0: QueueBounds(3, 9), A1: QueueBounds(0, 0), A2: QueueBounds(5, 5)}
 
 
@@ -116,7 +120,10 @@ def test_of_a_topic_that_nobody_may_read_now_the_times_are_not_known(
 def test_any_other_refusal_of_a_look_is_raised(
     cluster: ClusterClient, server: ScriptedBroker, code: ResponseCode
 ) -> None:
-    refusals = [answer(ResponseCode.SYSTEM_BUSY, remark="busy"), answer(code, remark="no such queue, or busy")]
+    refusals = [
+        build_response(ResponseCode.SYSTEM_BUSY, remark="busy"),
+        build_response(code, remark="no such queue, or busy"),
+    ]
     server.on(RequestCode.PULL_MESSAGE, lambda _asked: refusals[-1] if len(refusals) == 1 else refusals.pop())
     with pytest.raises(BrokerError, match="SYSTEM_BUSY"):
         bounds(cluster, "a")
@@ -138,7 +145,7 @@ def test_a_look_is_made_for_the_group_that_hears_of_resets(
 
 
 def test_an_offset_that_is_none_is_a_protocol_error(cluster: ClusterClient, server: ScriptedBroker) -> None:
-    server.on(RequestCode.GET_MIN_OFFSET, answer())
+    server.on(RequestCode.GET_MIN_OFFSET, build_response())
     with pytest.raises(RemoteProtocolError, match=r"MALFORMED_RESPONSE\.HEADER"):
         bounds(cluster, "a")
 
@@ -148,7 +155,7 @@ def test_whoever_is_asked_through_a_proxy_is_named(cluster: ClusterClient, serve
 
     def note(command: RemotingCommand) -> RemotingCommand:
         asked.append((command.code, command.fields["bname"]))
-        return answer(fields=HELD | {"offset": "1"})
+        return build_response(fields=HELD | {"offset": "1"})
 
     questions: dict[int, Callable[[Broker], object]] = {
         RequestCode.PULL_MESSAGE: lambda broker: broker.submit_group_check("g", "T").result(),

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rocketmq_spark.pop.handles import AnyHandle, Handle, OpaqueHandle, is_made_up
 from rocketmq_spark.pop.proxied_handles import handles_of_response
+from rocketmq_spark.pop.receipt_handles import BrokerHandle, OpaqueHandle, ReceiptHandle, is_unverified
 
 ASKED_MS = 60_417
 TIMES = f"1795445135749 {ASKED_MS} 3"
@@ -37,17 +37,17 @@ def forged(offset: int, retry: str = "0", *, times: str = OLD_TIMES, names: int 
     return Told(f"0 {times} {retry} broker-a 7 {offset if names is None else names} 99", 7, offset)
 
 
-def handles(*response: Told) -> list[AnyHandle]:
+def handles(*response: Told) -> list[ReceiptHandle]:
     return handles_of_response("T", "broker-a", response, ASKED_MS)
 
 
 def places(*response: Told) -> list[int | None]:
     """By which each can be acknowledged; None: by none."""
-    return [one.offset if isinstance(one, Handle) else None for one in handles(*response)]
+    return [one.offset if isinstance(one, BrokerHandle) else None for one in handles(*response)]
 
 
 def test_a_handle_is_the_proxys_own() -> None:
-    assert handles(told(3, 3)) == [Handle.parse("T", f"0 {TIMES} 0 broker-a 7 3")]
+    assert handles(told(3, 3)) == [BrokerHandle.parse("T", f"0 {TIMES} 0 broker-a 7 3")]
 
 
 def test_messages_of_a_moved_queue_keep_the_places_of_their_handles() -> None:
@@ -108,7 +108,7 @@ def test_a_forged_handle_does_not_prove_itself(times: str, retry: str) -> None:
     """Alone in its response it was taken for the broker's: by an acknowledgement waiting messages were lost, and by a
     change of its invisible duration an acknowledged one came again."""
     (handle,) = handles(forged(6, retry, times=times, names=5))
-    assert is_made_up(handle)
+    assert is_unverified(handle)
 
 
 @pytest.mark.parametrize("times", FORGED_TIMES)
@@ -138,13 +138,13 @@ def test_an_uncertain_handle_is_asked_about_no_more(number: str) -> None:
     response = [Told(f"0 {TIMES} 0 broker-a 7 3 {number}", 7, 2)]
     (handle,) = handles(*response)
     assert handle == OpaqueHandle("T", "broker-a", response[0].handle)
-    assert is_made_up(handle)
+    assert is_unverified(handle)
 
 
 def test_a_gateways_own_handles_are_kept() -> None:
     (handle,) = handles(Told("a gateway's", 7, 3))
     assert handle == OpaqueHandle("T", "broker-a", "a gateway's")
-    assert not is_made_up(handle)
+    assert not is_unverified(handle)
 
 
 class Stored(NamedTuple):
@@ -209,11 +209,11 @@ def test_no_message_is_acknowledged_by_the_place_of_another(messages: list[Store
     response, true = made
     found = handles(*response)
     ours = [(one, place) for one, place in zip(found, true, strict=True) if place is not None]
-    assert all(one.offset == place for one, place in ours if isinstance(one, Handle))
+    assert all(one.offset == place for one, place in ours if isinstance(one, BrokerHandle))
     for one, stored in zip(found, messages, strict=True):
         if stored.forged_retry is not None:
-            assert is_made_up(one), "no request is made by it"
+            assert is_unverified(one), "no request is made by it"
         elif stored.redelivered is not None:
-            assert isinstance(one, Handle), "whatever is beside it"
+            assert isinstance(one, BrokerHandle), "whatever is beside it"
     if not any(one.forged_retry or one.undelivered_before is None for one in messages):
-        assert all(isinstance(one, Handle) for one in found)
+        assert all(isinstance(one, BrokerHandle) for one in found)

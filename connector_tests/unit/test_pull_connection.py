@@ -9,13 +9,13 @@ from dataclasses import replace
 import pytest
 
 from connector_tests.support.manual_clock import ManualClock
-from connector_tests.support.patience import WAIT_S
-from connector_tests.support.scripted_broker import ScriptedBroker, answer
+from connector_tests.support.scripted_broker import ScriptedBroker, build_response
+from connector_tests.support.timeouts import WAIT_S
 from rocketmq_spark.errors import RocketMQError, TransportError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.pull.pull_connection import PullConnection
 from rocketmq_spark.pull.pull_request import Completion, PullRequest
-from rocketmq_spark.remoting.correlation import SILENCE_LIMIT_MS
+from rocketmq_spark.remoting.correlation import UNRESPONSIVE_LIMIT_MS
 from rocketmq_spark.remoting.memory import memory_pair
 from rocketmq_spark.remoting.stream import Stream
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
@@ -27,7 +27,7 @@ from rocketmq_spark.wire.remoting.pull_frames import pull_frames
 ADDRESS = "a:1"
 TIMEOUT_MS, WAIT_MS = 3_000, int(WAIT_S * 1000)
 FRAMES = pull_frames("G", MessageQueue("T", "broker-a", 0), "*")
-FOUND = answer(fields={"nextBeginOffset": "8", "minOffset": "0", "maxOffset": "8"}, body=b"messages")
+FOUND = build_response(fields={"nextBeginOffset": "8", "minOffset": "0", "maxOffset": "8"}, body=b"messages")
 
 
 @pytest.fixture
@@ -153,7 +153,7 @@ def test_who_was_heard_a_moment_ago_is_only_late(
 ) -> None:
     connection.pull([request(0), request(8)], FRAMES)
     session = broker.next_session()
-    clock.advance(SILENCE_LIMIT_MS)
+    clock.advance(UNRESPONSIVE_LIMIT_MS)
     session.reply(session.next_received(), FOUND)
     assert len(connection.receive(WAIT_MS)) == 1
     assert conditions(connection.receive(0)) == ["RESPONSE_TIMED_OUT"]

@@ -11,13 +11,13 @@ from collections.abc import Iterator
 import pytest
 
 from connector_tests.support.manual_clock import ManualClock
-from connector_tests.support.patience import WAIT_S
-from connector_tests.support.scripted_broker import ScriptedBroker, answer
+from connector_tests.support.scripted_broker import ScriptedBroker, build_response
+from connector_tests.support.timeouts import WAIT_S
 from rocketmq_spark.errors import RocketMQError, TransportError
 from rocketmq_spark.model import BrokerAddress, MessageQueue
 from rocketmq_spark.pull.pull_connections import PullConnections, shared_pull_connections
 from rocketmq_spark.pull.pull_request import Completion, PullRequest
-from rocketmq_spark.remoting.correlation import SILENCE_LIMIT_MS
+from rocketmq_spark.remoting.correlation import UNRESPONSIVE_LIMIT_MS
 from rocketmq_spark.remoting.stream import Stream
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import FLAG_ONEWAY, RemotingCommand
@@ -31,7 +31,7 @@ QUESTION = RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO, opaque=1)
 
 def found(remark: str = "here", next_begin: int = 32) -> RemotingCommand:
     fields = {"nextBeginOffset": str(next_begin), "minOffset": "0", "maxOffset": "64"}
-    return answer(fields=fields, body=b"messages", remark=remark)
+    return build_response(fields=fields, body=b"messages", remark=remark)
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ def test_a_refusal_and_an_answer_without_its_numbers_are_told_and_the_others_go_
 ) -> None:
     pulls.pull(SILENT, 3)
     session = silent.next_session()
-    replies = [answer(ResponseCode.NO_PERMISSION), answer(fields={"minOffset": "0"}), found()]
+    replies = [build_response(ResponseCode.NO_PERMISSION), build_response(fields={"minOffset": "0"}), found()]
     for reply in replies:
         session.reply(session.next_received(), reply)
     assert pulls.until_told(3) == ["BROKER_ERROR", "MALFORMED_RESPONSE.HEADER", "here"]
@@ -198,7 +198,7 @@ def test_a_server_that_has_been_silent_for_long_is_given_up(
 ) -> None:
     """A host that vanished without a word leaves a connection that looks open for many minutes."""
     pulls.pull(SILENT)
-    clock.advance(SILENCE_LIMIT_MS - 1)
+    clock.advance(UNRESPONSIVE_LIMIT_MS - 1)
     pulls.pull(SILENT)
     pulls.receive(1)
     assert pulls.told == ["RESPONSE_TIMED_OUT"]
@@ -271,7 +271,7 @@ def test_a_server_that_goes_away_gets_no_new_pulls_and_its_answers_still_come(
 ) -> None:
     pulls.pull(SILENT, 2)
     leaving = silent.next_session()
-    leaving.reply(leaving.next_received(), answer(ResponseCode.GO_AWAY))
+    leaving.reply(leaving.next_received(), build_response(ResponseCode.GO_AWAY))
     assert pulls.until_told(1) == ["BROKER_ERROR"]
     pulls.pull(SILENT)
     replacement = silent.next_session()

@@ -9,12 +9,12 @@ from dataclasses import replace
 import pytest
 
 from connector_tests.support.decoders import IMPLEMENTATIONS, template_class
-from connector_tests.support.scripted_broker import answer
+from connector_tests.support.scripted_broker import build_response
 from rocketmq_spark.errors import BrokerError, RemoteProtocolError, RocketMQError, TransportError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.pull.pull_exchange import PullExchange
 from rocketmq_spark.pull.pull_request import Completion, PullRequest
-from rocketmq_spark.remoting.correlation import SILENCE_LIMIT_MS
+from rocketmq_spark.remoting.correlation import UNRESPONSIVE_LIMIT_MS
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import FLAG_ONEWAY, FLAG_RESPONSE, RemotingCommand, decode, encode
 from rocketmq_spark.wire.remoting.frame_arena import Arenas
@@ -25,10 +25,10 @@ ADDRESS = "a:1"
 TIMEOUT_MS = 1_000
 FRAMES = pull_frames("G", MessageQueue("T", "broker-a", 0), "*")
 NUMBERS = {"nextBeginOffset": "1", "minOffset": "0", "maxOffset": "9"}
-FOUND = answer(ResponseCode.SUCCESS, NUMBERS, b"messages", "FOUND")
-EMPTY = answer(ResponseCode.PULL_NOT_FOUND, NUMBERS)
-BUSY = answer(ResponseCode.SYSTEM_BUSY, remark="later")
-GO_AWAY = answer(ResponseCode.GO_AWAY)
+FOUND = build_response(ResponseCode.SUCCESS, NUMBERS, b"messages", "FOUND")
+EMPTY = build_response(ResponseCode.PULL_NOT_FOUND, NUMBERS)
+BUSY = build_response(ResponseCode.SYSTEM_BUSY, remark="later")
+GO_AWAY = build_response(ResponseCode.GO_AWAY)
 QUESTION = RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO, opaque=5)
 NO_FRAME = bytes(4)
 NO_HEADER = (8).to_bytes(4) + (4).to_bytes(4) + b"{no}"
@@ -47,12 +47,12 @@ def exchange(request: pytest.FixtureRequest) -> NewExchange:
 def asked(subject: PullExchange, count: int = 1, now_ms: int = 0) -> list[PullRequest]:
     """Pulls in flight; the first exchange of a test numbers them from 1 on."""
     requests = [PullRequest(offset, offset + 1, 1, deque()) for offset in range(count)]
-    subject.ask(requests, FRAMES, now_ms)
+    subject.encode_requests(requests, FRAMES, now_ms)
     return requests
 
 
 def received(subject: PullExchange, data: bytes, now_ms: int = 0) -> list[Completion]:
-    subject.room()[: len(data)] = data
+    subject.writable_buffer()[: len(data)] = data
     return subject.received(len(data), now_ms)
 
 
@@ -97,7 +97,7 @@ def test_an_ordinary_answer_that_comes_after_its_deadline_belongs_to_nobody(exch
     subject = exchange()
     asked(subject, 2)
     answered(subject, 1, FOUND)
-    subject.overdue(TIMEOUT_MS)
+    subject.expire_overdue(TIMEOUT_MS)
     assert answered(subject, 2, FOUND) == []
 
 
@@ -119,7 +119,9 @@ def test_a_refusal_names_who_refused_what(exchange: NewExchange) -> None:
 def test_an_answer_that_cannot_be_understood_is_its_pulls_error_and_no_others(exchange: NewExchange) -> None:
     subject = exchange()
     first, _ = asked(subject, 2)
-    ((request, error),) = answered(subject, 1, answer(ResponseCode.SUCCESS, {"nextBeginOffset": "x"}, remark="FOUND"))
+    ((request, error),) = answered(
+        subject, 1, build_response(ResponseCode.SUCCESS, {"nextBeginOffset": "x"}, remark="FOUND")
+    )
     assert request is first
     assert isinstance(error, RemoteProtocolError)
     assert (subject.in_flight_count, subject.loss) == (1, None)
@@ -128,11 +130,11 @@ def test_an_answer_that_cannot_be_understood_is_its_pulls_error_and_no_others(ex
 def test_a_server_that_says_that_it_goes_away_is_leaving_from_then_on(exchange: NewExchange) -> None:
     subject = exchange()
     asked(subject, 3)
-    is_leaving = []
+    is_draining = []
     for opaque, reply in enumerate((BUSY, GO_AWAY, BUSY), 1):
         answered(subject, opaque, reply)
-        is_leaving.append(subject.is_leaving)
-    assert is_leaving == [False, True, True]
+        is_draining.append(subject.is_draining)
+    assert is_draining == [False, True, True]
 
 
 def test_a_server_that_asks_is_told_that_nobody_knows_the_answer(exchange: NewExchange) -> None:
@@ -150,8 +152,8 @@ def test_a_server_that_asks_is_told_that_nobody_knows_the_answer(exchange: NewEx
 def test_a_pull_is_late_when_its_time_is_over_and_not_before(exchange: NewExchange) -> None:
     subject = exchange(now_ms=70)
     (request,) = asked(subject, now_ms=100)
-    assert subject.overdue(100 + TIMEOUT_MS - 1) == []
-    ((late, error),) = subject.overdue(100 + TIMEOUT_MS)
+    assert subject.expire_overdue(100 + TIMEOUT_MS - 1) == []
+    ((late, error),) = subject.expire_overdue(100 + TIMEOUT_MS)
     assert late is request
     assert isinstance(error, TransportError)
     assert (error.condition, error.context) == (
@@ -165,8 +167,8 @@ def test_a_server_that_is_late_and_silent_is_given_up_with_all_that_is_in_flight
     subject = exchange(now_ms=7)
     asked(subject, now_ms=7)
     later = PullRequest(5, 6, 1, deque())
-    subject.ask([later], FRAMES, 7 + SILENCE_LIMIT_MS - 1)
-    first, second = subject.overdue(7 + SILENCE_LIMIT_MS)
+    subject.encode_requests([later], FRAMES, 7 + UNRESPONSIVE_LIMIT_MS - 1)
+    first, second = subject.expire_overdue(7 + UNRESPONSIVE_LIMIT_MS)
     assert isinstance(first[1], TransportError)
     assert first[1].condition == "RESPONSE_TIMED_OUT"
     assert second == (later, subject.loss)
@@ -178,16 +180,16 @@ def test_silence_counts_from_when_the_server_was_last_heard(exchange: NewExchang
     subject = exchange()
     asked(subject)
     received(subject, NO_HEADER[:2], now_ms=10)
-    assert len(subject.overdue(9 + SILENCE_LIMIT_MS)) == 1
+    assert len(subject.expire_overdue(9 + UNRESPONSIVE_LIMIT_MS)) == 1
     assert subject.loss is None
     asked(subject, now_ms=0)
-    subject.overdue(10 + SILENCE_LIMIT_MS)
+    subject.expire_overdue(10 + UNRESPONSIVE_LIMIT_MS)
     assert subject.loss is not None
 
 
 def test_nobody_is_given_up_for_being_silent_whom_nothing_was_asked(exchange: NewExchange) -> None:
     subject = exchange()
-    assert subject.overdue(10 * SILENCE_LIMIT_MS) == []
+    assert subject.expire_overdue(10 * UNRESPONSIVE_LIMIT_MS) == []
     assert subject.loss is None
 
 
@@ -217,6 +219,6 @@ def test_the_first_cause_of_a_loss_stays(exchange: NewExchange) -> None:
     causes: list[RocketMQError] = [
         TransportError("CONNECTION_LOST", address=ADDRESS, reason=reason) for reason in ("cut", "later")
     ]
-    assert subject.lose(causes[0]) == [(first, causes[0])]
-    assert subject.lose(causes[1]) == []
+    assert subject.mark_lost(causes[0]) == [(first, causes[0])]
+    assert subject.mark_lost(causes[1]) == []
     assert subject.loss is causes[0]

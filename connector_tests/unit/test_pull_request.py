@@ -23,7 +23,7 @@ from rocketmq_spark.wire.remoting.pull import PullResult, PullStatus
         (result(PullStatus.OFFSET_ILLEGAL, "OFFSET_OVERFLOW_BADLY", 90, max_offset=90), PullAction.WAIT),
         (result(PullStatus.OFFSET_ILLEGAL, "NO_MESSAGE_IN_QUEUE", 0, max_offset=0), PullAction.WAIT),
         (result(PullStatus.OFFSET_ILLEGAL, "A reason of a later version", 0), PullAction.WAIT),
-        (result(PullStatus.OFFSET_ILLEGAL, "OFFSET_RESET", 5), PullAction.AGAIN),
+        (result(PullStatus.OFFSET_ILLEGAL, "OFFSET_RESET", 5), PullAction.RETRY),
         (too_small(101), PullAction.LOST),
     ],
 )
@@ -50,7 +50,7 @@ def test_whatever_an_answer_says_it_is_delivered_or_skipped_only_onwards_and_los
         assert not is_deleted
     if outcome is PullAction.LOST is not action:
         assert is_deleted
-    assert (outcome is PullAction.AGAIN) == (action is PullAction.AGAIN)
+    assert (outcome is PullAction.RETRY) == (action is PullAction.RETRY)
 
 
 @pytest.mark.parametrize("status", [PullStatus.FOUND, PullStatus.NO_MATCHED_MSG])
@@ -72,7 +72,7 @@ def test_too_small_is_no_loss_while_the_min_offset_does_not_say_so() -> None:
 
 
 def test_a_reset_mark_is_no_loss_whatever_the_bounds_are() -> None:
-    assert pull_action(result(PullStatus.OFFSET_ILLEGAL, "OFFSET_RESET", 5, min_offset=500), 100) is PullAction.AGAIN
+    assert pull_action(result(PullStatus.OFFSET_ILLEGAL, "OFFSET_RESET", 5, min_offset=500), 100) is PullAction.RETRY
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ class Reading:
         self._random = None if seed is None else Random(seed)
         self._window = PullWindow(0, count, max_depth=MAX_DEPTH, max_bytes=MAX_BYTES)
         self._in_flight: list[PullRequest] = []
-        self._waiting_bytes = self._delivered_to = 0
+        self._buffered_bytes = self._delivered_to = 0
         self._largest = max(map(size_of, range(count)))
         self._asked: set[PullRequest] = set()
         self._asked_before: set[PullRequest] | None = None
@@ -52,16 +52,16 @@ class Reading:
         for _ in range(len(answered)):
             request = answered.pop()
             result = self._answer(request)
-            self._waiting_bytes += len(result.body)
+            self._buffered_bytes += len(result.body)
             self._asked.add(request)
             if self._asked_before is None and len(result.body) >= self._largest:
                 self._asked_before = self._asked | set(answered)
-            self._window.answers.append((request, result))
-            if not self._window.take_ordinary():
-                self._window.answers.popleft()
+            self._window.completion_queue.append((request, result))
+            if not self._window.accept_fast_path():
+                self._window.completion_queue.popleft()
                 self._window.step(request, result)
             for pulled in self._window.deliver():
-                self._waiting_bytes -= len(pulled.body)
+                self._buffered_bytes -= len(pulled.body)
                 self._delivered_to = pulled.end_offset
             self._send()
 
@@ -73,7 +73,7 @@ class Reading:
             self._asked_before = {request for request in self._asked_before if request.end_offset > self._delivered_to}
         if sent and self._asked_before == set():
             coming = sum(len(self._answer(request).body) for request in self._in_flight)
-            self.most_bytes = max(self.most_bytes, self._waiting_bytes + coming)
+            self.most_bytes = max(self.most_bytes, self._buffered_bytes + coming)
 
     def _answer(self, request: PullRequest) -> PullResult:
         at, total = request.next_offset, 0

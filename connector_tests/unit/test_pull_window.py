@@ -9,8 +9,8 @@ from connector_tests.support.pull_results import MAX, MIN, result, too_small
 from connector_tests.support.simulated_queue import encoded, offsets_of
 from rocketmq_spark.errors import TransportError
 from rocketmq_spark.pull.pull_request import PullAction, PullRequest
-from rocketmq_spark.pull.pull_window import MOST_MESSAGES, REFILLS, PullWindow
-from rocketmq_spark.wire.remoting.pull import PullAnswer, PullResult, PullStatus
+from rocketmq_spark.pull.pull_window import MAX_MESSAGES, REFILL_DIVISOR, PullWindow
+from rocketmq_spark.wire.remoting.pull import PullOutcome, PullResult, PullStatus
 
 
 def found(begin: int, end: int) -> PullResult:
@@ -58,7 +58,7 @@ def opened(subject: PullWindow, stride: int = 10) -> list[PullRequest]:
 
 def test_the_first_pull_is_alone_and_asks_for_more_than_brokers_give() -> None:
     (first,) = sent(window(100, 10_000))
-    assert (first.next_offset, first.max_messages) == (100, MOST_MESSAGES)
+    assert (first.next_offset, first.max_messages) == (100, MAX_MESSAGES)
 
 
 def test_no_pull_asks_for_more_messages_than_the_range_has() -> None:
@@ -101,7 +101,7 @@ def test_a_request_that_waits_is_not_pulled_until_it_is_retried() -> None:
 def test_a_reset_mark_is_followed_by_the_same_pull() -> None:
     subject = window()
     (first,) = sent(subject)
-    assert subject.step(first, result(PullStatus.OFFSET_ILLEGAL, "OFFSET_RESET", 5)) is PullAction.AGAIN
+    assert subject.step(first, result(PullStatus.OFFSET_ILLEGAL, "OFFSET_RESET", 5)) is PullAction.RETRY
     assert sent(subject) == [first]
     assert first.next_offset == 100
 
@@ -204,7 +204,7 @@ def test_a_probe_follows_one_more_full_answers_than_may_be_in_flight(before: Bef
         subject.deliver()
         new = sent(subject)
         requests += new
-    assert 13 <= full_answers < 13 + 12 // REFILLS, "it goes out with the next requests"
+    assert 13 <= full_answers < 13 + 12 // REFILL_DIVISOR, "it goes out with the next requests"
 
 
 def test_full_answers_from_before_a_probe_do_not_count_for_the_next_which_waits_for_twice_as_many() -> None:
@@ -292,7 +292,7 @@ def test_a_refusal_for_load_halves_the_depth_and_answers_bring_it_back() -> None
     requests = opened(subject, stride=40)
     depths = []
     for _ in range(3):
-        subject.busy()
+        subject.reduce_depth()
         depths.append(subject.depth)
     for request in requests:
         subject.step(request, found(request.next_offset, request.end_offset))
@@ -303,7 +303,7 @@ def test_a_refusal_for_load_halves_the_depth_and_answers_bring_it_back() -> None
 def test_after_refusals_as_many_are_tried_again_as_the_depth_allows() -> None:
     subject = window(max_depth=4)
     requests = opened(subject, stride=40)
-    subject.busy()
+    subject.reduce_depth()
     for request in requests:
         subject.retry(request)
     assert sent(subject) == requests[:2]
@@ -361,7 +361,7 @@ def test_what_is_needed_next_for_delivery_is_pulled_in_any_case() -> None:
     for request in others:
         subject.step(request, found(request.next_offset, request.next_offset + 10))
     subject.step(head, found(140, 150))
-    subject.busy()
+    subject.reduce_depth()
     assert sent(subject) == [head]
 
 
@@ -474,7 +474,7 @@ def test_what_retention_is_removing_is_given_up_as_far_as_the_answer_goes() -> N
     subject = window(100, 1_000)
     (first,) = sent(subject)
     subject.step(first, REMOVING)
-    assert subject.give_up(first, REMOVING)
+    assert subject.presume_lost(first, REMOVING)
     (request,) = sent(subject)
     subject.step(request, found(107, 132))
     assert delivered(subject) == [(100, 107, True), (107, 132, False)]
@@ -492,31 +492,31 @@ def test_where_the_queue_ends_earlier_the_rest_of_the_range_is_given_up(absent: 
     subject = window(100, 1_000)
     (first,) = sent(subject)
     subject.step(first, absent)
-    assert subject.give_up(first, absent)
+    assert subject.presume_lost(first, absent)
     assert delivered(subject) == [(100, 1_000, True)]
 
 
 def test_only_a_loss_that_was_given_up_is_marked_as_that() -> None:
     subject = window(100, 1_000)
     (first,) = sent(subject)
-    assert subject.give_up(first, REMOVING)
+    assert subject.presume_lost(first, REMOVING)
     subject.step(first, found(107, 132))
-    assert [(pulled.is_lost, pulled.is_given_up) for pulled in subject.deliver()] == [(True, True), (False, False)]
+    assert [(pulled.is_lost, pulled.is_presumed_lost) for pulled in subject.deliver()] == [(True, True), (False, False)]
     (request, *_) = sent(subject)
     subject.step(request, too_small(160))
     subject.step(request, found(160, 170))
-    assert not any(pulled.is_given_up for pulled in subject.deliver())
+    assert not any(pulled.is_presumed_lost for pulled in subject.deliver())
 
 
 def test_losses_that_touch_are_given_up_if_either_was() -> None:
     subject = window(100, 1_000)
     (first,) = sent(subject)
     subject.step(first, too_small(103))
-    assert subject.give_up(first, REMOVING)
+    assert subject.presume_lost(first, REMOVING)
     subject.step(first, too_small(110))
     subject.step(first, found(110, 132))
     lost, _found = subject.deliver()
-    assert (lost.begin_offset, lost.end_offset, lost.is_given_up) == (100, 110, True)
+    assert (lost.begin_offset, lost.end_offset, lost.is_presumed_lost) == (100, 110, True)
 
 
 def test_nothing_is_given_up_that_no_answer_says_is_gone() -> None:
@@ -524,16 +524,16 @@ def test_nothing_is_given_up_that_no_answer_says_is_gone() -> None:
     (first,) = sent(subject)
     stalled = skipped_to(100)
     subject.step(first, stalled)
-    assert not subject.give_up(first, stalled)
+    assert not subject.presume_lost(first, stalled)
     assert spans([first]) == [(100, 132)]
 
 
 # ---------------------------------------------------------------------------------------------------- the steady part
 
 
-def answered(subject: PullWindow, *answers: tuple[PullRequest, PullResult]) -> int:
-    subject.answers.extend(answers)
-    return subject.take_ordinary()
+def answered(subject: PullWindow, *completion_queue: tuple[PullRequest, PullResult]) -> int:
+    subject.completion_queue.extend(completion_queue)
+    return subject.accept_fast_path()
 
 
 def whole(request: PullRequest) -> PullResult:
@@ -545,7 +545,7 @@ def test_ordinary_answers_are_taken_together_and_delivered_in_order() -> None:
     first, second, third = opened(subject, stride=40)
     assert answered(subject, *((request, whole(request)) for request in (third, first, second))) == 3
     assert delivered(subject) == [(140, 180, False), (180, 220, False), (220, 260, False)]
-    assert not subject.answers
+    assert not subject.completion_queue
     assert spans(sent(subject)) == [(260, 300), (300, 340), (340, 380)]
 
 
@@ -559,13 +559,13 @@ def test_ordinary_answers_are_taken_together_and_delivered_in_order() -> None:
         TransportError("CONNECTION_LOST", address="a:1", reason="cut"),
     ],
 )
-def test_the_first_answer_that_is_not_ordinary_stays_and_so_does_what_is_behind_it(other: PullAnswer) -> None:
+def test_the_first_answer_that_is_not_ordinary_stays_and_so_does_what_is_behind_it(other: PullOutcome) -> None:
     subject = window(max_depth=3)
     first, second, third = opened(subject, stride=40)
-    subject.answers.extend([(first, whole(first)), (second, other), (third, whole(third))])
-    assert subject.take_ordinary() == 1
-    assert subject.take_ordinary() == 0
-    assert [request for request, _ in subject.answers] == [second, third]
+    subject.completion_queue.extend([(first, whole(first)), (second, other), (third, whole(third))])
+    assert subject.accept_fast_path() == 1
+    assert subject.accept_fast_path() == 0
+    assert [request for request, _ in subject.completion_queue] == [second, third]
 
 
 def test_a_large_one_among_ordinary_answers_closes_the_window_too() -> None:
@@ -609,11 +609,11 @@ def test_no_answer_is_ordinary_before_the_first_and_while_the_depth_grows_again(
     subject = window(max_depth=4)
     (alone,) = sent(subject)
     assert answered(subject, (alone, whole(alone))) == 0
-    subject.answers.clear()
+    subject.completion_queue.clear()
     subject.step(alone, whole(alone))
     subject.deliver()
     first, *_ = sent(subject)
-    subject.busy()
+    subject.reduce_depth()
     assert answered(subject, (first, whole(first))) == 0
 
 
@@ -632,7 +632,7 @@ def test_ordinary_answers_too_are_followed_by_a_probe() -> None:
         (request, *requests) = requests
         widths.add(request.end_offset - request.next_offset)
         if not answered(subject, (request, whole(request))):
-            subject.step(*subject.answers.popleft())  # type: ignore[arg-type]  # none of these answers is an error
+            subject.step(*subject.completion_queue.popleft())  # type: ignore[arg-type]  # none of these answers is an error
         subject.deliver()
         requests += sent(subject)
     assert widths == {40, 80}

@@ -6,10 +6,10 @@ import pytest
 
 from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.queues import queues
-from connector_tests.support.simulated_cluster import ClusterDoor, Reach, SimulatedCluster
-from rocketmq_spark.consumer.outages import Outages
-from rocketmq_spark.consumer.queue_locks import TRUSTED_FOR_MS, QueueLocks
-from rocketmq_spark.consumer.servers import Servers
+from connector_tests.support.simulated_cluster import Reach, SimulatedCluster, SimulatedClusterClient
+from rocketmq_spark.consumer.outage_aware_client import OutageAwareClient
+from rocketmq_spark.consumer.outage_tracker import OutageTracker
+from rocketmq_spark.consumer.queue_locks import LOCK_VALID_MS, QueueLocks
 from rocketmq_spark.options import ReadOptions
 
 A0, A1 = queues(2, broker_name="a")
@@ -27,8 +27,8 @@ def cluster() -> SimulatedCluster:
 
 @pytest.fixture
 def locks(cluster: SimulatedCluster) -> QueueLocks:
-    door = ClusterDoor(cluster, "us")
-    servers = Servers(OPTIONS, door, Outages(OPTIONS.read_topics, door.routes, cluster.clock))
+    client = SimulatedClusterClient(cluster, "us")
+    servers = OutageAwareClient(OPTIONS, client, OutageTracker(OPTIONS.read_topics, client.routes, cluster.clock))
     servers.refresh_routes()
     return QueueLocks("g", "me", servers, cluster.clock)
 
@@ -41,7 +41,7 @@ def test_each_broker_locks_its_own(cluster: SimulatedCluster, locks: QueueLocks)
     assert locks.lock(ALL) == set()
     assert holders(cluster) == dict.fromkeys(ALL, "me")
     assert all(locks.is_held(queue) for queue in ALL)
-    assert {locks.asked_ms(queue) for queue in ALL} == {cluster.clock()}
+    assert {locks.locked_ms(queue) for queue in ALL} == {cluster.clock()}
 
 
 def test_what_brokers_refuse_is_told_of_each_of_them(cluster: SimulatedCluster, locks: QueueLocks) -> None:
@@ -49,11 +49,11 @@ def test_what_brokers_refuse_is_told_of_each_of_them(cluster: SimulatedCluster, 
         cluster.brokers[queue.broker_name].locks[queue] = ("you", cluster.clock())
     assert locks.lock(ALL) == {A1, B0}
     assert [locks.is_held(queue) for queue in ALL] == [True, False, False, True]
-    assert (locks.asked_ms(A1), locks.asked_ms(A0)) == (None, cluster.clock())
+    assert (locks.locked_ms(A1), locks.locked_ms(A0)) == (None, cluster.clock())
 
 
 def test_silent_brokers_change_nothing(cluster: SimulatedCluster, locks: QueueLocks) -> None:
-    cluster.brokers["b"].reach = Reach.SILENT
+    cluster.brokers["b"].reach = Reach.UNRESPONSIVE
     assert locks.lock(ALL) == set()
     assert [locks.is_held(queue) for queue in ALL] == [True, True, False, False]
 
@@ -62,7 +62,7 @@ def test_a_lock_is_trusted_for_so_long_and_is_anew_when_it_is_asked_for_again(
     cluster: SimulatedCluster, locks: QueueLocks
 ) -> None:
     locks.lock([A0, A1])
-    cluster.clock.advance(TRUSTED_FOR_MS - 1)
+    cluster.clock.advance(LOCK_VALID_MS - 1)
     assert locks.is_held(A0)
     locks.lock([A0])
     cluster.clock.advance(1)
@@ -75,6 +75,6 @@ def test_what_is_unlocked_is_free_at_each_broker_until_it_is_forgotten_it_is_tak
     locks.lock(ALL)
     locks.unlock([A0, B0])
     assert holders(cluster) == {A1: "me", B1: "me"}
-    locks.forget([A0, B0])
+    locks.discard([A0, B0])
     assert [locks.is_held(queue) for queue in ALL] == [False, True, False, True]
-    locks.forget([A0])
+    locks.discard([A0])

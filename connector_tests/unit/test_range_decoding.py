@@ -12,7 +12,7 @@ from connector_tests.support.message_bytes import COMPRESSED, Record, pull_body
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.pull.pull_request import PulledRange
 from rocketmq_spark.source import range_decoding
-from rocketmq_spark.source.range_decoding import DecodedAhead, Promised, each_once, in_parts, overlapping
+from rocketmq_spark.source.range_decoding import ExpectedOffsets, PartialBatch, drop_duplicates, in_parts, overlapping
 from rocketmq_spark.wire.implementation import NATIVE, PYTHON
 from rocketmq_spark.wire.message.compression import compress
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
@@ -36,12 +36,12 @@ def batch(*offsets: int) -> pa.RecordBatch:
     ],
 )
 def test_messages_that_neighbouring_pulls_share_come_once(pulled: list[int], kept: list[int]) -> None:
-    assert each_once(batch(*pulled)).column(0).to_pylist() == kept
+    assert drop_duplicates(batch(*pulled)).column(0).to_pylist() == kept
 
 
 def test_nothing_is_copied_where_nothing_is_shared() -> None:
     whole = batch(1, 2, 3)
-    assert each_once(whole) is whole
+    assert drop_duplicates(whole) is whole
 
 
 @pytest.mark.parametrize(
@@ -59,18 +59,20 @@ def test_nothing_is_copied_where_nothing_is_shared() -> None:
 def test_offsets_that_no_message_has_are_left_out_unless_they_are_lost_already(
     found: list[list[int]], missing: list[tuple[int, int]]
 ) -> None:
-    promised = Promised.by([PulledRange(0, 4), PulledRange(4, 8, is_lost=True), PulledRange(8, 12)])
-    assert promised.left_out([batch(*offsets) for offsets in found]) == missing
+    promised = ExpectedOffsets.from_pulled([PulledRange(0, 4), PulledRange(4, 8, is_lost=True), PulledRange(8, 12)])
+    assert promised.missing([batch(*offsets) for offsets in found]) == missing
 
 
 def test_what_is_left_out_beside_a_loss_of_any_width_takes_no_memory() -> None:
-    promised = Promised.by([PulledRange(5, 10**15, is_lost=True), PulledRange(10**15, 10**15 + 2)])
-    assert promised.left_out([batch(10**15)]) == [(10**15 + 1, 10**15 + 2)]
+    promised = ExpectedOffsets.from_pulled([PulledRange(5, 10**15, is_lost=True), PulledRange(10**15, 10**15 + 2)])
+    assert promised.missing([batch(10**15)]) == [(10**15 + 1, 10**15 + 2)]
 
 
 def test_promises_that_touch_are_one() -> None:
     ranges = [PulledRange(3, 4), PulledRange(4, 8, is_lost=True), PulledRange(8, 9, is_lost=True), PulledRange(9, 12)]
-    assert Promised.by(ranges[:2]).and_then(Promised.by(ranges[2:])) == Promised.by(ranges)
+    assert ExpectedOffsets.from_pulled(ranges[:2]).followed_by(
+        ExpectedOffsets.from_pulled(ranges[2:])
+    ) == ExpectedOffsets.from_pulled(ranges)
 
 
 def test_what_was_pulled_of_some_offsets_is_what_has_any_of_them() -> None:
@@ -94,12 +96,12 @@ def pulled(*records: Record) -> PulledRange:
     return PulledRange(records[0].queue_offset, records[-1].queue_offset + 1, memoryview(pull_body(*records)))
 
 
-def ahead(implementation: str) -> DecodedAhead:
+def ahead(implementation: str) -> PartialBatch:
     decoder = decoder_class(implementation)(("keys", "body", "queueOffset"), broker_name="b", tags=None)
-    return DecodedAhead(decoder, QueueRange(QUEUE, 0, 100))
+    return PartialBatch(decoder, QueueRange(QUEUE, 0, 100))
 
 
-def rows(taken: tuple[pa.RecordBatch, Promised] | None) -> tuple[Sequence[bytes], Promised] | None:
+def rows(taken: tuple[pa.RecordBatch, ExpectedOffsets] | None) -> tuple[Sequence[bytes], ExpectedOffsets] | None:
     return None if taken is None else (taken[0].column("body").to_pylist(), taken[1])
 
 
@@ -109,8 +111,8 @@ def test_what_is_ordinary_is_decoded_as_it_comes() -> None:
     assert begun.add([first])
     assert begun.add([second, PulledRange(3, 7, is_lost=True)])
     assert begun.size_bytes == len(first.body) + len(second.body)
-    assert rows(begun.take()) == ([b"body-0", b"body-1", b"body-2"], Promised(0, 7, (range(3, 7),)))
-    assert rows(begun.take()) is None
+    assert rows(begun.finish()) == ([b"body-0", b"body-1", b"body-2"], ExpectedOffsets(0, 7, (range(3, 7),)))
+    assert rows(begun.finish()) is None
     assert begun.size_bytes == 0
 
 
@@ -119,15 +121,15 @@ def test_what_is_odd_and_all_behind_it_is_left_to_the_caller_until_the_batch_is_
     assert begun.add([pulled(message(0))])
     assert not begun.add([pulled(message(1), compressed(2))])
     assert not begun.add([pulled(message(3))])
-    assert rows(begun.take()) == ([b"body-0"], Promised(0, 1))
+    assert rows(begun.finish()) == ([b"body-0"], ExpectedOffsets(0, 1))
     assert begun.add([pulled(message(4))])
-    assert rows(begun.take()) == ([b"body-4"], Promised(4, 5))
+    assert rows(begun.finish()) == ([b"body-4"], ExpectedOffsets(4, 5))
 
 
 def test_where_the_first_is_odd_there_is_nothing_to_take() -> None:
     begun = ahead(NATIVE)
     assert not begun.add([pulled(compressed(0))])
-    assert rows(begun.take()) is None
+    assert rows(begun.finish()) is None
     assert begun.add([pulled(message(1))])
 
 
@@ -136,13 +138,13 @@ def test_messages_beside_the_range_belong_to_other_batches() -> None:
     body = memoryview(pull_body(*map(message, range(8))))
     assert begun.add([PulledRange(2, 4, body)])
     assert begun.add([PulledRange(4, 5, body)])
-    assert rows(begun.take()) == ([b"body-2", b"body-3", b"body-4"], Promised(2, 5))
+    assert rows(begun.finish()) == ([b"body-2", b"body-3", b"body-4"], ExpectedOffsets(2, 5))
 
 
 def test_python_decodes_whole_batches_only() -> None:
     begun = ahead(PYTHON)
     assert not begun.add([pulled(message(0))])
-    assert rows(begun.take()) is None
+    assert rows(begun.finish()) is None
 
 
 @pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
@@ -151,7 +153,7 @@ def test_bodies_are_let_go_of_once_they_are_decoded(implementation: str) -> None
     begun = ahead(implementation)
     begun.add([PulledRange(0, 1, memoryview(memory))])
     memory.append(0)  # a BufferError if anybody still sees it
-    begun.take()
+    begun.finish()
 
 
 @pytest.mark.parametrize(

@@ -20,11 +20,11 @@ from rocketmq_spark.pull.range_puller import (
     ABSENT_LIMIT_MS,
     MAX_DEPTH,
     RangePuller,
-    puller_of,
+    new_range_puller,
 )
-from rocketmq_spark.remoting.retry import PULLING
+from rocketmq_spark.remoting.retry import PULL_PAUSES
 from rocketmq_spark.wire.remoting.codes import ResponseCode
-from rocketmq_spark.wire.remoting.pull import PullAnswer, PullResult, PullStatus
+from rocketmq_spark.wire.remoting.pull import PullOutcome, PullResult, PullStatus
 
 LOST_CONNECTION = TransportError("CONNECTION_LOST", address="a:1", reason="cut")
 NAME_SERVERS_UNAVAILABLE = TransportError("NAME_SERVERS_UNAVAILABLE", topic="orders", addresses="n:1;m:1", cause="cut")
@@ -51,7 +51,7 @@ class Run:
 
     def __init__(
         self,
-        answer: Callable[[int, int], PullAnswer],
+        answer: Callable[[int, int], PullOutcome],
         begin: int = 0,
         end: int = 100,
         missing_ms: int = MISSING_MS,
@@ -94,7 +94,7 @@ class Run:
         return [(pulled.begin_offset, pulled.end_offset) for pulled in self.pulled() if pulled.is_lost]
 
 
-def failing_first(failures: Iterable[PullAnswer], queue: SimulatedQueue) -> Callable[[int, int], PullAnswer]:
+def failing_first(failures: Iterable[PullOutcome], queue: SimulatedQueue) -> Callable[[int, int], PullOutcome]:
     left = iter(failures)
     return lambda offset, count: next(left, None) or queue.pull(offset, count)
 
@@ -142,7 +142,7 @@ def test_name_servers_that_are_down_are_what_is_waited_for(caplog: pytest.LogCap
     with pytest.raises(TransportError) as raised:
         run.pulled()
     assert str(raised.value).startswith("[ROCKETMQ_CLUSTER_TIMEOUT] No successful response from the name servers for ")
-    assert LIMIT_MS <= run.took_ms <= LIMIT_MS + 2 * PULLING.longest_ms
+    assert LIMIT_MS <= run.took_ms <= LIMIT_MS + 2 * PULL_PAUSES.longest_ms
     begun, *more = caplog.messages
     assert outage_text(begun) == f"Waiting for the name servers (fails in 59 s): {NAME_SERVERS_UNAVAILABLE}"
     assert more
@@ -153,7 +153,7 @@ def test_while_no_name_server_answers_the_address_of_the_plan_is_tried(caplog: p
     caplog.set_level("INFO")
     queue = SimulatedQueue(max_offset=100)
 
-    def answer(offset: int, count: int) -> PullAnswer:
+    def answer(offset: int, count: int) -> PullOutcome:
         return LOST_CONNECTION if run.took_ms < 5_000 else queue.pull(offset, count)
 
     run = Run(answer, silent_ms=LIMIT_MS)
@@ -171,7 +171,7 @@ def test_a_broker_that_stays_silent_when_name_servers_are_back_has_all_its_time(
     run = Run(lambda _offset, _count: LOST_CONNECTION, silent_ms=LIMIT_MS // 2)
     with pytest.raises(TransportError, match="No successful response from broker broker-a for"):
         run.pulled()
-    assert LIMIT_MS * 3 // 2 <= run.took_ms <= LIMIT_MS * 3 // 2 + 2 * PULLING.longest_ms
+    assert LIMIT_MS * 3 // 2 <= run.took_ms <= LIMIT_MS * 3 // 2 + 2 * PULL_PAUSES.longest_ms
     assert any(text.startswith("Waiting for broker broker-a") for text in texts_of(caplog.messages))
 
 
@@ -233,14 +233,14 @@ def test_pauses_are_short_again_after_an_answer() -> None:
     queue = SimulatedQueue(max_offset=100, message_limit=50)
     failing = iter([True] * 8 + [False, True, False])
 
-    def answer(offset: int, count: int) -> PullAnswer:
+    def answer(offset: int, count: int) -> PullOutcome:
         asked_at_ms.append(run.took_ms)
         return LOST_CONNECTION if next(failing) else queue.pull(offset, count)
 
     run = Run(answer)
     assert run.rows() == list(range(100))
     assert asked_at_ms[8] - asked_at_ms[7] > 1_000
-    assert asked_at_ms[10] - asked_at_ms[9] == PULLING.shortest_ms
+    assert asked_at_ms[10] - asked_at_ms[9] == PULL_PAUSES.shortest_ms
 
 
 @pytest.mark.parametrize(
@@ -263,10 +263,10 @@ def test_a_broker_that_stays_away_is_an_error_that_names_it() -> None:
     with pytest.raises(TransportError, match=r"CLUSTER_TIMEOUT.*a:1") as raised:
         run.pulled()
     assert raised.value.__cause__ is LOST_CONNECTION
-    assert LIMIT_MS <= run.took_ms <= LIMIT_MS + PULLING.longest_ms
+    assert LIMIT_MS <= run.took_ms <= LIMIT_MS + PULL_PAUSES.longest_ms
 
 
-@pytest.mark.parametrize(("missing_ms", "most_ms"), [(MISSING_MS, MISSING_MS + PULLING.longest_ms), (0, 0)])
+@pytest.mark.parametrize(("missing_ms", "most_ms"), [(MISSING_MS, MISSING_MS + PULL_PAUSES.longest_ms), (0, 0)])
 @pytest.mark.parametrize("failure", NOBODY_SERVES_IT)
 def test_a_queue_that_nobody_serves_is_an_error_after_its_own_limit(
     failure: RocketMQError, missing_ms: int, most_ms: int
@@ -290,7 +290,7 @@ def notes_in(folder: Path, batch_id: str = "one") -> Callable[[str], OutageNotes
 
 def attempts(
     folder: Path,
-    answer: Callable[[int, int], PullAnswer],
+    answer: Callable[[int, int], PullOutcome],
     count: int = 4,
     batch_id: str = "one",
     began_ms: int = BEGAN_MS,
@@ -308,11 +308,11 @@ def attempts(
     return now_ms - began_ms
 
 
-def silent(_offset: int, _count: int) -> PullAnswer:
+def silent(_offset: int, _count: int) -> PullOutcome:
     return LOST_CONNECTION
 
 
-def silent_after_one() -> Callable[[int, int], PullAnswer]:
+def silent_after_one() -> Callable[[int, int], PullOutcome]:
     answers = iter([SimulatedQueue(max_offset=100).pull(0, 32)])
     return lambda _offset, _count: next(answers, LOST_CONNECTION)
 
@@ -330,12 +330,12 @@ def test_four_attempts_wait_for_name_servers_no_longer_than_one(tmp_path: Path) 
         return run
 
     first = attempt(BEGAN_MS)
-    assert attempt(first.clock() + 100).took_ms <= PULLING.longest_ms
+    assert attempt(first.clock() + 100).took_ms <= PULL_PAUSES.longest_ms
 
 
 def test_a_broker_that_went_silent_within_a_range_is_waited_for_once(tmp_path: Path) -> None:
     took_ms = attempts(tmp_path, silent_after_one())
-    assert took_ms <= LIMIT_MS + PULLING.longest_ms + 4 * 100
+    assert took_ms <= LIMIT_MS + PULL_PAUSES.longest_ms + 4 * 100
 
 
 def test_the_next_batch_has_all_its_time(tmp_path: Path) -> None:
@@ -366,10 +366,10 @@ def test_a_broker_that_answers_within_an_attempt_has_all_its_time_from_then_on(t
 def test_what_others_waited_before_this_attempt_was_answered_does_not_count(tmp_path: Path) -> None:
     answer, notes = silent_after_one(), OutageNotes("one", "broker broker-a", tmp_path)
 
-    def answer_and_note(offset: int, count: int) -> PullAnswer:
+    def answer_and_note(offset: int, count: int) -> PullOutcome:
         result = answer(offset, count)
         if isinstance(result, RocketMQError):
-            notes.gave_up(BEGAN_MS)
+            notes.record(BEGAN_MS)
         return result
 
     assert attempts(tmp_path, answer_and_note, count=1, began_ms=LATER_MS) >= LIMIT_MS
@@ -393,7 +393,7 @@ def test_a_file_that_another_task_takes_away_keeps_nobody_from_noting(tmp_path: 
     """Whoever noted looked at all files of the folder, and was put off where one was gone by then."""
     (tmp_path / ("0" * 64)).symlink_to(tmp_path / "nowhere")
     notes = notes_in(tmp_path)("broker broker-a")
-    notes.gave_up(BEGAN_MS)
+    notes.record(BEGAN_MS)
     assert notes.since_ms(BEGAN_MS) == BEGAN_MS
 
 
@@ -404,7 +404,7 @@ def test_threads_of_a_process_do_not_write_into_each_others_files(tmp_path: Path
     def note_and_read() -> None:
         notes = notes_in(tmp_path)("broker broker-a")
         for _ in range(250):
-            notes.gave_up(BEGAN_MS)
+            notes.record(BEGAN_MS)
             read.append(notes.since_ms(BEGAN_MS))
 
     side_by_side(note_and_read, count=8)
@@ -419,7 +419,7 @@ def test_tasks_that_run_side_by_side_share_the_note(tmp_path: Path) -> None:
         took_ms.append(attempts(tmp_path, silent))
 
     side_by_side(read)
-    assert max(took_ms) <= LIMIT_MS + PULLING.longest_ms + 4 * 100
+    assert max(took_ms) <= LIMIT_MS + PULL_PAUSES.longest_ms + 4 * 100
 
 
 @pytest.mark.parametrize("failure", [refused(ResponseCode.SYSTEM_BUSY), refused(ResponseCode.NO_PERMISSION)])
@@ -440,7 +440,7 @@ def test_a_broker_that_leaves_the_route_may_be_away_for_longer_than_it_may_be_si
     """Its silence used to go on counting while the name servers already said that it was not there."""
     queue = SimulatedQueue(max_offset=100)
 
-    def answer(offset: int, count: int) -> PullAnswer:
+    def answer(offset: int, count: int) -> PullOutcome:
         if run.took_ms < LIMIT_MS // 2:
             return LOST_CONNECTION
         return MASTER_UNAVAILABLE if run.took_ms < 2 * LIMIT_MS else queue.pull(offset, count)
@@ -452,7 +452,7 @@ def test_a_broker_that_leaves_the_route_may_be_away_for_longer_than_it_may_be_si
 def test_the_time_limit_counts_from_the_last_answer() -> None:
     queue = SimulatedQueue(max_offset=100, message_limit=10)
 
-    def answer(offset: int, count: int) -> PullAnswer:
+    def answer(offset: int, count: int) -> PullOutcome:
         is_turn_of_failure = (run.took_ms // (LIMIT_MS // 2)) % 2 == offset // 10 % 2
         return LOST_CONNECTION if is_turn_of_failure else queue.pull(offset, count)
 
@@ -464,7 +464,7 @@ def test_a_broker_that_refuses_for_load_is_asked_less_at_once() -> None:
     """Else it is asked 70 times after every pause."""
     queue = SimulatedQueue(max_offset=3_200)
 
-    def answer(offset: int, count: int) -> PullAnswer:
+    def answer(offset: int, count: int) -> PullOutcome:
         is_busy = offset >= 1_000 and run.took_ms < 10_000
         return refused(ResponseCode.SYSTEM_BUSY) if is_busy else queue.pull(offset, count)
 
@@ -477,7 +477,7 @@ def test_after_a_slow_answer_the_first_pause_is_the_shortest() -> None:
     clock, queue = ManualClock(), SimulatedQueue(max_offset=10)
     failing, asked_at_ms = iter([True]), list[int]()
 
-    def answer(offset: int, count: int) -> PullAnswer:
+    def answer(offset: int, count: int) -> PullOutcome:
         asked_at_ms.append(clock())
         return LOST_CONNECTION if next(failing, False) else queue.pull(offset, count)
 
@@ -485,8 +485,8 @@ def test_after_a_slow_answer_the_first_pause_is_the_shortest() -> None:
     puller = RangePuller(QueueRange(QUEUE, 0, 10), network, limit_ms=9_999, missing_ms=9_999, clock=clock)
     assert sum(pulled.end_offset - pulled.begin_offset for pulled in puller.pulled()) == 10
     failed_at_ms, again_at_ms = asked_at_ms
-    assert failed_at_ms > PULLING.longest_ms
-    assert again_at_ms - failed_at_ms == PULLING.shortest_ms
+    assert failed_at_ms > PULL_PAUSES.longest_ms
+    assert again_at_ms - failed_at_ms == PULL_PAUSES.shortest_ms
 
 
 def test_a_slow_answer_is_not_asked_for_again_with_what_was_postponed() -> None:
@@ -506,7 +506,7 @@ def test_a_slow_answer_is_not_asked_for_again_with_what_was_postponed() -> None:
 def at_another_address(here: SimulatedQueue, there: SimulatedQueue) -> Run:
     """The queue is ``there``, and ``here``, where it was surveyed, somebody else answers."""
 
-    def answer(offset: int, count: int) -> PullAnswer:
+    def answer(offset: int, count: int) -> PullOutcome:
         queue = here if run.network.routes_forgotten_count == 0 else there
         return queue.pull(offset, count)
 
@@ -527,7 +527,7 @@ def test_the_route_is_asked_for_again_before_anything_is_lost(here: SimulatedQue
     """31 s of waiting used to end in a loss, though the messages were there."""
     run = at_another_address(here, SimulatedQueue(max_offset=100))
     assert run.rows() == list(range(100))
-    assert run.took_ms <= PULLING.longest_ms
+    assert run.took_ms <= PULL_PAUSES.longest_ms
     assert run.network.addresses[0] == SURVEYED
     assert run.network.addresses[-1] is None
 
@@ -536,7 +536,7 @@ def test_what_somebody_else_does_not_have_is_not_lost_before_a_name_server_was_a
     """None answers at first, so it is tried where it was surveyed, and there another broker is."""
     here, there = SimulatedQueue(min_offset=500, max_offset=600), SimulatedQueue(max_offset=100)
 
-    def answer(offset: int, count: int) -> PullAnswer:
+    def answer(offset: int, count: int) -> PullOutcome:
         return (here if run.took_ms < 5_000 else there).pull(offset, count)
 
     run = Run(answer, silent_ms=5_000)
@@ -546,7 +546,7 @@ def test_what_somebody_else_does_not_have_is_not_lost_before_a_name_server_was_a
 def test_a_tail_is_not_given_up_while_no_name_server_says_where_the_queue_is() -> None:
     silent_ms = ABSENT_LIMIT_MS + 10_000
 
-    def answer(offset: int, count: int) -> PullAnswer:
+    def answer(offset: int, count: int) -> PullOutcome:
         return SimulatedQueue(max_offset=60 if run.took_ms < silent_ms else 100).pull(offset, count)
 
     run = Run(answer, silent_ms=silent_ms)
@@ -564,7 +564,7 @@ def test_the_route_is_asked_for_again_before_anything_more_is_lost() -> None:
 def test_a_wide_loss_asks_for_the_route_again_and_for_nothing_twice_over() -> None:
     queue = SimulatedQueue(max_offset=10_000)
 
-    def answer(offset: int, count: int) -> PullAnswer:
+    def answer(offset: int, count: int) -> PullOutcome:
         queue.min_offset = 9_000 if offset >= 500 else 0
         return queue.pull(offset, count)
 
@@ -589,7 +589,7 @@ def test_what_retention_deleted_is_lost_exactly() -> None:
 def test_the_min_offset_is_waited_for_while_retention_deletes() -> None:
     queue = SimulatedQueue(removed_to=100, max_offset=200, scan_limit=50)
 
-    def answer(offset: int, count: int) -> PullAnswer:
+    def answer(offset: int, count: int) -> PullOutcome:
         queue.min_offset = 100 if run.took_ms >= 10_000 else 0
         return queue.pull(offset, count)
 
@@ -601,7 +601,7 @@ def test_the_min_offset_is_waited_for_while_retention_deletes() -> None:
 def test_each_answer_that_brings_something_gives_the_rest_its_full_time() -> None:
     queue = SimulatedQueue(max_offset=100)
 
-    def answer(offset: int, count: int) -> PullAnswer:
+    def answer(offset: int, count: int) -> PullOutcome:
         queue.max_offset = next(to for from_ms, to in ((40_000, 100), (20_000, 80), (0, 60)) if run.took_ms >= from_ms)
         return queue.pull(offset, count)
 
@@ -613,8 +613,8 @@ def test_a_tail_that_stays_away_is_lost_after_one_time_limit_however_long_it_is(
     """It used to wait anew for every 32 pieces: a day for a million messages."""
     run = Run(SimulatedQueue(max_offset=60).pull, 0, 1_000_000)
     *_, lost = run.pulled()
-    assert lost == PulledRange(60, 1_000_000, is_lost=True, is_given_up=True)
-    assert ABSENT_LIMIT_MS <= run.took_ms <= ABSENT_LIMIT_MS + 2 * PULLING.longest_ms
+    assert lost == PulledRange(60, 1_000_000, is_lost=True, is_presumed_lost=True)
+    assert ABSENT_LIMIT_MS <= run.took_ms <= ABSENT_LIMIT_MS + 2 * PULL_PAUSES.longest_ms
 
 
 def test_a_tail_that_the_queue_has_and_pulls_do_not_reach_is_an_error_and_no_loss() -> None:
@@ -634,7 +634,7 @@ def test_a_tail_of_which_nobody_says_whether_it_is_there_is_an_error_and_no_loss
 
 
 def test_a_smaller_end_beside_messages_that_come_is_not_looked_at() -> None:
-    def lagging(offset: int, count: int) -> PullAnswer:
+    def lagging(offset: int, count: int) -> PullOutcome:
         return SimulatedQueue(max_offset=100).pull(offset, count)._replace(max_offset=4)
 
     run = Run(lagging)
@@ -650,7 +650,7 @@ def test_answers_that_lead_nowhere_are_an_error_and_no_loss() -> None:
     ) as raised:
         run.pulled()
     assert raised.value.context["waited_ms"] == run.took_ms
-    assert LIMIT_MS <= run.took_ms <= LIMIT_MS + PULLING.longest_ms
+    assert LIMIT_MS <= run.took_ms <= LIMIT_MS + PULL_PAUSES.longest_ms
 
 
 def reset_to(offset: int) -> PullResult:
@@ -680,10 +680,10 @@ def test_an_executor_waits_as_long_as_the_options_say_and_for_what_others_have_w
     def attempt_ms() -> int:
         began_ms = clock()
         with pytest.raises(RocketMQError):
-            list(puller_of(wanted, network, options, clock, SURVEYED, notes_in(tmp_path)).pulled())
+            list(new_range_puller(wanted, network, options, clock, SURVEYED, notes_in(tmp_path)).pulled())
         return clock() - began_ms
 
-    assert limit_ms <= attempt_ms() <= limit_ms + PULLING.longest_ms
+    assert limit_ms <= attempt_ms() <= limit_ms + PULL_PAUSES.longest_ms
     assert attempt_ms() == 0
 
 

@@ -144,7 +144,7 @@ def test_a_plan_names_queues_in_javas_order_of_names() -> None:
 def test_each_life_of_a_queue_has_a_number_and_the_first_is_one() -> None:
     subject = member("1")
     rebalanced(subject, ["1"])
-    assert [subject.table[queue].life for queue in (A, B, C, D)] == [1, 2, 3, 4]
+    assert [subject.table[queue].generation for queue in (A, B, C, D)] == [1, 2, 3, 4]
     rebalanced(subject, ["1", "2"])
     rebalanced(subject, ["1"])
-    assert [subject.table[queue].life for queue in (A, B, C, D)] == [1, 2, 5, 6]
+    assert [subject.table[queue].generation for queue in (A, B, C, D)] == [1, 2, 5, 6]

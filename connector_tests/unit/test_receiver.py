@@ -14,18 +14,18 @@ from dataclasses import replace
 import pytest
 
 from connector_tests.support.message_bytes import Record, pull_body
-from connector_tests.support.patience import PATIENCE
-from connector_tests.support.scripted_broker import answer
+from connector_tests.support.scripted_broker import build_response
 from connector_tests.support.sharing_servers import BROKER_TIMEOUT_MS, TOPIC, SharingBroker, SharingServers, handle_of
 from connector_tests.support.streams import TIMEOUT_S, eventually
 from connector_tests.support.tcp_server import never_accepting
+from connector_tests.support.timeouts import TIMEOUT_FACTOR
 from rocketmq_spark.errors import TransportError
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pop.handles import OpaqueHandle
-from rocketmq_spark.pop.ledger import State
-from rocketmq_spark.pop.polls import MOST_MESSAGES, Target
-from rocketmq_spark.pop.receiver import CLOSING_S, LAST_WORK_MS, TICK_S, Receiver
+from rocketmq_spark.pop.receipt_handles import OpaqueHandle
+from rocketmq_spark.pop.receive_scheduler import MAX_MESSAGES_PER_REQUEST, Target
+from rocketmq_spark.pop.receiver import CLOSING_S, STOP_TIMEOUT_MS, TICK_S, Receiver
 from rocketmq_spark.pop.transports import transport_of
+from rocketmq_spark.pop.unacked_messages import MessageState
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 
@@ -33,13 +33,13 @@ SHORT_MS = 3_000
 MEANWHILE_S = 15.0
 """Of a request to a broker that may take 20."""
 
-SLACK_S = 20.0 * PATIENCE
+SLACK_S = 20.0 * TIMEOUT_FACTOR
 """Machines of continuous integration stand still for some seconds."""
 
 
 @contextmanager
-def receiver(options: ReadOptions, *, starts: bool = True, looks_once: bool = False) -> Iterator[Receiver]:
-    one = Receiver(options, transport_of(options), looks_once=looks_once)
+def receiver(options: ReadOptions, *, starts: bool = True, is_available_now: bool = False) -> Iterator[Receiver]:
+    one = Receiver(options, transport_of(options), is_available_now=is_available_now)
     try:
         if starts:
             one.start()
@@ -49,7 +49,7 @@ def receiver(options: ReadOptions, *, starts: bool = True, looks_once: bool = Fa
 
 
 def has(one: Receiver, count: int, timeout_s: float = TIMEOUT_S) -> None:
-    eventually(lambda: one.count(State.RECEIVED) == count, f"{count} messages received", timeout_s)
+    eventually(lambda: one.count(MessageState.PREFETCHED) == count, f"{count} messages received", timeout_s)
 
 
 # ------------------------------------------------------------------------------------------- an earlier start's batch
@@ -62,14 +62,14 @@ def test_what_keeps_an_earlier_batch_from_being_given_back_is_said_and_stop_ends
     with SharingServers("a") as servers, ThreadPoolExecutor(1) as owner:
         servers.name_server.silent_on(RequestCode.GET_ROUTEINFO_BY_TOPIC)
         with receiver(servers.options(clusterTimeoutMs="300000"), starts=False) as one:
-            waiting = owner.submit(one.give_back_logged, [handle_of("a", 0)])
+            waiting = owner.submit(one.release_logged, [handle_of("a", 0)])
             eventually(lambda: any("Waiting for the name servers" in line for line in caplog.messages), "a line")
             assert not any("Waiting for broker" in line for line in caplog.messages)
             began_s = time.monotonic()
             one.stop()
             with pytest.raises(TransportError, match="SOURCE_PROCESS_TERMINATED"):
                 waiting.result(SLACK_S)
-            assert time.monotonic() - began_s < LAST_WORK_MS / 1000 + CLOSING_S + SLACK_S
+            assert time.monotonic() - began_s < STOP_TIMEOUT_MS / 1000 + CLOSING_S + SLACK_S
 
 
 def test_an_earlier_batch_is_given_back_once_its_broker_answers_and_nothing_is_received_before() -> None:
@@ -78,8 +78,8 @@ def test_an_earlier_batch_is_given_back_once_its_broker_answers_and_nothing_is_r
         broker.messages = 3
         broker.server.silent_on(RequestCode.CHANGE_MESSAGE_INVISIBLETIME)
         with receiver(servers.options(), starts=False) as one:
-            waiting = owner.submit(one.give_back_logged, [handle_of("a", 0), handle_of("a", 1)])
-            eventually(lambda: [wait.what for wait in one.waits] == ["broker a"], "a wait")
+            waiting = owner.submit(one.release_logged, [handle_of("a", 0), handle_of("a", 1)])
+            eventually(lambda: [wait.resource for wait in one.outages] == ["broker a"], "a wait")
             assert one.counts.received == 0
             broker.server.on(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, broker.change)
             waiting.result(SLACK_S)
@@ -90,20 +90,20 @@ def test_an_earlier_batch_is_given_back_once_its_broker_answers_and_nothing_is_r
 def test_a_run_to_the_end_awaits_what_went_back() -> None:
     """Brokers deliver it again some seconds later; the query would have ended without it."""
     with SharingServers("a") as servers:
-        servers.brokers["a"].server.on(RequestCode.POP_MESSAGE, answer(ResponseCode.POLLING_TIMEOUT))
-        with receiver(servers.options(), looks_once=True) as one:
-            eventually(lambda: one.is_dry, "a broker without messages")
-            one.give_back_logged([handle_of("a", 0)])
-            assert not one.is_dry
+        servers.brokers["a"].server.on(RequestCode.POP_MESSAGE, build_response(ResponseCode.POLLING_TIMEOUT))
+        with receiver(servers.options(), is_available_now=True) as one:
+            eventually(lambda: one.is_empty, "a broker without messages")
+            one.release_logged([handle_of("a", 0)])
+            assert not one.is_empty
 
 
 def test_a_topic_that_had_a_route_is_not_told_as_one_that_does_not_exist_by_later_transports_either() -> None:
     """The name servers forget a killed broker's topics. Whoever sends rows back has another transport each time."""
     with SharingServers("a") as servers, closing(transport_of(servers.options())) as transport:
-        assert transport.look() == {}
-        servers.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, answer(ResponseCode.TOPIC_NOT_EXIST))
+        assert transport.refresh_routes() == {}
+        servers.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, build_response(ResponseCode.TOPIC_NOT_EXIST))
         with closing(transport_of(servers.options())) as later:
-            found = [one.look()[TOPIC].condition for one in (transport, later)]
+            found = [one.refresh_routes()[TOPIC].condition for one in (transport, later)]
         assert found == ["TOPIC_UNAVAILABLE.NO_ROUTE"] * 2
         assert transport.targets() == [Target(TOPIC, "a")]
 
@@ -112,8 +112,8 @@ def test_handles_of_an_unreachable_broker_are_not_changed() -> None:
     """None would be a topic that is gone, and each message counted as released."""
     with SharingServers("a") as servers, closing(transport_of(servers.options())) as transport:
         servers.move("a", "127.0.0.1:1")
-        transport.look()
-        outcomes = transport.change([handle_of("a", 0), handle_of("a", 1)], 1, suspend=True)
+        transport.refresh_routes()
+        outcomes = transport.change_invisible_duration([handle_of("a", 0), handle_of("a", 1)], 1, suspend=True)
         assert [type(outcome) for outcome in outcomes] == [TransportError, TransportError]
 
 
@@ -123,18 +123,18 @@ def test_what_cannot_be_given_back_is_an_error_and_may_be_tried_again() -> None:
         broker.server.silent_on(RequestCode.CHANGE_MESSAGE_INVISIBLETIME)
         with receiver(servers.options(clusterTimeoutMs="500"), starts=False) as one:
             with pytest.raises(TransportError, match=r"CLUSTER_TIMEOUT.*No successful response from broker a"):
-                one.give_back_logged([handle_of("a", 0)])
+                one.release_logged([handle_of("a", 0)])
             broker.server.on(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, broker.change)
-            eventually(lambda: not one.waits, "an answer")
-            one.give_back_logged([handle_of("a", 0)])
+            eventually(lambda: not one.outages, "an answer")
+            one.release_logged([handle_of("a", 0)])
             assert one.counts.released in {1, 2}, "it was tried by itself meanwhile"
 
 
 def test_handles_that_no_broker_gave_out_need_no_request() -> None:
     """In a spool, whose query went on over the other protocol."""
     with SharingServers("a") as servers, receiver(servers.options(), starts=False) as one:
-        one.give_back_logged([OpaqueHandle(TOPIC, "a", "a gateway's"), handle_of("a", 1)])
-        one.prove_logged([OpaqueHandle(TOPIC, "a", "a gateway's"), handle_of("a", 2)])
+        one.release_logged([OpaqueHandle(TOPIC, "a", "a gateway's"), handle_of("a", 1)])
+        one.mark_logged_completed([OpaqueHandle(TOPIC, "a", "a gateway's"), handle_of("a", 2)])
         assert (one.counts.released, one.counts.acknowledged, one.counts.expired) == (2, 1, 1)
 
 
@@ -151,8 +151,8 @@ def test_a_silent_broker_holds_up_neither_renewals_nor_acknowledgements_of_other
             for code in (RequestCode.CHANGE_MESSAGE_INVISIBLETIME, RequestCode.BATCH_ACK_MESSAGE):
                 silent.server.silent_on(code)
             eventually(lambda: one.counts.extended == 20, "those of the healthy one are renewed")
-            assert len(one.freeze(1, 100)) == 20, "nobody knows yet what became of the others"
-            one.prove(1)
+            assert len(one.start_batch(1, 100)) == 20, "nobody knows yet what became of the others"
+            one.mark_completed(1)
             assert (one.counts.acknowledged, one.counts.expired) == (20, 0)
 
 
@@ -163,9 +163,9 @@ def test_a_silent_name_server_holds_up_no_renewal() -> None:
         with receiver(options) as one:
             has(one, 5)
             servers.name_server.silent_on(RequestCode.GET_ROUTEINFO_BY_TOPIC)
-            one._due_ms[one._look] = 0
+            one._due_ms[one._start_refresh] = 0
             eventually(lambda: one.counts.extended >= 10, "all are renewed twice")
-            assert (one.counts.expired, one.count(State.RECEIVED)) == (0, 5)
+            assert (one.counts.expired, one.count(MessageState.PREFETCHED)) == (0, 5)
 
 
 def test_a_broker_that_accepts_no_connection_delays_no_other() -> None:
@@ -175,14 +175,14 @@ def test_a_broker_that_accepts_no_connection_delays_no_other() -> None:
         eventually(lambda: bool(gone.polls and healthy.polls), "both have been asked")
         with never_accepting() as address:
             servers.move("a", address)
-            told = servers.routes_told
-            one._due_ms[one._look] = 0
-            eventually(lambda: servers.routes_told > told, "its new address is known")
+            told = servers.route_request_count
+            one._due_ms[one._start_refresh] = 0
+            eventually(lambda: servers.route_request_count > told, "its new address is known")
             gone.session().reply(gone.polls[0], gone.given(1, 60_000))
             has(one, 1)
             healthy.session().reply(healthy.polls[0], healthy.given(2, 60_000))
             has(one, 3, MEANWHILE_S)
-            assert one.waits == ()
+            assert one.outages == ()
 
 
 def test_a_broker_that_does_not_tell_its_retry_limit_delays_no_other() -> None:
@@ -197,8 +197,8 @@ def test_a_broker_that_does_not_tell_its_retry_limit_delays_no_other() -> None:
             eventually(lambda: bool(asked_for_limit), "it is asked for the limit")
             healthy.session().reply(healthy.polls[0], healthy.given(2, 60_000))
             has(one, 2, MEANWHILE_S)
-            assert one.waits == ()
-            session.reply(asked_for_limit[0], answer(body=b'{"retryMaxTimes":16,"retryQueueNums":1}'))
+            assert one.outages == ()
+            session.reply(asked_for_limit[0], build_response(body=b'{"retryMaxTimes":16,"retryQueueNums":1}'))
             has(one, 3, MEANWHILE_S)
 
 
@@ -233,7 +233,7 @@ def test_a_message_is_ours_from_when_the_answer_came_whoever_looks_at_it_when() 
             eventually(lambda: time.monotonic() > over_s, "their time is over")
             released.set()
             eventually(lambda: one.counts.expired == 4, "their time is over")
-            assert (one.counts.received, one.count(State.RECEIVED)) == (4, 0)
+            assert (one.counts.received, one.count(MessageState.PREFETCHED)) == (4, 0)
         finally:
             released.set()
             one.stop()
@@ -252,7 +252,7 @@ def test_the_end_has_a_limit_and_who_is_silent_keeps_nothing_of_others(caplog: p
             silent.server.silent_on(RequestCode.CHANGE_MESSAGE_INVISIBLETIME)
             began_s = time.monotonic()
             one.stop()
-            assert time.monotonic() - began_s < LAST_WORK_MS / 1000 + 2 * CLOSING_S + SLACK_S
+            assert time.monotonic() - began_s < STOP_TIMEOUT_MS / 1000 + 2 * CLOSING_S + SLACK_S
             assert one.counts.released == 50
             assert (
                 "MESSAGES_NOT_RELEASED: 200 prefetched messages are not released; their brokers redeliver them within "
@@ -268,8 +268,8 @@ def test_what_fails_for_a_moment_at_the_end_is_tried_again(caplog: pytest.LogCap
             has(one, 10)
             broker.busy_once(RequestCode.CHANGE_MESSAGE_INVISIBLETIME)
             broker.busy_once(RequestCode.BATCH_ACK_MESSAGE)
-            one.freeze(1, 4)
-            one.prove(1)
+            one.start_batch(1, 4)
+            one.mark_completed(1)
             one.stop()
             assert (one.counts.acknowledged, one.counts.released) == (4, 6)
             assert not any("MESSAGES_NOT_RELEASED" in line for line in caplog.messages)
@@ -300,8 +300,8 @@ def test_who_holds_nothing_ends_at_once() -> None:
         eventually(lambda: bool(servers.brokers["a"].polls), "a poll")
         began_s = time.monotonic()
         one.stop()
-        assert time.monotonic() - began_s < LAST_WORK_MS / 2 / 1000 * PATIENCE
-    assert BROKER_TIMEOUT_MS < LAST_WORK_MS
+        assert time.monotonic() - began_s < STOP_TIMEOUT_MS / 2 / 1000 * TIMEOUT_FACTOR
+    assert BROKER_TIMEOUT_MS < STOP_TIMEOUT_MS
 
 
 # ------------------------------------------------------------------------------------------- what expires
@@ -311,11 +311,11 @@ def test_the_thread_ends_though_another_took_what_woke_it() -> None:
     """As ``stop`` may while the machine is busy. The thread then waited for ever, and ``stop`` left it behind."""
     switch_interval_s = sys.getswitchinterval()
     with SharingServers("a") as servers, receiver(servers.options()) as one:
-        one._has_looked.wait(TIMEOUT_S)
+        one._has_routes.wait(TIMEOUT_S)
         try:
             sys.setswitchinterval(10 * TICK_S)
             one._inbox.put(None)
-            one._take_all()
+            one._process_pending()
             until_s = time.monotonic() + 2 * TICK_S
             while time.monotonic() < until_s:
                 pass
@@ -332,13 +332,13 @@ def test_what_expires_is_said_and_no_more_is_received_ahead_than_could_be_kept(
     with SharingServers("a") as servers:
         broker = servers.brokers["a"]
         broker.messages = 200
-        broker.server.on(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, lambda _: answer(ResponseCode.NO_MESSAGE))
+        broker.server.on(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, lambda _: build_response(ResponseCode.NO_MESSAGE))
         with receiver(servers.options(invisibleDurationMs="1000")) as one:
             eventually(lambda: one.counts.expired >= 200, "what was received is over")
             eventually(lambda: any("they may be processed twice" in line for line in caplog.messages), "a line")
             broker.messages = 10_000
             eventually(lambda: one.counts.expired >= 300, "the same again")
-            assert one.count(State.RECEIVED) <= 5 * MOST_MESSAGES, "and what was on its way"
+            assert one.count(MessageState.PREFETCHED) <= 5 * MAX_MESSAGES_PER_REQUEST, "and what was on its way"
     lines = [line for line in caplog.messages if "they may be processed twice" in line]
     assert len(lines) <= 2
     assert re.search(r": broker=a count=\d+\. If these brokers respond, ", lines[0])

@@ -15,16 +15,16 @@ from connector_tests.support.steady_member import (
     ELSEWHERE,
     A,
     B,
-    KnownLater,
+    DrainRequest,
+    LateRouteMember,
     SteadyMember,
-    Wish,
     holding,
     planner,
     read,
 )
 from rocketmq_spark.errors import BrokerError, DataLossError
 from rocketmq_spark.model import MessageQueue, QueueRange
-from rocketmq_spark.remoting.retry import ASKING
+from rocketmq_spark.remoting.retry import REQUEST_PAUSES
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 
 
@@ -54,7 +54,7 @@ def test_a_topic_made_anew_while_the_query_runs_is_read_from_its_first_message(
     subject = planner(member, failOnDataLoss="false")
     end, _ = read(subject, SourceOffset())
     assert subject.latest_offset(end, None) is end
-    member.make_anew(A, count)
+    member.recreate(A, count)
     _, ranges = read(subject, end)
     assert ranges == [QueueRange(A, 0, count)]
     assert member.stored == {A: 0}
@@ -73,7 +73,7 @@ def test_on_rocketmq_4_a_topic_made_anew_while_the_query_runs_is_read_from_its_f
     end, _ = read(subject, SourceOffset())
     assert subject.latest_offset(end, None) is end
     assert member.stored == {A: 10}
-    member.make_anew(A, count)
+    member.recreate(A, count)
     assert member.stored == {A: 10}
     _, ranges = read(subject, end)
     assert ranges == [QueueRange(A, 0, count)]
@@ -90,7 +90,7 @@ def test_broadcasting_a_topic_made_anew_while_the_query_runs_is_read_from_its_fi
     subject = planner(member, failOnDataLoss="false", messageModel="BROADCASTING", instanceName="one")
     end, _ = read(subject, SourceOffset())
     assert subject.latest_offset(end, None) is end
-    member.make_anew(A, count)
+    member.recreate(A, count)
     _, ranges = read(subject, end)
     assert ranges == [QueueRange(A, 0, count)]
     assert "created again" in caplog.text
@@ -102,7 +102,7 @@ def test_a_topic_made_anew_while_the_query_runs_fails_it_where_that_is_wanted(co
     member = SteadyMember({A: holding(10)}, has_news=True)
     subject = planner(member)
     end, _ = read(subject, SourceOffset())
-    member.make_anew(A, count)
+    member.recreate(A, count)
     with pytest.raises(DataLossError, match=r"\[0, 10\) .* created again"):
         subject.latest_offset(end, None)
     assert member.stored == {}
@@ -115,7 +115,7 @@ def test_what_was_confirmed_of_the_old_topic_keeps_no_proof_of_the_new_one_back(
     subject = planner(member, failOnDataLoss="false")
     end, _ = read(subject, SourceOffset())
     assert subject.latest_offset(end, None) is end
-    member.make_anew(A, 4)
+    member.recreate(A, 4)
     member.restart()
     member.store(A, 0)
     end, ranges = read(subject, end)
@@ -142,7 +142,7 @@ def test_a_tail_that_was_lost_and_got_again_since_the_survey_is_read_from_where_
     """The survey saw a queue without its end, so there was nothing to look at; and a moment later it was as long."""
     member = SteadyMember({A: holding(95)}, stored={A: 100})
     subject = planner(member, failOnDataLoss="false")
-    member.observed.after_survey = lambda: member.hold(A, holding(110, stored_at_ms=9_000))
+    member.observed.after_refresh = lambda: member.hold(A, holding(110, stored_at_ms=9_000))
     _, ranges = read(subject, SourceOffset({A: QueueProgress(90, 100, 1_000)}))
     assert ranges == [QueueRange(A, 95, 110)]
 
@@ -161,12 +161,12 @@ def test_a_topic_made_anew_before_its_last_batch_was_proven_is_found_though_othe
     member = SteadyMember({A: holding(10), B: holding(10)}, has_news=True)
     subject = planner(member, failOnDataLoss="false")
     end, _ = read(subject, SourceOffset())
-    member.make_anew(B, 14)
+    member.recreate(B, 14)
     member.store(B, 3)
     if is_away:
-        member.away = {B}
+        member.unavailable = {B}
         assert subject.latest_offset(end, None) is end
-        member.away = set()
+        member.unavailable = set()
     _, ranges = read(subject, end)
     assert ranges == [QueueRange(B, 0, 14)]
 
@@ -178,7 +178,7 @@ def test_a_queue_that_comes_back_from_another_member_is_looked_at_anew() -> None
     assert subject.latest_offset(end, None) is end
     member.not_owned = {B}
     assert subject.latest_offset(end, None) is end
-    member.make_anew(B, 14)
+    member.recreate(B, 14)
     member.store(B, 12)
     member.not_owned = set()
     _, ranges = read(subject, end)
@@ -190,8 +190,8 @@ def test_a_broker_that_falls_silent_while_its_queue_is_looked_at_holds_up_no_oth
 ) -> None:
     member = SteadyMember({A: holding(10), ELSEWHERE: holding(9)}, stored={A: 4, ELSEWHERE: 12})
     subject = planner(member, failOnDataLoss="false")
-    keeper = member.observed.offsets.keeper
-    ask = keeper.stored_offsets
+    store = member.observed.offsets.store
+    ask = store.stored_offsets
     asked: list[set[MessageQueue]] = []
 
     def ask_at_last(those: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
@@ -199,10 +199,10 @@ def test_a_broker_that_falls_silent_while_its_queue_is_looked_at_holds_up_no_oth
         asked.append(set(those))
         answers = ask(asked[-1])
         if asked.count({A, ELSEWHERE}) == 2:
-            member.cluster.brokers["broker-b"].reach = Reach.SILENT
+            member.cluster.brokers["broker-b"].reach = Reach.UNRESPONSIVE
         return answers
 
-    monkeypatch.setattr(keeper, "stored_offsets", ask_at_last)
+    monkeypatch.setattr(store, "stored_offsets", ask_at_last)
     _, ranges = read(subject, SourceOffset({A: QueueProgress(0, 4, 1_000), ELSEWHERE: QueueProgress(0, 12, 1_000)}))
     assert asked.count({A, ELSEWHERE}) == 2
     assert ranges == [QueueRange(A, 4, 10)]
@@ -211,8 +211,8 @@ def test_a_broker_that_falls_silent_while_its_queue_is_looked_at_holds_up_no_oth
 def test_a_queue_that_could_not_be_looked_at_is_not_planned_beside_one_that_has_lost_its_end() -> None:
     member = SteadyMember({A: holding(95), ELSEWHERE: holding(14)}, stored={A: 100, ELSEWHERE: 9})
     subject = planner(member, failOnDataLoss="false")
-    member.observed.after_survey = lambda: member.hold(A, holding(110, stored_at_ms=9_000))
-    member.cluster.brokers["broker-b"].look_refusal = BrokerError(
+    member.observed.after_refresh = lambda: member.hold(A, holding(110, stored_at_ms=9_000))
+    member.cluster.brokers["broker-b"].pull_refusal = BrokerError(
         "BROKER_ERROR", address="b:1", request="PULL_MESSAGE", code=1, code_name="SYSTEM_ERROR", remark="later"
     )
     start = SourceOffset({A: QueueProgress(90, 100, 1_000), ELSEWHERE: QueueProgress(0, 9, 1_000)})
@@ -233,7 +233,7 @@ def test_a_tail_that_was_lost_and_is_shorter_than_before_is_read_from_where_it_b
 
 def test_a_topic_made_anew_is_found_after_queues_were_away_or_silent() -> None:
     """Its offset need not have vanished: another member may have written one since."""
-    for trouble in ({"away": {A}}, {"silent": {"broker-a"}}):
+    for trouble in ({"unavailable": {A}}, {"unresponsive": {"broker-a"}}):
         member = SteadyMember({A: holding(10)}, has_news=True)
         subject = planner(member, failOnDataLoss="false")
         end, _ = read(subject, SourceOffset())
@@ -241,7 +241,7 @@ def test_a_topic_made_anew_is_found_after_queues_were_away_or_silent() -> None:
             setattr(member, name, value)
             assert subject.latest_offset(end, None) is end
             setattr(member, name, set())
-        member.make_anew(A, 14)
+        member.recreate(A, 14)
         member.store(A, 10)
         _, ranges = read(subject, end)
         assert ranges == [QueueRange(A, 0, 14)]
@@ -253,19 +253,19 @@ def test_queues_whose_broker_did_not_have_them_are_looked_for_again_without_any_
     member = SteadyMember({A: holding(10)}, has_news=True)
     subject = planner(member)
     end, _ = read(subject, SourceOffset())
-    member.away = {A}
+    member.unavailable = {A}
     assert subject.latest_offset(end, None) is end
-    member.away = set()
+    member.unavailable = set()
     member.hold(A, holding(14))
     member.has_news = False
     assert subject.latest_offset(end, None) is end
-    member.clock.advance(ASKING.longest_ms)
+    member.clock.advance(REQUEST_PAUSES.longest_ms)
     _, ranges = read(subject, end)
     assert ranges == [QueueRange(A, 10, 14)]
 
 
 def test_a_queue_is_not_planned_before_it_is_known_whether_it_is_the_same() -> None:
-    member = KnownLater({A: holding(20)}, stored={A: 10}, not_searching={A})
+    member = LateRouteMember({A: holding(20)}, stored={A: 10}, not_searching={A})
     subject, start = planner(member), SourceOffset({A: QueueProgress(0, 10, 1_000)})
     _, ranges = read(subject, start)
     assert member.stored_before == {A: 10}
@@ -274,13 +274,13 @@ def test_a_queue_is_not_planned_before_it_is_known_whether_it_is_the_same() -> N
 
 def test_a_queue_is_not_planned_before_it_is_known_where_the_other_one_begins() -> None:
     class SearchesLater(SteadyMember):
-        def wait_for_news(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
+        def wait_for_change(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
             return True
 
     member = SearchesLater({A: holding(10)})
     subject = planner(member, failOnDataLoss="false")
     end, _ = read(subject, SourceOffset())
-    member.make_anew(A, 4)
+    member.recreate(A, 4)
     member.not_searching = {A}
     assert subject.latest_offset(end, None) is end
     assert member.stored == {}
@@ -302,12 +302,12 @@ def test_where_the_last_message_that_was_read_cannot_be_seen_a_search_tells(is_o
 
 def test_a_broker_that_refuses_pulls_is_waited_for_and_then_named() -> None:
     class TimePasses(SteadyMember):
-        def wait_for_news(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
+        def wait_for_change(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
             self.clock.advance(1_000)
-            return super().wait_for_news(positions, timeout_ms)
+            return super().wait_for_change(positions, timeout_ms)
 
     member = TimePasses({A: holding(20)}, stored={A: 10}, has_news=True)
-    member.cluster.brokers["broker-a"].look_refusal = BrokerError(
+    member.cluster.brokers["broker-a"].pull_refusal = BrokerError(
         "BROKER_ERROR", address=str(ADDRESS), request="PULL_MESSAGE", code=16, code_name="NO_PERMISSION", remark="no"
     )
     subject, start = planner(member, clusterTimeoutMs="60000"), SourceOffset({A: QueueProgress(0, 10, 1_000)})
@@ -346,7 +346,7 @@ def test_an_offset_that_has_vanished_is_written_again_though_nothing_new_comes(i
     member = SteadyMember({A: holding(10)}, has_news=True)
     subject = planner(member)
     if is_available_now:
-        subject.stop_at_what_is_there()
+        subject.stop_at_current_end()
     end, _ = read(subject, SourceOffset())
     member._broker(A).offsets.clear()
     assert subject.latest_offset(end, None) is end
@@ -354,7 +354,7 @@ def test_an_offset_that_has_vanished_is_written_again_though_nothing_new_comes(i
 
 
 def test_offsets_that_have_vanished_are_written_again_before_a_graceful_stop() -> None:
-    member, drain = SteadyMember({A: holding(10)}, has_news=True), Wish()
+    member, drain = SteadyMember({A: holding(10)}, has_news=True), DrainRequest()
     subject = planner(member, drain=drain)
     end, _ = read(subject, SourceOffset(), limit=4)
     end, _ = read(subject, end, limit=4)
@@ -388,7 +388,7 @@ def test_what_is_known_of_a_queue_outlives_retention() -> None:
     member.hold(B, holding(12, stored_at_ms=2_000))
     end, _ = read(subject, end)
     assert end.queues[A] == QueueProgress(10, 10, 1_000)
-    member.make_anew(A, 14)
+    member.recreate(A, 14)
     _, ranges = read(planner(member, failOnDataLoss="false"), end)
     assert ranges == [QueueRange(A, 0, 14)]
 
@@ -399,7 +399,7 @@ def test_a_queue_that_was_empty_when_it_was_met_is_known_from_another_of_its_nam
     member = SteadyMember({A: holding(10, min_offset=10, stored_at_ms=-1), B: holding(10)}, has_news=True)
     end, _ = read(planner(member, failOnDataLoss="false"), SourceOffset())
     assert end.queues[A][:2] == (10, 10)
-    member.make_anew(A, 14)
+    member.recreate(A, 14)
     _, ranges = read(planner(member, failOnDataLoss="false"), end)
     assert ranges == [QueueRange(A, 0, 14)]
 

@@ -5,10 +5,15 @@ from __future__ import annotations
 import pytest
 
 from rocketmq_spark.condition import one_line
-from rocketmq_spark.remoting.retry import Outlook, outlook_of_pull, outlook_of_request, outlook_of_send
+from rocketmq_spark.remoting.retry import (
+    Retryability,
+    retryability_of_pull,
+    retryability_of_request,
+    retryability_of_send,
+)
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
-from rocketmq_spark.wire.remoting.refusal import REMARK_CHARACTERS, not_supported, refusal
+from rocketmq_spark.wire.remoting.refusal import REMARK_CHARACTERS, not_supported_response, refusal
 
 ACL_1 = "org.apache.rocketmq.acl.common.AclException: "
 AT = ", org.apache.rocketmq.acl.plain.PlainPermissionManager.validate(PlainPermissionManager.java:663)"
@@ -69,7 +74,9 @@ def test_waiting_changes_nothing_of_what_is_refused_to_who_asks(
 ) -> None:
     """Though its code may pass: ACL 1.0 refuses with SYSTEM_ERROR."""
     error = refusal("a:1", RequestCode.PULL_MESSAGE, RemotingCommand(code, remark=remark))
-    assert {outlook_of_request(error), outlook_of_pull(error), outlook_of_send(error)} == {Outlook.FINAL}
+    assert {retryability_of_request(error), retryability_of_pull(error), retryability_of_send(error)} == {
+        Retryability.PERMANENT
+    }
 
 
 def test_a_refusal_has_names_where_there_are_any_and_the_number_always() -> None:
@@ -85,7 +92,7 @@ def test_a_code_that_nobody_knows_and_a_remark_that_is_not_there_are_said_so(rem
 
 
 def test_a_server_that_asks_for_what_nobody_knows_is_told_so() -> None:
-    answer = not_supported(RemotingCommand(31_999))
+    answer = not_supported_response(RemotingCommand(31_999))
     assert (answer.code, answer.remark) == (
         ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
         "request type 31999 not supported",

@@ -47,7 +47,7 @@ def test_a_receive_names_one_broker_and_none_of_its_queues() -> None:
     )
     expected.invisible_duration.FromMilliseconds(60_000)
     expected.long_polling_timeout.FromMilliseconds(1_500)
-    assert GROUP.receive("T", "broker-a", most=32, invisible_ms=60_000, poll_ms=1_500) == expected
+    assert GROUP.receive("T", "broker-a", max_messages=32, invisible_ms=60_000, poll_ms=1_500) == expected
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rocketmq_spark.errors import BrokerError, OptionError, RocketMQError, RouteError
-from rocketmq_spark.remoting.retry import Outlook, outlook_of_pull
+from rocketmq_spark.remoting.retry import Retryability, retryability_of_pull
 from rocketmq_spark.wire.grpc.messaging_pb2 import Code, Status
 from rocketmq_spark.wire.grpc.responses import is_unknown_handle, name_of, refusal
 
@@ -79,63 +79,63 @@ def test_it_says_what_of_whom_is_missing() -> None:
 
 
 OUTLOOK = {
-    Code.CODE_UNSPECIFIED: Outlook.FINAL,
-    Code.MULTIPLE_RESULTS: Outlook.PASSES,
+    Code.CODE_UNSPECIFIED: Retryability.PERMANENT,
+    Code.MULTIPLE_RESULTS: Retryability.TRANSIENT,
     # what we have asked, and in what way
-    Code.BAD_REQUEST: Outlook.FINAL,
-    Code.ILLEGAL_ACCESS_POINT: Outlook.FINAL,
-    Code.ILLEGAL_TOPIC: Outlook.FINAL,
-    Code.ILLEGAL_CONSUMER_GROUP: Outlook.FINAL,
-    Code.ILLEGAL_MESSAGE_TAG: Outlook.FINAL,
-    Code.ILLEGAL_MESSAGE_KEY: Outlook.FINAL,
-    Code.ILLEGAL_MESSAGE_GROUP: Outlook.FINAL,
-    Code.ILLEGAL_MESSAGE_PROPERTY_KEY: Outlook.FINAL,
-    Code.INVALID_TRANSACTION_ID: Outlook.FINAL,
-    Code.ILLEGAL_MESSAGE_ID: Outlook.FINAL,
-    Code.ILLEGAL_FILTER_EXPRESSION: Outlook.FINAL,
-    Code.ILLEGAL_INVISIBLE_TIME: Outlook.FINAL,
-    Code.ILLEGAL_DELIVERY_TIME: Outlook.FINAL,
-    Code.INVALID_RECEIPT_HANDLE: Outlook.FINAL,
-    Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE: Outlook.FINAL,
-    Code.MESSAGE_CORRUPTED: Outlook.FINAL,
-    Code.CLIENT_ID_REQUIRED: Outlook.FINAL,
-    Code.ILLEGAL_OFFSET: Outlook.FINAL,
-    Code.PAYLOAD_TOO_LARGE: Outlook.FINAL,
-    Code.MESSAGE_BODY_TOO_LARGE: Outlook.FINAL,
-    Code.PRECONDITION_FAILED: Outlook.FINAL,
-    Code.REQUEST_HEADER_FIELDS_TOO_LARGE: Outlook.FINAL,
-    Code.MESSAGE_PROPERTIES_TOO_LARGE: Outlook.FINAL,
+    Code.BAD_REQUEST: Retryability.PERMANENT,
+    Code.ILLEGAL_ACCESS_POINT: Retryability.PERMANENT,
+    Code.ILLEGAL_TOPIC: Retryability.PERMANENT,
+    Code.ILLEGAL_CONSUMER_GROUP: Retryability.PERMANENT,
+    Code.ILLEGAL_MESSAGE_TAG: Retryability.PERMANENT,
+    Code.ILLEGAL_MESSAGE_KEY: Retryability.PERMANENT,
+    Code.ILLEGAL_MESSAGE_GROUP: Retryability.PERMANENT,
+    Code.ILLEGAL_MESSAGE_PROPERTY_KEY: Retryability.PERMANENT,
+    Code.INVALID_TRANSACTION_ID: Retryability.PERMANENT,
+    Code.ILLEGAL_MESSAGE_ID: Retryability.PERMANENT,
+    Code.ILLEGAL_FILTER_EXPRESSION: Retryability.PERMANENT,
+    Code.ILLEGAL_INVISIBLE_TIME: Retryability.PERMANENT,
+    Code.ILLEGAL_DELIVERY_TIME: Retryability.PERMANENT,
+    Code.INVALID_RECEIPT_HANDLE: Retryability.PERMANENT,
+    Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE: Retryability.PERMANENT,
+    Code.MESSAGE_CORRUPTED: Retryability.PERMANENT,
+    Code.CLIENT_ID_REQUIRED: Retryability.PERMANENT,
+    Code.ILLEGAL_OFFSET: Retryability.PERMANENT,
+    Code.PAYLOAD_TOO_LARGE: Retryability.PERMANENT,
+    Code.MESSAGE_BODY_TOO_LARGE: Retryability.PERMANENT,
+    Code.PRECONDITION_FAILED: Retryability.PERMANENT,
+    Code.REQUEST_HEADER_FIELDS_TOO_LARGE: Retryability.PERMANENT,
+    Code.MESSAGE_PROPERTIES_TOO_LARGE: Retryability.PERMANENT,
     # who we are, and what we may
-    Code.UNAUTHORIZED: Outlook.FINAL,
-    Code.PAYMENT_REQUIRED: Outlook.FINAL,
-    Code.FORBIDDEN: Outlook.FINAL,
+    Code.UNAUTHORIZED: Retryability.PERMANENT,
+    Code.PAYMENT_REQUIRED: Retryability.PERMANENT,
+    Code.FORBIDDEN: Retryability.PERMANENT,
     # what is there
-    Code.NOT_FOUND: Outlook.FINAL,
-    Code.MESSAGE_NOT_FOUND: Outlook.FINAL,
-    Code.OFFSET_NOT_FOUND: Outlook.FINAL,
-    Code.TOPIC_NOT_FOUND: Outlook.UNSERVED,
-    Code.CONSUMER_GROUP_NOT_FOUND: Outlook.UNSERVED,
+    Code.NOT_FOUND: Retryability.PERMANENT,
+    Code.MESSAGE_NOT_FOUND: Retryability.PERMANENT,
+    Code.OFFSET_NOT_FOUND: Retryability.PERMANENT,
+    Code.TOPIC_NOT_FOUND: Retryability.UNAVAILABLE,
+    Code.CONSUMER_GROUP_NOT_FOUND: Retryability.UNAVAILABLE,
     # what it can do at all
-    Code.NOT_IMPLEMENTED: Outlook.FINAL,
-    Code.UNSUPPORTED: Outlook.FINAL,
-    Code.VERSION_UNSUPPORTED: Outlook.FINAL,
+    Code.NOT_IMPLEMENTED: Retryability.PERMANENT,
+    Code.UNSUPPORTED: Retryability.PERMANENT,
+    Code.VERSION_UNSUPPORTED: Retryability.PERMANENT,
     # what it can do now
-    Code.UNRECOGNIZED_CLIENT_TYPE: Outlook.PASSES,
-    Code.ILLEGAL_POLLING_TIME: Outlook.PASSES,
-    Code.REQUEST_TIMEOUT: Outlook.PASSES,
-    Code.TOO_MANY_REQUESTS: Outlook.PASSES,
-    Code.INTERNAL_ERROR: Outlook.PASSES,
-    Code.INTERNAL_SERVER_ERROR: Outlook.PASSES,
-    Code.HA_NOT_AVAILABLE: Outlook.PASSES,
-    Code.PROXY_TIMEOUT: Outlook.PASSES,
-    Code.MASTER_PERSISTENCE_TIMEOUT: Outlook.PASSES,
-    Code.SLAVE_PERSISTENCE_TIMEOUT: Outlook.PASSES,
+    Code.UNRECOGNIZED_CLIENT_TYPE: Retryability.TRANSIENT,
+    Code.ILLEGAL_POLLING_TIME: Retryability.TRANSIENT,
+    Code.REQUEST_TIMEOUT: Retryability.TRANSIENT,
+    Code.TOO_MANY_REQUESTS: Retryability.TRANSIENT,
+    Code.INTERNAL_ERROR: Retryability.TRANSIENT,
+    Code.INTERNAL_SERVER_ERROR: Retryability.TRANSIENT,
+    Code.HA_NOT_AVAILABLE: Retryability.TRANSIENT,
+    Code.PROXY_TIMEOUT: Retryability.TRANSIENT,
+    Code.MASTER_PERSISTENCE_TIMEOUT: Retryability.TRANSIENT,
+    Code.SLAVE_PERSISTENCE_TIMEOUT: Retryability.TRANSIENT,
 }
 
 
 @pytest.mark.parametrize("code", sorted(set(Code.values()) - {Code.OK}))
 def test_whether_a_code_may_pass_is_written_down_for_each(code: Code) -> None:
-    assert outlook_of_pull(refused(code)) is OUTLOOK[code]
+    assert retryability_of_pull(refused(code)) is OUTLOOK[code]
 
 
 def test_a_request_that_it_came_to_too_late_may_pass_whatever_its_code() -> None:
@@ -143,17 +143,17 @@ def test_a_request_that_it_came_to_too_late_may_pass_whatever_its_code() -> None
     late = refused(
         Code.BAD_REQUEST, "The deadline time remaining is not enough for polling, please check network condition"
     )
-    assert (late.condition, outlook_of_pull(late)) == ("PROXY_UNAVAILABLE", Outlook.PASSES)
+    assert (late.condition, retryability_of_pull(late)) == ("PROXY_UNAVAILABLE", Retryability.TRANSIENT)
 
 
 def test_a_handle_of_a_broker_that_is_away_is_no_invalid_one() -> None:
     """What it has handed out is ours still, and can be acknowledged when it is back."""
     away = Status(code=Code.INVALID_RECEIPT_HANDLE, message="cannot find broker broker-a")
     error = refusal("p:8081", "AckMessage", away)
-    assert (is_unknown_handle(away), error.condition, outlook_of_pull(error)) == (
+    assert (is_unknown_handle(away), error.condition, retryability_of_pull(error)) == (
         False,
         "PROXY_UNAVAILABLE",
-        Outlook.PASSES,
+        Retryability.TRANSIENT,
     )
 
 

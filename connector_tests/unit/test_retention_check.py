@@ -7,11 +7,11 @@ from contextlib import closing
 
 import pytest
 
-from connector_tests.support.scripted_broker import ScriptedBroker, answer
+from connector_tests.support.scripted_broker import ScriptedBroker, build_response
 from rocketmq_spark.errors import TransportError
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds, QueueRange
-from rocketmq_spark.pop.polls import Target
-from rocketmq_spark.pop.retention_check import INTERVAL_MS, SETTLED_MS, RetentionCheck, deleted_undelivered
+from rocketmq_spark.pop.receive_scheduler import Target
+from rocketmq_spark.pop.retention_check import INTERVAL_MS, OFFSET_SETTLED_MS, RetentionCheck, deleted_undelivered
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
@@ -37,12 +37,12 @@ class Subject:
         self._check = RetentionCheck("g", self._report, lambda _seconds: self.after_wait(), lambda: self.now_ms)
 
     def _offset(self, _request: RemotingCommand) -> RemotingCommand:
-        return answer(fields={"offset": str(self.group_offset)})
+        return build_response(fields={"offset": str(self.group_offset)})
 
     def _stats(self, _request: RemotingCommand) -> RemotingCommand:
         bounds = f'{{"lastUpdateTimestamp":1,"maxOffset":100,"minOffset":{self.min_offset}}}'
         queue = '{"brokerName":"a","queueId":0,"topic":"T"}'
-        return answer(body=f'{{"offsetTable":{{{queue}:{bounds}}}}}'.encode())
+        return build_response(body=f'{{"offsetTable":{{{queue}:{bounds}}}}}'.encode())
 
     def _report(self, deleted: Sequence[QueueRange]) -> None:
         self.reported += deleted
@@ -60,9 +60,9 @@ class Subject:
         self.now_ms = now_ms
         return self._check.is_due(TARGET)
 
-    def delivered(self, now_ms: int) -> None:
+    def note_delivery(self, now_ms: int) -> None:
         self.now_ms = now_ms
-        self._check.delivered(TARGET)
+        self._check.note_delivery(TARGET)
 
 
 def test_messages_below_the_min_offset_are_reported_once() -> None:
@@ -93,7 +93,7 @@ def test_a_query_that_ends_meanwhile_reports_nothing() -> None:
 
 def test_a_broker_that_refuses_to_tell_is_not_waited_for() -> None:
     subject = Subject()
-    subject.broker.on(RequestCode.GET_TOPIC_STATS_INFO, answer(ResponseCode.NO_PERMISSION, remark="no"))
+    subject.broker.on(RequestCode.GET_TOPIC_STATS_INFO, build_response(ResponseCode.NO_PERMISSION, remark="no"))
     subject.check()
     assert (subject.reported, subject.is_due(0)) == ([], False)
 
@@ -112,9 +112,9 @@ def test_a_check_is_due_first_and_where_nothing_is_under_way() -> None:
     subject.check()
     assert not subject.is_due(INTERVAL_MS - 1)
     assert subject.is_due(INTERVAL_MS)
-    subject.delivered(10_000)
-    assert not subject.is_due(10_000 + SETTLED_MS - 1)
-    assert subject.is_due(10_000 + SETTLED_MS)
+    subject.note_delivery(10_000)
+    assert not subject.is_due(10_000 + OFFSET_SETTLED_MS - 1)
+    assert subject.is_due(10_000 + OFFSET_SETTLED_MS)
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator, Mapping
 import pytest
 
 from connector_tests.support.refusals import refused
-from connector_tests.support.scripted_broker import ScriptedBroker, answer
+from connector_tests.support.scripted_broker import ScriptedBroker, build_response
 from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluster
 from rocketmq_spark.errors import RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import BrokerAddress, BrokerData, MessageQueue, QueueData, TopicRoute
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
-from rocketmq_spark.remoting.retry import Outlook, outlook_of_request
+from rocketmq_spark.remoting.retry import Retryability, retryability_of_request
 from rocketmq_spark.remoting.route_table import UNKNOWN_ADDRESS, RouteHistory, RouteTable, history_of
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
@@ -58,7 +58,7 @@ def test_nothing_is_known_before_a_route_is_told() -> None:
     subject = table()
     assert "orders" not in subject
     assert (subject.routes, subject.queues, subject.masters(), subject.addresses()) == ({}, {}, {}, set())
-    assert (subject.broker_names(), subject.left(), subject.without_master()) == ([], [], [])
+    assert (subject.broker_names(), subject.removed_brokers(), subject.brokers_without_master()) == ([], [], [])
     assert (subject.master("a"), subject.last_address("a")) == (None, UNKNOWN_ADDRESS)
     assert not subject.is_readable(A)
 
@@ -82,21 +82,21 @@ def test_queues_without_read_permission_are_not_readable() -> None:
 def test_a_master_is_where_any_route_names_it_and_a_broker_without_one_is_said_to_be() -> None:
     subject = table(route("orders", {"a": {1: "a:2"}, "b": {1: "b:2"}}), route("bills", {"a": {0: "a:1"}}))
     assert (subject.master("a"), subject.master("b")) == (BrokerAddress("a:1"), None)
-    assert subject.without_master() == ["b"]
+    assert subject.brokers_without_master() == ["b"]
     assert subject.broker_names() == ["a", "b"]
 
 
 def test_a_broker_that_left_is_known_by_its_last_address_until_it_is_back() -> None:
     subject = table(BOTH, route("orders", {"a": {0: "a:9"}}), BOTH, told=2)
-    assert subject.left() == ["b"]
+    assert subject.removed_brokers() == ["b"]
     assert [subject.last_address(name) for name in ("a", "b")] == ["a:9", "b:1"]
     subject.refresh(["orders"])
-    assert subject.left() == []
+    assert subject.removed_brokers() == []
 
 
 def test_a_broker_that_lost_its_master_keeps_its_last_address() -> None:
     subject = table(BOTH, route("orders", {"a": {0: "a:1"}, "b": {1: "b:2"}}))
-    assert subject.left() == []
+    assert subject.removed_brokers() == []
     assert (subject.master("b"), subject.last_address("b")) == (None, "b:1")
 
 
@@ -137,7 +137,7 @@ class Namesrv:
         self.asked_count += 1
         brokers = [{"brokerAddrs": self.addresses, "brokerName": "b", "cluster": "c"}]
         queues = [{"brokerName": "b", "perm": 6, "readQueueNums": 1, "writeQueueNums": 1}]
-        return answer(body=json.dumps({"brokerDatas": brokers, "queueDatas": queues}).encode())
+        return build_response(body=json.dumps({"brokerDatas": brokers, "queueDatas": queues}).encode())
 
 
 @pytest.fixture
@@ -162,8 +162,8 @@ def test_refresh_and_forget_ask_again(routes: RouteTable, namesrv: Namesrv) -> N
     routes.route("T")
     namesrv.addresses["0"] = "10.0.0.2:10911"
     assert routes.route("T", refresh=True).master_address("b") == BrokerAddress("10.0.0.2:10911")
-    routes.forget("T")
-    routes.forget("T")
+    routes.invalidate("T")
+    routes.invalidate("T")
     routes.route("T")
     assert namesrv.asked_count == 3
 
@@ -173,7 +173,7 @@ def test_a_route_is_in_doubt_after_what_may_come_of_an_old_address(
     routes: RouteTable, namesrv: Namesrv, code: ResponseCode, asked_count: int
 ) -> None:
     routes.route("T")
-    routes.doubt("T", refused(code))
+    routes.invalidate_on_error("T", refused(code))
     routes.route("T")
     assert namesrv.asked_count == asked_count
 
@@ -202,28 +202,28 @@ def test_a_broker_without_a_master_is_a_route_error_that_another_attempt_may_cur
     namesrv.addresses = {"1": "10.0.0.9:10911"}
     with pytest.raises(RouteError, match=r"MASTER_UNAVAILABLE.*'b'.*'T'") as raised:
         routes.find_master(QUEUE)
-    assert outlook_of_request(raised.value) is Outlook.PASSES
+    assert retryability_of_request(raised.value) is Retryability.TRANSIENT
 
 
 def test_brokers_that_a_topic_was_on_are_known_and_their_queues_are_not_in_its_route() -> None:
     with ScriptedCluster("a", "b") as cluster:
         history = RouteHistory()
         routes = RouteTable(cluster.name_servers, history)
-        assert routes.known_brokers("T") == frozenset()
+        assert routes.recorded_brokers("T") == frozenset()
         routes.route("T")
         del cluster.brokers["b"]
         for _ in range(2):
             assert [queue.broker_name for queue in routes.route("T", refresh=True).write_queues()] == ["a"]
-            assert routes.known_brokers("T") == {"a", "b"}
-        assert RouteTable(cluster.name_servers, history).known_brokers("T") == {"a", "b"}
-        assert RouteTable(cluster.name_servers).known_brokers("T") == frozenset()
+            assert routes.recorded_brokers("T") == {"a", "b"}
+        assert RouteTable(cluster.name_servers, history).recorded_brokers("T") == {"a", "b"}
+        assert RouteTable(cluster.name_servers).recorded_brokers("T") == frozenset()
 
 
 def test_a_topic_that_had_a_route_is_told_from_one_that_never_had_though_another_table_was_told_it() -> None:
     with ScriptedCluster("a", "b") as cluster:
         history = RouteHistory()
         RouteTable(cluster.name_servers, history).route("T")
-        cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, answer(ResponseCode.TOPIC_NOT_EXIST))
+        cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, build_response(ResponseCode.TOPIC_NOT_EXIST))
         failures = RouteTable(cluster.name_servers, history).refresh(["T", "U"])
         assert {topic: error.condition for topic, error in failures.items()} == {
             "T": "TOPIC_UNAVAILABLE.NO_ROUTE",
@@ -237,10 +237,10 @@ def test_a_route_that_is_not_told_again_stays_as_it_was() -> None:
     with ScriptedCluster("a") as cluster:
         routes = RouteTable(cluster.name_servers)
         before = routes.route("T")
-        cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, answer(ResponseCode.TOPIC_NOT_EXIST))
+        cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, build_response(ResponseCode.TOPIC_NOT_EXIST))
         assert routes.refresh(["T"]).keys() == {"T"}
         assert routes.routes == {"T": before}
-        routes.forget("T")
+        routes.invalidate("T")
         for _ in range(2):
             with pytest.raises(RouteError, match=r"TOPIC_UNAVAILABLE\.NO_ROUTE"):
                 routes.route("T")

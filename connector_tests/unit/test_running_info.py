@@ -10,9 +10,9 @@ from rocketmq_spark.wire.body.running_info import (
     ConsumerRunningInfo,
     ProcessQueueInfo,
     decode_consumer_running_info,
-    decode_told_losses,
+    decode_reported_losses,
     encode_consumer_running_info,
-    encode_told_losses,
+    encode_reported_losses,
 )
 from rocketmq_spark.wire.body.subscription import SubscriptionData, build_subscription
 from rocketmq_spark.wire.remoting.fastjson import parse_fastjson
@@ -109,25 +109,25 @@ A, B = queues(2)
 
 def test_ranges_arrive_as_they_were() -> None:
     ranges = (QueueRange(A, 0, 5), QueueRange(B, 7, 9))
-    assert decode_told_losses(encode_told_losses(ranges)) == ranges
-    assert encode_told_losses(ranges[:1]) == (
+    assert decode_reported_losses(encode_reported_losses(ranges)) == ranges
+    assert encode_reported_losses(ranges[:1]) == (
         b'{"lost":[{"begin":0,"end":5,"queue":{"brokerName":"broker-a","queueId":0,"topic":"orders"}}]}'
     )
 
 
 def test_an_operator_who_asks_tells_nothing() -> None:
-    assert decode_told_losses(b"") == ()
+    assert decode_reported_losses(b"") == ()
 
 
 @pytest.mark.parametrize(
-    "body", [b"x", b"{}", b'{"lost":[1]}', encode_told_losses([QueueRange(A, 1, 2)]).replace(b"2", b"0")]
+    "body", [b"x", b"{}", b'{"lost":[1]}', encode_reported_losses([QueueRange(A, 1, 2)]).replace(b"2", b"0")]
 )
 def test_what_is_no_told_loss_is_the_senders_error(body: bytes) -> None:
     with pytest.raises(RemoteProtocolError, match=r"MALFORMED_RESPONSE\.BODY.*\btold loss\b"):
-        decode_told_losses(body)
+        decode_reported_losses(body)
 
 
 def test_a_range_without_its_queue_is_named() -> None:
     with pytest.raises(RemoteProtocolError) as caught:
-        decode_told_losses(b'{"lost":[{"begin":0,"end":5,"queue":7}]}')
+        decode_reported_losses(b'{"lost":[{"begin":0,"end":5,"queue":7}]}')
     assert str(caught.value.context["problem"]).startswith("queue is ")

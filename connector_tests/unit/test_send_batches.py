@@ -13,7 +13,7 @@ from rocketmq_spark.sink.outgoing_rows import outgoing_rows
 from rocketmq_spark.sink.send_batches import (
     STORED_EXTRA_BYTES,
     EncodableRows,
-    Place,
+    RowTarget,
     SendBatch,
     named_queue,
     queue_by_hash,
@@ -29,17 +29,17 @@ SINGLE_BYTES = 20 + 1 + 2 + 42
 COMPRESSED = 0x301
 
 
-def by_place(place: Place) -> MessageQueue | None:
+def by_place(target: RowTarget) -> MessageQueue | None:
     """Keys that begin alike share a queue."""
-    return named_queue(place) or (
-        MessageQueue(place.topic, "keyed", int(place.sharding_key[0])) if place.sharding_key else None
+    return named_queue(target) or (
+        MessageQueue(target.topic, "keyed", int(target.sharding_key[0])) if target.sharding_key else None
     )
 
 
 def sent(
     limit_bytes: int = 10_000,
     sys_flags: list[int] | None = None,
-    asked: list[Place] | None = None,
+    asked: list[RowTarget] | None = None,
     **columns: list[Any],
 ) -> list[SendBatch]:
     """Of rows from 5 on, with these columns; bodies are letters."""
@@ -51,10 +51,10 @@ def sent(
     properties = tuple(property_of(name, values) for name, values in rows.texts.items())
     flags = np.array(sys_flags or [0] * count, np.int32)
 
-    def queue_of(place: Place) -> MessageQueue | None:
+    def queue_of(target: RowTarget) -> MessageQueue | None:
         if asked is not None:
-            asked.append(place)
-        return by_place(place)
+            asked.append(target)
+        return by_place(target)
 
     ids = row_ids(KEY, 5, [rows.bodies])
     return list(send_batches(EncodableRows(rows, ids, properties, flags), queue_of, limit_bytes))
@@ -120,7 +120,7 @@ def test_no_rows_are_no_batches() -> None:
 
 
 def test_rows_for_one_queue_are_together_in_their_order_whatever_leads_there() -> None:
-    asked: list[Place] = []
+    asked: list[RowTarget] = []
     batches = sent(
         asked=asked,
         topic=["T"] * 6,
@@ -131,11 +131,11 @@ def test_rows_for_one_queue_are_together_in_their_order_whatever_leads_there() -
     assert told(batches) == [("T@keyed:1", "acef", 5), ("T@keyed:2", "b", 6), ("T", "d", 8)]
     assert sorted(asked, key=str) == sorted(
         [
-            Place("T", sharding_key="1x"),
-            Place("T", sharding_key="2x"),
-            Place("T", sharding_key="1y"),
-            Place("T"),
-            Place("T", "keyed", 1, "2x"),
+            RowTarget("T", sharding_key="1x"),
+            RowTarget("T", sharding_key="2x"),
+            RowTarget("T", sharding_key="1y"),
+            RowTarget("T"),
+            RowTarget("T", "keyed", 1, "2x"),
         ],
         key=str,
     )
@@ -227,7 +227,7 @@ def test_a_topic_that_nobody_may_write_has_no_queue_for_a_key() -> None:
 
 
 def test_a_row_names_its_queue_itself_or_not() -> None:
-    assert named_queue(Place("T", "b", 3, "key")) == MessageQueue("T", "b", 3)
-    assert named_queue(Place("T", sharding_key="key")) is None
-    assert named_queue(Place("T", "b")) is None
-    assert named_queue(Place("T", queue_id=3)) is None
+    assert named_queue(RowTarget("T", "b", 3, "key")) == MessageQueue("T", "b", 3)
+    assert named_queue(RowTarget("T", sharding_key="key")) is None
+    assert named_queue(RowTarget("T", "b")) is None
+    assert named_queue(RowTarget("T", queue_id=3)) is None

@@ -21,14 +21,14 @@ from connector_tests.support.scripted_proxy import (
     OK,
     Ended,
     ScriptedProxy,
-    given,
     of_entries,
+    received,
     status,
 )
 from connector_tests.support.tcp_server import Serve
 from rocketmq_spark.errors import BrokerError, OptionError, RocketMQError, RouteError
 from rocketmq_spark.proxy.connection import Connection
-from rocketmq_spark.proxy.session import Given, Response, Session
+from rocketmq_spark.proxy.session import ReceivedMessage, Response, Session
 from rocketmq_spark.security import UNSECURED, Credentials, Secret, Security, Tls
 from rocketmq_spark.wire.grpc import messaging_pb2 as pb
 from rocketmq_spark.wire.grpc.requests import Identity, Subscription
@@ -64,7 +64,7 @@ def session() -> Iterator[SessionOf]:
 def known(proxy: ScriptedProxy, session: SessionOf) -> Session:
     """Who is known to the proxy already."""
     one = session(proxy.address)
-    one.keep()
+    one.keep_alive()
     return one
 
 
@@ -74,12 +74,12 @@ def failure(of: Callable[[], object]) -> RocketMQError:
     return raised.value
 
 
-def receive(one: Session) -> list[Given]:
-    return response(one).given
+def receive(one: Session) -> list[ReceivedMessage]:
+    return response(one).received
 
 
 def response(one: Session) -> Response:
-    return one.receive("T", "broker-a", most=32, invisible_ms=60_000, poll_ms=1_500)
+    return one.receive("T", "broker-a", max_messages=32, invisible_ms=60_000, poll_ms=1_500)
 
 
 # ---------------------------------------------------------------------------------------------------------- being known
@@ -87,41 +87,41 @@ def response(one: Session) -> Response:
 
 def test_it_says_who_it_is_and_then_that_it_is_still_there(proxy: ScriptedProxy, session: SessionOf) -> None:
     one = session(proxy.address)
-    one.keep()
-    one.keep()
-    assert proxy.methods_asked() == ["Telemetry", "Heartbeat"]
-    settings = proxy.asked[0].request.settings
+    one.keep_alive()
+    one.keep_alive()
+    assert proxy.received_methods() == ["Telemetry", "Heartbeat"]
+    settings = proxy.requests_received[0].request.settings
     assert (settings.client_type, settings.subscription.group.name) == (pb.ClientType.SIMPLE_CONSUMER, "g")
     wanted = {entry.topic.name: entry.expression.expression for entry in settings.subscription.subscriptions}
     assert wanted == {"T": "TagA || TagB", "U": "TagA || TagB"}
     assert settings.request_timeout.ToMilliseconds() == TIMEOUT_MS
     assert (settings.user_agent.language, settings.user_agent.hostname) == (pb.Language.PYTHON, socket.gethostname())
-    assert {one.metadata["x-mq-client-id"] for one in proxy.asked} == {"me@1"}
+    assert {one.metadata["x-mq-client-id"] for one in proxy.requests_received} == {"me@1"}
 
 
 def test_it_says_goodbye(proxy: ScriptedProxy, known: Session) -> None:
     known.close()
     known.close()
-    assert proxy.methods_asked() == ["Telemetry", "NotifyClientTermination"]
+    assert proxy.received_methods() == ["Telemetry", "NotifyClientTermination"]
 
 
 def test_who_was_forgotten_says_again_who_it_is(proxy: ScriptedProxy, known: Session) -> None:
     forgotten = status(pb.Code.UNRECOGNIZED_CLIENT_TYPE, "cannot find client settings for this client")
-    proxy.answers["Heartbeat"] = lambda _: pb.HeartbeatResponse(status=forgotten)
-    known.keep()
-    assert proxy.methods_asked() == ["Telemetry", "Heartbeat", "Telemetry"]
+    proxy.handlers_by_method["Heartbeat"] = lambda _: pb.HeartbeatResponse(status=forgotten)
+    known.keep_alive()
+    assert proxy.received_methods() == ["Telemetry", "Heartbeat", "Telemetry"]
 
 
 def test_so_does_who_is_told_so_by_what_fails(proxy: ScriptedProxy, known: Session) -> None:
     no_settings = status(pb.Code.INTERNAL_SERVER_ERROR, 'because "settings" is null. NullPointerException.')
-    proxy.answers["ReceiveMessage"] = lambda _: [pb.ReceiveMessageResponse(status=no_settings)]
+    proxy.handlers_by_method["ReceiveMessage"] = lambda _: [pb.ReceiveMessageResponse(status=no_settings)]
     assert str(failure(lambda: receive(known))) == (
         f"[ROCKETMQ_PROXY_UNAVAILABLE] Proxy {proxy.address} could not process ReceiveMessage for now: "
         'INTERNAL_SERVER_ERROR (50001): because "settings" is null. NullPointerException. Check the proxy\'s log, '
         "and the brokers behind it."
     )
-    known.keep()
-    assert proxy.methods_asked() == ["Telemetry", "ReceiveMessage", "Telemetry"]
+    known.keep_alive()
+    assert proxy.received_methods() == ["Telemetry", "ReceiveMessage", "Telemetry"]
 
 
 def test_a_group_that_is_not_there_is_said_so_with_what_to_do(proxy: ScriptedProxy, session: SessionOf) -> None:
@@ -129,8 +129,8 @@ def test_a_group_that_is_not_there_is_said_so_with_what_to_do(proxy: ScriptedPro
         details = "process client telemetryCommand failed. group not found"
         raise Ended(grpc.StatusCode.INVALID_ARGUMENT, details)
 
-    proxy.answers["Telemetry"] = refuse
-    error = failure(session(proxy.address).keep)
+    proxy.handlers_by_method["Telemetry"] = refuse
+    error = failure(session(proxy.address).keep_alive)
     assert isinstance(error, BrokerError)
     assert str(error) == (
         f"[ROCKETMQ_GROUP_NOT_FOUND.PROXY] Proxy {proxy.address} rejected Telemetry: no broker has the consumer "
@@ -142,8 +142,8 @@ def test_a_group_that_is_not_there_is_said_so_with_what_to_do(proxy: ScriptedPro
 
 def test_a_group_that_is_to_be_read_in_order_is_refused(proxy: ScriptedProxy, session: SessionOf) -> None:
     in_order = pb.Settings(subscription=pb.Subscription(fifo=True))
-    proxy.answers["Telemetry"] = lambda _: [pb.TelemetryCommand(status=OK, settings=in_order)]
-    error = failure(session(proxy.address).keep)
+    proxy.handlers_by_method["Telemetry"] = lambda _: [pb.TelemetryCommand(status=OK, settings=in_order)]
+    error = failure(session(proxy.address).keep_alive)
     assert str(error) == (
         "[ROCKETMQ_FIFO_NOT_SUPPORTED] Group 'g' is FIFO, but loadBalance=message does not preserve the order of "
         "messages. Set 'loadBalance' to 'queue'."
@@ -151,8 +151,8 @@ def test_a_group_that_is_to_be_read_in_order_is_refused(proxy: ScriptedProxy, se
 
 
 def test_a_proxy_that_says_nothing_to_that_has_not_answered_in_time(proxy: ScriptedProxy, session: SessionOf) -> None:
-    proxy.answers["Telemetry"] = lambda _: []
-    error = failure(session(proxy.address, timeout_ms=300).keep)
+    proxy.handlers_by_method["Telemetry"] = lambda _: []
+    error = failure(session(proxy.address, timeout_ms=300).keep_alive)
     assert (error.condition, error.context["request"]) == ("RESPONSE_TIMED_OUT", "Telemetry")
 
 
@@ -168,12 +168,12 @@ def test_brokers_with_readable_queues_are_asked_where_the_route_says(proxy: Scri
         proxy.queue("write-only", permission=pb.Permission.WRITE),
         proxy.queue(broker=pb.Broker(name="slave", id=1, endpoints=elsewhere)),
     ]
-    proxy.answers["QueryRoute"] = lambda _: pb.QueryRouteResponse(status=OK, message_queues=queues)
+    proxy.handlers_by_method["QueryRoute"] = lambda _: pb.QueryRouteResponse(status=OK, message_queues=queues)
     one = session(proxy.address)
-    assert one.find("T") == {"broker-a": (proxy.address,), "broker-b": ("[::1]:8081", "b.example:80")}
-    (asked,) = proxy.asked
-    assert asked.request.topic.name == "T"
-    assert [(one.host, str(one.port)) for one in asked.request.endpoints.addresses] == [
+    assert one.find_brokers("T") == {"broker-a": (proxy.address,), "broker-b": ("[::1]:8081", "b.example:80")}
+    (requests_received,) = proxy.requests_received
+    assert requests_received.request.topic.name == "T"
+    assert [(one.host, str(one.port)) for one in requests_received.request.endpoints.addresses] == [
         tuple(proxy.address.split(":")),
     ]
 
@@ -185,8 +185,8 @@ def test_a_topic_that_nobody_has_or_may_read_is_one_of_those_errors(proxy: Scrip
         (unknown, "TOPIC_NOT_FOUND"),
         (pb.QueryRouteResponse(status=OK), "TOPIC_UNAVAILABLE.NO_READABLE_QUEUE"),
     ):
-        proxy.answers["QueryRoute"] = partial(said, answer)
-        error = failure(lambda: one.find("T"))
+        proxy.handlers_by_method["QueryRoute"] = partial(said, answer)
+        error = failure(lambda: one.find_brokers("T"))
         assert isinstance(error, RouteError)
         assert (error.condition, error.context["topic"]) == (condition, "T")
 
@@ -197,22 +197,23 @@ def said(answer: pb.QueryRouteResponse, _request: object) -> pb.QueryRouteRespon
 
 def test_a_topic_whose_messages_are_in_order_is_refused(proxy: ScriptedProxy, session: SessionOf) -> None:
     in_order = proxy.queue(accept_message_types=[pb.MessageType.FIFO])
-    proxy.answers["QueryRoute"] = lambda _: pb.QueryRouteResponse(status=OK, message_queues=[in_order])
-    assert "Topic 'T' is FIFO" in str(failure(lambda: session(proxy.address).find("T")))
+    proxy.handlers_by_method["QueryRoute"] = lambda _: pb.QueryRouteResponse(status=OK, message_queues=[in_order])
+    assert "Topic 'T' is FIFO" in str(failure(lambda: session(proxy.address).find_brokers("T")))
     both = proxy.queue(accept_message_types=[pb.MessageType.NORMAL, pb.MessageType.FIFO])
-    proxy.answers["QueryRoute"] = lambda _: pb.QueryRouteResponse(status=OK, message_queues=[both])
-    assert session(proxy.address).find("T") == {"broker-a": (proxy.address,)}
+    proxy.handlers_by_method["QueryRoute"] = lambda _: pb.QueryRouteResponse(status=OK, message_queues=[both])
+    assert session(proxy.address).find_brokers("T") == {"broker-a": (proxy.address,)}
 
 
 # ------------------------------------------------------------------------------------------------------------- messages
 
 
 def test_messages_come_with_what_the_proxy_knows_them_by(proxy: ScriptedProxy, known: Session) -> None:
-    messages = [given("h1", b"one"), given("h2", b"two")]
-    proxy.answers["ReceiveMessage"] = lambda _: [pb.ReceiveMessageResponse(status=OK), *messages]
-    assert receive(known) == [Given(one.message.system_properties.receipt_handle, one.SerializeToString(), 0, 0)
-                              for one in messages]  # fmt: skip
-    request = proxy.asked[-1].request
+    messages = [received("h1", b"one"), received("h2", b"two")]
+    proxy.handlers_by_method["ReceiveMessage"] = lambda _: [pb.ReceiveMessageResponse(status=OK), *messages]
+    assert receive(known) == [
+        ReceivedMessage(one.message.system_properties.receipt_handle, one.SerializeToString(), 0, 0) for one in messages
+    ]
+    request = proxy.requests_received[-1].request
     assert (request.group.name, request.message_queue.topic.name, request.message_queue.broker.name) == (
         "g",
         "T",
@@ -234,31 +235,31 @@ def test_that_there_is_nothing_is_no_error(known: Session) -> None:
 def test_what_came_before_a_failure_is_ours(proxy: ScriptedProxy, known: Session) -> None:
     def break_off(_: object) -> Iterator[object]:
         yield pb.ReceiveMessageResponse(status=OK)
-        yield given("h1")
+        yield received("h1")
         raise Ended(grpc.StatusCode.UNAVAILABLE, "going down")
 
-    proxy.answers["ReceiveMessage"] = break_off
+    proxy.handlers_by_method["ReceiveMessage"] = break_off
     (one,), broken_off = response(known)
     assert one.handle == "h1"
     assert broken_off is not None
     assert "going down" in str(broken_off)
-    proxy.answers["ReceiveMessage"] = lambda _: [given("h2"), pb.ReceiveMessageResponse(status=NOTHING)]
+    proxy.handlers_by_method["ReceiveMessage"] = lambda _: [received("h2"), pb.ReceiveMessageResponse(status=NOTHING)]
     (one,), whole = response(known)
     assert (one.handle, whole) == ("h2", None)
 
 
 @pytest.mark.parametrize(
-    "answers",
+    "handlers_by_method",
     [
-        pytest.param([given("h")] * 33, id="more messages than were asked for"),
-        pytest.param([given("h", bytes(30 << 20))] * 5, id="more bytes than a task carries"),
+        pytest.param([received("h")] * 33, id="more messages than were asked for"),
+        pytest.param([received("h", bytes(30 << 20))] * 5, id="more bytes than a task carries"),
         pytest.param([bytes((128 << 20) + 1)], id="one message of gRPC with as many"),
     ],
 )
 def test_responses_beyond_the_limit_are_an_error(
-    proxy: ScriptedProxy, known: Session, answers: list[pb.ReceiveMessageResponse | bytes]
+    proxy: ScriptedProxy, known: Session, handlers_by_method: list[pb.ReceiveMessageResponse | bytes]
 ) -> None:
-    proxy.answers["ReceiveMessage"] = lambda _: answers
+    proxy.handlers_by_method["ReceiveMessage"] = lambda _: handlers_by_method
     assert str(failure(lambda: receive(known))) == (
         f"[ROCKETMQ_RESPONSE_TOO_LARGE] {proxy.address} returned more messages for ReceiveMessage than requested, "
         "or more than 134217728 bytes. Check that the address is that of a RocketMQ 5 proxy."
@@ -270,7 +271,7 @@ def test_compressed_responses_are_not_unpacked(session: SessionOf) -> None:
     refuses them."""
     refused, still_packed = "it is compressed, which is not supported", "Error parsing message with type"
     with ScriptedProxy(compression=grpc.Compression.Gzip) as proxy:
-        error = failure(session(proxy.address).keep)
+        error = failure(session(proxy.address).keep_alive)
         assert error.condition == "MALFORMED_RESPONSE.BODY"
         assert str(error.context["problem"]).startswith((refused, still_packed))
 
@@ -282,17 +283,17 @@ def test_commands_after_the_settings_are_not_kept(proxy: ScriptedProxy, session:
         yield from [pb.TelemetryCommand(status=OK, settings=said.settings)] * 100
         are_sent.set()
 
-    proxy.answers["Telemetry"] = commands
+    proxy.handlers_by_method["Telemetry"] = commands
     one = session(proxy.address)
-    one.keep()
+    one.keep_alive()
     assert are_sent.wait(30)
-    one.keep()  # over the same connection
+    one.keep_alive()  # over the same connection
     assert one._telemetry is not None
-    assert one._telemetry._heard.qsize() == 0
+    assert one._telemetry._received.qsize() == 0
 
 
 def test_an_answer_that_cannot_be_read_is_an_error(proxy: ScriptedProxy, known: Session) -> None:
-    proxy.answers["ReceiveMessage"] = lambda _: [b"\xff\xff\xff"]
+    proxy.handlers_by_method["ReceiveMessage"] = lambda _: [b"\xff\xff\xff"]
     assert failure(lambda: receive(known)).condition == "MALFORMED_RESPONSE.BODY"
 
 
@@ -309,7 +310,7 @@ def test_an_answer_that_cannot_be_read_is_an_error(proxy: ScriptedProxy, known: 
 def test_a_refusal_is_what_the_code_says(
     proxy: ScriptedProxy, known: Session, code: pb.Code, remark: str, condition: str
 ) -> None:
-    proxy.answers["ReceiveMessage"] = lambda _: [pb.ReceiveMessageResponse(status=status(code, remark))]
+    proxy.handlers_by_method["ReceiveMessage"] = lambda _: [pb.ReceiveMessageResponse(status=status(code, remark))]
     assert failure(lambda: receive(known)).condition == condition
 
 
@@ -321,11 +322,11 @@ def test_acknowledgements_go_together_and_each_has_its_own_answer(proxy: Scripte
         status(pb.Code.PROXY_TIMEOUT, "slow"),
         status(pb.Code.INVALID_RECEIPT_HANDLE, "cannot find broker broker-a"),
     ]
-    proxy.answers["AckMessage"] = lambda said: of_entries(said, told)
-    first, second, third, *failed = known.submit_acknowledge("T", ["a", "b", "c", "d", "e"])()
+    proxy.handlers_by_method["AckMessage"] = lambda said: of_entries(said, told)
+    first, second, third, *failed = known.submit_ack("T", ["a", "b", "c", "d", "e"])()
     assert (first, second, third) == (True, False, False)
     assert [one.condition for one in failed if isinstance(one, BrokerError)] == ["PROXY_UNAVAILABLE"] * 2
-    request = proxy.asked[-1].request
+    request = proxy.requests_received[-1].request
     assert (request.group.name, request.topic.name) == ("g", "T")
     assert [entry.receipt_handle for entry in request.entries] == ["a", "b", "c", "d", "e"]
 
@@ -334,22 +335,24 @@ def test_an_acknowledgement_that_is_refused_as_a_whole_is_refused_for_each(
     proxy: ScriptedProxy, known: Session
 ) -> None:
     refused = status(pb.Code.UNAUTHORIZED, "check signature failed")
-    proxy.answers["AckMessage"] = lambda _: pb.AckMessageResponse(status=refused)
-    outcomes = known.submit_acknowledge("T", ["a", "b"])()
+    proxy.handlers_by_method["AckMessage"] = lambda _: pb.AckMessageResponse(status=refused)
+    outcomes = known.submit_ack("T", ["a", "b"])()
     assert [one.condition for one in outcomes if isinstance(one, RocketMQError)] == ["CREDENTIALS_REJECTED"] * 2
 
 
 def test_a_changed_message_is_known_by_another_handle_or_no_more(proxy: ScriptedProxy, known: Session) -> None:
-    assert known.submit_change("T", "h", 7_000, suspend=True)() == "h'"
-    request = proxy.asked[-1].request
+    assert known.submit_change_invisible_duration("T", "h", 7_000, suspend=True)() == "h'"
+    request = proxy.requests_received[-1].request
     assert (request.group.name, request.topic.name, request.receipt_handle, request.suspend) == ("g", "T", "h", True)
     assert request.invisible_duration.ToMilliseconds() == 7_000
     late = status(pb.Code.INVALID_RECEIPT_HANDLE, "receipt handle is expired")
-    proxy.answers["ChangeInvisibleDuration"] = lambda _: pb.ChangeInvisibleDurationResponse(status=late)
-    assert known.submit_change("T", "h", 7_000, suspend=False)() is None
+    proxy.handlers_by_method["ChangeInvisibleDuration"] = lambda _: pb.ChangeInvisibleDurationResponse(status=late)
+    assert known.submit_change_invisible_duration("T", "h", 7_000, suspend=False)() is None
     busy = status(pb.Code.TOO_MANY_REQUESTS, "flow limit")
-    proxy.answers["ChangeInvisibleDuration"] = lambda _: pb.ChangeInvisibleDurationResponse(status=busy)
-    assert failure(known.submit_change("T", "h", 7_000, suspend=False)).condition == "PROXY_UNAVAILABLE"
+    proxy.handlers_by_method["ChangeInvisibleDuration"] = lambda _: pb.ChangeInvisibleDurationResponse(status=busy)
+    assert (
+        failure(known.submit_change_invisible_duration("T", "h", 7_000, suspend=False)).condition == "PROXY_UNAVAILABLE"
+    )
 
 
 # -------------------------------------------------------------------------------------------------- what is not reached
@@ -357,40 +360,40 @@ def test_a_changed_message_is_known_by_another_handle_or_no_more(proxy: Scripted
 
 def test_where_nobody_listens_it_says_so_and_asks_at_the_next_address(proxy: ScriptedProxy, session: SessionOf) -> None:
     one = session("127.0.0.1:1", proxy.address)
-    assert str(failure(one.keep)) == (
+    assert str(failure(one.keep_alive)) == (
         "[ROCKETMQ_CONNECT_FAILED] Cannot connect to 127.0.0.1:1: Connection refused. Check the address, and "
         "that the server is running."
     )
-    one.keep()
-    assert proxy.methods_asked() == ["Telemetry"]
+    one.keep_alive()
+    assert proxy.received_methods() == ["Telemetry"]
 
 
 def test_who_was_cut_off_says_again_who_it_is(session: SessionOf) -> None:
     with ScriptedProxy() as first, ScriptedProxy() as second:
         one = session(first.address, second.address)
-        one.keep()
+        one.keep_alive()
         first.stop()
         assert failure(lambda: receive(one)).condition in {"CONNECT_FAILED", "CONNECTION_LOST"}
-        one.keep()
+        one.keep_alive()
         assert receive(one) == []
-        assert second.methods_asked() == ["Telemetry", "ReceiveMessage"]
+        assert second.received_methods() == ["Telemetry", "ReceiveMessage"]
 
 
 def test_who_was_closed_is_opened_by_nobody_again(proxy: ScriptedProxy, known: Session) -> None:
     """Somebody may be just looking where topics are while a query ends."""
     known.close()
-    asked = len(proxy.asked)
-    for call in (known.keep, lambda: known.find("T"), known.keep):
+    requests_received = len(proxy.requests_received)
+    for call in (known.keep_alive, lambda: known.find_brokers("T"), known.keep_alive):
         error = failure(call)
         assert (error.condition, error.context["reason"]) == ("CONNECT_FAILED", "the client was stopped")
-    assert len(proxy.asked) == asked
+    assert len(proxy.requests_received) == requests_received
 
 
 def test_a_call_over_a_connection_that_another_thread_has_just_closed_has_lost_it(proxy: ScriptedProxy) -> None:
     one = Connection(proxy.address, None, Identity("me", None), TIMEOUT_MS)
     one.close()
     calls: list[Callable[[], object]] = [
-        lambda: one.ask("Heartbeat", pb.HeartbeatRequest(), pb.HeartbeatResponse),
+        lambda: one.call("Heartbeat", pb.HeartbeatRequest(), pb.HeartbeatResponse),
         lambda: list(one.stream("ReceiveMessage", pb.ReceiveMessageRequest(), TIMEOUT_MS)),
     ]
     assert [failure(call).condition for call in calls] == ["CONNECTION_LOST"] * 2
@@ -398,7 +401,7 @@ def test_a_call_over_a_connection_that_another_thread_has_just_closed_has_lost_i
 
 def test_before_it_is_known_nothing_can_be_asked(proxy: ScriptedProxy, session: SessionOf) -> None:
     assert failure(lambda: receive(session(proxy.address))).condition == "CONNECT_FAILED"
-    assert proxy.asked == []
+    assert proxy.requests_received == []
 
 
 def read_and_say_nothing(accepted: socket.socket) -> None:
@@ -410,13 +413,13 @@ def test_a_server_that_does_not_answer_in_time_is_said_to_be_that(
     serve: Callable[[Serve], str], session: SessionOf
 ) -> None:
     address = serve(read_and_say_nothing)
-    error = failure(session(address, timeout_ms=300).keep)
+    error = failure(session(address, timeout_ms=300).keep_alive)
     assert error.condition in {"RESPONSE_TIMED_OUT", "CONNECT_FAILED"}  # it takes the connection, and no more
     assert error.context["address"] == address
 
 
 def test_a_server_of_another_protocol_is_said_to_be_no_proxy(session: SessionOf, server: ScriptedBroker) -> None:
-    error = failure(session(server.listen()).keep)
+    error = failure(session(server.listen()).keep_alive)
     assert isinstance(error, OptionError)
     assert error.condition == "NOT_A_GRPC_PROXY"
 
@@ -425,8 +428,8 @@ def test_a_grpc_server_of_something_else_is_said_to_be_no_proxy(proxy: ScriptedP
     def refuse(_: object) -> object:
         raise Ended(grpc.StatusCode.UNIMPLEMENTED, "unknown service")
 
-    proxy.answers["QueryRoute"] = refuse
-    assert str(failure(lambda: session(proxy.address).find("T"))) == (
+    proxy.handlers_by_method["QueryRoute"] = refuse
+    assert str(failure(lambda: session(proxy.address).find_brokers("T"))) == (
         f"[ROCKETMQ_NOT_A_GRPC_PROXY] {proxy.address} is not the gRPC address of a RocketMQ 5 proxy: it returned "
         "unknown service for QueryRoute. Set 'endpoints' to a proxy's gRPC address (port 8081 by default). Name "
         "servers belong in 'namesrvAddr'."
@@ -439,23 +442,25 @@ def test_a_grpc_server_of_something_else_is_said_to_be_no_proxy(proxy: ScriptedP
 def test_each_call_is_signed_and_the_key_itself_is_not_sent(proxy: ScriptedProxy, session: SessionOf) -> None:
     keys = Credentials("ak", Secret("hunter2"), Secret("a token"))
     one = session(proxy.address, security=Security(keys))
-    one.keep()
+    one.keep_alive()
     receive(one)
-    one.submit_acknowledge("T", ["a"])()
-    for asked in proxy.asked:
-        assert asked.metadata["authorization"].startswith("MQv2-HMAC-SHA1 Credential=ak, SignedHeaders=x-mq-date-time")
-        assert asked.metadata["x-mq-session-token"] == "a token"
-        assert "hunter2" not in str(asked.metadata)
+    one.submit_ack("T", ["a"])()
+    for requests_received in proxy.requests_received:
+        assert requests_received.metadata["authorization"].startswith(
+            "MQv2-HMAC-SHA1 Credential=ak, SignedHeaders=x-mq-date-time"
+        )
+        assert requests_received.metadata["x-mq-session-token"] == "a token"
+        assert "hunter2" not in str(requests_received.metadata)
 
 
 @pytest.fixture(scope="module")
 def secured() -> Iterator[ScriptedProxy]:
-    with ScriptedProxy(speaks_tls=True) as proxy:
+    with ScriptedProxy(is_tls=True) as proxy:
         yield proxy
 
 
 def keeps(one: Session) -> bool:
-    one.keep()
+    one.keep_alive()
     return True
 
 
@@ -466,7 +471,7 @@ def test_calls_are_encrypted_with_a_certificate_that_is_trusted(secured: Scripte
 def test_a_certificate_that_nobody_vouches_for_is_refused_unless_nobody_asks(
     secured: ScriptedProxy, session: SessionOf
 ) -> None:
-    error = failure(session(secured.address, security=Security(tls=Tls())).keep)
+    error = failure(session(secured.address, security=Security(tls=Tls())).keep_alive)
     assert error.condition == "TLS_CERTIFICATE_UNTRUSTED"
     assert keeps(session(secured.address, security=Security(tls=Tls(auth_server=False))))
 
@@ -475,12 +480,12 @@ def test_a_host_name_is_checked_unless_nobody_asks(
     secured: ScriptedProxy, session: SessionOf, elsewheres: tuple[ScriptedProxy, Path]
 ) -> None:
     elsewhere, certificate = elsewheres
-    error = failure(session(elsewhere.address, security=Security(tls=Tls(str(certificate)))).keep)
+    error = failure(session(elsewhere.address, security=Security(tls=Tls(str(certificate)))).keep_alive)
     assert error.condition == "TLS_HOSTNAME_MISMATCH"
     unchecked = Tls(str(certificate), check_host_name=False)
     assert keeps(session(elsewhere.address, security=Security(tls=unchecked)))
     assert (
-        failure(session(secured.address, security=Security(tls=unchecked)).keep).condition
+        failure(session(secured.address, security=Security(tls=unchecked)).keep_alive).condition
         == "TLS_CERTIFICATE_UNTRUSTED"
     )
 
@@ -492,22 +497,22 @@ def elsewheres(tmp_path: Path) -> Iterator[tuple[ScriptedProxy, Path]]:
     of_host = ["-subj", "/CN=other", "-addext", "subjectAltName=DNS:*.elsewhere.example"]
     making = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *of_host]
     subprocess.run([*making, "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True)
-    with ScriptedProxy(speaks_tls=True, certificate=certificate) as proxy:
+    with ScriptedProxy(is_tls=True, certificate=certificate) as proxy:
         yield proxy, certificate
 
 
 def test_a_server_that_wants_tls_or_wants_none_is_said_so(
     secured: ScriptedProxy, proxy: ScriptedProxy, session: SessionOf
 ) -> None:
-    assert failure(session(secured.address).keep).condition == "TLS_REQUIRED"
-    assert failure(session(proxy.address, security=Security(tls=TRUSTING)).keep).condition == "TLS_NOT_SUPPORTED"
+    assert failure(session(secured.address).keep_alive).condition == "TLS_REQUIRED"
+    assert failure(session(proxy.address, security=Security(tls=TRUSTING)).keep_alive).condition == "TLS_NOT_SUPPORTED"
 
 
 def test_a_client_proves_who_it_is_where_it_is_asked(session: SessionOf) -> None:
     mine = Tls(str(CERTIFICATE), str(CERTIFICATE), str(CERTIFICATE.with_suffix(".key")))
-    with ScriptedProxy(speaks_tls=True, knows_clients=True) as proxy:
+    with ScriptedProxy(is_tls=True, client_ca=True) as proxy:
         assert keeps(session(proxy.address, security=Security(tls=mine)))
-        assert failure(session(proxy.address, security=Security(tls=TRUSTING)).keep).condition == "CONNECT_FAILED"
+        assert failure(session(proxy.address, security=Security(tls=TRUSTING)).keep_alive).condition == "CONNECT_FAILED"
 
 
 def test_a_server_that_says_that_it_wants_a_certificate_is_heard(
@@ -519,11 +524,11 @@ def test_a_server_that_says_that_it_wants_a_certificate_is_heard(
     asking.verify_mode = ssl.CERT_REQUIRED
     asking.set_alpn_protocols(["h2"])
     address = serve(lambda accepted: asking.wrap_socket(accepted, server_side=True).close())
-    error = failure(session(address, security=Security(tls=TRUSTING)).keep)
+    error = failure(session(address, security=Security(tls=TRUSTING)).keep_alive)
     assert error.condition == "TLS_CLIENT_CERTIFICATE_REJECTED"
 
 
 def test_a_file_that_cannot_be_used_is_named(secured: ScriptedProxy, session: SessionOf, tmp_path: Path) -> None:
     missing = Tls(str(tmp_path / "none.pem"))
-    error = failure(session(secured.address, security=Security(tls=missing)).keep)
+    error = failure(session(secured.address, security=Security(tls=missing)).keep_alive)
     assert (error.condition, error.context["option"]) == ("TLS_FILE_UNUSABLE", "tlsTrustCertPath")

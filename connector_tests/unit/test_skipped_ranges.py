@@ -7,7 +7,13 @@ import pytest
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.source.skipped_ranges import MOST_NAMED, as_option, check_skipped, named_together, without_skipped
+from rocketmq_spark.source.skipped_ranges import (
+    MOST_NAMED,
+    as_skip_ranges,
+    check_skipped,
+    skippable_ranges,
+    without_skipped,
+)
 
 
 def span(begin: int, end: int, queue_id: int = 0, broker: str = "a") -> QueueRange:
@@ -59,8 +65,8 @@ def test_a_range_of_another_batch_changes_nothing(other: QueueRange, caplog: pyt
 
 def test_what_an_error_names_can_be_given_as_it_stands() -> None:
     ranges = (*LOGGED, QueueRange(MessageQueue("%RETRY%G", "room@b-1", 12), 0, 2**63 - 1))
-    assert skipped(as_option(ranges)) == ranges
-    assert skipped(" " + as_option(ranges).replace(",%", " , %") + " ") == ranges
+    assert skipped(as_skip_ranges(ranges)) == ranges
+    assert skipped(" " + as_skip_ranges(ranges).replace(",%", " , %") + " ") == ranges
     assert skipped("") == ()
 
 
@@ -74,10 +80,10 @@ def test_anything_else_is_refused(text: str) -> None:
 
 
 def test_an_error_names_all_ranges_of_its_tasks_brokers() -> None:
-    assert named_together(LOGGED, [span(5, 7)]) == (span(5, 9), span(0, 7, queue_id=1))
+    assert skippable_ranges(LOGGED, [span(5, 7)]) == (span(5, 9), span(0, 7, queue_id=1))
 
 
 def test_where_they_are_many_an_error_names_its_own_queues_whole() -> None:
     logged = [span(5, 9, queue_id=number) for number in range(MOST_NAMED + 1)]
-    assert named_together(logged[:-1], [span(6, 7)]) == tuple(logged[:-1])
-    assert named_together(logged, [span(6, 7), span(6, 7, queue_id=3)]) == (span(5, 9), span(5, 9, queue_id=3))
+    assert skippable_ranges(logged[:-1], [span(6, 7)]) == tuple(logged[:-1])
+    assert skippable_ranges(logged, [span(6, 7), span(6, 7, queue_id=3)]) == (span(5, 9), span(5, 9, queue_id=3))

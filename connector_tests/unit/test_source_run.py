@@ -50,8 +50,8 @@ class EndedRun(Run):
         self.stop()
 
     def latest_offset(self) -> str:
-        self._outlive()
-        return self._answer(lambda: "next", "start")
+        self._pause_if_ended()
+        return self._call_unless_ended(lambda: "next", "start")
 
     def _leave(self) -> None:
         """It has nothing."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import rocketmq_spark_python
-from connector_tests.support.patience import PROCESS_S
+from connector_tests.support.timeouts import PROCESS_S
 from rocketmq_spark_python import without_archives
 
 SCRIPT = rocketmq_spark_python.__file__

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from connector_tests.support.patience import PROCESS_S
+from connector_tests.support.timeouts import PROCESS_S
 from rocketmq_spark.spark_version import HAS_READ_LIMITS, ReadMaxRows
 
 ROOT = Path(__file__).parents[2]

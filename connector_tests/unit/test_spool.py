@@ -12,18 +12,20 @@ import pytest
 
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pop.handles import CheckPoint, Handle, Received
+from rocketmq_spark.pop.receipt_handles import BrokerHandle, PopCheckPoint, ReceivedMessage
 from rocketmq_spark.pop.spool import Spool, spool_of
 
-CHECK_POINT = CheckPoint("orders", 0, 1_763_712_000_000, 300_000, 3, "0", "broker-a", 1)
+CHECK_POINT = PopCheckPoint("orders", 0, 1_763_712_000_000, 300_000, 3, "0", "broker-a", 1)
 START, OTHER = "6f0c", "77aa"
 STARTS = 200
 SLACK_S = 30.0
 REQUIRED = {"namesrvAddr": "n:9876", "consumerGroup": "g%1", "subscribe": "orders", "loadBalance": "message"}
 
 
-def messages(*offsets: int) -> tuple[Received, ...]:
-    return tuple(Received(Handle(CHECK_POINT, offset), memoryview(b"record %d" % offset)) for offset in offsets)
+def messages(*offsets: int) -> tuple[ReceivedMessage, ...]:
+    return tuple(
+        ReceivedMessage(BrokerHandle(CHECK_POINT, offset), memoryview(b"record %d" % offset)) for offset in offsets
+    )
 
 
 @pytest.fixture
@@ -34,15 +36,15 @@ def spool(tmp_path: Path) -> Iterator[Spool]:
 
 
 def test_a_later_start_reads_what_an_earlier_one_has_kept(spool: Spool, tmp_path: Path) -> None:
-    spool.keep(START, 1, messages(0, 1))
-    spool.keep(START, 2, messages(2))
+    spool.store(START, 1, messages(0, 1))
+    spool.store(START, 2, messages(2))
     later = Spool(tmp_path / "spool" / "g")
-    assert later.kept(START, 1) == messages(0, 1)
-    assert later.kept(START, 2) == messages(2)
+    assert later.load(START, 1) == messages(0, 1)
+    assert later.load(START, 2) == messages(2)
 
 
 def test_only_its_user_may_read_what_is_kept(spool: Spool, tmp_path: Path) -> None:
-    spool.keep(START, 1, messages(0))
+    spool.store(START, 1, messages(0))
     assert (tmp_path / "spool" / "g" / START).stat().st_mode & 0o777 == 0o700
 
 
@@ -50,41 +52,41 @@ def test_only_its_user_may_read_what_is_kept(spool: Spool, tmp_path: Path) -> No
 def test_what_is_not_there_or_damaged_is_said_and_none(
     spool: Spool, tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: object
 ) -> None:
-    spool.keep(START, 1, messages(0))
+    spool.store(START, 1, messages(0))
     assert callable(damage)
     damage(tmp_path / "spool" / "g" / START / "1.frozen")
-    assert spool.kept(START, 1) is None
+    assert spool.load(START, 1) is None
     assert "brokers redeliver its messages, in another batch: " in caplog.text
 
 
 def test_what_was_frozen_after_a_batch_is_found(spool: Spool) -> None:
     for number in (1, 2, 3, 10):
-        spool.keep(START, number, messages(number))
-        spool.logged(START, min(number, 3))
-    spool.keep(OTHER, 4, messages(99))
-    assert spool.after(START, 2) == [*messages(3), *messages(10)]
-    assert spool.after("0000", 0) == []
+        spool.store(START, number, messages(number))
+        spool.mark_logged(START, min(number, 3))
+    spool.store(OTHER, 4, messages(99))
+    assert spool.load_after(START, 2) == [*messages(3), *messages(10)]
+    assert spool.load_after("0000", 0) == []
 
 
 def test_what_is_done_is_forgotten_with_its_folder_and_nobody_elses_is(spool: Spool, tmp_path: Path) -> None:
     folder = tmp_path / "spool" / "g"
     for number in (1, 2, 3):
-        spool.keep(START, number, messages(number))
-    spool.keep(OTHER, 1, messages(99))
-    spool.forget(START, 2)
+        spool.store(START, number, messages(number))
+    spool.store(OTHER, 1, messages(99))
+    spool.delete(START, 2)
     assert sorted(entry.name for entry in (folder / START).iterdir()) == ["3.frozen"]
-    spool.forget(START, 3)
+    spool.delete(START, 3)
     assert sorted(entry.name for entry in folder.iterdir()) == [OTHER]
-    spool.forget(START, 3)
+    spool.delete(START, 3)
     (folder / OTHER / "2.new").write_bytes(b"a write that a crash has cut off")
-    spool.forget(OTHER)
+    spool.delete(OTHER)
     assert list(folder.iterdir()) == []
 
 
 def test_a_start_that_leads_elsewhere_is_none(spool: Spool) -> None:
     for start in ("..", "", "../g", "/"):
         with pytest.raises(ValueError, match="no start of a query"):
-            spool.forget(start)
+            spool.delete(start)
 
 
 def test_a_disk_that_refuses_is_named(spool: Spool, tmp_path: Path) -> None:
@@ -92,7 +94,7 @@ def test_a_disk_that_refuses_is_named(spool: Spool, tmp_path: Path) -> None:
     folder.rmdir()
     folder.write_text("a file")
     with pytest.raises(OptionError) as raised:
-        spool.keep(START, 1, messages(0))
+        spool.store(START, 1, messages(0))
     assert str(raised.value) == (
         f"[ROCKETMQ_SPOOL_DIR_UNUSABLE] Cannot use the spool directory {folder}: [Errno 20] Not a directory: "
         f"'{folder / START}'. Make it writable for the driver, with space for several batches, or change "
@@ -106,8 +108,8 @@ def test_each_group_has_a_folder_of_its_own(tmp_path: Path) -> None:
     assert spool_of(ReadOptions.parse(REQUIRED)) is None
     spool = spool_of(ReadOptions.parse({**REQUIRED, "spoolDir": str(tmp_path)}))
     assert spool is not None
-    spool.keep(START, 1, messages(0))
-    spool.logged(START, 1)
+    spool.store(START, 1, messages(0))
+    spool.mark_logged(START, 1)
     assert [str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*") if file.is_file()] == [f"g%251/{START}/1"]
 
 
@@ -124,27 +126,27 @@ def test_what_a_start_has_left_that_was_over_before_spark_logged_anything_is_tak
 ) -> None:
     """It stayed there for ever: the next start knows of the last one only that Spark has logged."""
     killed = Spool(tmp_path / "spool" / "g")
-    killed.keep(OTHER, 1, messages(7, 8))
+    killed.store(OTHER, 1, messages(7, 8))
     killed.close()
     (tmp_path / "spool" / "g" / "88bb").mkdir()
     (tmp_path / "spool" / "g" / "88bb" / "1.new").write_bytes(b"a write that a crash has cut off")
-    assert spool.take_abandoned() == list(messages(7, 8))
-    assert (spool.take_abandoned(), list((tmp_path / "spool" / "g").iterdir())) == ([], [])
+    assert spool.recover_abandoned() == list(messages(7, 8))
+    assert (spool.recover_abandoned(), list((tmp_path / "spool" / "g").iterdir())) == ([], [])
 
 
 def test_what_a_live_start_has_frozen_or_any_has_logged_is_nobody_elses(spool: Spool, tmp_path: Path) -> None:
     live, over, later = (Spool(tmp_path / "spool" / "g") for _ in range(3))
-    live.keep(START, 1, messages(1))
-    over.keep(OTHER, 1, messages(2))
-    over.logged(OTHER, 1)
-    over.logged(OTHER, 1)
-    later.keep("88bb", 2, messages(3))
-    later.logged("88bb", 2)
-    later.keep("88bb", 3, messages(4))
+    live.store(START, 1, messages(1))
+    over.store(OTHER, 1, messages(2))
+    over.mark_logged(OTHER, 1)
+    over.mark_logged(OTHER, 1)
+    later.store("88bb", 2, messages(3))
+    later.mark_logged("88bb", 2)
+    later.store("88bb", 3, messages(4))
     later.close()
-    assert spool.take_abandoned() == []
+    assert spool.recover_abandoned() == []
     assert names(tmp_path) == [f"{START}/1.frozen", f"{OTHER}/1", "88bb/2", "88bb/3.frozen"]
-    assert spool.after("88bb", 2) == list(messages(4)), "its own later start gives it back"
+    assert spool.load_after("88bb", 2) == list(messages(4)), "its own later start gives it back"
     live.close()
 
 
@@ -154,40 +156,40 @@ def test_a_batch_survives_whoever_looks_for_abandoned_ones(spool: Spool, tmp_pat
     folder.mkdir()
     with (folder / "1.new").open("wb") as taken, ThreadPoolExecutor(1) as other:
         fcntl.flock(taken, fcntl.LOCK_EX)
-        keeping = other.submit(spool.keep, START, 1, messages(1))
+        keeping = other.submit(spool.store, START, 1, messages(1))
         with pytest.raises(TimeoutError):
             keeping.result(0.5)
         (folder / "1.new").unlink()
         folder.rmdir()
         taken.close()
         keeping.result(SLACK_S)
-    assert Spool(tmp_path / "spool" / "g").take_abandoned() == []
-    assert spool.kept(START, 1) == messages(1)
+    assert Spool(tmp_path / "spool" / "g").recover_abandoned() == []
+    assert spool.load(START, 1) == messages(1)
 
 
 def test_abandoned_batches_are_locked_until_they_are_removed(tmp_path: Path) -> None:
     """Starts that begin and end at once, while another takes what they leave: each message is given back once."""
     folder = tmp_path / "spool" / "g"
-    taker, taken = Spool(folder), list[Received]()
+    taker, taken = Spool(folder), list[ReceivedMessage]()
     is_over = threading.Event()
 
     def take() -> None:
         while not is_over.is_set():
-            taken.extend(taker.take_abandoned())
+            taken.extend(taker.recover_abandoned())
 
     with ThreadPoolExecutor(1) as other:
         taking = other.submit(take)
         try:
             for number in range(STARTS):
                 start = Spool(folder)
-                start.keep(f"{number:x}", 1, messages(number))
+                start.store(f"{number:x}", 1, messages(number))
                 if number % 2:
-                    start.logged(f"{number:x}", 1)
+                    start.mark_logged(f"{number:x}", 1)
                 start.close()
         finally:
             is_over.set()
         taking.result(SLACK_S)
-    taken += taker.take_abandoned()
+    taken += taker.recover_abandoned()
     expected = [one for number in range(0, STARTS, 2) for one in messages(number)]
     assert sorted(taken, key=repr) == sorted(expected, key=repr), "in whichever order"
     assert names(tmp_path) == sorted(f"{number:x}/1" for number in range(1, STARTS, 2))
@@ -202,7 +204,7 @@ def test_what_is_no_start_and_what_is_damaged_is_left_or_removed(
     (folder / "77aa").mkdir()
     (folder / "88bb").mkdir()
     (folder / "88bb" / "1.frozen").write_bytes(b"damaged")
-    assert spool.take_abandoned() == []
+    assert spool.recover_abandoned() == []
     assert names(tmp_path) == ["somebody's/1.frozen"]
     assert (folder / "77aa").is_dir(), "somebody may be about to write there"
     assert "SPOOL_BATCH_UNREADABLE: Cannot read batch=" in caplog.text

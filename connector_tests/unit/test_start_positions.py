@@ -8,15 +8,15 @@ import pytest
 
 from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.queues import queue, queues
-from connector_tests.support.simulated_cluster import ClusterDoor, SimulatedBroker, SimulatedCluster
+from connector_tests.support.simulated_cluster import SimulatedBroker, SimulatedCluster, SimulatedClusterClient
 from connector_tests.support.simulated_group import SimulatedGroup
 from connector_tests.support.simulated_query import SimulatedQuery
 from rocketmq_spark.consumer.membership import Membership
-from rocketmq_spark.consumer.standing import NAMESAKE_LIMIT_MS
+from rocketmq_spark.consumer.membership_state import DUPLICATE_CLIENT_ID_LIMIT_MS
 from rocketmq_spark.errors import MembershipError
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.remoting.retry import ASKING
+from rocketmq_spark.remoting.retry import REQUEST_PAUSES
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 from rocketmq_spark.source.stream.start_positions import TopicStarts
 
@@ -45,17 +45,17 @@ class Case:
         self.broker.offsets = {A: 5, B: 7}
         required = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders", "startingOffsets": "earliest"}
         options = ReadOptions.parse(required | given)
-        door = ClusterDoor(self.cluster, "our connection")
-        self.member = Membership(options, "me", door, self.clock, self.clock, started_ms=1)
+        client = SimulatedClusterClient(self.cluster, "our connection")
+        self.member = Membership(options, "me", client, self.clock, self.clock, started_ms=1)
         self.starts = TopicStarts(options)
 
     @property
     def broker(self) -> SimulatedBroker:
         return self.cluster.brokers["broker-a"]
 
-    def look(self, checkpoint: SourceOffset = NEW) -> None:
-        self.clock.advance(ASKING.longest_ms)
-        self.starts.look(self.member, checkpoint, self.member.survey())
+    def start_topics(self, checkpoint: SourceOffset = NEW) -> None:
+        self.clock.advance(REQUEST_PAUSES.longest_ms)
+        self.starts.start_topics(self.member, checkpoint, self.member.refresh_metadata())
 
 
 # ------------------------------------------------------------------------------------------------------------- resume
@@ -63,7 +63,7 @@ class Case:
 
 def test_a_new_checkpoint_goes_on_where_the_group_is_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
     case = Case()
-    case.look()
+    case.start_topics()
     assert (case.broker.offsets, case.starts.topics) == ({A: 5, B: 7}, {"orders"})
     (line,) = caplog.messages
     assert line == (
@@ -74,7 +74,7 @@ def test_a_new_checkpoint_goes_on_where_the_group_is_and_says_so(caplog: pytest.
 
 def test_a_checkpoint_that_knows_the_topic_has_nothing_to_say_of_it(caplog: pytest.LogCaptureFixture) -> None:
     case = Case()
-    case.look(KNOWN)
+    case.start_topics(KNOWN)
     assert (case.starts.topics, caplog.messages) == ({"orders"}, [])
 
 
@@ -83,7 +83,7 @@ def test_a_group_that_has_read_nothing_begins_where_the_options_say_without_a_wo
 ) -> None:
     case = Case()
     case.broker.offsets.clear()
-    case.look()
+    case.start_topics()
     assert (case.broker.offsets, caplog.messages) == ({A: 0, B: 0}, [])
 
 
@@ -91,7 +91,7 @@ def test_of_many_queues_some_are_named(caplog: pytest.LogCaptureFixture) -> None
     case = Case()
     case.cluster.grow("orders", "broker-a", 98)
     case.broker.offsets |= dict.fromkeys(queues(100), 0)
-    case.look()
+    case.start_topics()
     (line,) = caplog.messages
     assert line.endswith(" and 92 more queues")
     assert line.count("@broker-a:") == 8
@@ -112,7 +112,7 @@ def test_a_new_checkpoint_that_ignores_the_group_moves_it_where_the_options_say(
     point: dict[str, str], moved: dict[object, int], caplog: pytest.LogCaptureFixture
 ) -> None:
     case = Case(groupOffsets="ignore", **point)
-    case.look()
+    case.start_topics()
     assert (case.broker.offsets, case.starts.topics) == (moved, {"orders"})
     (line,) = caplog.messages
     assert line == (
@@ -123,37 +123,37 @@ def test_a_new_checkpoint_that_ignores_the_group_moves_it_where_the_options_say(
 
 def test_it_is_moved_once_and_then_counts(caplog: pytest.LogCaptureFixture) -> None:
     case = Case(groupOffsets="ignore")
-    case.look()
+    case.start_topics()
     case.broker.offsets = {A: 2, B: 2}
-    case.look()
+    case.start_topics()
     assert case.broker.offsets == {A: 2, B: 2}
     assert len(caplog.messages) == 1
 
 
 def test_a_checkpoint_that_is_not_new_moves_nothing() -> None:
     case = Case(groupOffsets="ignore")
-    case.look(KNOWN)
+    case.start_topics(KNOWN)
     assert case.broker.offsets == {A: 5, B: 7}
 
 
 def test_while_others_are_in_the_group_it_is_not_moved() -> None:
     case = Case(groupOffsets="ignore")
     case.cluster.set_others("you")
-    case.look()
+    case.start_topics()
     assert (case.broker.offsets, case.starts.topics) == ({A: 5, B: 7}, set())
     case.cluster.set_others()
-    case.look()
-    case.look()
+    case.start_topics()
+    case.start_topics()
     assert (case.broker.offsets, case.starts.topics) == ({A: 0, B: 0}, {"orders"})
 
 
 def test_others_that_stay_are_an_error_that_names_them() -> None:
     case = Case(groupOffsets="ignore")
     case.cluster.set_others("you", "her")
-    case.look()
-    case.clock.advance(NAMESAKE_LIMIT_MS)
+    case.start_topics()
+    case.clock.advance(DUPLICATE_CLIENT_ID_LIMIT_MS)
     with pytest.raises(MembershipError) as raised:
-        case.look()
+        case.start_topics()
     assert str(raised.value) == (
         "[ROCKETMQ_GROUP_HAS_OTHER_MEMBERS] Cannot reset the offsets of group 'g', because the group has other "
         "members: her, you. Stop them, use another group, or set 'groupOffsets' to 'resume' to start from the "
@@ -163,20 +163,20 @@ def test_others_that_stay_are_an_error_that_names_them() -> None:
 
 def test_a_broker_that_does_not_confirm_the_move_is_told_again() -> None:
     case = Case(groupOffsets="ignore")
-    case.broker.unanswered_writes = {B}
-    case.look()
+    case.broker.unacknowledged_writes = {B}
+    case.start_topics()
     assert case.starts.topics == set()
-    case.broker.unanswered_writes = set()
-    case.look()
-    case.look()
+    case.broker.unacknowledged_writes = set()
+    case.start_topics()
+    case.start_topics()
     assert (case.broker.offsets, case.starts.topics) == ({A: 0, B: 0}, {"orders"})
 
 
 def test_what_an_operator_has_said_before_does_not_count_any_more() -> None:
     case = Case(groupOffsets="ignore")
     case.broker.reset(A, 3)
-    case.look()
-    case.look()
+    case.start_topics()
+    case.start_topics()
     assert (case.broker.offsets, case.starts.topics) == ({A: 0, B: 0}, {"orders"})
     assert case.member.pending_resets() == {}
 
@@ -184,7 +184,7 @@ def test_what_an_operator_has_said_before_does_not_count_any_more() -> None:
 def test_the_retry_topic_stays_where_the_group_is() -> None:
     case = Case(groupOffsets="ignore", retryTopic="true")
     case.broker.offsets[RETRIES] = 9
-    case.look()
+    case.start_topics()
     assert case.broker.offsets == {A: 0, B: 0, RETRIES: 9}
     assert case.starts.topics == {"orders", RETRIES.topic}
 
@@ -195,7 +195,7 @@ def test_who_goes_on_where_the_group_has_no_offsets_any_more_is_told_so_once(cap
     case.broker.offsets = {A: 5}
     checkpoint = SourceOffset({A: QueueProgress(0, 5), B: QueueProgress(0, 7)})
     for _ in range(2):
-        case.look(checkpoint)
+        case.start_topics(checkpoint)
     (line,) = caplog.messages
     assert line == (
         "GROUP_OFFSETS_MISSING: Brokers have no committed offsets of the group for queues that the checkpoint has "
@@ -210,7 +210,7 @@ def test_a_queue_of_which_nothing_was_read_or_whose_offset_is_there_is_no_such_t
 ) -> None:
     case = Case()
     case.broker.offsets = offsets
-    case.look(SourceOffset({A: QueueProgress(0, 5), B: QueueProgress(0, at)}))
+    case.start_topics(SourceOffset({A: QueueProgress(0, 5), B: QueueProgress(0, at)}))
     assert caplog.messages == []
 
 
@@ -222,12 +222,12 @@ def test_what_is_there_has_not_been_read_before_the_group_is_moved() -> None:
         group.cluster.brokers["a"].offsets[only] = 10
         group.cluster.set_others("you")
         rerun = group.start(group.query("A", groupOffsets="ignore"), available_now=True)
-        rerun.go_on(60)
+        rerun.resume(60)
         has_waited = rerun.is_alive
         group.cluster.set_others()
         for _ in range(3):
-            group.pass_time(6_000)
-            rerun.go_on()
+            group.recheck_empty_targets(6_000)
+            rerun.resume()
         assert (has_waited, rerun.is_alive, rerun.error) == (True, False, None)
         (end,) = (SourceOffset.from_json(json.loads(text)) for text in rerun.query.checkpoint.offsets)
         assert list(end.ranges()) == [QueueRange(only, 0, 10)]
@@ -239,11 +239,11 @@ def test_the_first_batch_begins_there_and_the_next_start_does_not() -> None:
         group.cluster.produce(only, 10)
         group.cluster.brokers["a"].offsets[only] = 8
         query = group.query("A", groupOffsets="ignore")
-        group.start(query).go_on()
+        group.start(query).resume()
         group.runners[-1].kill()
         group.cluster.lose_connections(group.runners[-1])
         group.cluster.produce(only, 5)
-        group.start(query).go_on()
+        group.start(query).resume()
         ends = [SourceOffset.from_json(json.loads(text)) for text in query.checkpoint.offsets]
         assert [one for end in ends for one in end.ranges()] == [QueueRange(only, 0, 10), QueueRange(only, 10, 15)]
         assert group.cluster.group_offset(only) == 15
@@ -256,12 +256,12 @@ RESTORED = SourceOffset({A: QueueProgress(0, 2), B: QueueProgress(0, 8)})
 
 def test_a_group_ahead_of_the_checkpoint_is_moved_back_to_it(caplog: pytest.LogCaptureFixture) -> None:
     case = Case(groupOffsets="checkpoint")
-    case.look(RESTORED)
+    case.start_topics(RESTORED)
     assert (case.broker.offsets, case.starts.topics) == ({A: 2, B: 7}, {"orders"})
     assert caplog.messages == [
         f"GROUP_OFFSETS_RESET: Reset the group's offsets as configured by 'groupOffsets': queue={A} from=5 to=2"
     ]
-    Case(groupOffsets="checkpoint").look(KNOWN)
+    Case(groupOffsets="checkpoint").start_topics(KNOWN)
     assert caplog.messages[1:] == [
         (
             "GROUP_OFFSETS_KEPT: No committed offset of the group is ahead of this checkpoint; groupOffsets=checkpoint "
@@ -272,20 +272,20 @@ def test_a_group_ahead_of_the_checkpoint_is_moved_back_to_it(caplog: pytest.LogC
 
 def test_a_queue_that_came_after_the_checkpoint_is_moved_back_to_its_begin() -> None:
     case = Case(groupOffsets="checkpoint")
-    case.look(SourceOffset({A: QueueProgress(0, 2)}))
+    case.start_topics(SourceOffset({A: QueueProgress(0, 2)}))
     assert case.broker.offsets == {A: 2, B: 0}
 
 
 def test_a_new_checkpoint_moves_no_group_back() -> None:
     case = Case(groupOffsets="checkpoint")
-    case.look()
+    case.start_topics()
     assert (case.broker.offsets, case.starts.topics) == ({A: 5, B: 7}, {"orders"})
 
 
 def test_a_group_with_others_is_not_moved_back() -> None:
     case = Case(groupOffsets="checkpoint")
     case.cluster.set_others("you")
-    case.look(RESTORED)
+    case.start_topics(RESTORED)
     assert (case.broker.offsets, case.starts.topics) == ({A: 5, B: 7}, set())
 
 
@@ -294,7 +294,7 @@ def restored(group: SimulatedGroup, **options: str) -> SimulatedQuery:
     (only,) = group.cluster.queues()
     query = group.query("A", **options)
     group.cluster.produce(only, 4)
-    group.start(query, available_now=True).go_on()
+    group.start(query, available_now=True).resume()
     group.cluster.produce(only, 4)
     group.cluster.brokers["a"].offsets[only] = 8
     return query
@@ -310,7 +310,7 @@ def test_a_restored_checkpoint_skips_nothing_without_a_line(caplog: pytest.LogCa
         query = restored(group)
         (only,) = group.cluster.queues()
         caplog.clear()
-        group.start(query, available_now=True).go_on()
+        group.start(query, available_now=True).resume()
         assert ranges_of(query) == [QueueRange(only, 0, 4)]
         (line,) = (line for line in caplog.messages if "ahead" in line)
         assert line.startswith(
@@ -327,11 +327,11 @@ def test_a_restored_checkpoint_wins_wherever_the_start_is_killed() -> None:
             query = restored(group, groupOffsets="checkpoint")
             (only,) = group.cluster.queues()
             first = group.start(query, available_now=True)
-            first.go_on(points)
+            first.resume(points)
             was_alive = first.is_alive
             first.kill()
             group.cluster.lose_connections(first)
-            group.start(query, available_now=True).go_on()
+            group.start(query, available_now=True).resume()
             assert ranges_of(query) == [QueueRange(only, 0, 4), QueueRange(only, 4, 8)], f"killed after {points}"
             assert group.cluster.group_offset(only) == 8
         if not was_alive:
@@ -354,8 +354,8 @@ def test_a_mark_of_an_operator_overrules_no_move(moves: str) -> None:
         group.cluster.brokers["a"].reset(only, 6)
         run = group.start(query, available_now=True)
         for _ in range(10):
-            run.go_on()
-            group.pass_time(11_000)
+            run.resume()
+            group.recheck_empty_targets(11_000)
         assert [offset for one in ranges_of(query) for offset in range(one.begin_offset, one.end_offset)] == [*range(8)]
         assert not run.is_alive
 
@@ -366,6 +366,6 @@ def test_a_move_of_nothing_holds_up_no_run() -> None:
         group.cluster.brokers["a"].permission = 2
         run = group.start(query, available_now=True)
         for _ in range(30):
-            run.go_on()
-            group.pass_time(11_000)
+            run.resume()
+            group.recheck_empty_targets(11_000)
         assert not run.is_alive

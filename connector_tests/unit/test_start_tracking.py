@@ -7,18 +7,18 @@ from itertools import product
 import pytest
 
 from rocketmq_spark.errors import OptionError
-from rocketmq_spark.source.start_tracking import TRANSITIONS, Call, Offset, StartTracker, State
+from rocketmq_spark.source.start_tracking import TRANSITIONS, Call, Offset, StartState, StartTracker
 
 INITIAL: Offset = {}
 X: Offset = {"at": 5}
 Y: Offset = {"at": 9}
 
 CALLS_TO = {
-    State.NEW: (),
-    State.PROPOSED: (Call.LATEST,),
-    State.BEGUN: (Call.LATEST, Call.INITIAL),
-    State.PROPOSED_AGAIN: (Call.LATEST, Call.INITIAL, Call.LATEST),
-    State.RUNNING: (Call.RESUME,),
+    StartState.NEW: (),
+    StartState.PROPOSED: (Call.LATEST,),
+    StartState.BEGUN: (Call.LATEST, Call.INITIAL),
+    StartState.PROPOSED_AGAIN: (Call.LATEST, Call.INITIAL, Call.LATEST),
+    StartState.RUNNING: (Call.RESUME,),
 }
 """A shortest order of calls that leads to each state."""
 
@@ -29,7 +29,7 @@ def make(tracker: StartTracker, call: Call, end: Offset = X) -> bool | None:
         case Call.LATEST:
             asks = tracker.latest()
             if asks:
-                tracker.answered(end)
+                tracker.note_returned(end)
             return asks
         case Call.INITIAL:
             tracker.initial()
@@ -40,7 +40,7 @@ def make(tracker: StartTracker, call: Call, end: Offset = X) -> bool | None:
             return tracker.partitions(INITIAL, end)
 
 
-def tracker_in(state: State) -> StartTracker:
+def tracker_in(state: StartState) -> StartTracker:
     tracker = StartTracker("4.1.4")
     for call in CALLS_TO[state]:
         make(tracker, call)
@@ -49,14 +49,14 @@ def tracker_in(state: State) -> StartTracker:
 
 
 @pytest.mark.parametrize(("state", "call"), TRANSITIONS)
-def test_legal_call_leads_to_the_state_of_the_table(state: State, call: Call) -> None:
+def test_legal_call_leads_to_the_state_of_the_table(state: StartState, call: Call) -> None:
     tracker = tracker_in(state)
     make(tracker, call)
     assert tracker.state is TRANSITIONS[state, call]
 
 
-@pytest.mark.parametrize(("state", "call"), sorted(product(State, Call) - TRANSITIONS.keys(), key=str))
-def test_illegal_call_is_an_error_that_names_it(state: State, call: Call) -> None:
+@pytest.mark.parametrize(("state", "call"), sorted(product(StartState, Call) - TRANSITIONS.keys(), key=str))
+def test_illegal_call_is_an_error_that_names_it(state: StartState, call: Call) -> None:
     tracker = tracker_in(state)
     with pytest.raises(OptionError, match="UNSUPPORTED_SPARK_SETTING") as raised:
         make(tracker, call)
@@ -69,7 +69,7 @@ def test_new_query_begins_unknown_then_where_it_ended() -> None:
     tracker = StartTracker("4.1.4")
     assert tracker.latest()
     assert tracker.start is None
-    tracker.answered(X)
+    tracker.note_returned(X)
     tracker.initial()
     assert tracker.partitions(INITIAL, X)
     assert tracker.latest()
@@ -81,7 +81,7 @@ def test_restart_begins_at_the_last_logged_offset() -> None:
     assert not tracker.partitions(X, X)
     assert tracker.latest()
     assert tracker.start == X
-    tracker.answered(Y)
+    tracker.note_returned(Y)
     assert tracker.partitions(X, Y)
     assert tracker.latest()
     assert tracker.start == Y
@@ -100,7 +100,7 @@ def test_restart_replays_the_uncommitted_batch_first(start: Offset) -> None:
 
 def test_first_answer_completes_nothing_when_asked_for_twice() -> None:
     """Where nobody reads the rows, ``partitions`` never comes; so the answer counts only when it is asked for again."""
-    tracker = tracker_in(State.BEGUN)
+    tracker = tracker_in(StartState.BEGUN)
     assert not tracker.latest()
     assert tracker.start == X
     assert tracker.latest()
@@ -111,7 +111,7 @@ def test_new_query_without_messages_has_an_empty_first_batch() -> None:
     """A member that owns no queue, or a group that shares messages and has none, answers the initial offset first."""
     tracker = StartTracker("4.1.4")
     assert tracker.latest()
-    tracker.answered(INITIAL)
+    tracker.note_returned(INITIAL)
     tracker.initial()
     assert not tracker.partitions(INITIAL, INITIAL)
     assert tracker.latest()
@@ -119,12 +119,12 @@ def test_new_query_without_messages_has_an_empty_first_batch() -> None:
 
 
 def test_available_now_wrapper_of_a_new_query_is_refused() -> None:
-    tracker = tracker_in(State.PROPOSED_AGAIN)
+    tracker = tracker_in(StartState.PROPOSED_AGAIN)
     with pytest.raises(OptionError, match="UNSUPPORTED_SPARK_SETTING"):
         tracker.initial()
 
 
 def test_available_now_wrapper_of_a_restart_is_refused() -> None:
-    tracker = tracker_in(State.PROPOSED)
+    tracker = tracker_in(StartState.PROPOSED)
     with pytest.raises(OptionError, match="UNSUPPORTED_SPARK_SETTING"):
         tracker.partitions(Y, Y)

@@ -7,26 +7,32 @@ import ssl
 import pytest
 
 from rocketmq_spark.errors import TransportError
-from rocketmq_spark.remoting.stream import copied_into, failure_to_connect, loss_of, not_taken, reason_of
+from rocketmq_spark.remoting.stream import (
+    copy_into,
+    raising_connect_failed,
+    raising_connection_lost,
+    reason_of,
+    write_timeout_error,
+)
 
 
 def test_bytes_go_to_the_beginning_of_the_room() -> None:
     room = bytearray(b"......")
-    assert copied_into(memoryview(room), b"abc") == 3
+    assert copy_into(memoryview(room), b"abc") == 3
     assert room == b"abc..."
-    assert copied_into(memoryview(room), b"") == 0
+    assert copy_into(memoryview(room), b"") == 0
     assert room == b"abc..."
 
 
 def test_nothing_in_time_leaves_the_room_as_it_is() -> None:
     room = bytearray(b"...")
-    assert copied_into(memoryview(room), None) is None
+    assert copy_into(memoryview(room), None) is None
     assert room == b"..."
 
 
 @pytest.mark.parametrize("error", [ConnectionResetError(104, "reset"), ssl.SSLError(1, "reset")], ids=repr)
 def test_what_the_system_raises_on_a_connection_is_its_loss(error: OSError) -> None:
-    with pytest.raises(TransportError) as caught, loss_of("a:1"):
+    with pytest.raises(TransportError) as caught, raising_connection_lost("a:1"):
         raise error
     assert (caught.value.condition, caught.value.context) == ("CONNECTION_LOST", {"address": "a:1", "reason": "reset"})
     assert caught.value.__cause__ is error
@@ -34,7 +40,7 @@ def test_what_the_system_raises_on_a_connection_is_its_loss(error: OSError) -> N
 
 @pytest.mark.parametrize("error", [OSError("no route"), ValueError("no route"), OverflowError("no route")], ids=repr)
 def test_what_an_address_can_raise_is_a_failure_to_connect(error: Exception) -> None:
-    with pytest.raises(TransportError) as caught, failure_to_connect("a:1"):
+    with pytest.raises(TransportError) as caught, raising_connect_failed("a:1"):
         raise error
     context = {"address": "a:1", "reason": "no route"}
     assert (caught.value.condition, caught.value.context) == ("CONNECT_FAILED", context)
@@ -42,12 +48,12 @@ def test_what_an_address_can_raise_is_a_failure_to_connect(error: Exception) -> 
 
 
 def test_other_errors_are_let_through() -> None:
-    with pytest.raises(ZeroDivisionError), loss_of("a:1"), failure_to_connect("a:1"):
+    with pytest.raises(ZeroDivisionError), raising_connection_lost("a:1"), raising_connect_failed("a:1"):
         raise ZeroDivisionError
 
 
 def test_a_peer_that_does_not_read_is_a_lost_connection_and_says_for_how_long() -> None:
-    error = not_taken("a:1", 250)
+    error = write_timeout_error("a:1", 250)
     reason = "it accepted no data for 250 ms"
     assert (error.condition, error.context) == ("CONNECTION_LOST", {"address": "a:1", "reason": reason})
 

@@ -15,14 +15,14 @@ from typing import Any
 
 import pytest
 
-from connector_tests.support.patience import PROCESS_S
 from connector_tests.support.queues import queue
 from connector_tests.support.spark_pickle import sent
+from connector_tests.support.timeouts import PROCESS_S
 from rocketmq_spark.errors import OptionError, RocketMQError, TransportError
 from rocketmq_spark.model import BrokerAddress, QueueRange
 from rocketmq_spark.pull.outage_notes import OutageNotes
 from rocketmq_spark.source.data_loss import RETENTION, LostRange
-from rocketmq_spark.source.datasource import RefusedReader, RocketMQDataSource
+from rocketmq_spark.source.datasource import FailingReader, RocketMQDataSource
 from rocketmq_spark.source.schema import default_schema
 from rocketmq_spark.source.stream.offsets import PlannedWith, QueueProgress, SourceOffset
 from rocketmq_spark.source.stream.stream_reader import RocketMQInputPartition, RocketMQStreamReader
@@ -135,7 +135,7 @@ def test_a_source_arrives_with_its_options(carried: Callable[[Any], Any]) -> Non
 @CARRIED
 def test_a_refused_source_arrives_with_its_refusal(carried: Callable[[Any], Any]) -> None:
     refused = carried(RocketMQDataSource({"namesrvAddr": NOBODY}).streamReader(default_schema()))
-    assert isinstance(refused, RefusedReader)
+    assert isinstance(refused, FailingReader)
     planning = (refused.getDefaultReadLimit, refused.initialOffset, refused.latestOffset)
     for call in (*planning, lambda: refused.partitions({}, {}), lambda: refused.read(PARTITION)):
         with pytest.raises(OptionError, match="MISSING_OPTION"):
@@ -227,7 +227,7 @@ def test_notes_of_a_batch_are_kept_while_it_is_planned_again_and_taken_away_with
         partition = one.partitions(SourceOffset().to_json(), planned)[0]
         assert isinstance(partition, RocketMQInputPartition)
         for subject in ("broker broker-a", "the name servers"):
-            OutageNotes(partition.batch_id, subject).gave_up(0)
+            OutageNotes(partition.batch_id, subject).record(0)
         return len(list(tmp_path.glob("rocketmq-spark-outages-*/*")))
 
     try:

@@ -4,13 +4,13 @@ import pytest
 
 from rocketmq_spark.consumer.allocation import AllocateMessageQueueAveragely
 from rocketmq_spark.consumer.subscription_check import (
+    MAX_UNANSWERED_QUERIES,
     MESSAGE_MODEL,
-    MOST_QUESTIONS,
     STRATEGY,
     SubscriptionCheck,
+    comparable_settings,
+    consumer_settings_of,
     differences,
-    manner_of,
-    told_manner,
 )
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.wire.body.running_info import PROP_CHECKPOINT, PROP_CONSUME_ORDERLY, ConsumerRunningInfo
@@ -32,7 +32,7 @@ def check(*ours: SubscriptionData) -> SubscriptionCheck:
 
 
 def answer(subject: SubscriptionCheck, told: dict[str, list[SubscriptionData]]) -> None:
-    subject.answered(
+    subject.record_running_infos(
         {one: ConsumerRunningInfo(properties={}, subscriptions=tuple(of_one)) for one, of_one in told.items()}
     )
 
@@ -46,38 +46,38 @@ def difference(ours: SubscriptionData, theirs: SubscriptionData) -> tuple[object
 
 def test_others_are_asked_once_they_are_listed_and_we_never() -> None:
     subject = check()
-    assert subject.to_ask(["me"]) == frozenset()
-    assert subject.to_ask(["me", "a", "b"]) == {"a", "b"}
-    assert subject.to_ask(["me", "b", "a"]) == frozenset(), "the same members"
+    assert subject.members_to_query(["me"]) == frozenset()
+    assert subject.members_to_query(["me", "a", "b"]) == {"a", "b"}
+    assert subject.members_to_query(["me", "b", "a"]) == frozenset(), "the same members"
 
 
 def test_who_is_alone_from_the_first_has_nobody_to_ask() -> None:
-    assert check().to_ask([]) == frozenset()
+    assert check().members_to_query([]) == frozenset()
 
 
 def test_who_was_different_or_silent_is_asked_again_and_who_was_equal_is_not() -> None:
     subject = check()
-    subject.to_ask(["equal", "different", "silent"])
+    subject.members_to_query(["equal", "different", "silent"])
     answer(subject, {"equal": [tags("orders")]})
     answer(subject, {"different": [tags("payments")]})
-    assert subject.to_ask(["equal", "different", "silent", "new"]) == {"different", "silent", "new"}
+    assert subject.members_to_query(["equal", "different", "silent", "new"]) == {"different", "silent", "new"}
 
 
 def test_who_stays_silent_is_asked_only_so_often() -> None:
     subject = check()
-    times = sum("silent" in subject.to_ask(["silent", f"other-{turn}"]) for turn in range(5))
-    assert times == MOST_QUESTIONS
+    times = sum("silent" in subject.members_to_query(["silent", f"other-{turn}"]) for turn in range(5))
+    assert times == MAX_UNANSWERED_QUERIES
 
 
 def test_answers_of_several_rounds_all_count_until_a_member_is_gone() -> None:
     subject = check()
-    subject.to_ask(["a", "b"])
+    subject.members_to_query(["a", "b"])
     answer(subject, {"a": [tags("payments")]})
     answer(subject, {"b": [tags("orders")]})
     error = subject.difference()
     assert error is not None
     assert error.context["other"] == "a"
-    subject.to_ask(["b"])
+    subject.members_to_query(["b"])
     assert subject.difference() is None
 
 
@@ -118,10 +118,10 @@ def test_the_retry_topic_makes_no_difference_but_is_told() -> None:
     subject = check(tags("orders"), tags(RETRY))
     answer(subject, {"c": [tags("orders")], "a": [tags("orders")], "b": [tags("orders"), tags(RETRY)]})
     assert subject.difference() is None
-    assert subject.at_odds_over_retries() == ["a", "c"]
+    assert subject.members_differing_in_retry() == ["a", "c"]
     subject = check()
     answer(subject, {"a": [tags("orders")], "b": [tags("orders"), tags(RETRY)]})
-    assert subject.at_odds_over_retries() == ["b"]
+    assert subject.members_differing_in_retry() == ["b"]
 
 
 ORDERLY = {"messageModel": "CLUSTERING", PROP_CONSUME_ORDERLY: "true"}
@@ -134,7 +134,7 @@ def orderly_check() -> SubscriptionCheck:
 
 def told(subject: SubscriptionCheck, manners: dict[str, dict[str, str]]) -> None:
     """Each of them subscribes as we do."""
-    subject.answered(
+    subject.record_running_infos(
         {
             one: ConsumerRunningInfo(properties=manner, subscriptions=(tags("orders"),))
             for one, manner in manners.items()
@@ -159,9 +159,9 @@ def test_who_consumes_in_another_manner_is_named_with_the_options_that_differ() 
 
 def test_who_consumes_in_another_manner_is_asked_again_and_counts_by_its_last_answer() -> None:
     subject = orderly_check()
-    subject.to_ask(["a", "b"])
+    subject.members_to_query(["a", "b"])
     told(subject, {"a": NOT_ORDERLY, "b": ORDERLY})
-    assert subject.to_ask(["a", "b", "c"]) == {"a", "c"}
+    assert subject.members_to_query(["a", "b", "c"]) == {"a", "c"}
     told(subject, {"a": ORDERLY})
     assert subject.difference() is None
 
@@ -170,7 +170,7 @@ def test_who_tells_nothing_of_its_manner_does_not_differ() -> None:
     subject = orderly_check()
     told(subject, {"a": {}})
     assert subject.difference() is None
-    assert subject.to_ask(["a", "b"]) == {"b"}
+    assert subject.members_to_query(["a", "b"]) == {"b"}
 
 
 def test_the_error_names_both_and_says_that_each_stream_wants_a_group_of_its_own() -> None:
@@ -202,7 +202,7 @@ def test_members_without_a_checkpoint_agree() -> None:
 
 def test_a_member_with_our_checkpoint_is_named_and_asked_again() -> None:
     subject = SubscriptionCheck("g", "10.0.0.1@7#1", [tags("orders")], OURS, RETRY)
-    subject.to_ask(["a", "10.0.0.5@8#2"])
+    subject.members_to_query(["a", "10.0.0.5@8#2"])
     told(subject, {"a": {}, "10.0.0.5@8#2": OURS})
     assert str(subject.difference()) == (
         "[ROCKETMQ_CHECKPOINT_SHARED] Members '10.0.0.1@7#1' and '10.0.0.5@8#2' of group 'g' run from one "
@@ -210,8 +210,8 @@ def test_a_member_with_our_checkpoint_is_named_and_asked_again() -> None:
         "Iceberg's, loses rows. Stop one of them, and start it with a new checkpoint location (for a file sink "
         "also a new path). If one is an earlier run of this query, wait until it has ended."
     )
-    assert subject.to_ask(["a", "10.0.0.5@8#2", "b"]) == {"10.0.0.5@8#2", "b"}
-    subject.to_ask(["a", "b"])
+    assert subject.members_to_query(["a", "10.0.0.5@8#2", "b"]) == {"10.0.0.5@8#2", "b"}
+    subject.members_to_query(["a", "b"])
     assert subject.difference() is None
 
 
@@ -221,7 +221,7 @@ OF_JAVA = f"org.apache.rocketmq.client.consumer.rebalance.{AVG}@1b2c6ec2"
 
 def own_manner(**given: str) -> dict[str, str]:
     required = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders"}
-    return told_manner(ReadOptions.parse(required | given), AllocateMessageQueueAveragely())
+    return consumer_settings_of(ReadOptions.parse(required | given), AllocateMessageQueueAveragely())
 
 
 @pytest.mark.parametrize("orderly", ["true", "false"])
@@ -237,7 +237,7 @@ def test_a_member_tells_its_model_order_and_strategy(orderly: str) -> None:
 def test_the_checkpoint_is_told_where_members_share_the_queues(model: str, is_told: bool) -> None:
     required = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders", "instanceName": "one"}
     options = ReadOptions.parse(required | {"messageModel": model})
-    properties = told_manner(options, AllocateMessageQueueAveragely(), "6f1e")
+    properties = consumer_settings_of(options, AllocateMessageQueueAveragely(), "6f1e")
     assert properties.get(PROP_CHECKPOINT) == ("6f1e" if is_told else None)
 
 
@@ -251,7 +251,7 @@ def test_in_broadcasting_there_is_no_strategy() -> None:
 @pytest.mark.parametrize("strategy", [AVG, OF_JAVA])
 def test_what_can_be_compared_is_named_as_the_option_that_decides_it(strategy: str) -> None:
     properties = {MESSAGE_MODEL: "CLUSTERING", PROP_CONSUME_ORDERLY: "true", STRATEGY: strategy, "else": "x"}
-    assert manner_of(properties) == {
+    assert comparable_settings(properties) == {
         "messageModel": "CLUSTERING",
         "consumeOrderly": "true",
         "allocateStrategy": AVG,
@@ -270,7 +270,7 @@ def test_what_can_be_compared_is_named_as_the_option_that_decides_it(strategy: s
     ],
 )
 def test_what_nobody_can_judge_is_not_compared(properties: dict[str, str], manner: dict[str, str]) -> None:
-    assert manner_of(properties) == manner
+    assert comparable_settings(properties) == manner
 
 
 def test_members_differ_in_what_both_have_told() -> None:

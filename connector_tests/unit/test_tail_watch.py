@@ -5,7 +5,7 @@ import pytest
 from connector_tests.support.manual_clock import ManualClock
 from rocketmq_spark.errors import BrokerError, RocketMQError, TransportError
 from rocketmq_spark.model import MessageQueue
-from rocketmq_spark.remoting.retry import ASKING
+from rocketmq_spark.remoting.retry import REQUEST_PAUSES
 from rocketmq_spark.remoting.tail_watch import SHORTEST_SUSPEND_MS, SUSPEND_MS_PER_QUEUE, PullCallback, TailWatch
 from rocketmq_spark.wire.remoting.pull import PullResult, PullStatus
 
@@ -25,8 +25,8 @@ class Broker:
         self.held: dict[MessageQueue, tuple[int, int, PullCallback]] = {}
         self.poll_count = 0
 
-    def long_poll(self, queue: MessageQueue, offset: int, suspend_ms: int, on_answer: PullCallback) -> None:
-        self.held[queue] = (offset, suspend_ms, on_answer)
+    def long_poll(self, queue: MessageQueue, offset: int, suspend_ms: int, on_response: PullCallback) -> None:
+        self.held[queue] = (offset, suspend_ms, on_response)
         self.poll_count += 1
 
     def say(self, queue: MessageQueue, answer: PullResult | RocketMQError) -> None:
@@ -107,7 +107,7 @@ def test_a_failure_is_told_and_asked_again_after_a_pause(
     assert owner.woken_count == 1
     watch.watch({FIRST: 5})
     assert broker.poll_count == 1
-    clock.advance(ASKING.shortest_ms)
+    clock.advance(REQUEST_PAUSES.shortest_ms)
     watch.watch({FIRST: 5})
     assert broker.poll_count == 2
 
@@ -139,7 +139,7 @@ def test_silence_ends_the_pauses(broker: Broker, watch: TailWatch, clock: Manual
         clock.advance(1_000)
         watch.watch({FIRST: 5})
         broker.say(FIRST, answer)
-    clock.advance(ASKING.shortest_ms)
+    clock.advance(REQUEST_PAUSES.shortest_ms)
     watch.watch({FIRST: 5})
     assert broker.poll_count == 6
 
@@ -153,7 +153,7 @@ def test_a_queue_that_went_and_came_back_is_watched_at_once(broker: Broker, watc
 
 
 def test_an_answer_at_once_on_the_callers_thread_locks_nobody_out(owner: Owner, clock: ManualClock) -> None:
-    watch = TailWatch(lambda _queue, _offset, _suspend_ms, on_answer: on_answer(LOST), owner.wake, clock)
+    watch = TailWatch(lambda _queue, _offset, _suspend_ms, on_response: on_response(LOST), owner.wake, clock)
     watch.watch({FIRST: 5})
     assert owner.woken_count == 1
 

@@ -7,7 +7,13 @@ import pytest
 
 from rocketmq_spark.model import QueueData, TopicRoute
 from rocketmq_spark.sink.outgoing_rows import OutgoingRows, outgoing_rows
-from rocketmq_spark.sink.topic_checks import Wanted, lost_without_keys, no_such_broker, no_such_queue, wishes_of
+from rocketmq_spark.sink.topic_checks import (
+    TopicRequirement,
+    lost_without_keys,
+    no_such_broker,
+    no_such_queue,
+    requirements_of,
+)
 
 TYPES = {
     "body": pa.binary(),
@@ -35,22 +41,26 @@ def test_rows_want_each_topic_queue_and_whether_they_have_keys_once() -> None:
         {"topic": "U", "keys": "k", "brokerName": "a", "queueId": 7},
         {"topic": "U", "keys": "k", "brokerName": "a", "queueId": 7},
     )
-    wishes = wishes_of(rows, but=[3])
-    queue = Wanted("U", "a", 7, has_keys=True)
-    assert set(wishes.wanted) == {Wanted("T", has_keys=True), Wanted("T"), queue}
-    assert wishes.problems({}) == {}
-    assert wishes.problems({queue: "no queue"}) == {4: "no queue", 5: "no queue"}
-    assert wishes.problems({Wanted("T"): "no keys", queue: "no queue"}) == {1: "no keys", 4: "no queue", 5: "no queue"}
+    row_requirements = requirements_of(rows, excluded=[3])
+    queue = TopicRequirement("U", "a", 7, has_keys=True)
+    assert set(row_requirements.requirements) == {TopicRequirement("T", has_keys=True), TopicRequirement("T"), queue}
+    assert row_requirements.problems({}) == {}
+    assert row_requirements.problems({queue: "no queue"}) == {4: "no queue", 5: "no queue"}
+    assert row_requirements.problems({TopicRequirement("T"): "no keys", queue: "no queue"}) == {
+        1: "no keys",
+        4: "no queue",
+        5: "no queue",
+    }
 
 
 def test_rows_without_these_columns_want_a_topic_for_rows_without_keys() -> None:
-    wishes = wishes_of(rows_of({}, {}, without=("keys", "brokerName", "queueId")), but=[])
-    assert wishes.wanted == (Wanted("T"),)
-    assert wishes.problems({Wanted("T"): "x"}) == {0: "x", 1: "x"}
+    row_requirements = requirements_of(rows_of({}, {}, without=("keys", "brokerName", "queueId")), excluded=[])
+    assert row_requirements.requirements == (TopicRequirement("T"),)
+    assert row_requirements.problems({TopicRequirement("T"): "x"}) == {0: "x", 1: "x"}
 
 
 def test_where_all_rows_have_problems_nothing_is_wanted() -> None:
-    assert wishes_of(rows_of({}, {}), but=[0, 1]).wanted == ()
+    assert requirements_of(rows_of({}, {}), excluded=[0, 1]).requirements == ()
 
 
 @pytest.mark.parametrize(
@@ -68,12 +78,12 @@ def test_where_all_rows_have_problems_nothing_is_wanted() -> None:
 def test_a_queue_that_a_topic_does_not_have_is_told_with_those_that_it_has(
     broker: str | None, queue_id: int | None, problem: str | None
 ) -> None:
-    assert no_such_queue(Wanted("T", broker, queue_id), ROUTE) == problem
+    assert no_such_queue(TopicRequirement("T", broker, queue_id), ROUTE) == problem
 
 
 def test_a_broker_that_has_nothing_of_a_topic_is_told_with_those_that_have() -> None:
     problem = "no broker 'c' serves its topic 'T' (there are: a, b, read only)"
-    assert no_such_broker(Wanted("T", "c", 0), ROUTE) == problem
+    assert no_such_broker(TopicRequirement("T", "c", 0), ROUTE) == problem
 
 
 def test_what_a_compacted_topic_loses_is_told_with_why() -> None:

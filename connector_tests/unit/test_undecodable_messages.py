@@ -1,4 +1,4 @@
-"""What ``BadMessages`` does with a batch, against a scripted broker."""
+"""What ``UndecodableMessages`` does with a batch, against a scripted broker."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pytest
 
 from connector_tests.support.log_lines import outage_text, text_of
 from connector_tests.support.message_bytes import COMPRESSED, INNER_BATCH, Record
-from connector_tests.support.scripted_broker import answer
+from connector_tests.support.scripted_broker import build_response
 from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluster
 from rocketmq_spark.errors import BrokerError, RemoteProtocolError, RouteError, TransportError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.source.undecodable_messages import BadMessages
-from rocketmq_spark.wire.arrow.bad_messages import BadMessage
+from rocketmq_spark.source.undecodable_messages import UndecodableMessages
+from rocketmq_spark.wire.arrow.undecodable import UndecodableMessage
 from rocketmq_spark.wire.message.stored_message import as_stored
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
@@ -41,19 +41,19 @@ class DeadLetters:
     def _answer(self, request: RemotingCommand) -> RemotingCommand:
         self.asked.append(request)
         code = self._codes.pop(0) if len(self._codes) > 1 else self._codes[0]
-        return answer(code, fields={"msgId": "0", "queueId": "0", "queueOffset": "0"})
+        return build_response(code, fields={"msgId": "0", "queueId": "0", "queueOffset": "0"})
 
 
-def settler(cluster: ScriptedCluster, mode: str, limit_ms: int = 10_000, **more: str) -> BadMessages:
+def settler(cluster: ScriptedCluster, mode: str, limit_ms: int = 10_000, **more: str) -> UndecodableMessages:
     given = {"namesrvAddr": NAME_SERVER, "consumerGroup": "G", "subscribe": "T", "badMessages": mode}
     options = ReadOptions.parse({**given, "clusterTimeoutMs": str(limit_ms), **more})
-    return BadMessages(QUEUE, options, cluster.client())
+    return UndecodableMessages(QUEUE, options, cluster.client())
 
 
-def bad(offset: int, *, count: int = 1) -> BadMessage:
+def undecodable(offset: int, *, count: int = 1) -> UndecodableMessage:
     flags = COMPRESSED if count == 1 else INNER_BATCH
     record = Record(topic="T", body=b"no", queue_offset=offset, sys_flag=flags)
-    return BadMessage(as_stored(memoryview(record.encode()), "a"), f"problem {offset}", count)
+    return UndecodableMessage(as_stored(memoryview(record.encode()), "a"), f"problem {offset}", count)
 
 
 def batch(*offsets: int) -> pa.RecordBatch:
@@ -66,18 +66,18 @@ def offsets(found: pa.RecordBatch) -> list[object]:
 
 def test_nothing_bad_is_nothing_done(cluster: ScriptedCluster) -> None:
     whole = batch(1, 2)
-    assert all(settler(cluster, mode).settle(whole, []) is whole for mode in ("fail", "null", "deadLetter"))
+    assert all(settler(cluster, mode).apply_mode(whole, []) is whole for mode in ("fail", "null", "deadLetter"))
 
 
 def test_fail_names_the_first(cluster: ScriptedCluster) -> None:
     with pytest.raises(RemoteProtocolError) as raised:
-        settler(cluster, "fail").settle(batch(1, 2, 3), [bad(2), bad(3)])
+        settler(cluster, "fail").apply_mode(batch(1, 2, 3), [undecodable(2), undecodable(3)])
     assert raised.value.context == {"queue": "T@a:0", "offset": 2, "problem": "problem 2"}
 
 
 def test_a_dead_letter_goes_through_the_retry_topic_with_more_attempts_than_allowed(cluster: ScriptedCluster) -> None:
     letters = DeadLetters(cluster, ResponseCode.SUCCESS)
-    assert offsets(settler(cluster, "deadLetter").settle(batch(1, 2, 3), [bad(2)])) == [1, 3]
+    assert offsets(settler(cluster, "deadLetter").apply_mode(batch(1, 2, 3), [undecodable(2)])) == [1, 3]
     (request,) = letters.asked
     assert (request.fields["b"], request.fields["a"], request.body) == ("%RETRY%G", "G", b"no")
     assert int(request.fields["j"]) > int(request.fields["l"])
@@ -88,8 +88,8 @@ def test_what_neighbouring_pulls_share_is_settled_once(
 ) -> None:
     letters = DeadLetters(cluster, ResponseCode.SUCCESS)
     subject = settler(cluster, "deadLetter")
-    assert offsets(subject.settle(batch(1, 2, 3), [bad(1), bad(2)])) == [3]
-    assert offsets(subject.settle(batch(2, 4, 5, 6), [bad(2), bad(4, count=2)])) == [6]
+    assert offsets(subject.apply_mode(batch(1, 2, 3), [undecodable(1), undecodable(2)])) == [3]
+    assert offsets(subject.apply_mode(batch(2, 4, 5, 6), [undecodable(2), undecodable(4, count=2)])) == [6]
     assert len(letters.asked) == 3
     assert [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING] == [
         f"UNDECODABLE_MESSAGE_BODY: Messages of queue=T@a:0 offsets={offsets} sent to the group's dead-letter topic "
@@ -103,7 +103,7 @@ def test_a_broker_that_is_busy_is_asked_again_and_said_to_be_waited_for(
 ) -> None:
     caplog.set_level("INFO")
     letters = DeadLetters(cluster, *[ResponseCode.SYSTEM_BUSY] * 6, ResponseCode.SUCCESS)
-    assert offsets(settler(cluster, "deadLetter").settle(batch(1, 2), [bad(1)])) == [2]
+    assert offsets(settler(cluster, "deadLetter").apply_mode(batch(1, 2), [undecodable(1)])) == [2]
     assert len(letters.asked) == 7
     begun, over, _ = caplog.messages
     assert outage_text(begun).startswith("Waiting for broker a (fails in 9 s): [ROCKETMQ_BROKER_ERROR]")
@@ -114,19 +114,19 @@ def test_a_broker_that_is_busy_is_asked_again_and_said_to_be_waited_for(
 def test_a_refusal_that_will_not_pass_is_raised_at_once(cluster: ScriptedCluster) -> None:
     DeadLetters(cluster, ResponseCode.NO_PERMISSION)
     with pytest.raises(BrokerError, match="NO_PERMISSION"):
-        settler(cluster, "deadLetter").settle(batch(1, 2), [bad(1)])
+        settler(cluster, "deadLetter").apply_mode(batch(1, 2), [undecodable(1)])
 
 
 def test_a_broker_that_cannot_be_reached_is_named_once_its_limit_is_over(cluster: ScriptedCluster) -> None:
     cluster.down.add("a:10911")
     with pytest.raises(TransportError, match=r"CLUSTER_TIMEOUT\] No successful response from broker a"):
-        settler(cluster, "deadLetter", limit_ms=0).settle(batch(1, 2), [bad(1)])
+        settler(cluster, "deadLetter", limit_ms=0).apply_mode(batch(1, 2), [undecodable(1)])
 
 
 def test_name_servers_that_are_silent_are_named_and_not_the_broker(cluster: ScriptedCluster) -> None:
     cluster.down.add(NAME_SERVER)
     with pytest.raises(TransportError, match=r"CLUSTER_TIMEOUT\] No successful response from the name servers"):
-        settler(cluster, "deadLetter", limit_ms=0).settle(batch(1, 2), [bad(1)])
+        settler(cluster, "deadLetter", limit_ms=0).apply_mode(batch(1, 2), [undecodable(1)])
 
 
 def test_a_topic_without_a_route_is_waited_for_as_any_missing_topic(cluster: ScriptedCluster) -> None:
@@ -134,9 +134,11 @@ def test_a_topic_without_a_route_is_waited_for_as_any_missing_topic(cluster: Scr
 
     def unknown(request: RemotingCommand) -> RemotingCommand:
         asked.append(request)
-        return answer(ResponseCode.TOPIC_NOT_EXIST)
+        return build_response(ResponseCode.TOPIC_NOT_EXIST)
 
     cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, unknown)
     with pytest.raises(RouteError, match="TOPIC_NOT_FOUND"):
-        settler(cluster, "deadLetter", limit_ms=1_000, missingTopicTimeoutMs="0").settle(batch(1, 2), [bad(1)])
+        settler(cluster, "deadLetter", limit_ms=1_000, missingTopicTimeoutMs="0").apply_mode(
+            batch(1, 2), [undecodable(1)]
+        )
     assert len(asked) == 1

@@ -15,9 +15,9 @@ from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import WriteOptions
 from rocketmq_spark.sink import write_task as tasks
 from rocketmq_spark.sink.message_ids import row_ids, task_key
-from rocketmq_spark.sink.send_batches import Place, SendBatch, named_queue
-from rocketmq_spark.sink.topic_checks import Wanted
-from rocketmq_spark.sink.write_task import KINDS, NONE, Columns, Task, compressed, write_rows
+from rocketmq_spark.sink.send_batches import RowTarget, SendBatch, named_queue
+from rocketmq_spark.sink.topic_checks import TopicRequirement
+from rocketmq_spark.sink.write_task import KINDS, NONE, Columns, WriteTask, compressed, write_rows
 from rocketmq_spark.wire.message.batch import InnerMessage, decode_batch
 from rocketmq_spark.wire.message.compression import decompress
 from rocketmq_spark.wire.message.properties import decode_properties
@@ -27,7 +27,7 @@ LIMIT_BYTES = 2_000
 TOO_LARGE = bytes(LIMIT_BYTES + 1)
 OPTIONS = WriteOptions.parse({"namesrvAddr": "n:9876", "topic": "T", "maxMessageBytes": str(LIMIT_BYTES)})
 COLUMNS = Columns({"body": 0, "tags": 1, "properties": 2})
-TASK = Task("query q batch 1", 3)
+TASK = WriteTask("query q batch 1", 3)
 
 
 class Sent:
@@ -38,12 +38,12 @@ class Sent:
         self.is_finished = False
         self.topics_asked: list[list[str]] = []
 
-    def problems(self, wanted: Collection[Wanted], *, first_only: bool) -> dict[Wanted, str]:
-        self.topics_asked.append(sorted(one.topic for one in wanted))
-        return {one: "nobody serves it" for one in wanted if one.topic == "missing"}
+    def problems(self, requirements: Collection[TopicRequirement], *, first_only: bool) -> dict[TopicRequirement, str]:
+        self.topics_asked.append(sorted(one.topic for one in requirements))
+        return {one: "nobody serves it" for one in requirements if one.topic == "missing"}
 
-    def queue_of(self, place: Place) -> MessageQueue | None:
-        return named_queue(place)
+    def queue_of(self, target: RowTarget) -> MessageQueue | None:
+        return named_queue(target)
 
     def send(self, batch: SendBatch) -> None:
         self.batches.append(batch)
@@ -62,7 +62,7 @@ def arrow(*bodies: Any) -> pa.RecordBatch:
 
 
 def written(
-    *batches: pa.RecordBatch, task: Task = TASK, columns: Columns = COLUMNS, options: WriteOptions = OPTIONS
+    *batches: pa.RecordBatch, task: WriteTask = TASK, columns: Columns = COLUMNS, options: WriteOptions = OPTIONS
 ) -> list[InnerMessage]:
     sent = Sent()
     assert write_rows(batches, columns, task, options, sent) == sum(map(len, batches))
@@ -83,7 +83,7 @@ def test_a_row_has_the_same_id_however_often_its_task_is_run_and_whatever_arrow_
     assert len(set(ids)) == 3
     assert [message.properties["UNIQ_KEY"] for message in written(rows.slice(0, 1), rows.slice(1))] == ids
     assert [message.properties["UNIQ_KEY"] for message in written(rows)] == ids
-    for other in (Task(TASK.job, 4), Task("query q batch 2", 3)):
+    for other in (WriteTask(TASK.job, 4), WriteTask("query q batch 2", 3)):
         others = [message.properties["UNIQ_KEY"] for message in written(rows, task=other)]
         assert set(others).isdisjoint(ids)
 
@@ -207,9 +207,9 @@ def test_no_batch_is_larger_than_a_message_may_be() -> None:
 
 
 def test_ids_of_columns_are_the_same_whatever_task_and_place_a_row_has() -> None:
-    of_bodies = replace(COLUMNS, of_ids=(0, 1))
+    of_bodies = replace(COLUMNS, id_positions=(0, 1))
     forwards = written(arrow(b"a", b"b", b"a"), columns=of_bodies)
-    again = written(arrow(b"c"), arrow(b"a", b"b"), columns=of_bodies, task=Task("query r batch 9", 0))
+    again = written(arrow(b"c"), arrow(b"a", b"b"), columns=of_bodies, task=WriteTask("query r batch 9", 0))
     ids = [message.properties["UNIQ_KEY"] for message in forwards]
     assert ids[0] == ids[2] != ids[1]
     assert [message.properties["UNIQ_KEY"] for message in again[1:]] == ids[:2]

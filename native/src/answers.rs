@@ -1,4 +1,4 @@
-//! Ordinary answers to pulls, recognised by their headers: the twin of `wire/remoting/ordinary_answer.py`.
+//! Ordinary answers to pulls, recognised by their headers: the twin of `wire/remoting/fast_path_response.py`.
 
 use std::ops::Range;
 

@@ -40,13 +40,13 @@ impl Decoder {
             return None;
         }
         let most_rows = end_offset.saturating_sub(begin_offset).try_into().unwrap_or_default();
-        let mut growing = self.nothing_yet(data_bytes, most_rows);
+        let mut growing = self.new_batch(data_bytes, most_rows);
         self.add(&mut growing, bodies, begin_offset, end_offset, answered)?;
         Some(growing.finish())
     }
 
     /// A batch without messages. So many bytes of bodies are expected, and no more than so many messages.
-    pub fn nothing_yet(&self, data_bytes: usize, most_rows: usize) -> Growing {
+    pub fn new_batch(&self, data_bytes: usize, most_rows: usize) -> Growing {
         let columns = self.new_columns().unwrap_or_default();
         Growing { columns, row_count: 0, data_bytes, most_rows, names_version: 0 }
     }

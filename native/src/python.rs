@@ -11,7 +11,7 @@ use crate::decoder;
 use crate::memory::{Bodies, Memory, keep_memory};
 
 /// As `rocketmq_spark/wire/implementation.py` has it: another number with each change of what Python calls, or of what rows come out.
-const CONTRACT: u32 = 2;
+const CONTRACT: u32 = 3;
 
 /// How many messages, and of each column its buffers.
 type Batch = (usize, Vec<Vec<Option<Memory>>>);
@@ -29,23 +29,23 @@ impl Decoder {
     }
 
     /// None where something is out of the ordinary.
-    #[pyo3(signature = (bodies, begin_offset, end_offset, answered = Vec::new()))]
+    #[pyo3(signature = (bodies, begin_offset, end_offset, response_offsets = Vec::new()))]
     fn decode(
         &self,
         py: Python<'_>,
         bodies: Vec<Bound<'_, PyAny>>,
         begin_offset: i64,
         end_offset: i64,
-        answered: Vec<(i64, i64)>,
+        response_offsets: Vec<(i64, i64)>,
     ) -> Option<Batch> {
         let exported = Bodies::of(&bodies)?;
         let slices = exported.slices()?;
-        py.detach(|| self.0.decode(&slices, begin_offset, end_offset, &answered)).map(shown)
+        py.detach(|| self.0.decode(&slices, begin_offset, end_offset, &response_offsets)).map(shown)
     }
 
     /// A batch that is decoded bit by bit. So many bytes of bodies are expected, and no more than so many messages.
-    fn nothing_yet(&self, data_bytes: usize, most_rows: usize) -> Growing {
-        Growing { decoder: self.0.clone(), batch: self.0.nothing_yet(data_bytes, most_rows) }
+    fn new_batch(&self, data_bytes: usize, most_rows: usize) -> Growing {
+        Growing { decoder: self.0.clone(), batch: self.0.new_batch(data_bytes, most_rows) }
     }
 }
 
@@ -59,23 +59,23 @@ struct Growing {
 #[pymethods]
 impl Growing {
     /// Appends what `Decoder.decode` gives; False where something is out of the ordinary, and nothing has changed.
-    #[pyo3(signature = (bodies, begin_offset, end_offset, answered = Vec::new()))]
+    #[pyo3(signature = (bodies, begin_offset, end_offset, response_offsets = Vec::new()))]
     fn add(
         &mut self,
         py: Python<'_>,
         bodies: Vec<Bound<'_, PyAny>>,
         begin_offset: i64,
         end_offset: i64,
-        answered: Vec<(i64, i64)>,
+        response_offsets: Vec<(i64, i64)>,
     ) -> bool {
         let Some(exported) = Bodies::of(&bodies) else { return false };
         let Some(slices) = exported.slices() else { return false };
-        py.detach(|| self.decoder.add(&mut self.batch, &slices, begin_offset, end_offset, &answered)).is_some()
+        py.detach(|| self.decoder.add(&mut self.batch, &slices, begin_offset, end_offset, &response_offsets)).is_some()
     }
 
     /// What has grown. Then there is nothing any more.
     fn finish(&mut self) -> Batch {
-        shown(std::mem::replace(&mut self.batch, self.decoder.nothing_yet(0, 0)).finish())
+        shown(std::mem::replace(&mut self.batch, self.decoder.new_batch(0, 0)).finish())
     }
 }
 
@@ -87,7 +87,7 @@ fn shown((row_count, columns): decoder::Batch) -> Batch {
 
 /// Reads ordinary answers to pulls.
 #[pyclass(frozen, module = "rocketmq_spark.wire._native")]
-struct AnswerTemplate {
+struct ResponseTemplate {
     template: answers::Template,
     /// `tuple.__new__`, and what it is called with: NamedTuple's own constructor is Python's.
     new_tuple: Py<PyAny>,
@@ -100,7 +100,7 @@ struct AnswerTemplate {
 type Ordinary<'py> = (i64, Bound<'py, PyAny>);
 
 #[pymethods]
-impl AnswerTemplate {
+impl ResponseTemplate {
     /// `result` is Python's class of results, of which all have the same `status` and `reason`.
     #[new]
     fn new(
@@ -138,7 +138,7 @@ impl AnswerTemplate {
     }
 }
 
-impl AnswerTemplate {
+impl ResponseTemplate {
     fn ordinary<'py>(&self, received: &Bound<'py, PyAny>, answer: answers::Answer) -> PyResult<Ordinary<'py>> {
         let py = received.py();
         let [opaque, next_begin_offset, min_offset, max_offset] = answer.numbers;
@@ -155,7 +155,7 @@ impl AnswerTemplate {
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     keep_memory();
     module.add("CONTRACT", CONTRACT)?;
-    module.add_class::<AnswerTemplate>()?;
+    module.add_class::<ResponseTemplate>()?;
     module.add_class::<Decoder>()?;
     module.add_class::<Growing>()?;
     module.add_class::<Memory>()

@@ -14,7 +14,7 @@ from rocketmq_spark.cli.name_server import properties
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.jars import DEFAULT_VERSION, VERSIONS
 
-USUAL_PORT: Final = 9876
+DEFAULT_PORT: Final = 9876
 DEFAULT_QUEUES: Final = 4
 POLL_S: Final = 0.2
 
@@ -72,7 +72,7 @@ def new_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--port",
         type=int,
-        default=USUAL_PORT,
+        default=DEFAULT_PORT,
         metavar="N",
         help="port of the name server; 0 selects a free port (default: %(default)s)",
     )

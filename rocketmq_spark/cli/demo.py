@@ -17,7 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from rocketmq_spark import stop
 from rocketmq_spark.cli import demo_report as report
-from rocketmq_spark.cli.demo_queries import billing, collecting, news_of, quiet_session
+from rocketmq_spark.cli.demo_queries import billing, collecting, progress_since, quiet_session
 from rocketmq_spark.cli.name_server import cluster_at
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.errors import RocketMQError
@@ -31,7 +31,7 @@ QUEUES: Final = {BY_QUEUE: 4, BY_MESSAGE: 1}
 """Of the topic: a group that shares messages may have more members than there are queues."""
 BATCH_LIMIT: Final = 100
 TICK_S: Final = 0.2
-PATIENCE_S: Final = 300.0
+WAIT_LIMIT_S: Final = 300.0
 """How long the demo waits for Spark's first batches, and for the group to divide its work and to catch up."""
 
 
@@ -41,10 +41,10 @@ class DemoError(Exception):
 
 def main(argv: Sequence[str]) -> int:
     """Run it; 0 only if no order was lost, the group has committed all of them, and each has an invoice."""
-    play = new_parser().parse_args(argv)
+    arguments = new_parser().parse_args(argv)
     try:
         with ExitStack() as resources:
-            counts = Demo(resources, play).run()
+            counts = Demo(resources, arguments).run()
     except DemoError as failure:
         print(f"demo: {failure}", file=sys.stderr)
         return 1
@@ -85,25 +85,25 @@ class Demo:
     All that it starts ends with ``resources``, and so does the folder with its files.
     """
 
-    def __init__(self, resources: ExitStack, play: argparse.Namespace) -> None:
-        if play.proxy and play.load_balance != BY_MESSAGE:
+    def __init__(self, resources: ExitStack, arguments: argparse.Namespace) -> None:
+        if arguments.proxy and arguments.load_balance != BY_MESSAGE:
             raise DemoError(f"--proxy requires --load-balance {BY_MESSAGE}")
-        self._play = play
+        self._arguments = arguments
         self._queries: dict[str, StreamingQuery] = {}
-        self._shown: dict[str, str] = {}
-        self._in_this_act: dict[str, report.Progress] = {}
-        self._begin_s = time.monotonic()
+        self._last_shown: dict[str, str] = {}
+        self._progress_in_phase: dict[str, report.Progress] = {}
+        self._started_s = time.monotonic()
         folder = Path(resources.enter_context(TemporaryDirectory(prefix="rocketmq-demo-", ignore_cleanup_errors=True)))
         self._print("starting Apache RocketMQ")
-        self._cluster = resources.enter_context(EmbeddedCluster(proxy=play.proxy))
-        self._cluster.create_topic(TOPIC, QUEUES[play.load_balance])
+        self._cluster = resources.enter_context(EmbeddedCluster(proxy=arguments.proxy))
+        self._cluster.create_topic(TOPIC, QUEUES[arguments.load_balance])
         self._cluster.create_topic(INVOICES)
         self._print("starting Spark")
         self._spark = resources.enter_context(quiet_session(folder))
         servers = resources.enter_context(cluster_at(self._cluster.namesrv_addr, {}))
         self._broker = servers.broker(BrokerAddress(self._cluster.broker_addr()))
         self._producer = Producer(servers, group="shop")
-        self._sent = 0
+        self._sent_count = 0
 
     def run(self) -> dict[str, int]:
         """Return what ``audit`` counts.
@@ -112,8 +112,8 @@ class Demo:
         explains whatever else has failed then.
         """
         try:
-            self._begin()
-            self._perform()
+            self._start_queries()
+            self._run_phases()
             return self._audit()
         except (DemoError, RocketMQError, StreamingQueryException) as failure:
             self._cluster.check()
@@ -121,49 +121,49 @@ class Demo:
 
     # ---- the acts
 
-    def _begin(self) -> None:
+    def _start_queries(self) -> None:
         self._print("starting a query that counts orders, and one that writes invoices")
         self._queries[FIRST] = collecting(self._orders(GROUP), FIRST).start()
         target = {"namesrvAddr": self._cluster.namesrv_addr, "topic": INVOICES}
         self._queries[BILLING] = billing(self._orders(BILLING), BILLING, target).start()
-        if not self._wait_until(lambda: self._shown.keys() == self._queries.keys()):
-            raise DemoError(f"the queries did not start reading within {PATIENCE_S:.0f} s")
+        if not self._wait_until(lambda: self._last_shown.keys() == self._queries.keys()):
+            raise DemoError(f"the queries did not start reading within {WAIT_LIMIT_S:.0f} s")
 
-    def _perform(self) -> None:
-        begin_s, seconds = time.monotonic(), self._play.seconds
-        self._sell("orders come in", begin_s, begin_s + seconds / 2, FIRST)
+    def _run_phases(self) -> None:
+        start_s, seconds = time.monotonic(), self._arguments.seconds
+        self._send_orders("orders come in", start_s, start_s + seconds / 2, FIRST)
         self._queries[SECOND] = collecting(self._orders(GROUP), SECOND).start()
-        self._sell("a second query has joined the group", begin_s, begin_s + seconds * 3 / 4, FIRST, SECOND)
-        self._leave(SECOND)
-        self._sell("the second query has left", begin_s, begin_s + seconds, FIRST)
+        self._send_orders("a second query has joined the group", start_s, start_s + seconds * 3 / 4, FIRST, SECOND)
+        self._stop_query(SECOND)
+        self._send_orders("the second query has left", start_s, start_s + seconds, FIRST)
         self._print("no more orders; waiting until the group has committed all, and reading the invoices")
         self._queries[AUDIT] = collecting(self._invoices(), AUDIT).start()
         self._wait_until(lambda: report.is_clean(self._audit()))
         for name in (FIRST, BILLING, AUDIT):
-            self._leave(name)
+            self._stop_query(name)
         self._spark.table(FIRST).union(self._spark.table(SECOND)).groupBy("tags").count().orderBy("tags").show()
 
-    def _sell(self, title: str, begin_s: float, end_s: float, *members: str) -> None:
+    def _send_orders(self, title: str, start_s: float, end_s: float, *members: str) -> None:
         """Send orders up to ``end_s``; on a slow machine longer, until ``members`` were seen to divide the work."""
         self._print(title)
-        self._in_this_act.clear()
-        while (now_s := time.monotonic()) < end_s or (now_s < end_s + PATIENCE_S and not self._is_divided(members)):
-            self._send_due(now_s - begin_s)
-            self._look()
-        self._send_due(end_s - begin_s)
+        self._progress_in_phase.clear()
+        while (now_s := time.monotonic()) < end_s or (now_s < end_s + WAIT_LIMIT_S and not self._is_divided(members)):
+            self._send_due(now_s - start_s)
+            self._poll()
+        self._send_due(end_s - start_s)
 
     def _send_due(self, elapsed_s: float) -> None:
         """Send the orders that came in up to ``elapsed_s`` and are not sent yet."""
-        due = int(elapsed_s * self._play.rate)
-        while self._sent < due:
-            end = min(due, self._sent + BATCH_LIMIT)
-            self._producer.send_batch([report.order_message(TOPIC, number) for number in range(self._sent, end)])
-            self._sent = end
+        due = int(elapsed_s * self._arguments.rate)
+        while self._sent_count < due:
+            end = min(due, self._sent_count + BATCH_LIMIT)
+            self._producer.send_batch([report.order_message(TOPIC, number) for number in range(self._sent_count, end)])
+            self._sent_count = end
 
     def _is_divided(self, members: tuple[str, ...]) -> bool:
         """Whether each of ``members`` has read orders in this act, and each queue belongs to one of them."""
-        read = [self._in_this_act[name] for name in members if name in self._in_this_act]
-        queue_count = QUEUES[BY_QUEUE] if self._play.load_balance == BY_QUEUE else 0
+        read = [self._progress_in_phase[name] for name in members if name in self._progress_in_phase]
+        queue_count = QUEUES[BY_QUEUE] if self._arguments.load_balance == BY_QUEUE else 0
         return len(read) == len(members) and report.is_divided(read, queue_count)
 
     def _audit(self) -> dict[str, int]:
@@ -171,15 +171,15 @@ class Demo:
         lag = report.group_lag(held, self._broker.query_offsets(GROUP, held))
         read = [row["keys"] for member in (FIRST, SECOND) for row in self._spark.table(member).collect()]
         invoices = [(row["msgId"], row["keys"]) for row in self._spark.table(AUDIT).collect()]
-        return report.audit(set(map(report.order_key, range(self._sent))), read, lag, invoices)
+        return report.audit(set(map(report.order_key, range(self._sent_count))), read, lag, invoices)
 
     # ---- queries
 
     def _orders(self, group: str) -> DataFrame:
         server = {"namesrvAddr": self._cluster.namesrv_addr, "startingOffsets": "earliest"}
-        if self._play.proxy:
+        if self._arguments.proxy:
             server = {"endpoints": self._cluster.endpoints}
-        return self._stream(**server, consumerGroup=group, subscribe=TOPIC, loadBalance=self._play.load_balance)
+        return self._stream(**server, consumerGroup=group, subscribe=TOPIC, loadBalance=self._arguments.load_balance)
 
     def _invoices(self) -> DataFrame:
         server = {"namesrvAddr": self._cluster.namesrv_addr, "startingOffsets": "earliest"}
@@ -188,34 +188,34 @@ class Demo:
     def _stream(self, **options: str) -> DataFrame:
         return self._spark.readStream.format("rocketmq").options(**options).load()
 
-    def _leave(self, name: str) -> None:
+    def _stop_query(self, name: str) -> None:
         """Let the query finish its running batch and leave its group, and show all that it has done."""
         stop(self._queries[name])
-        self._show_news()
+        self._show_progress()
         del self._queries[name]
 
     # ---- the screen
 
-    def _wait_until(self, is_so: Callable[[], bool]) -> bool:
-        """Show what queries report until ``is_so``; False when it is not within ``PATIENCE_S``."""
-        end_s = time.monotonic() + PATIENCE_S
-        while not (is_done := is_so()) and time.monotonic() < end_s:
-            self._look()
-        return is_done
+    def _wait_until(self, is_met: Callable[[], bool]) -> bool:
+        """Show what queries report until ``is_met``; False when it is not within ``WAIT_LIMIT_S``."""
+        end_s = time.monotonic() + WAIT_LIMIT_S
+        while not (was_met := is_met()) and time.monotonic() < end_s:
+            self._poll()
+        return was_met
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         """Show what is new, while the broker lives."""
         self._cluster.check()
-        self._show_news()
+        self._show_progress()
         time.sleep(TICK_S)
 
-    def _show_news(self) -> None:
+    def _show_progress(self) -> None:
         for name, query in self._queries.items():
-            for progress in news_of(query, self._shown.get(name, "")):
-                self._shown[name] = progress["timestamp"]
+            for progress in progress_since(query, self._last_shown.get(name, "")):
+                self._last_shown[name] = progress["timestamp"]
                 if progress["numInputRows"]:
-                    self._in_this_act[name] = progress
+                    self._progress_in_phase[name] = progress
                     self._print(report.line_of(progress))
 
     def _print(self, line: str) -> None:
-        print(f"{time.monotonic() - self._begin_s:5.1f} s  {line}", flush=True)
+        print(f"{time.monotonic() - self._started_s:5.1f} s  {line}", flush=True)

@@ -54,7 +54,7 @@ def quiet_start(log: Path) -> Iterator[None]:
     """Child processes that are started inside keep writing their standard error to ``log``. Ctrl-C takes effect at the
     end: PySpark leaves a JVM behind that was interrupted while it starts."""
     interrupts: list[int] = []
-    usual = signal.signal(signal.SIGINT, lambda number, _frame: interrupts.append(number))
+    previous_handler = signal.signal(signal.SIGINT, lambda number, _frame: interrupts.append(number))
     sys.stderr.flush()
     terminal = os.dup(2)
     try:
@@ -64,7 +64,7 @@ def quiet_start(log: Path) -> Iterator[None]:
     finally:
         os.dup2(terminal, 2)
         os.close(terminal)
-        signal.signal(signal.SIGINT, usual)
+        signal.signal(signal.SIGINT, previous_handler)
     if interrupts:
         raise KeyboardInterrupt
 
@@ -81,7 +81,7 @@ def billing(orders: DataFrame, name: str, options: Mapping[str, str]) -> DataStr
     return output.format("rocketmq").options(**options, messageIdColumns="keys").trigger(processingTime=TRIGGER)
 
 
-def news_of(query: StreamingQuery, shown: str) -> list[Progress]:
+def progress_since(query: StreamingQuery, shown: str) -> list[Progress]:
     """Return the query's progress since ``shown``, a timestamp, or raise what it has failed with."""
     if (failure := query.exception()) is not None:
         raise failure

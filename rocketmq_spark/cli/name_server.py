@@ -13,7 +13,7 @@ from rocketmq_spark.options.connection import connection_options
 from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.pool import ConnectionPool
 
-USUAL_ADDRESS: Final = "127.0.0.1:9876"
+DEFAULT_ADDRESS: Final = "127.0.0.1:9876"
 
 
 def add_cluster(parser: argparse.ArgumentParser) -> None:
@@ -21,9 +21,9 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
     ``--options``, because what stands on a command line can be read by everybody on the machine."""
     parser.add_argument(
         "--namesrv",
-        default=os.environ.get("NAMESRV_ADDR", USUAL_ADDRESS),
+        default=os.environ.get("NAMESRV_ADDR", DEFAULT_ADDRESS),
         metavar="HOST:PORT",
-        help=f"name server addresses, separated by semicolons (default: $NAMESRV_ADDR, else {USUAL_ADDRESS})",
+        help=f"name server addresses, separated by semicolons (default: $NAMESRV_ADDR, else {DEFAULT_ADDRESS})",
     )
     parser.add_argument(
         "--options",

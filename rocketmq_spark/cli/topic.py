@@ -65,13 +65,13 @@ def is_routed(cluster: ClusterClient, topic: str, queue_count: int, timeout_ms: 
 def describe(cluster: ClusterClient, topic: str) -> str:
     """What each queue holds, as the brokers know it. Raises RouteError for a topic that is not there."""
     held: dict[MessageQueue, QueueBounds] = {}
-    away: list[str] = []
+    unavailable: list[str] = []
     for broker in cluster.name_servers.topic_route(topic).brokers:
         if broker.master_address is None:
-            away.append(f"{one_line(broker.broker_name)} has no master; its queues are not listed")
+            unavailable.append(f"{one_line(broker.broker_name)} has no master; its queues are not listed")
         else:
             held |= cluster.broker(broker.master_address).topic_stats(topic)
-    return "\n".join((table(held), *away))
+    return "\n".join((table(held), *unavailable))
 
 
 def table(held: dict[MessageQueue, QueueBounds]) -> str:

@@ -8,8 +8,10 @@ from types import MappingProxyType
 from typing import Final
 
 from rocketmq_spark.condition import Condition
-from rocketmq_spark.conditions.of_options import OF_OPTIONS
-from rocketmq_spark.conditions.of_queries import OF_QUERIES
-from rocketmq_spark.conditions.of_servers import OF_SERVERS
+from rocketmq_spark.conditions.option_conditions import OPTION_CONDITIONS
+from rocketmq_spark.conditions.query_conditions import QUERY_CONDITIONS
+from rocketmq_spark.conditions.server_conditions import SERVER_CONDITIONS
 
-CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType({**OF_OPTIONS, **OF_SERVERS, **OF_QUERIES})
+CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
+    {**OPTION_CONDITIONS, **SERVER_CONDITIONS, **QUERY_CONDITIONS}
+)

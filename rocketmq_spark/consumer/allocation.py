@@ -231,10 +231,10 @@ class AllocateMessageQueueByMachineRoom:
         if not is_member(client_id, queues, client_ids):
             return []
         eligible = [queue for queue in queues if self._is_here(queue.broker_name)]
-        size, rest = divmod(len(eligible), len(client_ids))
+        size, remainder = divmod(len(eligible), len(client_ids))
         index = client_ids.index(client_id)
         block = eligible[size * index : size * (index + 1)]
-        return block + ([eligible[size * len(client_ids) + index]] if index < rest else [])
+        return block + ([eligible[size * len(client_ids) + index]] if index < remainder else [])
 
     def _is_here(self, broker_name: str) -> bool:
         """Java's ``split("@")`` forgets empty parts at the end."""
@@ -278,19 +278,19 @@ class AllocateMachineRoomNearby:
         if not is_member(client_id, queues, client_ids):
             return []
         queues_in = self._queues_by_room(queues)
-        here = _known(self.resolver.consumer_deploy_in(client_id), client_id)
+        here = _require_room(self.resolver.consumer_deploy_in(client_id), client_id)
         members_in = self._members_by_room(client_ids)
-        known = [one for one in client_ids if any(one in members for members in members_in.values())]
+        members_with_room = [one for one in client_ids if any(one in members for members in members_in.values())]
         nearby = queues_in.pop(here, [])
         mine = self.strategy.allocate(group, client_id, nearby, members_in[here]) if nearby else []
         for room in sorted(queues_in.keys() - members_in.keys(), key=java_string_order):
-            mine += self.strategy.allocate(group, client_id, queues_in[room], known)
+            mine += self.strategy.allocate(group, client_id, queues_in[room], members_with_room)
         return mine
 
     def _queues_by_room(self, queues: Sequence[MessageQueue]) -> dict[str, list[MessageQueue]]:
         rooms: dict[str, list[MessageQueue]] = {}
         for queue in queues:
-            rooms.setdefault(_known(self.resolver.broker_deploy_in(queue), str(queue)), []).append(queue)
+            rooms.setdefault(_require_room(self.resolver.broker_deploy_in(queue), str(queue)), []).append(queue)
         return rooms
 
     def _members_by_room(self, client_ids: Sequence[str]) -> dict[str, list[str]]:
@@ -309,7 +309,7 @@ class AllocateMachineRoomNearby:
         return rooms
 
 
-def _known(room: str | None, subject: str) -> str:
+def _require_room(room: str | None, subject: str) -> str:
     if not room:
         raise MembershipError("UNKNOWN_MACHINE_ROOM", subject=subject)
     return room

@@ -44,15 +44,15 @@ def starting_point(options: ReadOptions) -> StartingPoint:
     Source: ``client/consumer/DefaultMQPushConsumer.java``; differs: its default time, half an hour before each start,
     is not taken, since it would not be the same for two members.
     """
-    said = list(_said(options))
-    for (first, meant), (second, meant_too) in pairwise(said):
-        if meant != meant_too:
+    configured = list(_configured_points(options))
+    for (first, first_point), (second, second_point) in pairwise(configured):
+        if first_point != second_point:
             reason = "They set different start positions."
             raise OptionError("INCOMPATIBLE_OPTIONS", first=first, second=second, reason=reason)
-    return said[0][1] if said else StartingPoint(ConsumeFromWhere.LAST_OFFSET)
+    return configured[0][1] if configured else StartingPoint(ConsumeFromWhere.LAST_OFFSET)
 
 
-def _said(options: ReadOptions) -> Iterator[tuple[str, StartingPoint]]:
+def _configured_points(options: ReadOptions) -> Iterator[tuple[str, StartingPoint]]:
     """What each option that is given says by itself."""
     if options.starting_offsets is not None:
         yield "startingOffsets", _of_starting_offsets(options)
@@ -79,8 +79,8 @@ def _of_consume_from_where(options: ReadOptions) -> StartingPoint:
     if where is not ConsumeFromWhere.TIMESTAMP:
         return StartingPoint(where)
     times = (options.consume_timestamp_ms, options.starting_timestamp_ms)
-    given = [timestamp_ms for timestamp_ms in times if timestamp_ms is not None]
-    if not given:
+    configured_times = [timestamp_ms for timestamp_ms in times if timestamp_ms is not None]
+    if not configured_times:
         reason = f"{where.value} has no default time."
         raise OptionError("OPTION_REQUIRES_OPTION", option="consumeFromWhere", needed="consumeTimestamp", reason=reason)
-    return StartingPoint(where, given[0])
+    return StartingPoint(where, configured_times[0])

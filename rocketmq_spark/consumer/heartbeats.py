@@ -12,7 +12,7 @@ from rocketmq_spark.errors import BrokerError, RocketMQError
 from rocketmq_spark.wire.body.groups import Heartbeat
 
 if TYPE_CHECKING:
-    from rocketmq_spark.consumer.ports import Answer, Cluster
+    from rocketmq_spark.consumer.cluster_api import ClusterApi, Future
     from rocketmq_spark.model import BrokerAddress
 
 log = logging.getLogger(__name__)
@@ -22,21 +22,21 @@ log = logging.getLogger(__name__)
 class Heartbeats:
     """The same to each address."""
 
-    beat: Heartbeat
+    heartbeat: Heartbeat
     addresses: tuple[BrokerAddress, ...]
 
-    def send(self, cluster: Cluster) -> set[BrokerAddress]:
+    def send(self, cluster: ClusterApi) -> set[BrokerAddress]:
         """All at once; who has answered. Who has not is told again by the timer."""
-        sent: dict[BrokerAddress, Answer[None]] = {}
-        answered: set[BrokerAddress] = set()
+        sent: dict[BrokerAddress, Future[None]] = {}
+        acknowledged: set[BrokerAddress] = set()
         for address in self.addresses:
             with _warning_of(address):
-                sent[address] = cluster.broker(address).submit_heartbeat(self.beat)
-        for address, answer in sent.items():
+                sent[address] = cluster.broker(address).submit_heartbeat(self.heartbeat)
+        for address, future in sent.items():
             with _warning_of(address):
-                answer.result()
-                answered.add(address)
-        return answered
+                future.result()
+                acknowledged.add(address)
+        return acknowledged
 
 
 @contextmanager

@@ -21,24 +21,24 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Final
 
-from rocketmq_spark.consumer.answers import answer_broker
+from rocketmq_spark.consumer.group_lock import GroupLock
 from rocketmq_spark.consumer.membership import Membership
 from rocketmq_spark.consumer.offset_file import offset_file_of
 from rocketmq_spark.consumer.offset_store import LocalFileOffsetStore
 from rocketmq_spark.consumer.queue_locks import RENEW_INTERVAL_MS
-from rocketmq_spark.consumer.turn import Turn
+from rocketmq_spark.consumer.request_handlers import handle_request
 from rocketmq_spark.errors import RocketMQError, RouteError
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import BROADCASTING, ReadOptions
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.local_address import local_ip
-from rocketmq_spark.remoting.looker import TOOLS, Looker
+from rocketmq_spark.remoting.outage_log import Outage, Throttle
 from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.remoting.prober import TOOLS_PROBER, Prober
 from rocketmq_spark.remoting.route_table import history_of
 from rocketmq_spark.remoting.tail_watch import PullCallback, TailWatch
-from rocketmq_spark.remoting.waits import Throttle, Wait
-from rocketmq_spark.wire.body.running_info import decode_told_losses
+from rocketmq_spark.wire.body.running_info import decode_reported_losses
 from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.pull import OFFSET_RESET, PullResult
@@ -64,7 +64,8 @@ class Member:
 
     ``watch`` is called every second, on the member's thread and without the turn.
 
-    Threads: see the module. ``_turn`` covers the membership; ``_news`` what idle calls wait for, and never a request.
+    Threads: see the module. ``_group_lock`` covers the membership; ``_changed`` what idle calls wait for, and never a
+    request.
     """
 
     def __init__(
@@ -84,33 +85,33 @@ class Member:
             limit=None,
             security=options.security,
         )
-        self._told_resets: SimpleQueue[tuple[MessageQueue, int]] = SimpleQueue()
+        self._reported_resets: SimpleQueue[tuple[MessageQueue, int]] = SimpleQueue()
         history = history_of(options.name_servers)
         timeout_ms = options.broker_timeout_ms
-        self._cluster = ClusterClient(options.name_servers, self._pool, timeout_ms, self._looker(), history)
+        self._cluster = ClusterClient(options.name_servers, self._pool, timeout_ms, self._new_prober(), history)
         self.client_id: Final = _client_id(options)
         # Reentrant: SIGTERM may unwind the main thread on its way into a turn, and it must be let in to leave.
-        self._turn = Turn(
+        self._group_lock = GroupLock(
             Membership(
                 options,
                 self.client_id,
                 self._cluster,
                 clock,
-                awake_or_asleep_ms,
+                boottime_ms,
                 started_ms=int(time.time() * 1000),
                 checkpoint_id=checkpoint_id,
                 local_offsets=_local_offsets(options),
             ),
             threading.RLock(),
         )
-        self._news = threading.Condition()
-        self._has_news = False
-        self._seen_changes = 0
+        self._changed = threading.Condition()
+        self._has_change = False
+        self._last_changes = 0
         self._failed_works: dict[str, Throttle] = {}
-        self.puts_resets_back = False
+        self.restores_resets = False
         """Whether an operator's reset that no plan has obeyed is to be the next start's: see ``Membership.leave``."""
-        self._tails = TailWatch(self._long_poll, self._announce, clock)
-        self._told_losses: SimpleQueue[tuple[QueueRange, ...]] = SimpleQueue()
+        self._tail_watch = TailWatch(self._long_poll, self._notify_change, clock)
+        self._reported_losses: SimpleQueue[tuple[QueueRange, ...]] = SimpleQueue()
         self._woken = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rocketmq-member", daemon=True)
@@ -118,11 +119,12 @@ class Member:
     # ------------------------------------------------------------------------------------------ life
 
     def start(self) -> None:
-        """Join the group. Returns at once, whether or not the cluster answers; ``survey`` says what is known."""
+        """Join the group. Returns at once, whether or not the cluster answers; ``refresh_metadata`` says what is
+        known."""
         log.info("GROUP_JOIN_STARTED: Joining the group to read topics=%s", ",".join(self._options.read_topics))
         self._thread.start()
 
-    def hand_over(self) -> None:
+    def leave_group(self) -> None:
         """Leave the group: persist what is proven, unlock what is settled, unregister everywhere. May be called
         twice."""
         if self._stopping.is_set():
@@ -131,53 +133,53 @@ class Member:
         self._woken.set()
         # A signal between a turn and its block leaves the turn taken: it is ours, and the thread waits for it in vain.
         self._thread.join(LAST_WORK_MS / 1000)
-        with self.turn() as membership:
-            membership.leave(puts_resets_back=self.puts_resets_back)
+        with self.group_lock() as membership:
+            membership.leave(restores_resets=self.restores_resets)
         log.info("GROUP_LEFT: Left the group")
 
     def stop(self) -> None:
-        """Leave the group, if ``hand_over`` has not, and close all connections."""
-        self.hand_over()
+        """Leave the group, if ``leave_group`` has not, and close all connections."""
+        self.leave_group()
         self._pool.close()
 
     # ------------------------------------------------------------------------------------------ for the planner
 
     @contextmanager
-    def turn(self) -> Iterator[Membership]:
-        """Lends the membership: hold it from ``survey`` to ``take``, then nothing is released or gained in between.
-        What long polls were told of operators' resets, and tasks have told to be lost, is noted by then."""
-        with self._turn() as membership:
-            while not self._told_resets.empty():
-                membership.resets.note(*self._told_resets.get())
-            while not self._told_losses.empty():
-                membership.told_lost.update(self._told_losses.get())
+    def group_lock(self) -> Iterator[Membership]:
+        """Lends the membership: hold it from ``refresh_metadata`` to ``take``, then nothing is released or gained in
+        between. What long polls were told of operators' resets, and tasks have told to be lost, is noted by then."""
+        with self._group_lock() as membership:
+            while not self._reported_resets.empty():
+                membership.resets.note(*self._reported_resets.get())
+            while not self._reported_losses.empty():
+                membership.reported_losses.update(self._reported_losses.get())
             yield membership
 
-    def wait_for_news(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
+    def wait_for_change(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
         """Watch the ends of our queues; True once one grows, ownership changes or something is to be asked again."""
-        masters = self._turn.published.masters
-        self._tails.watch({queue: at for queue, at in positions.items() if queue.broker_name in masters})
-        with self._news:
-            self._news.wait_for(self._is_something_new, timeout_ms / 1000)
+        masters = self._group_lock.published.masters
+        self._tail_watch.watch({queue: at for queue, at in positions.items() if queue.broker_name in masters})
+        with self._changed:
+            self._changed.wait_for(self._is_something_new, timeout_ms / 1000)
             is_new = self._is_something_new()
-            self._has_news = False
-            self._seen_changes = self._turn.published.changes
+            self._has_change = False
+            self._last_changes = self._group_lock.published.changes
         return is_new
 
-    def _looker(self) -> Looker:
-        """As ``Servers`` have it, for looks that they know nothing of."""
+    def _new_prober(self) -> Prober:
+        """As ``OutageAwareClient`` have it, for looks that they know nothing of."""
         if self._options.security.credentials is None:
-            return TOOLS
-        return Looker(self._options.consumer_group, lambda queue, offset: self._told_resets.put((queue, offset)))
+            return TOOLS_PROBER
+        return Prober(self._options.consumer_group, lambda queue, offset: self._reported_resets.put((queue, offset)))
 
     @property
-    def waits(self) -> tuple[Wait, ...]:
+    def outages(self) -> tuple[Outage, ...]:
         """What was waited for when the last turn ended."""
-        return self._turn.published.waits
+        return self._group_lock.published.outages
 
     def _is_something_new(self) -> bool:
-        published = self._turn.published
-        return self._has_news or published.changes != self._seen_changes or published.is_due(self._clock())
+        published = self._group_lock.published
+        return self._has_change or published.changes != self._last_changes or published.is_due(self._clock())
 
     # ------------------------------------------------------------------------------------------ the thread
 
@@ -186,9 +188,9 @@ class Member:
             self._work_until_stopped()
         except Exception as error:
             log.exception("INTERNAL_ERROR: Unexpected error in thread rocketmq-member; the query fails")
-            with self._turn() as membership:
+            with self._group_lock() as membership:
                 membership.crash = error
-            self._announce()
+            self._notify_change()
 
     def _work_until_stopped(self) -> None:
         rebalancing, watching = _Timer(self._options.rebalance_interval_ms), _Timer(WATCH_INTERVAL_MS)
@@ -205,59 +207,59 @@ class Member:
                 (locking, self._timed("Queue lock request", locking, Membership.retry_locks)),
             ]
         while not self._stopping.is_set():
-            if watching.is_up(self._clock()):
+            if watching.claim_if_due(self._clock()):
                 self._watch()
             if self._woken.is_set():
                 self._woken.clear()
                 rebalancing.due_ms = self._clock()
             for timer, do in work:
-                if timer.is_up(self._clock()):
+                if timer.claim_if_due(self._clock()):
                     do()
             next_ms = min(watching.due_ms, *(timer.due_ms for timer, _ in work))
             self._woken.wait(max(0, next_ms - self._clock()) / 1000)
 
     def _send_heartbeats(self) -> None:
         """Without the turn while they are on their way: one address that does not answer must not hold up a plan."""
-        with self.turn() as membership:
+        with self.group_lock() as membership:
             if self._stopping.is_set():
                 return
             heartbeats = membership.members.next_heartbeats()
-        answered = heartbeats.send(self._cluster)
-        with self.turn() as membership:
-            membership.members.heartbeats_answered(heartbeats, answered)
+        acknowledged = heartbeats.send(self._cluster)
+        with self.group_lock() as membership:
+            membership.members.record_acknowledged(heartbeats, acknowledged)
 
     def _timed(self, name: str, timer: _Timer, work: TimedWork) -> Callable[[], None]:
         """``name``: as a line has it."""
-        return partial(self._do, name, timer.interval_ms, work)
+        return partial(self._run_timed_work, name, timer.interval_ms, work)
 
-    def _do(self, name: str, interval_ms: int, work: TimedWork) -> None:
+    def _run_timed_work(self, name: str, interval_ms: int, work: TimedWork) -> None:
         """What fails here is tried again by the timer, and raised by the next survey if it must be."""
-        with self.turn() as membership:
+        with self.group_lock() as membership:
             if self._stopping.is_set():
                 return
-            changes = self._turn.published.changes
+            changes = self._group_lock.published.changes
             try:
                 work(membership)
             except RocketMQError as error:
-                level = logging.WARNING if self._is_to_be_warned_of(error.condition) else logging.DEBUG
+                level = logging.WARNING if self._must_warn(error.condition) else logging.DEBUG
                 log.log(
                     level, "SCHEDULED_WORK_FAILED: %s failed; retrying in %g s: %s", name, interval_ms / 1000, error
                 )
-        if self._turn.published.changes != changes:
-            self._announce()
+        if self._group_lock.published.changes != changes:
+            self._notify_change()
 
-    def _is_to_be_warned_of(self, condition: str) -> bool:
+    def _must_warn(self, condition: str) -> bool:
         """Not the first time: the next survey most often raises it, or waits for what it names."""
         throttle = self._failed_works.get(condition)
         if throttle is None:
             self._failed_works[condition] = Throttle()
             return False
-        return throttle.is_due_for(self._clock())
+        return throttle.try_acquire_event(self._clock())
 
-    def _announce(self) -> None:
-        with self._news:
-            self._has_news = True
-            self._news.notify_all()
+    def _notify_change(self) -> None:
+        with self._changed:
+            self._has_change = True
+            self._changed.notify_all()
 
     # ------------------------------------------------------------------------------------------ reader threads
 
@@ -266,22 +268,22 @@ class Member:
             self._woken.set()
             return None
         if request.code == RequestCode.GET_CONSUMER_RUNNING_INFO:
-            self._told_losses.put(decode_told_losses(request.body))
-        return answer_broker(request, self._turn.published.view)
+            self._reported_losses.put(decode_reported_losses(request.body))
+        return handle_request(request, self._group_lock.published.view)
 
-    def _long_poll(self, queue: MessageQueue, offset: int, suspend_ms: int, on_answer: PullCallback) -> None:
-        address = self._turn.published.masters.get(queue.broker_name)
+    def _long_poll(self, queue: MessageQueue, offset: int, suspend_ms: int, on_response: PullCallback) -> None:
+        address = self._group_lock.published.masters.get(queue.broker_name)
         if address is None:
-            on_answer(RouteError("MASTER_UNAVAILABLE", broker=queue.broker_name, topic=queue.topic))
+            on_response(RouteError("MASTER_UNAVAILABLE", broker=queue.broker_name, topic=queue.topic))
             return
 
-        def told(answer: PullResult | RocketMQError) -> None:
-            if isinstance(answer, PullResult) and answer.reason == OFFSET_RESET:
-                self._told_resets.put((queue, answer.next_begin_offset))
-            on_answer(answer)
+        def on_pulled(response: PullResult | RocketMQError) -> None:
+            if isinstance(response, PullResult) and response.reason == OFFSET_RESET:
+                self._reported_resets.put((queue, response.next_begin_offset))
+            on_response(response)
 
         broker = self._cluster.broker(address)
-        broker.long_poll(self._options.consumer_group, queue, offset, suspend_ms, told)
+        broker.long_poll(self._options.consumer_group, queue, offset, suspend_ms, on_pulled)
 
 
 def _persist(membership: Membership) -> None:
@@ -295,7 +297,7 @@ class _Timer:
         self.interval_ms = interval_ms
         self.due_ms = 0
 
-    def is_up(self, now_ms: int) -> bool:
+    def claim_if_due(self, now_ms: int) -> bool:
         """Whether it is due; then it is due again after its interval."""
         if now_ms < self.due_ms:
             return False
@@ -303,7 +305,7 @@ class _Timer:
         return True
 
 
-def awake_or_asleep_ms() -> int:
+def boottime_ms() -> int:
     """Milliseconds that never go back and go on while the machine sleeps, where the system has such a clock."""
     clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
     return time.clock_gettime_ns(clock) // 1_000_000

@@ -1,9 +1,9 @@
 """Membership: one member of a group, from which a turn is lent. It decides the order in which its parts ask and change.
 
 That order is what keeps messages from being lost or read twice; the model of the tests runs this very code against a
-simulated cluster. The parts are a subject each: ``route_table``, ``outages``, ``servers``, ``group_members``,
-``group_offsets``, ``resets``, ``queue_locks``, ``rebalance``. None has a thread, lock or clock of its own, and none is
-thread-safe: whoever uses one holds the ``Turn``. ``published`` is for everybody else.
+simulated cluster. The parts are a subject each: ``route_table``, ``outages``, ``client``, ``group_members``,
+``offset_committer``, ``resets``, ``queue_locks``, ``rebalance``. None has a thread, lock or clock of its own, and none
+is thread-safe: whoever uses one holds the ``GroupLock``. ``published`` is for everybody else.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from rocketmq_spark.consumer.answers import MemberView, process_queue_info
+from rocketmq_spark.consumer.cluster_api import ClusterApi, MetadataSnapshot
 from rocketmq_spark.consumer.group_members import GroupMembers
-from rocketmq_spark.consumer.group_offsets import BrokerOffsets, GroupOffsets, OffsetKeeper
-from rocketmq_spark.consumer.outages import Outages
-from rocketmq_spark.consumer.ports import Cluster, Survey
+from rocketmq_spark.consumer.offset_committer import OffsetCommitter, OffsetStore, RemoteBrokerOffsetStore
+from rocketmq_spark.consumer.offset_resets import OffsetResets
+from rocketmq_spark.consumer.outage_aware_client import OutageAwareClient
+from rocketmq_spark.consumer.outage_tracker import OutageTracker
 from rocketmq_spark.consumer.process_queue import ProcessQueue
-from rocketmq_spark.consumer.queue_life import QueueEvent, QueueLives, QueueState
 from rocketmq_spark.consumer.queue_locks import QueueLocks
+from rocketmq_spark.consumer.queue_states import QueueEvent, QueueState, QueueStates
 from rocketmq_spark.consumer.rebalance import RebalanceImpl, RebalancePlan
-from rocketmq_spark.consumer.resets import Resets
-from rocketmq_spark.consumer.servers import Servers
+from rocketmq_spark.consumer.request_handlers import MemberView, process_queue_info
 from rocketmq_spark.consumer.strategy_names import strategy_of
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.remoting.waits import Wait
+from rocketmq_spark.remoting.outage_log import Outage
 from rocketmq_spark.wire.body.running_info import ProcessQueueInfo
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MOST_NAMED: Final = 8
+MAX_NAMED: Final = 8
 """Queues that a line names."""
-NOT_KNOWN: Final[Mapping[MessageQueue, int]] = MappingProxyType({})
+NO_STORE_TIMES: Final[Mapping[MessageQueue, int]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +48,14 @@ class Published:
     ``view``: for operators' tools. ``changes``: how often something has changed that plans depend on: ownership, who
     answers, or an operator's reset. ``masters``: addresses by broker name of those that may be polled.
     ``next_try_ms``: when something that did not answer is to be asked again; None while everything answers.
-    ``waits``: what is waited for.
+    ``outages``: what is waited for.
     """
 
     view: MemberView
     changes: int
     masters: Mapping[str, BrokerAddress]
     next_try_ms: int | None
-    waits: tuple[Wait, ...]
+    outages: tuple[Outage, ...]
 
     def is_due(self, now_ms: int) -> bool:
         """Whether something that did not answer is to be asked again now."""
@@ -78,51 +78,51 @@ class Membership:
         self,
         options: ReadOptions,
         client_id: str,
-        cluster: Cluster,
+        cluster: ClusterApi,
         clock: Clock,
         lease_clock: Clock,
         *,
         started_ms: int,
         checkpoint_id: str | None = None,
-        local_offsets: OffsetKeeper | None = None,
+        local_offsets: OffsetStore | None = None,
     ) -> None:
         group = options.consumer_group
         self.crash: Exception | None = None
         """What ended the thread that does the timed work, if anything did."""
         self.completed_after_rebalance = 0
         """How many ranges were proven after the life of their queue in which they were planned had ended."""
-        self.told_lost: set[QueueRange] = set()
+        self.reported_losses: set[QueueRange] = set()
         """What tasks say that they have found to be lost."""
         self._options = options
         self._started_ms = started_ms
         self._routes = cluster.routes
-        self._outages = Outages(options.read_topics, self._routes, clock)
-        self.servers = Servers(options, cluster, self._outages)
+        self._outage_tracker = OutageTracker(options.read_topics, self._routes, clock)
+        self.client = OutageAwareClient(options, cluster, self._outage_tracker)
         self.members = GroupMembers(
             options,
             client_id,
-            self.servers,
+            self.client,
             self._routes,
-            self._outages,
+            self._outage_tracker,
             started_ms=started_ms,
             checkpoint_id=checkpoint_id,
         )
-        self.resets = Resets(group, self.servers)
-        self.servers.hand_resets_to(self.resets.note)
-        keeper = local_offsets or BrokerOffsets(group, self.servers, self.resets)
-        link_to = self.servers.link if local_offsets is None else _no_link
-        self.offsets = GroupOffsets(keeper, self.resets, self._is_ours, link_to)
-        self._locks = QueueLocks(group, client_id, self.servers, lease_clock)
+        self.resets = OffsetResets(group, self.client)
+        self.client.set_reset_callback(self.resets.note)
+        store = local_offsets or RemoteBrokerOffsetStore(group, self.client, self.resets)
+        link_to = self.client.link if local_offsets is None else _no_link
+        self.offsets = OffsetCommitter(store, self.resets, self._is_owned, link_to)
+        self._locks = QueueLocks(group, client_id, self.client, lease_clock)
         self._rebalance_impl = RebalanceImpl(group, client_id, strategy_of(options))
         self._positions: dict[MessageQueue, int] = {}
-        self._planned_in: dict[MessageQueue, int] = {}
-        self._lives = QueueLives()
-        self._moves = 0
+        self._planned_generations: dict[MessageQueue, int] = {}
+        self._queue_states = QueueStates()
+        self._ownership_changes = 0
         self._last_view: MemberView | None = None
 
     # ------------------------------------------------------------------------------------------ for the planner
 
-    def survey(self, known: Collection[MessageQueue] = ()) -> Survey:
+    def refresh_metadata(self, expected: Collection[MessageQueue] = ()) -> MetadataSnapshot:
         """Ask for routes, members and bounds afresh, and rebalance. While the group does not list us, or nobody says
         whom it lists, our queues stay ours but are not to be planned: others may have them.
 
@@ -131,72 +131,72 @@ class Membership:
         MembershipError[NOT_REGISTERED_IN_GROUP | GROUP_HAS_OTHER_MEMBERS | DUPLICATE_CLIENT_ID |
         INCONSISTENT_SUBSCRIPTION | INCONSISTENT_GROUP_SETTINGS | CHECKPOINT_SHARED]. What no
         waiting changes is raised at once: MembershipError[UNKNOWN_MACHINE_ROOM], BrokerError for a refusal, and
-        OptionError[NOT_A_NAME_SERVER]. How long queues of ``known`` may be away is the caller's to say. Raises
+        OptionError[NOT_A_NAME_SERVER]. How long queues of ``expected`` may be away is the caller's to say. Raises
         ``crash`` too: nobody lives on unseen without timed work.
         """
         if self.crash is not None:
             raise self.crash
         self.renew_locks(stale_only=True)
-        is_settled = self.rebalance()
-        bounds = self.servers.bounds()
-        self._outages.all_asked()
-        links = {name: self.servers.link(name) for name in {queue.broker_name for queue in bounds}}
-        away = self._outages.away(known, bounds)
-        self._outages.check(away)
-        nothing = frozenset[MessageQueue]()
-        return Survey(
-            self._locked(QueueState.OWNED) if is_settled else nothing,
+        is_decided = self.rebalance()
+        bounds = self.client.bounds()
+        self._outage_tracker.postpone_due()
+        links = {name: self.client.link(name) for name in {queue.broker_name for queue in bounds}}
+        unavailable = self._outage_tracker.unavailable(expected, bounds)
+        self._outage_tracker.check(unavailable)
+        no_queues = frozenset[MessageQueue]()
+        return MetadataSnapshot(
+            self._usable(QueueState.OWNED) if is_decided else no_queues,
             bounds,
-            is_settled and self._outages.is_complete(away),
-            away,
+            is_decided and self._outage_tracker.is_complete(unavailable),
+            unavailable,
             links,
-            self._locked(QueueState.LEAVING) if is_settled else nothing,
-            frozenset(filter(self.servers.deletes_offsets, links)),
+            self._usable(QueueState.RELEASING) if is_decided else no_queues,
+            frozenset(filter(self.client.deletes_offsets, links)),
         )
 
-    def wait_for_queues(self, waits: Iterable[Wait]) -> None:
+    def set_queue_outages(self, outages: Iterable[Outage]) -> None:
         """Queues that are away are waited for so long: the caller's to decide, and to be said with all else."""
-        self._outages.wait_for_queues(waits)
+        self._outage_tracker.set_queue_outages(outages)
 
     def pending_resets(self) -> dict[MessageQueue, int]:
         """Where an operator has reset queues of ours to. The owners of others find out by themselves."""
         for queue in self.resets.pending.keys() - self._rebalance_impl.table.keys():
-            self.resets.forget(queue)
+            self.resets.discard(queue)
         return self.resets.pending
 
-    def take(self, ranges: Mapping[MessageQueue, tuple[int, int]]) -> None:
+    def mark_in_flight(self, ranges: Mapping[MessageQueue, tuple[int, int]]) -> None:
         """These ranges are planned: in flight until they are proven."""
         self._last_view = None
         for queue, (begin_offset, end_offset) in ranges.items():
             process_queue = self._rebalance_impl.table[queue]
             process_queue.put(begin_offset, end_offset)
             self._positions[queue] = end_offset
-            self._planned_in[queue] = process_queue.life
+            self._planned_generations[queue] = process_queue.generation
 
-    def prove(
-        self, end_offsets: Mapping[MessageQueue, int], stored_to_ms: Mapping[MessageQueue, int] = NOT_KNOWN
+    def mark_completed(
+        self, end_offsets: Mapping[MessageQueue, int], stored_to_ms: Mapping[MessageQueue, int] = NO_STORE_TIMES
     ) -> None:
         """Everything below these is in the sink: finish what is in flight there, and commit what is ours, answered.
         ``stored_to_ms``: when the last message was stored that was there when the queue was planned.
 
         What was not answered before is due again too: after a machine has slept the timer may come later than others.
         """
-        if self._finish(end_offsets, stored_to_ms) or self.offsets.unconfirmed:
+        if self._complete_ranges(end_offsets, stored_to_ms) or self.offsets.unconfirmed:
             self._last_view = None
             self.offsets.persist()
-            self._release(self._lives.those(QueueState.LEAVING))
+            self._release(self._queue_states.in_state(QueueState.RELEASING))
 
     # ------------------------------------------------------------------------------------------ timed work
 
     def rebalance(self) -> bool:
         """Make ownership what the routes and the group's members say. False: too little is known to decide."""
-        self.servers.refresh_routes()
-        self.members.greet()
-        client_ids = self.members.listed()
-        may_own = self.members.may_own(client_ids)
-        plan = self._rebalance_impl.decide(self._routes.queues, client_ids) if may_own else None
+        self.client.refresh_routes()
+        self.members.send_first_heartbeats()
+        client_ids = self.members.query_members()
+        may_own_queues = self.members.may_own_queues(client_ids)
+        plan = self._rebalance_impl.decide(self._routes.queues, client_ids) if may_own_queues else None
         if plan is not None:
-            self._carry_out(plan)
+            self._apply_plan(plan)
         return plan is not None
 
     def renew_locks(self, *, stale_only: bool = False) -> None:
@@ -208,114 +208,119 @@ class Membership:
         if due:
             self._last_view = None
             self._drop(self._locks.lock(due))
-            self._moves += any(self._locks.is_held(queue) for queue in stale)
+            self._ownership_changes += any(self._locks.is_held(queue) for queue in stale)
 
     def retry_locks(self) -> None:
         """Orderly: a queue that is ours by the group's lists was locked by its last owner; try it again."""
-        if self._lives.those(QueueState.AWAITING_LOCK):
+        if self._queue_states.in_state(QueueState.AWAITING_LOCK):
             self.rebalance()
 
-    def leave(self, *, puts_resets_back: bool = False) -> None:
+    def leave(self, *, restores_resets: bool = False) -> None:
         """Persist what is proven and unregister everywhere. A lock outlives us while its queue has unproven ranges.
-        ``puts_resets_back``: an operator's resets that no plan came after are the next start's."""
+        ``restores_resets``: an operator's resets that no plan came after are the next start's."""
         self.offsets.persist()
-        if puts_resets_back:
-            self.offsets.look_for_resets(self._rebalance_impl.table)
-            self.resets.put_back()
+        if restores_resets:
+            self.offsets.detect_resets(self._rebalance_impl.table)
+            self.resets.restore_all()
         locked = [queue for queue in self._rebalance_impl.table if self._locks.is_held(queue)]
-        self._locks.unlock([queue for queue in locked if self._is_settled(queue)])
+        self._locks.unlock([queue for queue in locked if self._is_drained(queue)])
         self.members.unregister()
 
     # ------------------------------------------------------------------------------------------ ownership
 
-    def _is_ours(self, queue: MessageQueue) -> bool:
+    def _is_owned(self, queue: MessageQueue) -> bool:
         return queue in self._rebalance_impl.table
 
-    def _carry_out(self, plan: RebalancePlan) -> None:
+    def _apply_plan(self, plan: RebalancePlan) -> None:
         """Persist before a queue is given up, so that its next owner begins where we proved to be.
 
-        Orderly: a queue with an unproven range stays until ``prove``, and a new one is ours only with its lock.
+        Orderly: a queue with an unproven range stays until ``mark_completed``, and a new one is ours only with its
+        lock.
         """
         if plan.drop:
             self.offsets.persist()
         leaving = {queue for queue in plan.drop if self._options.consume_orderly}
-        self._lives.happen(QueueEvent.KEPT, self._lives.those(QueueState.LEAVING) - leaving)
-        self._lives.happen(QueueEvent.GIVEN_AWAY, leaving)
+        self._queue_states.apply(QueueEvent.RETAINED, self._queue_states.in_state(QueueState.RELEASING) - leaving)
+        self._queue_states.apply(QueueEvent.REASSIGNED, leaving)
         self._drop(set(plan.drop) - leaving)
         self._release(leaving)
-        self._gain(plan.add)
+        self._add(plan.add)
 
-    def _gain(self, queues: Collection[MessageQueue]) -> None:
+    def _add(self, queues: Collection[MessageQueue]) -> None:
         if self._options.consume_orderly:
             self._last_view = None
-            refused = self._locks.lock(queues)
+            denied = self._locks.lock(queues)
             queues = [queue for queue in queues if self._locks.is_held(queue)]
-            awaited = self._lives.those(QueueState.AWAITING_LOCK)
-            self._lives.happen(QueueEvent.NOT_AWAITED, awaited - refused - set(queues))
-            self._lives.happen(QueueEvent.REFUSED, refused)
+            awaited = self._queue_states.in_state(QueueState.AWAITING_LOCK)
+            self._queue_states.apply(QueueEvent.LOCK_NOT_REQUESTED, awaited - denied - set(queues))
+            self._queue_states.apply(QueueEvent.LOCK_DENIED, denied)
         self._change(RebalancePlan(add=tuple(queues)))
 
     def _release(self, queues: Collection[MessageQueue]) -> None:
         """Orderly: give up those of ``queues`` of which nothing is unproven and nothing unconfirmed."""
-        settled = {queue for queue in queues if self._is_settled(queue)}
-        self._locks.unlock(settled)
-        self._drop(settled)
+        drained = {queue for queue in queues if self._is_drained(queue)}
+        self._locks.unlock(drained)
+        self._drop(drained)
 
     def _drop(self, queues: Collection[MessageQueue]) -> None:
-        self._locks.forget(queues)
+        self._locks.discard(queues)
         for queue in queues:
-            self.offsets.forget(queue)
-            self.resets.forget(queue)
-            self._outages.forget_commits(queue)
+            self.offsets.discard(queue)
+            self.resets.discard(queue)
+            self._outage_tracker.discard_commit_failure(queue)
             self._positions.pop(queue, None)
         self._change(RebalancePlan(drop=tuple(sorted(queues, key=MessageQueue.sort_key))))
 
     def _change(self, plan: RebalancePlan) -> None:
         if not plan:
             return
-        self._lives.happen(QueueEvent.DROPPED, plan.drop)
-        self._lives.happen(QueueEvent.ADDED, plan.add)
+        self._queue_states.apply(QueueEvent.DROPPED, plan.drop)
+        self._queue_states.apply(QueueEvent.ADDED, plan.add)
         self._rebalance_impl.apply(plan)
         self._last_view = None
-        self._moves += 1
-        log.info("REBALANCED: Queues added: %s; queues removed: %s", _names(plan.add), _names(plan.drop))
+        self._ownership_changes += 1
+        log.info("REBALANCED: Queues added: %s; queues removed: %s", _list_queues(plan.add), _list_queues(plan.drop))
 
-    def _is_settled(self, queue: MessageQueue) -> bool:
+    def _is_drained(self, queue: MessageQueue) -> bool:
         return not self._rebalance_impl.table[queue].in_flight and queue not in self.offsets.unconfirmed
 
-    def _locked(self, state: QueueState) -> frozenset[MessageQueue]:
+    def _usable(self, state: QueueState) -> frozenset[MessageQueue]:
         """The queues in that state; orderly, less those whose lock may have expired."""
         return frozenset(
             queue
-            for queue in self._lives.those(state)
+            for queue in self._queue_states.in_state(state)
             if not self._options.consume_orderly or self._locks.is_held(queue)
         )
 
     # ------------------------------------------------------------------------------------------ progress
 
-    def _finish(self, end_offsets: Mapping[MessageQueue, int], stored_to_ms: Mapping[MessageQueue, int]) -> bool:
+    def _complete_ranges(
+        self, end_offsets: Mapping[MessageQueue, int], stored_to_ms: Mapping[MessageQueue, int]
+    ) -> bool:
         """Move the windows of our queues past what is proven; says whether anything was in flight there.
 
         What was planned before a queue was lost is late. Of a queue that is not ours it is left to the next owner; of
         one that came back it is proven too, though its new window never held it.
         """
         table = self._rebalance_impl.table
-        for queue in self._planned_in.keys() & end_offsets.keys():
-            planned_in = self._planned_in.pop(queue)
-            self.completed_after_rebalance += queue not in table or table[queue].life != planned_in
+        for queue in self._planned_generations.keys() & end_offsets.keys():
+            generation = self._planned_generations.pop(queue)
+            self.completed_after_rebalance += queue not in table or table[queue].generation != generation
         finished = [
-            self._finish_queue(table[queue], end_offsets[queue], stored_to_ms.get(queue, 0))
+            self._complete_queue(table[queue], end_offsets[queue], stored_to_ms.get(queue, 0))
             for queue in table.keys() & end_offsets.keys()
         ]
         return any(finished)
 
-    def _finish_queue(self, process_queue: ProcessQueue, proven_to: int, stored_to_ms: int) -> bool:
-        """Says whether anything was in flight below ``proven_to``."""
-        finished = [(begin, end) for begin, end in process_queue.in_flight if end <= proven_to]
+    def _complete_queue(self, process_queue: ProcessQueue, completed_to: int, stored_to_ms: int) -> bool:
+        """Says whether anything was in flight below ``completed_to``."""
+        finished = [(begin, end) for begin, end in process_queue.in_flight if end <= completed_to]
         for begin_offset, end_offset in finished:
             process_queue.remove(begin_offset, end_offset)
-        rest = process_queue.in_flight
-        self.offsets.prove(process_queue.queue, min(proven_to, rest[0][0]) if rest else proven_to, stored_to_ms)
+        remaining = process_queue.in_flight
+        self.offsets.mark_completed(
+            process_queue.queue, min(completed_to, remaining[0][0]) if remaining else completed_to, stored_to_ms
+        )
         return bool(finished)
 
     # ------------------------------------------------------------------------------------------ what others may know
@@ -333,37 +338,37 @@ class Membership:
     def publish(self) -> Published:
         """What is so now, and say what is to be said of it. The view is made anew only where something has changed:
         there is a turn in every plan."""
-        self._outages.say()
+        self._outage_tracker.log_outages()
         if self._last_view is None:
             self._last_view = self._view()
         return Published(
             view=self._last_view,
-            changes=self._moves + self._outages.news + self.resets.news + self.offsets.news,
-            masters=self._outages.answering(),
-            next_try_ms=self._outages.next_try_ms,
-            waits=self._outages.waits,
+            changes=self._ownership_changes + self._outage_tracker.changes + self.resets.changes + self.offsets.changes,
+            masters=self._outage_tracker.responsive_masters(),
+            next_try_ms=self._outage_tracker.next_try_ms,
+            outages=self._outage_tracker.outages,
         )
 
     def _view(self) -> MemberView:
         return MemberView(
-            consumer=self.members.we,
+            consumer=self.members.consumer_data,
             name_servers=self._options.name_servers,
             started_ms=self._started_ms,
             process_queues={held.queue: self._info(held) for held in self.process_queues},
             positions=dict(self._positions),
-            manner=self.members.manner,
+            consumer_settings=self.members.consumer_settings,
         )
 
     def _info(self, held: ProcessQueue) -> ProcessQueueInfo:
-        return process_queue_info(held, self._positions.get(held.queue, 0), self._locks.asked_ms(held.queue))
+        return process_queue_info(held, self._positions.get(held.queue, 0), self._locks.locked_ms(held.queue))
 
 
 def _no_link(_broker_name: str) -> None:
     """A file that a query keeps by itself is nothing that operators reset."""
 
 
-def _names(queues: Collection[MessageQueue]) -> str:
+def _list_queues(queues: Collection[MessageQueue]) -> str:
     """How many, and the first few."""
-    named = ", ".join(map(str, list(queues)[:MOST_NAMED]))
-    more = ", ..." if len(queues) > MOST_NAMED else ""
+    named = ", ".join(map(str, list(queues)[:MAX_NAMED]))
+    more = ", ..." if len(queues) > MAX_NAMED else ""
     return f"{len(queues)} ({named}{more})" if queues else "none"

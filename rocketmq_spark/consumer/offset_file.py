@@ -24,8 +24,8 @@ class LocalOffsetFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._before = path.with_name(f"{path.name}.bak")
-        self._fresh = path.with_name(f"{path.name}.new")
+        self._backup = path.with_name(f"{path.name}.bak")
+        self._new_file = path.with_name(f"{path.name}.new")
 
     def __str__(self) -> str:
         return str(self._path)
@@ -35,23 +35,23 @@ class LocalOffsetFile:
 
         Raises OptionError[OFFSET_FILE_UNUSABLE] where the disk does not let us.
         """
-        with self._failing_clearly():
-            return _content(self._path), _content(self._before)
+        with self._raising_file_unusable():
+            return _content(self._path), _content(self._backup)
 
-    def write(self, content: bytes, *, keep_last: bool) -> None:
+    def write(self, content: bytes, *, keep_backup: bool) -> None:
         """A crash in between leaves the old file, the new one, or none and the one before.
 
         Raises OptionError[OFFSET_FILE_UNUSABLE] where the disk does not let us.
         """
-        with self._failing_clearly():
+        with self._raising_file_unusable():
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            _write_through(self._fresh, content)
-            if keep_last:
-                self._path.replace(self._before)
-            self._fresh.replace(self._path)
+            _write_synced(self._new_file, content)
+            if keep_backup:
+                self._path.replace(self._backup)
+            self._new_file.replace(self._path)
 
     @contextmanager
-    def _failing_clearly(self) -> Iterator[None]:
+    def _raising_file_unusable(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
@@ -72,7 +72,7 @@ def _content(path: Path) -> bytes | None:
         return None
 
 
-def _write_through(path: Path, content: bytes) -> None:
+def _write_synced(path: Path, content: bytes) -> None:
     """To the disk, and not only to the system's memory."""
     with path.open("wb") as file:
         file.write(content)

@@ -1,10 +1,10 @@
 """Where a member's progress is kept: by the brokers (RemoteBrokerOffsetStore), or, of a query that reads every queue
-(BROADCASTING), in a file of its own (LocalFileOffsetStore). These decide; ``group_offsets`` asks brokers, and
+(BROADCASTING), in a file of its own (LocalFileOffsetStore). These decide; ``offset_committer`` asks brokers, and
 ``offset_file`` reads and writes the file.
 
-Source: ``client/consumer/store/RemoteBrokerOffsetStore.java``. It differs where Java's could lose or lower an offset:
-the broker checks nothing, so every write is preceded by a read and only ever raises the stored value (``raising``); an
-update counts as persisted when the broker has answered it, not when it was sent.
+Source: ``client/consumer/store/PendingOffsets.java``. It differs where Java's could lose or lower an offset:
+the broker checks nothing, so every write is preceded by a read and only ever raises the stored value
+(``offsets_to_raise``); an update counts as persisted when the broker has answered it, not when it was sent.
 
 Source: ``client/consumer/store/LocalFileOffsetStore.java``. Differs: the file is plain JSON and belongs to one query,
 by its ``instanceName``; Java's belongs to a client id, which changes with the machine's address. And only a file that
@@ -24,7 +24,7 @@ from rocketmq_spark.errors import OptionError
 from rocketmq_spark.model import MessageQueue, flat, nested
 
 
-class RemoteBrokerOffsetStore:
+class PendingOffsets:
     """Next offsets of the queues that are ours: proven and not confirmed by the broker, and confirmed. Not
     thread-safe."""
 
@@ -40,8 +40,8 @@ class RemoteBrokerOffsetStore:
     def update(self, queue: MessageQueue, next_offset: int) -> None:
         """Everything of ``queue`` below ``next_offset`` is processed. Never moves back; what is confirmed needs no
         telling."""
-        known = self._unconfirmed.get(queue, self._confirmed.get(queue, -1))
-        if next_offset > known:
+        current = self._unconfirmed.get(queue, self._confirmed.get(queue, -1))
+        if next_offset > current:
             self._unconfirmed[queue] = next_offset
 
     def confirm(self, queue: MessageQueue, offset: int) -> None:
@@ -60,12 +60,14 @@ class RemoteBrokerOffsetStore:
         self._confirmed.pop(queue, None)
 
 
-def raising(wanted: Mapping[MessageQueue, int], stored: Mapping[MessageQueue, int | None]) -> dict[MessageQueue, int]:
-    """Those of ``wanted`` that are more than the broker has ``stored`` (None: nothing). Unread queues are left out."""
+def offsets_to_raise(
+    targets: Mapping[MessageQueue, int], stored: Mapping[MessageQueue, int | None]
+) -> dict[MessageQueue, int]:
+    """Those of ``targets`` that are more than the broker has ``stored`` (None: nothing). Unread queues are left out."""
     writes = {}
     for queue, at_broker in stored.items():
-        if queue in wanted and (at_broker is None or at_broker < wanted[queue]):
-            writes[queue] = wanted[queue]
+        if queue in targets and (at_broker is None or at_broker < targets[queue]):
+            writes[queue] = targets[queue]
     return writes
 
 
@@ -80,12 +82,12 @@ class OffsetFile(Protocol):
     def read(self) -> tuple[bytes | None, bytes | None]:
         """The file and the one before; None for one that is not there."""
 
-    def write(self, content: bytes, *, keep_last: bool) -> None:
-        """Replace the file at once, whatever happens meanwhile; with ``keep_last`` it becomes the one before."""
+    def write(self, content: bytes, *, keep_backup: bool) -> None:
+        """Replace the file at once, whatever happens meanwhile; with ``keep_backup`` it becomes the one before."""
 
 
 class LocalFileOffsetStore:
-    """Next offsets by queue, an ``OffsetKeeper``. Whatever it confirms is in the file. Not thread-safe.
+    """Next offsets by queue, an ``OffsetStore``. Whatever it confirms is in the file. Not thread-safe.
 
     Raises OptionError[OFFSET_FILE_UNUSABLE] where neither the file nor the one before can be understood: to begin
     anew then would be a loss that nobody notices.
@@ -93,17 +95,17 @@ class LocalFileOffsetStore:
 
     def __init__(self, file: OffsetFile) -> None:
         self._file = file
-        content, before = file.read()
+        content, backup = file.read()
         readable = None if content is None else decode_offsets(content)
         self._is_file_readable = readable is not None
         if readable is None:
-            readable = self._fall_back(before, is_torn=content is not None)
+            readable = self._read_backup(backup, is_torn=content is not None)
         self._offsets = readable
 
-    def _fall_back(self, before: bytes | None, *, is_torn: bool) -> dict[MessageQueue, int]:
-        if before is None and not is_torn:
+    def _read_backup(self, backup: bytes | None, *, is_torn: bool) -> dict[MessageQueue, int]:
+        if backup is None and not is_torn:
             return {}
-        readable = None if before is None else decode_offsets(before)
+        readable = None if backup is None else decode_offsets(backup)
         if readable is None:
             raise OptionError("OFFSET_FILE_UNUSABLE", file=str(self._file), problem="it is damaged")
         log.warning(
@@ -121,7 +123,7 @@ class LocalFileOffsetStore:
         """Store exactly ``offsets`` beside the others; all of them are confirmed."""
         changed = self._offsets | dict(offsets)
         if changed != self._offsets:
-            self._file.write(encode_offsets(changed), keep_last=self._is_file_readable)
+            self._file.write(encode_offsets(changed), keep_backup=self._is_file_readable)
             self._offsets, self._is_file_readable = changed, True
         return set(offsets)
 
@@ -129,9 +131,9 @@ class LocalFileOffsetStore:
         """Always: what a file refuses is raised."""
         return True
 
-    def are_same(self, proofs: Iterable[MessageQueue]) -> dict[MessageQueue, bool]:
+    def are_unchanged(self, completions: Iterable[MessageQueue]) -> dict[MessageQueue, bool]:
         """Always: the file is one query's, which looks before it plans."""
-        return dict.fromkeys(proofs, True)
+        return dict.fromkeys(completions, True)
 
 
 def encode_offsets(offsets: Mapping[MessageQueue, int]) -> bytes:

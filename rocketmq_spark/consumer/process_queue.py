@@ -24,11 +24,11 @@ class SlidingWindow:
     done. Nothing here is thread-safe.
     """
 
-    __slots__ = ("_in_flight", "_taken_to")
+    __slots__ = ("_in_flight", "_queue_offset_max")
 
     def __init__(self) -> None:
         self._in_flight: list[tuple[int, int]] = []
-        self._taken_to: int | None = None
+        self._queue_offset_max: int | None = None
 
     @property
     def in_flight(self) -> tuple[tuple[int, int], ...]:
@@ -38,7 +38,7 @@ class SlidingWindow:
     @property
     def committable(self) -> int | None:
         """The next offset that may be stored: the lowest in flight, else one past the highest taken; None before."""
-        return self._in_flight[0][0] if self._in_flight else self._taken_to
+        return self._in_flight[0][0] if self._in_flight else self._queue_offset_max
 
     def put(self, begin_offset: int, end_offset: int) -> None:
         """Take ``[begin_offset, end_offset)`` in flight. ValueError if empty, or in flight already.
@@ -47,8 +47,8 @@ class SlidingWindow:
         """
         if begin_offset >= end_offset or self._overlaps(begin_offset, end_offset):
             raise ValueError(f"[{begin_offset}, {end_offset}) does not fit into {self!r}")
-        taken_before = self._taken_to if self._in_flight else None
-        self._taken_to = end_offset if taken_before is None else max(taken_before, end_offset)
+        previous_max = self._queue_offset_max if self._in_flight else None
+        self._queue_offset_max = end_offset if previous_max is None else max(previous_max, end_offset)
         insort(self._in_flight, (begin_offset, end_offset))
 
     def remove(self, begin_offset: int, end_offset: int) -> int:
@@ -72,8 +72,8 @@ class SlidingWindow:
         found = sum(min(end, end_offset) - max(begin, begin_offset) for begin, end in touched)
         if begin_offset >= end_offset or found != end_offset - begin_offset:
             raise ValueError(f"[{begin_offset}, {end_offset}) is not in flight in {self!r}")
-        rest = ((touched[0][0], begin_offset), (end_offset, touched[-1][1]))
-        self._in_flight[first:beyond] = [(begin, end) for begin, end in rest if begin < end]
+        remaining = ((touched[0][0], begin_offset), (end_offset, touched[-1][1]))
+        self._in_flight[first:beyond] = [(begin, end) for begin, end in remaining if begin < end]
 
     def _overlaps(self, begin_offset: int, end_offset: int) -> bool:
         at = bisect_left(self._in_flight, (begin_offset, end_offset))
@@ -91,18 +91,18 @@ class SlidingWindow:
 class ProcessQueue(SlidingWindow):
     """The window of a queue from when it is gained to when it is lost.
 
-    ``dropped`` is a one-way latch: a queue that is lost and comes back gets a new ProcessQueue. ``life`` tells the two
-    apart: of one member's ProcessQueues no two have the same.
+    ``dropped`` is a one-way latch: a queue that is lost and comes back gets a new ProcessQueue. ``generation`` tells
+    the two apart: of one member's ProcessQueues no two have the same.
 
     Not thread-safe.
     """
 
-    __slots__ = ("_dropped", "life", "queue")
+    __slots__ = ("_dropped", "generation", "queue")
 
-    def __init__(self, queue: MessageQueue, life: int) -> None:
+    def __init__(self, queue: MessageQueue, generation: int) -> None:
         super().__init__()
         self.queue = queue
-        self.life = life
+        self.generation = generation
         self._dropped = False
 
     @property
@@ -120,4 +120,4 @@ class ProcessQueue(SlidingWindow):
 
     def __repr__(self) -> str:
         state = "DROPPED" if self._dropped else "OWNED"
-        return f"<ProcessQueue {self.queue} life {self.life} {state}, {self._ranges()}>"
+        return f"<ProcessQueue {self.queue} life {self.generation} {state}, {self._ranges()}>"

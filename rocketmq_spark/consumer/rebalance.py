@@ -36,7 +36,7 @@ class RebalanceImpl:
         self._client_id = client_id
         self._strategy = strategy
         self._table: dict[MessageQueue, ProcessQueue] = {}
-        self._lives = count(1)
+        self._generations = count(1)
 
     @property
     def table(self) -> Mapping[MessageQueue, ProcessQueue]:
@@ -61,16 +61,16 @@ class RebalanceImpl:
         members = set(client_ids or ())
         if self._client_id not in members:
             return None
-        mine = set(allocate_all(self._strategy, self._group, self._client_id, queues, tuple(members)))
+        assigned = set(allocate_all(self._strategy, self._group, self._client_id, queues, tuple(members)))
         held = self._table.keys()
-        return RebalancePlan(drop=_ordered(held - mine), add=_ordered(mine - held))
+        return RebalancePlan(drop=_ordered(held - assigned), add=_ordered(assigned - held))
 
     def apply(self, plan: RebalancePlan) -> None:
         """Carry the plan out on the table. A dropped ProcessQueue never revives, and no life begins twice."""
         for queue in plan.drop:
             self._table.pop(queue).drop()
         for queue in plan.add:
-            self._table[queue] = ProcessQueue(queue, next(self._lives))
+            self._table[queue] = ProcessQueue(queue, next(self._generations))
 
 
 def _ordered(queues: set[MessageQueue]) -> tuple[MessageQueue, ...]:

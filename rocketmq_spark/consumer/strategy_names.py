@@ -59,9 +59,11 @@ def strategy_named(name: str, settings: StrategySettings = NO_SETTINGS) -> Strat
     if name.upper().startswith(NEARBY_PREFIX):
         return _nearby(name, settings)
     if ":" in name:
-        return _of_user(name)
+        return _load_user_strategy(name)
     if name.upper() not in _STRATEGIES:
-        raise _unusable(name, f"one of {', '.join(_STRATEGIES)}, {NEARBY_PREFIX}<name>, or an import path module:Class")
+        raise _invalid_option(
+            name, f"one of {', '.join(_STRATEGIES)}, {NEARBY_PREFIX}<name>, or an import path module:Class"
+        )
     return _STRATEGIES[name.upper()](settings)
 
 
@@ -98,32 +100,32 @@ _STRATEGIES: Final[Mapping[str, Callable[[StrategySettings], Strategy]]] = {
 def _nearby(name: str, settings: StrategySettings) -> Strategy:
     inner = strategy_named(name[len(NEARBY_PREFIX) :], settings)
     if not isinstance(inner, AllocateMessageQueueStrategy):
-        raise _unusable(name, f"{NEARBY_PREFIX} and a strategy for single topics, which {inner.name} is not")
+        raise _invalid_option(name, f"{NEARBY_PREFIX} and a strategy for single topics, which {inner.name} is not")
     path = _required(settings.machine_room_resolver, RESOLVER_OPTION, "It maps brokers and clients to machine rooms.")
     return AllocateMachineRoomNearby(inner, _resolver(path))
 
 
 def _resolver(path: str) -> MachineRoomResolver:
-    resolver = _made_from(path, RESOLVER_OPTION)
+    resolver = _instantiate(path, RESOLVER_OPTION)
     if not isinstance(resolver, MachineRoomResolver):
-        raise _unusable(path, "a class with methods 'broker_deploy_in' and 'consumer_deploy_in'", RESOLVER_OPTION)
+        raise _invalid_option(path, "a class with methods 'broker_deploy_in' and 'consumer_deploy_in'", RESOLVER_OPTION)
     return resolver
 
 
-def _of_user(path: str) -> Strategy:
-    strategy = _made_from(path, STRATEGY_OPTION)
+def _load_user_strategy(path: str) -> Strategy:
+    strategy = _instantiate(path, STRATEGY_OPTION)
     if not isinstance(strategy, AllocateMessageQueueStrategy | AllocateAllTopicsStrategy):
-        raise _unusable(path, "a class with a 'name', and a method 'allocate' or 'allocate_all_topics'")
+        raise _invalid_option(path, "a class with a 'name', and a method 'allocate' or 'allocate_all_topics'")
     return strategy
 
 
-def _made_from(path: str, option: str) -> Any:
+def _instantiate(path: str, option: str) -> Any:
     module, _, name = path.partition(":")
     try:
         return getattr(import_module(module), name)()
     except (ImportError, AttributeError, TypeError, ValueError) as problem:
         expected = f"an import path module:Class of a class without arguments ({type(problem).__name__}: {problem})"
-        raise _unusable(path, expected, option) from problem
+        raise _invalid_option(path, expected, option) from problem
 
 
 def _required(value: T, needed: str, reason: str) -> T:
@@ -132,5 +134,5 @@ def _required(value: T, needed: str, reason: str) -> T:
     return value
 
 
-def _unusable(value: str, expected: str, option: str = STRATEGY_OPTION) -> OptionError:
+def _invalid_option(value: str, expected: str, option: str = STRATEGY_OPTION) -> OptionError:
     return OptionError("INVALID_OPTION_VALUE", option=option, value=value, expected=expected)

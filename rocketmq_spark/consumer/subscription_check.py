@@ -31,7 +31,7 @@ STRATEGY: Final = "allocateMessageQueueStrategy"
 OPTIONS: Final = {MESSAGE_MODEL: "messageModel", PROP_CONSUME_ORDERLY: "consumeOrderly", STRATEGY: "allocateStrategy"}
 """What is compared, by property, and the option that decides it here."""
 
-KNOWN_STRATEGIES: Final = frozenset(
+COMPARABLE_STRATEGIES: Final = frozenset(
     {
         allocation.AllocateMessageQueueAveragely.__name__,
         allocation.AllocateMessageQueueAveragelyByCircle.__name__,
@@ -45,23 +45,23 @@ KNOWN_STRATEGIES: Final = frozenset(
 """By the names of their classes, which are Java's. Of others nobody knows whether they divide alike."""
 
 
-def told_manner(options: ReadOptions, strategy: object, checkpoint_id: str | None = None) -> dict[str, str]:
+def consumer_settings_of(options: ReadOptions, strategy: object, checkpoint_id: str | None = None) -> dict[str, str]:
     """The properties of our own. In BROADCASTING members share nothing: a copy of a checkpoint is another reader."""
-    told = {
+    reported = {
         MESSAGE_MODEL: options.message_model,
         PROP_CONSUME_ORDERLY: "true" if options.consume_orderly else "false",
     }
     if options.message_model == BROADCASTING:
-        return told
-    return told | {STRATEGY: type(strategy).__name__} | ({PROP_CHECKPOINT: checkpoint_id} if checkpoint_id else {})
+        return reported
+    return reported | {STRATEGY: type(strategy).__name__} | ({PROP_CHECKPOINT: checkpoint_id} if checkpoint_id else {})
 
 
-def manner_of(properties: Mapping[str, str]) -> dict[str, str]:
+def comparable_settings(properties: Mapping[str, str]) -> dict[str, str]:
     """What can be compared of a member, by the options' names."""
-    told = {option: properties[name] for name, option in OPTIONS.items() if name in properties}
-    strategy = told.pop(OPTIONS[STRATEGY], "").partition("@")[0].rpartition(".")[2]
-    is_comparable = strategy in KNOWN_STRATEGIES and told.get(OPTIONS[MESSAGE_MODEL]) != BROADCASTING
-    return told | ({OPTIONS[STRATEGY]: strategy} if is_comparable else {})
+    reported = {option: properties[name] for name, option in OPTIONS.items() if name in properties}
+    strategy = reported.pop(OPTIONS[STRATEGY], "").partition("@")[0].rpartition(".")[2]
+    is_comparable = strategy in COMPARABLE_STRATEGIES and reported.get(OPTIONS[MESSAGE_MODEL]) != BROADCASTING
+    return reported | ({OPTIONS[STRATEGY]: strategy} if is_comparable else {})
 
 
 def differences(ours: Mapping[str, str], theirs: Mapping[str, str]) -> list[str]:
@@ -69,12 +69,12 @@ def differences(ours: Mapping[str, str], theirs: Mapping[str, str]) -> list[str]
     return [option for option, value in ours.items() if theirs.get(option, value) != value]
 
 
-Wanted = dict[str, tuple[str, frozenset[str] | str]]
+SubscribedTopics = dict[str, tuple[str, frozenset[str] | str]]
 """By topic: the kind of expression, and what it lets through."""
 
 NOTHING: Final = "nothing"
 
-MOST_QUESTIONS: Final = 2
+MAX_UNANSWERED_QUERIES: Final = 2
 """Asked of a member that does not answer, however often it comes and goes: a Java consumer can hang over it."""
 
 
@@ -92,48 +92,48 @@ class SubscriptionCheck:
         group: str,
         client_id: str,
         subscriptions: Iterable[SubscriptionData],
-        manner: Mapping[str, str],
+        consumer_settings: Mapping[str, str],
         retry_topic: str,
     ) -> None:
         self._group = group
         self._client_id = client_id
         self._retry_topic = retry_topic
-        self._ours = _wanted(subscriptions)
-        self._our_manner = manner_of(manner)
-        self._our_checkpoint = manner.get(PROP_CHECKPOINT)
+        self._ours = _subscribed_topics(subscriptions)
+        self._our_settings = comparable_settings(consumer_settings)
+        self._our_checkpoint = consumer_settings.get(PROP_CHECKPOINT)
         self._checkpoints: dict[str, str | None] = {}
-        self._manners: dict[str, dict[str, str]] = {}
+        self._their_settings: dict[str, dict[str, str]] = {}
         self._listed: frozenset[str] = frozenset()
-        self._theirs: dict[str, Wanted] = {}
-        self._asked: Counter[str] = Counter()
+        self._theirs: dict[str, SubscribedTopics] = {}
+        self._unanswered_queries: Counter[str] = Counter()
 
-    def to_ask(self, client_ids: Iterable[str]) -> frozenset[str]:
+    def members_to_query(self, client_ids: Iterable[str]) -> frozenset[str]:
         """Whom to ask, now that the group has these members: those that are new, were silent or were different."""
         listed = frozenset(client_ids) - {self._client_id}
         if listed == self._listed:
             return frozenset()
         self._listed = listed
-        self._theirs = {client_id: wanted for client_id, wanted in self._theirs.items() if client_id in listed}
-        to_ask = frozenset(client_id for client_id in listed if self._is_to_be_asked(client_id))
-        self._asked.update(to_ask)
-        return to_ask
+        self._theirs = {client_id: subscribed for client_id, subscribed in self._theirs.items() if client_id in listed}
+        members_to_query = frozenset(client_id for client_id in listed if self._must_query(client_id))
+        self._unanswered_queries.update(members_to_query)
+        return members_to_query
 
-    def _is_to_be_asked(self, client_id: str) -> bool:
+    def _must_query(self, client_id: str) -> bool:
         if client_id in self._theirs:
-            differs = self._differs(self._theirs[client_id]) or bool(self._other_manner(client_id))
+            differs = self._differs(self._theirs[client_id]) or bool(self._differing_settings(client_id))
             return differs or self._shares_checkpoint(client_id)
-        return self._asked[client_id] < MOST_QUESTIONS
+        return self._unanswered_queries[client_id] < MAX_UNANSWERED_QUERIES
 
-    def answered(self, infos: Mapping[str, ConsumerRunningInfo]) -> None:
+    def record_running_infos(self, infos: Mapping[str, ConsumerRunningInfo]) -> None:
         """What the members that were asked have answered, by client id."""
         for client_id, info in infos.items():
-            self._theirs[client_id] = _wanted(info.subscriptions)
-            self._manners[client_id] = manner_of(info.properties)
+            self._theirs[client_id] = _subscribed_topics(info.subscriptions)
+            self._their_settings[client_id] = comparable_settings(info.properties)
             self._checkpoints[client_id] = info.properties.get(PROP_CHECKPOINT)
-            del self._asked[client_id]
+            del self._unanswered_queries[client_id]
 
-    def _other_manner(self, client_id: str) -> list[str]:
-        return differences(self._our_manner, self._manners[client_id])
+    def _differing_settings(self, client_id: str) -> list[str]:
+        return differences(self._our_settings, self._their_settings[client_id])
 
     def _shares_checkpoint(self, client_id: str) -> bool:
         return self._our_checkpoint is not None and self._checkpoints[client_id] == self._our_checkpoint
@@ -147,18 +147,18 @@ class SubscriptionCheck:
                     "INCONSISTENT_SUBSCRIPTION",
                     group=self._group,
                     client_id=self._client_id,
-                    ours=_described(self._ours),
+                    ours=_describe(self._ours),
                     other=client_id,
-                    theirs=_described(theirs),
+                    theirs=_describe(theirs),
                 )
-            if options := self._other_manner(client_id):
+            if options := self._differing_settings(client_id):
                 return MembershipError(
                     "INCONSISTENT_GROUP_SETTINGS",
                     group=self._group,
                     client_id=self._client_id,
-                    ours=_settings(self._our_manner, options),
+                    ours=_format_settings(self._our_settings, options),
                     other=client_id,
-                    theirs=_settings(self._manners[client_id], options),
+                    theirs=_format_settings(self._their_settings[client_id], options),
                 )
             if self._shares_checkpoint(client_id):
                 return MembershipError(
@@ -166,34 +166,34 @@ class SubscriptionCheck:
                 )
         return None
 
-    def at_odds_over_retries(self) -> list[str]:
+    def members_differing_in_retry(self) -> list[str]:
         """Who reads the retry topic and we do not, or the other way round: its queues may go to one that does not."""
         reads_it = self._retry_topic in self._ours
         return sorted(
             client_id for client_id, theirs in self._theirs.items() if (self._retry_topic in theirs) != reads_it
         )
 
-    def _differs(self, theirs: Wanted) -> bool:
+    def _differs(self, theirs: SubscribedTopics) -> bool:
         return _without(theirs, self._retry_topic) != _without(self._ours, self._retry_topic)
 
 
-def _wanted(subscriptions: Iterable[SubscriptionData]) -> Wanted:
+def _subscribed_topics(subscriptions: Iterable[SubscriptionData]) -> SubscribedTopics:
     return {
         one.topic: (one.expression_type, one.tags_set if one.expression_type == TAG else one.sub_string)
         for one in subscriptions
     }
 
 
-def _without(wanted: Wanted, topic: str) -> Wanted:
-    return {name: expression for name, expression in wanted.items() if name != topic}
+def _without(subscribed: SubscribedTopics, topic: str) -> SubscribedTopics:
+    return {name: expression for name, expression in subscribed.items() if name != topic}
 
 
-def _settings(manner: Mapping[str, str], options: Iterable[str]) -> str:
-    return ", ".join(f"{option}={manner[option]}" for option in options)
+def _format_settings(consumer_settings: Mapping[str, str], options: Iterable[str]) -> str:
+    return ", ".join(f"{option}={consumer_settings[option]}" for option in options)
 
 
-def _described(wanted: Wanted) -> str:
-    texts = (f"{topic} ({_text(expression)})" for topic, (_, expression) in sorted(wanted.items()))
+def _describe(subscribed: SubscribedTopics) -> str:
+    texts = (f"{topic} ({_text(expression)})" for topic, (_, expression) in sorted(subscribed.items()))
     return ", ".join(texts) or NOTHING
 
 

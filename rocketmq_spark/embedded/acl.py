@@ -65,11 +65,11 @@ def acl_1_arguments(user: Credentials, rights: Iterable[Right]) -> list[str]:
     granted: dict[str, list[str]] = {"Topic": [], "Group": []}
     for right in rights:
         kind, _, name = right.resource.partition(":")
-        known = [action for action in ("PUB", "SUB") if action in right.actions]
-        granted[kind].append(f"{name}={'|'.join(known)}")
-    who = ["-a", user.access_key, "-s", user.secret_key.reveal(), "-m", "false", "-i", "DENY", "-u", "DENY"]
+        supported = [action for action in ("PUB", "SUB") if action in right.actions]
+        granted[kind].append(f"{name}={'|'.join(supported)}")
+    account = ["-a", user.access_key, "-s", user.secret_key.reveal(), "-m", "false", "-i", "DENY", "-u", "DENY"]
     topics, groups = (",".join(granted[kind]) for kind in ("Topic", "Group"))
-    return [*who, *(["-t", topics] if topics else []), *(["-g", groups] if groups else [])]
+    return [*account, *(["-t", topics] if topics else []), *(["-g", groups] if groups else [])]
 
 
 def create_user(jvm: ChildJvm, controller: Any, user: Credentials, rights: Iterable[Right]) -> None:

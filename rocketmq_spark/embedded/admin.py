@@ -61,11 +61,13 @@ def mqadmin(*arguments: str, version: str | None = None, security: Security = UN
             home = (*home, "-Dtls.enable=true")
         options = (*JVM_OPTIONS, QUIET_LOGGING, *FOR_ROCKETMQ_4, *home)
         class_path = os.pathsep.join(rocketmq_class_path(version))
-        told = work.path / "arguments"
-        told.touch(mode=0o600)
-        told.write_text(_argument_file([*options, "-classpath", class_path, MAIN_CLASS, *arguments]), encoding="utf-8")
-        done = subprocess.run(
-            [find_java(), f"@{told}"],
+        argument_file = work.path / "arguments"
+        argument_file.touch(mode=0o600)
+        argument_file.write_text(
+            _argument_file([*options, "-classpath", class_path, MAIN_CLASS, *arguments]), encoding="utf-8"
+        )
+        completed = subprocess.run(
+            [find_java(), f"@{argument_file}"],
             capture_output=True,
             text=True,
             timeout=MQADMIN_TIMEOUT_S,
@@ -73,11 +75,11 @@ def mqadmin(*arguments: str, version: str | None = None, security: Security = UN
             cwd=work.path,
             pass_fds=[work.owner],
         )
-    if done.returncode != 0 or "SubCommandException" in done.stderr:
+    if completed.returncode != 0 or "SubCommandException" in completed.stderr:
         raise EmbeddedBrokerError(
-            "EMBEDDED_CLUSTER_INVALID_STATE", problem=f"mqadmin failed: {done.stderr} {done.stdout}"
+            "EMBEDDED_CLUSTER_INVALID_STATE", problem=f"mqadmin failed: {completed.stderr} {completed.stdout}"
         )
-    return done.stdout
+    return completed.stdout
 
 
 def _argument_file(arguments: Iterable[str]) -> str:

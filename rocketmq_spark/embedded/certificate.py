@@ -46,7 +46,7 @@ class ServerCertificate:
         """Make the files; ``jvm`` reads what keytool writes. Raises EmbeddedBrokerError[EMBEDDED_SERVER_FAILED]."""
         self.key.parent.mkdir(mode=0o700)
         run_keytool(self._store, self._hosts)
-        with jvm.failing_clearly():
+        with jvm.raising_embedded_errors():
             security = jvm.java.java.security
             characters = jvm.java.java.io.CharArrayWriter()  # py4j makes no char[] of a text
             characters.write(PASSWORD, 0, len(PASSWORD))
@@ -71,10 +71,10 @@ def run_keytool(store: Path, hosts: str) -> None:
     keys = ("-keyalg", "EC", "-groupname", "secp256r1", "-alias", ALIAS)
     file = ("-storetype", "PKCS12", "-keystore", str(store), "-storepass", PASSWORD)
     command = [find_keytool(), "-genkeypair", *keys, *name, *file]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=KEYTOOL_TIMEOUT_S, check=False)
-    if done.returncode != 0:
+    completed = subprocess.run(command, capture_output=True, text=True, timeout=KEYTOOL_TIMEOUT_S, check=False)
+    if completed.returncode != 0:
         raise EmbeddedBrokerError(
-            "EMBEDDED_SERVER_FAILED", problem=f"keytool made no certificate: {done.stdout}{done.stderr}"
+            "EMBEDDED_SERVER_FAILED", problem=f"keytool made no certificate: {completed.stdout}{completed.stderr}"
         )
 
 

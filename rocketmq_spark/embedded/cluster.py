@@ -82,24 +82,24 @@ class EmbeddedCluster:
         self._resources = ExitStack()
         self._work = self._resources.enter_context(work_folder("embedded"))
         self._certificate = ServerCertificate(self._work.path / "tls") if tls else None
-        how_tls = self._certificate.java_options() if self._certificate else (NO_TLS,)
-        all_options = [*SMALL_JVM, *how_tls, *java_options]
+        tls_options = self._certificate.java_options() if self._certificate else (NO_TLS,)
+        all_options = [*SMALL_JVM, *tls_options, *java_options]
         self._jvms = ServerJvms(version, self._work, self._resources, all_options, separate=separate_jvms)
         stores = store_dir or self._work.path / "stores"
         credentials = new_credentials() if acl else None
-        trusting = Tls(str(self._certificate.certificate)) if self._certificate else None
-        self._security = Security(credentials, trusting)
+        client_tls = Tls(str(self._certificate.certificate)) if self._certificate else None
+        self._security = Security(credentials, client_tls)
         self._has_acl_1 = acl and has_acl_1(self._jvms.class_path)
         if credentials is not None and self._has_acl_1:
             write_acl_1(self._work.path / "acl", credentials)
             self._jvms.java_options.append(f"-Drocketmq.home.dir={self._work.path / 'acl'}")
-        how_acl = {"aclEnable": "true"} if self._has_acl_1 else acl_settings(credentials) if credentials else {}
-        settings = {"brokerIP1": advertised_host, **how_acl, **broker_config}
+        acl_options = {"aclEnable": "true"} if self._has_acl_1 else acl_settings(credentials) if credentials else {}
+        settings = {"brokerIP1": advertised_host, **acl_options, **broker_config}
         names = [f"broker-{letter}" for letter in string.ascii_lowercase[:brokers]]
         self._brokers = {name: BrokerServer(name, stores / name, settings) for name in names}
         self._name_server = NameServer(self._work.path, namesrv_port)
-        at = self._work.path / "proxy"
-        self._proxy = ProxyServer(at, self._certificate, credentials, proxy_config) if proxy else None
+        proxy_dir = self._work.path / "proxy"
+        self._proxy = ProxyServer(proxy_dir, self._certificate, credentials, proxy_config) if proxy else None
 
     def __enter__(self) -> Self:
         try:
@@ -122,10 +122,10 @@ class EmbeddedCluster:
         for name in (NAME_SERVER_JVM, *self._brokers, *([PROXY_JVM] if self._proxy else [])):
             self._jvms.launch(name)
         if self._certificate is not None:
-            self._certificate.write(self._jvms.of(NAME_SERVER_JVM))
-        self._name_server.start(self._jvms.of(NAME_SERVER_JVM))
+            self._certificate.write(self._jvms.jvm_of(NAME_SERVER_JVM))
+        self._name_server.start(self._jvms.jvm_of(NAME_SERVER_JVM))
         for broker in self._brokers.values():
-            broker.start(self._jvms.of(broker.name), self.namesrv_addr)
+            broker.start(self._jvms.jvm_of(broker.name), self.namesrv_addr)
         self._await_registration(list(self._brokers))
         if self._proxy is not None:
             self.create_topic(SYNC_TOPIC, 1)
@@ -163,12 +163,12 @@ class EmbeddedCluster:
     @property
     def endpoints(self) -> str:
         """Where the proxy serves gRPC: what clients of RocketMQ 5 are given. It needs ``proxy=True``."""
-        return self._the_proxy().endpoints
+        return self._require_proxy().endpoints
 
     @property
     def proxy_addr(self) -> str:
         """Where the proxy serves remoting: what other clients are given as a name server. It needs ``proxy=True``."""
-        return self._the_proxy().address
+        return self._require_proxy().address
 
     def store_dir(self, name: str = "broker-a") -> Path:
         """Where the broker keeps its data, ``config/consumerOffset.json`` among it."""
@@ -233,7 +233,7 @@ class EmbeddedCluster:
 
     def start_broker(self, name: str = "broker-a") -> None:
         """Start a stopped or killed broker on its old port and store."""
-        self._brokers[name].start(self._jvms.of(name), self.namesrv_addr)
+        self._brokers[name].start(self._jvms.jvm_of(name), self.namesrv_addr)
         if self._name_server.is_running:
             self._await_registration([name])
 
@@ -247,17 +247,17 @@ class EmbeddedCluster:
 
     def kill_broker(self, name: str = "broker-a") -> None:
         """SIGKILL its JVM."""
-        self._jvms.own(name).kill()
-        self._brokers[name].forget()
+        self._jvms.dedicated_jvm(name).kill()
+        self._brokers[name].mark_stopped()
         while self._name_server.is_running and name in self._name_server.queue_counts(SYSTEM_TOPIC):
             time.sleep(POLL_S)
 
     def pause_broker(self, name: str = "broker-a") -> None:
         """SIGSTOP its JVM: connections stay, nothing is answered."""
-        self._jvms.own(name).pause()
+        self._jvms.dedicated_jvm(name).pause()
 
     def resume_broker(self, name: str = "broker-a") -> None:
-        self._jvms.own(name).resume()
+        self._jvms.dedicated_jvm(name).resume()
 
     def expire_messages(self, name: str = "broker-a") -> None:
         """Let retention come at once, read or not: all messages are deleted but those in the commit log's last file.
@@ -271,28 +271,28 @@ class EmbeddedCluster:
 
     def kill_name_server(self) -> None:
         """SIGKILL its JVM."""
-        self._jvms.own(NAME_SERVER_JVM).kill()
-        self._name_server.forget()
+        self._jvms.dedicated_jvm(NAME_SERVER_JVM).kill()
+        self._name_server.mark_stopped()
 
     def start_name_server(self) -> None:
         """Start it on its old port; returns when the running brokers have registered again."""
-        self._name_server.start(self._jvms.of(NAME_SERVER_JVM))
+        self._name_server.start(self._jvms.jvm_of(NAME_SERVER_JVM))
         self._await_registration([name for name, broker in self._brokers.items() if broker.is_running])
 
     def start_proxy(self) -> None:
         """Start a killed proxy on its old ports; returns when both answer."""
-        self._the_proxy().start(self._jvms.of(PROXY_JVM), self.namesrv_addr)
+        self._require_proxy().start(self._jvms.jvm_of(PROXY_JVM), self.namesrv_addr)
 
     def kill_proxy(self) -> None:
         """SIGKILL its JVM."""
-        self._jvms.own(PROXY_JVM).kill()
+        self._jvms.dedicated_jvm(PROXY_JVM).kill()
 
     def pause_proxy(self) -> None:
         """SIGSTOP its JVM: connections stay, nothing is answered."""
-        self._jvms.own(PROXY_JVM).pause()
+        self._jvms.dedicated_jvm(PROXY_JVM).pause()
 
     def resume_proxy(self) -> None:
-        self._jvms.own(PROXY_JVM).resume()
+        self._jvms.dedicated_jvm(PROXY_JVM).resume()
 
     def pause(self) -> None:
         """SIGSTOP all JVMs: nothing uses the processor. A name server removes a broker that sends nothing for 120 s."""
@@ -304,7 +304,7 @@ class EmbeddedCluster:
 
     # ---- inside
 
-    def _the_proxy(self) -> ProxyServer:
+    def _require_proxy(self) -> ProxyServer:
         if self._proxy is None:
             raise EmbeddedBrokerError("EMBEDDED_CLUSTER_INVALID_STATE", problem="it has no proxy; pass proxy=True")
         return self._proxy

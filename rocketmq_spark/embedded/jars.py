@@ -52,7 +52,7 @@ class Jar:
         group, artifact, version = self.coordinate.split(":")
         return f"{group}_{artifact}-{version}.jar"
 
-    def is_whole(self, file: Path) -> bool:
+    def is_intact(self, file: Path) -> bool:
         return file.is_file() and file.stat().st_size == self.size_bytes and sha256_of(file) == self.sha256
 
 
@@ -83,9 +83,9 @@ def read_lock(version: str = DEFAULT_VERSION, *, proxy: bool = False) -> tuple[J
 
     Raises EmbeddedBrokerError[JARS_UNAVAILABLE] for another version.
     """
-    versions, whose = (PROXY_VERSIONS, "a proxy's") if proxy else (VERSIONS, "them")
+    versions, subject = (PROXY_VERSIONS, "a proxy's") if proxy else (VERSIONS, "them")
     if version not in versions:
-        problem = f"no lock pins {whose}; there are locks for {', '.join(versions)}"
+        problem = f"no lock pins {subject}; there are locks for {', '.join(versions)}"
         raise EmbeddedBrokerError("JARS_UNAVAILABLE", version=version, problem=problem)
     files = [lock_file(version), *([proxy_lock_file(version)] if proxy else [])]
     return tuple(jar for file in files for jar in parse_lock(file.read_text(encoding="utf-8")))
@@ -104,9 +104,9 @@ def sha256_of(file: Path) -> str:
 
 def cache_dir(environ: Mapping[str, str] = os.environ) -> Path:
     """This user's own: ``$ROCKETMQ_SPARK_CACHE``, or ``rocketmq_spark`` in the usual place for caches."""
-    own, base = environ.get("ROCKETMQ_SPARK_CACHE"), environ.get("XDG_CACHE_HOME")
-    if own:
-        return Path(own)
+    own_cache, base = environ.get("ROCKETMQ_SPARK_CACHE"), environ.get("XDG_CACHE_HOME")
+    if own_cache:
+        return Path(own_cache)
     return (Path(base) if base else Path.home() / ".cache") / "rocketmq_spark"
 
 
@@ -138,9 +138,9 @@ def distribution_jars(home: Path, version: str | None = None) -> list[Path]:
     Raises EmbeddedBrokerError[JARS_UNAVAILABLE] where they are not.
     """
     jars = sorted((home / "lib").glob("*.jar"))
-    wanted = f"rocketmq-broker-{version}.jar" if version else "*.jar"
-    if not any(jar.match(wanted) for jar in jars):
-        problem = f"ROCKETMQ_HOME is {home}, and there is no lib/{wanted} in it"
+    pattern = f"rocketmq-broker-{version}.jar" if version else "*.jar"
+    if not any(jar.match(pattern) for jar in jars):
+        problem = f"ROCKETMQ_HOME is {home}, and there is no lib/{pattern} in it"
         raise EmbeddedBrokerError("JARS_UNAVAILABLE", version=version or DEFAULT_VERSION, problem=problem)
     return jars
 
@@ -150,18 +150,18 @@ def cached_jars(lock: Sequence[Jar], cache: Path) -> list[Path]:
     folder = cache / "jars"
     if missing_jars(lock, folder):
         folder.mkdir(parents=True, exist_ok=True)
-        with exclusively(cache / "fetching"):
+        with hold_file_lock(cache / "fetching"):
             fetch(lock, folder, cache / "ivy")
     return [folder / jar.file_name for jar in lock]
 
 
 def missing_jars(lock: Iterable[Jar], folder: Path) -> list[Jar]:
     """Jars of the lock that are not whole in ``folder``."""
-    return [jar for jar in lock if not jar.is_whole(folder / jar.file_name)]
+    return [jar for jar in lock if not jar.is_intact(folder / jar.file_name)]
 
 
 @contextmanager
-def exclusively(file: Path) -> Iterator[None]:
+def hold_file_lock(file: Path) -> Iterator[None]:
     """Hold a lock that other processes wait for; it goes with the process, whatever ends it."""
     with file.open("w") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
@@ -183,7 +183,7 @@ def fetch(lock: Sequence[Jar], folder: Path, ivy_folder: Path) -> None:
             for begin in range(0, len(missing), JARS_PER_STEP):
                 report_progress(lock, missing[begin:])
                 step = missing[begin : begin + JARS_PER_STEP]
-                move_checked(step, resolve_patiently(ivy, step), folder)
+                move_checked(step, resolve_with_retries(ivy, step), folder)
             report_progress(lock, [])
     except IvyError as error:
         raise EmbeddedBrokerError("JARS_UNAVAILABLE", version=version_of(lock), problem=str(error)) from error
@@ -191,7 +191,7 @@ def fetch(lock: Sequence[Jar], folder: Path, ivy_folder: Path) -> None:
         shutil.rmtree(ivy_folder, ignore_errors=True)
 
 
-def resolve_patiently(ivy: Ivy, jars: Sequence[Jar]) -> list[Path]:
+def resolve_with_retries(ivy: Ivy, jars: Sequence[Jar]) -> list[Path]:
     """Resolve; a single hiccup of the network does not end a long download."""
     for _ in range(ATTEMPTS - 1):
         try:
@@ -209,16 +209,18 @@ def move_checked(jars: Sequence[Jar], files: Sequence[Path], folder: Path) -> No
     by_name = {file.name: file for file in files}
     for jar in jars:
         file = by_name[jar.file_name]
-        if not jar.is_whole(file):
+        if not jar.is_intact(file):
             raise EmbeddedBrokerError("JAR_CHECKSUM_MISMATCH", jar=jar.coordinate)
         file.replace(folder / jar.file_name)
 
 
 def report_progress(lock: Sequence[Jar], still_missing: Sequence[Jar]) -> None:
     """One line on standard error."""
-    total, left = (sum(jar.size_bytes for jar in jars) // BYTES_PER_MB for jars in (lock, still_missing))
+    total, remaining = (sum(jar.size_bytes for jar in jars) // BYTES_PER_MB for jars in (lock, still_missing))
     count = len(lock) - len(still_missing)
-    sys.stderr.write(f"Apache RocketMQ {version_of(lock)}: {count} of {len(lock)} jars, {total - left} of {total} MB\n")
+    sys.stderr.write(
+        f"Apache RocketMQ {version_of(lock)}: {count} of {len(lock)} jars, {total - remaining} of {total} MB\n"
+    )
 
 
 # A repository that does not answer is given up after this long, instead of never.
@@ -266,7 +268,7 @@ def open_ivy(folder: Path) -> Iterator[Ivy]:
         options = (*JVM_OPTIONS, f"-Duser.home={work.path}", f"-Djava.io.tmpdir={work.path}")
         jvm = ChildJvm("ivy", [f"{pyspark_jars()}/*"], options, work.path, [work.owner])
         try:
-            with jvm.failing_clearly():
+            with jvm.raising_embedded_errors():
                 yield Ivy(jvm, folder)
         finally:
             jvm.kill()
@@ -277,5 +279,5 @@ def first_problem(text: str) -> str:
     _, bracket, inside = text.partition("[")
     if not bracket:
         return text
-    first, *others = inside.rstrip("]").split(", ")
-    return f"{first} (and {len(others)} more)" if others else first
+    first, *more_problems = inside.rstrip("]").split(", ")
+    return f"{first} (and {len(more_problems)} more)" if more_problems else first

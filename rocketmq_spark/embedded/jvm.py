@@ -120,7 +120,7 @@ class ChildJvm:
         return self._gateway.jvm
 
     @contextmanager
-    def failing_clearly(self) -> Iterator[None]:
+    def raising_embedded_errors(self) -> Iterator[None]:
         """Turn py4j's errors inside the block into one.
 
         Raises EmbeddedBrokerError[EMBEDDED_SERVER_FAILED] for what Java has thrown, [EMBEDDED_JVM_FAILED] where it does
@@ -139,19 +139,19 @@ class ChildJvm:
     def check(self) -> None:
         """Raise EmbeddedBrokerError[EMBEDDED_JVM_FAILED] if it has ended."""
         if not self.is_running:
-            self._let_finalizers_call(False)
-            raise self._failed(end_of(self._process.returncode))
+            self._allow_finalizer_calls(False)
+            raise self._failed(describe_exit(self._process.returncode))
 
     def pause(self) -> None:
         """SIGSTOP; returns when every thread has stopped: the machine is there, the process does nothing."""
-        self._let_finalizers_call(False)
+        self._allow_finalizer_calls(False)
         os.kill(self.pid, signal.SIGSTOP)
         os.waitpid(self.pid, os.WUNTRACED)
 
     def resume(self) -> None:
         """SIGCONT, after ``pause``. What it was sent meanwhile it answers now."""
         os.kill(self.pid, signal.SIGCONT)
-        self._let_finalizers_call(True)
+        self._allow_finalizer_calls(True)
 
     def kill(self) -> None:
         """SIGKILL, wait for the end, and give up everything on this side. May be called again."""
@@ -161,18 +161,18 @@ class ChildJvm:
             self._process.stdin.close()
         if self._client is not None:
             self._client.close()
-            self._let_finalizers_call(False)
+            self._allow_finalizer_calls(False)
 
-    def _let_finalizers_call(self, may_call: bool) -> None:
+    def _allow_finalizer_calls(self, is_allowed: bool) -> None:
         """Finalizers of Java objects call the JVM from whatever thread Python's garbage collector runs in.
 
         A stopped JVM would hold that thread for ever, and a dead one's port may belong to somebody else by now.
         """
         if self._client is not None:
-            self._client.is_connected = may_call
+            self._client.is_connected = is_allowed
 
     def _connect(self) -> JavaGateway:
-        port, token = self._announcement()
+        port, token = self._read_gateway_address()
         parameters = GatewayParameters(port=port, auth_token=token, auto_convert=True)
         self._client = QuietGatewayClient(gateway_parameters=parameters)
         gateway = JavaGateway(self._client, gateway_parameters=parameters)
@@ -181,7 +181,7 @@ class ChildJvm:
             raise EmbeddedBrokerError("JAVA_NOT_FOUND", problem=f"{find_java()} is Java {version}")
         return gateway
 
-    def _announcement(self) -> tuple[int, str]:
+    def _read_gateway_address(self) -> tuple[int, str]:
         """Port and token, the two lines that py4j's gateway prints first."""
         deadline = time.monotonic() + START_TIMEOUT_MS / 1000
         while (text := self._stdout.read_text(errors="replace")).count("\n") < 2:
@@ -200,7 +200,7 @@ class ChildJvm:
         return "\n".join(self._stderr.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:])
 
 
-def end_of(returncode: int) -> str:
+def describe_exit(returncode: int) -> str:
     """How Java has ended, in words; below 0 it is the number of a signal."""
     if returncode >= 0:
         return f"Java ended with exit code {returncode}"
@@ -208,8 +208,8 @@ def end_of(returncode: int) -> str:
         name = signal.Signals(-returncode).name
     except ValueError:
         return f"Java was ended by signal {-returncode}"
-    why = ", as the system does when memory runs out" if name == "SIGKILL" else ""
-    return f"Java was ended by {name}{why}"
+    suffix = ", as the system does when memory runs out" if name == "SIGKILL" else ""
+    return f"Java was ended by {name}{suffix}"
 
 
 def messages_of(java_exception: Any) -> str:
@@ -232,12 +232,12 @@ class QuietGatewayClient(GatewayClient):  # type: ignore[misc]  # py4j has no ty
     def send_command(self, command: str, retry: bool = True, binary: bool = False) -> Any:
         """What Java answers. Raises what the connection does."""
         connection = self._get_connection()
-        with ExitStack() as unless_answered:
-            unless_answered.callback(connection.close, False)
+        with ExitStack() as close_on_failure:
+            close_on_failure.callback(connection.close, False)
             response = connection.send_command(command)
             if is_fatal_error(response):
                 return response
-            unless_answered.pop_all()
+            close_on_failure.pop_all()
         if binary:
             return response, self._create_connection_guard(connection)
         self._give_back_connection(connection)

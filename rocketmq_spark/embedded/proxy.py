@@ -12,7 +12,7 @@ from typing import Final
 
 from rocketmq_spark.embedded.certificate import ServerCertificate
 from rocketmq_spark.embedded.jvm import ChildJvm
-from rocketmq_spark.embedded.servers import LOOPBACK, announce_version, free_port
+from rocketmq_spark.embedded.servers import LOOPBACK, free_port, set_remoting_version
 from rocketmq_spark.security import Credentials
 
 CLUSTER: Final = "DefaultCluster"
@@ -24,18 +24,22 @@ class ProxyServer:
     """Serves gRPC at one port, and remoting at another; both stay the same over restarts.
 
     It listens on all interfaces: RocketMQ has no setting for that. ``certificate``: where TLS is spoken, which the same
-    Java options say as for brokers. ``inner``: where there is ACL, as whom it asks brokers who may do what. ``more``:
-    of rmq-proxy.json.
+    Java options say as for brokers. ``inner_credentials``: where there is ACL, as whom it asks brokers who may do what.
+    ``extra_settings``: of rmq-proxy.json.
     """
 
     def __init__(
-        self, home: Path, certificate: ServerCertificate | None, inner: Credentials | None, more: Mapping[str, object]
+        self,
+        home: Path,
+        certificate: ServerCertificate | None,
+        inner_credentials: Credentials | None,
+        extra_settings: Mapping[str, object],
     ) -> None:
         self._home = home
         self._settings = {
             **(tls_settings(certificate) if certificate else {}),
-            **(acl_settings(inner, home) if inner else {}),
-            **more,
+            **(acl_settings(inner_credentials, home) if inner_credentials else {}),
+            **extra_settings,
         }
         self._grpc_port = self._remoting_port = 0
 
@@ -51,8 +55,8 @@ class ProxyServer:
 
     def start(self, jvm: ChildJvm, namesrv_address: str) -> None:
         """Returns when both ports answer. Raises EmbeddedBrokerError[EMBEDDED_SERVER_FAILED | EMBEDDED_JVM_FAILED]."""
-        with jvm.failing_clearly():
-            announce_version(jvm)
+        with jvm.raising_embedded_errors():
+            set_remoting_version(jvm)
             self._grpc_port = self._grpc_port or free_port(jvm)
             self._remoting_port = self._remoting_port or free_port(jvm)
             self._home.mkdir(mode=0o700, exist_ok=True)
@@ -88,9 +92,9 @@ def tls_settings(certificate: ServerCertificate) -> dict[str, object]:
     }
 
 
-def acl_settings(inner: Credentials, home: Path) -> dict[str, object]:
+def acl_settings(inner_credentials: Credentials, home: Path) -> dict[str, object]:
     """Of rmq-proxy.json; users and their rights are the brokers'."""
-    signing = {"accessKey": inner.access_key, "secretKey": inner.secret_key.reveal()}
+    signing = {"accessKey": inner_credentials.access_key, "secretKey": inner_credentials.secret_key.reveal()}
     return {
         "authConfigPath": str(home / "auth"),
         "enableAclRpcHookForClusterMode": True,

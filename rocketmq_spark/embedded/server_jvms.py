@@ -57,12 +57,12 @@ class ServerJvms:
         self._resources.callback(jvm.kill)
         self._jvms[name] = jvm
 
-    def of(self, server: str) -> ChildJvm:
+    def jvm_of(self, server: str) -> ChildJvm:
         """The server's, launched if it is not there."""
         self.launch(server)
         return self._jvms[self._name(server)]
 
-    def own(self, server: str) -> ChildJvm:
+    def dedicated_jvm(self, server: str) -> ChildJvm:
         """The one that nobody else is in. Raises EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] where the server
         shares its."""
         name = self._name(server)

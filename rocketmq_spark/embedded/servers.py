@@ -23,8 +23,8 @@ LOOPBACK: Final = "127.0.0.1"
 AUTH_CONFIG: Final = "org.apache.rocketmq.auth.config.AuthConfig"
 FREE_PORT_TIMEOUT_MS: Final = 15_000
 POLL_S: Final = 0.02
-OWN_PORTS: Final = range(20_000, 32_000)
-EXPIRED_AT_ONCE: Final = 10_000
+PORT_RANGE: Final = range(20_000, 32_000)
+MAX_FILES_PER_DELETION: Final = 10_000
 SECOND_PORT_DISTANCE: Final = 2
 
 # Small files and no page-cache tricks: a store of a few megabytes that starts at once.
@@ -75,12 +75,12 @@ class Server:
     def stop(self) -> None:
         """Shut down cleanly: everything is flushed. Takes a broker several seconds."""
         assert self._jvm is not None
-        with self._jvm.failing_clearly():
+        with self._jvm.raising_embedded_errors():
             self._controller.shutdown()
             await_free_port(self._jvm, self._port)
-        self.forget()
+        self.mark_stopped()
 
-    def forget(self) -> None:
+    def mark_stopped(self) -> None:
         """Its JVM is gone."""
         self._jvm = self._controller = None
 
@@ -93,9 +93,9 @@ class NameServer(Server):
         self._home = home
 
     def start(self, jvm: ChildJvm) -> None:
-        with jvm.failing_clearly():
-            announce_version(jvm)
-            self._port = self._port or first_port(jvm)
+        with jvm.raising_embedded_errors():
+            set_remoting_version(jvm)
+            self._port = self._port or initial_port(jvm)
             rocketmq = jvm.java.org.apache.rocketmq
             config = rocketmq.common.namesrv.NamesrvConfig()
             config.setKvConfigPath(str(self._home / "kvConfig.json"))
@@ -111,7 +111,7 @@ class NameServer(Server):
     def queue_counts(self, topic: str) -> dict[str, int]:
         """How many readable queues of ``topic`` each broker has registered."""
         assert self._jvm is not None
-        with self._jvm.failing_clearly():
+        with self._jvm.raising_embedded_errors():
             route = self._controller.getRouteInfoManager().pickupTopicRouteData(topic)
             # As a whole: while it is walked through call by call, brokers register.
             encoded = None if route is None else bytes(route.encode())
@@ -142,13 +142,13 @@ class BrokerServer(Server):
 
     def start(self, jvm: ChildJvm, namesrv_address: str) -> None:
         """Over its store, at the port that it had before. Raises EmbeddedBrokerError[EMBEDDED_SERVER_FAILED]."""
-        with jvm.failing_clearly():
-            announce_version(jvm)
+        with jvm.raising_embedded_errors():
+            set_remoting_version(jvm)
             configs = new_configs(jvm)
             apply_settings(jvm, self._all_settings(namesrv_address), configs)
             name_auth_config(configs)
             netty = configs[1]
-            self._port = self._port or first_port(jvm)
+            self._port = self._port or initial_port(jvm)
             netty.setListenPort(self._port)
             controller = jvm.java.org.apache.rocketmq.broker.BrokerController(*configs)
             # initialize() takes a second port at this distance from the first: a free one.
@@ -163,22 +163,22 @@ class BrokerServer(Server):
     def register(self) -> None:
         """Tell the name server about every topic; the first of these calls after a start is usually lost."""
         assert self._jvm is not None
-        with self._jvm.failing_clearly():
+        with self._jvm.raising_embedded_errors():
             self._controller.registerBrokerAll(True, False, True)
 
     def create_user(self, user: Credentials, rights: Iterable[Right]) -> None:
         """See ``acl.create_user``."""
         assert self._jvm is not None
-        with self._jvm.failing_clearly():
+        with self._jvm.raising_embedded_errors():
             create_user(self._jvm, self._controller, user, rights)
 
     def expire_messages(self) -> None:
         """Delete every file of the commit log but the last, and forget what the queues know of them."""
         assert self._jvm is not None
-        with self._jvm.failing_clearly():
+        with self._jvm.raising_embedded_errors():
             store = self._controller.getMessageStore()
             log = store.getCommitLog()
-            while log.deleteExpiredFile(0, 0, 0, True, EXPIRED_AT_ONCE):
+            while log.deleteExpiredFile(0, 0, 0, True, MAX_FILES_PER_DELETION):
                 pass
             for queues in store.getQueueStore().getConsumeQueueTable().values():
                 for queue in queues.values():
@@ -236,7 +236,7 @@ def apply_settings(jvm: ChildJvm, settings: Mapping[str, str], configs: tuple[An
         jvm.java.org.apache.rocketmq.common.MixAll.properties2Object(properties, config)
 
 
-def first_port(jvm: ChildJvm) -> int:
+def initial_port(jvm: ChildJvm) -> int:
     """What a server without a port begins with: 0, it takes one; RocketMQ 4 would not say which, so a free one."""
     rocketmq = jvm.java.org.apache.rocketmq
     if not rocketmq.common.MQVersion.getVersionDesc(rocketmq.common.MQVersion.CURRENT_VERSION).startswith("V4_"):
@@ -251,7 +251,7 @@ def free_port(jvm: ChildJvm) -> int:
     Raises EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE].
     """
     address = jvm.java.java.net.InetAddress.getByName(LOOPBACK)
-    for port in random.sample(OWN_PORTS, len(OWN_PORTS)):
+    for port in random.sample(PORT_RANGE, len(PORT_RANGE)):
         try:
             jvm.java.java.net.ServerSocket(port, 1, address).close()
         except Py4JJavaError:
@@ -260,7 +260,7 @@ def free_port(jvm: ChildJvm) -> int:
     raise EmbeddedBrokerError("EMBEDDED_CLUSTER_INVALID_STATE", problem="no port is free; stop servers on this host")
 
 
-def announce_version(jvm: ChildJvm) -> None:
+def set_remoting_version(jvm: ChildJvm) -> None:
     """Make RocketMQ put its real version on the wire; a name server ignores the topics of a broker of version 0."""
     rocketmq = jvm.java.org.apache.rocketmq
     key = rocketmq.remoting.protocol.RemotingCommand.REMOTING_VERSION_KEY

@@ -36,7 +36,7 @@ def work_folder(purpose: str) -> Iterator[WorkFolder]:
     prefix = f"{PREFIX}{purpose}-"
     remove_abandoned(Path(tempfile.gettempdir()), prefix)
     folder = tempfile.TemporaryDirectory(prefix=prefix)
-    owner = take(Path(folder.name))
+    owner = lock_folder(Path(folder.name))
     try:
         yield WorkFolder(Path(folder.name), owner)
     finally:
@@ -45,7 +45,7 @@ def work_folder(purpose: str) -> Iterator[WorkFolder]:
         os.close(owner)
 
 
-def take(folder: Path) -> int:
+def lock_folder(folder: Path) -> int:
     """Own it; the descriptor of its lock. ``owner`` gets its name when it is locked, so none is there without one."""
     unnamed = folder / f"{OWNER_FILE}.new"
     owner = os.open(unnamed, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
@@ -54,9 +54,9 @@ def take(folder: Path) -> int:
     return owner
 
 
-def remove_abandoned(among: Path, prefix: str) -> None:
+def remove_abandoned(parent: Path, prefix: str) -> None:
     """Remove this user's folders whose owners are gone; those that never had one are not ours to judge."""
-    for folder in among.glob(f"{prefix}*"):
+    for folder in parent.glob(f"{prefix}*"):
         with suppress(OSError):  # somebody else removes it at the same time, or it is not ours
             if is_own_folder(folder):
                 _remove_if_abandoned(folder)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from rocketmq_spark.diagnostics import names_of
+from rocketmq_spark.diagnostics import task_log_context
 from rocketmq_spark.errors import NotSentBackError, OptionError
 from rocketmq_spark.model import StoredMessage
 from rocketmq_spark.options import ReadOptions
@@ -21,24 +21,24 @@ from rocketmq_spark.sink.columns import position_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
 
-Refused = tuple[str, str]
+SendBackFailure = tuple[str, str]
 """A message that its broker did not take, and why."""
 
-NEEDED: Final = ("topic", "brokerName", "commitLogOffset", "msgId")
+REQUIRED_COLUMNS: Final = ("topic", "brokerName", "commitLogOffset", "msgId")
 """The columns that say which message a row is, in the order of StoredMessage's fields."""
 
-NEEDED_OF_SHARED: Final = ("topic", "brokerName", "receiptHandle", "msgId", "reconsumeTimes")
+REQUIRED_POP_COLUMNS: Final = ("topic", "brokerName", "receiptHandle", "msgId", "reconsumeTimes")
 """The same where a group shares messages, in the order of FailedMessage's fields."""
 
 PROBLEM: Final = "problem"
-NAMED_IN_AN_ERROR: Final = 10
+MAX_NAMED_MESSAGES: Final = 10
 RETRY_TOPIC_EXPECTED: Final = (
     "'true', or the group never reads the rows again; to send them to the dead-letter topic instead, use delay_level=-1"
 )
-NOT_NOW: Final = (
+DELAY_LEVEL_EXPECTED: Final = (
     "0 or more with loadBalance=message, where messages beyond retryMaxTimes move to the dead-letter topic anyway"
 )
-NOT_OURS: Final = "None with loadBalance=message, where the group's retryMaxTimes applies"
+MAX_RECONSUME_TIMES_EXPECTED: Final = "None with loadBalance=message, where the group's retryMaxTimes applies"
 
 
 def send_back(
@@ -68,70 +68,76 @@ def send_back(
     replayed, and sends back once more what was taken: sent-back rows come at least once.
     """
     read_options = ReadOptions.parse(options)
-    send = _send_shared if read_options.shares_messages else _send_stored
-    check_all_taken(send(failed, read_options, delay_level, max_reconsume_times), read_options.consumer_group)
+    send = _send_back_popped if read_options.is_message_based else _send_back_stored
+    check_all_sent_back(send(failed, read_options, delay_level, max_reconsume_times), read_options.consumer_group)
 
 
-def _send_stored(
+def _send_back_stored(
     failed: DataFrame | Iterable[Row], options: ReadOptions, delay_level: int, max_reconsume_times: int | None
-) -> list[Refused]:
+) -> list[SendBackFailure]:
     """Of a group that shares queues."""
     from pyspark.sql import DataFrame
 
-    from rocketmq_spark.failed_rows.message_sender import MessageSender
+    from rocketmq_spark.failed_rows.send_back_client import SendBackClient
 
     if delay_level >= 0 and options.retry_topic not in options.read_topics:
         raise OptionError("INVALID_OPTION_VALUE", option="retryTopic", value="false", expected=RETRY_TOPIC_EXPECTED)
-    sender = MessageSender(options, delay_level, max_reconsume_times)
+    sender = SendBackClient(options, delay_level, max_reconsume_times)
     if not isinstance(failed, DataFrame):
-        messages = [StoredMessage(*values) for values in by_names(failed, NEEDED)]
-        told = [(message, sender.problem_with(message)) for message in messages]
-        return [(str(message), problem) for message, problem in told if problem is not None]
+        messages = [StoredMessage(*values) for values in required_values(failed, REQUIRED_COLUMNS)]
+        results = [(message, sender.try_send_back(message)) for message in messages]
+        return [(str(message), problem) for message, problem in results if problem is not None]
 
     from pyspark import TaskContext
     from pyspark.sql.functions import udf
 
     def send(*values: Any) -> str | None:
-        sender.speak_as(**names_of(TaskContext.get()))
-        return sender.problem_with(StoredMessage(*values))
+        sender.set_log_context(**task_log_context(TaskContext.get()))
+        return sender.try_send_back(StoredMessage(*values))
 
-    refused = _refused_by_executors(failed, NEEDED, udf(send, "string", useArrow=False))
-    return [(str(StoredMessage(*values)), problem) for values, problem in refused]
+    failures = _send_back_on_executors(failed, REQUIRED_COLUMNS, udf(send, "string", useArrow=False))
+    return [(str(StoredMessage(*values)), problem) for values, problem in failures]
 
 
-def _send_shared(
+def _send_back_popped(
     failed: DataFrame | Iterable[Row], options: ReadOptions, delay_level: int, max_reconsume_times: int | None
-) -> list[Refused]:
+) -> list[SendBackFailure]:
     """Of a group that shares messages. Raises OptionError[INVALID_OPTION_VALUE] for what the group decides."""
     from pyspark.sql import DataFrame
 
-    from rocketmq_spark.failed_rows.message_returner import FailedMessage, MessageReturner, arrow_function
+    from rocketmq_spark.failed_rows.pop_send_back_client import FailedMessage, PopSendBackClient, arrow_function
 
     if delay_level < 0:
-        raise OptionError("INVALID_OPTION_VALUE", option="delay_level", value=str(delay_level), expected=NOT_NOW)
+        raise OptionError(
+            "INVALID_OPTION_VALUE", option="delay_level", value=str(delay_level), expected=DELAY_LEVEL_EXPECTED
+        )
     if max_reconsume_times is not None:
         value = str(max_reconsume_times)
-        raise OptionError("INVALID_OPTION_VALUE", option="max_reconsume_times", value=value, expected=NOT_OURS)
-    returner = MessageReturner(options, delay_level)
+        raise OptionError(
+            "INVALID_OPTION_VALUE", option="max_reconsume_times", value=value, expected=MAX_RECONSUME_TIMES_EXPECTED
+        )
+    returner = PopSendBackClient(options, delay_level)
     if not isinstance(failed, DataFrame):
-        messages = [FailedMessage(*values) for values in by_names(failed, NEEDED_OF_SHARED)]
-        told = zip(messages, returner.problems_with(messages), strict=True)
-        return [(str(message), problem) for message, problem in told if problem is not None]
+        messages = [FailedMessage(*values) for values in required_values(failed, REQUIRED_POP_COLUMNS)]
+        results = zip(messages, returner.try_send_back_all(messages), strict=True)
+        return [(str(message), problem) for message, problem in results if problem is not None]
 
     from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]  # its stub says pandas only
 
-    refused = _refused_by_executors(failed, NEEDED_OF_SHARED, arrow_udf(arrow_function(returner), "string"))
-    return [(str(FailedMessage(*values)), problem) for values, problem in refused]
+    failures = _send_back_on_executors(failed, REQUIRED_POP_COLUMNS, arrow_udf(arrow_function(returner), "string"))
+    return [(str(FailedMessage(*values)), problem) for values, problem in failures]
 
 
-def _refused_by_executors(failed: DataFrame, needed: Sequence[str], send: Any) -> list[tuple[list[Any], str]]:
+def _send_back_on_executors(failed: DataFrame, needed: Sequence[str], send: Any) -> list[tuple[list[Any], str]]:
     """The values that are ``needed`` of rows that were not taken, and why. ``send``: a function of Spark's."""
     from pyspark.sql.functions import col
 
     columns = [failed[f"`{name}`"] for name in spellings_of(failed.columns, needed)]
     problem = send.asNondeterministic()(*columns)  # else Spark may call it twice a row
-    told = failed.select(*(one.alias(name) for one, name in zip(columns, needed, strict=True)), problem.alias(PROBLEM))
-    return [([row[name] for name in needed], row[PROBLEM]) for row in told.where(col(PROBLEM).isNotNull()).collect()]
+    results = failed.select(
+        *(one.alias(name) for one, name in zip(columns, needed, strict=True)), problem.alias(PROBLEM)
+    )
+    return [([row[name] for name in needed], row[PROBLEM]) for row in results.where(col(PROBLEM).isNotNull()).collect()]
 
 
 def spellings_of(names: Sequence[str], needed: Sequence[str]) -> list[str]:
@@ -146,21 +152,21 @@ def spellings_of(names: Sequence[str], needed: Sequence[str]) -> list[str]:
     return [names[position] for position in positions if position is not None]
 
 
-def by_names(rows: Iterable[Row], needed: Sequence[str]) -> Iterator[list[Any]]:
+def required_values(rows: Iterable[Row], needed: Sequence[str]) -> Iterator[list[Any]]:
     """Of each row the values of the columns that are needed. Raises what ``spellings_of`` does."""
     for row in rows:
         values = row.asDict()
         yield [values[name] for name in spellings_of(row.__fields__, needed)]
 
 
-def check_all_taken(refused: Sequence[tuple[str, str]], group: str) -> None:
-    """``refused``: messages, and why. Raises NotSentBackError[SEND_BACK_FAILED] if there are any."""
-    if refused:
-        named = [message for message, _ in refused[:NAMED_IN_AN_ERROR]]
+def check_all_sent_back(failures: Sequence[tuple[str, str]], group: str) -> None:
+    """``failures``: messages, and why. Raises NotSentBackError[SEND_BACK_FAILED] if there are any."""
+    if failures:
+        named = [message for message, _ in failures[:MAX_NAMED_MESSAGES]]
         raise NotSentBackError(
             "SEND_BACK_FAILED",
-            count=len(refused),
+            count=len(failures),
             group=group,
-            messages=", ".join(named + ["..."] * (len(refused) > NAMED_IN_AN_ERROR)),
-            cause=refused[0][1],
+            messages=", ".join(named + ["..."] * (len(failures) > MAX_NAMED_MESSAGES)),
+            cause=failures[0][1],
         )

@@ -7,12 +7,12 @@ from typing import Final
 from rocketmq_spark.options.connection import ConnectionOptions
 from rocketmq_spark.options.read import ReadOptions
 from rocketmq_spark.options.read_rules import BROADCASTING
-from rocketmq_spark.options.table import TAKEN_BY
+from rocketmq_spark.options.table import ACCEPTED_BY
 from rocketmq_spark.options.write import WriteOptions
 
 __all__ = ["BROADCASTING", "USES", "ConnectionOptions", "ReadOptions", "WriteOptions"]
 
 USES: Final[Mapping[str, type[ConnectionOptions]]] = MappingProxyType(
-    {call: table for table, calls in TAKEN_BY.items() for call in calls}
+    {call: table for table, calls in ACCEPTED_BY.items() for call in calls}
 )
 """Where options apply: what the user calls, and the options that it takes."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from rocketmq_spark.options.kinds import ADDRESSES, BOOLEAN, GIVEN, PATH, SECRET, integer
-from rocketmq_spark.options.table import Conflict, Need, Section, checked, option, parse_table
+from rocketmq_spark.options.kinds import ADDRESSES, BOOLEAN, NON_EMPTY_TEXT, PATH, SECRET, integer
+from rocketmq_spark.options.table import Conflict, Dependency, Section, checked, option, parse_table
 from rocketmq_spark.security import Credentials, Secret, Security, Tls
 
 
@@ -22,7 +22,7 @@ class ConnectionOptions:
         essential=True,
         aliases=("nameServer",),
         required=True,
-        unless="endpoints",
+        alternative="endpoints",
         doc="Addresses of the name servers, `host:port`, separated by `;`. If one does not respond, the connector "
         "tries the next.",
     )
@@ -46,7 +46,7 @@ class ConnectionOptions:
     )
     access_key: str | None = option(
         "accessKey",
-        GIVEN,
+        NON_EMPTY_TEXT,
         section=Section.SECURITY,
         doc="User name for brokers with ACL: the name of an ACL 2.0 user, or an ACL 1.0 access key. If set, the "
         "connector signs every request.",
@@ -144,22 +144,28 @@ class ConnectionOptions:
         )
 
 
-def connection_options(given: Mapping[str, str]) -> ConnectionOptions:
+def connection_options(configured: Mapping[str, str]) -> ConnectionOptions:
     """Return the options of a call that has no others; names in any case.
 
     Raises OptionError[UNKNOWN_OPTION | MISSING_OPTION | INVALID_OPTION_VALUE | INCOMPATIBLE_OPTIONS].
     """
-    return checked(ConnectionOptions(**parse_table(ConnectionOptions, given)), CONNECTION_NEEDS, CONNECTION_CONFLICTS)
+    return checked(
+        ConnectionOptions(**parse_table(ConnectionOptions, configured)), CONNECTION_DEPENDENCIES, CONNECTION_CONFLICTS
+    )
 
 
 def options_of(security: Security) -> dict[str, str]:
     """Return the options that give ``security``, secrets in plain text."""
-    who, tls = security.credentials, security.tls
-    given: dict[str, str | Secret | None] = {}
-    if who is not None:
-        given |= {"accessKey": who.access_key, "secretKey": who.secret_key, "securityToken": who.security_token}
+    credentials, tls = security.credentials, security.tls
+    configured: dict[str, str | Secret | None] = {}
+    if credentials is not None:
+        configured |= {
+            "accessKey": credentials.access_key,
+            "secretKey": credentials.secret_key,
+            "securityToken": credentials.security_token,
+        }
     if tls is not None:
-        given |= {
+        configured |= {
             "useTLS": "true",
             "tlsTrustCertPath": tls.trust_cert_path,
             "tlsAuthServer": str(tls.auth_server).lower(),
@@ -170,7 +176,7 @@ def options_of(security: Security) -> dict[str, str]:
         }
     return {
         name: value.reveal() if isinstance(value, Secret) else value
-        for name, value in given.items()
+        for name, value in configured.items()
         if value is not None
     }
 
@@ -178,26 +184,26 @@ def options_of(security: Security) -> dict[str, str]:
 _SIGNED_WITH_BOTH: Final = "Requests are signed with both 'accessKey' and 'secretKey'. Set both, or neither."
 _WITHOUT_TLS: Final = "TLS options require 'useTLS=true'."
 
-CONNECTION_NEEDS: Final = (
-    Need("accessKey", "secretKey", lambda it: it.access_key and not it.secret_key, _SIGNED_WITH_BOTH),
-    Need("secretKey", "accessKey", lambda it: it.secret_key and not it.access_key, _SIGNED_WITH_BOTH),
-    Need(
+CONNECTION_DEPENDENCIES: Final = (
+    Dependency("accessKey", "secretKey", lambda it: it.access_key and not it.secret_key, _SIGNED_WITH_BOTH),
+    Dependency("secretKey", "accessKey", lambda it: it.secret_key and not it.access_key, _SIGNED_WITH_BOTH),
+    Dependency(
         "securityToken",
         "accessKey",
         lambda it: it.security_token and not it.access_key,
         "A session token is valid only with the 'accessKey' and 'secretKey' that it was issued with.",
     ),
-    Need("tlsTrustCertPath", "useTLS", lambda it: it.tls_trust_cert_path and not it.use_tls, _WITHOUT_TLS),
-    Need("tlsAuthServer", "useTLS", lambda it: not it.tls_auth_server and not it.use_tls, _WITHOUT_TLS),
-    Need("tlsCheckHostName", "useTLS", lambda it: not it.tls_check_host_name and not it.use_tls, _WITHOUT_TLS),
-    Need("tlsCertPath", "useTLS", lambda it: it.tls_cert_path and not it.use_tls, _WITHOUT_TLS),
-    Need(
+    Dependency("tlsTrustCertPath", "useTLS", lambda it: it.tls_trust_cert_path and not it.use_tls, _WITHOUT_TLS),
+    Dependency("tlsAuthServer", "useTLS", lambda it: not it.tls_auth_server and not it.use_tls, _WITHOUT_TLS),
+    Dependency("tlsCheckHostName", "useTLS", lambda it: not it.tls_check_host_name and not it.use_tls, _WITHOUT_TLS),
+    Dependency("tlsCertPath", "useTLS", lambda it: it.tls_cert_path and not it.use_tls, _WITHOUT_TLS),
+    Dependency(
         "tlsKeyPath",
         "tlsCertPath",
         lambda it: it.tls_key_path and not it.tls_cert_path,
         "A private key requires its certificate.",
     ),
-    Need(
+    Dependency(
         "tlsKeyPassword",
         "tlsCertPath",
         lambda it: it.tls_key_password and not it.tls_cert_path,

@@ -64,7 +64,7 @@ _SQL: Final = re.compile(
 """Comparisons of a SQL92 filter, which hardly occur in a tag; ``a=1`` alone is accepted as a tag."""
 _SEPARATOR: Final = re.compile(r"[\x01\x02]")
 """Separators of encoded properties, which no name may contain."""
-MOST_QUEUE_ID: Final = 2**31 - 1
+MAX_QUEUE_ID: Final = 2**31 - 1
 _QUEUE_ID: Final = re.compile(r"0|[1-9][0-9]{0,9}")
 _LOCAL_TIME: Final = re.compile(r"(19|2[0-9])[0-9]{12}")
 
@@ -146,31 +146,31 @@ def _parse_starting_offsets(text: str) -> str | tuple[tuple[MessageQueue, int], 
     if text.lower() in {"earliest", "latest"}:
         return text.lower()
     try:
-        offsets = tuple(_listed_offsets(json.loads(text, object_pairs_hook=_without_repeats)))
+        offsets = tuple(_listed_offsets(json.loads(text, object_pairs_hook=_reject_duplicates)))
     except (AttributeError, TypeError, RecursionError):
         raise ValueError from None
     return offsets
 
 
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Reject a repeated name, of which Python would use the last value."""
     found = dict(pairs)
-    return found if len(found) == len(pairs) else _refuse()
+    return found if len(found) == len(pairs) else _reject()
 
 
 def _listed_offsets(topics: Any) -> Iterator[tuple[MessageQueue, int]]:
     for topic, brokers in _named(_TOPIC, topics):
         for broker_name, by_id in _named(_BROKER, brokers):
             for queue_id, offset in _named(_QUEUE_ID, by_id):
-                if type(offset) is not int or not -2 <= offset < 2**63 or int(queue_id) > MOST_QUEUE_ID:
-                    _refuse()
+                if type(offset) is not int or not -2 <= offset < 2**63 or int(queue_id) > MAX_QUEUE_ID:
+                    _reject()
                 yield MessageQueue(topic, broker_name, int(queue_id)), offset
 
 
 def _named(pattern: re.Pattern[str], entries: Any) -> Iterator[tuple[str, Any]]:
     """Yield the entries of a JSON object. Rejects an empty one, which would have no effect."""
     name_of = _matching(pattern)
-    for name, value in entries.items() or _refuse():
+    for name, value in entries.items() or _reject():
         yield name_of(name), value
 
 
@@ -181,18 +181,18 @@ def _parse_local_time(text: str) -> int:
 
 
 def _parse_boolean(text: str) -> bool:
-    return {"true": True, "false": False}[text.lower()] if text.lower() in {"true", "false"} else _refuse()
+    return {"true": True, "false": False}[text.lower()] if text.lower() in {"true", "false"} else _reject()
 
 
-def _parse_given(text: str) -> str:
-    return text or _refuse()
+def _parse_non_empty(text: str) -> str:
+    return text or _reject()
 
 
 def _parse_secret(text: str) -> Secret:
-    return Secret(_parse_given(text))
+    return Secret(_parse_non_empty(text))
 
 
-def _refuse() -> Any:
+def _reject() -> Any:
     raise ValueError
 
 
@@ -201,7 +201,7 @@ def integer(minimum: int, maximum: int = 2**31 - 1) -> Kind[int]:
 
     def parse(text: str) -> int:
         value = int(text)
-        return value if minimum <= value <= maximum else _refuse()
+        return value if minimum <= value <= maximum else _reject()
 
     return Kind(f"an integer from {minimum} to {maximum}", parse)
 
@@ -211,7 +211,7 @@ def choice(*names: str) -> Kind[str]:
     by_lower = {name.lower(): name for name in names}
 
     def parse(text: str) -> str:
-        return by_lower[text.lower()] if text.lower() in by_lower else _refuse()
+        return by_lower[text.lower()] if text.lower() in by_lower else _reject()
 
     return Kind(" or ".join(f"'{name}'" for name in names), parse)
 
@@ -240,7 +240,7 @@ STARTING_OFFSETS: Final = Kind(
 )
 LOCAL_TIME: Final = Kind("a time 'yyyyMMddHHmmss'", _parse_local_time)
 TEXT: Final = Kind("text", str)
-GIVEN: Final = Kind("non-empty text", _parse_given)
+NON_EMPTY_TEXT: Final = Kind("non-empty text", _parse_non_empty)
 SECRET: Final = Kind("non-empty text", _parse_secret)
-PATH: Final = Kind("the path of a file", _parse_given)
+PATH: Final = Kind("the path of a file", _parse_non_empty)
 BOOLEAN: Final = Kind("'true' or 'false'", _parse_boolean)

@@ -18,11 +18,11 @@ from rocketmq_spark.options.kinds import (
     choice,
     integer,
 )
-from rocketmq_spark.options.read_rules import READ_CONFLICTS, READ_NEEDS
-from rocketmq_spark.options.table import Section, checked, option, parse_table, taken_by
+from rocketmq_spark.options.read_rules import READ_CONFLICTS, READ_DEPENDENCIES
+from rocketmq_spark.options.table import Section, accepted_by, checked, option, parse_table
 
 
-@taken_by("spark.readStream")
+@accepted_by("spark.readStream")
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions(GroupOptions):
     """Options of ``spark.readStream.format("rocketmq")``. Times are milliseconds, sizes are messages."""
@@ -30,7 +30,7 @@ class ReadOptions(GroupOptions):
     topics: tuple[str, ...] = option(
         "subscribe",
         TOPICS,
-        section=Section.WHAT,
+        section=Section.SUBSCRIPTION,
         essential=True,
         aliases=("topic",),
         required=True,
@@ -39,7 +39,7 @@ class ReadOptions(GroupOptions):
     include_properties: bool = option(
         "includeProperties",
         BOOLEAN,
-        section=Section.WHAT,
+        section=Section.SUBSCRIPTION,
         default="false",
         doc="Whether rows have the column `properties`, a map of all properties of the message. The map is costly: "
         "for a million rows Spark's JVM needs 1.04 s instead of 0.61 s. A user-specified schema can name the column "
@@ -48,7 +48,7 @@ class ReadOptions(GroupOptions):
     property_columns: tuple[str, ...] = option(
         "propertyColumns",
         PROPERTIES,
-        section=Section.WHAT,
+        section=Section.SUBSCRIPTION,
         default="",
         doc="Names of message properties, separated by commas, to read as columns of type STRING after the other "
         "columns. A column is null if the message does not have the property. These columns cost less than the map of "
@@ -57,7 +57,7 @@ class ReadOptions(GroupOptions):
     sub_expression: str = option(
         "subExpression",
         EXPRESSION,
-        section=Section.WHAT,
+        section=Section.SUBSCRIPTION,
         essential=True,
         default="*",
         doc="Tag filter, for example `TagA || TagB`; `*` reads all messages. The broker filters by the tags' hash "
@@ -66,7 +66,7 @@ class ReadOptions(GroupOptions):
     reads_retry_topic: bool = option(
         "retryTopic",
         BOOLEAN,
-        section=Section.WHAT,
+        section=Section.SUBSCRIPTION,
         default="false",
         doc="Whether to read the group's retry topic `%RETRY%<group>` too. It has the messages that "
         "`rocketmq_spark.send_back` or Java consumers sent back for retry. Their rows have the original topic and "
@@ -151,7 +151,7 @@ class ReadOptions(GroupOptions):
     fail_on_data_loss: bool = option(
         "failOnDataLoss",
         BOOLEAN,
-        section=Section.ABSENCE,
+        section=Section.DATA_LOSS,
         essential=True,
         default="true",
         doc="Whether to fail the query on data loss: messages were deleted before they were read, or the topic was "
@@ -161,7 +161,7 @@ class ReadOptions(GroupOptions):
     bad_messages: str = option(
         "badMessages",
         choice("fail", "null", "deadLetter"),
-        section=Section.ABSENCE,
+        section=Section.DATA_LOSS,
         default="fail",
         doc="What to do with undecodable messages. Such a message is marked as compressed and is damaged or not "
         "compressed; is marked as a batch and is none, or has a number of messages that differs from its queue "
@@ -174,7 +174,7 @@ class ReadOptions(GroupOptions):
     missing_topic_timeout_ms: int = option(
         "missingTopicTimeoutMs",
         integer(0),
-        section=Section.ABSENCE,
+        section=Section.DATA_LOSS,
         default="60000",
         doc="How long to wait, in ms, for a topic without a route, or for a topic or group that a proxy does not "
         "find. For a topic that had a route before, `clusterTimeoutMs` or `missingQueues` applies instead.",
@@ -182,7 +182,7 @@ class ReadOptions(GroupOptions):
     missing_queues: str = option(
         "missingQueues",
         choice("wait", "fail", "drop"),
-        section=Section.ABSENCE,
+        section=Section.DATA_LOSS,
         default="wait",
         doc="What to do if a queue that the query has read becomes unavailable: its broker is not in the route, it "
         "has no read permission, or the topic has fewer queues. `wait` (default): read the other queues; fail after "
@@ -193,7 +193,7 @@ class ReadOptions(GroupOptions):
     missing_queues_timeout_ms: int = option(
         "missingQueuesTimeoutMs",
         integer(0),
-        section=Section.ABSENCE,
+        section=Section.DATA_LOSS,
         default="300000",
         doc="How long to wait, in ms, for a queue that is no longer in the route: with `missingQueues=wait`, and for "
         "batches that are already planned. If the route still has the queue and its broker does not respond, "
@@ -203,7 +203,7 @@ class ReadOptions(GroupOptions):
     skip_ranges: tuple[QueueRange, ...] = option(
         "skipRanges",
         RANGES,
-        section=Section.ABSENCE,
+        section=Section.DATA_LOSS,
         default="",
         doc="Offset ranges to skip when a restarted query replays the last batch in its checkpoint, for a broker that "
         "is permanently lost. Format: `topic@broker:queueId[from,to)`, separated by commas; copy the value from the "
@@ -229,12 +229,12 @@ class ReadOptions(GroupOptions):
         return 0 if self.missing_queues == "fail" else self.missing_queues_timeout_ms
 
     @classmethod
-    def parse(cls, given: Mapping[str, str]) -> ReadOptions:
+    def parse(cls, configured: Mapping[str, str]) -> ReadOptions:
         """Return the given options; their names may have any case.
 
         Raises OptionError[UNKNOWN_OPTION | MISSING_OPTION | INVALID_OPTION_VALUE | INCOMPATIBLE_OPTIONS].
         """
-        return checked(cls(**parse_table(cls, given)), READ_NEEDS, READ_CONFLICTS)
+        return checked(cls(**parse_table(cls, configured)), READ_DEPENDENCIES, READ_CONFLICTS)
 
     @property
     def ignores_group_offsets(self) -> bool:
@@ -242,7 +242,7 @@ class ReadOptions(GroupOptions):
         return self.group_offsets == "ignore"
 
     @property
-    def begins_at_first(self) -> bool:
+    def starts_at_earliest(self) -> bool:
         """Return whether a group without offsets starts at the first message of each queue."""
         return self.starting_offsets == "earliest" or self.consume_from_where == "CONSUME_FROM_FIRST_OFFSET"
 

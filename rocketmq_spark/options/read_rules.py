@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from rocketmq_spark.options.connection import CONNECTION_CONFLICTS, CONNECTION_NEEDS
+from rocketmq_spark.options.connection import CONNECTION_CONFLICTS, CONNECTION_DEPENDENCIES
 from rocketmq_spark.options.receive import RECEIVE_CONFLICTS
-from rocketmq_spark.options.table import Conflict, Need
+from rocketmq_spark.options.table import Conflict, Dependency
 
 BROADCASTING: Final = "BROADCASTING"
 
-NO_RETRY_IN_ORDER: Final = (
+RETRY_TOPIC_NEEDS_NO_ORDER: Final = (
     "Messages that are sent back for retry are redelivered after later messages of their queue. While a member of the "
     "group holds a queue lock, brokers move them to the dead-letter topic instead. Use only one of the two options."
 )
@@ -28,15 +28,15 @@ def _broadcasts(options: Any) -> bool:
     return bool(options.message_model == BROADCASTING)
 
 
-READ_NEEDS: Final = (
-    *CONNECTION_NEEDS,
-    Need(
+READ_DEPENDENCIES: Final = (
+    *CONNECTION_DEPENDENCIES,
+    Dependency(
         "messageModel",
         "instanceName",
         lambda options: _broadcasts(options) and options.instance_name is None,
         "With 'messageModel=BROADCASTING', 'instanceName' names the local offset file of the query.",
     ),
-    Need(
+    Dependency(
         "groupOffsets",
         "startingOffsets",
         lambda options: options.ignores_group_offsets and not _has_start_position(options),
@@ -52,7 +52,7 @@ READ_CONFLICTS: Final = (
         "consumeOrderly",
         "retryTopic",
         lambda options: options.consume_orderly and options.reads_retry_topic,
-        NO_RETRY_IN_ORDER,
+        RETRY_TOPIC_NEEDS_NO_ORDER,
     ),
     Conflict(
         "messageModel",

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from rocketmq_spark.options.connection import ConnectionOptions
-from rocketmq_spark.options.kinds import ADDRESSES, GIVEN, choice, integer
+from rocketmq_spark.options.kinds import ADDRESSES, NON_EMPTY_TEXT, choice, integer
 from rocketmq_spark.options.table import Conflict, Section, option
 from rocketmq_spark.security import Secret
 
 BY_QUEUE: Final = "queue"
 BY_MESSAGE: Final = "message"
-INVISIBLE_BY_DEFAULT_MS: Final = 300_000
+DEFAULT_INVISIBLE_DURATION_MS: Final = 300_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class ReceiveOptions(ConnectionOptions):
         "invisibleDurationMs",
         integer(1_000, 43_200_000),
         section=Section.GROUP,
-        default=str(INVISIBLE_BY_DEFAULT_MS),
+        default=str(DEFAULT_INVISIBLE_DURATION_MS),
         doc="Applies to `loadBalance=message`: how long a delivered message is invisible to other members, in ms. The "
         "query extends that time for messages that it holds when half of it has passed. The messages of a killed "
         "query are redelivered after the full time.",
@@ -60,7 +60,7 @@ class ReceiveOptions(ConnectionOptions):
 
     spool_dir: str | None = option(
         "spoolDir",
-        GIVEN,
+        NON_EMPTY_TEXT,
         section=Section.GROUP,
         doc="Applies to `loadBalance=message`: directory on the driver's machine that keeps the messages of each "
         "batch until it is completed. It must survive a restart of the query. With it, a replayed batch has the same "
@@ -68,7 +68,7 @@ class ReceiveOptions(ConnectionOptions):
     )
 
     @property
-    def shares_messages(self) -> bool:
+    def is_message_based(self) -> bool:
         """Return whether the group uses message-based load balancing."""
         return self.load_balance == BY_MESSAGE
 
@@ -102,7 +102,7 @@ ONLY_BY_QUEUE: Final[tuple[tuple[str, str, object, str], ...]] = (
 """Options that apply to ``loadBalance=queue`` only: name, attribute, default, reason. Other values are an error."""
 
 
-def _over_grpc(attribute: str) -> Callable[[Any], bool]:
+def _is_set_over_grpc(attribute: str) -> Callable[[Any], bool]:
     """Return a check for an option that is set together with ``endpoints``."""
     return lambda options: options.endpoints is not None and getattr(options, attribute) is not None
 
@@ -110,18 +110,18 @@ def _over_grpc(attribute: str) -> Callable[[Any], bool]:
 _HEADER: Final = "in a header: use printable ASCII characters only, without leading or trailing blanks."
 
 
-def _no_header(options: Any, value: str | Secret | None) -> bool:
+def _is_no_header_value(options: Any, value: str | Secret | None) -> bool:
     """Return whether ``value`` is to be sent in a gRPC header that cannot contain it."""
     text = value.reveal() if isinstance(value, Secret) else value or ""
     is_printable = text.isascii() and (not text or text.isprintable())
     return options.endpoints is not None and not (is_printable and text == text.strip())
 
 
-def _only_by_queue(name: str, attribute: str, default: object, why: str) -> Conflict:
+def _only_by_queue(name: str, attribute: str, default: object, explanation: str) -> Conflict:
     def when(options: Any) -> bool:
-        return bool(options.shares_messages and getattr(options, attribute) != default)
+        return bool(options.is_message_based and getattr(options, attribute) != default)
 
-    reason = f"A non-default '{name}' requires 'loadBalance=queue': with 'message', {why}"
+    reason = f"A non-default '{name}' requires 'loadBalance=queue': with 'message', {explanation}"
     return Conflict("loadBalance", name, when, reason)
 
 
@@ -129,7 +129,7 @@ RECEIVE_CONFLICTS: Final = (
     Conflict(
         "endpoints",
         "loadBalance",
-        lambda options: options.endpoints is not None and not options.shares_messages,
+        lambda options: options.endpoints is not None and not options.is_message_based,
         "'endpoints' requires 'loadBalance=message': over gRPC, a proxy assigns messages, not queues. Set "
         "'loadBalance' to 'message', or use 'namesrvAddr'.",
     ),
@@ -137,27 +137,27 @@ RECEIVE_CONFLICTS: Final = (
     Conflict(
         "loadBalance",
         "startingOffsets",
-        lambda options: options.shares_messages and isinstance(options.starting_offsets, tuple),
+        lambda options: options.is_message_based and isinstance(options.starting_offsets, tuple),
         "Offsets as JSON require 'loadBalance=queue': with 'message', a new group starts at 'earliest' or 'latest'.",
     ),
     Conflict(
         "loadBalance",
         "consumeFromWhere",
-        lambda options: options.shares_messages and options.consume_from_where == "CONSUME_FROM_TIMESTAMP",
+        lambda options: options.is_message_based and options.consume_from_where == "CONSUME_FROM_TIMESTAMP",
         "'CONSUME_FROM_TIMESTAMP' requires 'loadBalance=queue': with 'message', a new group starts at its first "
         "message or at its end.",
     ),
     Conflict(
         "endpoints",
         "startingOffsets",
-        _over_grpc("starting_offsets"),
+        _is_set_over_grpc("starting_offsets"),
         "The gRPC protocol cannot set the start position of a group: a new group starts near the end of each queue. To "
         "start at the first message, run the query once with 'namesrvAddr' and 'startingOffsets=earliest'.",
     ),
     Conflict(
         "endpoints",
         "consumeFromWhere",
-        _over_grpc("consume_from_where"),
+        _is_set_over_grpc("consume_from_where"),
         "The gRPC protocol cannot set the start position of a group: a new group starts near the end of each queue. "
         "Use 'namesrvAddr' for the first run.",
     ),
@@ -171,19 +171,19 @@ RECEIVE_CONFLICTS: Final = (
     Conflict(
         "endpoints",
         "tlsKeyPassword",
-        _over_grpc("tls_key_password"),
+        _is_set_over_grpc("tls_key_password"),
         "The gRPC library does not support encrypted private keys. Use an unencrypted key file.",
     ),
     Conflict(
         "endpoints",
         "accessKey",
-        lambda options: _no_header(options, options.access_key),
+        lambda options: _is_no_header_value(options, options.access_key),
         f"gRPC sends the access key {_HEADER}",
     ),
     Conflict(
         "endpoints",
         "securityToken",
-        lambda options: _no_header(options, options.security_token),
+        lambda options: _is_no_header_value(options, options.security_token),
         f"gRPC sends the token {_HEADER}",
     ),
     Conflict(
@@ -196,21 +196,21 @@ RECEIVE_CONFLICTS: Final = (
     Conflict(
         "loadBalance",
         "invisibleDurationMs",
-        lambda options: not options.shares_messages and options.invisible_duration_ms != INVISIBLE_BY_DEFAULT_MS,
+        lambda options: not options.is_message_based and options.invisible_duration_ms != DEFAULT_INVISIBLE_DURATION_MS,
         "A non-default 'invisibleDurationMs' requires 'loadBalance=message': with 'queue', messages have no invisible "
         "duration.",
     ),
     Conflict(
         "loadBalance",
         "spoolDir",
-        lambda options: not options.shares_messages and options.spool_dir is not None,
+        lambda options: not options.is_message_based and options.spool_dir is not None,
         "'spoolDir' requires 'loadBalance=message': with 'queue', a restart reads the messages of a replayed batch "
         "from the brokers.",
     ),
     Conflict(
         "loadBalance",
         "maxBytesPerTrigger",
-        lambda options: not options.shares_messages and options.max_bytes_per_trigger is not None,
+        lambda options: not options.is_message_based and options.max_bytes_per_trigger is not None,
         "'maxBytesPerTrigger' requires 'loadBalance=message': with 'queue', the sizes of messages are unknown when a "
         "batch is planned. Use 'maxOffsetsPerTrigger'.",
     ),

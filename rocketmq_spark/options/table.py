@@ -22,8 +22,8 @@ from rocketmq_spark.options.kinds import Kind
 
 T = TypeVar("T")
 
-TAKEN_BY: Final[dict[type, tuple[str, ...]]] = {}
-"""By table of options: the calls that accept its options. Filled by ``taken_by``."""
+ACCEPTED_BY: Final[dict[type, tuple[str, ...]]] = {}
+"""By table of options: the calls that accept its options. Filled by ``accepted_by``."""
 
 SIMILARITY: Final = 0.8
 """Minimum similarity of an unknown name to an option that is suggested, as ``difflib`` measures it."""
@@ -35,10 +35,10 @@ class Section(Enum):
     CONNECTION = "Connection"
     SECURITY = "Credentials and TLS"
     GROUP = "Consumer group"
-    WHAT = "Topics and columns"
+    SUBSCRIPTION = "Topics and columns"
     START = "Start position"
     SIZE = "Micro-batch size"
-    ABSENCE = "Outages and data loss"
+    DATA_LOSS = "Outages and data loss"
     WRITE = "Writing"
     LOG = "Logging"
 
@@ -46,7 +46,7 @@ class Section(Enum):
 @dataclass(frozen=True, slots=True)
 class Option:
     """One row of the table. ``essential``: one of the ten in ``docs/reading.md``; ``section``: of the reference;
-    ``unless``: an option that replaces this one, which is required; its value is () then; ``unset``: what applies
+    ``alternative``: an option that replaces this one, which is required; its value is () then; ``unset``: what applies
     without a value and without ``default``, for the documentation."""
 
     name: str
@@ -58,7 +58,7 @@ class Option:
     default: str | None = None
     required: bool = False
     secret: bool = False
-    unless: str | None = None
+    alternative: str | None = None
     unset: str = "none"
 
     @property
@@ -75,32 +75,34 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Two options whose values exclude each other if ``when`` returns true, and the reason ``why``."""
+    """Two options whose values exclude each other if ``when`` returns true, and the reason ``explanation``."""
 
     first: str
     second: str
     when: Callable[[Any], bool]
-    why: str
+    explanation: str
 
     def check(self, options: object) -> None:
         """Raises OptionError[INCOMPATIBLE_OPTIONS]."""
         if self.when(options):
-            raise OptionError("INCOMPATIBLE_OPTIONS", first=self.first, second=self.second, reason=self.why)
+            raise OptionError("INCOMPATIBLE_OPTIONS", first=self.first, second=self.second, reason=self.explanation)
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
-    """An option that requires another one if ``when`` returns true, and the reason ``why``."""
+class Dependency:
+    """An option that requires another one if ``when`` returns true, and the reason ``explanation``."""
 
     option: str
-    needed: str
+    required_option: str
     when: Callable[[Any], bool]
-    why: str
+    explanation: str
 
     def check(self, options: object) -> None:
         """Raises OptionError[OPTION_REQUIRES_OPTION]."""
         if self.when(options):
-            raise OptionError("OPTION_REQUIRES_OPTION", option=self.option, needed=self.needed, reason=self.why)
+            raise OptionError(
+                "OPTION_REQUIRES_OPTION", option=self.option, needed=self.required_option, reason=self.explanation
+            )
 
 
 def option(
@@ -114,21 +116,21 @@ def option(
     default: str | None = None,
     required: bool = False,
     secret: bool = False,
-    unless: str | None = None,
+    alternative: str | None = None,
     unset: str = "none",
 ) -> Any:
     """Return a dataclass field with its row of the table. Checks the default."""
-    row = Option(name, kind, doc, section, essential, aliases, default, required, secret, unless, unset)
+    row = Option(name, kind, doc, section, essential, aliases, default, required, secret, alternative, unset)
     if default is not None:
         row.parse(default)
     return dataclasses.field(metadata={"option": row}, repr=not secret)
 
 
-def taken_by(*calls: str) -> Callable[[type[T]], type[T]]:
+def accepted_by(*calls: str) -> Callable[[type[T]], type[T]]:
     """Register the calls that accept the options of a table, for the error about an option of another call."""
 
     def note(table: type[T]) -> type[T]:
-        TAKEN_BY[table] = calls
+        ACCEPTED_BY[table] = calls
         return table
 
     return note
@@ -140,52 +142,52 @@ def rows(table: type) -> Iterator[tuple[str, Option]]:
         yield attribute.name, attribute.metadata["option"]
 
 
-def parse_table(table: type, given: Mapping[str, str]) -> dict[str, Any]:
+def parse_table(table: type, configured: Mapping[str, str]) -> dict[str, Any]:
     """Return the attributes of ``table`` for the given options, whose names may have any case.
 
     Raises OptionError[UNKNOWN_OPTION | MISSING_OPTION | INVALID_OPTION_VALUE | INCOMPATIBLE_OPTIONS].
     """
-    known = {spelling.lower(): spelling for _, row in rows(table) for spelling in row.spellings}
-    for name in given:
-        if name.lower() not in known:
-            raise OptionError("UNKNOWN_OPTION", option=name, suggestion=_suggestion(name, known))
-    wanted = _in_lower_case(given)
+    spellings_by_lower_case = {spelling.lower(): spelling for _, row in rows(table) for spelling in row.spellings}
+    for name in configured:
+        if name.lower() not in spellings_by_lower_case:
+            raise OptionError("UNKNOWN_OPTION", option=name, suggestion=_suggestion(name, spellings_by_lower_case))
+    remaining = _in_lower_case(configured)
     values: dict[str, Any] = {}
     for attribute, row in rows(table):
-        values[attribute] = () if _is_replaced(row, wanted) else _value(row, _take(row, wanted))
+        values[attribute] = () if _is_replaced(row, remaining) else _value(row, _pop_text(row, remaining))
     return values
 
 
-def _in_lower_case(given: Mapping[str, str]) -> dict[str, str]:
-    """Return ``given`` by names in lower case. Raises OptionError[INCOMPATIBLE_OPTIONS]."""
-    spelt: dict[str, str] = {}
-    for name, text in given.items():
-        first = spelt.setdefault(name.lower(), name)
-        if given[first] != text:
+def _in_lower_case(configured: Mapping[str, str]) -> dict[str, str]:
+    """Return ``configured`` by names in lower case. Raises OptionError[INCOMPATIBLE_OPTIONS]."""
+    first_spellings: dict[str, str] = {}
+    for name, text in configured.items():
+        first = first_spellings.setdefault(name.lower(), name)
+        if configured[first] != text:
             reason = "They are two spellings of one option and have different values."
             raise OptionError("INCOMPATIBLE_OPTIONS", first=first, second=name, reason=reason)
-    return {lower: given[name] for lower, name in spelt.items()}
+    return {lower: configured[name] for lower, name in first_spellings.items()}
 
 
-def checked(options: T, *rules: Iterable[Conflict | Need]) -> T:
+def checked(options: T, *rules: Iterable[Conflict | Dependency]) -> T:
     """Return ``options``. Raises OptionError for the first rule that they violate."""
     for rule in chain.from_iterable(rules):
         rule.check(options)
     return options
 
 
-def _is_replaced(row: Option, wanted: Mapping[str, str]) -> bool:
-    is_given = any(spelling.lower() in wanted for spelling in row.spellings)
-    return row.unless is not None and row.unless.lower() in wanted and not is_given
+def _is_replaced(row: Option, remaining: Mapping[str, str]) -> bool:
+    is_set = any(spelling.lower() in remaining for spelling in row.spellings)
+    return row.alternative is not None and row.alternative.lower() in remaining and not is_set
 
 
 def _value(row: Option, text: str | None) -> Any:
     return None if text is None else row.parse(text)
 
 
-def _take(row: Option, wanted: dict[str, str]) -> str | None:
-    """Remove the row's text from ``wanted`` under any of its spellings, and return it, or the default."""
-    found = [(spelling, wanted.pop(spelling.lower())) for spelling in row.spellings if spelling.lower() in wanted]
+def _pop_text(row: Option, remaining: dict[str, str]) -> str | None:
+    """Remove the row's text from ``remaining`` under any of its spellings, and return it, or the default."""
+    found = [(spelling, remaining.pop(spelling.lower())) for spelling in row.spellings if spelling.lower() in remaining]
     if len(found) > 1 and found[0][1] != found[1][1]:
         reason = "They are two names of one option and have different values."
         raise OptionError("INCOMPATIBLE_OPTIONS", first=found[0][0], second=found[1][0], reason=reason)
@@ -196,19 +198,19 @@ def _take(row: Option, wanted: dict[str, str]) -> str | None:
     return row.default
 
 
-def _suggestion(name: str, known: Mapping[str, str]) -> str:
-    """Return what to do about a name that is none of ``known``, the spellings by their lower case."""
+def _suggestion(name: str, spellings_by_lower_case: Mapping[str, str]) -> str:
+    """Return what to do about a name that is none of ``spellings_by_lower_case``, the spellings by their lower case."""
     elsewhere = {
         spelling.lower(): (spelling, " and ".join(calls))
-        for other, calls in TAKEN_BY.items()
+        for other, calls in ACCEPTED_BY.items()
         for _, row in rows(other)
         for spelling in row.spellings
     }
     if name.lower() in elsewhere:
         spelling, calls = elsewhere[name.lower()]
         return f"{spelling!r} is an option of {calls}, and not of this call."
-    hint = hint_for(name, known, {lower: calls for lower, (_, calls) in elsewhere.items()})
+    hint = hint_for(name, spellings_by_lower_case, {lower: calls for lower, (_, calls) in elsewhere.items()})
     if hint is not None:
         return hint
-    nearest = difflib.get_close_matches(name.lower(), known, n=1, cutoff=SIMILARITY)
-    return f"Did you mean {known[nearest[0]]!r}?" if nearest else "No option has a similar name."
+    nearest = difflib.get_close_matches(name.lower(), spellings_by_lower_case, n=1, cutoff=SIMILARITY)
+    return f"Did you mean {spellings_by_lower_case[nearest[0]]!r}?" if nearest else "No option has a similar name."

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from rocketmq_spark.options.connection import CONNECTION_CONFLICTS, CONNECTION_NEEDS, ConnectionOptions
+from rocketmq_spark.options.connection import CONNECTION_CONFLICTS, CONNECTION_DEPENDENCIES, ConnectionOptions
 from rocketmq_spark.options.kinds import BOOLEAN, GROUP, NAMES, TOPIC, choice, integer
-from rocketmq_spark.options.table import Section, checked, option, parse_table, taken_by
+from rocketmq_spark.options.table import Section, accepted_by, checked, option, parse_table
 
 NOT_DURABLE_AFTER_MS: Final = 8_000
 """A broker returns that a message is not flushed or replicated after ``syncFlushTimeout``, 5 s."""
 
 
-@taken_by("df.write", "df.writeStream")
+@accepted_by("df.write", "df.writeStream")
 @dataclass(frozen=True, kw_only=True)
 class WriteOptions(ConnectionOptions):
     """Options of ``df.write`` and ``df.writeStream`` with ``format("rocketmq")``. Times are milliseconds."""
@@ -116,9 +116,9 @@ class WriteOptions(ConnectionOptions):
         return max(self.broker_timeout_ms, NOT_DURABLE_AFTER_MS) if self.accept_not_durable else self.broker_timeout_ms
 
     @classmethod
-    def parse(cls, given: Mapping[str, str]) -> WriteOptions:
+    def parse(cls, configured: Mapping[str, str]) -> WriteOptions:
         """Return the given options; their names may have any case.
 
         Raises OptionError[UNKNOWN_OPTION | MISSING_OPTION | INVALID_OPTION_VALUE | INCOMPATIBLE_OPTIONS].
         """
-        return checked(cls(**parse_table(cls, given)), CONNECTION_NEEDS, CONNECTION_CONFLICTS)
+        return checked(cls(**parse_table(cls, configured)), CONNECTION_DEPENDENCIES, CONNECTION_CONFLICTS)

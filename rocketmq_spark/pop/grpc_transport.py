@@ -11,11 +11,18 @@ from typing import Final, NoReturn
 
 from rocketmq_spark.errors import RocketMQError, RouteError, TransportError
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pop.handles import AnyHandle, Form, Handle, Received, handle_of, is_made_up
 from rocketmq_spark.pop.invisible_duration import unforeseen_ms
-from rocketmq_spark.pop.polls import Poll, Target
 from rocketmq_spark.pop.proxied_handles import handles_of_response
-from rocketmq_spark.pop.transport import Acknowledged, Answer, Changed, MovedByTheServer
+from rocketmq_spark.pop.receipt_handles import (
+    BrokerHandle,
+    ReceiptHandle,
+    ReceivedMessage,
+    RecordFormat,
+    handle_of,
+    is_unverified,
+)
+from rocketmq_spark.pop.receive_scheduler import ReceiveRequest, Target
+from rocketmq_spark.pop.transport import AckOutcome, ChangeOutcome, ReceiveOutcome, ServerSideDeadLetters
 from rocketmq_spark.proxy.session import Session
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.remoting.local_address import new_client_id
@@ -26,23 +33,23 @@ from rocketmq_spark.wire.grpc.responses import Addresses
 
 log = logging.getLogger(__name__)
 
-LOOK_INTERVAL_MS: Final = 10_000
+ROUTE_REFRESH_INTERVAL_MS: Final = 10_000
 """A proxy forgets who has not shown that it is there for some 100 s."""
 
-ACKS_A_REQUEST: Final = 1_000
-LAST_POLLS_S: Final = 2.0
+ACKS_PER_REQUEST: Final = 1_000
+POLL_JOIN_TIMEOUT_S: Final = 2.0
 BROKEN_OFF_PAUSE_MS: Final = 60_000
 
 
 class GrpcTransport:
     """See ``Transport``.
 
-    Threads: any; ``look`` is one thread's, and what it has found replaces what was known in one step. Each poll has a
-    thread of its own, ``rocketmq-proxy-poll``, on which it is answered.
+    Threads: any; ``refresh_routes`` is one thread's, and what it has found replaces what was known in one step. Each
+    poll has a thread of its own, ``rocketmq-proxy-poll``, on which it is answered.
     """
 
-    look_interval_ms = LOOK_INTERVAL_MS
-    dead_letters = MovedByTheServer()
+    route_refresh_interval_ms = ROUTE_REFRESH_INTERVAL_MS
+    dead_letters = ServerSideDeadLetters()
 
     def __init__(self, options: ReadOptions, addresses: Addresses, clock: Clock = monotonic_ms) -> None:
         """``addresses``: of the proxy that is asked first."""
@@ -54,16 +61,16 @@ class GrpcTransport:
         self._topics = options.topics
         """Those that are read, and others of which messages are held."""
         self._routes: dict[str, dict[str, Addresses]] = {}
-        self._unserved: set[str] = set()
+        self._topics_without_route: set[str] = set()
         """Topics of which no broker is known."""
         self._clock = clock
         self._broken_off_due_ms: dict[Target, int] = {}
         """When a line may say next that a response broke off."""
-        self._noted: frozenset[Target] = frozenset()
+        self._logged_targets: frozenset[Target] = frozenset()
         """Of which a line says that they have messages that cannot be acknowledged."""
-        self._is_looked_after = False
+        self._has_refreshed = False
         self._targets: list[Target] = []
-        self._polling: list[threading.Thread] = []
+        self._receiving: list[threading.Thread] = []
         self._is_closed = False
 
     def _session(self, addresses: Addresses) -> Session:
@@ -72,57 +79,57 @@ class GrpcTransport:
 
     # ------------------------------------------------------------------------------------------ where
 
-    def look(self) -> dict[str, RocketMQError]:
-        self._is_looked_after = True
-        return self._look()
+    def refresh_routes(self) -> dict[str, RocketMQError]:
+        self._has_refreshed = True
+        return self._refresh()
 
-    def _look(self) -> dict[str, RocketMQError]:
-        failures = self._find()
-        wanted = {addresses for route in self._routes.values() for addresses in route.values()}
-        self._sessions = self._sessions | {one: self._session(one) for one in wanted if one not in self._sessions}
+    def _refresh(self) -> dict[str, RocketMQError]:
+        failures = self._refresh_topic_routes()
+        required = {addresses for route in self._routes.values() for addresses in route.values()}
+        self._sessions = self._sessions | {one: self._session(one) for one in required if one not in self._sessions}
         if self._is_closed:
             self.close()
-        unknown = self._keep(wanted)
+        failed = self._keep_alive(required)
         if not failures:
-            self._leave(self._sessions.keys() - wanted - {self._entry})
-        places = [(topic, *place) for topic, route in self._routes.items() for place in route.items()]
+            self._close_sessions(self._sessions.keys() - required - {self._entry})
+        entries = [(topic, *item) for topic, route in self._routes.items() for item in route.items()]
         self._targets = [
             Target(topic, broker_name)
-            for topic, broker_name, one in places
-            if one not in unknown and topic in self._options.topics
+            for topic, broker_name, one in entries
+            if one not in failed and topic in self._options.topics
         ]
-        return failures | {topic: unknown[one] for topic, _, one in places if one in unknown}
+        return failures | {topic: failed[one] for topic, _, one in entries if one in failed}
 
-    def _find(self) -> dict[str, RocketMQError]:
+    def _refresh_topic_routes(self) -> dict[str, RocketMQError]:
         """Ask for the routes. What went wrong, by topic; of these the last known one stays."""
         failures: dict[str, RocketMQError] = {}
         found: dict[str, dict[str, Addresses]] = {}
         for topic in self._topics:
             try:
-                found[topic] = self._sessions[self._entry].find(topic)
+                found[topic] = self._sessions[self._entry].find_brokers(topic)
             except TransportError as error:
                 return dict.fromkeys(self._topics, error)
             except RocketMQError as error:
                 failures[topic] = error
         self._routes = self._routes | found
-        self._unserved = {topic for topic, error in failures.items() if is_unknown_topic(error)}
+        self._topics_without_route = {topic for topic, error in failures.items() if is_unknown_topic(error)}
         return failures
 
-    def _keep(self, wanted: Iterable[Addresses]) -> dict[Addresses, RocketMQError]:
+    def _keep_alive(self, required: Iterable[Addresses]) -> dict[Addresses, RocketMQError]:
         """Those who do not know us, and why."""
-        unknown: dict[Addresses, RocketMQError] = {}
-        for addresses in wanted:
+        failed: dict[Addresses, RocketMQError] = {}
+        for addresses in required:
             try:
-                self._sessions[addresses].keep()
+                self._sessions[addresses].keep_alive()
             except RocketMQError as error:
-                unknown[addresses] = error
-        return unknown
+                failed[addresses] = error
+        return failed
 
-    def _leave(self, unwanted: Iterable[Addresses]) -> None:
+    def _close_sessions(self, unused: Iterable[Addresses]) -> None:
         """No route names them any more."""
-        left = {addresses: self._sessions[addresses] for addresses in unwanted}
-        self._sessions = {addresses: one for addresses, one in self._sessions.items() if addresses not in left}
-        for session in left.values():
+        closed = {addresses: self._sessions[addresses] for addresses in unused}
+        self._sessions = {addresses: one for addresses, one in self._sessions.items() if addresses not in closed}
+        for session in closed.values():
             session.close()
 
     def targets(self) -> list[Target]:
@@ -135,12 +142,12 @@ class GrpcTransport:
         if topic not in self._topics:
             self._topics = (*self._topics, topic)
         addresses = self._routes.get(topic, {}).get(broker_name)
-        if addresses is None and not self._is_looked_after:
-            failures = self._look()
-            if topic in failures and topic not in self._unserved:
+        if addresses is None and not self._has_refreshed:
+            failures = self._refresh()
+            if topic in failures and topic not in self._topics_without_route:
                 raise failures[topic]
             addresses = self._routes.get(topic, {}).get(broker_name)
-        if addresses is None and topic in self._unserved:
+        if addresses is None and topic in self._topics_without_route:
             return self._sessions[self._entry]
         if addresses is None:
             raise RouteError("MASTER_UNAVAILABLE", broker=broker_name, topic=topic)
@@ -148,30 +155,36 @@ class GrpcTransport:
 
     # ------------------------------------------------------------------------------------------ what
 
-    def poll(self, poll: Poll, on_answer: Callable[[Answer], None]) -> None:
-        thread = threading.Thread(target=lambda: on_answer(self._answer(poll)), name="rocketmq-proxy-poll", daemon=True)
-        self._polling = [*(one for one in self._polling if one.is_alive()), thread]
+    def receive(self, request: ReceiveRequest, on_response: Callable[[ReceiveOutcome], None]) -> None:
+        thread = threading.Thread(
+            target=lambda: on_response(self._receive(request)), name="rocketmq-proxy-poll", daemon=True
+        )
+        self._receiving = [*(one for one in self._receiving if one.is_alive()), thread]
         thread.start()
 
-    def _answer(self, poll: Poll) -> Answer:
-        topic, broker_name = poll.target
+    def _receive(self, request: ReceiveRequest) -> ReceiveOutcome:
+        topic, broker_name = request.target
         invisible_ms = unforeseen_ms(self._options.invisible_duration_ms, secrets.randbelow)
         try:
-            given, failure = self._session_of(topic, broker_name).receive(
-                topic, broker_name, most=poll.most, invisible_ms=invisible_ms, poll_ms=poll.poll_ms
+            messages, failure = self._session_of(topic, broker_name).receive(
+                topic,
+                broker_name,
+                max_messages=request.max_messages,
+                invisible_ms=invisible_ms,
+                poll_ms=request.poll_ms,
             )
         except RocketMQError as error:
             return error
         if failure is not None:
-            self._note_broken_off(poll.target, len(given), failure)
-        handles = handles_of_response(topic, broker_name, given, invisible_ms)
-        self._note_made_up(poll.target, sum(map(is_made_up, handles)))
+            self._log_broken_off(request.target, len(messages), failure)
+        handles = handles_of_response(topic, broker_name, messages, invisible_ms)
+        self._log_unverified(request.target, sum(map(is_unverified, handles)))
         return [
-            Received(handle, memoryview(_record(one.record, handle)), Form.ANSWERED)
-            for handle, one in zip(handles, given, strict=True)
+            ReceivedMessage(handle, memoryview(_record(one.record, handle)), RecordFormat.PROXIED)
+            for handle, one in zip(handles, messages, strict=True)
         ]
 
-    def _note_broken_off(self, target: Target, count: int, failure: RocketMQError) -> None:
+    def _log_broken_off(self, target: Target, count: int, failure: RocketMQError) -> None:
         """A topic and broker at most once in BROKEN_OFF_PAUSE_MS."""
         now_ms = self._clock()
         if now_ms >= self._broken_off_due_ms.get(target, now_ms):
@@ -186,10 +199,10 @@ class GrpcTransport:
                 failure,
             )
 
-    def _note_made_up(self, target: Target, count: int) -> None:
+    def _log_unverified(self, target: Target, count: int) -> None:
         """Once a topic and broker; how many there are in all is counted where they expire."""
-        if count and target not in self._noted:
-            self._noted = self._noted | {target}
+        if count and target not in self._logged_targets:
+            self._logged_targets = self._logged_targets | {target}
             log.warning(
                 "RECEIPT_HANDLE_UNTRUSTED: %d messages of topic=%s broker=%s cannot be acknowledged: their receipt "
                 "handles may be those of other messages, because a producer set the property POP_CK. The broker "
@@ -199,34 +212,36 @@ class GrpcTransport:
                 *target,
             )
 
-    def acknowledge(self, handles: Sequence[AnyHandle]) -> list[Acknowledged]:
-        made_up = dict.fromkeys(filter(is_made_up, handles), False)
-        asked = [(some, self._ask_acknowledge(some)) for some in _by_broker(handles, made_up)]
-        outcomes: dict[AnyHandle, Acknowledged] = {**made_up}
-        for some, result in asked:
+    def acknowledge(self, handles: Sequence[ReceiptHandle]) -> list[AckOutcome]:
+        unverified = dict.fromkeys(filter(is_unverified, handles), False)
+        submitted = [(part, self._submit_acknowledge(part)) for part in _by_broker(handles, unverified)]
+        outcomes: dict[ReceiptHandle, AckOutcome] = {**unverified}
+        for part, result in submitted:
             try:
-                outcomes |= zip(some, result(), strict=True)
+                outcomes |= zip(part, result(), strict=True)
             except RocketMQError as error:
-                outcomes |= dict.fromkeys(some, error)
+                outcomes |= dict.fromkeys(part, error)
         return [outcomes[handle] for handle in handles]
 
-    def _ask_acknowledge(self, handles: Sequence[AnyHandle]) -> Callable[[], list[bool | RocketMQError]]:
+    def _submit_acknowledge(self, handles: Sequence[ReceiptHandle]) -> Callable[[], list[bool | RocketMQError]]:
         first, texts = handles[0], [handle.text for handle in handles]
         try:
-            return self._session_of(first.topic, first.broker_name).submit_acknowledge(first.topic, texts)
+            return self._session_of(first.topic, first.broker_name).submit_ack(first.topic, texts)
         except RocketMQError as error:
             return partial(_raise, error)
 
-    def change(self, handles: Sequence[AnyHandle], invisible_ms: int, *, suspend: bool) -> list[Changed]:
-        asked = [self._ask_change(handle, invisible_ms, suspend) for handle in handles]
-        return [_changed(handle, result) for handle, result in zip(handles, asked, strict=True)]
+    def change_invisible_duration(
+        self, handles: Sequence[ReceiptHandle], invisible_ms: int, *, suspend: bool
+    ) -> list[ChangeOutcome]:
+        submitted = [self._submit_change(handle, invisible_ms, suspend) for handle in handles]
+        return [_changed(handle, result) for handle, result in zip(handles, submitted, strict=True)]
 
-    def _ask_change(self, handle: AnyHandle, invisible_ms: int, suspend: bool) -> Callable[[], str | None]:
-        if is_made_up(handle):
+    def _submit_change(self, handle: ReceiptHandle, invisible_ms: int, suspend: bool) -> Callable[[], str | None]:
+        if is_unverified(handle):
             return lambda: None
         try:
             session = self._session_of(handle.topic, handle.broker_name)
-            return session.submit_change(handle.topic, handle.text, invisible_ms, suspend=suspend)
+            return session.submit_change_invisible_duration(handle.topic, handle.text, invisible_ms, suspend=suspend)
         except RocketMQError as error:
             return partial(_raise, error)
 
@@ -235,31 +250,31 @@ class GrpcTransport:
         self._is_closed = True
         for session in self._sessions.values():
             session.close()
-        for thread in self._polling:
-            thread.join(LAST_POLLS_S)
+        for thread in self._receiving:
+            thread.join(POLL_JOIN_TIMEOUT_S)
 
 
-def _by_broker(handles: Sequence[AnyHandle], unasked: Container[AnyHandle]) -> Iterator[list[AnyHandle]]:
+def _by_broker(handles: Sequence[ReceiptHandle], excluded: Container[ReceiptHandle]) -> Iterator[list[ReceiptHandle]]:
     """In parts that one request can carry: of one topic, and one broker's."""
-    parts: dict[tuple[str, str], list[AnyHandle]] = {}
+    parts: dict[tuple[str, str], list[ReceiptHandle]] = {}
     for handle in handles:
-        if handle not in unasked:
+        if handle not in excluded:
             parts.setdefault((handle.topic, handle.broker_name), []).append(handle)
-    for ours in parts.values():
-        for first in range(0, len(ours), ACKS_A_REQUEST):
-            yield ours[first : first + ACKS_A_REQUEST]
+    for broker_handles in parts.values():
+        for first in range(0, len(broker_handles), ACKS_PER_REQUEST):
+            yield broker_handles[first : first + ACKS_PER_REQUEST]
 
 
-def _record(answer: bytes, handle: AnyHandle) -> bytes:
+def _record(response: bytes, handle: ReceiptHandle) -> bytes:
     """As it came; without its handle, where no request is to be made by that, for rows that are sent back."""
-    if not is_made_up(handle):
-        return answer
-    record = pb.ReceiveMessageResponse.FromString(answer)
+    if not is_unverified(handle):
+        return response
+    record = pb.ReceiveMessageResponse.FromString(response)
     record.message.system_properties.ClearField("receipt_handle")
     return record.SerializeToString()
 
 
-def _changed(handle: AnyHandle, result: Callable[[], str | None]) -> Changed:
+def _changed(handle: ReceiptHandle, result: Callable[[], str | None]) -> ChangeOutcome:
     """A broker's own handle begins at its message from now on. A proxy beside its broker tells that wrong, and then
     takes no acknowledgement by what it has told (apache/rocketmq#9583)."""
     try:
@@ -269,9 +284,9 @@ def _changed(handle: AnyHandle, result: Callable[[], str | None]) -> Changed:
     if text is None:
         return None
     changed = handle_of(handle.topic, handle.broker_name, text)
-    if not isinstance(changed, Handle):
+    if not isinstance(changed, BrokerHandle):
         return changed
-    return changed._replace(check_point=changed.check_point._replace(start_offset=changed.offset))
+    return changed._replace(pop_check_point=changed.pop_check_point._replace(start_offset=changed.offset))
 
 
 def _raise(error: RocketMQError) -> NoReturn:

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
-from rocketmq_spark.pop.handles import ORDINARY, AnyHandle, Handle, OpaqueHandle, handle_of
+from rocketmq_spark.pop.receipt_handles import NORMAL_TOPIC, BrokerHandle, OpaqueHandle, ReceiptHandle, handle_of
 
 ORDERED: Final = 999
 """The revive queue in handles of messages that are in order: who acknowledges by it sets the group's offset.
@@ -33,15 +33,15 @@ _Queue: TypeAlias = tuple[str, int]
 
 
 class _Numbered(NamedTuple):
-    """Message ``number`` of a response, of which the proxy says that it is at ``place`` of its queue; it is stored for
-    an offset that is larger ``by`` so many."""
+    """Message ``response_index`` of a response, of which the proxy says that it is at ``position`` of its queue; it is
+    stored for an offset that is larger ``shift`` so many."""
 
-    number: int
-    place: int
-    by: int
+    response_index: int
+    position: int
+    shift: int
 
 
-class Told(Protocol):
+class ProxyMessage(Protocol):
     """A message of a response: what the proxy knows it by, its queue, and the offset that it is stored for."""
 
     @property
@@ -54,67 +54,76 @@ class Told(Protocol):
     def offset(self) -> int: ...
 
 
-def handles_of_response(topic: str, broker_name: str, response: Sequence[Told], asked_ms: int) -> list[AnyHandle]:
+def handles_of_response(
+    topic: str, broker_name: str, response: Sequence[ProxyMessage], asked_ms: int
+) -> list[ReceiptHandle]:
     """Of the messages of ``response``, in order, which were asked for with this invisible duration. One that is
-    uncertain is an ``OpaqueHandle`` that ``is_made_up``."""
+    uncertain is an ``OpaqueHandle`` that ``is_unverified``."""
     parsed = [handle_of(topic, broker_name, one.handle) for one in response]
-    own = _own(parsed, response, asked_ms)
+    broker_handles = _broker_handles(parsed, response, asked_ms)
     foreign: dict[int, list[int]] = {}
     numbered: dict[_Queue, list[_Numbered]] = {}
-    for index, (handle, one) in enumerate(zip(own, response, strict=True)):
+    for index, (handle, one) in enumerate(zip(broker_handles, response, strict=True)):
         if handle is None:
             foreign.setdefault(one.queue_id, []).append(index)
         else:
-            by = one.offset - handle.offset
-            numbered.setdefault(_queue(handle), []).append(_Numbered(index, handle.offset, by))
-    certain = {
+            shift = one.offset - handle.offset
+            numbered.setdefault(_queue(handle), []).append(_Numbered(index, handle.offset, shift))
+    certain_indices = {
         index
-        for (retry, queue_id), some in numbered.items()
-        for index in _certain(some, foreign.get(queue_id, []) if retry == ORDINARY else [])
+        for (retry, queue_id), numbered_messages in numbered.items()
+        for index in _certain_indices(numbered_messages, foreign.get(queue_id, []) if retry == NORMAL_TOPIC else [])
     }
     return [
-        handle if index in certain else OpaqueHandle(topic, broker_name, one.handle)
+        handle if index in certain_indices else OpaqueHandle(topic, broker_name, one.handle)
         for index, (handle, one) in enumerate(zip(parsed, response, strict=True))
     ]
 
 
-def _own(parsed: Sequence[AnyHandle], response: Sequence[Told], asked_ms: int) -> list[Handle | None]:
+def _broker_handles(
+    parsed: Sequence[ReceiptHandle], response: Sequence[ProxyMessage], asked_ms: int
+) -> list[BrokerHandle | None]:
     """Those that the response's broker has given; None: a producer's, or another server's. All messages of a response
     are given out at one time: with two times, a producer has guessed the duration."""
-    own = [
-        handle if isinstance(handle, Handle) and _answers(handle, one, asked_ms) else None
+    broker_handles = [
+        handle if isinstance(handle, BrokerHandle) and _answers(handle, one, asked_ms) else None
         for handle, one in zip(parsed, response, strict=True)
     ]
-    times = {_times(handle) for handle in own if handle is not None}
-    return own if len(times) <= 1 else [None] * len(own)
+    times = {_times(handle) for handle in broker_handles if handle is not None}
+    return broker_handles if len(times) <= 1 else [None] * len(broker_handles)
 
 
-def _answers(handle: Handle, one: Told, asked_ms: int) -> bool:
+def _answers(handle: BrokerHandle, one: ProxyMessage, asked_ms: int) -> bool:
     """Whether it is one that a broker makes, asked for messages with this invisible duration."""
-    point = handle.check_point
+    point = handle.pop_check_point
     is_in_a_revive_queue = 0 <= point.revive_queue_id != ORDERED
     return point.invisible_ms == asked_ms and point.queue_id == one.queue_id and is_in_a_revive_queue
 
 
-def _times(handle: Handle) -> _Times:
-    one = handle.check_point
+def _times(handle: BrokerHandle) -> _Times:
+    one = handle.pop_check_point
     return one.pop_time_ms, one.invisible_ms, one.revive_queue_id
 
 
-def _queue(handle: Handle) -> _Queue:
-    return handle.check_point.retry, handle.check_point.queue_id
+def _queue(handle: BrokerHandle) -> _Queue:
+    return handle.pop_check_point.retry, handle.pop_check_point.queue_id
 
 
-def _certain(some: Sequence[_Numbered], foreign: Sequence[int]) -> list[int]:
+def _certain_indices(numbered_messages: Sequence[_Numbered], foreign: Sequence[int]) -> list[int]:
     """Those of a queue's messages that are at the places that the proxy says, with ``foreign`` handles in the response.
 
     The proxy numbers a queue's messages one by one. A foreign handle makes the numbers behind it too low, where its
     message is of the queue and has no number, or too high, where it has one and is of a retry topic. In a moved queue a
     number that is too high may equal the stored offset; but then messages behind it have taken too few.
     """
-    ascend = all(one.place < after.place for one, after in pairwise(some))
-    if not foreign and ascend and some[0].by >= 0 and all(one.by <= after.by for one, after in pairwise(some)):
-        return [one.number for one in some]
-    is_straight = ascend and all(one.by == 0 for one in some)
-    in_place = [one.number for one in some if one.by == 0]
+    ascend = all(one.position < after.position for one, after in pairwise(numbered_messages))
+    if (
+        not foreign
+        and ascend
+        and numbered_messages[0].shift >= 0
+        and all(one.shift <= after.shift for one, after in pairwise(numbered_messages))
+    ):
+        return [one.response_index for one in numbered_messages]
+    is_straight = ascend and all(one.shift == 0 for one in numbered_messages)
+    in_place = [one.response_index for one in numbered_messages if one.shift == 0]
     return [index for index in in_place if not foreign or index < foreign[0] or (is_straight and index > foreign[-1])]

@@ -1,8 +1,8 @@
 """Receiver: what a query holds of its group's messages.
 
 The thread ``rocketmq-pop`` receives, one batch ahead, and waits for nothing else: a worker asks where topics are, and
-one for each broker tells it what is to be told (see ``errands``). The owner's thread freezes, proves and ends. Answers
-to polls arrive on reader threads and are only put into the inbox there.
+one for each broker tells it what is to be told (see ``ack_scheduler``). The owner's thread freezes, proves and ends.
+Answers to polls arrive on reader threads and are only put into the inbox there.
 """
 
 from __future__ import annotations
@@ -20,52 +20,52 @@ from typing import Final, NamedTuple
 
 from rocketmq_spark.errors import RocketMQError, TransportError
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pop.errands import Errands, Workers
-from rocketmq_spark.pop.handles import AnyHandle, Received
-from rocketmq_spark.pop.invisible_duration import ExpiredLines
-from rocketmq_spark.pop.ledger import Counts, Ledger, State
-from rocketmq_spark.pop.polls import Ahead, Poll, Polls, Target
-from rocketmq_spark.pop.transport import Answer, Transport
-from rocketmq_spark.pop.troubles import Troubles
+from rocketmq_spark.pop.ack_scheduler import AckScheduler, Workers
+from rocketmq_spark.pop.invisible_duration import ExpiryLog
+from rocketmq_spark.pop.receipt_handles import ReceiptHandle, ReceivedMessage
+from rocketmq_spark.pop.receive_failures import ReceiveFailures
+from rocketmq_spark.pop.receive_scheduler import PrefetchLimit, ReceiveRequest, ReceiveScheduler, Target
+from rocketmq_spark.pop.transport import ReceiveOutcome, Transport
+from rocketmq_spark.pop.unacked_messages import Counts, MessageState, UnackedMessages
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
-from rocketmq_spark.remoting.waits import Wait
+from rocketmq_spark.remoting.outage_log import Outage
 
 log = logging.getLogger(__name__)
 
-MOST_WAITING: Final = 10_000
-MOST_WAITING_BYTES: Final = 64 * 1024 * 1024
+MAX_PREFETCHED: Final = 10_000
+MAX_PREFETCHED_BYTES: Final = 64 * 1024 * 1024
 """What is received and in no batch yet; each poll that is on its way may bring 32 messages more."""
 
-LOOKS_IN_A_LEASE: Final = 20
+CHECKS_PER_LEASE: Final = 20
 """How often it is looked while a message is invisible whether it is to be renewed."""
 
-LOOKING: Final = "look"
+ROUTE_REFRESH: Final = "look"
 """The worker that asks where the topics are."""
 
 ATTEMPTS: Final = "attempts"
 """Workers that ask how often messages may come again; each has those of one answer meanwhile."""
 
-LEFT_OVER: Final = "left-over"
+RELEASING: Final = "left-over"
 """The worker that gives back what others have left."""
 
 WATCH_INTERVAL_MS: Final = 1_000
 TICK_S: Final = 0.2
 
-LAST_WORK_MS: Final = 10_000
+STOP_TIMEOUT_MS: Final = 10_000
 """For all that is told at the end. A broker that fails is tried again until then."""
 
-LAST_ANSWERS_MS: Final = 300
+LAST_RESPONSES_MS: Final = 300
 """How long polls are awaited at the end while none is answered: there is nothing for those, most likely."""
 
-LAST_TICK_S: Final = 0.05
+STOP_TICK_S: Final = 0.05
 CLOSING_S: Final = 2.0
 
 
-class Told(NamedTuple):
+class ReceiveResult(NamedTuple):
     """What came of a poll, and when."""
 
     target: Target
-    outcome: Answer
+    outcome: ReceiveOutcome
     now_ms: int
 
 
@@ -73,7 +73,7 @@ class Receiver:
     """Of one query start. ``start`` begins to receive, ``stop`` releases the messages in no batch.
 
     ``watch`` is called every second, on the receiver's thread. ``most_waiting``: messages of a batch.
-    Threads: see the module. ``_news`` covers ledger, polls and failures, and is held during no request.
+    Threads: see the module. ``_changed`` covers ledger, polls and failures, and is held during no request.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Receiver:
         options: ReadOptions,
         transport: Transport,
         *,
-        looks_once: bool = False,
+        is_available_now: bool = False,
         watch: Callable[[], None] = lambda: None,
         clock: Clock = monotonic_ms,
     ) -> None:
@@ -90,22 +90,22 @@ class Receiver:
         self._transport = transport
         self._watch = watch
         self._clock = clock
-        self._ahead = Ahead(min(MOST_WAITING, options.max_offsets_per_trigger or MOST_WAITING))
-        self._expired = ExpiredLines(invisible_ms)
-        self._renewal_interval_ms = min(WATCH_INTERVAL_MS, invisible_ms // LOOKS_IN_A_LEASE)
-        self._ledger = Ledger(invisible_ms)
-        self._polls = Polls(looks_once)
+        self._prefetch_limit = PrefetchLimit(min(MAX_PREFETCHED, options.max_offsets_per_trigger or MAX_PREFETCHED))
+        self._expiry_log = ExpiryLog(invisible_ms)
+        self._extend_interval_ms = min(WATCH_INTERVAL_MS, invisible_ms // CHECKS_PER_LEASE)
+        self._unacked = UnackedMessages(invisible_ms)
+        self._receive_scheduler = ReceiveScheduler(is_available_now)
         self._targets: list[Target] = []
-        self._news = threading.Condition()
-        self._troubles = Troubles(options, self._news, lambda: self._hasten(self._look), clock)
-        self._workers = Workers(self._news, self._troubles.fail)
-        self._errands = Errands(
-            transport, self._ledger, self._troubles, self._workers, self._news, invisible_ms=invisible_ms, clock=clock
+        self._changed = threading.Condition()
+        self._failures = ReceiveFailures(options, self._changed, lambda: self._make_due(self._start_refresh), clock)
+        self._workers = Workers(self._changed, self._failures.fail)
+        self._ack_scheduler = AckScheduler(
+            transport, self._unacked, self._failures, self._workers, self._changed, invisible_ms, clock
         )
-        self._inbox: Queue[Told | None] = Queue()  # SimpleQueue.get(timeout) never ends if another thread was quicker
+        self._inbox: Queue[ReceiveResult | None] = Queue()  # SimpleQueue.get(timeout) may not end
         self._numbers = count()
         self._due_ms: dict[Callable[[], None], int] = {}
-        self._has_looked = threading.Event()
+        self._has_routes = threading.Event()
         self._stopping = threading.Event()
         self._stopped_ms = 0
         self._thread = threading.Thread(target=self._run, name="rocketmq-pop", daemon=True)
@@ -114,38 +114,38 @@ class Receiver:
 
     @property
     def counts(self) -> Counts:
-        return self._ledger.counts
+        return self._unacked.counts
 
-    def count(self, state: State) -> int:
-        with self._news:
-            return self._ledger.count(state)
+    def count(self, state: MessageState) -> int:
+        with self._changed:
+            return self._unacked.count(state)
 
     @property
-    def waits(self) -> tuple[Wait, ...]:
+    def outages(self) -> tuple[Outage, ...]:
         """What does not answer."""
-        return self._troubles.waits
+        return self._failures.outages
 
     @property
-    def has_begun(self) -> bool:
+    def have_all_responded(self) -> bool:
         """Whether each broker has been asked, and so knows where the group begins."""
-        with self._news:
-            return self._polls.have_all_answered
+        with self._changed:
+            return self._receive_scheduler.have_all_responded
 
     @property
-    def is_dry(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether there is nothing: neither at the brokers, nor here, nor on its way back to us."""
-        with self._news:
-            return self._polls.are_dry and self._ledger.is_done
+        with self._changed:
+            return self._receive_scheduler.are_all_empty and self._unacked.has_only_in_flight
 
     def check(self) -> None:
         """Raises what went wrong for good, or for too long."""
-        self._troubles.check()
+        self._failures.check()
 
     def wait(self, timeout_s: float) -> None:
         """Until there is a message for a batch, or something has gone wrong, or so long."""
-        with self._news:
-            if not (self._ledger.can_freeze or self._troubles.is_final):
-                self._news.wait(timeout_s)
+        with self._changed:
+            if not (self._unacked.can_start_batch or self._failures.has_fatal_error):
+                self._changed.wait(timeout_s)
 
     # ------------------------------------------------------------------------------------------ batches
 
@@ -154,67 +154,67 @@ class Receiver:
         if self._thread.ident is None:
             self._thread.start()
 
-    def freeze(self, batch: int, most: int) -> tuple[Received, ...]:
-        """See ``Ledger.freeze``."""
-        with self._news:
-            frozen = self._ledger.freeze(batch, most, self._options.max_bytes_per_trigger)
-            if frozen:
-                self._ahead.frozen()
+    def start_batch(self, batch: int, max_messages: int) -> tuple[ReceivedMessage, ...]:
+        """See ``UnackedMessages.start_batch``."""
+        with self._changed:
+            messages = self._unacked.start_batch(batch, max_messages, self._options.max_bytes_per_trigger)
+            if messages:
+                self._prefetch_limit.grow()
         self._inbox.put(None)
-        return frozen
+        return messages
 
-    def prove(self, batch: int) -> None:
+    def mark_completed(self, batch: int) -> None:
         """All up to ``batch`` is in the sink: acknowledge it, answers awaited of brokers that do not fail. What fails
         is tried again by itself."""
-        with self._news:
-            self._ledger.prove(batch)
+        with self._changed:
+            self._unacked.mark_completed(batch)
         self._acknowledge()
 
-    def prove_logged(self, handles: Sequence[AnyHandle]) -> None:
+    def mark_logged_completed(self, handles: Sequence[ReceiptHandle]) -> None:
         """The same, of a batch that an earlier start has logged."""
-        with self._news:
-            self._ledger.adopt(handles)
+        with self._changed:
+            self._unacked.add_completed(handles)
         self.start()
         self._acknowledge()
 
     def _acknowledge(self) -> None:
         until_ms = self._clock() + self._options.broker_timeout_ms
-        if self._has_looked.wait(self._options.broker_timeout_ms / 1000):
-            self._errands.settle(State.PROVEN, until_ms)
+        if self._has_routes.wait(self._options.broker_timeout_ms / 1000):
+            self._ack_scheduler.wait_until_none(MessageState.COMPLETED, until_ms)
 
-    def freeze_again(self, messages: Sequence[Received]) -> None:
-        """Of a batch that an earlier start has logged and that is read now: ours until ``prove(BEFORE_ALL)``."""
+    def replay_batch(self, messages: Sequence[ReceivedMessage]) -> None:
+        """Of a batch that an earlier start has logged and replays: ours until ``mark_completed(REPLAYED)``."""
         epoch_ms = int(time.time() * 1000)
-        with self._news:
-            self._ledger.freeze_again(messages, self._clock(), epoch_ms)
+        with self._changed:
+            self._unacked.replay_batch(messages, self._clock(), epoch_ms)
         self.start()
 
-    def give_back_logged(self, handles: Sequence[AnyHandle]) -> None:
+    def release_logged(self, handles: Sequence[ReceiptHandle]) -> None:
         """Release the messages of an earlier start's batch; receive nothing before; log outages.
 
         Raises what prevents it after ``clusterTimeoutMs``; TransportError[SOURCE_PROCESS_TERMINATED] after ``stop``."""
-        with self._news:
-            self._ledger.disown(handles)
+        with self._changed:
+            self._unacked.abandon(handles)
         self.start()
-        self._hasten(self._tell)
-        while self.count(State.DISOWNED):
+        self._make_due(self._update_messages)
+        while self.count(MessageState.ABANDONED):
             self.check()
             if self._stopping.is_set():
                 ended_for_ms = self._clock() - self._stopped_ms
                 raise TransportError("SOURCE_PROCESS_TERMINATED", host=platform.node(), ended_for_ms=ended_for_ms)
-            with self._news:
-                self._news.wait(TICK_S)
-        self.expect_again()
+            with self._changed:
+                self._changed.wait(TICK_S)
+        self.expect_redelivery()
 
-    def try_to_give_back(self, handles: Sequence[AnyHandle]) -> None:
+    def try_release(self, handles: Sequence[ReceiptHandle]) -> None:
         """Once, by a worker; what fails comes again when its time is over."""
-        self._workers.begin(LEFT_OVER, partial(self._errands.try_to_give_back, handles))
-        self.expect_again()
+        self._workers.start(RELEASING, partial(self._ack_scheduler.try_release, handles))
+        self.expect_redelivery()
 
-    def expect_again(self) -> None:
+    def expect_redelivery(self) -> None:
         """Something went back to its broker, and is redelivered soon: until then there may be more than is seen."""
-        with self._news:
-            self._polls.expect_again(self._clock())
+        with self._changed:
+            self._receive_scheduler.expect_redelivery(self._clock())
 
     # ------------------------------------------------------------------------------------------ the end
 
@@ -225,9 +225,9 @@ class Receiver:
         self._stopped_ms = self._clock()
         self._stopping.set()
         self._inbox.put(None)
-        self._errands.leave()
-        self._finish(self._clock() + LAST_WORK_MS)
-        self._errands.close()
+        self._ack_scheduler.begin_stop()
+        self._finish(self._clock() + STOP_TIMEOUT_MS)
+        self._ack_scheduler.close()
         self._transport.close()
         self._workers.join(CLOSING_S)
         if self._thread.ident is not None:
@@ -235,21 +235,21 @@ class Receiver:
 
     def _finish(self, until_ms: int) -> None:
         """What polls bring that are answered meanwhile is given back too."""
-        heard_ms = now_ms = self._clock()
+        last_response_ms = now_ms = self._clock()
         while now_ms < until_ms:
-            heard_ms = now_ms if self._take_all() else heard_ms
-            self._errands.run()
-            with self._news:
-                are_back = not self._polls.on_the_way
-            are_told = self._workers.busy <= {LOOKING} and self._errands.are_done
-            if are_told and (are_back or now_ms - heard_ms >= LAST_ANSWERS_MS):
+            last_response_ms = now_ms if self._process_pending() else last_response_ms
+            self._ack_scheduler.run()
+            with self._changed:
+                have_all_returned = not self._receive_scheduler.pending_requests
+            is_all_sent = self._workers.busy <= {ROUTE_REFRESH} and self._ack_scheduler.is_idle
+            if is_all_sent and (have_all_returned or now_ms - last_response_ms >= LAST_RESPONSES_MS):
                 return
-            with self._news:
-                self._news.wait(LAST_TICK_S)
+            with self._changed:
+                self._changed.wait(STOP_TICK_S)
             now_ms = self._clock()
-        left = self.count(State.RECEIVED) + self.count(State.SPENT)
-        if left:
-            _warn_of_unreleased(left, self._options.invisible_duration_ms)
+        unreleased = self.count(MessageState.PREFETCHED) + self.count(MessageState.RETRIES_EXHAUSTED)
+        if unreleased:
+            _warn_of_unreleased(unreleased, self._options.invisible_duration_ms)
 
     # ------------------------------------------------------------------------------------------ the thread
 
@@ -257,19 +257,19 @@ class Receiver:
         try:
             while not self._stopping.is_set():
                 self._do_timed_work()
-                self._ask()
-                self._await_some()
+                self._send_requests()
+                self._process_inbox()
         except Exception as error:
             log.exception("INTERNAL_ERROR: Unexpected error in thread rocketmq-pop; the query fails")
-            self._troubles.fail(error)
+            self._failures.fail(error)
 
     def _do_timed_work(self) -> None:
         work = (
             (self._watch, WATCH_INTERVAL_MS),
-            (self._look, self._transport.look_interval_ms),
-            (self._tell, self._renewal_interval_ms),
-            (self._errands.move_spent, WATCH_INTERVAL_MS),
-            (self._say, WATCH_INTERVAL_MS),
+            (self._start_refresh, self._transport.route_refresh_interval_ms),
+            (self._update_messages, self._extend_interval_ms),
+            (self._ack_scheduler.move_exhausted, WATCH_INTERVAL_MS),
+            (self._log_failures, WATCH_INTERVAL_MS),
         )
         for do, interval_ms in work:
             now_ms = self._clock()
@@ -277,98 +277,98 @@ class Receiver:
                 self._due_ms[do] = now_ms + interval_ms
                 do()
 
-    def _hasten(self, do: Callable[[], None]) -> None:
+    def _make_due(self, do: Callable[[], None]) -> None:
         """It is due now."""
         self._due_ms[do] = 0
         self._inbox.put(None)
 
-    def _say(self) -> None:
-        with self._news:
-            expired = self._ledger.expired.copy()
-        for line in (*self._troubles.lines(), *self._expired.lines(expired, self._clock())):
+    def _log_failures(self) -> None:
+        with self._changed:
+            expired = self._unacked.expired.copy()
+        for line in (*self._failures.lines(), *self._expiry_log.lines(expired, self._clock())):
             log.log(line.level, "%s", line)
 
-    def _look(self) -> None:
+    def _start_refresh(self) -> None:
         """Have it asked where the topics are; where that has just failed, after a pause."""
-        if self._troubles.may_look():
-            self._workers.begin(LOOKING, self._find)
+        if self._failures.may_refresh_routes():
+            self._workers.start(ROUTE_REFRESH, self._refresh_routes)
         else:
-            self._due_ms[self._look] = 0
+            self._due_ms[self._start_refresh] = 0
 
-    def _find(self) -> None:
-        failures = self._transport.look()
-        self._troubles.note_look(failures)
-        with self._news:
+    def _refresh_routes(self) -> None:
+        failures = self._transport.refresh_routes()
+        self._failures.note_route_refresh(failures)
+        with self._changed:
             self._targets = self._transport.targets()
-            self._polls.aim(self._targets)
-        self._has_looked.set()
-        self._hasten(self._tell)
+            self._receive_scheduler.set_targets(self._targets)
+        self._has_routes.set()
+        self._make_due(self._update_messages)
 
-    def _tell(self) -> None:
-        if self._has_looked.is_set():
-            self._errands.run()
-        with self._news:
+    def _update_messages(self) -> None:
+        if self._has_routes.is_set():
+            self._ack_scheduler.run()
+        with self._changed:
             now_ms = self._clock()
-            if self._ledger.expire(now_ms):
-                self._ahead.expired(self._ledger.waiting)
-                self._polls.expect_again(now_ms)
-            self._polls.pass_time(now_ms)
-            self._news.notify_all()
+            if self._unacked.expire(now_ms):
+                self._prefetch_limit.shrink(self._unacked.prefetched_count)
+                self._receive_scheduler.expect_redelivery(now_ms)
+            self._receive_scheduler.recheck_empty_targets(now_ms)
+            self._changed.notify_all()
 
-    def _ask(self) -> None:
-        for poll in self._wanted():
-            self._transport.poll(poll, partial(self._put, poll.target))
+    def _send_requests(self) -> None:
+        for request in self._next_requests():
+            self._transport.receive(request, partial(self._enqueue, request.target))
 
-    def _wanted(self) -> list[Poll]:
-        with self._news:
-            is_full = self._ledger.waiting_bytes >= MOST_WAITING_BYTES
-            is_ready = not (is_full or self._stopping.is_set() or self._ledger.count(State.DISOWNED))
-            room = self._ahead.most - self._ledger.waiting if is_ready else 0
-            may_ask = [one for one in self._targets if self._troubles.may_ask(one.broker_name)]
-            return list(self._polls.wanted(room, may_ask))
+    def _next_requests(self) -> list[ReceiveRequest]:
+        with self._changed:
+            is_full = self._unacked.prefetched_bytes >= MAX_PREFETCHED_BYTES
+            is_ready = not (is_full or self._stopping.is_set() or self._unacked.count(MessageState.ABANDONED))
+            capacity = self._prefetch_limit.max_messages - self._unacked.prefetched_count if is_ready else 0
+            allowed = [one for one in self._targets if self._failures.may_send(one.broker_name)]
+            return list(self._receive_scheduler.schedule(capacity, allowed))
 
-    def _put(self, target: Target, outcome: Answer) -> None:
+    def _enqueue(self, target: Target, outcome: ReceiveOutcome) -> None:
         """Its messages are ours from now on, whoever takes it out when."""
-        self._inbox.put(Told(target, outcome, self._clock()))
+        self._inbox.put(ReceiveResult(target, outcome, self._clock()))
 
-    def _await_some(self) -> None:
+    def _process_inbox(self) -> None:
         """Take what has come, once something has."""
         with suppress(Empty):
-            self._take(self._inbox.get(timeout=TICK_S))
-        self._take_all()
+            self._process(self._inbox.get(timeout=TICK_S))
+        self._process_pending()
 
-    def _take_all(self) -> bool:
+    def _process_pending(self) -> bool:
         """Whether something had come."""
-        has_come = False
+        has_result = False
         with suppress(Empty):
             while True:
-                has_come = self._take(self._inbox.get_nowait()) or has_come
-        return has_come
+                has_result = self._process(self._inbox.get_nowait()) or has_result
+        return has_result
 
-    def _take(self, told: Told | None) -> bool:
+    def _process(self, result: ReceiveResult | None) -> bool:
         """Whether it is an answer."""
-        if told is None:
+        if result is None:
             return False
-        target, outcome, now_ms = told
-        self._troubles.note(target.broker_name, outcome)
+        target, outcome, now_ms = result
+        self._failures.note(target.broker_name, outcome)
         if isinstance(outcome, RocketMQError):
-            with self._news:
-                self._polls.failed(target)
+            with self._changed:
+                self._receive_scheduler.mark_failed(target)
             return True
-        if not self._stopping.is_set() and self._transport.dead_letters.is_to_be_asked(target, outcome):
-            self._workers.begin(f"{ATTEMPTS}-{next(self._numbers)}", partial(self._hold, target, outcome, now_ms))
+        if not self._stopping.is_set() and self._transport.dead_letters.needs_broker_call(target, outcome):
+            self._workers.start(f"{ATTEMPTS}-{next(self._numbers)}", partial(self._add, target, outcome, now_ms))
         else:
-            self._hold(target, outcome, now_ms)
+            self._add(target, outcome, now_ms)
         return True
 
-    def _hold(self, target: Target, received: Sequence[Received], now_ms: int) -> None:
-        dead_letters = self._transport.dead_letters
-        wanted, spent = (received, ()) if self._stopping.is_set() else dead_letters.by_attempts(target, received)
-        with self._news:
-            self._ledger.receive(wanted, now_ms)
-            self._ledger.receive_spent(spent, now_ms)
-            self._polls.answered(target, has_found=bool(received))
-            self._news.notify_all()
+    def _add(self, target: Target, received: Sequence[ReceivedMessage], now_ms: int) -> None:
+        mover = self._transport.dead_letters
+        usable, exhausted = (received, ()) if self._stopping.is_set() else mover.split_exhausted(target, received)
+        with self._changed:
+            self._unacked.add_received(usable, now_ms)
+            self._unacked.add_exhausted(exhausted, now_ms)
+            self._receive_scheduler.mark_responded(target, has_messages=bool(received))
+            self._changed.notify_all()
 
 
 def _warn_of_unreleased(count: int, invisible_ms: int) -> None:

@@ -12,30 +12,30 @@ from typing import Final, TypeAlias
 
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import MessageQueue, QueueBounds, QueueRange
-from rocketmq_spark.pop.polls import Target
+from rocketmq_spark.pop.receive_scheduler import Target
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.clock import Clock
-from rocketmq_spark.remoting.retry import Outlook, outlook_of_request
+from rocketmq_spark.remoting.retry import Retryability, retryability_of_request
 
 log = logging.getLogger(__name__)
 
 INTERVAL_MS: Final = 30_000
 """Between two checks of a target."""
 
-SETTLED_MS: Final = 60_000
+OFFSET_SETTLED_MS: Final = 60_000
 """How long after it has delivered something the group's offset of a broker says what it delivered."""
 
-CONFIRMED_S: Final = 12.0
+CONFIRM_DELAY_S: Final = 12.0
 """Other members may be delivered something just now: a broker moves the group's offset up to 10 s later.
 
 Source: ``common/BrokerConfig.java`` (popCkStayBufferTime).
 """
 
-Report: TypeAlias = Callable[[Sequence[QueueRange]], None]
+ReportDeleted: TypeAlias = Callable[[Sequence[QueueRange]], None]
 """It is called with what was deleted, each range once, and raises where that ends the query."""
 
 
-def unheard(_deleted: Sequence[QueueRange]) -> None:
+def ignore_deleted(_deleted: Sequence[QueueRange]) -> None:
     """The report of who reads nothing."""
 
 
@@ -45,16 +45,16 @@ class RetentionCheck:
     Threads: any.
     """
 
-    def __init__(self, group: str, report: Report, wait: Callable[[float], bool], clock: Clock) -> None:
+    def __init__(self, group: str, report: ReportDeleted, wait: Callable[[float], bool], clock: Clock) -> None:
         self._group = group
         self._report = report
         self._wait = wait
         self._clock = clock
         self._checked_ms: dict[Target, int] = {}
         self._delivered_ms: dict[Target, int] = {}
-        self._told: set[tuple[MessageQueue, int]] = set()
+        self._reported: set[tuple[MessageQueue, int]] = set()
 
-    def delivered(self, target: Target) -> None:
+    def note_delivery(self, target: Target) -> None:
         """It has delivered something just now."""
         self._delivered_ms[target] = self._clock()
 
@@ -62,19 +62,27 @@ class RetentionCheck:
         """Before the first poll; later only where nothing is on its way to us."""
         if target not in self._checked_ms:
             return True
-        checked_ms, delivered_ms = self._checked_ms[target], self._delivered_ms.get(target, -SETTLED_MS)
-        return self._clock() >= max(checked_ms + INTERVAL_MS, delivered_ms + SETTLED_MS)
+        checked_ms, delivered_ms = self._checked_ms[target], self._delivered_ms.get(target, -OFFSET_SETTLED_MS)
+        return self._clock() >= max(checked_ms + INTERVAL_MS, delivered_ms + OFFSET_SETTLED_MS)
 
     def check(self, target: Target, broker: Broker) -> None:
         """Report what the master of ``target`` has deleted. Raises what ``report`` does, and what may pass. A broker
         that refuses to tell is not asked for longer than that."""
         try:
-            lost = {_begin(one) for one in self._deleted(target, broker)} - self._told
-            if lost and self._wait(CONFIRMED_S):
+            lost = {_range_start(deleted_range) for deleted_range in self._deleted(target, broker)} - self._reported
+            if lost and self._wait(CONFIRM_DELAY_S):
                 return
-            confirmed = [one for one in self._deleted(target, broker) if _begin(one) in lost] if lost else []
+            confirmed = (
+                [
+                    deleted_range
+                    for deleted_range in self._deleted(target, broker)
+                    if _range_start(deleted_range) in lost
+                ]
+                if lost
+                else []
+            )
         except RocketMQError as error:
-            if outlook_of_request(error) is not Outlook.FINAL:
+            if retryability_of_request(error) is not Retryability.PERMANENT:
                 raise
             log.info(
                 "RETENTION_CHECK_SKIPPED: Cannot check whether broker=%s has deleted undelivered messages of "
@@ -86,7 +94,7 @@ class RetentionCheck:
             confirmed = []
         if confirmed:
             self._report(confirmed)
-        self._told |= set(map(_begin, confirmed))
+        self._reported |= set(map(_range_start, confirmed))
         self._checked_ms[target] = self._clock()
 
     def _deleted(self, target: Target, broker: Broker) -> list[QueueRange]:
@@ -99,12 +107,12 @@ def deleted_undelivered(
 ) -> list[QueueRange]:
     """What lies between the group's offsets and the min offsets of queues; a group without an offset has no claim."""
     return [
-        QueueRange(queue, offset, held.min_offset)
-        for queue, held in bounds.items()
-        if (offset := offsets.get(queue)) is not None and 0 <= offset < held.min_offset
+        QueueRange(queue, offset, queue_bounds.min_offset)
+        for queue, queue_bounds in bounds.items()
+        if (offset := offsets.get(queue)) is not None and 0 <= offset < queue_bounds.min_offset
     ]
 
 
-def _begin(one: QueueRange) -> tuple[MessageQueue, int]:
+def _range_start(deleted_range: QueueRange) -> tuple[MessageQueue, int]:
     """Its end moves on while the broker goes on deleting."""
-    return one.queue, one.begin_offset
+    return deleted_range.queue, deleted_range.begin_offset

@@ -1,9 +1,9 @@
 """Spool: batches on a disk of the driver's, so that a later start of the query has the messages of a batch again.
 
-A batch is a file ``<folder>/<group>/<start>/<number>``: there in full before Spark logs its number, gone when it is
-proven. Until it is known that Spark has logged it, it is called ``<number>.frozen``. ``start`` is the ``epoch`` of one
-start of the query, which alone writes there, and holds a lock on what is frozen while it lives: so of a start that was
-killed before Spark had logged anything, of which no checkpoint tells, others find that it is over.
+A batch is a file ``<folder>/<group>/<epoch>/<number>``: there in full before Spark logs its number, gone when it is
+proven. Until it is known that Spark has logged it, it is called ``<number>.unlogged``. ``epoch`` is the ``epoch`` of
+one start of the query, which alone writes there, and holds a lock on what is frozen while it lives: so of a start that
+was killed before Spark had logged anything, of which no checkpoint tells, others find that it is over.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from urllib.parse import quote
 
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pop.handles import Received
-from rocketmq_spark.pop.spooled_batch import decoded_batch, encoded_batch
+from rocketmq_spark.pop.receipt_handles import ReceivedMessage
+from rocketmq_spark.pop.spooled_batch import decode_spooled_batch, encode_spooled_batch
 
 log = logging.getLogger(__name__)
 
-_START: Final = re.compile(r"[0-9a-f]+")
+_EPOCH: Final = re.compile(r"[0-9a-f]+")
 _BATCH: Final = re.compile(r"([1-9][0-9]{0,17})(?:\.frozen)?")
-FROZEN: Final = ".frozen"
-UNFINISHED: Final = ".new"
+UNLOGGED_SUFFIX: Final = ".frozen"
+UNFINISHED_SUFFIX: Final = ".new"
 
 
 class Spool:
@@ -40,50 +40,50 @@ class Spool:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._locked: IO[bytes] | None = None
-        with self._failing_clearly():
+        with self._raising_spool_errors():
             folder.mkdir(parents=True, exist_ok=True)
 
-    def keep(self, start: str, number: int, messages: Sequence[Received]) -> None:
+    def store(self, epoch: str, number: int, messages: Sequence[ReceivedMessage]) -> None:
         """It is on the disk, and not only in the system's memory, when this returns."""
-        folder = self._folder / start
-        with self._failing_clearly():
-            unfinished = folder / f"{number}{UNFINISHED}"
-            file = _opened_and_locked(unfinished)
-            self._hold(file)
-            file.write(encoded_batch(messages))
+        folder = self._folder / epoch
+        with self._raising_spool_errors():
+            unfinished = folder / f"{number}{UNFINISHED_SUFFIX}"
+            file = _open_locked(unfinished)
+            self._keep_locked(file)
+            file.write(encode_spooled_batch(messages))
             file.flush()
             os.fsync(file.fileno())
-            unfinished.rename(folder / f"{number}{FROZEN}")
-            _write_names(folder)
-            _write_names(self._folder)
+            unfinished.rename(folder / f"{number}{UNLOGGED_SUFFIX}")
+            _sync_folder(folder)
+            _sync_folder(self._folder)
 
-    def logged(self, start: str, number: int) -> None:
+    def mark_logged(self, epoch: str, number: int) -> None:
         """Spark has logged it. May be said again."""
-        folder = self._of_start(start)
-        frozen = folder / f"{number}{FROZEN}"
-        with self._failing_clearly():
-            if frozen.exists():
-                frozen.rename(folder / str(number))
-                _write_names(folder)
-        self._hold(None)
+        folder = self._folder_of(epoch)
+        unlogged = folder / f"{number}{UNLOGGED_SUFFIX}"
+        with self._raising_spool_errors():
+            if unlogged.exists():
+                unlogged.rename(folder / str(number))
+                _sync_folder(folder)
+        self._keep_locked(None)
 
     def close(self) -> None:
         """What is frozen now and was not logged, nobody waits for."""
-        self._hold(None)
+        self._keep_locked(None)
 
-    def _hold(self, file: IO[bytes] | None) -> None:
+    def _keep_locked(self, file: IO[bytes] | None) -> None:
         """This is locked from now on, and nothing else is."""
         if self._locked is not None:
             self._locked.close()
         self._locked = file
 
-    def kept(self, start: str, number: int) -> tuple[Received, ...] | None:
+    def load(self, epoch: str, number: int) -> tuple[ReceivedMessage, ...] | None:
         """Its messages; None where it is not there, which is said."""
-        folder = self._of_start(start)
-        frozen = folder / f"{number}{FROZEN}"
-        file = frozen if frozen.exists() else folder / str(number)
+        folder = self._folder_of(epoch)
+        unlogged = folder / f"{number}{UNLOGGED_SUFFIX}"
+        file = unlogged if unlogged.exists() else folder / str(number)
         try:
-            return decoded_batch(file.read_bytes())
+            return decode_spooled_batch(file.read_bytes())
         except (OSError, ValueError) as problem:
             log.warning(
                 "SPOOL_BATCH_UNREADABLE: Cannot read batch=%d from spoolDir; brokers redeliver its messages, in "
@@ -93,60 +93,60 @@ class Spool:
             )
             return None
 
-    def after(self, start: str, number: int) -> list[Received]:
+    def load_after(self, epoch: str, number: int) -> list[ReceivedMessage]:
         """Messages of batches after ``number``; those that cannot be read come again when their time is over."""
-        found: list[Received] = []
-        for other in self._numbers(start):
+        found: list[ReceivedMessage] = []
+        for other in self._batch_numbers(epoch):
             if other > number:
-                found += self.kept(start, other) or ()
+                found += self.load(epoch, other) or ()
         return found
 
-    def take_abandoned(self) -> list[Received]:
+    def recover_abandoned(self) -> list[ReceivedMessage]:
         """Messages of starts that were over before Spark had logged anything; they are forgotten."""
-        found: list[Received] = []
+        found: list[ReceivedMessage] = []
         with suppress(OSError):
             for folder in sorted(self._folder.iterdir()):
-                if _START.fullmatch(folder.name) and folder.is_dir():
+                if _EPOCH.fullmatch(folder.name) and folder.is_dir():
                     with suppress(OSError):  # somebody else has taken it
-                        found += self._taken(folder)
+                        found += self._recover(folder)
         return found
 
-    def _taken(self, folder: Path) -> list[Received]:
+    def _recover(self, folder: Path) -> list[ReceivedMessage]:
         with ExitStack() as locked:
             files = sorted(folder.iterdir())
             if not files or not all(_is_abandoned(file, locked) for file in files):
                 return []
-            numbers = self._numbers(folder.name)
-            found = [one for number in numbers for one in self.kept(folder.name, number) or ()]
-            self.forget(folder.name)
+            numbers = self._batch_numbers(folder.name)
+            found = [one for number in numbers for one in self.load(folder.name, number) or ()]
+            self.delete(folder.name)
             return found
 
-    def forget(self, start: str, number: int | None = None) -> None:
-        """Batches up to ``number``, or all, and the folder of ``start`` with the last of them."""
-        folder = self._of_start(start)
-        with self._failing_clearly():
-            for other in self._numbers(start):
+    def delete(self, epoch: str, number: int | None = None) -> None:
+        """Batches up to ``number``, or all, and the folder of ``epoch`` with the last of them."""
+        folder = self._folder_of(epoch)
+        with self._raising_spool_errors():
+            for other in self._batch_numbers(epoch):
                 if number is None or other <= number:
                     (folder / str(other)).unlink(missing_ok=True)
-                    (folder / f"{other}{FROZEN}").unlink(missing_ok=True)
-            for unfinished in folder.glob(f"*{UNFINISHED}") if number is None else ():
+                    (folder / f"{other}{UNLOGGED_SUFFIX}").unlink(missing_ok=True)
+            for unfinished in folder.glob(f"*{UNFINISHED_SUFFIX}") if number is None else ():
                 unfinished.unlink(missing_ok=True)
         with suppress(OSError):  # it has batches yet, or never had one
             folder.rmdir()
 
-    def _of_start(self, start: str) -> Path:
-        """``start`` may come from a checkpoint that somebody has edited. Raises ValueError."""
-        if not _START.fullmatch(start):
-            raise ValueError(f"{start!r} is no start of a query")
-        return self._folder / start
+    def _folder_of(self, epoch: str) -> Path:
+        """``epoch`` may come from a checkpoint that somebody has edited. Raises ValueError."""
+        if not _EPOCH.fullmatch(epoch):
+            raise ValueError(f"{epoch!r} is no start of a query")
+        return self._folder / epoch
 
-    def _numbers(self, start: str) -> list[int]:
-        folder = self._of_start(start)
+    def _batch_numbers(self, epoch: str) -> list[int]:
+        folder = self._folder_of(epoch)
         names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
         return sorted({int(found[1]) for name in names if (found := _BATCH.fullmatch(name))})
 
     @contextmanager
-    def _failing_clearly(self) -> Iterator[None]:
+    def _raising_spool_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
@@ -160,7 +160,7 @@ def spool_of(options: ReadOptions) -> Spool | None:
     return Spool(Path(options.spool_dir).expanduser() / quote(options.consumer_group, ""))
 
 
-def _opened_and_locked(file: Path) -> IO[bytes]:
+def _open_locked(file: Path) -> IO[bytes]:
     """Empty. Another start may take it for abandoned before it is locked: that one is waited for, which removes it and
     its folder, and it is made again. Where a disk knows no locks, nothing of it is ever abandoned."""
     while True:
@@ -169,7 +169,7 @@ def _opened_and_locked(file: Path) -> IO[bytes]:
             opened = file.open("wb")
             with suppress(OSError):
                 fcntl.flock(opened, fcntl.LOCK_EX)
-            if _is_still(file, opened):
+            if _is_same_file(file, opened):
                 return opened
             opened.close()
 
@@ -177,17 +177,17 @@ def _opened_and_locked(file: Path) -> IO[bytes]:
 def _is_abandoned(file: Path, locked: ExitStack) -> bool:
     """Whether it is of a batch of which Spark has asked nothing, and whoever wrote it is over. It is locked while
     ``locked`` is open: who else may be about to write it waits for that."""
-    if file.suffix not in {FROZEN, UNFINISHED}:
+    if file.suffix not in {UNLOGGED_SUFFIX, UNFINISHED_SUFFIX}:
         return False
     try:
         opened = locked.enter_context(file.open("rb+"))
         fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         return False
-    return _is_still(file, opened)
+    return _is_same_file(file, opened)
 
 
-def _is_still(file: Path, opened: IO[bytes]) -> bool:
+def _is_same_file(file: Path, opened: IO[bytes]) -> bool:
     """Whether nobody has removed it since it was opened."""
     try:
         return file.stat().st_ino == os.fstat(opened.fileno()).st_ino
@@ -195,7 +195,7 @@ def _is_still(file: Path, opened: IO[bytes]) -> bool:
         return False
 
 
-def _write_names(folder: Path) -> None:
+def _sync_folder(folder: Path) -> None:
     """A name is on the disk when its folder is."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:

@@ -13,40 +13,40 @@ from collections.abc import Iterable, Iterator
 from itertools import starmap
 from typing import Final
 
-from rocketmq_spark.pop.handles import Form, Received, handle_of
+from rocketmq_spark.pop.receipt_handles import ReceivedMessage, RecordFormat, handle_of
 
-TITLE: Final = b"rocketmq-spark batch 1\n"
+MAGIC: Final = b"rocketmq-spark batch 1\n"
 _FIELDS: Final = 5
 _NUMBER: Final = struct.Struct(">I")
 
 
-def encoded_batch(messages: Iterable[Received]) -> bytes:
-    """What ``decoded_batch`` reads."""
-    content = b"".join([TITLE, *_fields(messages)])
+def encode_spooled_batch(messages: Iterable[ReceivedMessage]) -> bytes:
+    """What ``decode_spooled_batch`` reads."""
+    content = b"".join([MAGIC, *_fields(messages)])
     return content + _NUMBER.pack(zlib.crc32(content))
 
 
-def decoded_batch(content: bytes) -> tuple[Received, ...]:
+def decode_spooled_batch(content: bytes) -> tuple[ReceivedMessage, ...]:
     """The messages. Raises ValueError for what is no whole batch, or one of another version."""
-    if not content.startswith(TITLE):
-        raise ValueError(f"it begins with {content[: len(TITLE)]!r}")
+    if not content.startswith(MAGIC):
+        raise ValueError(f"it begins with {content[: len(MAGIC)]!r}")
     end = len(content) - _NUMBER.size
-    if end < len(TITLE) or _NUMBER.unpack_from(content, end) != (zlib.crc32(content[:end]),):
+    if end < len(MAGIC) or _NUMBER.unpack_from(content, end) != (zlib.crc32(content[:end]),):
         raise ValueError("it is damaged, or was not written to its end")
-    fields = list(_split(memoryview(content)[len(TITLE) : end]))
-    return tuple(starmap(_message, zip(*(fields[place::_FIELDS] for place in range(_FIELDS)), strict=True)))
+    fields = list(_split(memoryview(content)[len(MAGIC) : end]))
+    return tuple(starmap(_message, zip(*(fields[position::_FIELDS] for position in range(_FIELDS)), strict=True)))
 
 
 def _message(
-    topic: memoryview, broker_name: memoryview, handle: memoryview, form: memoryview, record: memoryview
-) -> Received:
-    told = handle_of(*(str(text, "utf-8") for text in (topic, broker_name, handle)))
-    return Received(told, record, Form(str(form, "utf-8")))
+    topic: memoryview, broker_name: memoryview, handle: memoryview, record_format: memoryview, record: memoryview
+) -> ReceivedMessage:
+    receipt_handle = handle_of(*(str(text, "utf-8") for text in (topic, broker_name, handle)))
+    return ReceivedMessage(receipt_handle, record, RecordFormat(str(record_format, "utf-8")))
 
 
-def _fields(messages: Iterable[Received]) -> Iterator[bytes | memoryview]:
-    for handle, record, form in messages:
-        texts = (handle.topic, handle.broker_name, handle.text, form.value)
+def _fields(messages: Iterable[ReceivedMessage]) -> Iterator[bytes | memoryview]:
+    for handle, record, record_format in messages:
+        texts = (handle.topic, handle.broker_name, handle.text, record_format.value)
         fields: tuple[bytes | memoryview, ...] = (*(text.encode() for text in texts), record)
         for field in fields:
             yield _NUMBER.pack(len(field))
@@ -54,8 +54,8 @@ def _fields(messages: Iterable[Received]) -> Iterator[bytes | memoryview]:
 
 
 def _split(content: memoryview) -> Iterator[memoryview]:
-    place = 0
-    while place < len(content):
-        begin = place + _NUMBER.size
-        place = begin + _NUMBER.unpack_from(content, place)[0]
-        yield content[begin:place]
+    position = 0
+    while position < len(content):
+        begin = position + _NUMBER.size
+        position = begin + _NUMBER.unpack_from(content, position)[0]
+        yield content[begin:position]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pop.retention_check import Report, unheard
+from rocketmq_spark.pop.retention_check import ReportDeleted, ignore_deleted
 from rocketmq_spark.pop.transport import Transport
 
 
-def transport_of(options: ReadOptions, report: Report = unheard) -> Transport:
+def transport_of(options: ReadOptions, report: ReportDeleted = ignore_deleted) -> Transport:
     """To brokers, or to a proxy, which tells nothing for a ``report``; only who speaks gRPC loads it."""
     if options.endpoints is None:
         from rocketmq_spark.pop.remoting_transport import RemotingTransport

@@ -16,8 +16,8 @@ from typing import Any, Final, NamedTuple
 
 from rocketmq_spark.model import split_address
 from rocketmq_spark.remoting.secured import tls_context
-from rocketmq_spark.remoting.stream import failure_to_connect
-from rocketmq_spark.remoting.tls import mistrust
+from rocketmq_spark.remoting.stream import raising_connect_failed
+from rocketmq_spark.remoting.tls import raising_tls_errors
 from rocketmq_spark.security import Tls
 from rocketmq_spark.wire.bounds import RESPONSE_BYTES
 
@@ -32,7 +32,7 @@ OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     ("grpc.enable_http_proxy", 0),  # as all other connections of ours
     ("grpc.enable_retries", 0),  # a change of invisibility is not to be repeated
     ("grpc.use_local_subchannel_pool", 1),  # a new channel is a new connection
-    ("grpc.max_receive_message_length", RESPONSE_BYTES.most),
+    ("grpc.max_receive_message_length", RESPONSE_BYTES.maximum),
     ("grpc.compression_enabled_algorithms_bitset", 1),  # none: older libraries check the length after decompression
     ("grpc.initial_reconnect_backoff_ms", 250),
     ("grpc.max_reconnect_backoff_ms", 5_000),
@@ -44,13 +44,13 @@ def open_channel(address: str, tls: Tls | None, timeout_ms: int) -> grpc.Channel
     options = (*OPTIONS, ("grpc.min_reconnect_backoff_ms", timeout_ms))
     if tls is None:
         return grpc.insecure_channel(address, options)
-    given = tls_credentials(address, tls, timeout_ms)
-    credentials = grpc.ssl_channel_credentials(given.roots, given.key, given.chain)
-    name = () if given.name is None else (("grpc.ssl_target_name_override", given.name),)
+    material = tls_credentials(address, tls, timeout_ms)
+    credentials = grpc.ssl_channel_credentials(material.roots, material.key, material.chain)
+    name = () if material.name is None else (("grpc.ssl_target_name_override", material.name),)
     return grpc.secure_channel(address, credentials, (*options, *name))
 
 
-Decoded = dict[str, Any]
+PeerCertificate = dict[str, Any]
 """A certificate as ``SSLSocket.getpeercert`` gives it."""
 
 _ANY_HOST: Final = "any-host"
@@ -73,7 +73,7 @@ def tls_credentials(address: str, tls: Tls, timeout_ms: int) -> TlsCredentials:
     key, chain = _read(tls.key_path or tls.cert_path), _read(tls.cert_path)
     if not tls.auth_server:
         roots = _certificate_at(address, context, timeout_ms)
-        return TlsCredentials(roots.encode(), key, chain, _name_at(address, _trusting(roots), timeout_ms))
+        return TlsCredentials(roots.encode(), key, chain, _name_at(address, _context_trusting(roots), timeout_ms))
     name = None if tls.check_host_name else _name_at(address, context, timeout_ms)
     return TlsCredentials(_read(tls.trust_cert_path) or _system_roots(context), key, chain, name)
 
@@ -89,7 +89,7 @@ def _system_roots(context: ssl.SSLContext) -> bytes | None:
     return found.encode() or None
 
 
-def _trusting(certificate: str) -> ssl.SSLContext:
+def _context_trusting(certificate: str) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
@@ -98,18 +98,18 @@ def _trusting(certificate: str) -> ssl.SSLContext:
 
 
 def _certificate_at(address: str, context: ssl.SSLContext, timeout_ms: int) -> str:
-    with _connected(address, context, timeout_ms) as session:
+    with _connect_tls(address, context, timeout_ms) as session:
         return ssl.DER_cert_to_PEM_cert(session.getpeercert(binary_form=True) or b"")
 
 
 def _name_at(address: str, context: ssl.SSLContext, timeout_ms: int) -> str:
-    with _connected(address, context, timeout_ms) as session:
+    with _connect_tls(address, context, timeout_ms) as session:
         return name_in(session.getpeercert() or {})
 
 
 @contextmanager
-def _connected(address: str, context: ssl.SSLContext, timeout_ms: int) -> Iterator[ssl.SSLSocket]:
-    with failure_to_connect(address), mistrust(address):
+def _connect_tls(address: str, context: ssl.SSLContext, timeout_ms: int) -> Iterator[ssl.SSLSocket]:
+    with raising_connect_failed(address), raising_tls_errors(address):
         host, port = split_address(address)
         with (
             socket.create_connection((host, port), timeout_ms / 1000) as raw,
@@ -118,7 +118,7 @@ def _connected(address: str, context: ssl.SSLContext, timeout_ms: int) -> Iterat
             yield session
 
 
-def name_in(certificate: Decoded) -> str:
+def name_in(certificate: PeerCertificate) -> str:
     """A host that it is for."""
     names = [name for kind, name in certificate.get("subjectAltName", ()) if kind in {"DNS", "IP Address"}]
     names += [value for part in certificate.get("subject", ()) for kind, value in part if kind == "commonName"]

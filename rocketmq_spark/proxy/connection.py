@@ -21,7 +21,7 @@ A = TypeVar("A", bound=Message)
 SERVICE: Final = "/apache.rocketmq.v2.MessagingService/"
 
 
-class Pending(Generic[A]):
+class PendingCall(Generic[A]):
     """A call whose answer is awaited by who wants it."""
 
     def __init__(self, result: Callable[[], A]) -> None:
@@ -46,11 +46,13 @@ class Connection:
         self._timeout_ms = timeout_ms
         self._channel = open_channel(address, tls, timeout_ms)
 
-    def ask(self, method: str, request: Message, answer: type[A], timeout_ms: int | None = None) -> A:
+    def call(self, method: str, request: Message, response_type: type[A], timeout_ms: int | None = None) -> A:
         """The answer of a method that has one."""
-        return self.submit(method, request, answer, timeout_ms).result()
+        return self.submit(method, request, response_type, timeout_ms).result()
 
-    def submit(self, method: str, request: Message, answer: type[A], timeout_ms: int | None = None) -> Pending[A]:
+    def submit(
+        self, method: str, request: Message, response_type: type[A], timeout_ms: int | None = None
+    ) -> PendingCall[A]:
         """The same, while others are asked."""
         limit_ms = timeout_ms or self._timeout_ms
         call: Any = self._channel.unary_unary(SERVICE + method, request_serializer=_to_bytes)
@@ -59,25 +61,25 @@ class Connection:
 
         def result() -> A:
             try:
-                return read(answer, future.result())
+                return parse_response(response_type, future.result())
             except grpc.RpcError as error:
                 raise failure_of(error, self.address, method, limit_ms) from error
 
-        return Pending(result)
+        return PendingCall(result)
 
     def stream(self, method: str, request: Message, timeout_ms: int) -> Generator[bytes]:
         """The answers of a method that has several, as they came; on the caller's thread. Closing it ends the call."""
         call: Any = self._channel.unary_stream(SERVICE + method, request_serializer=_to_bytes)
         with self._open():
-            answers = call(request, timeout=timeout_ms / 1000, metadata=self._metadata())
+            responses = call(request, timeout=timeout_ms / 1000, metadata=self._metadata())
         try:
-            yield from answers
+            yield from responses
         except grpc.RpcError as error:
             raise failure_of(error, self.address, method, timeout_ms) from error
         finally:
-            answers.cancel()  # whoever closes the iterator wants no more
+            responses.cancel()  # whoever closes the iterator wants no more
 
-    def converse(self, method: str, requests: Iterator[Message]) -> Any:
+    def open_stream(self, method: str, requests: Iterator[Message]) -> Any:
         """A method that takes several requests and answers when it likes; raises RpcErrors as they are."""
         with self._open():
             call: Any = self._channel.stream_stream(SERVICE + method, request_serializer=_to_bytes)
@@ -99,13 +101,13 @@ class Connection:
         return self._identity.metadata(time.time())
 
 
-def read(answer: type[A], data: bytes) -> A:
+def parse_response(response_type: type[A], data: bytes) -> A:
     """Raises RemoteProtocolError[MALFORMED_RESPONSE.BODY]."""
     try:
-        return answer.FromString(data)
+        return response_type.FromString(data)
     except DecodeError as problem:
         raise RemoteProtocolError(
-            "MALFORMED_RESPONSE.BODY", subject=answer.DESCRIPTOR.name, problem=str(problem)
+            "MALFORMED_RESPONSE.BODY", subject=response_type.DESCRIPTOR.name, problem=str(problem)
         ) from problem
 
 

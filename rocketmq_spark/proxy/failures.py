@@ -10,9 +10,14 @@ from typing import Final
 import grpc
 
 from rocketmq_spark.errors import OptionError, RemoteProtocolError, RocketMQError, TransportError
-from rocketmq_spark.remoting.doors import KNOCK_TIMEOUT_MS, Doors, doors_of, speaks_http2
 from rocketmq_spark.remoting.retry import is_disconnected, is_timed_out
 from rocketmq_spark.remoting.secured import connect_with
+from rocketmq_spark.remoting.transport_probe import (
+    PROBE_TIMEOUT_MS,
+    AcceptedTransports,
+    accepts_http2,
+    probe_transports,
+)
 from rocketmq_spark.security import Tls
 from rocketmq_spark.wire.bounds import RESPONSE_BYTES
 from rocketmq_spark.wire.grpc.messaging_pb2 import Code, Status
@@ -42,7 +47,7 @@ def failure_of(error: grpc.RpcError, address: str, request: str, timeout_ms: int
     """Of a call to the proxy at ``address``."""
     code, details = error.code(), error.details() or "(no details)"
     if _TOO_LARGE in details:
-        return too_large(address, request)
+        return response_too_large_error(address, request)
     if _COMPRESSED.search(details):
         problem = "it is compressed, which is not supported"
         return RemoteProtocolError(
@@ -59,9 +64,11 @@ def failure_of(error: grpc.RpcError, address: str, request: str, timeout_ms: int
     return refusal(address, request, Status(code=_CODES.get(code, Code.BAD_REQUEST), message=details))
 
 
-def too_large(address: str, request: str) -> RemoteProtocolError:
+def response_too_large_error(address: str, request: str) -> RemoteProtocolError:
     """Of an answer of one message or of several."""
-    return RemoteProtocolError("RESPONSE_TOO_LARGE", address=address, request=request, limit_bytes=RESPONSE_BYTES.most)
+    return RemoteProtocolError(
+        "RESPONSE_TOO_LARGE", address=address, request=request, limit_bytes=RESPONSE_BYTES.maximum
+    )
 
 
 def _reason(details: str) -> str:
@@ -70,33 +77,33 @@ def _reason(details: str) -> str:
     return (reason or details).rpartition(": ")[2]
 
 
-def explained(error: TransportError, tls: Tls | None) -> RocketMQError:
+def diagnose(error: TransportError, tls: Tls | None) -> RocketMQError:
     """Why there is no connection, if a look at the server tells; else the error itself. Takes some connections."""
     address = str(error.context["address"])
     if is_timed_out(error):
         return error
     try:
         if tls is None:
-            _try_plain(address)
+            _diagnose_plaintext(address)
         else:
-            _try_secured(address, tls)
-    except RocketMQError as told:
-        return error if is_disconnected(told) else told
+            _diagnose_tls(address, tls)
+    except RocketMQError as cause:
+        return error if is_disconnected(cause) else cause
     return error
 
 
-def _try_plain(address: str) -> None:
+def _diagnose_plaintext(address: str) -> None:
     """Raises what a server tells by what it takes. A port that takes neither may be one whose server is away."""
-    if not speaks_http2(address):
-        doors = doors_of(address)
-        if doors == Doors(plain=False, tls=True):
+    if not accepts_http2(address):
+        transports = probe_transports(address)
+        if transports == AcceptedTransports(plain=False, tls=True):
             raise TransportError("TLS_REQUIRED", address=address)
-        if doors.plain:
+        if transports.plain:
             raise OptionError("NOT_A_GRPC_PROXY", address=address, reason="it uses RocketMQ's remoting protocol")
 
 
-def _try_secured(address: str, tls: Tls) -> None:
+def _diagnose_tls(address: str, tls: Tls) -> None:
     """Raises what a connection with these options fails with. A server that does not trust us says so afterwards, and
     only to who listens: what we would say is answered by a reset."""
-    with closing(connect_with(tls)(address, KNOCK_TIMEOUT_MS)) as stream:
-        stream.recv(1, KNOCK_TIMEOUT_MS)
+    with closing(connect_with(tls)(address, PROBE_TIMEOUT_MS)) as stream:
+        stream.recv(1, PROBE_TIMEOUT_MS)

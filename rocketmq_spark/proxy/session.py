@@ -15,11 +15,11 @@ from google.protobuf.message import Message
 
 from rocketmq_spark.errors import BrokerError, OptionError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import split_address
-from rocketmq_spark.proxy.connection import Connection, read
-from rocketmq_spark.proxy.failures import explained, too_large
+from rocketmq_spark.proxy.connection import Connection, parse_response
+from rocketmq_spark.proxy.failures import diagnose, response_too_large_error
 from rocketmq_spark.proxy.telemetry import METHOD as TELEMETRY
 from rocketmq_spark.proxy.telemetry import Telemetry
-from rocketmq_spark.remoting.retry import Outlook, is_answer_too_large, is_timed_out, outlook_of_request
+from rocketmq_spark.remoting.retry import Retryability, is_response_too_large, is_timed_out, retryability_of_request
 from rocketmq_spark.security import Security
 from rocketmq_spark.wire.bounds import RESPONSE_BYTES
 from rocketmq_spark.wire.grpc import messaging_pb2 as pb
@@ -28,14 +28,14 @@ from rocketmq_spark.wire.grpc.responses import Addresses, brokers_of, is_ordered
 
 A = TypeVar("A", pb.QueryRouteResponse, pb.HeartbeatResponse)
 
-SHORTEST_HOLD_MS: Final = 5_000
+MIN_HOLD_MS: Final = 5_000
 """How long a proxy holds a request for messages at least while there are none."""
 
 HOLD_SLACK_MS: Final = 5_000
-GOODBYE_MS: Final = 1_000
+TERMINATION_TIMEOUT_MS: Final = 1_000
 
 
-class Given(NamedTuple):
+class ReceivedMessage(NamedTuple):
     """A message that a proxy has handed out: what it knows it by, the answer that brought it, and its place."""
 
     handle: str
@@ -48,11 +48,11 @@ class Response(NamedTuple):
     """Messages of one broker that a proxy has handed out; ``failure``: with what their response ended, if it broke
     off."""
 
-    given: list[Given]
+    received: list[ReceivedMessage]
     failure: RocketMQError | None = None
 
 
-class _Answer(Protocol):
+class _StatusResponse(Protocol):
     @property
     def status(self) -> pb.Status: ...
 
@@ -60,7 +60,8 @@ class _Answer(Protocol):
 class Session:
     """Making it opens nothing. Calls raise what ``Connection`` and ``refusal`` do.
 
-    Threads: ``find`` and ``keep`` are one thread's; any may close it for good, and make the others' calls.
+    Threads: ``find_brokers`` and ``keep_alive`` are one thread's; any may close it for good, and make the others'
+    calls.
     """
 
     def __init__(
@@ -71,85 +72,87 @@ class Session:
         self._identity = Identity(client_id, security.credentials)
         self._tls = security.tls
         self._timeout_ms = timeout_ms
-        self._turn = 0
+        self._address_index = 0
         self._connection: Connection | None = None
         self._telemetry: Telemetry | None = None
-        self._is_cut_off = self._is_forgotten = self._is_closed = False
+        self._is_disconnected = self._is_unrecognized = self._is_closed = False
 
     # ------------------------------------------------------------------------------------------ one thread's
 
-    def find(self, topic: str) -> dict[str, Addresses]:
+    def find_brokers(self, topic: str) -> dict[str, Addresses]:
         """Where the brokers are asked that have the topic. Raises OptionError[FIFO_NOT_SUPPORTED] for one whose
         messages are in order, RouteError[TOPIC_UNAVAILABLE.NO_READABLE_QUEUE], TransportError[CONNECT_FAILED] after
         ``close``."""
-        known = [split_address(address) for address in self.addresses]
-        answer = self._ask("QueryRoute", route(topic, known), pb.QueryRouteResponse, topic)
-        if is_ordered(answer.message_queues):
+        proxy_addresses = [split_address(address) for address in self.addresses]
+        response = self._call("QueryRoute", route(topic, proxy_addresses), pb.QueryRouteResponse, topic)
+        if is_ordered(response.message_queues):
             raise OptionError("FIFO_NOT_SUPPORTED", subject=f"Topic {topic!r}")
-        brokers = brokers_of(answer.message_queues)
+        brokers = brokers_of(response.message_queues)
         if not brokers:
             raise RouteError("TOPIC_UNAVAILABLE.NO_READABLE_QUEUE", topic=topic)
         return brokers
 
-    def keep(self) -> None:
+    def keep_alive(self) -> None:
         """Be known: say who we are, or that we are still there. Raises OptionError[FIFO_NOT_SUPPORTED] for a group that
         is to be read in order, TransportError[CONNECT_FAILED] after ``close``."""
-        if self._telemetry is None or self._telemetry.is_over or self._is_forgotten or self._is_cut_off:
-            self._shake_hands()
+        if self._telemetry is None or self._telemetry.is_over or self._is_unrecognized or self._is_disconnected:
+            self._start_telemetry()
             return
         try:
-            self._ask("Heartbeat", self._subscription.heartbeat(), pb.HeartbeatResponse)
+            self._call("Heartbeat", self._subscription.heartbeat(), pb.HeartbeatResponse)
         except BrokerError as error:
             if error.code != pb.Code.UNRECOGNIZED_CLIENT_TYPE:
                 raise
-            self._shake_hands()
+            self._start_telemetry()
 
     def close(self) -> None:
         """Say goodbye, and end all calls. Those that come later raise TransportError[CONNECT_FAILED]."""
         self._is_closed = True
-        if self._connection is not None and not self._is_cut_off:
+        if self._connection is not None and not self._is_disconnected:
             with suppress(RocketMQError):
-                goodbye = self._subscription.termination()
-                self._connection.ask("NotifyClientTermination", goodbye, pb.NotifyClientTerminationResponse, GOODBYE_MS)
+                termination = self._subscription.termination()
+                self._connection.call(
+                    "NotifyClientTermination", termination, pb.NotifyClientTerminationResponse, TERMINATION_TIMEOUT_MS
+                )
         self._disconnect()
 
-    def _shake_hands(self) -> None:
-        with self._explaining():
-            connection = self._connected()
+    def _start_telemetry(self) -> None:
+        with self._diagnosing():
+            connection = self._connect()
             self._end_telemetry()
             settings = self._subscription.settings(socket.gethostname(), self._timeout_ms)
             self._telemetry = Telemetry(connection, settings, self._timeout_ms)
-            answer = self._telemetry.answer()
-            _check(connection, TELEMETRY, answer)
-        self._is_forgotten = False
-        if answer.settings.subscription.fifo:
+            response = self._telemetry.response()
+            _check(connection, TELEMETRY, response)
+        self._is_unrecognized = False
+        if response.settings.subscription.fifo:
             raise OptionError("FIFO_NOT_SUPPORTED", subject=f"Group {self._subscription.group!r}")
 
-    def _ask(self, method: str, request: Message, answer: type[A], topic: str = "") -> A:
-        with self._explaining():
-            connection = self._connected()
-            told = connection.ask(method, request, answer)
-            _check(connection, method, told, topic)
-            return told
+    def _call(self, method: str, request: Message, response: type[A], topic: str = "") -> A:
+        with self._diagnosing():
+            connection = self._connect()
+            result_response = connection.call(method, request, response)
+            _check(connection, method, result_response, topic)
+            return result_response
 
     @contextmanager
-    def _explaining(self) -> Iterator[None]:
+    def _diagnosing(self) -> Iterator[None]:
         """The next call is made to the next address, where one cannot be reached; why is found out."""
         try:
             yield
         except TransportError as error:
             if not is_timed_out(error) or len(self.addresses) > 1:
-                self._is_cut_off = True
-            raise explained(error, self._tls) from error
+                self._is_disconnected = True
+            raise diagnose(error, self._tls) from error
 
-    def _connected(self) -> Connection:
-        if self._is_cut_off:
+    def _connect(self) -> Connection:
+        if self._is_disconnected:
             self._disconnect()
-            self._turn += 1
+            self._address_index += 1
         if self._connection is None:
-            address = self.addresses[self._turn % len(self.addresses)]
+            address = self.addresses[self._address_index % len(self.addresses)]
             self._connection = Connection(address, self._tls, self._identity, self._timeout_ms)
-            self._is_cut_off = False
+            self._is_disconnected = False
         if self._is_closed:
             self._disconnect()
             raise TransportError("CONNECT_FAILED", address=self.addresses[0], reason="the client was stopped")
@@ -168,102 +171,113 @@ class Session:
 
     # ------------------------------------------------------------------------------------------ any thread's
 
-    def receive(self, topic: str, broker_name: str, *, most: int, invisible_ms: int, poll_ms: int) -> Response:
+    def receive(self, topic: str, broker_name: str, *, max_messages: int, invisible_ms: int, poll_ms: int) -> Response:
         """Messages of one broker, for which the caller waits. What has come before a failure is ours all the same.
-        Raises TransportError[CONNECT_FAILED] before the first ``keep``, as all that follows does, and
+        Raises TransportError[CONNECT_FAILED] before the first ``keep_alive``, as all that follows does, and
         RemoteProtocolError[RESPONSE_TOO_LARGE] for more messages or bytes than there may be."""
-        request = self._subscription.receive(topic, broker_name, most=most, invisible_ms=invisible_ms, poll_ms=poll_ms)
-        limit_ms = max(poll_ms, SHORTEST_HOLD_MS) + HOLD_SLACK_MS + self._timeout_ms
-        given: list[Given] = []
+        request = self._subscription.receive(
+            topic, broker_name, max_messages=max_messages, invisible_ms=invisible_ms, poll_ms=poll_ms
+        )
+        limit_ms = max(poll_ms, MIN_HOLD_MS) + HOLD_SLACK_MS + self._timeout_ms
+        received: list[ReceivedMessage] = []
         try:
-            connection = self._connection_now()
-            answers = connection.stream("ReceiveMessage", request, limit_ms)
-            with self._noticing(connection), closing(within_limit(answers, connection.address)) as bounded:
+            connection = self._current_connection()
+            responses = connection.stream("ReceiveMessage", request, limit_ms)
+            with self._tracking_failures(connection), closing(limit_size(responses, connection.address)) as bounded:
                 for data in bounded:
-                    answer = read(pb.ReceiveMessageResponse, data)
-                    if answer.HasField("message") and len(given) == most:
-                        raise too_large(connection.address, "ReceiveMessage")
-                    if answer.HasField("message"):
-                        told = answer.message.system_properties
-                        given.append(Given(told.receipt_handle, data, told.queue_id, told.queue_offset))
-                    elif answer.HasField("status") and answer.status.code != pb.Code.MESSAGE_NOT_FOUND:
-                        _check(connection, "ReceiveMessage", answer, topic)
+                    response = parse_response(pb.ReceiveMessageResponse, data)
+                    if response.HasField("message") and len(received) == max_messages:
+                        raise response_too_large_error(connection.address, "ReceiveMessage")
+                    if response.HasField("message"):
+                        result_response = response.message.system_properties
+                        received.append(
+                            ReceivedMessage(
+                                result_response.receipt_handle,
+                                data,
+                                result_response.queue_id,
+                                result_response.queue_offset,
+                            )
+                        )
+                    elif response.HasField("status") and response.status.code != pb.Code.MESSAGE_NOT_FOUND:
+                        _check(connection, "ReceiveMessage", response, topic)
         except RocketMQError as error:
-            if not given or is_answer_too_large(error):
+            if not received or is_response_too_large(error):
                 raise
-            return Response(given, error)
-        return Response(given)
+            return Response(received, error)
+        return Response(received)
 
-    def submit_acknowledge(self, topic: str, handles: Sequence[str]) -> Callable[[], list[bool | RocketMQError]]:
+    def submit_ack(self, topic: str, handles: Sequence[str]) -> Callable[[], list[bool | RocketMQError]]:
         """Say that messages are done. Of each, whether its handle counted still, or what went wrong. Raises
         TransportError[CONNECT_FAILED]."""
-        connection = self._connection_now()
+        connection = self._current_connection()
         request = self._subscription.acknowledge(topic, handles)
         pending = connection.submit("AckMessage", request, pb.AckMessageResponse)
 
         def result() -> list[bool | RocketMQError]:
-            with self._noticing(connection):
-                answer = pending.result()
-                by_handle = {entry.receipt_handle: entry.status for entry in answer.entries}
-                told = (by_handle.get(handle, answer.status) for handle in handles)
-                return [_acknowledged(connection.address, status) for status in told]
+            with self._tracking_failures(connection):
+                response = pending.result()
+                by_handle = {entry.receipt_handle: entry.status for entry in response.entries}
+                result_response = (by_handle.get(handle, response.status) for handle in handles)
+                return [_ack_result(connection.address, status) for status in result_response]
 
         return result
 
-    def submit_change(self, topic: str, handle: str, invisible_ms: int, *, suspend: bool) -> Callable[[], str | None]:
+    def submit_change_invisible_duration(
+        self, topic: str, handle: str, invisible_ms: int, *, suspend: bool
+    ) -> Callable[[], str | None]:
         """Have a message invisible for so long from now on. By what it is known since; None where it is known no more.
         Not to be repeated: each answer makes the message come again if it is not acknowledged. Raises
         TransportError[CONNECT_FAILED]."""
         request = self._subscription.change(topic, handle, invisible_ms, suspend=suspend)
-        connection = self._connection_now()
+        connection = self._current_connection()
         pending = connection.submit("ChangeInvisibleDuration", request, pb.ChangeInvisibleDurationResponse)
 
         def result() -> str | None:
-            with self._noticing(connection):
-                answer = pending.result()
-                if is_unknown_handle(answer.status):
+            with self._tracking_failures(connection):
+                response = pending.result()
+                if is_unknown_handle(response.status):
                     return None
-                _check(connection, "ChangeInvisibleDuration", answer)
-                return answer.receipt_handle
+                _check(connection, "ChangeInvisibleDuration", response)
+                return response.receipt_handle
 
         return result
 
-    def _connection_now(self) -> Connection:
+    def _current_connection(self) -> Connection:
         if self._connection is None:
             raise TransportError("CONNECT_FAILED", address=self.addresses[0], reason="no connection was open")
         return self._connection
 
     @contextmanager
-    def _noticing(self, connection: Connection) -> Iterator[None]:
-        """What fails inside may mean that ``keep`` has more to do."""
+    def _tracking_failures(self, connection: Connection) -> Iterator[None]:
+        """What fails inside may mean that ``keep_alive`` has more to do."""
         try:
             yield
         except TransportError as error:
             if not is_timed_out(error) and connection is self._connection:
-                self._is_cut_off = True
+                self._is_disconnected = True
             raise
         except BrokerError as error:
-            self._is_forgotten |= outlook_of_request(error) is Outlook.PASSES
+            self._is_unrecognized |= retryability_of_request(error) is Retryability.TRANSIENT
             raise
 
 
-def within_limit(answers: Generator[bytes], address: str) -> Generator[bytes]:
+def limit_size(responses: Generator[bytes], address: str) -> Generator[bytes]:
     """All of them together. Raises RemoteProtocolError[RESPONSE_TOO_LARGE]."""
     size_bytes = 0
-    with closing(answers):
-        for data in answers:
+    with closing(responses):
+        for data in responses:
             size_bytes += len(data)
-            if size_bytes > RESPONSE_BYTES.most:
-                raise too_large(address, "ReceiveMessage")
+            if size_bytes > RESPONSE_BYTES.maximum:
+                raise response_too_large_error(address, "ReceiveMessage")
             yield data
 
 
-def _check(connection: Connection, request: str, answer: _Answer, topic: str = "") -> None:
-    if answer.status.code != pb.Code.OK:
-        raise refusal(connection.address, request, answer.status, topic=topic)
+def _check(connection: Connection, request: str, response: _StatusResponse, topic: str = "") -> None:
+    if response.status.code != pb.Code.OK:
+        raise refusal(connection.address, request, response.status, topic=topic)
 
 
-def _acknowledged(address: str, status: pb.Status) -> bool | RocketMQError:
+def _ack_result(address: str, status: pb.Status) -> bool | RocketMQError:
     if status.code == pb.Code.OK:
         return True
     return False if is_unknown_handle(status) else refusal(address, "AckMessage", status)

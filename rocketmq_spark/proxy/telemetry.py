@@ -11,12 +11,12 @@ from typing import Final
 import grpc
 
 from rocketmq_spark.errors import RocketMQError, TransportError
-from rocketmq_spark.proxy.connection import Connection, read
+from rocketmq_spark.proxy.connection import Connection, parse_response
 from rocketmq_spark.proxy.failures import failure_of
 from rocketmq_spark.wire.grpc.messaging_pb2 import TelemetryCommand
 
 METHOD: Final = "Telemetry"
-LAST_WORDS_S: Final = 2.0
+CLOSE_TIMEOUT_S: Final = 2.0
 
 
 class Telemetry:
@@ -29,22 +29,22 @@ class Telemetry:
         self._connection = connection
         self._timeout_ms = timeout_ms
         self._ending = threading.Event()
-        self._heard: SimpleQueue[TelemetryCommand | RocketMQError] = SimpleQueue()
-        self._call = connection.converse(METHOD, self._said(settings))
-        self._thread = threading.Thread(target=self._hear, name="rocketmq-proxy-telemetry", daemon=True)
+        self._received: SimpleQueue[TelemetryCommand | RocketMQError] = SimpleQueue()
+        self._call = connection.open_stream(METHOD, self._requests(settings))
+        self._thread = threading.Thread(target=self._receive, name="rocketmq-proxy-telemetry", daemon=True)
         self._thread.start()
 
-    def answer(self) -> TelemetryCommand:
+    def response(self) -> TelemetryCommand:
         """The first. Raises what ``failure_of`` says, TransportError[RESPONSE_TIMED_OUT]."""
         try:
-            heard = self._heard.get(timeout=self._timeout_ms / 1000)
+            received = self._received.get(timeout=self._timeout_ms / 1000)
         except Empty:
             raise TransportError(
                 "RESPONSE_TIMED_OUT", address=self._connection.address, request=METHOD, timeout_ms=self._timeout_ms
             ) from None
-        if isinstance(heard, RocketMQError):
-            raise heard
-        return heard
+        if isinstance(received, RocketMQError):
+            raise received
+        return received
 
     @property
     def is_over(self) -> bool:
@@ -54,21 +54,21 @@ class Telemetry:
         """End it."""
         self._ending.set()
         self._call.cancel()
-        self._thread.join(LAST_WORDS_S)
+        self._thread.join(CLOSE_TIMEOUT_S)
 
-    def _said(self, settings: TelemetryCommand) -> Iterator[TelemetryCommand]:
+    def _requests(self, settings: TelemetryCommand) -> Iterator[TelemetryCommand]:
         yield settings
         self._ending.wait()
 
-    def _hear(self) -> None:
+    def _receive(self) -> None:
         try:
             for data in islice(self._call, 1):
-                self._heard.put(read(TelemetryCommand, data))
+                self._received.put(parse_response(TelemetryCommand, data))
             for _ in self._call:
                 pass  # until it is over; a proxy may go on for as long as it likes
         except RocketMQError as error:
-            self._heard.put(error)
+            self._received.put(error)
         except grpc.RpcError as error:
-            self._heard.put(failure_of(error, self._connection.address, METHOD, self._timeout_ms))
+            self._received.put(failure_of(error, self._connection.address, METHOD, self._timeout_ms))
         finally:
             self._ending.set()

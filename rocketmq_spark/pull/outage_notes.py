@@ -47,7 +47,7 @@ class OutageNotes:
             return since_ms if since_ms <= now_ms else None
         return None
 
-    def gave_up(self, since_ms: int) -> None:
+    def record(self, since_ms: int) -> None:
         """Nothing has worked since then, for as long as that may last."""
         with suppress(OSError):
             self._folder.mkdir(mode=0o700, exist_ok=True)
@@ -59,7 +59,7 @@ class OutageNotes:
                     file.write(str(since_ms).encode())
                 os.replace(unfinished, self._name, src_dir_fd=folder, dst_dir_fd=folder)
 
-    def answered(self) -> None:
+    def clear(self) -> None:
         """It is there, or nobody waits for it any more. The last note takes the folder along."""
         with suppress(OSError):
             with private_folder(self._folder) as folder:

@@ -13,8 +13,8 @@ from rocketmq_spark.errors import TransportError
 from rocketmq_spark.pull.pull_exchange import PullExchange
 from rocketmq_spark.pull.pull_request import Completion, PullRequest
 from rocketmq_spark.remoting.stream import Stream
+from rocketmq_spark.wire.remoting.fast_path_response import ResponseTemplate
 from rocketmq_spark.wire.remoting.frame_arena import Arenas
-from rocketmq_spark.wire.remoting.ordinary_answer import AnswerTemplate
 from rocketmq_spark.wire.remoting.pull_frames import PullFrames
 
 if TYPE_CHECKING:
@@ -31,15 +31,15 @@ class PullConnection:
         arenas: Arenas,
         timeout_ms: int,
         clock: Clock,
-        kind: type[AnswerTemplate] = AnswerTemplate,
+        template_class: type[ResponseTemplate] = ResponseTemplate,
     ) -> None:
-        """``kind``: that of the template of ordinary answers."""
+        """``template_class``: that of the template of ordinary answers."""
         self.address = address
         self._stream = stream
         self._timeout_ms = timeout_ms
         self._clock = clock
         self._used_ms = clock()
-        self._exchange = PullExchange(address, arenas, timeout_ms, self._used_ms, kind)
+        self._exchange = PullExchange(address, arenas, timeout_ms, self._used_ms, template_class)
 
     @property
     def is_open(self) -> bool:
@@ -47,9 +47,9 @@ class PullConnection:
         return self._exchange.loss is None
 
     @property
-    def is_leaving(self) -> bool:
+    def is_draining(self) -> bool:
         """The server is going away; answers to what is in flight may still come."""
-        return self._exchange.is_leaving
+        return self._exchange.is_draining
 
     @property
     def in_flight_count(self) -> int:
@@ -63,7 +63,7 @@ class PullConnection:
     def pull(self, requests: Iterable[PullRequest], frames: PullFrames) -> list[Completion]:
         """Send pulls, all in one go. What is returned is complete already: it could not be sent, and so all is lost."""
         self._used_ms = self._clock()
-        return self._send(self._exchange.ask(requests, frames, self._used_ms))
+        return self._send(self._exchange.encode_requests(requests, frames, self._used_ms))
 
     def receive(self, timeout_ms: int) -> list[Completion]:
         """What is complete by what has come; if nothing has, it is waited for so long at most.
@@ -71,13 +71,15 @@ class PullConnection:
         Only when nothing comes do deadlines count: the owner may have been busy for long, and the answers be there.
         """
         try:
-            byte_count = self._stream.recv_into(self._exchange.room(), timeout_ms)
+            byte_count = self._stream.recv_into(self._exchange.writable_buffer(), timeout_ms)
         except TransportError as error:
-            return self._lose(error)
+            return self._mark_lost(error)
         if byte_count is None:
-            completions = self._exchange.overdue(self._clock())
+            completions = self._exchange.expire_overdue(self._clock())
         elif byte_count == 0:
-            return self._lose(TransportError("CONNECTION_LOST", address=self.address, reason="the server closed it"))
+            return self._mark_lost(
+                TransportError("CONNECTION_LOST", address=self.address, reason="the server closed it")
+            )
         else:
             completions = self._exchange.received(byte_count, self._clock())
             if self._exchange.replies:
@@ -89,11 +91,13 @@ class PullConnection:
 
     def close(self) -> list[Completion]:
         """End it; what was in flight."""
-        return self._lose(TransportError("CONNECTION_LOST", address=self.address, reason="it was closed on this side"))
+        return self._mark_lost(
+            TransportError("CONNECTION_LOST", address=self.address, reason="it was closed on this side")
+        )
 
     def abandon(self) -> None:
         """In a forked child: let go of the descriptor. The parent keeps its connection."""
-        self._exchange.lose(
+        self._exchange.mark_lost(
             TransportError("CONNECTION_LOST", address=self.address, reason="it belongs to the parent process")
         )
         self._stream.close()
@@ -102,10 +106,10 @@ class PullConnection:
         try:
             self._stream.sendall(data, self._timeout_ms)
         except TransportError as error:
-            return self._lose(error)
+            return self._mark_lost(error)
         return []
 
-    def _lose(self, cause: TransportError) -> list[Completion]:
+    def _mark_lost(self, cause: TransportError) -> list[Completion]:
         self._stream.shutdown()
         self._stream.close()
-        return self._exchange.lose(cause)
+        return self._exchange.mark_lost(cause)

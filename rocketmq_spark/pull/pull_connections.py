@@ -18,11 +18,11 @@ from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.remoting.pool import IDLE_LIMIT_MS, connections_to_close
 from rocketmq_spark.remoting.secured import Connect, connect_with
 from rocketmq_spark.security import Tls
-from rocketmq_spark.wire.implementation import answer_template
+from rocketmq_spark.wire.implementation import response_template
+from rocketmq_spark.wire.remoting.fast_path_response import ResponseTemplate
 from rocketmq_spark.wire.remoting.frame_arena import Arenas
-from rocketmq_spark.wire.remoting.ordinary_answer import AnswerTemplate
 
-TURN_MS: Final = 5
+WAIT_SLICE_MS: Final = 5
 """How long one server is waited for while another may answer."""
 
 
@@ -39,18 +39,18 @@ class PullConnections:
         tls: Tls | None = None,
         connect: Connect | None = None,
         clock: Clock = monotonic_ms,
-        kind: type[AnswerTemplate] = AnswerTemplate,
+        template_class: type[ResponseTemplate] = ResponseTemplate,
     ) -> None:
-        """``kind``: who reads ordinary answers."""
+        """``template_class``: who reads ordinary answers."""
         self._timeout_ms = timeout_ms
         self._limit = limit
         self._idle_ms = idle_ms
         self._connect = connect or connect_with(tls)
         self._clock = clock
-        self._kind = kind
+        self._template_class = template_class
         self._arenas = Arenas()
         self._connections: dict[BrokerAddress, PullConnection] = {}
-        self._leaving: list[PullConnection] = []
+        self._draining: list[PullConnection] = []
         _of_this_process.add(self)
 
     def connection(self, address: BrokerAddress) -> PullConnection:
@@ -58,11 +58,11 @@ class PullConnections:
         connection = self._connections.get(address)
         if connection is not None and not connection.in_flight_count:
             connection.receive(0)  # nobody has noticed yet whether the server has closed it
-        if connection is None or not connection.is_open or connection.is_leaving:
-            connection = self._opened(address)
+        if connection is None or not connection.is_open or connection.is_draining:
+            connection = self._open_connection(address)
         return connection
 
-    def notices_loss(self, address: BrokerAddress) -> bool:
+    def detect_idle_loss(self, address: BrokerAddress) -> bool:
         """Whether the connection was lost while nothing was in flight: nobody has been told of that."""
         connection = self._connections.get(address)
         if connection is None or not connection.is_open or connection.in_flight_count:
@@ -75,7 +75,7 @@ class PullConnections:
 
         Of several servers only the one with most in flight is waited for, and but shortly.
         """
-        busy = [connection for connection in self._all() if connection.in_flight_count]
+        busy = [connection for connection in self._all_connections() if connection.in_flight_count]
         if not busy:
             time.sleep(timeout_ms / 1000)
             return []
@@ -84,41 +84,41 @@ class PullConnections:
         completions = [completion for connection in busy for completion in connection.receive(0)]
         if completions:
             return completions
-        return max(busy, key=attrgetter("in_flight_count")).receive(min(timeout_ms, TURN_MS))
+        return max(busy, key=attrgetter("in_flight_count")).receive(min(timeout_ms, WAIT_SLICE_MS))
 
     def close(self) -> None:
         """Close all connections. What is in flight is told to nobody."""
-        for connection in self._all():
+        for connection in self._all_connections():
             connection.close()
 
-    def _all(self) -> list[PullConnection]:
-        return [*self._connections.values(), *self._leaving]
+    def _all_connections(self) -> list[PullConnection]:
+        return [*self._connections.values(), *self._draining]
 
-    def _opened(self, address: BrokerAddress) -> PullConnection:
-        before = self._connections.pop(address, None)
-        if before is not None and before.is_open:
-            self._leaving.append(before)
-        self._make_room()
+    def _open_connection(self, address: BrokerAddress) -> PullConnection:
+        previous = self._connections.pop(address, None)
+        if previous is not None and previous.is_open:
+            self._draining.append(previous)
+        self._evict_connections()
         stream = self._connect(address.server, self._timeout_ms)
         connection = self._connections[address] = PullConnection(
-            str(address), stream, self._arenas, self._timeout_ms, self._clock, self._kind
+            str(address), stream, self._arenas, self._timeout_ms, self._clock, self._template_class
         )
         return connection
 
-    def _make_room(self) -> None:
+    def _evict_connections(self) -> None:
         for connection in connections_to_close(
             list(self._connections.values()), self._limit - 1, self._clock() - self._idle_ms
         ):
             connection.close()
-        for connection in self._leaving:
+        for connection in self._draining:
             if not connection.in_flight_count:
                 connection.close()
         self._connections = {address: one for address, one in self._connections.items() if one.is_open}
-        self._leaving = [connection for connection in self._leaving if connection.is_open]
+        self._draining = [connection for connection in self._draining if connection.is_open]
 
-    def _start_over(self) -> None:
+    def _reset_after_fork(self) -> None:
         """In a forked child."""
-        inherited, self._connections, self._leaving = self._all(), {}, []
+        inherited, self._connections, self._draining = self._all_connections(), {}, []
         for connection in inherited:
             connection.abandon()
 
@@ -126,22 +126,22 @@ class PullConnections:
 _of_this_process: weakref.WeakSet[PullConnections] = weakref.WeakSet()
 
 
-_shared: dict[tuple[int, Tls | None, type[AnswerTemplate]], PullConnections] = {}
+_shared: dict[tuple[int, Tls | None, type[ResponseTemplate]], PullConnections] = {}
 
 
 def shared_pull_connections(timeout_ms: int, tls: Tls | None = None) -> PullConnections:
     """The process's own: executors keep them between micro-batches. Frames come signed, by whomever."""
-    kind = answer_template()
-    key = timeout_ms, tls, kind
+    template_class = response_template()
+    key = timeout_ms, tls, template_class
     if key not in _shared:
-        _shared[key] = PullConnections(timeout_ms, tls=tls, kind=kind)
+        _shared[key] = PullConnections(timeout_ms, tls=tls, template_class=template_class)
     return _shared[key]
 
 
-def _start_over_after_fork() -> None:
+def _reset_all_after_fork() -> None:
     for connections in list(_of_this_process):
-        connections._start_over()
+        connections._reset_after_fork()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_over_after_fork)
+    os.register_at_fork(after_in_child=_reset_all_after_fork)

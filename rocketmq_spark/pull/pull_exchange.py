@@ -1,7 +1,7 @@
 """PullExchange: the pulls of one connection as bytes, and bytes as what became of them.
 
-Ordinary answers, which nearly all are, are read by their template (``ordinary_answer``), everything else by the general
-codec.
+Ordinary answers, which nearly all are, are read by their template (``fast_path_response``), everything else by the
+general codec.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from dataclasses import replace
 
 from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, TransportError
 from rocketmq_spark.pull.pull_request import Completion, PullRequest
-from rocketmq_spark.remoting.correlation import command_from, gone_silent, opaques, timed_out
+from rocketmq_spark.remoting.correlation import decode_command, opaques, timeout_error, unresponsive_error
 from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import FLAG_RESPONSE, RemotingCommand
+from rocketmq_spark.wire.remoting.fast_path_response import ResponseTemplate, template_of
 from rocketmq_spark.wire.remoting.frame_arena import Arenas, FrameArena
-from rocketmq_spark.wire.remoting.meanings import is_going_away
-from rocketmq_spark.wire.remoting.ordinary_answer import AnswerTemplate, template_of
-from rocketmq_spark.wire.remoting.pull import PULL_STATUS, PullAnswer, read_pull
+from rocketmq_spark.wire.remoting.meanings import is_go_away
+from rocketmq_spark.wire.remoting.pull import PULL_STATUS, PullOutcome, read_pull
 from rocketmq_spark.wire.remoting.pull_frames import PullFrames
-from rocketmq_spark.wire.remoting.refusal import not_supported, refusal
+from rocketmq_spark.wire.remoting.refusal import not_supported_response, refusal
 
 
 class PullExchange:
@@ -29,30 +29,35 @@ class PullExchange:
     """
 
     def __init__(
-        self, address: str, arenas: Arenas, timeout_ms: int, now_ms: int, kind: type[AnswerTemplate] = AnswerTemplate
+        self,
+        address: str,
+        arenas: Arenas,
+        timeout_ms: int,
+        now_ms: int,
+        template_class: type[ResponseTemplate] = ResponseTemplate,
     ) -> None:
-        """``kind``: that of its template."""
+        """``template_class``: that of its template."""
         self._address = address
         self._timeout_ms = timeout_ms
         self._arena = FrameArena(address, arenas)
         self._in_flight: dict[int, tuple[PullRequest, int]] = {}
         self._opaques = opaques()
-        self._kind = kind
-        self._template: AnswerTemplate | None = None
-        self._is_learning = True
-        self._heard_ms = now_ms
+        self._template_class = template_class
+        self._template: ResponseTemplate | None = None
+        self._needs_template = True
+        self._last_received_ms = now_ms
         self.replies = b""
         """What the server is to be answered, which asks things too; whoever sends it takes it away."""
         self.loss: RocketMQError | None = None
         """Why nothing can be asked or answered any more."""
-        self.is_leaving = False
+        self.is_draining = False
         """The server has said that it is going away. Answers may still come, but no new pull should be asked."""
 
     @property
     def in_flight_count(self) -> int:
         return len(self._in_flight)
 
-    def ask(self, requests: Iterable[PullRequest], frames: PullFrames, now_ms: int) -> bytes:
+    def encode_requests(self, requests: Iterable[PullRequest], frames: PullFrames, now_ms: int) -> bytes:
         """The frames to send, which are in flight from then on."""
         deadline_ms = now_ms + self._timeout_ms
         data = []
@@ -62,33 +67,33 @@ class PullExchange:
             data.append(frames.frame(opaque, request.next_offset, request.max_messages))
         return b"".join(data)
 
-    def room(self) -> memoryview:
+    def writable_buffer(self) -> memoryview:
         """Where to receive."""
-        return self._arena.room()
+        return self._arena.writable_buffer()
 
     def received(self, byte_count: int, now_ms: int) -> list[Completion]:
-        """What is complete now that so many bytes have come into ``room``."""
-        self._heard_ms = now_ms
+        """What is complete now that so many bytes have come into ``writable_buffer``."""
+        self._last_received_ms = now_ms
         self._arena.received(byte_count)
-        completions = self._received_ordinary()
+        completions = self._decode_fast_path()
         while (frame := self._arena.next_frame()) is not None:
-            completions += self._received_other(frame)
-            completions += self._received_ordinary()
+            completions += self._decode_other(frame)
+            completions += self._decode_fast_path()
         if self._arena.failure is not None:
-            completions += self.lose(self._arena.failure)
+            completions += self.mark_lost(self._arena.failure)
         return completions
 
-    def overdue(self, now_ms: int) -> list[Completion]:
+    def expire_overdue(self, now_ms: int) -> list[Completion]:
         """What has not been answered in its time. To be asked when nothing more is there to be received: the owner may
         have been busy for long. A server that has gone silent as well is given up altogether."""
         late = [opaque for opaque, (_, deadline_ms) in self._in_flight.items() if now_ms >= deadline_ms]
         completions: list[Completion] = [(self._in_flight.pop(opaque)[0], self._timed_out()) for opaque in late]
-        loss = gone_silent(self._address, now_ms - self._heard_ms) if late else None
+        loss = unresponsive_error(self._address, now_ms - self._last_received_ms) if late else None
         if loss is not None:
-            completions += self.lose(loss)
+            completions += self.mark_lost(loss)
         return completions
 
-    def lose(self, cause: RocketMQError) -> list[Completion]:
+    def mark_lost(self, cause: RocketMQError) -> list[Completion]:
         """Nothing more will come: all that is in flight. The first cause stays."""
         if self.loss is None:
             self.loss = cause
@@ -96,42 +101,42 @@ class PullExchange:
         return [(request, self.loss) for request, _ in lost.values()]
 
     def _timed_out(self) -> TransportError:
-        return timed_out(self._address, RequestCode.PULL_MESSAGE, self._timeout_ms)
+        return timeout_error(self._address, RequestCode.PULL_MESSAGE, self._timeout_ms)
 
-    def _received_ordinary(self) -> list[Completion]:
+    def _decode_fast_path(self) -> list[Completion]:
         """By the template: all in front of what has come."""
         if self._template is None:
             return []
-        answers, end = self._template.read(*self._arena.unread)
-        self._arena.take_to(end)
-        asked = self._in_flight.pop
+        responses, end = self._template.read(*self._arena.unread)
+        self._arena.advance_to(end)
+        pending = self._in_flight.pop
         # What came after its deadline is nobody's any more.
-        return [(of[0], result) for opaque, result in answers if (of := asked(opaque, None)) is not None]
+        return [(of[0], result) for opaque, result in responses if (of := pending(opaque, None)) is not None]
 
-    def _received_other(self, frame: memoryview) -> list[Completion]:
+    def _decode_other(self, frame: memoryview) -> list[Completion]:
         """By the general codec: the first ordinary answer too, which gives the template."""
         try:
-            command = command_from(self._address, frame)
+            command = decode_command(self._address, frame)
         except RemoteProtocolError as error:
-            return self.lose(error)
+            return self.mark_lost(error)
         if not command.is_response:
             self._reply(command)
             return []
-        asked = self._in_flight.pop(command.opaque, None)
-        return [] if asked is None else [(asked[0], self._answer(command, frame))]
+        pending = self._in_flight.pop(command.opaque, None)
+        return [] if pending is None else [(pending[0], self._decode_response(command, frame))]
 
-    def _answer(self, answer: RemotingCommand, frame: memoryview) -> PullAnswer:
-        self.is_leaving |= is_going_away(answer)
-        if answer.code not in PULL_STATUS:
-            return refusal(self._address, RequestCode.PULL_MESSAGE, answer)
+    def _decode_response(self, response: RemotingCommand, frame: memoryview) -> PullOutcome:
+        self.is_draining |= is_go_away(response)
+        if response.code not in PULL_STATUS:
+            return refusal(self._address, RequestCode.PULL_MESSAGE, response)
         try:
-            result = read_pull(answer)
+            result = read_pull(response)
         except RemoteProtocolError as error:
             return error
-        if self._is_learning and result.body:
-            self._template, self._is_learning = template_of(frame, self._kind), False
+        if self._needs_template and result.body:
+            self._template, self._needs_template = template_of(frame, self._template_class), False
         return result
 
     def _reply(self, request: RemotingCommand) -> None:
         if not request.is_oneway:
-            self.replies += replace(not_supported(request), flag=FLAG_RESPONSE).frame(request.opaque)
+            self.replies += replace(not_supported_response(request), flag=FLAG_RESPONSE).frame(request.opaque)

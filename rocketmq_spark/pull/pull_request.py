@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
 from rocketmq_spark.wire.message.stored_message import first_queue_offset
-from rocketmq_spark.wire.remoting.pull import OFFSET_RESET, PullAnswer, PullResult, PullStatus
+from rocketmq_spark.wire.remoting.pull import OFFSET_RESET, PullOutcome, PullResult, PullStatus
 
 
 class PullAction(Enum):
@@ -25,7 +25,7 @@ class PullAction(Enum):
 
     DELIVER = "its messages are all that there is below the next offset"
     SKIP = "nothing below the next offset matches"
-    AGAIN = "the same offset once more, at once"
+    RETRY = "the same offset once more, at once"
     WAIT = "the broker does not have it now; the same offset later"
     LOST = "everything below the broker's min offset is deleted"
     VACANT = "no message has the asked offset; go on at the one behind it"
@@ -34,7 +34,7 @@ class PullAction(Enum):
 BY_REASON: Final[Mapping[tuple[PullStatus, str], PullAction]] = MappingProxyType(
     {
         # An operator's reset is told to one pull of the group, whatever offset that pull asked for.
-        (PullStatus.OFFSET_ILLEGAL, OFFSET_RESET): PullAction.AGAIN,
+        (PullStatus.OFFSET_ILLEGAL, OFFSET_RESET): PullAction.RETRY,
         # Retention is at work: the min offset follows soon, and says then what is lost.
         (PullStatus.NO_MATCHED_MSG, "MESSAGE_WAS_REMOVING"): PullAction.WAIT,
     }
@@ -53,19 +53,19 @@ BY_STATUS: Final[Mapping[PullStatus, PullAction]] = MappingProxyType(
 )
 
 
-_LATER, _NO_LATER = True, False
-_DELETED, _HELD = True, False
+_ADVANCED, _NOT_ADVANCED = True, False
+_DELETED, _RETAINED = True, False
 
 BY_OFFSETS: Final[Mapping[tuple[PullAction, bool, bool], PullAction]] = MappingProxyType(
     {
         # What claims to go on and names no later offset has read nothing: a store that failed, a slave.
-        (PullAction.DELIVER, _NO_LATER, _HELD): PullAction.WAIT,
-        (PullAction.DELIVER, _NO_LATER, _DELETED): PullAction.LOST,
-        (PullAction.SKIP, _NO_LATER, _HELD): PullAction.WAIT,
-        (PullAction.SKIP, _NO_LATER, _DELETED): PullAction.LOST,
+        (PullAction.DELIVER, _NOT_ADVANCED, _RETAINED): PullAction.WAIT,
+        (PullAction.DELIVER, _NOT_ADVANCED, _DELETED): PullAction.LOST,
+        (PullAction.SKIP, _NOT_ADVANCED, _RETAINED): PullAction.WAIT,
+        (PullAction.SKIP, _NOT_ADVANCED, _DELETED): PullAction.LOST,
         # What must wait is lost once the broker's min offset has passed it.
-        (PullAction.WAIT, _NO_LATER, _DELETED): PullAction.LOST,
-        (PullAction.WAIT, _LATER, _DELETED): PullAction.LOST,
+        (PullAction.WAIT, _NOT_ADVANCED, _DELETED): PullAction.LOST,
+        (PullAction.WAIT, _ADVANCED, _DELETED): PullAction.LOST,
     }
 )
 """Actions where the answer's offsets overrule status and reason: by that action, whether the answer names an offset
@@ -96,40 +96,41 @@ class PulledRange(NamedTuple):
 
     ``body``: the messages among them that match, as the broker encoded them. It may hold messages on either side of the
     range too (a filtered answer, an inner batch); they belong to other ranges. ``is_lost``: nothing will come of these
-    offsets, because the broker has deleted them, or where ``is_given_up`` has not had all of them for long.
+    offsets, because the broker has deleted them, or where ``is_presumed_lost`` has not had all of them for long.
     ``is_vacant``: there has never been a message of these offsets for anybody, see ``PullAction.VACANT``.
-    ``reaches_to``: where the answer ends, if that is behind the range; of a vacant one that of the message in front.
+    ``response_end_offset``: where the answer ends, if that is behind the range; of a vacant one that of the message in
+    front.
     """
 
     begin_offset: int
     end_offset: int
     body: memoryview = NO_BODY
     is_lost: bool = False
-    is_given_up: bool = False
+    is_presumed_lost: bool = False
     is_vacant: bool = False
-    reaches_to: int | None = None
+    response_end_offset: int | None = None
 
     @property
-    def answered(self) -> tuple[int, int]:
+    def response_range(self) -> tuple[int, int]:
         """The offsets ``[begin, next)`` that ``body`` is the answer to."""
-        return self.begin_offset, self.end_offset if self.reaches_to is None else self.reaches_to
+        return self.begin_offset, self.end_offset if self.response_end_offset is None else self.response_end_offset
 
 
 class PullRequest:
     """Offsets ``[next_offset, end_offset)`` that are to be pulled, one answer after another, for at most
     ``max_messages`` each. PullWindow changes it.
 
-    ``pulled``: what has come and is not delivered yet, up to ``next_offset``. ``answers``: where its range finds what
-    became of its pulls.
+    ``pulled``: what has come and is not delivered yet, up to ``next_offset``. ``completion_queue``: where its range
+    finds what became of its pulls.
     """
 
-    __slots__ = ("answers", "end_offset", "is_idle", "max_messages", "next_offset", "pulled")
+    __slots__ = ("completion_queue", "end_offset", "is_idle", "max_messages", "next_offset", "pulled")
 
-    def __init__(self, next_offset: int, end_offset: int, max_messages: int, answers: Answers) -> None:
+    def __init__(self, next_offset: int, end_offset: int, max_messages: int, completion_queue: CompletionQueue) -> None:
         self.next_offset = next_offset
         self.end_offset = end_offset
         self.max_messages = max_messages
-        self.answers = answers
+        self.completion_queue = completion_queue
         self.is_idle = False
         self.pulled: list[PulledRange] = []
 
@@ -138,8 +139,8 @@ class PullRequest:
         return self.next_offset >= self.end_offset
 
 
-Completion: TypeAlias = tuple[PullRequest, PullAnswer]
+Completion: TypeAlias = tuple[PullRequest, PullOutcome]
 """A pull and what became of it."""
 
-Answers: TypeAlias = deque[Completion]
+CompletionQueue: TypeAlias = deque[Completion]
 """What became of the pulls of one range, in the order in which it came."""

@@ -8,28 +8,28 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from rocketmq_spark.pull.pull_request import NO_BODY, Answers, PullAction, PulledRange, PullRequest, pull_action
+from rocketmq_spark.pull.pull_request import NO_BODY, CompletionQueue, PullAction, PulledRange, PullRequest, pull_action
 from rocketmq_spark.wire.remoting.pull import PullResult, PullStatus
 
 FIRST_STRIDE: Final = 32
 """What a broker answers with unless it is configured for more."""
 
-MOST_MESSAGES: Final = 1024
+MAX_MESSAGES: Final = 1024
 """Asked for at most."""
 
-SHORT: Final = 8
-MOST_SHORT: Final = 32
+SHORT_PENALTY: Final = 8
+MAX_SHORTNESS: Final = 32
 """A short answer counts SHORT, a full one takes one away; more than MOST_SHORT - SHORT lower the stride. So one large
 message among some hundred leaves it, because what it costs is one more pull, and a low stride costs many."""
 
-REFILLS: Final = 4
+REFILL_DIVISOR: Final = 4
 """A quarter of the depth is asked for at once: each time is a write, and the broker's threads wake."""
 
-LONGEST_PATIENCE: Final = 64
+MAX_PROBE_INTERVAL: Final = 64
 """Times ``max_depth``: there is a probe again after so many full answers at most. One that fails holds up what is
 behind it, for its rest is pulled after that."""
 
-FORGOTTEN: Final = 0.08
+SIZE_DECAY: Final = 0.08
 """Of the size of a large answer, with each smaller one that follows: half of it after eight."""
 
 
@@ -40,7 +40,7 @@ class PullWindow:
     are short they lower it, and what one leaves is pulled again; a run of full answers is followed by a probe that may
     raise it. What comes is delivered as it lies in the queue, whatever order the answers take.
 
-    An ordinary answer covers the stride, which is all of its request. A run of them (``take_ordinary``) is taken
+    An ordinary answer covers the stride, which is all of its request. A run of them (``accept_fast_path``) is taken
     together; any other is a ``step``.
 
     Memory: answers that wait for delivery and pulls in flight are ``max_depth`` together, and what waits, with what is
@@ -52,28 +52,28 @@ class PullWindow:
     """
 
     def __init__(self, begin_offset: int, end_offset: int, *, max_depth: int, max_bytes: int) -> None:
-        self.answers: Answers = deque()
+        self.completion_queue: CompletionQueue = deque()
         """Of the requests; put here by whoever receives them, and taken by whoever has the window."""
         self._end_offset = end_offset
         self._opened_to = begin_offset
         self._delivered_to = begin_offset
         self._requests: deque[PullRequest] = deque()
         self._incomplete = 0
-        self._waiting = 0
+        self._buffered = 0
         self._has_idle = False
         self._loss: PulledRange | None = None
         self._has_lost = False
         self._max_depth = max_depth
         self._max_bytes = max_bytes
-        self._waiting_bytes = 0
+        self._buffered_bytes = 0
         self._expected_bytes: float = 1
         self._depth = 1
         self._stride: int | None = None
         """How many offsets one answer is expected to cover; None before the first answer."""
-        self._full_answers = 0
-        self._patience = max_depth
+        self._full_responses = 0
+        self._probe_interval = max_depth
         self._shortness = 0
-        self._longest_short = 0
+        self._longest_short_response = 0
 
     @property
     def is_finished(self) -> bool:
@@ -90,94 +90,96 @@ class PullWindow:
     def to_pull(self) -> list[PullRequest]:
         """Requests to send now, in the queue's order, as far as the depth allows. Each is in flight from then on. While
         most pulls are in flight there are no new ones: some are asked for together."""
-        requests = self._idle_ones() if self._has_idle else []
-        room = self._room(self._incomplete)
-        if self._incomplete and room * REFILLS < self.depth:
+        requests = self._start_idle() if self._has_idle else []
+        spare = self._spare_depth(self._incomplete)
+        if self._incomplete and spare * REFILL_DIVISOR < self.depth:
             return requests
-        room = max(room, self._incomplete == 0)
-        while room > 0 and self._opened_to < self._end_offset:
+        spare = max(spare, self._incomplete == 0)
+        while spare > 0 and self._opened_to < self._end_offset:
             requests.append(self._open(self._opened_to + self._width()))
-            room -= 1
+            spare -= 1
         return requests
 
-    def _idle_ones(self) -> list[PullRequest]:
+    def _start_idle(self) -> list[PullRequest]:
         """The first in any case, others as far as the depth allows."""
         incomplete = [request for request in self._requests if not request.is_complete]
         idle = [request for request in incomplete if request.is_idle]
-        room = max(0, self._room(len(incomplete) - len(idle)))
-        if room == 0 and idle[:1] == incomplete[:1]:
-            room = 1
-        for request in idle[:room]:
+        spare = max(0, self._spare_depth(len(incomplete) - len(idle)))
+        if spare == 0 and idle[:1] == incomplete[:1]:
+            spare = 1
+        for request in idle[:spare]:
             request.is_idle = False
-            request.max_messages = self._most_messages(request.next_offset, request.end_offset)
-        self._has_idle = len(idle) > room
-        return idle[:room]
+            request.max_messages = self._message_limit(request.next_offset, request.end_offset)
+        self._has_idle = len(idle) > spare
+        return idle[:spare]
 
-    def _room(self, in_flight: int) -> int:
+    def _spare_depth(self, in_flight: int) -> int:
         """For how many more pulls there is room beside those; below 1 for none."""
-        affordable = self._affordable(self._max_bytes - self._waiting_bytes)
-        return min(self._depth - self._waiting, affordable) - in_flight
+        affordable = self._affordable(self._max_bytes - self._buffered_bytes)
+        return min(self._depth - self._buffered, affordable) - in_flight
 
-    def _affordable(self, room_bytes: int) -> int:
-        return int(room_bytes // self._expected_bytes)
+    def _affordable(self, available_bytes: int) -> int:
+        return int(available_bytes // self._expected_bytes)
 
     def _open(self, to: int) -> PullRequest:
         begin_offset, end_offset = self._opened_to, min(to, self._end_offset)
-        request = PullRequest(begin_offset, end_offset, self._most_messages(begin_offset, end_offset), self.answers)
+        request = PullRequest(
+            begin_offset, end_offset, self._message_limit(begin_offset, end_offset), self.completion_queue
+        )
         self._requests.append(request)
         self._opened_to = end_offset
         self._incomplete += 1
         return request
 
-    def _most_messages(self, begin_offset: int, end_offset: int) -> int:
+    def _message_limit(self, begin_offset: int, end_offset: int) -> int:
         """No more than there are offsets: the next request gets the others. The first pull has none behind it."""
         if self._stride is None:
             end_offset = self._end_offset
-        return min(end_offset - begin_offset, MOST_MESSAGES)
+        return min(end_offset - begin_offset, MAX_MESSAGES)
 
     def _width(self) -> int:
         if self._stride is None:
             return FIRST_STRIDE
-        if self._full_answers <= self._patience:
+        if self._full_responses <= self._probe_interval:
             return self._stride
-        self._full_answers = 0
-        self._patience = min(2 * self._patience, LONGEST_PATIENCE * self._max_depth)
-        return min(2 * self._stride, MOST_MESSAGES)
+        self._full_responses = 0
+        self._probe_interval = min(2 * self._probe_interval, MAX_PROBE_INTERVAL * self._max_depth)
+        return min(2 * self._stride, MAX_MESSAGES)
 
     # ------------------------------------------------------------------------------------------ what came
 
-    def take_ordinary(self) -> int:
+    def accept_fast_path(self) -> int:
         """Take the answers in front that are ordinary; how many."""
-        answers, stride = self.answers, self._stride
-        taken = taken_bytes = largest_bytes = 0
-        while answers and self._depth == self._max_depth:
-            request, answer = answers[0]
+        completion_queue, stride = self.completion_queue, self._stride
+        accepted = accepted_bytes = largest_bytes = 0
+        while completion_queue and self._depth == self._max_depth:
+            request, outcome = completion_queue[0]
             begin_offset, end_offset = request.next_offset, request.end_offset
             if not (
-                type(answer) is PullResult
-                and answer.status is PullStatus.FOUND
-                and answer.next_begin_offset == end_offset
+                type(outcome) is PullResult
+                and outcome.status is PullStatus.FOUND
+                and outcome.next_begin_offset == end_offset
                 and end_offset - begin_offset == stride
             ):
                 break
-            answers.popleft()
-            request.pulled.append(PulledRange(begin_offset, end_offset, answer.body))
+            completion_queue.popleft()
+            request.pulled.append(PulledRange(begin_offset, end_offset, outcome.body))
             request.next_offset = end_offset
-            body_bytes = len(answer.body)
-            taken_bytes += body_bytes
+            body_bytes = len(outcome.body)
+            accepted_bytes += body_bytes
             if body_bytes > largest_bytes:
                 largest_bytes = body_bytes
-            taken += 1
-        if taken:
-            self._incomplete -= taken
-            self._waiting += taken
-            self._waiting_bytes += taken_bytes
-            self._full(taken)
-            self._expect(taken, largest_bytes)
-        return taken
+            accepted += 1
+        if accepted:
+            self._incomplete -= accepted
+            self._buffered += accepted
+            self._buffered_bytes += accepted_bytes
+            self._record_full(accepted)
+            self._update_expected_bytes(accepted, largest_bytes)
+        return accepted
 
     def step(self, request: PullRequest, result: PullResult, vacant_to: int | None = None) -> PullAction:
-        """Take any answer to a pull. After WAIT it is the caller's turn: ``retry`` later, or ``give_up``.
+        """Take any answer to a pull. After WAIT it is the caller's turn: ``retry`` later, or ``presume_lost``.
 
         ``vacant_to``: where offsets that no message has end, after VACANT; by default behind the asked one.
         """
@@ -187,9 +189,9 @@ class PullWindow:
         elif action is PullAction.SKIP:
             self._advance(request, result.next_begin_offset, NO_BODY)
         elif action is PullAction.LOST:
-            self._lose(request, result.min_offset)
+            self._mark_lost(request, result.min_offset)
         elif action is PullAction.VACANT:
-            self._vacant(request, result.next_begin_offset, vacant_to or request.next_offset + 1)
+            self._mark_vacant(request, result.next_begin_offset, vacant_to or request.next_offset + 1)
         if action is not PullAction.WAIT:
             self.retry(request)
         return action
@@ -199,85 +201,87 @@ class PullWindow:
         request.is_idle = True
         self._has_idle |= not request.is_complete
 
-    def give_up(self, request: PullRequest, result: PullResult) -> bool:
+    def presume_lost(self, request: PullRequest, result: PullResult) -> bool:
         """The broker has not had the next offset for too long: lost, up to where the answer goes on, or to the end if
         the queue does not reach so far. False: the answer says neither, and nothing changes."""
-        goes_on = result.next_begin_offset > request.next_offset
-        if not goes_on and result.max_offset > request.next_offset:
+        advances = result.next_begin_offset > request.next_offset
+        if not advances and result.max_offset > request.next_offset:
             return False
-        self._lose(request, result.next_begin_offset if goes_on else self._end_offset, is_given_up=True)
+        self._mark_lost(request, result.next_begin_offset if advances else self._end_offset, is_presumed_lost=True)
         self.retry(request)
         return True
 
-    def busy(self) -> None:
+    def reduce_depth(self) -> None:
         """A pull failed, or was refused for load: fewer at once."""
         self._depth = max(1, self._depth // 2)
 
     def _advance(self, request: PullRequest, to: int, body: memoryview) -> None:
-        covered, asked = to - request.next_offset, request.end_offset - request.next_offset
+        covered, requested = to - request.next_offset, request.end_offset - request.next_offset
         if self._stride is None:
             self._extend(request, to)
             self._stride, self._depth = covered, self._max_depth
         else:
             self._depth = min(self._depth + 1, self._max_depth)
-            self._learn(self._stride, asked, covered)
-        self._done(request, to, body)
-        self._expect(1, len(body))
+            self._adapt_stride(self._stride, requested, covered)
+        self._append_range(request, to, body)
+        self._update_expected_bytes(1, len(body))
 
     def _extend(self, first: PullRequest, to: int) -> None:
         """Let the first request, behind which nothing is open yet, go on up to ``to``."""
         first.end_offset = self._opened_to = max(self._opened_to, min(to, self._end_offset))
 
-    def _vacant(self, request: PullRequest, since: int, to: int) -> None:
+    def _mark_vacant(self, request: PullRequest, since: int, to: int) -> None:
         """There is no message in ``[since, to)``: none of this request, nor of what has not been requested yet."""
-        self._done(request, to, NO_BODY, is_vacant=True)
-        request.pulled[-1] = request.pulled[-1]._replace(reaches_to=since)
+        self._append_range(request, to, NO_BODY, is_vacant=True)
+        request.pulled[-1] = request.pulled[-1]._replace(response_end_offset=since)
         if self._opened_to < min(to, self._end_offset):
-            self._vacant(self._open(to), since, to)
+            self._mark_vacant(self._open(to), since, to)
 
-    def _lose(self, request: PullRequest, to: int, *, is_given_up: bool = False) -> None:
+    def _mark_lost(self, request: PullRequest, to: int, *, is_presumed_lost: bool = False) -> None:
         """Nothing will come up to ``to``: not of this request, and not of what nobody has been asked for yet."""
         self._has_lost = True
-        self._done(request, to, NO_BODY, is_lost=True, is_given_up=is_given_up)
+        self._append_range(request, to, NO_BODY, is_lost=True, is_presumed_lost=is_presumed_lost)
         if self._opened_to < min(to, self._end_offset):
-            self._done(self._open(to), to, NO_BODY, is_lost=True, is_given_up=is_given_up)
+            self._append_range(self._open(to), to, NO_BODY, is_lost=True, is_presumed_lost=is_presumed_lost)
 
-    def _done(self, request: PullRequest, to: int, body: memoryview, **what: bool) -> None:
-        """The request has come as far as ``to``, or to its end. ``what``: see ``PulledRange``."""
+    def _append_range(self, request: PullRequest, to: int, body: memoryview, **flags: bool) -> None:
+        """The request has come as far as ``to``, or to its end. ``flags``: see ``PulledRange``."""
         end_offset = min(to, request.end_offset)
-        reaches_to = to if to > end_offset and body else None
-        request.pulled.append(PulledRange(request.next_offset, end_offset, body, reaches_to=reaches_to, **what))
+        response_end_offset = to if to > end_offset and body else None
+        request.pulled.append(
+            PulledRange(request.next_offset, end_offset, body, response_end_offset=response_end_offset, **flags)
+        )
         request.next_offset = end_offset
-        self._waiting += 1
-        self._waiting_bytes += len(body)
+        self._buffered += 1
+        self._buffered_bytes += len(body)
         self._incomplete -= request.is_complete
 
-    def _learn(self, stride: int, asked: int, covered: int) -> None:
+    def _adapt_stride(self, stride: int, requested: int, covered: int) -> None:
         """Adapt the stride. What is left of a request, and the end of the range, say little: they ask for less."""
         if covered > stride:
             self._change_stride(covered)
         elif covered == stride:
-            self._full(1)
-        elif asked >= stride:
-            self._short(covered)
+            self._record_full(1)
+        elif requested >= stride:
+            self._record_short(covered)
 
-    def _full(self, count: int) -> None:
-        self._full_answers += count
+    def _record_full(self, count: int) -> None:
+        self._full_responses += count
         self._shortness = max(0, self._shortness - count)
 
-    def _short(self, covered: int) -> None:
-        self._longest_short = max(covered, self._longest_short if self._shortness else 0)
-        self._shortness += SHORT
-        if self._shortness >= MOST_SHORT:
-            self._change_stride(self._longest_short)
+    def _record_short(self, covered: int) -> None:
+        self._longest_short_response = max(covered, self._longest_short_response if self._shortness else 0)
+        self._shortness += SHORT_PENALTY
+        if self._shortness >= MAX_SHORTNESS:
+            self._change_stride(self._longest_short_response)
 
     def _change_stride(self, stride: int) -> None:
-        self._stride, self._full_answers, self._shortness = stride, 0, 0
-        self._patience = self._max_depth
+        self._stride, self._full_responses, self._shortness = stride, 0, 0
+        self._probe_interval = self._max_depth
 
-    def _expect(self, count: int, largest_bytes: int) -> None:
+    def _update_expected_bytes(self, count: int, largest_bytes: int) -> None:
         """Learn from ``count`` answers how large those may be that are in flight."""
-        self._expected_bytes = max(1, largest_bytes, self._expected_bytes * (1 - FORGOTTEN) ** count)
+        self._expected_bytes = max(1, largest_bytes, self._expected_bytes * (1 - SIZE_DECAY) ** count)
 
     # ------------------------------------------------------------------------------------------ what is ready
 
@@ -294,30 +298,30 @@ class PullWindow:
             requests.popleft()
         if not ready:
             return ready
-        self._waiting -= len(ready)
-        self._waiting_bytes -= sum(len(pulled.body) for pulled in ready)
+        self._buffered -= len(ready)
+        self._buffered_bytes -= sum(len(pulled.body) for pulled in ready)
         self._delivered_to = ready[-1].end_offset
-        return self._with_whole_losses(ready) if self._has_lost else ready
+        return self._with_merged_losses(ready) if self._has_lost else ready
 
-    def _with_whole_losses(self, ready: list[PulledRange]) -> list[PulledRange]:
+    def _with_merged_losses(self, ready: list[PulledRange]) -> list[PulledRange]:
         """Lost ranges that touch become one, which is kept back until something else follows, or the range ends."""
-        whole: list[PulledRange] = []
-        self._waiting -= self._loss is not None
+        merged: list[PulledRange] = []
+        self._buffered -= self._loss is not None
         for pulled in ready:
             if pulled.is_lost:
                 self._loss = pulled if self._loss is None else _joined(self._loss, pulled)
                 continue
             if self._loss is not None:
-                whole.append(self._loss)
+                merged.append(self._loss)
                 self._loss = None
-            whole.append(pulled)
-        self._waiting += self._loss is not None
+            merged.append(pulled)
+        self._buffered += self._loss is not None
         if self._loss is not None and self.is_finished:
-            whole.append(self._loss)
-        return whole
+            merged.append(self._loss)
+        return merged
 
 
-def _joined(first: PulledRange, then: PulledRange) -> PulledRange:
+def _joined(first: PulledRange, second: PulledRange) -> PulledRange:
     """Two losses that touch, as one."""
-    is_given_up = first.is_given_up or then.is_given_up
-    return then._replace(begin_offset=first.begin_offset, is_given_up=is_given_up)
+    is_presumed_lost = first.is_presumed_lost or second.is_presumed_lost
+    return second._replace(begin_offset=first.begin_offset, is_presumed_lost=is_presumed_lost)

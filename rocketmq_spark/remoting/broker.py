@@ -14,15 +14,15 @@ from typing import Final, NamedTuple
 
 from rocketmq_spark.errors import BrokerError, DataLossError, RocketMQError
 from rocketmq_spark.model import Message, MessageQueue, QueueBounds, StoredMessage, retry_topic
-from rocketmq_spark.remoting.answer import Answer
-from rocketmq_spark.remoting.looker import TOOLS, Looker
-from rocketmq_spark.remoting.looks import first_offsets, pull_question, stored_times
-from rocketmq_spark.remoting.offset_questions import reset_question, update_question
-from rocketmq_spark.remoting.peer import Peer, Question, ResponseFuture, code_only
-from rocketmq_spark.remoting.retry import is_pull_rejected, is_refusal
-from rocketmq_spark.remoting.send_question import encoded_question, send_question
+from rocketmq_spark.remoting.future import Future
+from rocketmq_spark.remoting.message_probes import find_first_offsets, probe_store_times, pull_rpc
+from rocketmq_spark.remoting.offset_rpcs import commit_rpc, reset_offset_rpc
+from rocketmq_spark.remoting.prober import TOOLS_PROBER, Prober
+from rocketmq_spark.remoting.remoting_client import RemotingClient, ResponseFuture, Rpc, decode_nothing
+from rocketmq_spark.remoting.retry import is_broker_error, is_pull_rejected
 from rocketmq_spark.remoting.send_result import SendResult, send_header
-from rocketmq_spark.remoting.settings_question import settings_question
+from rocketmq_spark.remoting.send_rpc import send_batch_rpc, send_rpc
+from rocketmq_spark.remoting.topic_config_rpc import topic_config_rpc
 from rocketmq_spark.wire.body.groups import (
     Heartbeat,
     decode_consumer_ids,
@@ -78,7 +78,7 @@ class GroupCheck(NamedTuple):
         try:
             self.pull.result()
         except BrokerError as error:
-            if not is_refusal(error):
+            if not is_broker_error(error):
                 raise
         try:
             self.empty_pull.result()
@@ -90,10 +90,10 @@ class GroupCheck(NamedTuple):
 class SearchHints(NamedTuple):
     """The answer to ``Broker.submit_search_hints``."""
 
-    answers: Mapping[MessageQueue, ResponseFuture[int]]
+    futures: Mapping[MessageQueue, ResponseFuture[int]]
 
     def result(self) -> dict[MessageQueue, int]:
-        return {queue: answer.result() for queue, answer in self.answers.items()}
+        return {queue: future.result() for queue, future in self.futures.items()}
 
 
 class StoredOffsets(NamedTuple):
@@ -101,36 +101,37 @@ class StoredOffsets(NamedTuple):
 
     broker: Broker
     group: str
-    answers: Mapping[MessageQueue, ResponseFuture[_StoredOffset]]
+    futures: Mapping[MessageQueue, ResponseFuture[_StoredOffset]]
 
     def result(self) -> dict[MessageQueue, int | None]:
-        stored = {queue: answer.result() for queue, answer in self.answers.items()}
-        if all(offset.is_sure for offset in stored.values()):
+        stored = {queue: future.result() for queue, future in self.futures.items()}
+        if all(offset.is_conclusive for offset in stored.values()):
             return {queue: offset.value for queue, offset in stored.items()}
         # These are the topics of which it has an offset of the group, among those that the group subscribes to now.
-        known = {queue.topic for queue in self.broker.consume_stats(self.group)}
+        topics_with_offset = {queue.topic for queue in self.broker.consume_stats(self.group)}
         return {
-            queue: offset.value if offset.is_sure or queue.topic in known else None for queue, offset in stored.items()
+            queue: offset.value if offset.is_conclusive or queue.topic in topics_with_offset else None
+            for queue, offset in stored.items()
         }
 
 
-class Updates(NamedTuple):
+class OffsetUpdates(NamedTuple):
     """The answer to ``Broker.submit_update_offsets``."""
 
-    answers: Mapping[MessageQueue, ResponseFuture[None]]
+    futures: Mapping[MessageQueue, ResponseFuture[None]]
 
     def result(self) -> dict[MessageQueue, RocketMQError]:
         """The failures; what it lacks is stored."""
         failures: dict[MessageQueue, RocketMQError] = {}
-        for queue, answer in self.answers.items():
+        for queue, future in self.futures.items():
             try:
-                answer.result()
+                future.result()
             except RocketMQError as error:
                 failures[queue] = error
         return failures
 
 
-class Broker(Peer):
+class Broker(RemotingClient):
     """One broker, by its address. Offsets and locks belong to masters; ask no slave."""
 
     # ---------------------------------------------------------------------------------------------------- pulling
@@ -142,7 +143,7 @@ class Broker(Peer):
 
         The broker filters by the hashes of the tags in ``expression``; whoever decodes filters again.
         """
-        return self.ask(pull_question(group, queue, offset, max_messages, expression))
+        return self.call(pull_rpc(group, queue, offset, max_messages, expression))
 
     def long_poll(
         self,
@@ -150,11 +151,11 @@ class Broker(Peer):
         queue: MessageQueue,
         offset: int,
         suspend_ms: int,
-        on_answer: Callable[[PullResult | RocketMQError], None],
+        on_response: Callable[[PullResult | RocketMQError], None],
     ) -> None:
         """A pull of one message that the broker holds, when there is none, for ``suspend_ms`` to 5 s longer."""
-        question = pull_question(group, queue, offset, 1, "*", suspend_ms)
-        self.ask_then(question, on_answer, suspend_ms + HOLD_SLACK_MS + self._timeout_ms)
+        rpc = pull_rpc(group, queue, offset, 1, "*", suspend_ms)
+        self.call_async(rpc, on_response, suspend_ms + HOLD_SLACK_MS + self._timeout_ms)
 
     # --------------------------------------------------------------------------------------------------- positions
 
@@ -162,24 +163,24 @@ class Broker(Peer):
         """Bounds of all queues of ``topic`` on this broker. BrokerError with TOPIC_NOT_EXIST where it has none."""
         return self.submit_topic_stats(topic).result()
 
-    def submit_topic_stats(self, topic: str) -> Answer[dict[MessageQueue, QueueBounds]]:
+    def submit_topic_stats(self, topic: str) -> Future[dict[MessageQueue, QueueBounds]]:
         """``topic_stats`` without waiting."""
         header = GetTopicStatsInfoRequest(topic=topic)
         command = _command(RequestCode.GET_TOPIC_STATS_INFO, header)
-        return self.submit(Question(command, lambda answer: decode_topic_stats(answer.body)))
+        return self.submit(Rpc(command, lambda response: decode_topic_stats(response.body)))
 
     def topic_settings(self, topic: str) -> TopicSettings:
         """Wants the right GET on the topic, where there are rights."""
-        return self.ask(settings_question(topic))
+        return self.call(topic_config_rpc(topic))
 
     def search_offsets(
-        self, timestamps_ms: Mapping[MessageQueue, int], looker: Looker = TOOLS
+        self, timestamps_ms: Mapping[MessageQueue, int], prober: Prober = TOOLS_PROBER
     ) -> dict[MessageQueue, int]:
         """Of each queue the offset of the first message stored at its time (unix) or later, else its max offset.
 
-        All are in flight at once. The broker's answers are checked, by two ``looks`` at least.
+        All are in flight at once. The broker's answers are checked, by two ``message_probes`` at least.
         """
-        return first_offsets(self, self.search_hints(timestamps_ms), timestamps_ms, looker)
+        return find_first_offsets(self, self.search_hints(timestamps_ms), timestamps_ms, prober)
 
     def search_hints(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         """As ``search_offsets``, but unchecked: no message is fetched, and what the broker says may be too small."""
@@ -189,10 +190,12 @@ class Broker(Peer):
         """``search_hints`` without waiting."""
         return SearchHints({queue: self.submit(_search_offset(queue, at)) for queue, at in timestamps_ms.items()})
 
-    def stored_at(self, offsets: Mapping[MessageQueue, int], looker: Looker = TOOLS) -> dict[MessageQueue, int | None]:
-        """When the message at an offset of each queue was stored (unix ms), None where there is none. By ``looks``,
-        some in flight at once."""
-        return stored_times(self, offsets, looker)
+    def store_times(
+        self, offsets: Mapping[MessageQueue, int], prober: Prober = TOOLS_PROBER
+    ) -> dict[MessageQueue, int | None]:
+        """When the message at an offset of each queue was stored (unix ms), None where there is none. By
+        ``message_probes``, some in flight at once."""
+        return probe_store_times(self, offsets, prober)
 
     # ----------------------------------------------------------------------------------------------- group offsets
 
@@ -204,61 +207,61 @@ class Broker(Peer):
         """``query_offsets`` without waiting, all in flight at once."""
         return StoredOffsets(self, group, {queue: self.submit(_query_offset(group, queue)) for queue in queues})
 
-    def submit_update_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> Updates:
+    def submit_update_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> OffsetUpdates:
         """Store the group's next offsets, all in flight at once.
 
         The broker takes any number, for a group that it knows. A failure is BrokerError[OFFSET_RESET_PENDING] while an
         operator's reset waits for a pull to notice it.
         """
-        return Updates(
-            {queue: self.submit(update_question(str(self.address), group, queue, at)) for queue, at in offsets.items()}
+        return OffsetUpdates(
+            {queue: self.submit(commit_rpc(str(self.address), group, queue, at)) for queue, at in offsets.items()}
         )
 
-    def take_reset(self, group: str, queue: MessageQueue) -> int | None:
+    def consume_reset(self, group: str, queue: MessageQueue) -> int | None:
         """Where an operator has reset the group's offset to; None without a reset. Only the first to ask is told."""
-        answer = self.pull(group, queue, 0, 1)
-        return answer.next_begin_offset if answer.reason == OFFSET_RESET else None
+        response = self.pull(group, queue, 0, 1)
+        return response.next_begin_offset if response.reason == OFFSET_RESET else None
 
-    def put_reset(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Reset the group's offset: what ``take_reset`` took is there again."""
-        self.ask(reset_question(group, queue, offset))
+    def restore_reset(self, group: str, queue: MessageQueue, offset: int) -> None:
+        """Reset the group's offset: what ``consume_reset`` took is there again."""
+        self.call(reset_offset_rpc(group, queue, offset))
 
     def consume_stats(self, group: str) -> dict[MessageQueue, ConsumeProgress]:
         """Return the group's progress in each queue of all its topics."""
         command = _command(RequestCode.GET_CONSUME_STATS, GetConsumeStatsRequest(consumer_group=group))
-        return self.ask(Question(command, lambda answer: decode_consume_stats(answer.body)))
+        return self.call(Rpc(command, lambda response: decode_consume_stats(response.body)))
 
     # -------------------------------------------------------------------------------------------------- membership
 
     def submit_heartbeat(self, heartbeat: Heartbeat) -> ResponseFuture[None]:
         """Register or keep alive: the connection becomes a member of each group in it. One connection a client id."""
-        return self.submit(Question(_command(RequestCode.HEART_BEAT, body=encode_heartbeat(heartbeat)), code_only))
+        return self.submit(Rpc(_command(RequestCode.HEART_BEAT, body=encode_heartbeat(heartbeat)), decode_nothing))
 
     def unregister(self, client_id: str, group: str) -> None:
         """Leave the group; what leaves is the connection."""
         header = UnregisterClientRequest(client_id=client_id, consumer_group=group)
-        self.ask(Question(_command(RequestCode.UNREGISTER_CLIENT, header), code_only))
+        self.call(Rpc(_command(RequestCode.UNREGISTER_CLIENT, header), decode_nothing))
 
     def submit_group_check(self, group: str, topic: str) -> GroupCheck:
         """Whether the broker lets the group read the topic: by a pull of a queue that no topic has, so that nothing
         comes of it, and by one of an empty queue, because a broker that rejects pulls looks for the queue first.
         Brokers take heartbeats of groups that they do not know, and do not list their members."""
-        nowhere, empty = MessageQueue(topic, "", NO_QUEUE), MessageQueue(SELF_TEST_TOPIC, "", 0)
-        pulls = (self.submit(pull_question(group, queue, 0, 1, "*")) for queue in (nowhere, empty))
+        missing_queue, empty = MessageQueue(topic, "", NO_QUEUE), MessageQueue(SELF_TEST_TOPIC, "", 0)
+        pulls = (self.submit(pull_rpc(group, queue, 0, 1, "*")) for queue in (missing_queue, empty))
         return GroupCheck(*pulls)
 
     def submit_consumer_ids(self, group: str) -> ResponseFuture[list[str]]:
         """Client ids of the group's members, one for each of their connections; empty where it has no member."""
         command = _command(RequestCode.GET_CONSUMER_LIST_BY_GROUP, GetConsumerListByGroupRequest(consumer_group=group))
-        return self.submit(Question(command, _read_consumer_ids))
+        return self.submit(Rpc(command, _read_consumer_ids))
 
     def running_infos(self, group: str, client_ids: Iterable[str]) -> dict[str, ConsumerRunningInfo]:
         """What members of the group tell about themselves; the broker asks each. Who does not answer is left out."""
         infos: dict[str, ConsumerRunningInfo] = {}
-        answers = {client_id: self.submit(_running_info(group, client_id)) for client_id in client_ids}
-        for client_id, answer in answers.items():
+        futures = {client_id: self.submit(_running_info(group, client_id)) for client_id in client_ids}
+        for client_id, future in futures.items():
             with suppress(RocketMQError):
-                infos[client_id] = answer.result()
+                infos[client_id] = future.result()
         return infos
 
     def submit_lock_batch(
@@ -267,12 +270,12 @@ class Broker(Peer):
         """Lock queues for a client id, or renew the locks; those that it holds now. They expire after 60 s."""
         body = encode_lock_batch(group, client_id, queues)
         command = _command(RequestCode.LOCK_BATCH_MQ, body=body)
-        return self.submit(Question(command, lambda answer: decode_lock_ok(answer.body)))
+        return self.submit(Rpc(command, lambda response: decode_lock_ok(response.body)))
 
     def submit_unlock_batch(self, group: str, client_id: str, queues: Collection[MessageQueue]) -> ResponseFuture[None]:
         """Unlock queues; those that another client id holds stay as they are."""
         body = encode_lock_batch(group, client_id, queues)
-        return self.submit(Question(_command(RequestCode.UNLOCK_BATCH_MQ, body=body), code_only))
+        return self.submit(Rpc(_command(RequestCode.UNLOCK_BATCH_MQ, body=body), decode_nothing))
 
     # ----------------------------------------------------------------------------------------------------- sending
 
@@ -280,11 +283,11 @@ class Broker(Peer):
         """Send one message. ``sys_flag`` says how its body is compressed, or that it is half of a transaction."""
         properties = encode_properties(message_properties(message)).decode()
         header = send_header(queue, producer_group, sys_flag=sys_flag, flag=message.flag, properties=properties)
-        return self.ask(send_question(RequestCode.SEND_MESSAGE_V2, header, message.body, queue))
+        return self.call(send_rpc(RequestCode.SEND_MESSAGE_V2, header, message.body, queue))
 
     def send_batch(self, messages: Sequence[Message], queue: MessageQueue, producer_group: str) -> SendResult:
         """Send messages of one topic that are stored one after another, or not at all."""
-        return self.ask(encoded_question(encode_batch(messages), queue, producer_group))
+        return self.call(send_batch_rpc(encode_batch(messages), queue, producer_group))
 
     def send_dead_letter(self, group: str, message: Message, broker_name: str) -> SendResult:
         """Store ``message`` in the group's dead letter topic on this broker, which makes the topic where it is missing.
@@ -299,7 +302,7 @@ class Broker(Peer):
             reconsume_times=1,
             max_reconsume_times=0,
         )
-        return self.ask(send_question(RequestCode.SEND_MESSAGE_V2, header, message.body, queue))
+        return self.call(send_rpc(RequestCode.SEND_MESSAGE_V2, header, message.body, queue))
 
     def send_back(
         self,
@@ -325,11 +328,11 @@ class Broker(Peer):
         )
         command = _command(RequestCode.CONSUMER_SEND_MSG_BACK, header)
 
-        def read(answer: RemotingCommand) -> None:
-            if meaning_of(RequestCode.CONSUMER_SEND_MSG_BACK, answer) is Meaning.GONE:
+        def decode(response: RemotingCommand) -> None:
+            if meaning_of(RequestCode.CONSUMER_SEND_MSG_BACK, response) is Meaning.DELETED:
                 raise DataLossError("MESSAGE_DELETED", message=str(message))
 
-        self.ask(Question(command, read))
+        self.call(Rpc(command, decode))
 
     # ---------------------------------------------------------------------------------------------- administration
 
@@ -345,53 +348,53 @@ class Broker(Peer):
             permission=permission,
             attributes=",".join(texts) or None,
         )
-        self.ask(Question(_command(RequestCode.UPDATE_AND_CREATE_TOPIC, header), code_only))
+        self.call(Rpc(_command(RequestCode.UPDATE_AND_CREATE_TOPIC, header), decode_nothing))
 
     def delete_topic(self, topic: str) -> None:
         """Delete a topic on this broker, with its messages and all groups' offsets."""
         command = _command(RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicRequest(topic=topic))
-        self.ask(Question(command, code_only))
+        self.call(Rpc(command, decode_nothing))
 
 
 def _command(code: RequestCode, header: Header | None = None, body: bytes = b"") -> RemotingCommand:
     return RemotingCommand(code, fields=header.to_fields() if header is not None else {}, body=body)
 
 
-def _read_consumer_ids(answer: RemotingCommand) -> list[str]:
-    is_none = meaning_of(RequestCode.GET_CONSUMER_LIST_BY_GROUP, answer) is Meaning.NOTHING
-    return [] if is_none else decode_consumer_ids(answer.body)
+def _read_consumer_ids(response: RemotingCommand) -> list[str]:
+    is_none = meaning_of(RequestCode.GET_CONSUMER_LIST_BY_GROUP, response) is Meaning.EMPTY
+    return [] if is_none else decode_consumer_ids(response.body)
 
 
-def _running_info(group: str, client_id: str) -> Question[ConsumerRunningInfo]:
+def _running_info(group: str, client_id: str) -> Rpc[ConsumerRunningInfo]:
     header = GetConsumerRunningInfoRequest(consumer_group=group, client_id=client_id)
     command = _command(RequestCode.GET_CONSUMER_RUNNING_INFO, header)
-    return Question(command, lambda answer: decode_consumer_running_info(answer.body))
+    return Rpc(command, lambda response: decode_consumer_running_info(response.body))
 
 
 class _StoredOffset(NamedTuple):
     """RocketMQ 4 says 0 also where it has none, of a queue whose first message it still has in memory."""
 
     value: int | None
-    is_sure: bool
+    is_conclusive: bool
 
 
-def _query_offset(group: str, queue: MessageQueue) -> Question[_StoredOffset]:
+def _query_offset(group: str, queue: MessageQueue) -> Rpc[_StoredOffset]:
     header = QueryConsumerOffsetRequest(consumer_group=group, topic=queue.topic, queue_id=queue.queue_id)
     command = _command(RequestCode.QUERY_CONSUMER_OFFSET, header)
 
-    def read(answer: RemotingCommand) -> _StoredOffset:
-        if meaning_of(RequestCode.QUERY_CONSUMER_OFFSET, answer) is Meaning.NOTHING:
-            return _StoredOffset(None, is_sure=True)
-        offset = _read_offset(answer)
-        return _StoredOffset(offset, is_sure=offset != 0 or answer.version >= ROCKETMQ_5)
+    def decode(response: RemotingCommand) -> _StoredOffset:
+        if meaning_of(RequestCode.QUERY_CONSUMER_OFFSET, response) is Meaning.EMPTY:
+            return _StoredOffset(None, is_conclusive=True)
+        offset = _read_offset(response)
+        return _StoredOffset(offset, is_conclusive=offset != 0 or response.version >= ROCKETMQ_5)
 
-    return Question(command, read)
-
-
-def _read_offset(answer: RemotingCommand) -> int:
-    return OffsetResponse.from_fields(answer.fields).offset
+    return Rpc(command, decode)
 
 
-def _search_offset(queue: MessageQueue, timestamp_ms: int) -> Question[int]:
+def _read_offset(response: RemotingCommand) -> int:
+    return OffsetResponse.from_fields(response.fields).offset
+
+
+def _search_offset(queue: MessageQueue, timestamp_ms: int) -> Rpc[int]:
     header = SearchOffsetRequest(topic=queue.topic, queue_id=queue.queue_id, timestamp_ms=timestamp_ms)
-    return Question(_command(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header), _read_offset)
+    return Rpc(_command(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header), _read_offset)

@@ -1,9 +1,9 @@
 """One connection: many requests in flight, one thread that reads.
 
 The reader is the only thread that receives, and the one that runs callbacks and answers the server's own requests. Any
-thread may send. Who takes a ``Pending`` out of the table settles it; a dictionary's ``pop`` has one winner, so the
-table needs no lock. A slow sender holds up the reader only where the server has asked something itself, and then for
-``ANSWER_TIMEOUT_MS`` at most; then the connection is lost.
+thread may send. Who takes a ``PendingResponse`` out of the table settles it; a dictionary's ``pop`` has one winner, so
+the table needs no lock. A slow sender holds up the reader only where the server has asked something itself, and then
+for ``RESPONSE_TIMEOUT_MS`` at most; then the connection is lost.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from typing import Final, TypeAlias
 
 from rocketmq_spark.errors import RocketMQError, TransportError
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
-from rocketmq_spark.remoting.correlation import command_from, gone_silent, opaques, timed_out
-from rocketmq_spark.remoting.stream import Stream, not_taken
+from rocketmq_spark.remoting.correlation import decode_command, opaques, timeout_error, unresponsive_error
+from rocketmq_spark.remoting.stream import Stream, write_timeout_error
 from rocketmq_spark.security import Credentials
 from rocketmq_spark.wire.remoting.command import FLAG_RESPONSE, RemotingCommand
 from rocketmq_spark.wire.remoting.frame import FrameBuffer
-from rocketmq_spark.wire.remoting.refusal import not_supported
+from rocketmq_spark.wire.remoting.refusal import not_supported_response
 from rocketmq_spark.wire.remoting.signature import signed
 
 READ_BYTES: Final = 512 * 1024
 SWEEP_INTERVAL_MS: Final = 200
-ANSWER_TIMEOUT_MS: Final = 3_000
+RESPONSE_TIMEOUT_MS: Final = 3_000
 CLOSE_TIMEOUT_S: Final = 2.0
 
 OnRequest = Callable[[RemotingCommand], RemotingCommand | None]
@@ -39,7 +39,7 @@ def support_nothing(_request: RemotingCommand) -> None:
     """The OnRequest of a client that the server has nothing to ask."""
 
 
-class Pending:
+class PendingResponse:
     """An answer that is still to come, until it did, its deadline passed or the connection was lost.
 
     Threads: any may wait; whoever has taken it out of its connection's table settles it, and opens ``_gate``.
@@ -54,7 +54,7 @@ class Pending:
         opaque: int,
         timeout_ms: int,
         deadline_ms: int,
-        on_done: Callable[[Pending], None] | None,
+        on_done: Callable[[PendingResponse], None] | None,
     ) -> None:
         self.request = request
         self.opaque = opaque
@@ -77,7 +77,7 @@ class Pending:
         outcome = self._outcome
         assert outcome is not None
         if isinstance(outcome, RocketMQError):
-            raise _again(outcome) from outcome
+            raise _copy_error(outcome) from outcome
         return outcome
 
     def _wait(self) -> None:
@@ -86,7 +86,7 @@ class Pending:
             self._gate.acquire()  # settled now, by us or at this very moment by the reader
         self._gate.release()
 
-    def settle(self, outcome: RemotingCommand | RocketMQError) -> None:
+    def complete(self, outcome: RemotingCommand | RocketMQError) -> None:
         """Caller: whoever took it out of its connection's table, and so once."""
         self._outcome = outcome
         self._gate.release()
@@ -94,7 +94,7 @@ class Pending:
             self._on_done(self)
 
 
-OnDone: TypeAlias = Callable[[Pending], None]
+OnDone: TypeAlias = Callable[[PendingResponse], None]
 
 
 class Connection:
@@ -115,17 +115,17 @@ class Connection:
         credentials: Credentials | None = None,
     ) -> None:
         self.address = address
-        self.peer_version = 0
+        self.server_version = 0
         """RocketMQ's, as the peer's last answer says; 0 before the first."""
         self._credentials = credentials
         self._stream = stream
         self._on_request = on_request
         self._clock = clock
-        self._pending: dict[int, Pending] = {}
+        self._pending: dict[int, PendingResponse] = {}
         self._opaques = opaques()
         self._sending = threading.Lock()
         self._loss: RocketMQError | None = None
-        self._used_ms = self._heard_ms = self._swept_ms = clock()
+        self._last_used_ms = self._last_received_ms = self._last_sweep_ms = clock()
         self._frames = FrameBuffer(address)
         self._reader = threading.Thread(target=self._run, name=f"rocketmq-reader-{address}", daemon=True)
         self._reader.start()
@@ -144,13 +144,13 @@ class Connection:
     @property
     def idle_since_ms(self) -> int | None:
         """When it was used last, by the connection's clock; None while an answer is awaited."""
-        return None if self._pending else self._used_ms
+        return None if self._pending else self._last_used_ms
 
     def request(self, request: RemotingCommand, timeout_ms: int) -> RemotingCommand:
-        """Send and wait. Raises what ``submit`` and ``Pending.result`` raise."""
+        """Send and wait. Raises what ``submit`` and ``PendingResponse.result`` raise."""
         return self.submit(request, timeout_ms).result()
 
-    def submit(self, request: RemotingCommand, timeout_ms: int, on_done: OnDone | None = None) -> Pending:
+    def submit(self, request: RemotingCommand, timeout_ms: int, on_done: OnDone | None = None) -> PendingResponse:
         """Send; the answer, or what became of it, is told by the returned Pending, and to ``on_done`` exactly once.
 
         Raises TransportError[CONNECTION_LOST] or LocalProtocolError when it could not be sent; ``on_done`` is not
@@ -165,10 +165,12 @@ class Connection:
                 raise
         return pending
 
-    def _new_pending(self, request: RemotingCommand, timeout_ms: int, on_done: OnDone | None) -> Pending:
-        self._used_ms = now_ms = self._clock()
+    def _new_pending(self, request: RemotingCommand, timeout_ms: int, on_done: OnDone | None) -> PendingResponse:
+        self._last_used_ms = now_ms = self._clock()
         opaque = next(self._opaques)
-        pending = self._pending[opaque] = Pending(self, request, opaque, timeout_ms, now_ms + timeout_ms, on_done)
+        pending = self._pending[opaque] = PendingResponse(
+            self, request, opaque, timeout_ms, now_ms + timeout_ms, on_done
+        )
         return pending
 
     def close(self) -> None:
@@ -177,7 +179,7 @@ class Connection:
         if threading.current_thread() is not self._reader:
             self._reader.join(CLOSE_TIMEOUT_S)
 
-    def abandon(self) -> None:
+    def close_after_fork(self) -> None:
         """In a forked child, where no reader runs: let go of the descriptor. The parent keeps its connection."""
         self._loss = TransportError("CONNECTION_LOST", address=self.address, reason="it belongs to the parent process")
         self._stream.close()
@@ -187,12 +189,12 @@ class Connection:
     def seconds_until(self, deadline_ms: int) -> float:
         return max(0, deadline_ms - self._clock()) / 1000
 
-    def expire(self, pending: Pending) -> None:
+    def expire(self, pending: PendingResponse) -> None:
         """Give up on an answer. A peer that has been silent for SILENCE_LIMIT_MS on top is given up on altogether."""
         if self._pending.pop(pending.opaque, None) is None:
             return
-        pending.settle(timed_out(self.address, pending.request.code, pending.timeout_ms))
-        loss = gone_silent(self.address, self._clock() - self._heard_ms)
+        pending.complete(timeout_error(self.address, pending.request.code, pending.timeout_ms))
+        loss = unresponsive_error(self.address, self._clock() - self._last_received_ms)
         if loss is not None:
             self._lose(loss)
 
@@ -202,10 +204,10 @@ class Connection:
         """Within the time, of which waiting for other senders is a part."""
         deadline_ms = self._clock() + timeout_ms
         if not self._sending.acquire(timeout=timeout_ms / 1000):
-            raise not_taken(self.address, timeout_ms)
+            raise write_timeout_error(self.address, timeout_ms)
         try:
             if self._loss is not None:
-                raise _again(self._loss)
+                raise _copy_error(self._loss)
             self._stream.sendall(frames, max(1, deadline_ms - self._clock()))
         except TransportError as error:
             self._lose(error)
@@ -226,7 +228,7 @@ class Connection:
             while True:
                 self._read()
                 now_ms = self._clock()
-                if now_ms - self._swept_ms >= SWEEP_INTERVAL_MS:
+                if now_ms - self._last_sweep_ms >= SWEEP_INTERVAL_MS:
                     self._sweep(now_ms)
         except RocketMQError as error:
             self._lose(error)
@@ -247,31 +249,31 @@ class Connection:
             return
         if not data:
             raise TransportError("CONNECTION_LOST", address=self.address, reason="the server closed it")
-        self._heard_ms = self._clock()
+        self._last_received_ms = self._clock()
         self._frames.feed(data)
         while (frame := self._frames.next_frame()) is not None:
-            self._dispatch(command_from(self.address, frame))
+            self._dispatch(decode_command(self.address, frame))
 
     def _dispatch(self, command: RemotingCommand) -> None:
         """Both sides number their requests on their own, so the kind comes before the number."""
         if not command.is_response:
-            self._answer(command)
+            self._respond(command)
             return
-        self.peer_version = command.version
+        self.server_version = command.version
         pending = self._pending.pop(command.opaque, None)
         if pending is not None:  # else it came after its deadline
-            pending.settle(command)
+            pending.complete(command)
 
-    def _answer(self, request: RemotingCommand) -> None:
-        answer = self._on_request(request)
+    def _respond(self, request: RemotingCommand) -> None:
+        response = self._on_request(request)
         if request.is_oneway:
             return
-        if answer is None:
-            answer = not_supported(request)
-        self._send(replace(answer, flag=FLAG_RESPONSE).frame(request.opaque), ANSWER_TIMEOUT_MS)
+        if response is None:
+            response = not_supported_response(request)
+        self._send(replace(response, flag=FLAG_RESPONSE).frame(request.opaque), RESPONSE_TIMEOUT_MS)
 
     def _sweep(self, now_ms: int) -> None:
-        self._swept_ms = now_ms
+        self._last_sweep_ms = now_ms
         for pending in self._pending.copy().values():
             if now_ms >= pending.deadline_ms:
                 self.expire(pending)
@@ -281,9 +283,9 @@ class Connection:
         for opaque in self._pending.copy():
             pending = self._pending.pop(opaque, None)
             if pending is not None:
-                pending.settle(self._loss)
+                pending.complete(self._loss)
 
 
-def _again(error: RocketMQError) -> RocketMQError:
+def _copy_error(error: RocketMQError) -> RocketMQError:
     """An error that many wait for is raised as a new one for each: a traceback belongs to one thread."""
     return type(error)(error.condition, **error.context)

@@ -16,7 +16,7 @@ from rocketmq_spark.wire.remoting.command import RemotingCommand, decode
 MAX_OPAQUE: Final = 0x7FFFFFFF
 """Java's, whose number is an int."""
 
-SILENCE_LIMIT_MS: Final = 30_000
+UNRESPONSIVE_LIMIT_MS: Final = 30_000
 """A server that was asked, is late, and has said nothing at all for so long is given up with its connection."""
 
 
@@ -25,21 +25,21 @@ def opaques(first: int = 1) -> Iterator[int]:
     return map(MAX_OPAQUE.__and__, count(first))
 
 
-def timed_out(address: str, request_code: int, timeout_ms: int) -> TransportError:
+def timeout_error(address: str, request_code: int, timeout_ms: int) -> TransportError:
     """What becomes of a request that was not answered in its time."""
     request = code_name(RequestCode, request_code)
     return TransportError("RESPONSE_TIMED_OUT", address=address, request=request, timeout_ms=timeout_ms)
 
 
-def gone_silent(address: str, silence_ms: int) -> TransportError | None:
-    """Whether a server that is late, and was last heard ``silence_ms`` ago, is to be given up: with what error."""
-    if silence_ms < SILENCE_LIMIT_MS:
+def unresponsive_error(address: str, unresponsive_ms: int) -> TransportError | None:
+    """Whether a server that is late, and was last heard ``unresponsive_ms`` ago, is to be given up: with what error."""
+    if unresponsive_ms < UNRESPONSIVE_LIMIT_MS:
         return None
-    reason = f"no response to any request for {silence_ms} ms"
+    reason = f"no response to any request for {unresponsive_ms} ms"
     return TransportError("CONNECTION_LOST", address=address, reason=reason)
 
 
-def command_from(address: str, frame: memoryview) -> RemotingCommand:
+def decode_command(address: str, frame: memoryview) -> RemotingCommand:
     """Raises RemoteProtocolError[MALFORMED_FRAME]: the codec knows what is wrong, and here it is known who sent it."""
     try:
         return decode(frame)

@@ -8,7 +8,7 @@ from typing import Final
 
 from rocketmq_spark.errors import TransportError
 from rocketmq_spark.remoting.clock import monotonic_ms
-from rocketmq_spark.remoting.stream import Buffer, copied_into, not_taken
+from rocketmq_spark.remoting.stream import Buffer, copy_into, write_timeout_error
 
 UNBOUNDED: Final = 2**63
 
@@ -26,7 +26,7 @@ class _Pipe:
         self._ended = False
         self._changed = threading.Condition()
 
-    def take(self, max_bytes: int, timeout_ms: int) -> bytes | None:
+    def read(self, max_bytes: int, timeout_ms: int) -> bytes | None:
         with self._changed:
             self._changed.wait_for(lambda: self._chunks or self._ended, timeout_ms / 1000)
             if not self._chunks:
@@ -42,10 +42,10 @@ class _Pipe:
     def put(self, data: memoryview, timeout_ms: int) -> int:
         """Append as much as there is room for and say how much; 0 when there was no room in time, -1 after the end."""
         with self._changed:
-            self._changed.wait_for(lambda: self._ended or self._room_bytes > 0, timeout_ms / 1000)
+            self._changed.wait_for(lambda: self._ended or self._free_bytes > 0, timeout_ms / 1000)
             if self._ended:
                 return -1
-            chunk = bytes(data[: self._room_bytes])
+            chunk = bytes(data[: self._free_bytes])
             if chunk:
                 self._chunks.append(chunk)
                 self._size_bytes += len(chunk)
@@ -53,7 +53,7 @@ class _Pipe:
             return len(chunk)
 
     @property
-    def _room_bytes(self) -> int:
+    def _free_bytes(self) -> int:
         return self._capacity_bytes - self._size_bytes
 
     def end(self) -> None:
@@ -74,22 +74,22 @@ class MemoryStream:
         self._outgoing = outgoing
 
     def recv(self, max_bytes: int, timeout_ms: int) -> bytes | None:
-        return self._incoming.take(max_bytes, timeout_ms)
+        return self._incoming.read(max_bytes, timeout_ms)
 
-    def recv_into(self, room: memoryview, timeout_ms: int) -> int | None:
-        return copied_into(room, self.recv(len(room), timeout_ms))
+    def recv_into(self, buffer: memoryview, timeout_ms: int) -> int | None:
+        return copy_into(buffer, self.recv(len(buffer), timeout_ms))
 
     def sendall(self, data: Buffer, timeout_ms: int) -> None:
         """Raises TransportError[CONNECTION_LOST] after the end, and for a peer that takes nothing for so long."""
         unsent = memoryview(data)
         deadline_ms = monotonic_ms() + timeout_ms
         while unsent:
-            taken = self._outgoing.put(unsent, max(0, deadline_ms - monotonic_ms()))
-            if taken < 0:
+            written_bytes = self._outgoing.put(unsent, max(0, deadline_ms - monotonic_ms()))
+            if written_bytes < 0:
                 raise TransportError("CONNECTION_LOST", address=self.address, reason="the stream has ended")
-            if taken == 0:
-                raise not_taken(self.address, timeout_ms)
-            unsent = unsent[taken:]
+            if written_bytes == 0:
+                raise write_timeout_error(self.address, timeout_ms)
+            unsent = unsent[written_bytes:]
 
     def shutdown(self) -> None:
         self._incoming.end()
@@ -101,5 +101,5 @@ class MemoryStream:
 
 def memory_pair(address: str = "memory", capacity_bytes: int = UNBOUNDED) -> tuple[MemoryStream, MemoryStream]:
     """The two ends of one stream; ``capacity_bytes`` bounds what is sent and not yet received, in each direction."""
-    there, back = _Pipe(capacity_bytes), _Pipe(capacity_bytes)
-    return MemoryStream(address, back, there), MemoryStream(address, there, back)
+    forward, backward = _Pipe(capacity_bytes), _Pipe(capacity_bytes)
+    return MemoryStream(address, backward, forward), MemoryStream(address, forward, backward)

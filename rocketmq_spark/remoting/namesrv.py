@@ -8,10 +8,10 @@ from typing import TypeVar
 
 from rocketmq_spark.errors import OptionError, RemoteProtocolError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import BrokerAddress, TopicRoute
-from rocketmq_spark.remoting.peer import Peer, Question, ResponseFuture, code_only
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.proxied import behind_proxy, is_from_proxy
-from rocketmq_spark.remoting.retry import Outlook, is_no_name_server, outlook_of_request
+from rocketmq_spark.remoting.remoting_client import RemotingClient, ResponseFuture, Rpc, decode_nothing
+from rocketmq_spark.remoting.retry import Retryability, is_no_name_server, retryability_of_request
 from rocketmq_spark.wire.body.routes import ClusterInfo, decode_cluster_info, decode_topic_route
 from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
@@ -28,7 +28,7 @@ class NameServers:
     """
 
     def __init__(self, addresses: Sequence[str], pool: ConnectionPool, timeout_ms: int) -> None:
-        self._peers = tuple(Peer(BrokerAddress(address), pool, timeout_ms) for address in addresses)
+        self._clients = tuple(RemotingClient(BrokerAddress(address), pool, timeout_ms) for address in addresses)
         self._preferred = 0
 
     def __repr__(self) -> str:
@@ -37,7 +37,7 @@ class NameServers:
     @property
     def addresses(self) -> str:
         """Of all of them, as they are given."""
-        return ";".join(peer.address.server for peer in self._peers)
+        return ";".join(client.address.server for client in self._clients)
 
     def topic_route(self, topic: str) -> TopicRoute:
         """Where ``topic`` lives.
@@ -48,124 +48,124 @@ class NameServers:
         RemoteProtocolError when none of them answers, or not as a name server does; OptionError[NOT_A_NAME_SERVER] when
         all of them are something else.
         """
-        answer = self.topic_routes([topic])[topic]
-        if isinstance(answer, RocketMQError):
-            raise answer
-        return answer
+        response = self.topic_routes([topic])[topic]
+        if isinstance(response, RocketMQError):
+            raise response
+        return response
 
     def topic_routes(self, topics: Iterable[str]) -> dict[str, TopicRoute | RocketMQError]:
         """``topic_route`` of each topic, or what it would raise. A name server is asked for all of them at once, and
         the next one for those that it could not tell."""
-        told: dict[str, TopicRoute | RocketMQError] = {}
-        open_topics = list(topics)
-        for index in self._in_turn():
-            for topic, answer in _ask_routes(self._peers[index], open_topics).items():
-                if isinstance(answer, TopicRoute):
+        results: dict[str, TopicRoute | RocketMQError] = {}
+        unresolved = list(topics)
+        for index in self._by_preference():
+            for topic, response in _query_routes(self._clients[index], unresolved).items():
+                if isinstance(response, TopicRoute):
                     self._preferred = index
-                if topic not in told or _telling(answer) > _telling(told[topic]):
-                    told[topic] = answer
-            open_topics = [topic for topic in open_topics if _is_open(told[topic])]
-        return told
+                if topic not in results or _precedence(response) > _precedence(results[topic]):
+                    results[topic] = response
+            unresolved = [topic for topic in unresolved if _is_unresolved(results[topic])]
+        return results
 
     def cluster_info(self) -> ClusterInfo:
         """All brokers that are registered. Raises TransportError, BrokerError, and OptionError[NOT_A_NAME_SERVER] when
         all of them are something else."""
-        return self._first_answer(lambda peer: peer.ask(_cluster_question(peer.address.server)))
+        return self._first_response(lambda client: client.call(_cluster_info_rpc(client.address.server)))
 
     def delete_topic(self, topic: str) -> None:
         """Make every name server forget ``topic``, after ``Broker.delete_topic`` on every master."""
         command = _command(RequestCode.DELETE_TOPIC_IN_NAMESRV, DeleteTopicFromNamesrvRequest(topic=topic).to_fields())
-        for peer in self._peers:
-            peer.ask(Question(command, code_only))
+        for client in self._clients:
+            client.call(Rpc(command, decode_nothing))
 
-    def _first_answer(self, ask: Callable[[Peer], T]) -> T:
+    def _first_response(self, call: Callable[[RemotingClient], T]) -> T:
         """The first value; else the most telling failure, which is a missing topic where somebody said so."""
         failures: list[RocketMQError] = []
-        for index in self._in_turn():
+        for index in self._by_preference():
             try:
-                value = ask(self._peers[index])
+                value = call(self._clients[index])
             except RocketMQError as error:
-                if not _another_may_know(error):
+                if not _must_try_next(error):
                     raise
                 failures.append(error)
             else:
                 self._preferred = index
                 return value
-        raise max(failures, key=_telling)
+        raise max(failures, key=_precedence)
 
-    def _in_turn(self) -> list[int]:
-        first, count = self._preferred, len(self._peers)
+    def _by_preference(self) -> list[int]:
+        first, count = self._preferred, len(self._clients)
         return [(first + step) % count for step in range(count)]
 
 
-def _ask_routes(peer: Peer, topics: Iterable[str]) -> dict[str, TopicRoute | RocketMQError]:
+def _query_routes(client: RemotingClient, topics: Iterable[str]) -> dict[str, TopicRoute | RocketMQError]:
     """What one name server says of each topic, or what went wrong."""
-    asked: dict[str, ResponseFuture[TopicRoute]] = {}
-    told: dict[str, TopicRoute | RocketMQError] = {}
+    futures: dict[str, ResponseFuture[TopicRoute]] = {}
+    results: dict[str, TopicRoute | RocketMQError] = {}
     for topic in topics:
         try:
-            asked[topic] = peer.submit(_route_question(topic, peer.address.server))
+            futures[topic] = client.submit(_route_rpc(topic, client.address.server))
         except RocketMQError as error:
             return dict.fromkeys(topics, error)
-    for topic, answer in asked.items():
+    for topic, future in futures.items():
         try:
-            told[topic] = _usable(answer.result())
+            results[topic] = _reject_static(future.result())
         except RocketMQError as error:
-            told[topic] = error
-    return told
+            results[topic] = error
+    return results
 
 
-def _route_question(topic: str, address: str) -> Question[TopicRoute]:
+def _route_rpc(topic: str, address: str) -> Rpc[TopicRoute]:
     """``address``: of the name server that is asked."""
 
-    def read(answer: RemotingCommand) -> TopicRoute:
-        _check_kind(RequestCode.GET_ROUTEINFO_BY_TOPIC, answer, address)
-        if meaning_of(RequestCode.GET_ROUTEINFO_BY_TOPIC, answer) is Meaning.NOTHING:
+    def decode(response: RemotingCommand) -> TopicRoute:
+        _check_kind(RequestCode.GET_ROUTEINFO_BY_TOPIC, response, address)
+        if meaning_of(RequestCode.GET_ROUTEINFO_BY_TOPIC, response) is Meaning.EMPTY:
             raise RouteError("TOPIC_NOT_FOUND", topic=topic, address=address)
-        route = decode_topic_route(topic, answer.body)
-        return behind_proxy(route) if is_from_proxy(answer.fields) else route
+        route = decode_topic_route(topic, response.body)
+        return behind_proxy(route) if is_from_proxy(response.fields) else route
 
-    return Question(_command(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequest(topic=topic).to_fields()), read)
-
-
-def _cluster_question(address: str) -> Question[ClusterInfo]:
-    def read(answer: RemotingCommand) -> ClusterInfo:
-        _check_kind(RequestCode.GET_BROKER_CLUSTER_INFO, answer, address)
-        return decode_cluster_info(answer.body)
-
-    return Question(_command(RequestCode.GET_BROKER_CLUSTER_INFO), read)
+    return Rpc(_command(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequest(topic=topic).to_fields()), decode)
 
 
-def _usable(route: TopicRoute) -> TopicRoute:
+def _cluster_info_rpc(address: str) -> Rpc[ClusterInfo]:
+    def decode(response: RemotingCommand) -> ClusterInfo:
+        _check_kind(RequestCode.GET_BROKER_CLUSTER_INFO, response, address)
+        return decode_cluster_info(response.body)
+
+    return Rpc(_command(RequestCode.GET_BROKER_CLUSTER_INFO), decode)
+
+
+def _reject_static(route: TopicRoute) -> TopicRoute:
     if route.is_static:
         raise RouteError("STATIC_TOPIC_NOT_SUPPORTED", topic=route.topic)
     return route
 
 
-def _check_kind(request: RequestCode, answer: RemotingCommand, address: str) -> None:
-    if meaning_of(request, answer) is Meaning.OF_ANOTHER_KIND:
+def _check_kind(request: RequestCode, response: RemotingCommand, address: str) -> None:
+    if meaning_of(request, response) is Meaning.WRONG_SERVER_KIND:
         raise OptionError("NOT_A_NAME_SERVER", address=address, request=request.name)
 
 
-def _telling(answer: TopicRoute | RocketMQError) -> int:
+def _precedence(response: TopicRoute | RocketMQError) -> int:
     """Of what several name servers say, the largest counts: a route, then that there is none. Who is no name server, or
     does not let us in, tells least, because another one, which is silent now, may come back."""
-    if isinstance(answer, TopicRoute):
+    if isinstance(response, TopicRoute):
         return 3
-    if isinstance(answer, RouteError):
+    if isinstance(response, RouteError):
         return 2
-    return int(outlook_of_request(answer) is not Outlook.FINAL)
+    return int(retryability_of_request(response) is not Retryability.PERMANENT)
 
 
-def _is_open(answer: TopicRoute | RocketMQError) -> bool:
-    return isinstance(answer, RocketMQError) and _another_may_know(answer)
+def _is_unresolved(response: TopicRoute | RocketMQError) -> bool:
+    return isinstance(response, RocketMQError) and _must_try_next(response)
 
 
-def _another_may_know(error: RocketMQError) -> bool:
+def _must_try_next(error: RocketMQError) -> bool:
     """Of one that cannot be understood, reached or trusted, or is none, nobody knows what it would say."""
     if isinstance(error, RemoteProtocolError | TransportError) or is_no_name_server(error):
         return True
-    return outlook_of_request(error) is not Outlook.FINAL
+    return retryability_of_request(error) is not Retryability.PERMANENT
 
 
 def _command(code: int, fields: dict[str, str] | None = None) -> RemotingCommand:

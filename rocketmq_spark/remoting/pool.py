@@ -22,14 +22,14 @@ IDLE_LIMIT_MS: Final = 60_000
 """Half of what a broker allows an idle connection (``serverChannelMaxIdleTimeSeconds``, 120 s)."""
 
 
-class MayBeIdle(Protocol):
+class IdleTracked(Protocol):
     """A connection, as it is judged by how long it has been idle."""
 
     @property
     def idle_since_ms(self) -> int | None: ...
 
 
-C = TypeVar("C", bound=MayBeIdle)
+C = TypeVar("C", bound=IdleTracked)
 
 
 class _Slot:
@@ -38,11 +38,11 @@ class _Slot:
     Threads: any may read; who replaces holds ``opening``.
     """
 
-    __slots__ = ("connection", "connects", "opening")
+    __slots__ = ("connection", "connection_number", "opening")
 
     def __init__(self) -> None:
         self.connection: Connection | None = None
-        self.connects = 0
+        self.connection_number = 0
         self.opening = threading.Lock()
 
 
@@ -94,20 +94,20 @@ class ConnectionPool:
         slot = self._slots.get(address)
         return slot is not None and slot.connection is not None and slot.connection.is_open
 
-    def connects(self, address: str) -> int:
+    def connection_number(self, address: str) -> int:
         """Which connection to ``address`` the next request goes by, the first, the second and so on: while that stays
         the same, none has been lost."""
         slot = self._slots.get(address)
         if slot is None:
             return 1
         connection = slot.connection
-        return slot.connects + (connection is None or not connection.is_open)
+        return slot.connection_number + (connection is None or not connection.is_open)
 
-    def peer_version(self, address: str) -> int:
+    def server_version(self, address: str) -> int:
         """Which version of RocketMQ has answered at ``address``; 0 where nobody has over the present connection."""
         slot = self._slots.get(address)
         connection = None if slot is None else slot.connection
-        return 0 if connection is None else connection.peer_version
+        return 0 if connection is None else connection.server_version
 
     def retire(self, connection: Connection) -> None:
         """Its server is going away: ``get`` opens another, while answers may still come over this one.
@@ -138,13 +138,13 @@ class ConnectionPool:
             connection = slot.connection
             if connection is None or not connection.is_open:
                 connection = slot.connection = self._connected(address)
-                slot.connects += 1
+                slot.connection_number += 1
             return connection
         finally:
             slot.opening.release()
 
     def _connected(self, address: str) -> Connection:
-        self._make_room()
+        self._close_surplus()
         stream = self._connect(address, self._connect_timeout_ms)
         connection = Connection(address, stream, self._on_request, self._clock, credentials=self._credentials)
         if self._is_closed:
@@ -152,7 +152,7 @@ class ConnectionPool:
             raise TransportError("CONNECT_FAILED", address=address, reason="the client was stopped")
         return connection
 
-    def _make_room(self) -> None:
+    def _close_surplus(self) -> None:
         retired = self._retired
         current = [connection for connection in self._open_connections() if connection not in retired]
         limit = len(current) if self._limit is None else self._limit - 1
@@ -166,7 +166,7 @@ class ConnectionPool:
             connections = [slot.connection for slot in self._slots.values()]
         return [one for one in (*connections, *self._retired) if one is not None and one.is_open]
 
-    def _start_over(self) -> None:
+    def _reset_after_fork(self) -> None:
         """In a forked child: no lock of the parent is worth anything here, and its reader threads do not run."""
         inherited = [slot.connection for slot in self._slots.values() if slot.connection is not None]
         inherited += self._retired
@@ -174,7 +174,7 @@ class ConnectionPool:
         self._retired = set()
         self._table = threading.Lock()
         for connection in inherited:
-            connection.abandon()
+            connection.close_after_fork()
 
 
 def connections_to_close(connections: list[C], limit: int, idle_before_ms: int) -> list[C]:
@@ -211,12 +211,12 @@ def shared_pool(connect_timeout_ms: int, security: Security = UNSECURED) -> Conn
         return _shared[key]
 
 
-def _start_over_after_fork() -> None:
+def _reset_pools_after_fork() -> None:
     global _sharing
     _sharing = threading.Lock()
     for pool in list(_pools):
-        pool._start_over()
+        pool._reset_after_fork()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_over_after_fork)
+    os.register_at_fork(after_in_child=_reset_pools_after_fork)

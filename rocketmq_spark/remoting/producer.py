@@ -14,12 +14,12 @@ from rocketmq_spark.errors import RocketMQError, RouteError
 from rocketmq_spark.model import Message, MessageQueue
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.cluster_client import ClusterClient
-from rocketmq_spark.remoting.retry import SEND_ATTEMPTS, Outlook, outlook_of_send
+from rocketmq_spark.remoting.retry import SEND_ATTEMPTS, Retryability, retryability_of_send
 from rocketmq_spark.remoting.send_result import SendResult
 from rocketmq_spark.remoting.unique_id import UniqueIds
 from rocketmq_spark.wire.message.properties import UNIQ_KEY
 
-ANY_TURN: Final = partial(randbits, 16)
+RANDOM_INDEX: Final = partial(randbits, 16)
 """The queue of a topic to begin with: of many that send little, all messages would go to the first queue."""
 
 T = TypeVar("T")
@@ -28,8 +28,8 @@ T = TypeVar("T")
 class Producer:
     """Sends messages. An error means 'perhaps stored': a timeout tells nothing, and another attempt may store it twice.
 
-    Each attempt goes to the next queue with write permission, beginning with any (``first_turn``), and after a failure
-    to another broker. A message gets its UNIQ_KEY once; its copies share it. Threads: any.
+    Each attempt goes to the next queue with write permission, beginning with any (``initial_queue_index``), and after a
+    failure to another broker. A message gets its UNIQ_KEY once; its copies share it. Threads: any.
 
     Source: ``client/impl/producer/TopicPublishInfo.java#selectOneMessageQueue``; differs: avoids each broker that has
     failed, not the last one only.
@@ -41,41 +41,41 @@ class Producer:
         *,
         group: str,
         unique_ids: UniqueIds | None = None,
-        first_turn: int | None = None,
+        initial_queue_index: int | None = None,
     ) -> None:
         self._cluster = cluster
         self._group = group
         self._unique_ids = unique_ids or UniqueIds()
-        self._turn = count(ANY_TURN() if first_turn is None else first_turn)
+        self._round_robin = count(RANDOM_INDEX() if initial_queue_index is None else initial_queue_index)
 
     def send(self, message: Message, queue: MessageQueue | None = None, sys_flag: int = 0) -> SendResult:
         """Store ``message``, in ``queue`` if that is given. ``sys_flag`` says how its body is compressed.
 
         Raises TransportError, BrokerError, RouteError of the last attempt, LocalProtocolError[INVALID_MESSAGE] at once.
         """
-        named = self._with_id(message)
-        return self._attempts(
-            message.topic, queue, lambda where, broker: broker.send(named, where, self._group, sys_flag)
+        with_id = self._with_id(message)
+        return self._send_with_retries(
+            message.topic, queue, lambda target_queue, broker: broker.send(with_id, target_queue, self._group, sys_flag)
         )
 
     def send_batch(self, messages: Sequence[Message], queue: MessageQueue | None = None) -> SendResult:
         """Store ``messages`` of one topic in one queue, one after another, or none. Raises what ``send`` does."""
-        named = [self._with_id(message) for message in messages]
-        return self._attempts(
-            messages[0].topic, queue, lambda where, broker: broker.send_batch(named, where, self._group)
+        with_id = [self._with_id(message) for message in messages]
+        return self._send_with_retries(
+            messages[0].topic, queue, lambda target_queue, broker: broker.send_batch(with_id, target_queue, self._group)
         )
 
-    def _attempts(
+    def _send_with_retries(
         self, topic: str, queue: MessageQueue | None, send: Callable[[MessageQueue, Broker], SendResult]
     ) -> SendResult:
         failed: set[str] = set()
         for attempt in range(1, SEND_ATTEMPTS + 1):
             try:
-                where = queue if queue is not None else self._next_queue(topic, failed)
-                failed.add(where.broker_name)
-                return self._cluster.call(where, partial(send, where))
+                target_queue = queue if queue is not None else self._next_queue(topic, failed)
+                failed.add(target_queue.broker_name)
+                return self._cluster.call(target_queue, partial(send, target_queue))
             except RocketMQError as error:
-                if attempt == SEND_ATTEMPTS or outlook_of_send(error) is not Outlook.PASSES:
+                if attempt == SEND_ATTEMPTS or retryability_of_send(error) is not Retryability.TRANSIENT:
                     raise
         raise AssertionError("unreachable")
 
@@ -83,10 +83,10 @@ class Producer:
         """Return the next queue, of a broker that has not ``failed`` if there is one."""
         queues = self._cluster.routes.route(topic).write_queues()
         if not queues:
-            self._cluster.routes.forget(topic)
+            self._cluster.routes.invalidate(topic)
             raise RouteError("TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE", topic=topic)
-        good = [queue for queue in queues if queue.broker_name not in failed] or queues
-        return good[next(self._turn) % len(good)]
+        candidates = [queue for queue in queues if queue.broker_name not in failed] or queues
+        return candidates[next(self._round_robin) % len(candidates)]
 
     def _with_id(self, message: Message) -> Message:
         if UNIQ_KEY in message.properties:

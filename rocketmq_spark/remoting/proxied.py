@@ -18,7 +18,7 @@ BROKER_NAME: Final = "bname"
 BROKER_NAME_OF_SENDS: Final = "n"
 _SENDS: Final = frozenset({RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE})
 
-_SAID_BY_PROXIES: Final = frozenset({"MSG_REGION", "TRACE_ON"})
+_PROXY_RESPONSE_FIELDS: Final = frozenset({"MSG_REGION", "TRACE_ON"})
 
 
 def is_from_proxy(route_fields: Mapping[str, str]) -> bool:
@@ -26,7 +26,7 @@ def is_from_proxy(route_fields: Mapping[str, str]) -> bool:
 
     Source: ``proxy/remoting/activity/AbstractRemotingActivity.java#writeResponse``.
     """
-    return route_fields.keys() >= _SAID_BY_PROXIES
+    return route_fields.keys() >= _PROXY_RESPONSE_FIELDS
 
 
 def behind_proxy(route: TopicRoute) -> TopicRoute:
@@ -34,7 +34,7 @@ def behind_proxy(route: TopicRoute) -> TopicRoute:
     return replace(route, brokers=tuple(replace(broker, is_proxied=True) for broker in route.brokers))
 
 
-def addressed(command: RemotingCommand, broker_name: str) -> RemotingCommand:
+def with_broker_name(command: RemotingCommand, broker_name: str) -> RemotingCommand:
     """The request as it is sent to a broker behind a proxy: it says for whom it is."""
     field = BROKER_NAME_OF_SENDS if command.code in _SENDS else BROKER_NAME
     return replace(command, fields={**command.fields, field: broker_name})

@@ -12,7 +12,12 @@ from typing import Final, Protocol
 
 from rocketmq_spark.errors import RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import BrokerAddress, MessageQueue, TopicRoute
-from rocketmq_spark.remoting.retry import Outlook, is_unknown_topic, outlook_of_request, refreshes_route
+from rocketmq_spark.remoting.retry import (
+    Retryability,
+    is_unknown_topic,
+    requires_route_refresh,
+    retryability_of_request,
+)
 
 UNKNOWN_ADDRESS: Final = "an address that is not known"
 
@@ -66,7 +71,7 @@ def history_of(name_servers: tuple[str, ...]) -> RouteHistory:
 
 
 @dataclass(frozen=True)
-class _Told:
+class _CachedRoute:
     route: TopicRoute
 
     @cached_property
@@ -82,9 +87,10 @@ class RouteTable:
     """The last route of each topic, in the order in which topics were first told of.
 
     Name servers are asked for a route when it is wanted and not there (``route``, ``find_master``), or is in doubt
-    (``doubt``, ``forget``); or by who refreshes those of its topics (``refresh``). What they do not tell stays as it
-    was, and is a failure: of the name servers where none of them answers; of the topic's brokers where ``history`` has
-    had a route of it; else of a topic that there may not be. How long each is waited for, the caller's policy says.
+    (``invalidate_on_error``, ``invalidate``); or by who refreshes those of its topics (``refresh``). What they do not
+    tell stays as it was, and is a failure: of the name servers where none of them answers; of the topic's brokers where
+    ``history`` has had a route of it; else of a topic that there may not be. How long each is waited for, the caller's
+    policy says.
 
     Threads: any. Where two ask for the same at once, the later answer stays. What is answered of all topics is a copy.
     """
@@ -92,12 +98,12 @@ class RouteTable:
     def __init__(self, source: RouteSource, history: RouteHistory | None = None) -> None:
         self._source = source
         self._history = RouteHistory() if history is None else history
-        self._told: dict[str, _Told] = {}
-        self._doubted: set[str] = set()
+        self._cached: dict[str, _CachedRoute] = {}
+        self._invalidated: set[str] = set()
         self._state = object()
         """Another one after each change."""
         self._masters: tuple[object, dict[str, BrokerAddress]] = (None, {})
-        self._seen: set[str] = set()
+        self._listed_brokers: set[str] = set()
 
     # ------------------------------------------------------------------------------------------ one topic
 
@@ -108,10 +114,10 @@ class RouteTable:
         RouteError[TOPIC_UNAVAILABLE.NO_ROUTE] for a topic that had a route, RouteError[TOPIC_NOT_FOUND] for another,
         and what ``NameServers.topic_route`` raises that another attempt would not change.
         """
-        if refresh or topic in self._doubted or topic not in self._told:
+        if refresh or topic in self._invalidated or topic not in self._cached:
             for failure in self.refresh([topic]).values():
                 raise failure
-        return self._told[topic].route
+        return self._cached[topic].route
 
     def find_master(self, queue: MessageQueue) -> BrokerAddress:
         """Return the address of the queue's master; a route without it is asked for again.
@@ -124,16 +130,16 @@ class RouteTable:
                 return address
         raise RouteError("MASTER_UNAVAILABLE", broker=queue.broker_name, topic=queue.topic)
 
-    def doubt(self, topic: str, error: RocketMQError) -> None:
+    def invalidate_on_error(self, topic: str, error: RocketMQError) -> None:
         """After an error that may come of an old address the next call asks the name servers."""
-        if refreshes_route(error):
-            self.forget(topic)
+        if requires_route_refresh(error):
+            self.invalidate(topic)
 
-    def forget(self, topic: str) -> None:
+    def invalidate(self, topic: str) -> None:
         """The next call asks the name servers."""
-        self._doubted.add(topic)
+        self._invalidated.add(topic)
 
-    def known_brokers(self, topic: str) -> frozenset[str]:
+    def recorded_brokers(self, topic: str) -> frozenset[str]:
         """Return the names of those that the topic is on, or was as far as its history tells."""
         return self._history.brokers(topic)
 
@@ -142,30 +148,30 @@ class RouteTable:
     def refresh(self, topics: Iterable[str]) -> dict[str, RocketMQError]:
         """Ask for the routes of ``topics``, all at once. Return why some were not told, as ``route`` raises it."""
         failures: dict[str, RocketMQError] = {}
-        for topic, answer in self._source.topic_routes(topics).items():
-            if isinstance(answer, TopicRoute):
-                self._take(answer)
+        for topic, response in self._source.topic_routes(topics).items():
+            if isinstance(response, TopicRoute):
+                self._store(response)
             else:
-                failures[topic] = self._failure(topic, answer)
+                failures[topic] = self._to_failure(topic, response)
         return failures
 
-    def _take(self, route: TopicRoute) -> None:
-        self._doubted.discard(route.topic)
-        if route.topic in self._told and self._told[route.topic].route == route:
+    def _store(self, route: TopicRoute) -> None:
+        self._invalidated.discard(route.topic)
+        if route.topic in self._cached and self._cached[route.topic].route == route:
             return
-        self._told[route.topic] = _Told(route)
-        self._seen.update(broker.broker_name for broker in route.brokers)
+        self._cached[route.topic] = _CachedRoute(route)
+        self._listed_brokers.update(broker.broker_name for broker in route.brokers)
         self._state = object()
         self._history.add(route)
 
-    def _failure(self, topic: str, error: RocketMQError) -> RocketMQError:
+    def _to_failure(self, topic: str, error: RocketMQError) -> RocketMQError:
         failure = error
         if is_unknown_topic(error) and topic in self._history:
-            brokers = ", ".join(f"{name} ({self.last_address(name)})" for name in sorted(self.known_brokers(topic)))
+            brokers = ", ".join(f"{name} ({self.last_address(name)})" for name in sorted(self.recorded_brokers(topic)))
             failure = RouteError(
                 "TOPIC_UNAVAILABLE.NO_ROUTE", topic=topic, address=error.context["address"], brokers=brokers
             )
-        elif not isinstance(error, RouteError) and outlook_of_request(error) is not Outlook.FINAL:
+        elif not isinstance(error, RouteError) and retryability_of_request(error) is not Retryability.PERMANENT:
             addresses = self._source.addresses
             failure = TransportError("NAME_SERVERS_UNAVAILABLE", topic=topic, addresses=addresses, cause=error.summary)
         if failure is not error:
@@ -175,27 +181,27 @@ class RouteTable:
     # ------------------------------------------------------------------------------------------ all topics
 
     def __contains__(self, topic: str) -> bool:
-        return topic in self._told
+        return topic in self._cached
 
     @property
     def routes(self) -> dict[str, TopicRoute]:
         """By topic."""
-        return {topic: told.route for topic, told in tuple(self._told.items())}
+        return {topic: cached.route for topic, cached in tuple(self._cached.items())}
 
     @property
     def queues(self) -> dict[str, tuple[MessageQueue, ...]]:
         """The readable queues by topic."""
-        return {topic: told.queues for topic, told in tuple(self._told.items())}
+        return {topic: cached.queues for topic, cached in tuple(self._cached.items())}
 
     def queues_of(self, topic: str) -> tuple[MessageQueue, ...]:
         """Return the topic's readable queues; none without a route."""
-        told = self._told.get(topic)
-        return () if told is None else told.queues
+        cached = self._cached.get(topic)
+        return () if cached is None else cached.queues
 
     def is_readable(self, queue: MessageQueue) -> bool:
         """Whether its topic's route has it."""
-        told = self._told.get(queue.topic)
-        return told is not None and queue in told.readable
+        cached = self._cached.get(queue.topic)
+        return cached is not None and queue in cached.readable
 
     def broker_names(self) -> list[str]:
         """Brokers that a route names, with a master or without, ascending."""
@@ -234,10 +240,10 @@ class RouteTable:
         """Where the broker's master was when a route last named one."""
         return self._history.last_address(broker_name)
 
-    def without_master(self) -> list[str]:
+    def brokers_without_master(self) -> list[str]:
         """Brokers that a route names, and none with a master, ascending."""
         return [broker_name for broker_name in self.broker_names() if self.master(broker_name) is None]
 
-    def left(self) -> list[str]:
+    def removed_brokers(self) -> list[str]:
         """Brokers that a route once named, and none does now."""
-        return sorted(self._seen - set(self.broker_names()))
+        return sorted(self._listed_brokers - set(self.broker_names()))

@@ -13,10 +13,10 @@ from functools import partial
 from typing import Final, TypeVar
 
 from rocketmq_spark.errors import OptionError, TransportError
-from rocketmq_spark.remoting.doors import Doors, doors_of, is_http2
 from rocketmq_spark.remoting.retry import is_disconnected
 from rocketmq_spark.remoting.stream import Buffer, Stream, reason_of
 from rocketmq_spark.remoting.tcp import connect_tcp
+from rocketmq_spark.remoting.transport_probe import AcceptedTransports, is_http2, probe_transports
 from rocketmq_spark.security import Tls
 
 A = TypeVar("A")
@@ -27,7 +27,7 @@ Connect = Callable[[str, int], Stream]
 [TLS_NOT_SUPPORTED | TLS_CERTIFICATE_UNTRUSTED | TLS_HOSTNAME_MISMATCH | TLS_CLIENT_CERTIFICATE_REJECTED] or
 OptionError[TLS_FILE_UNUSABLE]."""
 
-CUT_OFF: Final = (ssl.SSLError, ConnectionResetError, BrokenPipeError)
+HANDSHAKE_DROPPED: Final = (ssl.SSLError, ConnectionResetError, BrokenPipeError)
 """How a handshake ends with who does not speak TLS."""
 
 
@@ -44,8 +44,8 @@ def _connect_tls(tls: Tls, address: str, timeout_ms: int) -> Stream:
     try:
         return connect_tcp(address, timeout_ms, tls_context(tls))
     except TransportError as error:
-        is_cut_off = is_disconnected(error) and isinstance(error.__cause__, CUT_OFF)
-        if is_cut_off and doors_of(address) == Doors(plain=True, tls=False):
+        is_dropped = is_disconnected(error) and isinstance(error.__cause__, HANDSHAKE_DROPPED)
+        if is_dropped and probe_transports(address) == AcceptedTransports(plain=True, tls=False):
             reason = str(error.context["reason"])
             raise TransportError("TLS_NOT_SUPPORTED", address=address, reason=reason) from error
         raise
@@ -63,47 +63,47 @@ class PlainStream:
     def __init__(self, raw: Stream, address: str) -> None:
         self.address = address
         self._raw = raw
-        self._is_asked = self._is_settled = False
+        self._has_sent = self._is_verified = False
         """Whether something was sent; whether something has come, or we have ended it ourselves."""
 
     def recv(self, max_bytes: int, timeout_ms: int) -> bytes | None:
         received = self._received(self._raw.recv, max_bytes, timeout_ms)
-        if received and not self._is_settled:
-            self._settle(received)
+        if received and not self._is_verified:
+            self._verify(received)
         return received
 
-    def recv_into(self, room: memoryview, timeout_ms: int) -> int | None:
-        received = self._received(self._raw.recv_into, room, timeout_ms)
-        if received and not self._is_settled:
-            self._settle(room[:received])
+    def recv_into(self, buffer: memoryview, timeout_ms: int) -> int | None:
+        received = self._received(self._raw.recv_into, buffer, timeout_ms)
+        if received and not self._is_verified:
+            self._verify(buffer[:received])
         return received
 
     def _received(self, receive: Callable[[A, int], R | None], argument: A, timeout_ms: int) -> R | None:
         try:
             received = receive(argument, timeout_ms)
         except TransportError as error:
-            self._check_doors(error)
+            self._check_tls_required(error)
             raise
         if received is not None and not received:
-            self._check_doors(None)
+            self._check_tls_required(None)
         return received
 
-    def _settle(self, first: Buffer) -> None:
-        self._is_settled = True
+    def _verify(self, first: Buffer) -> None:
+        self._is_verified = True
         if is_http2(first):
             raise TransportError("PROXY_REQUIRES_ENDPOINTS", address=self.address, reason="it uses HTTP/2")
 
-    def _check_doors(self, cause: TransportError | None) -> None:
-        is_cut_off = self._is_asked and not self._is_settled
-        if is_cut_off and doors_of(self.address) == Doors(plain=False, tls=True):
+    def _check_tls_required(self, cause: TransportError | None) -> None:
+        is_dropped = self._has_sent and not self._is_verified
+        if is_dropped and probe_transports(self.address) == AcceptedTransports(plain=False, tls=True):
             raise TransportError("TLS_REQUIRED", address=self.address) from cause
 
     def sendall(self, data: Buffer, timeout_ms: int) -> None:
-        self._is_asked = True
+        self._has_sent = True
         self._raw.sendall(data, timeout_ms)
 
     def shutdown(self) -> None:
-        self._is_settled = True
+        self._is_verified = True
         self._raw.shutdown()
 
     def close(self) -> None:
@@ -118,19 +118,19 @@ def tls_context(tls: Tls) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = tls.auth_server and tls.check_host_name
     context.verify_mode = ssl.CERT_REQUIRED if tls.auth_server else ssl.CERT_NONE
-    _load("tlsTrustCertPath", tls.trust_cert_path, partial(_trust, context, tls))
-    _load("tlsCertPath", tls.cert_path, partial(_present, context, tls))
+    _load("tlsTrustCertPath", tls.trust_cert_path, partial(_load_trusted, context, tls))
+    _load("tlsCertPath", tls.cert_path, partial(_load_client_certificate, context, tls))
     return context
 
 
-def _trust(context: ssl.SSLContext, tls: Tls) -> None:
+def _load_trusted(context: ssl.SSLContext, tls: Tls) -> None:
     if tls.trust_cert_path is not None:
         context.load_verify_locations(tls.trust_cert_path)
     elif tls.auth_server:
         context.load_default_certs()
 
 
-def _present(context: ssl.SSLContext, tls: Tls) -> None:
+def _load_client_certificate(context: ssl.SSLContext, tls: Tls) -> None:
     if tls.cert_path is not None:
         # An encrypted key without a password would be asked for at the terminal.
         password = "" if tls.key_password is None else tls.key_password.reveal()

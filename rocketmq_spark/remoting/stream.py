@@ -20,8 +20,9 @@ class Stream(Protocol):
     def recv(self, max_bytes: int, timeout_ms: int) -> bytes | None:
         """Whatever has arrived, at most ``max_bytes``; None when nothing did in time; ``b""`` once the peer closed."""
 
-    def recv_into(self, room: memoryview, timeout_ms: int) -> int | None:
-        """``recv``, but into ``room``: how many bytes have arrived there; None when none did in time; 0 at the end."""
+    def recv_into(self, buffer: memoryview, timeout_ms: int) -> int | None:
+        """``recv``, but into ``buffer``: how many bytes have arrived there; None when none did in time; 0 at the
+        end."""
 
     def sendall(self, data: Buffer, timeout_ms: int) -> None:
         """Send all of ``data``. After an error an unknown part of it was sent: the stream is of no use any more."""
@@ -33,16 +34,16 @@ class Stream(Protocol):
         """Free the descriptor and nothing else. No other thread may be in ``recv`` or ``sendall``."""
 
 
-def copied_into(room: memoryview, data: bytes | None) -> int | None:
+def copy_into(buffer: memoryview, data: bytes | None) -> int | None:
     """What ``recv_into`` answers where the bytes come from a ``recv``."""
     if data is None:
         return None
-    room[: len(data)] = data
+    buffer[: len(data)] = data
     return len(data)
 
 
 @contextmanager
-def loss_of(address: str) -> Iterator[None]:
+def raising_connection_lost(address: str) -> Iterator[None]:
     """Raises TransportError[CONNECTION_LOST] for errors of the operating system, or of TLS, inside."""
     try:
         yield
@@ -51,7 +52,7 @@ def loss_of(address: str) -> Iterator[None]:
 
 
 @contextmanager
-def failure_to_connect(address: str) -> Iterator[None]:
+def raising_connect_failed(address: str) -> Iterator[None]:
     """Raises TransportError[CONNECT_FAILED] for everything that an address or a handshake can raise inside."""
     try:
         yield
@@ -59,7 +60,7 @@ def failure_to_connect(address: str) -> Iterator[None]:
         raise TransportError("CONNECT_FAILED", address=address, reason=reason_of(error)) from error
 
 
-def not_taken(address: str, timeout_ms: int) -> TransportError:
+def write_timeout_error(address: str, timeout_ms: int) -> TransportError:
     """A peer that does not read: its buffers, and ours, have been full for ``timeout_ms``."""
     reason = f"it accepted no data for {timeout_ms} ms"
     return TransportError("CONNECTION_LOST", address=address, reason=reason)

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, Protocol
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.remoting.clock import Clock
-from rocketmq_spark.remoting.retry import ASKING, Pauses
+from rocketmq_spark.remoting.retry import REQUEST_PAUSES, Pauses
 from rocketmq_spark.wire.remoting.pull import PullResult, PullStatus
 
 SHORTEST_SUSPEND_MS: Final = 15_000
@@ -26,7 +26,7 @@ PullCallback = Callable[[PullResult | RocketMQError], None]
 class LongPoll(Protocol):
     """Pull one message of ``queue`` at ``offset``, held by the broker for ``suspend_ms``; never raises."""
 
-    def __call__(self, queue: MessageQueue, offset: int, suspend_ms: int, on_answer: PullCallback) -> None: ...
+    def __call__(self, queue: MessageQueue, offset: int, suspend_ms: int, on_response: PullCallback) -> None: ...
 
 
 class _Pause(NamedTuple):
@@ -40,18 +40,18 @@ class _Pause(NamedTuple):
 class TailWatch:
     """One long poll per watched queue, armed while the owner is idle.
 
-    ``on_news`` hears of everything but silence: new messages, an offset that is none any more, a watch that failed.
+    ``on_change`` hears of everything but silence: new messages, an offset that is none any more, a watch that failed.
     A queue that was news and is to be watched at the same offset again (its broker refuses pulls, is busy, or has a
     message that nobody plans to read) is so after a pause, and after longer and longer ones, up to the time for which a
     poll is held: so it costs no more than silence.
 
-    Threads: ``watch`` from any thread, ``on_news`` and answers on reader threads; ``_lock`` covers the tables and is
+    Threads: ``watch`` from any thread, ``on_change`` and answers on reader threads; ``_lock`` covers the tables and is
     never held while a request is sent.
     """
 
-    def __init__(self, long_poll: LongPoll, on_news: Callable[[], None], clock: Clock) -> None:
+    def __init__(self, long_poll: LongPoll, on_change: Callable[[], None], clock: Clock) -> None:
         self._long_poll = long_poll
-        self._on_news = on_news
+        self._on_change = on_change
         self._clock = clock
         self._lock = threading.Lock()
         self._armed: set[MessageQueue] = set()
@@ -65,8 +65,8 @@ class TailWatch:
             self._pauses = {
                 queue: pause for queue, pause in self._pauses.items() if positions.get(queue) == pause.offset
             }
-            resting = {queue for queue, pause in self._pauses.items() if now_ms < pause.until_ms}
-            due = positions.keys() - self._armed - resting
+            pausing = {queue for queue, pause in self._pauses.items() if now_ms < pause.until_ms}
+            due = positions.keys() - self._armed - pausing
             self._armed |= due
         for queue in due:
             self._long_poll(
@@ -74,18 +74,18 @@ class TailWatch:
             )
 
     def _callback_for(self, queue: MessageQueue, offset: int, suspend_ms: int) -> PullCallback:
-        def on_answer(answer: PullResult | RocketMQError) -> None:
-            is_news = isinstance(answer, RocketMQError) or answer.status is not PullStatus.NO_NEW_MSG
+        def on_response(response: PullResult | RocketMQError) -> None:
+            is_change = isinstance(response, RocketMQError) or response.status is not PullStatus.NO_NEW_MSG
             with self._lock:
                 self._armed.discard(queue)
                 before = self._pauses.pop(queue, None)
-                if is_news:
+                if is_change:
                     self._pauses[queue] = self._pause(offset, suspend_ms, before)
-            if is_news:
-                self._on_news()
+            if is_change:
+                self._on_change()
 
-        return on_answer
+        return on_response
 
     def _pause(self, offset: int, suspend_ms: int, before: _Pause | None) -> _Pause:
-        pause_ms = Pauses(ASKING.shortest_ms, suspend_ms).after(None if before is None else before.pause_ms)
+        pause_ms = Pauses(REQUEST_PAUSES.shortest_ms, suspend_ms).after(None if before is None else before.pause_ms)
         return _Pause(offset, pause_ms, self._clock() + pause_ms)

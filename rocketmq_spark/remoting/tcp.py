@@ -11,7 +11,13 @@ from typing import Any, Final, TypeVar
 
 from rocketmq_spark.model import split_address
 from rocketmq_spark.remoting.clock import monotonic_ms
-from rocketmq_spark.remoting.stream import Buffer, Stream, failure_to_connect, loss_of, not_taken
+from rocketmq_spark.remoting.stream import (
+    Buffer,
+    Stream,
+    raising_connect_failed,
+    raising_connection_lost,
+    write_timeout_error,
+)
 from rocketmq_spark.remoting.tls import tls_over
 
 A = TypeVar("A")
@@ -36,7 +42,7 @@ def connect_tcp(address: str, timeout_ms: int, ssl_context: ssl.SSLContext | Non
     ``timeout_ms`` bounds the attempt on each of the host's addresses, and then the handshake.
     Raises TransportError[CONNECT_FAILED].
     """
-    with failure_to_connect(address):
+    with raising_connect_failed(address):
         host, port = split_address(address)
         stream = TcpStream(socket.create_connection((host, port), timeout_ms / 1000), address)
     return stream if ssl_context is None else tls_over(stream, address, ssl_context, host, timeout_ms)
@@ -62,11 +68,11 @@ class TcpStream:
     def recv(self, max_bytes: int, timeout_ms: int) -> bytes | None:
         return self._received(self._socket.recv, max_bytes, timeout_ms)
 
-    def recv_into(self, room: memoryview, timeout_ms: int) -> int | None:
-        return self._received(self._socket.recv_into, room, timeout_ms)
+    def recv_into(self, buffer: memoryview, timeout_ms: int) -> int | None:
+        return self._received(self._socket.recv_into, buffer, timeout_ms)
 
     def _received(self, receive: Callable[[A], R], argument: A, timeout_ms: int) -> R | None:
-        with loss_of(self.address):
+        with raising_connection_lost(self.address):
             try:
                 return receive(argument)
             except BlockingIOError:
@@ -79,17 +85,17 @@ class TcpStream:
     def sendall(self, data: Buffer, timeout_ms: int) -> None:
         unsent = memoryview(data)
         deadline_ms = monotonic_ms() + timeout_ms
-        with loss_of(self.address):
+        with raising_connection_lost(self.address):
             while unsent:
                 try:
                     unsent = unsent[self._socket.send(unsent) :]
                 except BlockingIOError:
-                    self._wait_for_room(deadline_ms, timeout_ms)
+                    self._wait_until_writable(deadline_ms, timeout_ms)
 
-    def _wait_for_room(self, deadline_ms: int, timeout_ms: int) -> None:
-        left_ms = deadline_ms - monotonic_ms()
-        if left_ms <= 0 or not self._writable.select(left_ms / 1000):
-            raise not_taken(self.address, timeout_ms)
+    def _wait_until_writable(self, deadline_ms: int, timeout_ms: int) -> None:
+        remaining_ms = deadline_ms - monotonic_ms()
+        if remaining_ms <= 0 or not self._writable.select(remaining_ms / 1000):
+            raise write_timeout_error(self.address, timeout_ms)
 
     def shutdown(self) -> None:
         with self._ending:

@@ -15,13 +15,13 @@ from typing import Final
 
 from rocketmq_spark.errors import TransportError
 from rocketmq_spark.remoting.clock import monotonic_ms
-from rocketmq_spark.remoting.stream import Buffer, Stream, copied_into, failure_to_connect, loss_of
+from rocketmq_spark.remoting.stream import Buffer, Stream, copy_into, raising_connect_failed, raising_connection_lost
 
 _RECORD_BYTES = 64 * 1024
 _CONTROL_TIMEOUT_MS = 5_000
-_OTHER_HOST: Final = frozenset({62, 64})
+_HOSTNAME_MISMATCH: Final = frozenset({62, 64})
 """X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH of OpenSSL, which have no names in Python."""
-_OF_CERTIFICATES: Final = re.compile("CERTIFICATE|UNKNOWN_CA")
+_CERTIFICATE_ALERT: Final = re.compile("CERTIFICATE|UNKNOWN_CA")
 
 
 def tls_over(raw: Stream, address: str, context: ssl.SSLContext, host: str, timeout_ms: int) -> Stream:
@@ -32,8 +32,8 @@ def tls_over(raw: Stream, address: str, context: ssl.SSLContext, host: str, time
     """
     stream = TlsStream(raw, address, context, host)
     try:
-        with failure_to_connect(address), mistrust(address):
-            stream.shake_hands(timeout_ms)
+        with raising_connect_failed(address), raising_tls_errors(address):
+            stream.handshake(timeout_ms)
     except TransportError:
         raw.close()
         raise
@@ -41,7 +41,7 @@ def tls_over(raw: Stream, address: str, context: ssl.SSLContext, host: str, time
 
 
 @contextmanager
-def mistrust(address: str) -> Iterator[None]:
+def raising_tls_errors(address: str) -> Iterator[None]:
     """Errors of TLS inside that say that one of the two does not trust the other become what they are.
 
     Raises TransportError[TLS_CERTIFICATE_UNTRUSTED | TLS_HOSTNAME_MISMATCH | TLS_CLIENT_CERTIFICATE_REJECTED].
@@ -50,12 +50,12 @@ def mistrust(address: str) -> Iterator[None]:
         yield
     except ssl.SSLCertVerificationError as error:
         reason = (error.verify_message or str(error)).rstrip(".")
-        if error.verify_code in _OTHER_HOST:
+        if error.verify_code in _HOSTNAME_MISMATCH:
             raise TransportError("TLS_HOSTNAME_MISMATCH", address=address, reason=reason) from error
         raise TransportError("TLS_CERTIFICATE_UNTRUSTED", address=address, reason=reason) from error
     except ssl.SSLError as error:
         alert = error.reason or ""
-        if "ALERT" in alert and _OF_CERTIFICATES.search(alert):
+        if "ALERT" in alert and _CERTIFICATE_ALERT.search(alert):
             raise TransportError("TLS_CLIENT_CERTIFICATE_REJECTED", address=address, reason=alert) from error
         raise
 
@@ -75,17 +75,17 @@ class TlsStream:
         self._lock = threading.Lock()
         self._flushing = threading.Lock()
 
-    def shake_hands(self, timeout_ms: int) -> None:
+    def handshake(self, timeout_ms: int) -> None:
         """Raises ssl.SSLError, TimeoutError or TransportError. Only before the stream is used by anybody."""
         deadline_ms = monotonic_ms() + timeout_ms
-        while not self._handshake_is_done():
-            left_ms = max(0, deadline_ms - monotonic_ms())
-            self._flush(left_ms)
-            if self._fetch(left_ms) is None:
+        while not self._try_handshake():
+            remaining_ms = max(0, deadline_ms - monotonic_ms())
+            self._flush(remaining_ms)
+            if self._fetch(remaining_ms) is None:
                 raise TimeoutError(f"no TLS handshake within {timeout_ms} ms")
         self._flush(timeout_ms)
 
-    def _handshake_is_done(self) -> bool:
+    def _try_handshake(self) -> bool:
         try:
             self._session.do_handshake()
         except ssl.SSLWantReadError:
@@ -93,16 +93,16 @@ class TlsStream:
         return True
 
     def recv(self, max_bytes: int, timeout_ms: int) -> bytes | None:
-        with loss_of(self.address), mistrust(self.address):
-            data = self._decrypted(max_bytes)
+        with raising_connection_lost(self.address), raising_tls_errors(self.address):
+            data = self._decrypt(max_bytes)
             while data is None and self._fetch(timeout_ms) is not None:
-                data = self._decrypted(max_bytes)
+                data = self._decrypt(max_bytes)
             return data
 
-    def recv_into(self, room: memoryview, timeout_ms: int) -> int | None:
-        return copied_into(room, self.recv(len(room), timeout_ms))
+    def recv_into(self, buffer: memoryview, timeout_ms: int) -> int | None:
+        return copy_into(buffer, self.recv(len(buffer), timeout_ms))
 
-    def _decrypted(self, max_bytes: int) -> bytes | None:
+    def _decrypt(self, max_bytes: int) -> bytes | None:
         """Plain bytes out of what was fetched; None when a record is incomplete; ``b""`` at the end."""
         try:
             with self._lock:
@@ -126,7 +126,7 @@ class TlsStream:
         return True
 
     def sendall(self, data: Buffer, timeout_ms: int) -> None:
-        with loss_of(self.address):
+        with raising_connection_lost(self.address):
             with self._lock:
                 self._session.write(data)
             self._flush(timeout_ms)

@@ -18,22 +18,22 @@ from rocketmq_spark.options import WriteOptions
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.failures import Failures, FailureTracker, Policy, Sleep
-from rocketmq_spark.remoting.peer import ResponseFuture
 from rocketmq_spark.remoting.pool import ConnectionPool, shared_pool
-from rocketmq_spark.remoting.producer import ANY_TURN
+from rocketmq_spark.remoting.producer import RANDOM_INDEX
+from rocketmq_spark.remoting.remoting_client import ResponseFuture
 from rocketmq_spark.remoting.retry import (
-    WRITING,
+    WRITE_PAUSES,
+    is_name_server_outage,
     is_too_large,
-    is_without_route,
-    outlook_of_write,
+    retryability_of_write,
     topic_subject,
 )
 from rocketmq_spark.remoting.route_table import RouteHistory, history_of
-from rocketmq_spark.remoting.send_question import encoded_question
 from rocketmq_spark.remoting.send_result import SendResult, SendStatus
-from rocketmq_spark.sink.send_batches import Place, SendBatch, named_queue, queue_by_hash
-from rocketmq_spark.sink.topic_checks import Wanted
-from rocketmq_spark.sink.topic_looks import TopicLooks
+from rocketmq_spark.remoting.send_rpc import send_batch_rpc
+from rocketmq_spark.sink.send_batches import RowTarget, SendBatch, named_queue, queue_by_hash
+from rocketmq_spark.sink.topic_checks import TopicRequirement
+from rocketmq_spark.sink.topic_lookup import TopicLookup
 
 IN_FLIGHT_BYTES: Final = 4 * 1024 * 1024
 """At most so much of a task is on its way, unless a single batch has more."""
@@ -43,13 +43,13 @@ IN_FLIGHT_REQUESTS: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
-class _Sent:
+class _Attempt:
     """A batch on its way to ``queue``, at ``address``; or what went wrong before it was."""
 
     batch: SendBatch
     queue: MessageQueue | None
     address: BrokerAddress | None
-    answer: ResponseFuture[SendResult] | RocketMQError
+    outcome: ResponseFuture[SendResult] | RocketMQError
 
 
 class BatchSender:
@@ -62,7 +62,7 @@ class BatchSender:
         clock: Clock = monotonic_ms,
         sleep: Sleep = time.sleep,
         history: RouteHistory | None = None,
-        first_turn: Callable[[], int] = ANY_TURN,
+        initial_queue_index: Callable[[], int] = RANDOM_INDEX,
     ) -> None:
         self._options = options
         self._clock = clock
@@ -70,13 +70,13 @@ class BatchSender:
         self._cluster = ClusterClient(options.name_servers, pool, options.broker_timeout_ms, history=history)
         self._routes = self._cluster.routes
         limit_ms = options.cluster_timeout_ms
-        unserved_ms = min(limit_ms, options.missing_topic_timeout_ms)
-        self._failures = Failures(Policy(outlook_of_write, WRITING, limit_ms, unserved_ms), clock)
-        self._looks = TopicLooks(self._routes, self._failures, sleep, self._is_compacted)
-        self._brokers = FailureTracker(outlook_of_write)
-        self._in_flight: deque[_Sent] = deque()
+        unavailable_ms = min(limit_ms, options.missing_topic_timeout_ms)
+        self._failures = Failures(Policy(retryability_of_write, WRITE_PAUSES, limit_ms, unavailable_ms), clock)
+        self._topics = TopicLookup(self._routes, self._failures, sleep, self._is_compacted)
+        self._brokers = FailureTracker(retryability_of_write)
+        self._in_flight: deque[_Attempt] = deque()
         self._bytes_in_flight = 0
-        self._turns: defaultdict[str, Iterator[int]] = defaultdict(lambda: count(first_turn()))
+        self._round_robin: defaultdict[str, Iterator[int]] = defaultdict(lambda: count(initial_queue_index()))
 
     @staticmethod
     def of_this_process(options: WriteOptions) -> BatchSender:
@@ -95,10 +95,10 @@ class BatchSender:
         Raises what ``finish`` does, of batches before it.
         """
         while self._in_flight and self._is_full_for(batch):
-            self._settle_oldest()
-        while batch.queue is not None and any(sent.batch.queue == batch.queue for sent in self._in_flight):
-            self._settle_oldest()
-        self._in_flight.append(self._sent(batch))
+            self._await_oldest()
+        while batch.queue is not None and any(attempt.batch.queue == batch.queue for attempt in self._in_flight):
+            self._await_oldest()
+        self._in_flight.append(self._send_attempt(batch))
         self._bytes_in_flight += len(batch.body)
 
     def _is_full_for(self, batch: SendBatch) -> bool:
@@ -112,71 +112,75 @@ class BatchSender:
         once what another attempt would not change.
         """
         while self._in_flight:
-            self._settle_oldest()
+            self._await_oldest()
 
-    def _settle_oldest(self) -> None:
-        sent = self._in_flight.popleft()
-        self._bytes_in_flight -= len(sent.batch.body)
-        batch = sent.batch
-        attempts = chain((sent,), (self._sent(batch) for _ in count()))
+    def _await_oldest(self) -> None:
+        attempt = self._in_flight.popleft()
+        self._bytes_in_flight -= len(attempt.batch.body)
+        batch = attempt.batch
+        attempts = chain((attempt,), (self._send_attempt(batch) for _ in count()))
         try:
-            self._failures.retrying(lambda: self._await(next(attempts)), _subject(batch), batch.topic, self._sleep)
-        except RocketMQError as over:
-            over.add_note(_not_stored(batch, over))
+            self._failures.retry_until_success(
+                lambda: self._await_attempt(next(attempts)), _subject(batch), batch.topic, self._sleep
+            )
+        except RocketMQError as final_error:
+            final_error.add_note(_not_stored_note(batch, final_error))
             raise
 
     # ---------------------------------------------------------------------------------------------- one attempt
 
-    def _sent(self, batch: SendBatch) -> _Sent:
+    def _send_attempt(self, batch: SendBatch) -> _Attempt:
         queue, address = None, None
         try:
             queue = batch.queue or self._next_queue(batch.topic)
             address = self._routes.find_master(queue)
             broker = self._cluster.broker(address, self._options.send_timeout_ms)
-            question = encoded_question(
+            request = send_batch_rpc(
                 batch.body,
                 queue,
                 self._options.producer_group,
                 sys_flag=batch.sys_flag,
                 properties=batch.properties,
             )
-            return _Sent(batch, queue, address, broker.submit(question))
+            return _Attempt(batch, queue, address, broker.submit(request))
         except RocketMQError as error:
-            return _Sent(batch, queue, address, error)
+            return _Attempt(batch, queue, address, error)
 
-    def _await(self, sent: _Sent) -> None:
+    def _await_attempt(self, attempt: _Attempt) -> None:
         """Raises BrokerError[MESSAGE_NOT_DURABLE], and what the request did, or the search for its queue."""
         try:
-            if isinstance(sent.answer, RocketMQError):
-                raise sent.answer
-            result = sent.answer.result()
-            self._brokers.succeeded(result.queue.broker_name)
+            if isinstance(attempt.outcome, RocketMQError):
+                raise attempt.outcome
+            result = attempt.outcome.result()
+            self._brokers.record_success(result.queue.broker_name)
             if result.status is not SendStatus.SEND_OK and not self._options.accept_not_durable:
                 raise BrokerError(
                     "MESSAGE_NOT_DURABLE",
-                    address=str(sent.address),
+                    address=str(attempt.address),
                     queue=str(result.queue),
                     status=result.status.name,
                     code=int(result.status.value),
                 )
         except RocketMQError as error:
-            if sent.queue is not None and not is_without_route(error):
-                self._brokers.failed(sent.queue.broker_name, error, now_ms=self._clock(), limit_ms=0)
-            self._routes.doubt(sent.batch.topic, error)
+            if attempt.queue is not None and not is_name_server_outage(error):
+                self._brokers.record_failure(attempt.queue.broker_name, error, now_ms=self._clock(), limit_ms=0)
+            self._routes.invalidate_on_error(attempt.batch.topic, error)
             raise
 
     # -------------------------------------------------------------------------------------------------- queues
 
-    def queue_of(self, place: Place) -> MessageQueue | None:
+    def queue_of(self, target: RowTarget) -> MessageQueue | None:
         """The queue that a row names, or that its sharding key leads to; the task keeps to what it learns of a topic
         first. Waits for a topic that is not there, as ``finish`` does for what cannot be stored."""
-        if place.sharding_key is None or place.queue_id is not None:
-            return named_queue(place)
-        return queue_by_hash(place.sharding_key, self._looks.sharded_queues(place.topic))
+        if target.sharding_key is None or target.queue_id is not None:
+            return named_queue(target)
+        return queue_by_hash(target.sharding_key, self._topics.sharded_queues(target.topic))
 
-    def problems(self, wanted: Collection[Wanted], *, first_only: bool) -> Mapping[Wanted, str]:
-        """What rows cannot have of their topics: see ``TopicLooks``."""
-        return self._looks.problems(wanted, first_only=first_only)
+    def problems(
+        self, requirements: Collection[TopicRequirement], *, first_only: bool
+    ) -> Mapping[TopicRequirement, str]:
+        """What rows cannot have of their topics: see ``TopicLookup``."""
+        return self._topics.problems(requirements, first_only=first_only)
 
     def _is_compacted(self, topic: str) -> bool:
         """By the first of its brokers that answers; those of RocketMQ 4 know nothing of it, and not everybody may ask.
@@ -184,14 +188,14 @@ class BatchSender:
         Raises TransportError of the last where none answers, and what ``_next_queue`` does.
         """
         first = self._next_queue(topic)
-        others = {queue.broker_name: queue for queue in self._routes.route(topic).write_queues()}
+        other_queues = {queue.broker_name: queue for queue in self._routes.route(topic).write_queues()}
         failures: list[RocketMQError] = []
-        for name, queue in ({first.broker_name: first} | others).items():
+        for name, queue in ({first.broker_name: first} | other_queues).items():
             broker = self._cluster.broker(self._routes.find_master(queue))
             try:
                 return broker.topic_settings(topic).keeps_last_of_key
             except TransportError as error:
-                self._brokers.failed(name, error, now_ms=self._clock(), limit_ms=0)
+                self._brokers.record_failure(name, error, now_ms=self._clock(), limit_ms=0)
                 failures.append(error)
             except RocketMQError:
                 return False
@@ -205,18 +209,18 @@ class BatchSender:
         route = self._routes.route(topic)
         queues = route.write_queues()
         if not queues:
-            self._routes.forget(topic)
+            self._routes.invalidate(topic)
             names = (queue.broker_name for queue in route.publish_queues())
-            away = next((name for name in names if route.master_address(name) is None), None)
-            if away is not None:
-                raise RouteError("MASTER_UNAVAILABLE", broker=away, topic=topic)
+            unavailable = next((name for name in names if route.master_address(name) is None), None)
+            if unavailable is not None:
+                raise RouteError("MASTER_UNAVAILABLE", broker=unavailable, topic=topic)
             raise RouteError("TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE", topic=topic)
         now_ms = self._clock()
-        good = [queue for queue in queues if self._brokers.may_try(queue.broker_name, now_ms)] or queues
-        return good[next(self._turns[topic]) % len(good)]
+        usable = [queue for queue in queues if self._brokers.may_try(queue.broker_name, now_ms)] or queues
+        return usable[next(self._round_robin[topic]) % len(usable)]
 
 
-def _not_stored(batch: SendBatch, error: RocketMQError) -> str:
+def _not_stored_note(batch: SendBatch, error: RocketMQError) -> str:
     """For who reads the error."""
     hint = " Set 'maxMessageBytes' to the 'maxMessageSize' of the broker." if is_too_large(error) else ""
     return (

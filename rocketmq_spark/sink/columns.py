@@ -104,20 +104,20 @@ def resolve_columns(
     MISSING_SINK_COLUMN]; the last also where there is neither a topic column nor option ``topic`` (``has_topic``), or
     one of two columns that mean nothing alone.
     """
-    of_ids = id_positions(fields, id_columns)
-    extra = {position for position in of_ids if fields[position][0].lower() not in _BY_SPELLING}
-    given = [(place, name, type_) for place, (name, type_) in enumerate(fields) if place not in extra]
-    unknown = [name for _, name, _ in given if name.lower() not in _BY_SPELLING]
+    id_column_positions = id_positions(fields, id_columns)
+    extra = {position for position in id_column_positions if fields[position][0].lower() not in _BY_SPELLING}
+    present = [(position, name, type_) for position, (name, type_) in enumerate(fields) if position not in extra]
+    unknown = [name for _, name, _ in present if name.lower() not in _BY_SPELLING]
     if unknown:
         raise OptionError("UNSUPPORTED_SINK_COLUMN", columns=", ".join(unknown), available=available())
     spelt: dict[str, str] = {}
     positions: dict[str, int] = {}
-    for position, spelling, given_type in given:
+    for position, spelling, actual_type in present:
         name = _BY_SPELLING[spelling.lower()]
         if name in positions:
             raise OptionError("DUPLICATE_COLUMN_ALIAS", first=spelt[name], second=spelling, column=name)
-        if name == BODY or given_type != _VOID:
-            _check_type(spelling, given_type, SINK_COLUMNS[name].types)
+        if name == BODY or actual_type != _VOID:
+            _check_type(spelling, actual_type, SINK_COLUMNS[name].types)
         spelt[name], positions[name] = spelling, position
     _check_complete(positions, has_topic)
     return positions
@@ -160,19 +160,19 @@ def _check_complete(positions: Mapping[str, int], has_topic: bool) -> None:
         "column 'brokerName', required with 'queueId'": QUEUE_ID in positions and BROKER_NAME not in positions,
         "column 'queueId', required with 'brokerName'": BROKER_NAME in positions and QUEUE_ID not in positions,
     }
-    for what, is_missing in missing.items():
+    for column, is_missing in missing.items():
         if is_missing:
-            raise OptionError("MISSING_SINK_COLUMN", missing=what, available=available())
+            raise OptionError("MISSING_SINK_COLUMN", missing=column, available=available())
 
 
-def _check_type(spelling: str, given: str, expected: Sequence[str]) -> None:
+def _check_type(spelling: str, actual: str, expected: Sequence[str]) -> None:
     """Strings of any length and collation are strings; keys may be an array without any."""
-    plain = _LENGTH_OR_COLLATION.sub("string", given).replace(f"array<{_VOID}>", "array<string>")
+    plain = _LENGTH_OR_COLLATION.sub("string", actual).replace(f"array<{_VOID}>", "array<string>")
     if plain not in expected:
         raise OptionError(
             "UNSUPPORTED_SINK_COLUMN_TYPE",
             column=spelling,
-            given=given.upper(),
+            given=actual.upper(),
             expected=_listed(expected),
             available=available(),
         )

@@ -18,23 +18,23 @@ from rocketmq_spark.wire.arrow.slices import Mask
 from rocketmq_spark.wire.message.properties import (
     NAME_VALUE_SEPARATOR,
     PROPERTIES_LIMIT_BYTES,
-    PROPERTIES_ROOM_BYTES,
+    PROPERTIES_RESERVE_BYTES,
     PROPERTY_SEPARATOR,
     decode_utf8,
 )
 
-OWN_PROPERTIES_LIMIT_BYTES: Final = PROPERTIES_LIMIT_BYTES - PROPERTIES_ROOM_BYTES
+OWN_PROPERTIES_LIMIT_BYTES: Final = PROPERTIES_LIMIT_BYTES - PROPERTIES_RESERVE_BYTES
 
-_TAKEN: Final = pa.array(sorted(RESERVED_PROPERTIES)).cast(pa.binary())
+_RESERVED_NAMES: Final = pa.array(sorted(RESERVED_PROPERTIES)).cast(pa.binary())
 _TOPIC: Final = r"^[%|a-zA-Z0-9_-]{1,127}$"
 
-MOST_INT: Final = 2**31 - 1
+MAX_INT: Final = 2**31 - 1
 """What brokers read as an ``int`` is at most so much."""
 
-MOST_OF_DELAYS: Final = {DELAY_LEVEL: MOST_INT, DELAY_SECONDS: 999_999_999}
+MAX_DELAYS: Final = {DELAY_LEVEL: MAX_INT, DELAY_SECONDS: 999_999_999}
 """Of seconds brokers take no more than ``timerMaxDelaySec``, 3 days by default, and deliver at once what overflows."""
 
-Found = Iterator[tuple[int, str]]
+RowProblems = Iterator[tuple[int, str]]
 """Positions of rows, and what is wrong with each."""
 
 
@@ -46,17 +46,19 @@ def problems_of(rows: OutgoingRows, properties: Sequence[pa.BinaryArray], *, max
     return dict(sorted(problems.items()))
 
 
-def _problems(rows: OutgoingRows, properties: Sequence[pa.BinaryArray], max_body_bytes: int) -> Found:
+def _problems(rows: OutgoingRows, properties: Sequence[pa.BinaryArray], max_body_bytes: int) -> RowProblems:
     body_bytes = lengths_of(rows.bodies)
-    yield from _where(rows.bodies.is_null(), "its body is null")
-    yield from _where(body_bytes == 0, "its body is empty, which no broker takes")
+    yield from _problems_at(rows.bodies.is_null(), "its body is null")
+    yield from _problems_at(body_bytes == 0, "its body is empty, which no broker takes")
     for position in np.flatnonzero(body_bytes > max_body_bytes):
         yield int(position), f"its body has {body_bytes[position]} bytes, and {max_body_bytes} is the most"
     yield from _topic_problems(rows.topics)
     for name, values in rows.texts.items():
         yield from _text_problems(name, values)
-    if rows.have_odd_keys is not None:
-        yield from _where(rows.have_odd_keys, "one of its keys is empty or has a blank, and would be none or two")
+    if rows.have_invalid_keys is not None:
+        yield from _problems_at(
+            rows.have_invalid_keys, "one of its keys is empty or has a blank, and would be none or two"
+        )
     if rows.properties is not None:
         yield from _property_problems(rows.properties)
     yield from _delay_problems(rows)
@@ -70,32 +72,32 @@ def _problems(rows: OutgoingRows, properties: Sequence[pa.BinaryArray], max_body
         )
 
 
-def _topic_problems(topics: pa.StringArray) -> Found:
-    yield from _where(topics.is_null(), "its topic is null")
+def _topic_problems(topics: pa.StringArray) -> RowProblems:
+    yield from _problems_at(topics.is_null(), "its topic is null")
     distinct = topics.dictionary_encode()
-    are_bad = pc.invert(pc.match_substring_regex(distinct.dictionary, _TOPIC))
-    if not pc.any(are_bad).as_py():
+    are_invalid = pc.invert(pc.match_substring_regex(distinct.dictionary, _TOPIC))
+    if not pc.any(are_invalid).as_py():
         return
-    for position in np.flatnonzero(_mask(are_bad.take(distinct.indices))):
-        name = _shown(topics.cast(pa.binary()), int(position))
+    for position in np.flatnonzero(_mask(are_invalid.take(distinct.indices))):
+        name = _quoted(topics.cast(pa.binary()), int(position))
         yield int(position), f"{name} is no topic's name (letters, digits and %|_-, at most 127)"
 
 
-def _text_problems(name: str, values: pa.BinaryArray) -> Found:
+def _text_problems(name: str, values: pa.BinaryArray) -> RowProblems:
     column = COLUMN_OF[name]
-    yield from _where(pc.equal(pc.binary_length(values), 0), f"its {column} is empty, and RocketMQ would drop it")
-    yield from _where(_are_malformed(values), f"its {column} is not in UTF-8")
-    yield from _where(_has_separator(values), f"its {column} contains a separator (0x02)")
+    yield from _problems_at(pc.equal(pc.binary_length(values), 0), f"its {column} is empty, and RocketMQ would drop it")
+    yield from _problems_at(_are_malformed(values), f"its {column} is not in UTF-8")
+    yield from _problems_at(_has_separator(values), f"its {column} contains a separator (0x02)")
 
 
-def _property_problems(maps: pa.MapArray) -> Found:
-    begins = maps.offsets.to_numpy()
-    span = slice(int(begins[0]), int(begins[-1]))
+def _property_problems(maps: pa.MapArray) -> RowProblems:
+    entry_offsets = maps.offsets.to_numpy()
+    span = slice(int(entry_offsets[0]), int(entry_offsets[-1]))
     names = maps.keys[span].cast(pa.binary())
     values = maps.items[span].cast(pa.binary())
     checks = (
         (_are_malformed(names) | _are_malformed(values), "is not in UTF-8"),
-        (pc.is_in(names, _TAKEN), "is RocketMQ's own"),
+        (pc.is_in(names, _RESERVED_NAMES), "is RocketMQ's own"),
         (pc.equal(pc.binary_length(names), 0), "has no name"),
         (pc.or_(_has_separator(names), pc.match_substring(names, NAME_VALUE_SEPARATOR)), "has a separator in its name"),
         (pc.fill_null(pc.equal(pc.binary_length(values), 0), True), "is empty or null, and RocketMQ would drop it"),
@@ -103,36 +105,36 @@ def _property_problems(maps: pa.MapArray) -> Found:
     )
     for found, problem in checks:
         for entry in np.flatnonzero(_mask(found)):
-            row = int(np.searchsorted(begins, begins[0] + entry, "right")) - 1
-            yield row, f"its property {_shown(names, int(entry))} {problem}"
+            row = int(np.searchsorted(entry_offsets, entry_offsets[0] + entry, "right")) - 1
+            yield row, f"its property {_quoted(names, int(entry))} {problem}"
 
 
-def _delay_problems(rows: OutgoingRows) -> Found:
+def _delay_problems(rows: OutgoingRows) -> RowProblems:
     counts = np.zeros(len(rows), np.int32)
     for column, name in DELAYS.items():
         values = rows.texts.get(name)
         if values is not None:
             counts += values.is_valid().to_numpy(zero_copy_only=False)
-            no_time = pc.or_(pc.starts_with(values, "-"), pc.equal(values, b"0"))
-            yield from _where(no_time, f"its {column} is not above 0")
-            if column in MOST_OF_DELAYS:
-                most = MOST_OF_DELAYS[column]
-                yield from _where(_are_above(values, most), f"its {column} is above {most}")
-    yield from _where(counts > 1, "it says more than once when it is to be delivered")
+            are_not_positive = pc.or_(pc.starts_with(values, "-"), pc.equal(values, b"0"))
+            yield from _problems_at(are_not_positive, f"its {column} is not above 0")
+            if column in MAX_DELAYS:
+                limit_value = MAX_DELAYS[column]
+                yield from _problems_at(_are_above(values, limit_value), f"its {column} is above {limit_value}")
+    yield from _problems_at(counts > 1, "it says more than once when it is to be delivered")
 
 
-def _queue_problems(broker_names: pa.StringArray, queue_ids: pa.Int64Array) -> Found:
-    yield from _where(_are_malformed(broker_names.cast(pa.binary())), "its brokerName is not in UTF-8")
-    yield from _where(pc.less(queue_ids, 0), "its queueId is below 0")
-    yield from _where(pc.greater(queue_ids, MOST_INT), f"its queueId is above {MOST_INT}")
-    yield from _where(
+def _queue_problems(broker_names: pa.StringArray, queue_ids: pa.Int64Array) -> RowProblems:
+    yield from _problems_at(_are_malformed(broker_names.cast(pa.binary())), "its brokerName is not in UTF-8")
+    yield from _problems_at(pc.less(queue_ids, 0), "its queueId is below 0")
+    yield from _problems_at(pc.greater(queue_ids, MAX_INT), f"its queueId is above {MAX_INT}")
+    yield from _problems_at(
         pc.xor(broker_names.is_null(), queue_ids.is_null()), "it has one of brokerName and queueId without the other"
     )
 
 
-def _are_above(digits: pa.BinaryArray, most: int) -> pa.BooleanArray:
-    """Which numbers are above ``most``; those that are not above 0 are found before."""
-    lengths, limit = pc.binary_length(digits), str(most).encode()
+def _are_above(digits: pa.BinaryArray, limit_value: int) -> pa.BooleanArray:
+    """Which numbers are above ``limit_value``; those that are not above 0 are found before."""
+    lengths, limit = pc.binary_length(digits), str(limit_value).encode()
     is_greater = pc.and_(pc.equal(lengths, len(limit)), pc.greater(digits, limit))
     return pc.or_(pc.greater(lengths, len(limit)), is_greater)
 
@@ -158,12 +160,12 @@ def _is_utf8(value: bytes) -> bool:
     return True
 
 
-def _shown(values: pa.BinaryArray, position: int) -> str:
+def _quoted(values: pa.BinaryArray, position: int) -> str:
     """Text for an error, as Java would read it."""
     return repr(decode_utf8(values[position].as_py()))
 
 
-def _where(found: Mask | pa.BooleanArray, problem: str) -> Found:
+def _problems_at(found: Mask | pa.BooleanArray, problem: str) -> RowProblems:
     return ((int(position), problem) for position in np.flatnonzero(_mask(found)))
 
 
@@ -185,22 +187,22 @@ _SEPARATORS: Final = str.maketrans("\x01\x02", "  ")
 
 
 def dead_letters(
-    rows: OutgoingRows, problems: Mapping[int, str], where: str, topic: str, *, max_body_bytes: int
+    rows: OutgoingRows, problems: Mapping[int, str], source: str, topic: str, *, max_body_bytes: int
 ) -> OutgoingRows:
     """One message for ``topic`` for each row, by position, that has a problem: with the beginning of its body, and
-    properties that say the problem, the row of ``where``, and the topic that it was for."""
+    properties that say the problem, the row of ``source``, and the topic that it was for."""
     positions = np.array(list(problems), np.int64)
-    bad = rows.take(positions)
-    bodies = [(body or NO_BODY)[:max_body_bytes] for body in bad.bodies.to_pylist()]
+    invalid = rows.take(positions)
+    bodies = [(body or NO_BODY)[:max_body_bytes] for body in invalid.bodies.to_pylist()]
     texts: dict[str, list[str]] = {
         PROBLEM: [*problems.values()],
-        ROW: [f"row {number} of {where}" for number in bad.numbers.tolist()],
-        TOPIC: [decode_utf8(name or b"") for name in bad.topics.cast(pa.binary()).to_pylist()],
+        ROW: [f"row {number} of {source}" for number in invalid.numbers.tolist()],
+        TOPIC: [decode_utf8(name or b"") for name in invalid.topics.cast(pa.binary()).to_pylist()],
     }
     return OutgoingRows(
-        bad.numbers,
+        invalid.numbers,
         pa.array(bodies, pa.binary()),
-        pa.repeat(pa.scalar(topic), len(bad)),
+        pa.repeat(pa.scalar(topic), len(invalid)),
         {name: pa.array([_text(value) for value in values], pa.binary()) for name, values in texts.items()},
         None,
     )

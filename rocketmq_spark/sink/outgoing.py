@@ -29,16 +29,16 @@ def outgoing_messages(
     each_body = [bodies] if isinstance(bodies, Body) else list(bodies)
     each_keys = [keys] * len(each_body) if keys is None or isinstance(keys, str) else list(keys)
     if len(each_keys) != len(each_body):
-        raise _unsendable(f"{len(each_keys)} keys were given for {len(each_body)} messages")
+        raise _invalid_message(f"{len(each_keys)} keys were given for {len(each_body)} messages")
     for name in properties:
         if name in RESERVED_PROPERTIES:
-            raise _unsendable(f"property {name!r} is RocketMQ's own; tags and keys are given as such")
+            raise _invalid_message(f"property {name!r} is RocketMQ's own; tags and keys are given as such")
     for body, own_keys in zip(each_body, each_keys, strict=True):
         if not isinstance(body, Body):
-            raise _unsendable(f"a body is text or bytes, and not {type(body).__name__}")
+            raise _invalid_message(f"a body is text or bytes, and not {type(body).__name__}")
         data = body.encode() if isinstance(body, str) else bytes(body)
         if not data:
-            raise _unsendable("a message without a body is none that a broker takes")
+            raise _invalid_message("a message without a body is none that a broker takes")
         message = Message(topic, data, tags, own_keys, {**properties, UNIQ_KEY: next_id()})
         encode_properties(message_properties(message))
         yield message
@@ -49,5 +49,5 @@ def message_id(message: Message) -> str:
     return message.properties[UNIQ_KEY]
 
 
-def _unsendable(problem: str) -> LocalProtocolError:
+def _invalid_message(problem: str) -> LocalProtocolError:
     return LocalProtocolError("INVALID_MESSAGE", problem=problem)

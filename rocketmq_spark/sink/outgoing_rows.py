@@ -50,7 +50,7 @@ COLUMN_OF: Final[Mapping[str, str]] = MappingProxyType(
 @dataclass(frozen=True, slots=True)
 class OutgoingRows:
     """Rows of a task, by their ``numbers`` in it. A null is what a row does not have; ``texts`` are its properties by
-    name that have columns of their own. Both of ``broker_names`` and ``queue_ids`` are there, or none."""
+    name that have columns of their own. Both of ``broker_identities`` and ``queue_ids`` are there, or none."""
 
     numbers: Positions
     bodies: pa.BinaryArray
@@ -59,7 +59,7 @@ class OutgoingRows:
     properties: pa.MapArray | None
     broker_names: pa.StringArray | None = None
     queue_ids: pa.Int64Array | None = None
-    have_odd_keys: Mask | None = None
+    have_invalid_keys: Mask | None = None
     """Which rows have, among several keys, one that would be none or two in the text of all; None: no row has."""
 
     def __len__(self) -> int:
@@ -95,7 +95,7 @@ class OutgoingRows:
             None if self.properties is None else self.properties.take(some),
             None if self.broker_names is None else self.broker_names.take(some),
             None if self.queue_ids is None else self.queue_ids.take(some),
-            None if self.have_odd_keys is None else self.have_odd_keys[positions],
+            None if self.have_invalid_keys is None else self.have_invalid_keys[positions],
         )
 
 
@@ -120,17 +120,17 @@ def outgoing_rows(
         _unless_void(named.get(PROPERTIES)),
         _cast(named.get(BROKER_NAME), pa.string()),
         _cast(named.get(QUEUE_ID), pa.int64()),
-        _have_odd_keys(named.get(KEYS)),
+        _have_invalid_keys(named.get(KEYS)),
     )
 
 
-def cut_by_bytes(batch: pa.RecordBatch, body_position: int, limit_bytes: int) -> Iterator[pa.RecordBatch]:
+def split_by_bytes(batch: pa.RecordBatch, body_position: int, limit_bytes: int) -> Iterator[pa.RecordBatch]:
     """``batch`` in slices with bodies of ``limit_bytes`` together, or with one row that has more."""
-    for begin, end in cuts(lengths_of(_as_binary(batch.column(body_position))), limit_bytes):
+    for begin, end in split_ranges(lengths_of(_as_binary(batch.column(body_position))), limit_bytes):
         yield batch.slice(begin, end - begin)
 
 
-def cuts(sizes: Numbers, limit: int) -> Iterator[tuple[int, int]]:
+def split_ranges(sizes: Numbers, limit: int) -> Iterator[tuple[int, int]]:
     """Ranges ``[begin, end)`` of neighbours that have at most ``limit`` together, or of a single one that has more."""
     ends = np.cumsum(sizes, dtype=np.int64)
     begin = 0
@@ -164,15 +164,15 @@ def _milliseconds(values: pa.Array | None) -> pa.Int64Array | None:
     return values.cast(pa.timestamp("ms", values.type.tz), safe=False).cast(pa.int64())
 
 
-def _have_odd_keys(values: pa.Array | None) -> Mask | None:
+def _have_invalid_keys(values: pa.Array | None) -> Mask | None:
     if values is None or not pa.types.is_nested(values.type):
         return None
     keys = values.cast(pa.list_(pa.binary())).flatten()
-    are_odd = pc.or_(pc.equal(pc.binary_length(keys), 0), pc.match_substring(keys, " "))
-    if not pc.any(are_odd).as_py():
+    are_invalid = pc.or_(pc.equal(pc.binary_length(keys), 0), pc.match_substring(keys, " "))
+    if not pc.any(are_invalid).as_py():
         return None
     found = np.zeros(len(values), np.bool_)
-    found[pc.list_parent_indices(values).filter(are_odd).to_numpy()] = True
+    found[pc.list_parent_indices(values).filter(are_invalid).to_numpy()] = True
     return found
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from rocketmq_spark.errors import RouteError
 from rocketmq_spark.model import MessageQueue, TopicRoute
-from rocketmq_spark.sink.outgoing_rows import SHARDING_KEY_PROPERTY, OutgoingRows, cuts, distinct_rows
+from rocketmq_spark.sink.outgoing_rows import SHARDING_KEY_PROPERTY, OutgoingRows, distinct_rows, split_ranges
 from rocketmq_spark.wire.arrow.message_encoder import MessageIds, encode_messages, id_properties, lengths_of
 from rocketmq_spark.wire.arrow.slices import Mask, Numbers, Positions
 from rocketmq_spark.wire.body.subscription import java_hash_code
@@ -27,7 +27,7 @@ STORED_EXTRA_BYTES: Final = 256
 """What a stored message may have beyond one in a batch: its topic, places, times, hosts, sums, the broker's name."""
 
 
-class Place(NamedTuple):
+class RowTarget(NamedTuple):
     """What a row says of where it goes. All None: to any queue of its topic."""
 
     topic: str
@@ -43,7 +43,7 @@ class Destination(NamedTuple):
     queue: MessageQueue | None
 
 
-QueueOf = Callable[[Place], MessageQueue | None]
+QueueOf = Callable[[RowTarget], MessageQueue | None]
 """The queue for a place; None: any of its topic."""
 
 
@@ -74,64 +74,66 @@ class EncodableRows:
 
 
 class _Encoded(NamedTuple):
-    given: EncodableRows
+    encodable: EncodableRows
     messages: pa.BinaryArray
     are_single: Mask
     limit_bytes: int
 
 
-def send_batches(given: EncodableRows, queue_of: QueueOf, limit_bytes: int = BATCH_BYTES) -> Iterator[SendBatch]:
+def send_batches(encodable: EncodableRows, queue_of: QueueOf, limit_bytes: int = BATCH_BYTES) -> Iterator[SendBatch]:
     """What to send, to one destination after another in turn; rows for one queue in their order.
 
     A row above ``limit_bytes`` is a single message: of a batch brokers limit the whole, of a single message the body.
     """
-    rows = given.rows
+    rows = encodable.rows
     if not len(rows):
         return
-    messages = encode_messages(rows.bodies, given.ids, given.properties)
+    messages = encode_messages(rows.bodies, encodable.ids, encodable.properties)
     are_single = rows.are_single | (lengths_of(messages) + STORED_EXTRA_BYTES > limit_bytes)
-    encoded = _Encoded(given, messages, are_single, limit_bytes)
-    yield from _in_turns(_to(where, positions, encoded) for where, positions in _by_destination(rows, queue_of))
+    encoded = _Encoded(encodable, messages, are_single, limit_bytes)
+    yield from _interleave(
+        _batches_for(destination, positions, encoded) for destination, positions in _by_destination(rows, queue_of)
+    )
 
 
-def _in_turns(destinations: Iterable[Iterator[SendBatch]]) -> Iterator[SendBatch]:
+def _interleave(destinations: Iterable[Iterator[SendBatch]]) -> Iterator[SendBatch]:
     """One of each after another: to a queue that rows name, nothing is sent while a batch is on its way there."""
-    waiting = deque(destinations)
-    while waiting:
-        destination = waiting.popleft()
+    pending = deque(destinations)
+    while pending:
+        destination = pending.popleft()
         for batch in islice(destination, 1):
             yield batch
-            waiting.append(destination)
+            pending.append(destination)
 
 
-def _to(destination: Destination, positions: Positions, encoded: _Encoded) -> Iterator[SendBatch]:
+def _batches_for(destination: Destination, positions: Positions, encoded: _Encoded) -> Iterator[SendBatch]:
     """The batches of one destination."""
-    given, are_single = encoded.given, encoded.are_single
-    for part in _by_manner(positions, given.sys_flags * 2 + are_single, in_order=destination.queue is not None):
-        make = _singles if are_single[part[0]] else _shared
+    encodable, are_single = encoded.encodable, encoded.are_single
+    for part in _split_by_kind(positions, encodable.sys_flags * 2 + are_single, in_order=destination.queue is not None):
+        make = _single_messages if are_single[part[0]] else _full_batches
         yield from make(destination, part, encoded)
 
 
-def _shared(destination: Destination, part: Positions, encoded: _Encoded) -> Iterator[SendBatch]:
+def _full_batches(destination: Destination, part: Positions, encoded: _Encoded) -> Iterator[SendBatch]:
     """Batches that are full, of neighbours in ``part``."""
-    given, messages = encoded.given, encoded.messages
+    encodable, messages = encoded.encodable, encoded.messages
     ordered = messages if len(part) == len(messages) else messages.take(pa.array(part))
     ends = _offsets(ordered)
     data = memoryview(ordered.buffers()[2])
-    sys_flag = int(given.sys_flags[part[0]])
-    for begin, end in cuts(lengths_of(ordered) + STORED_EXTRA_BYTES, encoded.limit_bytes):
+    sys_flag = int(encodable.sys_flags[part[0]])
+    for begin, end in split_ranges(lengths_of(ordered) + STORED_EXTRA_BYTES, encoded.limit_bytes):
         body = data[ends[begin] : ends[end]]
-        yield SendBatch(*destination, body, end - begin, int(given.rows.numbers[part[begin]]), sys_flag)
+        yield SendBatch(*destination, body, end - begin, int(encodable.rows.numbers[part[begin]]), sys_flag)
 
 
-def _singles(destination: Destination, part: Positions, encoded: _Encoded) -> Iterator[SendBatch]:
+def _single_messages(destination: Destination, part: Positions, encoded: _Encoded) -> Iterator[SendBatch]:
     """Single messages."""
-    given, some = encoded.given, pa.array(part)
-    columns = (id_properties(given.ids[part]), *(column.take(some) for column in given.properties))
-    bodies = given.rows.bodies.take(some).to_pylist()
-    sys_flag = int(given.sys_flags[part[0]])
+    encodable, some = encoded.encodable, pa.array(part)
+    columns = (id_properties(encodable.ids[part]), *(column.take(some) for column in encodable.properties))
+    bodies = encodable.rows.bodies.take(some).to_pylist()
+    sys_flag = int(encodable.sys_flags[part[0]])
     for number, body, *properties in zip(
-        given.rows.numbers[part].tolist(), bodies, *(column.to_pylist() for column in columns), strict=True
+        encodable.rows.numbers[part].tolist(), bodies, *(column.to_pylist() for column in columns), strict=True
     ):
         yield SendBatch(*destination, memoryview(body), 1, number, sys_flag, b"".join(properties).decode())
 
@@ -144,32 +146,32 @@ def _by_destination(rows: OutgoingRows, queue_of: QueueOf) -> Iterator[tuple[Des
         "queue_id": rows.queue_ids,
         "sharding_key": rows.texts.get(SHARDING_KEY_PROPERTY),
     }
-    given = {name: column for name, column in columns.items() if column is not None}
-    codes, firsts = distinct_rows(given.values(), len(rows))
+    present = {name: column for name, column in columns.items() if column is not None}
+    codes, firsts = distinct_rows(present.values(), len(rows))
     numbers: dict[Destination, int] = {}
     destination_of = np.empty(len(firsts), np.int64)
     for code, first in enumerate(firsts):
-        place = _place(given, int(first))
-        destination_of[code] = numbers.setdefault(Destination(place.topic, queue_of(place)), len(numbers))
+        target = _target_of(present, int(first))
+        destination_of[code] = numbers.setdefault(Destination(target.topic, queue_of(target)), len(numbers))
     destinations = destination_of[codes]
     for destination, number in numbers.items():
         yield destination, np.flatnonzero(destinations == number)
 
 
-def _place(columns: dict[str, pa.Array], position: int) -> Place:
+def _target_of(columns: dict[str, pa.Array], position: int) -> RowTarget:
     values = {name: column[position].as_py() for name, column in columns.items()}
     key = values.pop("sharding_key", None)
-    return Place(**values, sharding_key=None if key is None else key.decode())
+    return RowTarget(**values, sharding_key=None if key is None else key.decode())
 
 
-def _by_manner(positions: Positions, manners: Numbers, *, in_order: bool) -> Iterator[Positions]:
+def _split_by_kind(positions: Positions, batch_kinds: Numbers, *, in_order: bool) -> Iterator[Positions]:
     """Positions that may share a batch. ``in_order``: neighbours only."""
-    of_these = manners[positions]
+    own_kinds = batch_kinds[positions]
     if in_order:
-        yield from np.split(positions, np.flatnonzero(np.diff(of_these)) + 1)
+        yield from np.split(positions, np.flatnonzero(np.diff(own_kinds)) + 1)
         return
-    for manner in np.unique(of_these):
-        yield positions[of_these == manner]
+    for batch_kind in np.unique(own_kinds):
+        yield positions[own_kinds == batch_kind]
 
 
 def _offsets(values: pa.BinaryArray) -> list[int]:
@@ -197,8 +199,8 @@ def sharded_queues(route: TopicRoute) -> tuple[MessageQueue, ...]:
     return queues
 
 
-def named_queue(place: Place) -> MessageQueue | None:
+def named_queue(target: RowTarget) -> MessageQueue | None:
     """The queue that a row names itself."""
-    if place.broker_name is None or place.queue_id is None:
+    if target.broker_name is None or target.queue_id is None:
         return None
-    return MessageQueue(place.topic, place.broker_name, place.queue_id)
+    return MessageQueue(target.topic, target.broker_name, target.queue_id)

@@ -13,7 +13,7 @@ from rocketmq_spark.sink.outgoing_rows import OutgoingRows, distinct_rows
 from rocketmq_spark.wire.arrow.slices import Positions
 
 
-class Wanted(NamedTuple):
+class TopicRequirement(NamedTuple):
     """A topic that takes rows; with ``broker_name`` and ``queue_id`` a queue of it, and without ``has_keys`` also such
     as have none."""
 
@@ -23,33 +23,34 @@ class Wanted(NamedTuple):
     has_keys: bool = False
 
 
-class Wishes(NamedTuple):
-    """``wanted``, each once, and for the rows at ``positions`` which of these it is, by its place in ``wanted``."""
+class RowRequirements(NamedTuple):
+    """``requirements``, each once, and for the rows at ``positions`` which of these it is, by its place in
+    ``requirements``."""
 
-    wanted: tuple[Wanted, ...]
+    requirements: tuple[TopicRequirement, ...]
     positions: Positions
-    places: Positions
+    requirement_indices: Positions
 
-    def problems(self, told: Mapping[Wanted, str]) -> dict[int, str]:
+    def problems(self, topic_problems: Mapping[TopicRequirement, str]) -> dict[int, str]:
         """By position what is wrong with the topics of rows."""
-        of_places = [told.get(one) for one in self.wanted]
-        if not any(of_places):
+        problem_by_index = [topic_problems.get(one) for one in self.requirements]
+        if not any(problem_by_index):
             return {}
-        pairs = zip(self.positions.tolist(), self.places.tolist(), strict=True)
-        return {position: problem for position, place in pairs if (problem := of_places[place]) is not None}
+        pairs = zip(self.positions.tolist(), self.requirement_indices.tolist(), strict=True)
+        return {position: problem for position, index in pairs if (problem := problem_by_index[index]) is not None}
 
 
-def wishes_of(rows: OutgoingRows, but: Iterable[int]) -> Wishes:
-    """What rows want; those at the positions ``but`` have problems of their own, and are left out."""
-    positions = np.delete(np.arange(len(rows)), list(but))
+def requirements_of(rows: OutgoingRows, excluded: Iterable[int]) -> RowRequirements:
+    """What rows want; those at the positions ``excluded`` have problems of their own, and are left out."""
+    positions = np.delete(np.arange(len(rows)), list(excluded))
     columns = [column.take(pa.array(positions)) for column in _columns(rows)]
-    places, firsts = distinct_rows(columns, len(positions))
+    requirement_indices, firsts = distinct_rows(columns, len(positions))
     values = zip(*(column.take(pa.array(firsts)).to_pylist() for column in columns), strict=True)
-    return Wishes(tuple(Wanted(*one) for one in values), positions, places)
+    return RowRequirements(tuple(TopicRequirement(*one) for one in values), positions, requirement_indices)
 
 
 def _columns(rows: OutgoingRows) -> tuple[pa.Array, ...]:
-    """One for each field of ``Wanted``."""
+    """One for each field of ``TopicRequirement``."""
     keys = rows.texts.get("KEYS")
     brokers = pa.nulls(len(rows), pa.string()) if rows.broker_names is None else rows.broker_names
     queue_ids = pa.nulls(len(rows), pa.int64()) if rows.queue_ids is None else rows.queue_ids
@@ -57,19 +58,20 @@ def _columns(rows: OutgoingRows) -> tuple[pa.Array, ...]:
     return rows.topics, brokers, queue_ids, has_keys
 
 
-def no_such_queue(wanted: Wanted, route: TopicRoute) -> str | None:
+def no_such_queue(requirement: TopicRequirement, route: TopicRoute) -> str | None:
     """Why a named queue is none of its topic's, by what ``route`` says of its broker, if that is routed."""
-    counts = [data.write_queue_count for data in route.queues if data.broker_name == wanted.broker_name]
-    if wanted.queue_id is None or not counts or wanted.queue_id < counts[0]:
+    counts = [data.write_queue_count for data in route.queues if data.broker_name == requirement.broker_name]
+    if requirement.queue_id is None or not counts or requirement.queue_id < counts[0]:
         return None
-    there = f"there are: 0 to {counts[0] - 1}" if counts[0] else "there is none"
-    return f"its topic {wanted.topic!r} has no queue {wanted.queue_id} at {wanted.broker_name!r} ({there})"
+    available = f"there are: 0 to {counts[0] - 1}" if counts[0] else "there is none"
+    where = f"at {requirement.broker_name!r} ({available})"
+    return f"its topic {requirement.topic!r} has no queue {requirement.queue_id} {where}"
 
 
-def no_such_broker(wanted: Wanted, route: TopicRoute) -> str:
+def no_such_broker(requirement: TopicRequirement, route: TopicRoute) -> str:
     """What is wrong with a row that names a broker that has nothing of its topic."""
     brokers = ", ".join(sorted(data.broker_name for data in route.queues))
-    return f"no broker {wanted.broker_name!r} serves its topic {wanted.topic!r} (there are: {brokers})"
+    return f"no broker {requirement.broker_name!r} serves its topic {requirement.topic!r} (there are: {brokers})"
 
 
 def lost_without_keys(topic: str) -> str:

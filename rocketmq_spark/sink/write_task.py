@@ -17,9 +17,9 @@ from rocketmq_spark.options import WriteOptions
 from rocketmq_spark.sink.columns import BODY
 from rocketmq_spark.sink.invalid_rows import dead_letters, problems_of
 from rocketmq_spark.sink.message_ids import column_ids, row_ids, task_key
-from rocketmq_spark.sink.outgoing_rows import OutgoingRows, cut_by_bytes, outgoing_rows
-from rocketmq_spark.sink.send_batches import BATCH_BYTES, EncodableRows, Place, SendBatch, send_batches
-from rocketmq_spark.sink.topic_checks import Wanted, wishes_of
+from rocketmq_spark.sink.outgoing_rows import OutgoingRows, outgoing_rows, split_by_bytes
+from rocketmq_spark.sink.send_batches import BATCH_BYTES, EncodableRows, RowTarget, SendBatch, send_batches
+from rocketmq_spark.sink.topic_checks import TopicRequirement, requirements_of
 from rocketmq_spark.wire.arrow.message_encoder import MessageIds, lengths_of, properties_of, property_of
 from rocketmq_spark.wire.arrow.slices import Numbers
 from rocketmq_spark.wire.message.compression import compress
@@ -31,18 +31,22 @@ ENCODED_BYTES: Final = 8 * 1024 * 1024
 """Bodies that are encoded at once."""
 
 
-class Look(Protocol):
-    """What of that which rows want of their topics cannot be had, and why: see ``TopicLooks``."""
+class FindTopicProblems(Protocol):
+    """What of that which rows want of their topics cannot be had, and why: see ``TopicLookup``."""
 
-    def __call__(self, wanted: Collection[Wanted], *, first_only: bool) -> Mapping[Wanted, str]: ...
+    def __call__(
+        self, requirements: Collection[TopicRequirement], *, first_only: bool
+    ) -> Mapping[TopicRequirement, str]: ...
 
 
 class Sender(Protocol):
     """Where batches go: a ``BatchSender``."""
 
-    def problems(self, wanted: Collection[Wanted], *, first_only: bool) -> Mapping[Wanted, str]: ...
+    def problems(
+        self, requirements: Collection[TopicRequirement], *, first_only: bool
+    ) -> Mapping[TopicRequirement, str]: ...
 
-    def queue_of(self, place: Place) -> MessageQueue | None: ...
+    def queue_of(self, target: RowTarget) -> MessageQueue | None: ...
 
     def send(self, batch: SendBatch) -> None: ...
 
@@ -54,11 +58,11 @@ class Columns:
     """Where the columns stand: ``parts`` of a message by name, and those that ids are made of."""
 
     parts: Mapping[str, int]
-    of_ids: tuple[int, ...] = ()
+    id_positions: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class WriteTask:
     """Whose rows they are: of a partition of ``job``, a query's micro-batch or a batch write."""
 
     job: str
@@ -69,7 +73,7 @@ class Task:
 
 
 def write_rows(
-    batches: Iterable[pa.RecordBatch], columns: Columns, task: Task, options: WriteOptions, sender: Sender
+    batches: Iterable[pa.RecordBatch], columns: Columns, task: WriteTask, options: WriteOptions, sender: Sender
 ) -> int:
     """Send all rows of a task; how many, once the brokers have stored them.
 
@@ -82,9 +86,9 @@ def write_rows(
     row_count = 0
     for batch in batches:
         pieces = list(_pieces(batch, columns, key, row_count, options))
-        for piece in _sendable(pieces, task, options, sender.problems):
-            for sendable in send_batches(_encodable(piece, options), sender.queue_of, limit_bytes):
-                sender.send(sendable)
+        for piece in _valid_pieces(pieces, task, options, sender.problems):
+            for send_batch in send_batches(_encodable(piece, options), sender.queue_of, limit_bytes):
+                sender.send(send_batch)
         row_count += len(batch)
     sender.finish()
     return row_count
@@ -100,43 +104,53 @@ def _pieces(
     batch: pa.RecordBatch, columns: Columns, key: bytes, first_row: int, options: WriteOptions
 ) -> Iterator[_Piece]:
     """The rows of an Arrow batch, as many at a time as are encoded at once."""
-    for part in cut_by_bytes(batch, columns.parts[BODY], ENCODED_BYTES):
+    for part in split_by_bytes(batch, columns.parts[BODY], ENCODED_BYTES):
         rows = outgoing_rows(part, columns.parts, options.topic, first_row)
         properties = _properties(rows)
-        if columns.of_ids:
-            ids = column_ids([part.column(position) for position in columns.of_ids])
+        if columns.id_positions:
+            ids = column_ids([part.column(position) for position in columns.id_positions])
         else:
             ids = row_ids(key, first_row, (*rows.destinations, rows.bodies, *properties))
         yield _Piece(rows, ids, properties)
         first_row += len(part)
 
 
-def _sendable(pieces: list[_Piece], task: Task, options: WriteOptions, look: Look) -> Iterator[_Piece]:
+def _valid_pieces(
+    pieces: list[_Piece], task: WriteTask, options: WriteOptions, find_topic_problems: FindTopicProblems
+) -> Iterator[_Piece]:
     """What is to be sent of ``pieces``, all of which are checked first: all rows, or those that can be, and dead
     letters of the others. Topics are asked about once the rows are known to be good, or parted from those that are."""
     problems = [problems_of(piece.rows, piece.properties, max_body_bytes=options.max_message_bytes) for piece in pieces]
     if options.dead_letter_topic is not None or not any(problems):
-        problems = _with_topics(pieces, problems, look, first_only=options.dead_letter_topic is None)
+        problems = _with_topic_problems(
+            pieces, problems, find_topic_problems, first_only=options.dead_letter_topic is None
+        )
     if any(problems):
         if options.dead_letter_topic is None:
-            raise _unsendable(pieces, problems, task)
-        for refusal in look([Wanted(options.dead_letter_topic)], first_only=True).values():
-            raise _unsendable(pieces, problems, task, f"; and 'deadLetterTopic' cannot be used: {refusal}")
-    for piece, wrong in zip(pieces, problems, strict=True):
-        yield from _parted(piece, wrong, task, options) if wrong else [piece]
+            raise _invalid_row_error(pieces, problems, task)
+        for refusal in find_topic_problems([TopicRequirement(options.dead_letter_topic)], first_only=True).values():
+            raise _invalid_row_error(pieces, problems, task, f"; and 'deadLetterTopic' cannot be used: {refusal}")
+    for piece, row_problems in zip(pieces, problems, strict=True):
+        yield from _split_invalid(piece, row_problems, task, options) if row_problems else [piece]
 
 
-def _with_topics(
-    pieces: list[_Piece], problems: list[dict[int, str]], look: Look, *, first_only: bool
+def _with_topic_problems(
+    pieces: list[_Piece], problems: list[dict[int, str]], find_topic_problems: FindTopicProblems, *, first_only: bool
 ) -> list[dict[int, str]]:
     """``problems``, and those that other rows have with their topics, about all of which is asked at once."""
-    wishes = [wishes_of(piece.rows, but=wrong) for piece, wrong in zip(pieces, problems, strict=True)]
-    told = look(dict.fromkeys(one for some in wishes for one in some.wanted), first_only=first_only)
-    found = (some.problems(told) for some in wishes)
-    return [dict(sorted({**more, **wrong}.items())) for more, wrong in zip(found, problems, strict=True)]
+    row_requirements = [
+        requirements_of(piece.rows, excluded=row_problems) for piece, row_problems in zip(pieces, problems, strict=True)
+    ]
+    topic_problems = find_topic_problems(
+        dict.fromkeys(one for some in row_requirements for one in some.requirements), first_only=first_only
+    )
+    found = (some.problems(topic_problems) for some in row_requirements)
+    return [dict(sorted({**more, **row_problems}.items())) for more, row_problems in zip(found, problems, strict=True)]
 
 
-def _parted(piece: _Piece, problems: Mapping[int, str], task: Task, options: WriteOptions) -> Iterator[_Piece]:
+def _split_invalid(
+    piece: _Piece, problems: Mapping[int, str], task: WriteTask, options: WriteOptions
+) -> Iterator[_Piece]:
     """The rows that can be sent, and dead letters of the others."""
     assert options.dead_letter_topic is not None
     rows, ids, _ = piece
@@ -149,12 +163,12 @@ def _parted(piece: _Piece, problems: Mapping[int, str], task: Task, options: Wri
         rows.numbers[first],
         problems[first],
     )
-    good = np.setdiff1d(np.arange(len(rows)), list(problems))
-    letters = dead_letters(
+    valid = np.setdiff1d(np.arange(len(rows)), list(problems))
+    dead_letter_rows = dead_letters(
         rows, problems, str(task), options.dead_letter_topic, max_body_bytes=options.max_message_bytes
     )
-    for some, their_ids in ((rows.take(good), ids[good]), (letters, ids[list(problems)])):
-        yield _Piece(some, their_ids, _properties(some))
+    for some, own_ids in ((rows.take(valid), ids[valid]), (dead_letter_rows, ids[list(problems)])):
+        yield _Piece(some, own_ids, _properties(some))
 
 
 def _encodable(piece: _Piece, options: WriteOptions) -> EncodableRows:
@@ -162,15 +176,19 @@ def _encodable(piece: _Piece, options: WriteOptions) -> EncodableRows:
     return EncodableRows(replace(piece.rows, bodies=bodies), piece.ids, piece.properties, sys_flags)
 
 
-def _unsendable(pieces: list[_Piece], problems: list[dict[int, str]], task: Task, also: str = "") -> LocalProtocolError:
-    rows, found = next((piece.rows, wrong) for piece, wrong in zip(pieces, problems, strict=True) if wrong)
+def _invalid_row_error(
+    pieces: list[_Piece], problems: list[dict[int, str]], task: WriteTask, suffix: str = ""
+) -> LocalProtocolError:
+    rows, found = next(
+        (piece.rows, row_problems) for piece, row_problems in zip(pieces, problems, strict=True) if row_problems
+    )
     position, problem = next(iter(found.items()))
     return LocalProtocolError(
         "INVALID_ROW",
         row=int(rows.numbers[position]),
         partition=task.partition_id,
         job=task.job,
-        problem=(problem.removesuffix(".") + also).removesuffix("."),
+        problem=(problem.removesuffix(".") + suffix).removesuffix("."),
         count=sum(map(len, problems)),
     )
 

@@ -14,7 +14,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from rocketmq_spark.diagnostics import names_of, raising_alone, speak_as
+from rocketmq_spark.diagnostics import raising_without_traceback, set_log_context, task_log_context
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.options import WriteOptions
 from rocketmq_spark.sink.columns import columns_and_ids
@@ -29,7 +29,7 @@ BATCH_ID = "streaming.sql.batchId"
 
 
 @dataclass(frozen=True)
-class Stored(WriterCommitMessage):
+class TaskCommitMessage(WriterCommitMessage):
     """What a task has written."""
 
     row_count: int
@@ -48,8 +48,8 @@ class RocketMQWriter(DataSourceArrowWriter):
         self._columns = columns_in(schema, options)
         self._job = f"write {uuid.uuid4()}"
 
-    @raising_alone
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Stored:
+    @raising_without_traceback
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskCommitMessage:
         return _write(iterator, self._columns, self._job, self._options)
 
 
@@ -63,8 +63,8 @@ class RocketMQStreamWriter(DataSourceStreamArrowWriter):
         self._options = options
         self._columns = columns_in(schema, options)
 
-    @raising_alone
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Stored:
+    @raising_without_traceback
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskCommitMessage:
         from rocketmq_spark.sink.message_ids import micro_batch
 
         context = _task_context()
@@ -85,15 +85,17 @@ def _write(
     columns: tuple[Mapping[str, int], tuple[int, ...]],
     job: str,
     options: WriteOptions,
-) -> Stored:
+) -> TaskCommitMessage:
     from rocketmq_spark.sink.batch_sender import BatchSender
-    from rocketmq_spark.sink.write_task import Columns, Task, write_rows
+    from rocketmq_spark.sink.write_task import Columns, WriteTask, write_rows
 
     context = _task_context()
     topic = {} if options.topic is None else {"topic": options.topic}
-    speak_as(options.log_level, producerGroup=options.producer_group, **topic, **names_of(context))
-    task = Task(job, context.partitionId())
-    return Stored(write_rows(iterator, Columns(*columns), task, options, BatchSender.of_this_process(options)))
+    set_log_context(options.log_level, producerGroup=options.producer_group, **topic, **task_log_context(context))
+    task = WriteTask(job, context.partitionId())
+    return TaskCommitMessage(
+        write_rows(iterator, Columns(*columns), task, options, BatchSender.of_this_process(options))
+    )
 
 
 def _task_context() -> TaskContext:

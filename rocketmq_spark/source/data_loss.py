@@ -17,17 +17,17 @@ RETENTION: Final = "the broker deleted them (retention)"
 RECREATED: Final = "the topic was deleted and created again, or its queue was emptied"
 REPLACED: Final = "the broker lost the end of the queue and has stored other messages there"
 TRUNCATED: Final = "the broker lost the end of the queue"
-GIVEN_UP: Final = "the broker has not had them for long: it lost the end of the queue, or a part of it"
-LEFT_OUT: Final = "the broker left them out of its answer"
+TAIL_LOST: Final = "the broker has not had them for long: it lost the end of the queue, or a part of it"
+OMITTED: Final = "the broker left them out of its answer"
 VACANT: Final = (
     "no message has them: the broker could not read what was sent, and may have lost what was stored beside it"
 )
 """No failure, whatever ``failOnDataLoss`` says, for any producer could end the query so."""
 
-NEVER_READ: Final = frozenset({RETENTION, GIVEN_UP, LEFT_OUT, VACANT})
+NEVER_READ: Final = frozenset({RETENTION, TAIL_LOST, OMITTED, VACANT})
 """Of the other causes offsets were read before they were gone."""
 
-MOST_NAMED: Final = 20
+MAX_LISTED_RANGES: Final = 20
 """Ranges that an error names; the others it counts, and a restart finds them again. A line is all that is left of what
 was lost: it names all."""
 
@@ -67,7 +67,7 @@ class LossCount:
         """Of them, each of which had something new."""
         self._counted: dict[MessageQueue, list[tuple[int, int]]] = {}
         """Half-open ranges in ascending order, none of which touch."""
-        self._told: set[QueueRange] = set()
+        self._reported: set[QueueRange] = set()
 
     def add(self, lost: Collection[LostRange]) -> None:
         """What was found at once. Where the end of a queue is gone, its numbers are other messages' from then on."""
@@ -77,10 +77,10 @@ class LossCount:
             else:
                 self._count(one.queue, one.begin_offset, one.end_offset)
 
-    def add_told(self, told: Iterable[QueueRange]) -> None:
+    def add_reported(self, ranges: Iterable[QueueRange]) -> None:
         """All that tasks have told by now."""
-        new = set(told) - self._told
-        self._told |= new
+        new = set(ranges) - self._reported
+        self._reported |= new
         for one in sorted(new, key=lambda one: (one.queue.sort_key(), one.begin_offset)):
             self._count(one.queue, one.begin_offset, one.end_offset)
 
@@ -88,10 +88,10 @@ class LossCount:
         counted = self._counted.setdefault(queue, [])
         first = bisect_left(counted, begin_offset, key=lambda one: one[1])
         touched = counted[first : bisect_right(counted, end_offset, key=lambda one: one[0])]
-        known = sum(min(end_offset, end) - max(begin_offset, begin) for begin, end in touched)
+        already_counted = sum(min(end_offset, end) - max(begin_offset, begin) for begin, end in touched)
         begins, ends = zip((begin_offset, end_offset), *touched, strict=True)
         counted[first : first + len(touched)] = [(min(begins), max(ends))]
-        new = end_offset - begin_offset - known
+        new = end_offset - begin_offset - already_counted
         self.offsets += new
         self.ranges += new > 0
 
@@ -109,23 +109,23 @@ def report_losses(lost: Collection[LostRange], *, is_failure: bool) -> None:
     """Raise DataLossError[DATA_LOSS.OFFSETS_UNAVAILABLE] for all of them if they are a failure (``failOnDataLoss``);
     else log them in a line, those that were read in another, without the advice."""
     if lost and is_failure:
-        raise DataLossError("DATA_LOSS.OFFSETS_UNAVAILABLE", count=_offsets(lost), ranges=_told(lost))
+        raise DataLossError("DATA_LOSS.OFFSETS_UNAVAILABLE", count=_offsets(lost), ranges=_format_losses(lost))
     unread = [one for one in lost if not one.was_read]
     read = [one for one in lost if one.was_read]
     if unread:
-        told = _told(unread, len(unread))
+        text = _format_losses(unread, len(unread))
         log.warning(
             "DATA_LOSS.OFFSETS_UNAVAILABLE: Skipping %d offsets that the query has not read; their messages are in no "
             "output: %s",
             _offsets(unread),
-            told,
+            text,
         )
     if read:
         log.warning(
             "DATA_LOSS.QUEUE_TRUNCATED: %d offsets that the query has read no longer exist in a truncated or "
             "re-created queue. Later messages may be lost too, their number is unknown: %s",
             _offsets(read),
-            _told(read, len(read)),
+            _format_losses(read, len(read)),
         )
 
 
@@ -150,13 +150,15 @@ def report_undelivered(group: str, deleted: Iterable[QueueRange], *, is_failure:
     DataLossError[DATA_LOSS.UNDELIVERED_MESSAGES]."""
     lost = [LostRange(one.queue, one.begin_offset, one.end_offset, RETENTION) for one in deleted]
     if is_failure:
-        raise DataLossError("DATA_LOSS.UNDELIVERED_MESSAGES", count=_offsets(lost), group=group, ranges=_told(lost))
+        raise DataLossError(
+            "DATA_LOSS.UNDELIVERED_MESSAGES", count=_offsets(lost), group=group, ranges=_format_losses(lost)
+        )
     log.warning(
         "DATA_LOSS.UNDELIVERED_MESSAGES: Brokers deleted %d messages before delivery to group=%s; they are in no "
         "output: %s",
         _offsets(lost),
         group,
-        _told(lost, len(lost)),
+        _format_losses(lost, len(lost)),
     )
 
 
@@ -166,15 +168,15 @@ def _offsets(lost: Iterable[LostRange]) -> int:
     return count.offsets
 
 
-def _told(lost: Iterable[LostRange], most: int = MOST_NAMED) -> str:
+def _format_losses(lost: Iterable[LostRange], max_ranges: int = MAX_LISTED_RANGES) -> str:
     """``[0, 12) of t@b:0, [0, 5) of t@b:1: their cause; [7, 9) of t@b:2: its cause``, the first ranges by queue."""
     ordered = sorted(lost, key=lambda one: (one.queue.sort_key(), one.begin_offset))
     by_cause: dict[str, list[LostRange]] = {}
-    for one in ordered[:most]:
+    for one in ordered[:max_ranges]:
         by_cause.setdefault(one.cause, []).append(one)
     texts = [f"{', '.join(map(str, ranges))}: {cause}" for cause, ranges in by_cause.items()]
-    return "; ".join([*texts, *_counted(ordered[most:])])
+    return "; ".join([*texts, *_format_remaining(ordered[max_ranges:])])
 
 
-def _counted(rest: Sequence[LostRange]) -> list[str]:
-    return [f"and {sum(map(len, rest))} offsets in {len(rest)} more ranges"] if rest else []
+def _format_remaining(remaining: Sequence[LostRange]) -> list[str]:
+    return [f"and {sum(map(len, remaining))} offsets in {len(remaining)} more ranges"] if remaining else []

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 from rocketmq_spark.consumer.consume_from_where import starting_point
 from rocketmq_spark.consumer.strategy_names import strategy_of
-from rocketmq_spark.diagnostics import alone, raising_alone
+from rocketmq_spark.diagnostics import raising_without_traceback, without_traceback
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.options import ReadOptions, WriteOptions
 from rocketmq_spark.spark_version import HAS_READ_LIMITS, DataSource, DataSourceStreamReader
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rocketmq_spark.source.stream.stream_reader import RocketMQStreamReader
 
 
-SPARKS_OWN: Final = frozenset({"checkpointlocation", "queryname"})
+SPARK_SINK_OPTIONS: Final = frozenset({"checkpointlocation", "queryname"})
 """Options of any streaming sink, in lower case."""
 
 ADDED_BY_CREATE_TABLE: Final = "provider"
@@ -58,9 +58,9 @@ class RocketMQDataSource(DataSource):
 
     def write_options(self) -> WriteOptions:
         """The options of a writer. Raises OptionError where they are none."""
-        given = {name: value for name, value in self.options.items() if name.lower() not in SPARKS_OWN}
-        _check_no_table(given)
-        return WriteOptions.parse(given)
+        configured = {name: value for name, value in self.options.items() if name.lower() not in SPARK_SINK_OPTIONS}
+        _check_no_table(configured)
+        return WriteOptions.parse(configured)
 
     def schema(self) -> StructType:
         """Where the user gives none. Raises OptionError where the options are none of a reader."""
@@ -72,7 +72,7 @@ class RocketMQDataSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """For the ``schema`` that the user gave, else ours. Refused options are raised by the reader's first call."""
         if isinstance(self._checked, OptionError):
-            return RefusedReader(self._checked)
+            return FailingReader(self._checked)
         if HAS_READ_LIMITS:
             return _limited_reader(self._checked, schema)
         from rocketmq_spark.source.start_tracking_reader import StartTrackingReader
@@ -82,7 +82,7 @@ class RocketMQDataSource(DataSource):
     def reader(self, schema: StructType) -> NoReturn:
         raise OptionError("UNSUPPORTED_OPERATION", operation="spark.read or SELECT")
 
-    @raising_alone
+    @raising_without_traceback
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Of a batch; ``overwrite`` is what it cannot do. Raises OptionError where the options are none of a writer."""
         options = self.write_options()
@@ -90,7 +90,7 @@ class RocketMQDataSource(DataSource):
 
         return RocketMQWriter(options, schema, overwrite)
 
-    @raising_alone
+    @raising_without_traceback
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """``overwrite`` in output mode complete: a topic gets the whole result each time, behind what is there."""
         options = self.write_options()
@@ -104,7 +104,7 @@ class RocketMQDataSource(DataSource):
 
 def _limited_reader(options: ReadOptions, schema: StructType) -> RocketMQPopReader | RocketMQStreamReader:
     """The reader with the calls of Spark 4.2."""
-    if options.shares_messages:
+    if options.is_message_based:
         from rocketmq_spark.source.pop.pop_reader import RocketMQPopReader
 
         return RocketMQPopReader(options, schema)
@@ -120,7 +120,7 @@ def _checked(options: Mapping[str, str]) -> ReadOptions | OptionError:
         strategy_of(read_options)
         starting_point(read_options)
     except OptionError as error:
-        return alone(error)
+        return without_traceback(error)
     return read_options
 
 
@@ -137,7 +137,7 @@ def register(spark: Any) -> None:
     spark.dataSource.register(RocketMQDataSource)
 
 
-class RefusedReader(DataSourceStreamReader):
+class FailingReader(DataSourceStreamReader):
     """Raises ``error`` from every call that Spark may make first, also one that is too old for us."""
 
     def __init__(self, error: OptionError) -> None:

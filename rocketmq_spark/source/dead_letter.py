@@ -11,12 +11,12 @@ from typing import Final
 
 from rocketmq_spark.errors import LocalProtocolError
 from rocketmq_spark.model import RESERVED_PROPERTIES, Message, MessageQueue
-from rocketmq_spark.wire.arrow.bad_messages import BadMessage
+from rocketmq_spark.wire.arrow.undecodable import UndecodableMessage
 from rocketmq_spark.wire.message.properties import (
     KEYS,
     ORIGIN_MESSAGE_ID,
     PROPERTIES_LIMIT_BYTES,
-    PROPERTIES_ROOM_BYTES,
+    PROPERTIES_RESERVE_BYTES,
     RETRY_TOPIC,
     TAGS,
     UNIQ_KEY,
@@ -30,7 +30,7 @@ SYS_FLAG: Final = "BAD_MESSAGE_SYS_FLAG"
 
 _SEPARATORS: Final = str.maketrans("\x01\x02", "  ")
 
-NOT_ITS_OWN: Final = RESERVED_PROPERTIES - {TAGS, KEYS, UNIQ_KEY}
+DROPPED_PROPERTIES: Final = RESERVED_PROPERTIES - {TAGS, KEYS, UNIQ_KEY}
 """Servers act by these, whoever wrote them: they would store it as half a transaction, deliver it later or elsewhere,
 take a handle of the bad message for its own, or refuse it."""
 
@@ -43,33 +43,33 @@ NO_BODY: Final = b" "
 """In place of an empty body, which brokers refuse of a single message."""
 
 
-def dead_letter(bad: BadMessage, queue: MessageQueue) -> Message:
-    """``bad``, met in ``queue``, as a message for the group's dead letter topic.
+def dead_letter(undecodable: UndecodableMessage, queue: MessageQueue) -> Message:
+    """``undecodable``, met in ``queue``, as a message for the group's dead letter topic.
 
     It keeps a user's properties, keys, tag and the producer's id, unless these leave no room for what is said of
     it and what brokers add: then the id stays alone, cut where it has to be. RETRY_TOPIC and ORIGIN_MESSAGE_ID say
     where it was stored, as with what was sent back.
     """
-    stored = bad.message
-    own = {name: value for name, value in stored.properties.items() if name not in NOT_ITS_OWN}
-    said = {
+    stored = undecodable.message
+    kept = {name: value for name, value in stored.properties.items() if name not in DROPPED_PROPERTIES}
+    diagnostic = {
         RETRY_TOPIC: stored.origin_topic[:TOPIC_CHARACTERS],
         ORIGIN_MESSAGE_ID: stored.properties.get(ORIGIN_MESSAGE_ID, stored.offset_msg_id)[:ID_CHARACTERS],
-        PROBLEM: bad.problem.translate(_SEPARATORS)[:PROBLEM_CHARACTERS],
+        PROBLEM: undecodable.problem.translate(_SEPARATORS)[:PROBLEM_CHARACTERS],
         QUEUE: str(queue),
         OFFSET: str(stored.queue_offset),
         SYS_FLAG: str(stored.sys_flag),
     }
-    properties = {**own, **said}
+    properties = {**kept, **diagnostic}
     if not _fit(properties):
-        properties = {UNIQ_KEY: own[UNIQ_KEY], **said} if UNIQ_KEY in own else said
+        properties = {UNIQ_KEY: kept[UNIQ_KEY], **diagnostic} if UNIQ_KEY in kept else diagnostic
     if not _fit(properties):
-        properties = {UNIQ_KEY: own[UNIQ_KEY][:ID_CHARACTERS], **said}
+        properties = {UNIQ_KEY: kept[UNIQ_KEY][:ID_CHARACTERS], **diagnostic}
     return Message(queue.topic, stored.body or NO_BODY, properties=properties, flag=stored.flag)
 
 
 def _fit(properties: Mapping[str, str]) -> bool:
     try:
-        return len(encode_properties(properties)) <= PROPERTIES_LIMIT_BYTES - PROPERTIES_ROOM_BYTES
+        return len(encode_properties(properties)) <= PROPERTIES_LIMIT_BYTES - PROPERTIES_RESERVE_BYTES
     except LocalProtocolError:
         return False

@@ -20,29 +20,29 @@ from pyspark.sql.types import StructType
 from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, TransportError
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pull.executor_client import ExecutorClient
+from rocketmq_spark.pull.executor_pull_client import ExecutorPullClient
 from rocketmq_spark.pull.outage_notes import OutageNotes
 from rocketmq_spark.pull.pull_request import PulledRange
-from rocketmq_spark.pull.range_puller import RangePuller, puller_of
+from rocketmq_spark.pull.range_puller import RangePuller, new_range_puller
 from rocketmq_spark.remoting.clock import monotonic_ms
-from rocketmq_spark.remoting.retry import is_outage_of_broker
-from rocketmq_spark.source.data_loss import GIVEN_UP, LEFT_OUT, RETENTION, VACANT, LostRange, deleted, report_losses
+from rocketmq_spark.remoting.retry import is_broker_outage
+from rocketmq_spark.source.data_loss import OMITTED, RETENTION, TAIL_LOST, VACANT, LostRange, deleted, report_losses
 from rocketmq_spark.source.range_decoding import (
     BATCH_BYTES,
     DECODED_AT_ONCE_BYTES,
     QUEUE_OFFSET,
-    DecodedAhead,
-    Promised,
-    bodies_and_answered,
-    each_once,
+    ExpectedOffsets,
+    PartialBatch,
+    bodies_and_ranges,
+    drop_duplicates,
     in_parts,
     overlapping,
 )
 from rocketmq_spark.source.schema import arrow_schema, canonical_names
-from rocketmq_spark.source.skipped_ranges import as_option
-from rocketmq_spark.source.undecodable_messages import BadMessages
-from rocketmq_spark.wire.arrow.bad_messages import BadMessage
-from rocketmq_spark.wire.arrow.columns import ColumnDecoder, TooLargeTogetherError
+from rocketmq_spark.source.skipped_ranges import as_skip_ranges
+from rocketmq_spark.source.undecodable_messages import UndecodableMessages
+from rocketmq_spark.wire.arrow.columns import BatchTooLargeError, ColumnDecoder
+from rocketmq_spark.wire.arrow.undecodable import UndecodableMessage
 from rocketmq_spark.wire.body.subscription import exact_tags
 from rocketmq_spark.wire.implementation import column_decoder
 from rocketmq_spark.wire.message.stored_message import check_layout, first_queue_offset
@@ -53,7 +53,7 @@ SMALL_BATCH_ROWS: Final = 4_096
 SMALL_BATCH_BYTES: Final = 1024 * 1024
 """Batches with less of both are put together: each costs Spark as much as some thousand rows."""
 
-RANGES_AHEAD: Final = 8
+PREFETCHED_RANGES: Final = 8
 """How many ranges of a task are asked for while an earlier one is read; of each one answer waits (256 KiB)."""
 
 
@@ -65,7 +65,7 @@ def read_ranges(
     masters: Mapping[str, BrokerAddress] = MappingProxyType({}),
     logged: Sequence[QueueRange] = (),
     batch_id: str | None = None,
-    told_lost: Sequence[LostRange] = (),
+    reported_losses: Sequence[LostRange] = (),
     planned_by: str | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """All messages of ``ranges`` that the subscription wants, as batches of exactly ``arrow_schema(schema)``.
@@ -81,31 +81,30 @@ def read_ranges(
     Raises DataLossError (with ``failOnDataLoss``), TransportError[LOGGED_BATCH_UNREADABLE], and RemoteProtocolError
     [UNDECODABLE_MESSAGE_BODY] (with ``badMessages`` ``fail``) or [CORRUPT_MESSAGE.QUEUE].
     """
-    client, whole = ExecutorClient.shared(options), ExecutorClient.shared(replace(options, sub_expression="*"))
-    puller_for = partial(_puller, filtered=client, whole=whole, options=options, masters=masters, batch_id=batch_id)
+    client = ExecutorPullClient.shared(options)
+    unfiltered_client = ExecutorPullClient.shared(replace(options, sub_expression="*"))
+    puller_for = partial(
+        _puller,
+        filtered=client,
+        unfiltered_client=unfiltered_client,
+        options=options,
+        masters=masters,
+        batch_id=batch_id,
+    )
     target, columns = arrow_schema(schema), canonical_names(schema, options.property_columns)
     lost: list[LostRange] = []
     readers = (
-        _RangeReader(
-            wanted,
-            client,
-            puller_for,
-            options,
-            columns,
-            logged,
-            lost,
-            told_lost,
-        )
-        for wanted in ranges
+        _RangeReader(queue_range, client, puller_for, options, columns, logged, lost, reported_losses)
+        for queue_range in ranges
     )
-    batches = chain.from_iterable(reader.batches() for reader in _started_ahead(readers))
+    batches = chain.from_iterable(reader.batches() for reader in _prefetch(readers))
     try:
-        for batch in merged(batches):
+        for batch in merge_small_batches(batches):
             yield from in_parts(pa.RecordBatch.from_arrays(batch.columns, schema=target))
     finally:
         report_losses(lost, is_failure=False)
         if lost and planned_by is not None:
-            client.tell_lost(planned_by, [QueueRange(one.queue, one.begin_offset, one.end_offset) for one in lost])
+            client.report_losses(planned_by, [QueueRange(one.queue, one.begin_offset, one.end_offset) for one in lost])
 
 
 _PullerFor: TypeAlias = Callable[[QueueRange, bool], RangePuller]
@@ -113,32 +112,40 @@ _PullerFor: TypeAlias = Callable[[QueueRange, bool], RangePuller]
 
 
 def _puller(
-    wanted: QueueRange,
-    is_whole: bool,
+    queue_range: QueueRange,
+    is_unfiltered: bool,
     *,
-    filtered: ExecutorClient,
-    whole: ExecutorClient,
+    filtered: ExecutorPullClient,
+    unfiltered_client: ExecutorPullClient,
     options: ReadOptions,
     masters: Mapping[str, BrokerAddress],
     batch_id: str | None,
 ) -> RangePuller:
-    client, address = whole if is_whole else filtered, masters.get(wanted.queue.broker_name)
+    client, address = unfiltered_client if is_unfiltered else filtered, masters.get(queue_range.queue.broker_name)
     waited = None if batch_id is None else partial(OutageNotes, batch_id)
-    return puller_of(wanted, client, options, monotonic_ms, address, waited, None if client is whole else whole)
+    return new_range_puller(
+        queue_range,
+        client,
+        options,
+        monotonic_ms,
+        address,
+        waited,
+        None if client is unfiltered_client else unfiltered_client,
+    )
 
 
-def _started_ahead(readers: Iterable[_RangeReader]) -> Iterator[_RangeReader]:
+def _prefetch(readers: Iterable[_RangeReader]) -> Iterator[_RangeReader]:
     """One reader after another; the next few have sent their first pull."""
     started: deque[_RangeReader] = deque()
     for reader in readers:
         reader.start()
         started.append(reader)
-        if len(started) > RANGES_AHEAD:
+        if len(started) > PREFETCHED_RANGES:
             yield started.popleft()
     yield from started
 
 
-def merged(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def merge_small_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The same rows in the same order; small batches that follow each other become one, empty ones nothing."""
     small: list[pa.RecordBatch] = []
     row_count = size_bytes = 0
@@ -146,7 +153,7 @@ def merged(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         batch_bytes = batch.nbytes
         is_small = _is_small(batch.num_rows, batch_bytes)
         if small and not (is_small and _is_small(row_count, size_bytes)):
-            yield _as_one(small)
+            yield _combine(small)
             small, row_count, size_bytes = [], 0, 0
         if is_small:
             small.append(batch)
@@ -154,14 +161,14 @@ def merged(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         else:
             yield batch
     if small:
-        yield _as_one(small)
+        yield _combine(small)
 
 
 def _is_small(row_count: int, size_bytes: int) -> bool:
     return row_count < SMALL_BATCH_ROWS and size_bytes < SMALL_BATCH_BYTES
 
 
-def _as_one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+def _combine(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     if len(batches) == 1:
         return batches[0]
     (one,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
@@ -178,37 +185,37 @@ class _RangeReader:
 
     def __init__(
         self,
-        wanted: QueueRange,
-        client: ExecutorClient,
+        queue_range: QueueRange,
+        client: ExecutorPullClient,
         puller_for: _PullerFor,
         options: ReadOptions,
         columns: tuple[str, ...],
         logged: Sequence[QueueRange],
         lost: list[LostRange],
-        told_lost: Sequence[LostRange],
+        reported_losses: Sequence[LostRange],
     ) -> None:
-        self._wanted = wanted
+        self._range = queue_range
         self._options = options
         self._columns = columns
-        self._tags = exact_tags(options.expression_of(wanted.queue.topic))
+        self._tags = exact_tags(options.expression_of(queue_range.queue.topic))
         self._puller_for = puller_for
-        self._puller = puller_for(wanted, False)
-        self._last = None if self._tags is None else puller_for(_last_of(wanted), True)
-        self._decoder = self._decoder_of(is_whole=False)
-        self._ahead = DecodedAhead(self._decoder, wanted)
-        self._bad = BadMessages(wanted.queue, options, client.cluster)
+        self._puller = puller_for(queue_range, False)
+        self._last = None if self._tags is None else puller_for(_last_of(queue_range), True)
+        self._decoder = self._decoder_of(is_unfiltered=False)
+        self._partial = PartialBatch(self._decoder, queue_range)
+        self._undecodable = UndecodableMessages(queue_range.queue, options, client.cluster)
         self._client = client
         self._logged = logged
         self._lost = lost
-        self._told_lost = told_lost
+        self._reported_losses = reported_losses
 
-    def _decoder_of(self, *, is_whole: bool) -> ColumnDecoder:
-        queue = self._wanted.queue
+    def _decoder_of(self, *, is_unfiltered: bool) -> ColumnDecoder:
+        queue = self._range.queue
         return column_decoder()(
             tuple(dict.fromkeys((*self._columns, QUEUE_OFFSET))),
             broker_name=queue.broker_name,
             tags=self._tags,
-            is_whole=is_whole,
+            is_unfiltered=is_unfiltered,
             restores_origin=queue.topic == self._options.retry_topic,
         )
 
@@ -219,157 +226,157 @@ class _RangeReader:
             self._last.start()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        if self._last is not None and self._is_moved(self._last):
-            self._puller = self._puller_for(self._wanted, True)
-            self._decoder = self._decoder_of(is_whole=True)
-            self._ahead = DecodedAhead(self._decoder, self._wanted)
-        gathered: list[PulledRange] = []
+        if self._last is not None and self._is_shifted(self._last):
+            self._puller = self._puller_for(self._range, True)
+            self._decoder = self._decoder_of(is_unfiltered=True)
+            self._partial = PartialBatch(self._decoder, self._range)
+        collected: list[PulledRange] = []
         size_bytes = 0
         for pulled in self._pulled(self._puller):
             if pulled.is_lost:
                 self._report(pulled.begin_offset, pulled.end_offset, cause_of(pulled))
             if pulled.is_vacant:
                 self._note_vacant(pulled.begin_offset, pulled.end_offset)
-            gathered.append(pulled)
+            collected.append(pulled)
             size_bytes += len(pulled.body)
-            if size_bytes >= DECODED_AT_ONCE_BYTES and self._ahead.add(gathered):
-                gathered, size_bytes = [], 0
-                if self._ahead.size_bytes >= BATCH_BYTES:
-                    yield from self._decoded_ahead()
+            if size_bytes >= DECODED_AT_ONCE_BYTES and self._partial.add(collected):
+                collected, size_bytes = [], 0
+                if self._partial.size_bytes >= BATCH_BYTES:
+                    yield from self._finish_partial()
             elif size_bytes >= BATCH_BYTES:
-                yield from self._decoded_ahead()
-                yield from self._decode(gathered)
-                gathered, size_bytes = [], 0
-        is_decoded = not gathered or self._ahead.add(gathered)
-        yield from self._decoded_ahead()
+                yield from self._finish_partial()
+                yield from self._decode(collected)
+                collected, size_bytes = [], 0
+        is_decoded = not collected or self._partial.add(collected)
+        yield from self._finish_partial()
         if not is_decoded:
-            yield from self._decode(gathered)
+            yield from self._decode(collected)
 
-    def _is_moved(self, last: RangePuller) -> bool:
+    def _is_shifted(self, last: RangePuller) -> bool:
         """Whether the last message says an offset behind its place."""
         offsets = [first_queue_offset(pulled.body) for pulled in self._pulled(last)]
-        return any(offset is not None and offset >= self._wanted.end_offset for offset in offsets)
+        return any(offset is not None and offset >= self._range.end_offset for offset in offsets)
 
     def _pulled(self, puller: RangePuller) -> Iterator[PulledRange]:
         try:
             yield from puller.pulled()
         except RocketMQError as error:
-            if not is_outage_of_broker(error):
+            if not is_broker_outage(error):
                 raise
-            at_this_broker = self._logged_at_this_broker()
+            broker_ranges = self._logged_at_this_broker()
             raise TransportError(
                 "LOGGED_BATCH_UNREADABLE",
-                range=str(self._wanted),
+                range=str(self._range),
                 cause=error.summary,
-                skip_ranges=as_option(at_this_broker or [self._wanted]),
+                skip_ranges=as_skip_ranges(broker_ranges or [self._range]),
             ) from error
 
-    def _decoded_ahead(self) -> Iterator[pa.RecordBatch]:
-        if (taken := self._ahead.take()) is None:
+    def _finish_partial(self) -> Iterator[pa.RecordBatch]:
+        if (finished := self._partial.finish()) is None:
             return
-        decoded, promised = taken
-        found = each_once(decoded)
+        decoded, expected = finished
+        found = drop_duplicates(decoded)
         yield found.select(list(self._columns))
-        self._find_left_out(promised, [found])
+        self._report_missing(expected, [found])
 
-    def _decode(self, gathered: list[PulledRange]) -> Iterator[pa.RecordBatch]:
-        promised, all_found = Promised.by(gathered), []
-        for decoded, bad in self._decode_around(gathered, promised.begin_offset, promised.end_offset):
-            found = each_once(decoded)
+    def _decode(self, collected: list[PulledRange]) -> Iterator[pa.RecordBatch]:
+        expected, all_found = ExpectedOffsets.from_pulled(collected), []
+        for decoded, undecodable in self._decode_around(collected, expected.begin_offset, expected.end_offset):
+            found = drop_duplicates(decoded)
             all_found.append(found.select([QUEUE_OFFSET]))
-            yield self._bad.settle(found, bad).select(list(self._columns))
-        if self._decoder.moved_by:
-            _warn_of_undelivered(self._wanted.queue, self._decoder.moved_by)
-        self._find_left_out(promised, all_found)
+            yield self._undecodable.apply_mode(found, undecodable).select(list(self._columns))
+        if self._decoder.max_displacement:
+            _warn_of_undelivered(self._range.queue, self._decoder.max_displacement)
+        self._report_missing(expected, all_found)
 
-    def _find_left_out(self, promised: Promised, found: Sequence[pa.RecordBatch]) -> None:
+    def _report_missing(self, expected: ExpectedOffsets, found: Sequence[pa.RecordBatch]) -> None:
         """Report what is neither there nor lost, where nothing is filtered."""
         if self._tags is None:
-            for at, to in promised.left_out(found):
-                self._ask_for(QueueRange(self._wanted.queue, at, to))
+            for begin, end in expected.missing(found):
+                self._check_missing(QueueRange(self._range.queue, begin, end))
 
-    def _ask_for(self, left_out: QueueRange) -> None:
+    def _check_missing(self, missing: QueueRange) -> None:
         """Whether an offset is no message's, or that of one that is left out, shows a pull of it alone; one of the last
         may show it of all."""
-        begin_offset, end_offset = left_out.begin_offset, left_out.end_offset
+        begin_offset, end_offset = missing.begin_offset, missing.end_offset
         last = self._vacant_from(end_offset - 1)
         if last is not None and last <= begin_offset:
             self._note_vacant(begin_offset, end_offset)
             return
         offsets = range(begin_offset, end_offset)
-        for is_vacant, some in groupby(offsets, lambda offset: self._vacant_from(offset) is not None):
-            together = list(some)
+        for is_vacant, offset_run in groupby(offsets, lambda offset: self._vacant_from(offset) is not None):
+            run_offsets = list(offset_run)
             if is_vacant:
-                self._note_vacant(together[0], together[-1] + 1)
+                self._note_vacant(run_offsets[0], run_offsets[-1] + 1)
             else:
-                self._report(together[0], together[-1] + 1, LEFT_OUT)
+                self._report(run_offsets[0], run_offsets[-1] + 1, OMITTED)
 
     def _vacant_from(self, offset: int) -> int | None:
         """From where on there is no message up to this one; None: there may be one."""
-        alone = QueueRange(self._wanted.queue, offset, offset + 1)
+        alone = QueueRange(self._range.queue, offset, offset + 1)
         (pulled,) = self._pulled(self._puller_for(alone, True))
-        return pulled.reaches_to if pulled.is_vacant else None
+        return pulled.response_end_offset if pulled.is_vacant else None
 
     def _note_vacant(self, begin_offset: int, end_offset: int) -> None:
-        queue, before = self._wanted.queue, self._lost[-1] if self._lost else None
+        queue, before = self._range.queue, self._lost[-1] if self._lost else None
         if before is not None and (before.queue, before.end_offset, before.cause) == (queue, begin_offset, VACANT):
             begin_offset = self._lost.pop().begin_offset
         self._lost.append(LostRange(queue, begin_offset, end_offset, VACANT))
 
     def _decode_around(
-        self, gathered: Sequence[PulledRange], begin_offset: int, end_offset: int
-    ) -> Iterator[tuple[pa.RecordBatch, list[BadMessage]]]:
+        self, collected: Sequence[PulledRange], begin_offset: int, end_offset: int
+    ) -> Iterator[tuple[pa.RecordBatch, list[UndecodableMessage]]]:
         """What was pulled of the offsets; in halves, and these in halves, where all at once is too large."""
-        bodies, answered = bodies_and_answered(gathered)
+        bodies, answered = bodies_and_ranges(collected)
         try:
-            yield self._decoder.decode_around(bodies, begin_offset, end_offset, answered)
+            yield self._decoder.decode_with_undecodable(bodies, begin_offset, end_offset, answered)
             return
-        except TooLargeTogetherError as error:
+        except BatchTooLargeError as error:
             if end_offset - begin_offset == 1:
-                raise self._corrupt(gathered[0], error) from error
+                raise self._corrupt(collected[0], error) from error
         except RemoteProtocolError as error:
-            raise self._corrupt(self._first_damaged(gathered), error) from error
+            raise self._corrupt(self._first_damaged(collected), error) from error
         middle = (begin_offset + end_offset) // 2
         for begin, end in ((begin_offset, middle), (middle, end_offset)):
-            yield from self._decode_around(overlapping(gathered, begin, end), begin, end)
+            yield from self._decode_around(overlapping(collected, begin, end), begin, end)
 
     def _corrupt(self, pulled: PulledRange, problem: Exception) -> RemoteProtocolError:
         return RemoteProtocolError(
             "CORRUPT_MESSAGE.QUEUE",
-            queue=str(self._wanted.queue),
+            queue=str(self._range.queue),
             offset=pulled.begin_offset,
             problem=problem.summary if isinstance(problem, RocketMQError) else str(problem),
         )
 
-    def _first_damaged(self, gathered: Sequence[PulledRange]) -> PulledRange:
+    def _first_damaged(self, collected: Sequence[PulledRange]) -> PulledRange:
         """Whose body the scalar decoder refuses: the error counts messages within that one."""
-        for pulled in gathered:
+        for pulled in collected:
             try:
-                check_layout(pulled.body, broker_name=self._wanted.queue.broker_name)
+                check_layout(pulled.body, broker_name=self._range.queue.broker_name)
             except RemoteProtocolError:
                 return pulled
-        return gathered[0]
+        return collected[0]
 
     def _report(self, begin_offset: int, end_offset: int, cause: str) -> None:
-        lost = LostRange(self._wanted.queue, begin_offset, end_offset, cause)
+        lost = LostRange(self._range.queue, begin_offset, end_offset, cause)
         if self._options.fail_on_data_loss:
-            report_losses([lost, *self._lost_beside()], is_failure=True)
-        if not any(lost in told for told in self._told_lost):
+            report_losses([lost, *self._lost_in_other_queues()], is_failure=True)
+        if not any(lost in reported for reported in self._reported_losses):
             self._lost.append(lost)
 
-    def _lost_beside(self) -> tuple[LostRange, ...]:
+    def _lost_in_other_queues(self) -> tuple[LostRange, ...]:
         """What its broker has deleted of the batch's other queues: other tasks find it, and one error ends them all."""
-        others = [one for one in self._logged_at_this_broker() if one.queue != self._wanted.queue]
-        bounds = self._client.bounds({one.queue for one in others})
-        return deleted(others, bounds)
+        other_ranges = [one for one in self._logged_at_this_broker() if one.queue != self._range.queue]
+        bounds = self._client.bounds({one.queue for one in other_ranges})
+        return deleted(other_ranges, bounds)
 
     def _logged_at_this_broker(self) -> list[QueueRange]:
-        broker_name = self._wanted.queue.broker_name
+        broker_name = self._range.queue.broker_name
         return [one for one in self._logged if one.queue.broker_name == broker_name]
 
 
-def _last_of(wanted: QueueRange) -> QueueRange:
-    return QueueRange(wanted.queue, wanted.end_offset - 1, wanted.end_offset)
+def _last_of(queue_range: QueueRange) -> QueueRange:
+    return QueueRange(queue_range.queue, queue_range.end_offset - 1, queue_range.end_offset)
 
 
 @lru_cache(maxsize=1_024)
@@ -385,4 +392,4 @@ def _warn_of_undelivered(queue: MessageQueue, count: int) -> None:
 
 def cause_of(lost: PulledRange) -> str:
     """Why nothing will come of what is lost."""
-    return GIVEN_UP if lost.is_given_up else RETENTION
+    return TAIL_LOST if lost.is_presumed_lost else RETENTION

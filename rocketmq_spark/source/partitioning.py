@@ -15,7 +15,7 @@ from rocketmq_spark.model import QueueRange
 TASK_OFFSETS: Final = 10_000
 """Ranges share a task while they are together no longer than this: to start another takes longer than to read them."""
 
-MOST_TASKS: Final = 20_000
+MAX_TASKS: Final = 20_000
 """Of one batch, and about as many more as it has queues: Spark's driver keeps each, whatever a broker or a checkpoint
 says of the length of a range."""
 
@@ -38,34 +38,34 @@ def tasks_of(
     Tasks whose brokers take turns, because Spark starts them in this order.
     """
     longest = _longest(sum(map(len, ranges)), min_partitions, max_records)
-    pieces = [piece for one in ranges for piece in _cut(one, longest)]
-    room = TASK_OFFSETS if longest is None else min(TASK_OFFSETS, longest)
-    large = [(piece,) for piece in pieces if len(piece) >= room]
-    small = [piece for piece in pieces if len(piece) < room]
-    return _brokers_in_turn(large) + _packed(small, room)
+    pieces = [piece for queue_range in ranges for piece in _cut(queue_range, longest)]
+    capacity = TASK_OFFSETS if longest is None else min(TASK_OFFSETS, longest)
+    large = [(piece,) for piece in pieces if len(piece) >= capacity]
+    small = [piece for piece in pieces if len(piece) < capacity]
+    return _interleave_brokers(large) + _packed(small, capacity)
 
 
 def _longest(total: int, min_partitions: int | None, max_records: int | None) -> int | None:
     """The most offsets of a task; None: any number."""
     limits = [max(1, total // min_partitions)] if min_partitions is not None else []
     limits += [max_records] if max_records is not None else []
-    return max(min(limits), -(-total // MOST_TASKS)) if limits else None
+    return max(min(limits), -(-total // MAX_TASKS)) if limits else None
 
 
-def _cut(one: QueueRange, longest: int | None) -> Iterator[QueueRange]:
+def _cut(queue_range: QueueRange, longest: int | None) -> Iterator[QueueRange]:
     """Pieces of nearly the same length, as few as there can be."""
-    count = 1 if longest is None else -(-len(one) // longest)
-    bounds = [one.begin_offset + len(one) * number // count for number in range(count + 1)]
+    count = 1 if longest is None else -(-len(queue_range) // longest)
+    bounds = [queue_range.begin_offset + len(queue_range) * number // count for number in range(count + 1)]
     for begin_offset, end_offset in pairwise(bounds):
-        yield QueueRange(one.queue, begin_offset, end_offset)
+        yield QueueRange(queue_range.queue, begin_offset, end_offset)
 
 
-def _packed(pieces: Iterable[QueueRange], room: int) -> list[Task]:
+def _packed(pieces: Iterable[QueueRange], capacity: int) -> list[Task]:
     """Neighbours share a task while there is room for them."""
     tasks: list[list[QueueRange]] = []
-    used = room
+    used = capacity
     for piece in pieces:
-        if used + len(piece) > room:
+        if used + len(piece) > capacity:
             tasks.append([])
             used = 0
         tasks[-1].append(piece)
@@ -73,7 +73,7 @@ def _packed(pieces: Iterable[QueueRange], room: int) -> list[Task]:
     return list(map(tuple, tasks))
 
 
-def _brokers_in_turn(tasks: Iterable[Task]) -> list[Task]:
+def _interleave_brokers(tasks: Iterable[Task]) -> list[Task]:
     by_broker: dict[str, list[Task]] = {}
     for task in tasks:
         by_broker.setdefault(task[0].queue.broker_name, []).append(task)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from rocketmq_spark.model import QueueRange
 from rocketmq_spark.pull.pull_request import PulledRange
-from rocketmq_spark.wire.arrow.columns import ColumnDecoder, GrowingBatch
+from rocketmq_spark.wire.arrow.columns import BatchBuilder, ColumnDecoder
 
 QUEUE_OFFSET: Final = "queueOffset"
 
@@ -30,7 +30,7 @@ RECORD_BATCH_BYTES: Final = 64 * 1024 * 1024
 """Of one Arrow record batch, unless a row has more. Spark's JVM reads a batch into direct memory at once."""
 
 
-class Promised(NamedTuple):
+class ExpectedOffsets(NamedTuple):
     """The offsets ``[begin_offset, end_offset)``, each of which is a row but for those that are ``absent``: they are
     lost, or have never been a message's."""
 
@@ -39,45 +39,45 @@ class Promised(NamedTuple):
     absent: tuple[range, ...] = ()
 
     @classmethod
-    def by(cls, gathered: Sequence[PulledRange]) -> Promised:
+    def from_pulled(cls, collected: Sequence[PulledRange]) -> ExpectedOffsets:
         """By ranges that touch."""
         lost = (
-            range(pulled.begin_offset, pulled.end_offset) for pulled in gathered if pulled.is_lost or pulled.is_vacant
+            range(pulled.begin_offset, pulled.end_offset) for pulled in collected if pulled.is_lost or pulled.is_vacant
         )
-        return cls(gathered[0].begin_offset, gathered[-1].end_offset, tuple(lost))
+        return cls(collected[0].begin_offset, collected[-1].end_offset, tuple(lost))
 
-    def and_then(self, behind: Promised) -> Promised:
+    def followed_by(self, following: ExpectedOffsets) -> ExpectedOffsets:
         """With those that touch these from behind."""
-        return Promised(self.begin_offset, behind.end_offset, self.absent + behind.absent)
+        return ExpectedOffsets(self.begin_offset, following.end_offset, self.absent + following.absent)
 
-    def left_out(self, found: Sequence[pa.RecordBatch]) -> list[tuple[int, int]]:
+    def missing(self, found: Sequence[pa.RecordBatch]) -> list[tuple[int, int]]:
         """Half-open ranges of offsets that are neither rows of ``found``, where each is at most once, nor absent."""
         if sum(batch.num_rows for batch in found) + sum(map(len, self.absent)) >= self.end_offset - self.begin_offset:
             return []
         offsets = [batch.column(QUEUE_OFFSET).to_numpy() for batch in found]
         begins = np.concatenate([*offsets, np.array([one.start for one in self.absent], np.int64)])
         ends = np.concatenate(
-            [*(there + 1 for there in offsets), np.array([one.stop for one in self.absent], np.int64)]
+            [*(batch_offsets + 1 for batch_offsets in offsets), np.array([one.stop for one in self.absent], np.int64)]
         )
         order = np.argsort(begins)
         reached = np.append(self.begin_offset, np.maximum.accumulate(ends[order]))
-        goes_on = np.append(begins[order], self.end_offset)
-        is_gap = reached < goes_on
-        return list(zip(reached[is_gap].tolist(), goes_on[is_gap].tolist(), strict=True))
+        resumed = np.append(begins[order], self.end_offset)
+        is_gap = reached < resumed
+        return list(zip(reached[is_gap].tolist(), resumed[is_gap].tolist(), strict=True))
 
 
-def overlapping(gathered: Sequence[PulledRange], begin_offset: int, end_offset: int) -> list[PulledRange]:
+def overlapping(collected: Sequence[PulledRange], begin_offset: int, end_offset: int) -> list[PulledRange]:
     """Those with any of the offsets."""
-    return [pulled for pulled in gathered if pulled.begin_offset < end_offset and pulled.end_offset > begin_offset]
+    return [pulled for pulled in collected if pulled.begin_offset < end_offset and pulled.end_offset > begin_offset]
 
 
-def bodies_and_answered(gathered: Sequence[PulledRange]) -> tuple[list[memoryview], list[tuple[int, int]]]:
+def bodies_and_ranges(collected: Sequence[PulledRange]) -> tuple[list[memoryview], list[tuple[int, int]]]:
     """What there is to decode, and for each body which offsets it answers."""
-    found = [pulled for pulled in gathered if pulled.body]
-    return [pulled.body for pulled in found], [pulled.answered for pulled in found]
+    found = [pulled for pulled in collected if pulled.body]
+    return [pulled.body for pulled in found], [pulled.response_range for pulled in found]
 
 
-def each_once(batch: pa.RecordBatch) -> pa.RecordBatch:
+def drop_duplicates(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The first row of each queue offset, in their order.
 
     The bodies of neighbouring pulls may share messages: a filtered answer reaches as far as it has room, and an inner
@@ -100,41 +100,43 @@ def in_parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield from in_parts(half)
 
 
-class DecodedAhead:
-    """The next batch of ``wanted``, as far as it is decoded before all of it is there.
+class PartialBatch:
+    """The next batch of ``queue_range``, as far as it is decoded before all of it is there.
 
-    What its decoder does not add, and what comes behind that, is for whoever gathers it until ``take``.
+    What its decoder does not add, and what comes behind that, is for whoever gathers it until ``finish``.
 
     Not thread-safe.
     """
 
-    def __init__(self, decoder: ColumnDecoder, wanted: QueueRange) -> None:
+    def __init__(self, decoder: ColumnDecoder, queue_range: QueueRange) -> None:
         self._decoder = decoder
-        self._wanted = wanted
-        self._growing: GrowingBatch | None = None
-        self._promised: Promised | None = None
+        self._range = queue_range
+        self._growing: BatchBuilder | None = None
+        self._expected: ExpectedOffsets | None = None
         self._is_refused = False
         self.size_bytes = 0
         """Encoded size of what it has."""
 
-    def add(self, gathered: Sequence[PulledRange]) -> bool:
+    def add(self, collected: Sequence[PulledRange]) -> bool:
         """Decode what comes next; False: it is left to the caller."""
         if self._is_refused:
             return False
-        promised = Promised.by(gathered)
+        expected = ExpectedOffsets.from_pulled(collected)
         if self._growing is None:
-            most_rows = self._wanted.end_offset - promised.begin_offset
-            self._growing = self._decoder.growing(EXPECTED_BYTES, most_rows)
-        bodies, answered = bodies_and_answered(gathered)
-        if self._growing is None or not self._growing.add(bodies, promised.begin_offset, promised.end_offset, answered):
+            most_rows = self._range.end_offset - expected.begin_offset
+            self._growing = self._decoder.batch_builder(EXPECTED_BYTES, most_rows)
+        bodies, response_range = bodies_and_ranges(collected)
+        if self._growing is None or not self._growing.add(
+            bodies, expected.begin_offset, expected.end_offset, response_range
+        ):
             self._is_refused = True
             return False
-        self._promised = promised if self._promised is None else self._promised.and_then(promised)
+        self._expected = expected if self._expected is None else self._expected.followed_by(expected)
         self.size_bytes += sum(map(len, bodies))
         return True
 
-    def take(self) -> tuple[pa.RecordBatch, Promised] | None:
+    def finish(self) -> tuple[pa.RecordBatch, ExpectedOffsets] | None:
         """What it has, if anything. The next ``add`` begins another batch."""
-        growing, promised = self._growing, self._promised
-        self._growing, self._promised, self._is_refused, self.size_bytes = None, None, False, 0
-        return None if growing is None or promised is None else (growing.finish(), promised)
+        batch_builder, expected = self._growing, self._expected
+        self._growing, self._expected, self._is_refused, self.size_bytes = None, None, False, 0
+        return None if batch_builder is None or expected is None else (batch_builder.finish(), expected)

@@ -53,7 +53,7 @@ def _check_property_columns(property_columns: Sequence[str]) -> None:
     """None may have the name of another column."""
     for name in property_columns:
         if name.lower() in _BY_LOWER:
-            expected = f"names other than those of the source's columns, in any case: {_listed(COLUMNS)}"
+            expected = f"names other than those of the source's columns, in any case: {_join(COLUMNS)}"
             raise OptionError("INVALID_OPTION_VALUE", option="propertyColumns", value=name, expected=expected)
 
 
@@ -63,7 +63,7 @@ def check_schema(schema: StructType, property_columns: Sequence[str] = ()) -> No
     INVALID_OPTION_VALUE]."""
     _check_property_columns(property_columns)
     columns = _columns_by_lower(property_columns)
-    available = _listed(f"{name} {_shown(spark_type(column))}" for name, column in columns.values())
+    available = _join(f"{name} {_type_name(spark_type(column))}" for name, column in columns.values())
     if not schema.fields:
         raise OptionError("EMPTY_SCHEMA", available=available)
     unknown = [field.name for field in schema.fields if field.name.lower() not in columns]
@@ -72,9 +72,13 @@ def check_schema(schema: StructType, property_columns: Sequence[str] = ()) -> No
     for field in schema.fields:
         expected = spark_type(columns[field.name.lower()][1])
         if field.dataType not in (expected, _without_null_values(expected)):
-            given, wanted = _shown(field.dataType), _shown(expected)
+            actual_type, expected_type = _type_name(field.dataType), _type_name(expected)
             raise OptionError(
-                "UNSUPPORTED_COLUMN_TYPE", column=field.name, given=given, expected=wanted, available=available
+                "UNSUPPORTED_COLUMN_TYPE",
+                column=field.name,
+                given=actual_type,
+                expected=expected_type,
+                available=available,
             )
         if not field.nullable:
             raise OptionError("NON_NULLABLE_COLUMN", column=field.name)
@@ -104,11 +108,11 @@ def _columns_by_lower(property_columns: Sequence[str]) -> dict[str, tuple[str, C
     return {**_BY_LOWER, **{name.lower(): (name, of_property(name)) for name in property_columns}}
 
 
-def _shown(type_: DataType) -> str:
+def _type_name(type_: DataType) -> str:
     return type_.simpleString().upper()
 
 
-def _listed(parts: Iterable[str]) -> str:
+def _join(parts: Iterable[str]) -> str:
     return ", ".join(parts)
 
 

@@ -34,7 +34,7 @@ def check_skipped(logged: Sequence[QueueRange], skipped: Collection[QueueRange])
         log.warning(
             "OFFSETS_SKIPPED: Skipping %d offsets as configured by 'skipRanges'; their messages are in no output: %s",
             sum(map(len, found)),
-            as_option(found),
+            as_skip_ranges(found),
         )
 
 
@@ -51,7 +51,7 @@ def _overlap(one: QueueRange, other: QueueRange) -> bool:
     )
 
 
-def named_together(logged: Collection[QueueRange], task: Collection[QueueRange]) -> tuple[QueueRange, ...]:
+def skippable_ranges(logged: Collection[QueueRange], task: Collection[QueueRange]) -> tuple[QueueRange, ...]:
     """Return the ranges of ``logged`` that the error of a task offers to skip.
 
     These are all ranges of its brokers, or, if they are more than ``MOST_NAMED``, those of the task's own queues.
@@ -64,6 +64,6 @@ def named_together(logged: Collection[QueueRange], task: Collection[QueueRange])
     return tuple(of_brokers)
 
 
-def as_option(ranges: Iterable[QueueRange]) -> str:
+def as_skip_ranges(ranges: Iterable[QueueRange]) -> str:
     """Return ``ranges`` as a value of option ``skipRanges``."""
     return ",".join(map(str, ranges))

@@ -18,7 +18,7 @@ from rocketmq_spark.errors import OptionError
 
 Offset = dict[str, Any]
 
-SHOWN: Final = "shown"
+PROGRESS: Final = "shown"
 """Under this name an end offset carries what the query progress is to show: before Spark 4.2 the progress has nothing
 else of a source. It is no part of the place, and every reader of offsets ignores it, on every Spark."""
 
@@ -26,22 +26,22 @@ SIZED_BY_QUEUES: Final = frozenset({"maxOffsets", "lagByQueue", "outages"})
 """What is not carried: each has an entry a queue, and the checkpoint keeps every offset."""
 
 
-def showing(end: Offset, report: Mapping[str, Any]) -> Offset:
+def with_progress(end: Offset, report: Mapping[str, Any]) -> Offset:
     """A new end with what ``reportLatestOffset`` returns where Spark calls it."""
-    return {**end, SHOWN: {name: value for name, value in report.items() if name not in SIZED_BY_QUEUES}}
+    return {**end, PROGRESS: {name: value for name, value in report.items() if name not in SIZED_BY_QUEUES}}
 
 
-def is_place(value: Any) -> bool:
+def is_source_offset(value: Any) -> bool:
     """Whether that is an offset of ours, of either kind."""
     return isinstance(value, dict) and "v" in value and ("queues" in value or "loadBalance" in value)
 
 
-def without_shown(value: Any) -> Any:
+def without_progress(value: Any) -> Any:
     """The place alone, of an offset of any Spark."""
-    return {name: part for name, part in value.items() if name != SHOWN} if isinstance(value, dict) else value
+    return {name: part for name, part in value.items() if name != PROGRESS} if isinstance(value, dict) else value
 
 
-class State(Enum):
+class StartState(Enum):
     """What the calls so far have shown."""
 
     NEW = auto()
@@ -66,17 +66,17 @@ class Call(Enum):
 
 
 TRANSITIONS: Final = {
-    (State.NEW, Call.LATEST): State.PROPOSED,
-    (State.NEW, Call.RESUME): State.RUNNING,
-    (State.PROPOSED, Call.INITIAL): State.BEGUN,
-    (State.BEGUN, Call.PLAN): State.RUNNING,
-    (State.BEGUN, Call.RESUME): State.RUNNING,
-    (State.BEGUN, Call.LATEST): State.PROPOSED_AGAIN,
-    (State.PROPOSED_AGAIN, Call.LATEST): State.RUNNING,
-    (State.RUNNING, Call.LATEST): State.RUNNING,
-    (State.RUNNING, Call.INITIAL): State.RUNNING,
-    (State.RUNNING, Call.RESUME): State.RUNNING,
-    (State.RUNNING, Call.PLAN): State.RUNNING,
+    (StartState.NEW, Call.LATEST): StartState.PROPOSED,
+    (StartState.NEW, Call.RESUME): StartState.RUNNING,
+    (StartState.PROPOSED, Call.INITIAL): StartState.BEGUN,
+    (StartState.BEGUN, Call.PLAN): StartState.RUNNING,
+    (StartState.BEGUN, Call.RESUME): StartState.RUNNING,
+    (StartState.BEGUN, Call.LATEST): StartState.PROPOSED_AGAIN,
+    (StartState.PROPOSED_AGAIN, Call.LATEST): StartState.RUNNING,
+    (StartState.RUNNING, Call.LATEST): StartState.RUNNING,
+    (StartState.RUNNING, Call.INITIAL): StartState.RUNNING,
+    (StartState.RUNNING, Call.RESUME): StartState.RUNNING,
+    (StartState.RUNNING, Call.PLAN): StartState.RUNNING,
 }
 """Every call that Spark makes. The others are those of ``triggerAvailableNowWrapper``, which fixes the end of the run
 before the checkpoint is known, or of a Spark that nobody has seen."""
@@ -87,7 +87,7 @@ class StartTracker:
 
     def __init__(self, spark_version: str) -> None:
         self._spark_version = spark_version
-        self.state = State.NEW
+        self.state = StartState.NEW
         self.start: Offset | None = None
 
     def latest(self) -> bool:
@@ -96,9 +96,9 @@ class StartTracker:
         Raises OptionError[UNSUPPORTED_SPARK_SETTING].
         """
         self._advance(Call.LATEST)
-        return self.state is not State.PROPOSED_AGAIN
+        return self.state is not StartState.PROPOSED_AGAIN
 
-    def answered(self, end: Offset) -> None:
+    def note_returned(self, end: Offset) -> None:
         """``latestOffset()`` returned ``end``."""
         self.start = end
 
@@ -119,7 +119,7 @@ class StartTracker:
         return False
 
     def _advance(self, call: Call) -> None:
-        following = TRANSITIONS.get((self.state, call))
-        if following is None:
+        next_state = TRANSITIONS.get((self.state, call))
+        if next_state is None:
             raise OptionError("UNSUPPORTED_SPARK_SETTING", version=self._spark_version, call=call.value)
-        self.state = following
+        self.state = next_state

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from rocketmq_spark.source.start_tracking import SHOWN, StartTracker, showing
+from rocketmq_spark.source.start_tracking import PROGRESS, StartTracker, with_progress
 from rocketmq_spark.spark_version import SPARK_VERSION
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class LimitedReader(Protocol):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]: ...
 
-    def rest(self) -> None: ...
+    def note_idle(self) -> None: ...
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]: ...
 
@@ -70,9 +70,9 @@ class StartTrackingReader(DataSourceStreamReader):
         Raises OptionError[UNSUPPORTED_SPARK_SETTING], and what the reader raises.
         """
         limit = self._reader.getDefaultReadLimit()
-        asks = self._tracker.latest()
+        is_new_batch = self._tracker.latest()
         start = self._tracker.start
-        if start is not None and not asks:
+        if start is not None and not is_new_batch:
             return start
         if start is None:
             self._reader.resume({})
@@ -80,12 +80,12 @@ class StartTrackingReader(DataSourceStreamReader):
         end = self._reader.latestOffset(begin, limit)
         self._log_one_batch()
         if end == begin:
-            self._reader.rest()
+            self._reader.note_idle()
         else:
             report = self._reader.reportLatestOffset() or {}
             self._log_messages_left(report.get("lag", report.get("prefetched")))
-            end = showing(end, report)
-        self._tracker.answered(end)
+            end = with_progress(end, report)
+        self._tracker.note_returned(end)
         return end
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
@@ -93,7 +93,7 @@ class StartTrackingReader(DataSourceStreamReader):
         is_restart = self._tracker.start is None
         is_batch = self._tracker.partitions(start, end)
         if is_restart:
-            self._reader.resume(end.get(SHOWN) or {})
+            self._reader.resume(end.get(PROGRESS) or {})
         if not is_batch:
             return []
         tasks = self._reader.partitions(start, end)

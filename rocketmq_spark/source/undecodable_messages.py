@@ -23,10 +23,10 @@ from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.failures import Failures, Policy
-from rocketmq_spark.remoting.retry import SENDING_BACK, broker_subject, outlook_of_request
+from rocketmq_spark.remoting.retry import SEND_BACK_PAUSES, broker_subject, retryability_of_request
 from rocketmq_spark.source.dead_letter import dead_letter
 from rocketmq_spark.source.range_decoding import QUEUE_OFFSET
-from rocketmq_spark.wire.arrow.bad_messages import BadMessage
+from rocketmq_spark.wire.arrow.undecodable import UndecodableMessage
 
 log = logging.getLogger(__name__)
 
@@ -40,72 +40,72 @@ class DeadLetterSender:
 
     def __init__(self, options: ReadOptions, client: ClusterClient) -> None:
         limits_ms = options.cluster_timeout_ms, options.missing_topic_timeout_ms
-        self._failures = Failures(Policy(outlook_of_request, SENDING_BACK, *limits_ms), monotonic_ms)
+        self._failures = Failures(Policy(retryability_of_request, SEND_BACK_PAUSES, *limits_ms), monotonic_ms)
         self._client = client
         self._group = options.consumer_group
 
-    def send(self, bad: BadMessage, queue: MessageQueue) -> None:
-        """Returns when ``bad``, met in ``queue``, is in the group's dead letter topic on that broker.
+    def send(self, undecodable: UndecodableMessage, queue: MessageQueue) -> None:
+        """Returns when ``undecodable``, met in ``queue``, is in the group's dead letter topic on that broker.
 
         Raises what keeps it from there: a refusal that will not pass, RouteError for a topic that no broker serves for
         ``missingTopicTimeoutMs``, TransportError[CLUSTER_TIMEOUT] for a broker, or name servers, that are silent
         for ``clusterTimeoutMs``.
         """
-        letter, subject = dead_letter(bad, queue), broker_subject(queue.broker_name)
+        letter, subject = dead_letter(undecodable, queue), broker_subject(queue.broker_name)
 
         def send(broker: Broker) -> None:
             broker.send_dead_letter(self._group, letter, queue.broker_name)
 
-        self._failures.retrying(lambda: self._client.call(queue, send), subject, queue.topic, time.sleep)
+        self._failures.retry_until_success(lambda: self._client.call(queue, send), subject, queue.topic, time.sleep)
 
 
-class BadMessages:
+class UndecodableMessages:
     """Those of one range of ``queue``, in the order of their offsets. Not thread-safe."""
 
     def __init__(self, queue: MessageQueue, options: ReadOptions, client: ClusterClient) -> None:
         self._queue = queue
         self._mode = options.bad_messages
         self._sender = DeadLetterSender(options, client)
-        self._settled_to = -1
+        self._handled_to = -1
 
-    def settle(self, batch: pa.RecordBatch, bad: list[BadMessage]) -> pa.RecordBatch:
-        """The rows of ``batch`` that stay, of which ``bad`` have no body. Says each bad message once.
+    def apply_mode(self, batch: pa.RecordBatch, undecodable: list[UndecodableMessage]) -> pa.RecordBatch:
+        """The rows of ``batch`` that stay, of which ``undecodable`` have no body. Says each bad message once.
 
         Raises RemoteProtocolError[UNDECODABLE_MESSAGE_BODY] with ``fail``; with ``deadLetter`` what
         ``DeadLetterSender`` does.
         """
-        new = [message for message in bad if message.offsets.start > self._settled_to]
+        new = [message for message in undecodable if message.offsets.start > self._handled_to]
         if not new:
-            return self._without(batch, bad)
+            return self._without(batch, undecodable)
         if self._mode == "fail":
             first = new[0]
             offset = first.offsets.start
             raise RemoteProtocolError(
                 "UNDECODABLE_MESSAGE_BODY", queue=str(self._queue), offset=offset, problem=first.problem
             )
-        self._settled_to = new[-1].offsets.start
+        self._handled_to = new[-1].offsets.start
         if self._mode == "deadLetter":
             for message in new:
                 self._sender.send(message, self._queue)
         self._warn(new)
-        return self._without(batch, bad)
+        return self._without(batch, undecodable)
 
-    def _without(self, batch: pa.RecordBatch, bad: list[BadMessage]) -> pa.RecordBatch:
-        if self._mode != "deadLetter" or not bad:
+    def _without(self, batch: pa.RecordBatch, undecodable: list[UndecodableMessage]) -> pa.RecordBatch:
+        if self._mode != "deadLetter" or not undecodable:
             return batch
         offsets = batch.column(QUEUE_OFFSET).to_numpy()
-        is_bad = np.isin(offsets, [offset for message in bad for offset in message.offsets])
-        return batch.filter(pa.array(~is_bad))
+        is_undecodable = np.isin(offsets, [offset for message in undecodable for offset in message.offsets])
+        return batch.filter(pa.array(~is_undecodable))
 
-    def _warn(self, bad: list[BadMessage]) -> None:
-        done = SENT if self._mode == "deadLetter" else NULL_BODY
-        offsets = " ".join(f"[{message.offsets.start}, {message.offsets.stop})" for message in bad)
+    def _warn(self, undecodable: list[UndecodableMessage]) -> None:
+        action = SENT if self._mode == "deadLetter" else NULL_BODY
+        offsets = " ".join(f"[{message.offsets.start}, {message.offsets.stop})" for message in undecodable)
         log.warning(
             "UNDECODABLE_MESSAGE_BODY: Messages of queue=%s offsets=%s %s; first problem: %s",
             self._queue,
             offsets,
-            done,
-            bad[0].problem,
+            action,
+            undecodable[0].problem,
         )
 
 
@@ -114,20 +114,20 @@ COMMIT_LOG_OFFSET: Final = "commitLogOffset"
 ClientOf: TypeAlias = Callable[[ReadOptions], ClusterClient]
 
 
-class BadSharedMessages:
+class UndecodablePopMessages:
     """Those of one task. Not thread-safe."""
 
     def __init__(self, options: ReadOptions, client_of: ClientOf) -> None:
         self._options = options
         self._client_of = client_of
-        self._settled: set[tuple[MessageQueue, int]] = set()
+        self._handled: set[tuple[MessageQueue, int]] = set()
         """By queue and place in the commit log: rows of one message may come in several batches."""
 
     @cached_property
     def _sender(self) -> DeadLetterSender:
         return DeadLetterSender(self._options, self._client_of(self._options))
 
-    def settle(self, queue: MessageQueue, offset: int, problem: str) -> None:
+    def apply_mode(self, queue: MessageQueue, offset: int, problem: str) -> None:
         """Of a message whose row stays, without body. Raises RemoteProtocolError[UNDECODABLE_MESSAGE_BODY] with
         ``fail``; with ``deadLetter`` too, which brokers' messages alone meet, unless a spool has kept those of a
         proxy."""
@@ -137,35 +137,35 @@ class BadSharedMessages:
             raise RemoteProtocolError("UNDECODABLE_MESSAGE_BODY", queue=str(queue), offset=offset, problem=problem)
         _warn_of(queue, offset, NULL_BODY, problem)
 
-    def settle_stored(self, batch: pa.RecordBatch, bad: list[BadMessage]) -> pa.RecordBatch:
-        """The rows of ``batch`` that stay, by its column COMMIT_LOG_OFFSET; those of ``bad`` have no body.
+    def apply_mode_to_rows(self, batch: pa.RecordBatch, undecodable: list[UndecodableMessage]) -> pa.RecordBatch:
+        """The rows of ``batch`` that stay, by its column COMMIT_LOG_OFFSET; those of ``undecodable`` have no body.
 
         Raises RemoteProtocolError[UNDECODABLE_MESSAGE_BODY] with ``fail``; with ``deadLetter`` what
         ``DeadLetterSender`` does.
         """
-        sends = self._options.bad_messages == "deadLetter"
-        for one in bad:
+        is_dead_letter_mode = self._options.bad_messages == "deadLetter"
+        for one in undecodable:
             message = one.message
             queue = MessageQueue(message.topic, message.broker_name, message.queue_id)
-            if (queue, message.commit_log_offset) in self._settled:
+            if (queue, message.commit_log_offset) in self._handled:
                 continue
-            self._settled.add((queue, message.commit_log_offset))
-            if sends:
+            self._handled.add((queue, message.commit_log_offset))
+            if is_dead_letter_mode:
                 self._send(one, queue)
             else:
-                self.settle(queue, message.queue_offset, one.problem)
-        return _without(batch, bad) if sends and bad else batch
+                self.apply_mode(queue, message.queue_offset, one.problem)
+        return _without(batch, undecodable) if is_dead_letter_mode and undecodable else batch
 
-    def _send(self, bad: BadMessage, queue: MessageQueue) -> None:
-        self._sender.send(bad, queue)
-        _warn_of(queue, bad.message.queue_offset, SENT, bad.problem)
-
-
-def _warn_of(queue: MessageQueue, offset: int, done: str, problem: str) -> None:
-    log.warning("UNDECODABLE_MESSAGE_BODY: Message of queue=%s offset=%d %s: %s", queue, offset, done, problem)
+    def _send(self, undecodable: UndecodableMessage, queue: MessageQueue) -> None:
+        self._sender.send(undecodable, queue)
+        _warn_of(queue, undecodable.message.queue_offset, SENT, undecodable.problem)
 
 
-def _without(batch: pa.RecordBatch, bad: list[BadMessage]) -> pa.RecordBatch:
-    places = batch.column(batch.schema.names.index(COMMIT_LOG_OFFSET)).to_numpy()
-    is_bad = np.isin(places, [one.message.commit_log_offset for one in bad])
-    return batch.filter(pa.array(~is_bad))
+def _warn_of(queue: MessageQueue, offset: int, action: str, problem: str) -> None:
+    log.warning("UNDECODABLE_MESSAGE_BODY: Message of queue=%s offset=%d %s: %s", queue, offset, action, problem)
+
+
+def _without(batch: pa.RecordBatch, undecodable: list[UndecodableMessage]) -> pa.RecordBatch:
+    commit_log_offsets = batch.column(batch.schema.names.index(COMMIT_LOG_OFFSET)).to_numpy()
+    is_undecodable = np.isin(commit_log_offsets, [one.message.commit_log_offset for one in undecodable])
+    return batch.filter(pa.array(~is_undecodable))

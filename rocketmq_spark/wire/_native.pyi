@@ -17,9 +17,9 @@ class Decoder:
         bodies: Sequence[bytes | bytearray | memoryview],
         begin_offset: int,
         end_offset: int,
-        answered: Sequence[tuple[int, int]] = (),
+        response_offsets: Sequence[tuple[int, int]] = (),
     ) -> tuple[int, list[list[Memory | None]]] | None: ...
-    def nothing_yet(self, data_bytes: int, most_rows: int) -> Growing: ...
+    def new_batch(self, data_bytes: int, max_rows: int) -> Growing: ...
 
 class Growing:
     def add(
@@ -27,11 +27,11 @@ class Growing:
         bodies: Sequence[bytes | bytearray | memoryview],
         begin_offset: int,
         end_offset: int,
-        answered: Sequence[tuple[int, int]] = (),
+        response_offsets: Sequence[tuple[int, int]] = (),
     ) -> bool: ...
     def finish(self) -> tuple[int, list[list[Memory | None]]]: ...
 
-class AnswerTemplate:
+class ResponseTemplate:
     def __init__(
         self,
         places: Sequence[tuple[bytes, int | None]],

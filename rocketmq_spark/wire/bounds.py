@@ -21,20 +21,20 @@ class Claimant(Enum):
 
 class Bound(NamedTuple):
     """One row. ``claim``: what is bounded, plural or with its unit. ``condition``: of the error for more than
-    ``most``."""
+    ``maximum``."""
 
     claim: str
     claimant: Claimant
-    most: int
+    maximum: int
     condition: str
 
     def check(self, claimed: int) -> None:
-        """Raises ValueError for less than nothing, and for more than ``most``; its caller knows where that was."""
-        if not 0 <= claimed <= self.most:
-            raise ValueError(f"{self.claim}: {_shown(claimed)}, at most {self.most} are accepted")
+        """Raises ValueError for less than nothing, and for more than ``maximum``; its caller knows where that was."""
+        if not 0 <= claimed <= self.maximum:
+            raise ValueError(f"{self.claim}: {_format_number(claimed)}, at most {self.maximum} are accepted")
 
 
-def _shown(number: int) -> str:
+def _format_number(number: int) -> str:
     """Python writes no number of more than some thousand digits."""
     return str(number) if number.bit_length() <= 128 else f"a number of {number.bit_length()} bits"
 
@@ -122,5 +122,5 @@ BOUNDS: Final = (
 def check_values(text: str, bound: Bound) -> None:
     """Raises ValueError where the JSON ``text`` may hold more values than ``bound`` lets it; one in three characters at
     most is a value, so that short texts cost nothing."""
-    if len(text) > bound.most:
+    if len(text) > bound.maximum:
         bound.check(1 + text.count(",") + text.count("{") + text.count("["))

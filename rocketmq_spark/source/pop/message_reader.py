@@ -11,21 +11,21 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pop.handles import Form
+from rocketmq_spark.pop.receipt_handles import RecordFormat
 from rocketmq_spark.remoting.cluster_client import ClusterClient
-from rocketmq_spark.source.pop.message_tasks import Part, texts_beside_columns
+from rocketmq_spark.source.pop.message_tasks import Part, extra_string_columns
 from rocketmq_spark.source.range_decoding import in_parts
 from rocketmq_spark.source.schema import arrow_schema, canonical_names
-from rocketmq_spark.source.undecodable_messages import COMMIT_LOG_OFFSET, BadSharedMessages, ClientOf
-from rocketmq_spark.wire.arrow.bad_messages import BadMessage
+from rocketmq_spark.source.undecodable_messages import COMMIT_LOG_OFFSET, ClientOf, UndecodablePopMessages
 from rocketmq_spark.wire.arrow.column_table import RECEIPT_HANDLE
-from rocketmq_spark.wire.arrow.columns import ColumnDecoder, TooLargeTogetherError
+from rocketmq_spark.wire.arrow.columns import BatchTooLargeError, ColumnDecoder
+from rocketmq_spark.wire.arrow.undecodable import UndecodableMessage
 from rocketmq_spark.wire.body.subscription import exact_tags
 from rocketmq_spark.wire.bounds import INNER_MESSAGES
 from rocketmq_spark.wire.implementation import column_decoder
 from rocketmq_spark.wire.message.stored_message import first_queue_offset, split_records
 
-ALL: Final = 2**63 - 1
+MAX_OFFSET: Final = 2**63 - 1
 
 
 def read_parts(
@@ -39,69 +39,71 @@ def read_parts(
     Raises RemoteProtocolError[UNDECODABLE_MESSAGE_BODY] (with ``badMessages`` ``fail``), [CORRUPT_MESSAGE.RESPONSE] or
     [MALFORMED_RESPONSE.BODY], and what ``DeadLetterSender`` does.
     """
-    target, columns = arrow_schema(schema), canonical_names(schema, texts_beside_columns(options))
+    target, columns = arrow_schema(schema), canonical_names(schema, extra_string_columns(options))
     tags = exact_tags(options.sub_expression)
-    settling = BadSharedMessages(options, client_of)
+    policy = UndecodablePopMessages(options, client_of)
     for part in parts:
-        decode = _decode_stored if part.form is Form.STORED else _decode_received
-        for batch in filter(len, decode(part, columns, tags, settling)):
+        decode = _decode_stored if part.record_format is RecordFormat.STORED else _decode_received
+        for batch in filter(len, decode(part, columns, tags, policy)):
             yield from in_parts(pa.RecordBatch.from_arrays(batch.columns, schema=target))
 
 
 def _decode_stored(
-    part: Part, columns: tuple[str, ...], tags: frozenset[str] | None, settling: BadSharedMessages
+    part: Part, columns: tuple[str, ...], tags: frozenset[str] | None, policy: UndecodablePopMessages
 ) -> Iterator[pa.RecordBatch]:
     stored = tuple(COMMIT_LOG_OFFSET if name == RECEIPT_HANDLE else name for name in columns)
     decoder = column_decoder()((*stored, COMMIT_LOG_OFFSET), broker_name=part.broker_name, tags=tags)
-    for found, bad in _as_many_as_fit(decoder, [memoryview(part.body)]):
-        batch = settling.settle_stored(found, bad)
+    for found, undecodable in _decode_splitting(decoder, [memoryview(part.body)]):
+        batch = policy.apply_mode_to_rows(found, undecodable)
         if RECEIPT_HANDLE in columns:
             batch = _with_handles(batch, columns.index(RECEIPT_HANDLE), part.handles)
         yield batch.select(range(len(columns)))
 
 
-def _as_many_as_fit(
+def _decode_splitting(
     decoder: ColumnDecoder, bodies: Sequence[memoryview]
-) -> Iterator[tuple[pa.RecordBatch, list[BadMessage]]]:
+) -> Iterator[tuple[pa.RecordBatch, list[UndecodableMessage]]]:
     """All messages at once; in halves, and these in halves, where they are too large for that."""
-    with suppress(TooLargeTogetherError):
-        yield decoder.decode_around(bodies, 0, ALL)
+    with suppress(BatchTooLargeError):
+        yield decoder.decode_with_undecodable(bodies, 0, MAX_OFFSET)
         return
     records = [record for body in bodies for _, _, record in split_records(body)]
     if len(records) == 1:
         begin_offset = first_queue_offset(records[0]) or 0
-        yield from _rows_of_one(decoder, records, begin_offset, begin_offset + INNER_MESSAGES.most)
+        yield from _decode_inner_batch(decoder, records, begin_offset, begin_offset + INNER_MESSAGES.maximum)
         return
     middle = len(records) // 2
-    yield from _as_many_as_fit(decoder, records[:middle])
-    yield from _as_many_as_fit(decoder, records[middle:])
+    yield from _decode_splitting(decoder, records[:middle])
+    yield from _decode_splitting(decoder, records[middle:])
 
 
-def _rows_of_one(
+def _decode_inner_batch(
     decoder: ColumnDecoder, records: Sequence[memoryview], begin_offset: int, end_offset: int
-) -> Iterator[tuple[pa.RecordBatch, list[BadMessage]]]:
+) -> Iterator[tuple[pa.RecordBatch, list[UndecodableMessage]]]:
     """The same of an inner batch, by its queue offsets."""
-    with suppress(TooLargeTogetherError):
-        yield decoder.decode_around(records, begin_offset, end_offset)
+    with suppress(BatchTooLargeError):
+        yield decoder.decode_with_undecodable(records, begin_offset, end_offset)
         return
     middle = (begin_offset + end_offset) // 2
-    yield from _rows_of_one(decoder, records, begin_offset, middle)
-    yield from _rows_of_one(decoder, records, middle, end_offset)
+    yield from _decode_inner_batch(decoder, records, begin_offset, middle)
+    yield from _decode_inner_batch(decoder, records, middle, end_offset)
 
 
 def _with_handles(batch: pa.RecordBatch, position: int, handles: Sequence[str]) -> pa.RecordBatch:
     """In place of the messages' places in the commit log, by which they are told apart."""
-    by_place = {int(handle.rpartition(" ")[2]): handle for handle in handles}
-    texts = pa.array([by_place[place] for place in batch.column(position).to_pylist()], pa.string())
+    handles_by_offset = {int(handle.rpartition(" ")[2]): handle for handle in handles}
+    texts = pa.array(
+        [handles_by_offset[commit_log_offset] for commit_log_offset in batch.column(position).to_pylist()], pa.string()
+    )
     return batch.set_column(position, RECEIPT_HANDLE, texts)
 
 
 def _decode_received(
-    part: Part, columns: tuple[str, ...], tags: frozenset[str] | None, settling: BadSharedMessages
+    part: Part, columns: tuple[str, ...], tags: frozenset[str] | None, policy: UndecodablePopMessages
 ) -> Iterator[pa.RecordBatch]:
     from rocketmq_spark.wire.grpc.message_columns import decode_received
 
     for batch, unreadable in decode_received(part.body, columns, broker_name=part.broker_name, tags=tags):
         for queue, offset, problem in unreadable:
-            settling.settle(queue, offset, problem)
+            policy.apply_mode(queue, offset, problem)
         yield batch

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pop.handles import Form, Received
+from rocketmq_spark.pop.receipt_handles import ReceivedMessage, RecordFormat
 from rocketmq_spark.wire.arrow.column_table import RECEIPT_HANDLE
 
 TASK_BYTES: Final = 8 * 1024 * 1024
@@ -27,49 +27,51 @@ class Part(NamedTuple):
     """Messages of one broker in one form, one after another."""
 
     broker_name: str
-    form: Form
+    record_format: RecordFormat
     body: bytes
     handles: tuple[str, ...] = ()
     """Of stored messages, if they are wanted, see ``receipt_handle``; a proxy's answers have them."""
 
 
 def tasks_of(
-    received: Sequence[Received], max_records: int | None, *, with_handles: bool = False
+    received: Sequence[ReceivedMessage], max_records: int | None, *, with_handles: bool = False
 ) -> list[tuple[Part, ...]]:
     """All messages, in their order."""
-    most = max_records or TASK_MESSAGES
-    return [tuple(_parts(some, with_handles)) for some in _cut(received, TASK_BYTES, most)]
+    max_messages = max_records or TASK_MESSAGES
+    return [tuple(_parts(part_messages, with_handles)) for part_messages in _cut(received, TASK_BYTES, max_messages)]
 
 
-def texts_beside_columns(options: ReadOptions) -> tuple[str, ...]:
+def extra_string_columns(options: ReadOptions) -> tuple[str, ...]:
     """Names of columns of text that a schema may have: those of properties, and the handle's."""
     return (*options.property_columns, RECEIPT_HANDLE)
 
 
-def receipt_handle(one: Received) -> str:
+def receipt_handle(one: ReceivedMessage) -> str:
     """As a proxy spells it: its last word is the place in the broker's commit log."""
     (commit_log_offset,) = _COMMIT_LOG_OFFSET.unpack_from(one.record)
     return f"{one.handle.text} {commit_log_offset}"
 
 
-def _parts(received: Sequence[Received], with_handles: bool) -> Iterator[Part]:
-    alike: dict[tuple[str, Form], list[Received]] = {}
+def _parts(received: Sequence[ReceivedMessage], with_handles: bool) -> Iterator[Part]:
+    alike: dict[tuple[str, RecordFormat], list[ReceivedMessage]] = {}
     for one in received:
-        alike.setdefault((one.handle.broker_name, one.form), []).append(one)
-    for (broker_name, form), ours in alike.items():
-        for some in _cut(ours, PART_BYTES, len(ours)):
-            handles = map(receipt_handle, some) if with_handles and form is Form.STORED else ()
-            yield Part(broker_name, form, b"".join(one.record for one in some), tuple(handles))
+        alike.setdefault((one.handle.broker_name, one.record_format), []).append(one)
+    for (broker_name, record_format), group in alike.items():
+        for part_messages in _cut(group, PART_BYTES, len(group)):
+            handles = (
+                map(receipt_handle, part_messages) if with_handles and record_format is RecordFormat.STORED else ()
+            )
+            yield Part(broker_name, record_format, b"".join(one.record for one in part_messages), tuple(handles))
 
 
-def _cut(received: Iterable[Received], most_bytes: int, most: int) -> Iterator[list[Received]]:
-    some: list[Received] = []
+def _cut(received: Iterable[ReceivedMessage], max_bytes: int, max_messages: int) -> Iterator[list[ReceivedMessage]]:
+    part_messages: list[ReceivedMessage] = []
     size_bytes = 0
     for one in received:
-        if some and (size_bytes + len(one.record) > most_bytes or len(some) >= most):
-            yield some
-            some, size_bytes = [], 0
-        some.append(one)
+        if part_messages and (size_bytes + len(one.record) > max_bytes or len(part_messages) >= max_messages):
+            yield part_messages
+            part_messages, size_bytes = [], 0
+        part_messages.append(one)
         size_bytes += len(one.record)
-    if some:
-        yield some
+    if part_messages:
+        yield part_messages

@@ -18,8 +18,8 @@ from typing import Any, Final
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.options.receive import BY_MESSAGE, BY_QUEUE
-from rocketmq_spark.pop.handles import AnyHandle, Handle, handles_from_json, handles_to_json
-from rocketmq_spark.source.start_tracking import without_shown
+from rocketmq_spark.pop.receipt_handles import BrokerHandle, ReceiptHandle, handles_from_json, handles_to_json
+from rocketmq_spark.source.start_tracking import without_progress
 
 VERSION: Final = 1
 _EPOCH: Final = re.compile("[0-9a-f]*")
@@ -33,7 +33,7 @@ class PopOffset:
     consumer_group: str
     epoch: str = ""
     number: int = 0
-    handles: tuple[AnyHandle, ...] = ()
+    handles: tuple[ReceiptHandle, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The value that Spark writes with ``json.dumps``; equal offsets give equal text."""
@@ -45,10 +45,10 @@ class PopOffset:
         """Read back what ``to_json`` gave. Raises OptionError[CHECKPOINT_OPTION_CHANGED] for that of queues, of another
         group, or with handles that only their own server understands; OptionError[INCOMPATIBLE_CHECKPOINT] for anything
         else."""
-        value = without_shown(value)
+        value = without_progress(value)
         try:
             if "queues" in value:
-                raise _of_another("loadBalance", BY_QUEUE, options.load_balance)
+                raise _option_changed("loadBalance", BY_QUEUE, options.load_balance)
             handles = tuple(handles_from_json(value["handles"]))
             offset = cls(value["consumerGroup"], value["epoch"], value["n"], handles)
             if type(offset.number) is not int or not _EPOCH.fullmatch(offset.epoch):
@@ -62,11 +62,11 @@ class PopOffset:
                 raise
             raise OptionError("INCOMPATIBLE_CHECKPOINT", problem=f"{problem} in {str(value)[:200]}") from None
         if offset.consumer_group != options.consumer_group:
-            raise _of_another("consumerGroup", offset.consumer_group, options.consumer_group)
-        if options.endpoints is None and not all(isinstance(one, Handle) for one in offset.handles):
-            raise _of_another("endpoints", "(set)", "(not set)")
+            raise _option_changed("consumerGroup", offset.consumer_group, options.consumer_group)
+        if options.endpoints is None and not all(isinstance(one, BrokerHandle) for one in offset.handles):
+            raise _option_changed("endpoints", "(set)", "(not set)")
         return offset
 
 
-def _of_another(option: str, before: str, now: str) -> OptionError:
+def _option_changed(option: str, before: str, now: str) -> OptionError:
     return OptionError("CHECKPOINT_OPTION_CHANGED", option=option, before=before, now=now)

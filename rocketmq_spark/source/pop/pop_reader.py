@@ -15,9 +15,14 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from rocketmq_spark.diagnostics import iterating_alone, names_of, raising_alone, speak_as
+from rocketmq_spark.diagnostics import (
+    iterating_without_traceback,
+    raising_without_traceback,
+    set_log_context,
+    task_log_context,
+)
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.source.pop.message_tasks import Part, tasks_of, texts_beside_columns
+from rocketmq_spark.source.pop.message_tasks import Part, extra_string_columns, tasks_of
 from rocketmq_spark.source.pop.pop_offsets import PopOffset
 from rocketmq_spark.source.schema import canonical_names, check_schema
 from rocketmq_spark.source.stream.control_folder import Resumable
@@ -50,7 +55,7 @@ class RocketMQPopReader(Resumable, DataSourceStreamReader, SupportsTriggerAvaila
         self._options = options
         self._schema = schema
         self._run: PopRun | None = None
-        self._looks_once = False
+        self._is_available_now = False
         self._last: tuple[dict[str, Any], PopOffset] | None = None
 
     def __reduce__(self) -> tuple[type[RocketMQPopReader], tuple[ReadOptions, StructType]]:
@@ -59,20 +64,20 @@ class RocketMQPopReader(Resumable, DataSourceStreamReader, SupportsTriggerAvaila
 
     # ------------------------------------------------------------------------------------------ source runner
 
-    @raising_alone
+    @raising_without_traceback
     def getDefaultReadLimit(self) -> ReadLimit:
         """Spark's first call. A bad user schema is raised here: raised earlier, PySpark would mask it."""
-        check_schema(self._schema, texts_beside_columns(self._options))
+        check_schema(self._schema, extra_string_columns(self._options))
         return read_limit(self._options.max_offsets_per_trigger)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._looks_once = True
+        self._is_available_now = True
 
     def initialOffset(self) -> dict[str, Any]:
         """No messages: the first ``latestOffset`` receives some."""
         return PopOffset(self._options.consumer_group).to_json()
 
-    @raising_alone
+    @raising_without_traceback
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """The end of the next batch; ``start`` itself, to the letter, when there is nothing.
 
@@ -80,7 +85,7 @@ class RocketMQPopReader(Resumable, DataSourceStreamReader, SupportsTriggerAvaila
         ``limit`` that is neither a number of rows nor all that there is.
         """
         begin = self._read(start)
-        end = self._running().latest_offset(begin, max_rows(limit))
+        end = self._started_run().latest_offset(begin, max_rows(limit))
         if end is begin:
             return start
         value = end.to_json()
@@ -91,15 +96,16 @@ class RocketMQPopReader(Resumable, DataSourceStreamReader, SupportsTriggerAvaila
         """What the query progress shows as ``latestOffset``, see ``PopRun.report``."""
         return None if self._run is None else self._run.report(int(time.time() * 1000))
 
-    @raising_alone
+    @raising_without_traceback
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The messages of the batch, as tasks; none of one that an earlier start of the query has frozen."""
-        run = self._running()
+        run = self._started_run()
         messages = run.batch(self._read(end))
-        most = self._options.max_records_per_partition
-        with_handles = RECEIPT_HANDLE in canonical_names(self._schema, texts_beside_columns(self._options))
+        max_messages = self._options.max_records_per_partition
+        with_handles = RECEIPT_HANDLE in canonical_names(self._schema, extra_string_columns(self._options))
         return [
-            MessagesPartition(parts, run.client_id) for parts in tasks_of(messages, most, with_handles=with_handles)
+            MessagesPartition(parts, run.client_id)
+            for parts in tasks_of(messages, max_messages, with_handles=with_handles)
         ]
 
     def commit(self, end: dict[str, Any]) -> None:
@@ -117,11 +123,11 @@ class RocketMQPopReader(Resumable, DataSourceStreamReader, SupportsTriggerAvaila
             self._last = value, PopOffset.from_json(value, self._options)
         return self._last[1]
 
-    def _running(self) -> PopRun:
+    def _started_run(self) -> PopRun:
         if self._run is None:
             from rocketmq_spark.source.pop.pop_run import PopRun
 
-            self._run = PopRun(self._options, self.control_before, looks_once=self._looks_once)
+            self._run = PopRun(self._options, self.control_before, is_available_now=self._is_available_now)
         return self._run
 
     # ------------------------------------------------------------------------------------------ executors
@@ -132,5 +138,7 @@ class RocketMQPopReader(Resumable, DataSourceStreamReader, SupportsTriggerAvaila
 
         assert isinstance(partition, MessagesPartition)
         group = self._options.consumer_group
-        speak_as(self._options.log_level, group=group, clientId=partition.client_id, **names_of(TaskContext.get()))
-        return iterating_alone(read_parts(partition.parts, self._options, self._schema))
+        set_log_context(
+            self._options.log_level, group=group, clientId=partition.client_id, **task_log_context(TaskContext.get())
+        )
+        return iterating_without_traceback(read_parts(partition.parts, self._options, self._schema))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping
 
-from rocketmq_spark.consumer.ports import Survey
+from rocketmq_spark.consumer.cluster_api import MetadataSnapshot
 from rocketmq_spark.model import MessageQueue, QueueBounds
 from rocketmq_spark.source.stream.offsets import SourceOffset
 from rocketmq_spark.source.stream.planning import unreached
@@ -16,35 +16,35 @@ log = logging.getLogger(__name__)
 class AvailableNowTargets:
     """Where each queue of the topics ended when the query started. Not thread-safe."""
 
-    def __init__(self, patience_ms: int) -> None:
+    def __init__(self, timeout_ms: int) -> None:
         self.offsets: dict[MessageQueue, int] = {}
         self._is_fixed = False
-        self._patience_ms = patience_ms
+        self._timeout_ms = timeout_ms
         self._missing: dict[MessageQueue, int] = {}
         self._unchanged_since_ms = 0
-        self.awaits_others = False
+        self.awaits_other_members = False
         """Whether the query waits for what other members have to read."""
-        self._reported: frozenset[MessageQueue] = frozenset()
+        self._logged: frozenset[MessageQueue] = frozenset()
 
-    def fix(self, survey: Survey) -> None:
+    def fix_targets(self, snapshot: MetadataSnapshot) -> None:
         """Take the targets from the first complete survey; until then nothing is read."""
-        if survey.is_complete and not self._is_fixed:
-            self.offsets = {queue: bounds.max_offset for queue, bounds in survey.bounds.items()}
+        if snapshot.is_complete and not self._is_fixed:
+            self.offsets = {queue: bounds.max_offset for queue, bounds in snapshot.bounds.items()}
             self._is_fixed = True
 
-    def give_up(self, queues: Collection[MessageQueue]) -> None:
+    def drop(self, queues: Collection[MessageQueue]) -> None:
         """These are not read any more for now."""
         self.offsets = {queue: target for queue, target in self.offsets.items() if queue not in queues}
 
-    def cut(self, bounds: Mapping[MessageQueue, QueueBounds]) -> None:
+    def lower_to_bounds(self, bounds: Mapping[MessageQueue, QueueBounds]) -> None:
         """A queue that does not reach its target any more is another one now, or has lost its end."""
         for queue in self.offsets.keys() & bounds.keys():
             self.offsets[queue] = min(self.offsets[queue], bounds[queue].max_offset)
 
-    def wait(self, now_ms: int) -> None:
+    def restart_timeout(self, now_ms: int) -> None:
         """Nobody can go on now: the patience with others begins anew."""
         self._unchanged_since_ms = now_ms
-        self.awaits_others = False
+        self.awaits_other_members = False
 
     def are_reached(self, start: SourceOffset, stored: Mapping[MessageQueue, int | None], now_ms: int) -> bool:
         """Whether the query may end: the group has reached every target, or has not moved on for too long."""
@@ -53,9 +53,9 @@ class AvailableNowTargets:
         missing = unreached(self.offsets, start, stored)
         if missing != self._missing:
             self._missing, self._unchanged_since_ms = missing, now_ms
-        self.awaits_others = bool(missing) and now_ms - self._unchanged_since_ms < self._patience_ms
-        if self.awaits_others:
-            self._report_wait(missing)
+        self.awaits_other_members = bool(missing) and now_ms - self._unchanged_since_ms < self._timeout_ms
+        if self.awaits_other_members:
+            self._log_wait(missing)
             return False
         if not missing:
             return True
@@ -66,15 +66,15 @@ class AvailableNowTargets:
         )
         return True
 
-    def _report_wait(self, missing: Mapping[MessageQueue, int]) -> None:
+    def _log_wait(self, missing: Mapping[MessageQueue, int]) -> None:
         """Once for the same queues."""
-        if missing.keys() == self._reported:
+        if missing.keys() == self._logged:
             return
-        self._reported = frozenset(missing)
+        self._logged = frozenset(missing)
         log.info(
             "TARGET_OFFSETS_NOT_REACHED: availableNow waits for other members to commit their queues up to the target "
             "offsets; it ends %d s after their last progress: %s",
-            self._patience_ms // 1000,
+            self._timeout_ms // 1000,
             _remaining(missing),
         )
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from rocketmq_spark.source.stream.control_folder import EndRequest
 from rocketmq_spark.source.stream.drain import Control
-from rocketmq_spark.source.stream.shown_progress import ends_show, has_advanced
+from rocketmq_spark.source.stream.shown_progress import has_advanced, progress_of_end_offsets
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 POLL_S: Final = 0.1
 
-LEAVING_S: Final = 30.0
+LEAVE_TIMEOUT_S: Final = 30.0
 """How long the source runner of a run that has ended may take to leave its group."""
 
-FOUND_S: Final = 120.0
+FIND_TIMEOUT_S: Final = 120.0
 """How long a start may take to find out that it is to end."""
 
-REST_S: Final = 10.0
+IDLE_TIMEOUT_S: Final = 10.0
 """How long the sources of others may keep a query busy once ours rest."""
 
 
@@ -72,11 +72,11 @@ def _run_to_ends(
     """A run until all sources have reached their ends, or somebody else has stopped it; None: one did not find its
     request. A query that fails raises what it failed with."""
     query = begin(writer.trigger(processingTime="0 seconds"))
-    deadline = time.monotonic() + FOUND_S
+    deadline = time.monotonic() + FIND_TIMEOUT_S
     try:
         while query.isActive:
             if all(request.is_reached for request in requests):
-                _await_rest(query)
+                _await_idle(query)
                 return query
             if time.monotonic() > deadline and not all(request.is_found for request in requests):
                 return None
@@ -96,26 +96,26 @@ def _one_run(writer: DataStreamWriter, start: Callable[[DataStreamWriter], Strea
 def _end_requests(query: StreamingQuery) -> list[EndRequest]:
     """One for each of our sources; none at all where one cannot be asked."""
     requests: list[EndRequest] = []
-    for control in map(Control.shown_in, ends_show(query)):
-        request = None if control is None else _made(control)
+    for control in map(Control.shown_in, progress_of_end_offsets(query)):
+        request = None if control is None else _make_request(control)
         if request is None:
-            for made in requests:
-                made.withdraw()
+            for created in requests:
+                created.withdraw()
             return []
         requests.append(request)
     return requests
 
 
-def _made(control: Control) -> EndRequest | None:
+def _make_request(control: Control) -> EndRequest | None:
     """Once the start before has left, which removes its folder."""
-    deadline = time.monotonic() + LEAVING_S
+    deadline = time.monotonic() + LEAVE_TIMEOUT_S
     while control.path.exists() and time.monotonic() < deadline:
         time.sleep(POLL_S)
-    return EndRequest.made(control)
+    return EndRequest.create(control)
 
 
-def _await_rest(query: StreamingQuery) -> None:
+def _await_idle(query: StreamingQuery) -> None:
     """What Spark does after the last batch, as a batch without rows that moves a watermark. Other sources may go on."""
-    deadline = time.monotonic() + REST_S
+    deadline = time.monotonic() + IDLE_TIMEOUT_S
     while query.isActive and query.status["isDataAvailable"] and time.monotonic() < deadline:
         time.sleep(POLL_S)

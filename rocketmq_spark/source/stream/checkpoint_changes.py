@@ -25,12 +25,12 @@ class Outcome(Enum):
 
 
 class Difference(NamedTuple):
-    """What the checkpoint has, and what the options say. ``is_noted``: the checkpoint tells that it was written with
+    """What the checkpoint has, and what the options say. ``is_recorded``: the checkpoint tells that it was written with
     just this; else it has positions of it."""
 
     before: str
     now: str
-    is_noted: bool = True
+    is_recorded: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,19 +60,19 @@ def _subscribe(options: ReadOptions) -> str:
     return ",".join(sorted(options.topics))
 
 
-def _topics_left_out(offset: SourceOffset, before: PlannedWith | None, options: ReadOptions) -> Difference | None:
-    left_out = {queue.topic for queue in offset.queues} - {*options.read_topics, options.retry_topic}
+def _removed_topics(offset: SourceOffset, before: PlannedWith | None, options: ReadOptions) -> Difference | None:
+    removed = {queue.topic for queue in offset.queues} - {*options.read_topics, options.retry_topic}
     if before is None or before.subscribe is None:
-        return Difference(",".join(sorted(left_out)), _subscribe(options), is_noted=False) if left_out else None
-    is_news = not left_out.isdisjoint(before.subscribe.split(","))
-    return Difference(before.subscribe, _subscribe(options)) if is_news else None
+        return Difference(",".join(sorted(removed)), _subscribe(options), is_recorded=False) if removed else None
+    is_change = not removed.isdisjoint(before.subscribe.split(","))
+    return Difference(before.subscribe, _subscribe(options)) if is_change else None
 
 
-def _retries_left_out(offset: SourceOffset, before: PlannedWith | None, options: ReadOptions) -> Difference | None:
+def _removed_retry_topic(offset: SourceOffset, before: PlannedWith | None, options: ReadOptions) -> Difference | None:
     if options.retry_topic in options.read_topics or all(one.topic != options.retry_topic for one in offset.queues):
         return None
     if before is None or before.retry_topic is None:
-        return Difference(options.retry_topic, "false", is_noted=False)
+        return Difference(options.retry_topic, "false", is_recorded=False)
     return _differing(before.retry_topic, "false")
 
 
@@ -137,7 +137,7 @@ CHANGES: Final = (
         Outcome.WARNING,
         "No data loss yet. Its offsets are kept, and the query resumes from them when you subscribe to it again. "
         "Messages that brokers delete until then are lost.",
-        _topics_left_out,
+        _removed_topics,
     ),
     Change(
         "the retry topic left out",
@@ -145,7 +145,7 @@ CHANGES: Final = (
         Outcome.WARNING,
         "No data loss yet. Its offsets are kept, and messages sent back for retry stay there, as long as its brokers "
         "retain them, until the topic is read again.",
-        _retries_left_out,
+        _removed_retry_topic,
     ),
 )
 
@@ -156,7 +156,7 @@ def warnings_of(offset: SourceOffset, options: ReadOptions) -> list[str]:
     Raises OptionError[CHECKPOINT_OPTION_CHANGED] for the first change that is an error. Offsets of version 1 tell only
     of what they have positions of.
     """
-    told = []
+    warnings = []
     for change in CHANGES:
         difference = change.between(offset, offset.planned_with, options)
         if difference is None:
@@ -169,12 +169,12 @@ def warnings_of(offset: SourceOffset, options: ReadOptions) -> list[str]:
                 before=before,
                 now=now,
             )
-        told.append(f"{_was_and_is(change.option, difference)}. {change.loses}")
-    return told
+        warnings.append(f"{_was_and_is(change.option, difference)}. {change.loses}")
+    return warnings
 
 
 def _was_and_is(option: str, difference: Difference) -> str:
-    before, now, is_noted = difference
-    if is_noted:
+    before, now, is_recorded = difference
+    if is_recorded:
         return f"{option} changed from {before!r} to {now!r} since this checkpoint was written"
     return f"This checkpoint has offsets of {before!r}, but {option} is {now!r}"

@@ -23,9 +23,9 @@ from rocketmq_spark.source.stream.drain import FILES, Control
 
 PREFIX: Final = "rocketmq-spark-"
 
-ASKED: Final = "end"
-FOUND: Final = "ending"
-REACHED: Final = "ended"
+END_REQUESTED: Final = "end"
+END_FOUND: Final = "ending"
+END_REACHED: Final = "ended"
 """Files of an ``EndRequest``: each state has the next one's file beside or instead of its own."""
 
 
@@ -58,7 +58,7 @@ def new_folder() -> ControlFolder:
     return ControlFolder(tempfile.mkdtemp(prefix=PREFIX))
 
 
-def taken_over(before: Control) -> ControlFolder | None:
+def take_over(before: Control) -> ControlFolder | None:
     """The folder of an earlier start, without what it was asked then; None where that is not possible. A checkpoint
     may come from anywhere: nothing is taken that could not have been made here by ``new_folder``."""
     path = before.path
@@ -92,7 +92,7 @@ class EndRequest:
         """The asker's file descriptor."""
 
     @classmethod
-    def made(cls, before: Control) -> EndRequest | None:
+    def create(cls, before: Control) -> EndRequest | None:
         """The asker's: made for the start after the one of ``before``. None where that one has not left yet, or the
         driver is not on this machine."""
         if not is_ours(before.path):
@@ -100,35 +100,35 @@ class EndRequest:
         with suppress(OSError):
             before.path.mkdir(mode=0o700)
             request = cls(before.path)
-            request._lock = os.open(before.path / ASKED, os.O_CREAT | os.O_RDWR, 0o600)
+            request._lock = os.open(before.path / END_REQUESTED, os.O_CREAT | os.O_RDWR, 0o600)
             fcntl.flock(request._lock, fcntl.LOCK_EX)
             return request
         return None
 
     @classmethod
-    def found(cls, before: Control) -> EndRequest | None:
+    def find(cls, before: Control) -> EndRequest | None:
         """The next start's; None where there is none, or its asker is gone."""
         if not is_ours(before.path):
             return None
         with suppress(OSError), private_folder(before.path) as descriptor:
-            if _is_locked(ASKED, descriptor):
-                os.rename(ASKED, FOUND, src_dir_fd=descriptor, dst_dir_fd=descriptor)
+            if _is_locked(END_REQUESTED, descriptor):
+                os.rename(END_REQUESTED, END_FOUND, src_dir_fd=descriptor, dst_dir_fd=descriptor)
                 return cls(before.path)
-            os.unlink(ASKED, dir_fd=descriptor)
+            os.unlink(END_REQUESTED, dir_fd=descriptor)
         return None
 
-    def answer(self) -> None:
+    def mark_reached(self) -> None:
         """All that there was is read and proven."""
         with suppress(OSError):
-            (self._path / REACHED).touch()
+            (self._path / END_REACHED).touch()
 
     @property
     def is_found(self) -> bool:
-        return (self._path / FOUND).exists()
+        return (self._path / END_FOUND).exists()
 
     @property
     def is_reached(self) -> bool:
-        return (self._path / REACHED).exists()
+        return (self._path / END_REACHED).exists()
 
     def withdraw(self) -> None:
         """Remove the folder; also a start's that is still there."""
@@ -152,27 +152,28 @@ def _is_locked(name: str, folder: int) -> bool:
 class Resumable(ABC):
     """A reader that an earlier start of the query may have left something to do.
 
-    ``control_before``: where that start could be asked to stop, and the progress still shows it. ``may_end_unasked``:
-    nothing may be called after the last batch of a run. Not thread-safe: Spark's source runner is one thread.
+    ``control_before``: where that start could be asked to stop, and the progress still shows it.
+    ``may_stop_without_call``: nothing may be called after the last batch of a run. Not thread-safe: Spark's source
+    runner is one thread.
     """
 
     def __init__(self) -> None:
         self.control_before: Control | None = None
-        self.may_end_unasked = False
+        self.may_stop_without_call = False
         self._end_request: EndRequest | None = None
 
     def resume(self, shown: Mapping[str, Any]) -> None:
         """The last logged offset shows that; {} of a new query. To be called before all that joins the group."""
-        self.may_end_unasked = True
+        self.may_stop_without_call = True
         self.control_before = Control.shown_in(shown)
-        self._end_request = None if self.control_before is None else EndRequest.found(self.control_before)
+        self._end_request = None if self.control_before is None else EndRequest.find(self.control_before)
         if self._end_request is not None:
             self.prepareForTriggerAvailableNow()
 
-    def rest(self) -> None:
+    def note_idle(self) -> None:
         """``latestOffset`` has nothing to read: to ``run_available_now`` that is the end."""
         if self._end_request is not None:
-            self._end_request.answer()
+            self._end_request.mark_reached()
 
     @abstractmethod
     def prepareForTriggerAvailableNow(self) -> None:

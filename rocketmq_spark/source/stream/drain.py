@@ -39,44 +39,44 @@ class Control(NamedTuple):
 class DrainState(Enum):
     """How far a source runner is with ending its query."""
 
-    GOING_ON = "nobody wants the query to end, or not any more"
-    ASKED = "nothing new is planned; what is proven is being confirmed by the brokers"
-    HANDING_OVER = "its queues are on their way to others: there is no way back"
-    HANDED_OVER = "nothing of the query is left unproven, and it reads nothing any more"
+    RUNNING = "nobody wants the query to end, or not any more"
+    REQUESTED = "nothing new is planned; what is proven is being confirmed by the brokers"
+    DRAINING = "its queues are on their way to others: there is no way back"
+    DRAINED = "nothing of the query is left unproven, and it reads nothing any more"
 
 
 class DrainEvent(Enum):
     """What the asker does, or the runner."""
 
-    ASK = "the asker makes `drain`, again and again: the folder may be cleaned"
+    REQUEST = "the asker makes `drain`, again and again: the folder may be cleaned"
     WITHDRAW = "the asker deletes `drain`, or somebody cleans the folder; it may come too late"
     CLAIM = "the runner renames `drain` to `draining`"
-    ANSWER = "the runner makes `drained`, again and again"
+    FINISH = "the runner makes `drained`, again and again"
 
 
-_GOING_ON, _ASKED, _HANDING_OVER, _HANDED_OVER = DrainState
+_RUNNING, _REQUESTED, _DRAINING, _DRAINED = DrainState
 
 TRANSITIONS: Final[Mapping[tuple[DrainState, DrainEvent], DrainState]] = MappingProxyType(
     {
-        (_GOING_ON, DrainEvent.ASK): _ASKED,
-        (_GOING_ON, DrainEvent.WITHDRAW): _GOING_ON,
-        (_ASKED, DrainEvent.ASK): _ASKED,
-        (_ASKED, DrainEvent.WITHDRAW): _GOING_ON,
-        (_ASKED, DrainEvent.CLAIM): _HANDING_OVER,
-        (_HANDING_OVER, DrainEvent.ASK): _HANDING_OVER,
-        (_HANDING_OVER, DrainEvent.WITHDRAW): _HANDING_OVER,
-        (_HANDING_OVER, DrainEvent.ANSWER): _HANDED_OVER,
-        (_HANDED_OVER, DrainEvent.ASK): _HANDED_OVER,
-        (_HANDED_OVER, DrainEvent.WITHDRAW): _HANDED_OVER,
-        (_HANDED_OVER, DrainEvent.ANSWER): _HANDED_OVER,
+        (_RUNNING, DrainEvent.REQUEST): _REQUESTED,
+        (_RUNNING, DrainEvent.WITHDRAW): _RUNNING,
+        (_REQUESTED, DrainEvent.REQUEST): _REQUESTED,
+        (_REQUESTED, DrainEvent.WITHDRAW): _RUNNING,
+        (_REQUESTED, DrainEvent.CLAIM): _DRAINING,
+        (_DRAINING, DrainEvent.REQUEST): _DRAINING,
+        (_DRAINING, DrainEvent.WITHDRAW): _DRAINING,
+        (_DRAINING, DrainEvent.FINISH): _DRAINED,
+        (_DRAINED, DrainEvent.REQUEST): _DRAINED,
+        (_DRAINED, DrainEvent.WITHDRAW): _DRAINED,
+        (_DRAINED, DrainEvent.FINISH): _DRAINED,
     }
 )
 """What is not in here cannot happen."""
 
-NO_WAY_BACK: Final = frozenset({_HANDING_OVER, _HANDED_OVER})
+IRREVERSIBLE: Final = frozenset({_DRAINING, _DRAINED})
 
 FILES: Final[Mapping[DrainState, str]] = MappingProxyType(
-    {_HANDED_OVER: "drained", _HANDING_OVER: "draining", _ASKED: "drain"}
+    {_DRAINED: "drained", _DRAINING: "draining", _REQUESTED: "drain"}
 )
 """The file that shows each state but the first, the furthest one first; earlier ones may still be there."""
 
@@ -90,4 +90,4 @@ def after(state: DrainState, event: DrainEvent) -> DrainState:
 
 def shown_by(files: Collection[str]) -> DrainState:
     """The state of a runner in whose folder ``files`` are."""
-    return next((state for state, file in FILES.items() if file in files), _GOING_ON)
+    return next((state for state, file in FILES.items() if file in files), _RUNNING)

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rocketmq_spark.errors import MembershipError
 from rocketmq_spark.pull.private_folder import private_folder
-from rocketmq_spark.source.stream.control_folder import new_folder, taken_over
+from rocketmq_spark.source.stream.control_folder import new_folder, take_over
 from rocketmq_spark.source.stream.drain import (
     FILES,
-    NO_WAY_BACK,
+    IRREVERSIBLE,
     Control,
     DrainEvent,
     DrainState,
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 POLL_S: Final = 0.05
 
-HAND_OVER_S: Final = 10.0
+DRAIN_TIMEOUT_S: Final = 10.0
 """How long handing over may take once it has begun: a request or two to each broker."""
 
 
@@ -53,44 +53,44 @@ class DrainRequest:
     """
 
     def __init__(self, before: Control | None = None) -> None:
-        self._folder = (before and taken_over(before)) or new_folder()
+        self._folder = (before and take_over(before)) or new_folder()
         self._is_folder_lost = False
-        self._state = DrainState.GOING_ON
+        self._state = DrainState.RUNNING
 
     @property
     def control(self) -> Control:
         return Control(platform.node(), self._folder.name)
 
-    def is_made(self) -> bool:
+    def check_request(self) -> bool:
         """What has been handed over stays so, even if the request is cleaned away afterwards."""
-        is_there = self._make_again() and _file(self.control, DrainState.ASKED).exists()
-        self._happen(DrainEvent.ASK if is_there else DrainEvent.WITHDRAW)
-        return self._state is not DrainState.GOING_ON
+        is_requested = self._ensure_folder() and _file(self.control, DrainState.REQUESTED).exists()
+        self._apply(DrainEvent.REQUEST if is_requested else DrainEvent.WITHDRAW)
+        return self._state is not DrainState.RUNNING
 
     def claim(self) -> bool:
         """Whether to hand over now; from then on there is no way back. False: the request has been withdrawn."""
-        if self._state is DrainState.ASKED:
+        if self._state is DrainState.REQUESTED:
             try:
-                _file(self.control, DrainState.ASKED).rename(_file(self.control, DrainState.HANDING_OVER))
+                _file(self.control, DrainState.REQUESTED).rename(_file(self.control, DrainState.DRAINING))
             except OSError:
-                self._happen(DrainEvent.WITHDRAW)
+                self._apply(DrainEvent.WITHDRAW)
             else:
-                self._happen(DrainEvent.CLAIM)
-        return self._state is not DrainState.GOING_ON
+                self._apply(DrainEvent.CLAIM)
+        return self._state is not DrainState.RUNNING
 
-    def answer(self) -> None:
+    def finish(self) -> None:
         """The queues are handed over. Raises ValueError, and does nothing, where nobody has claimed that."""
-        self._happen(DrainEvent.ANSWER)
-        if self._make_again():
-            _touch(self.control, DrainState.HANDED_OVER)
+        self._apply(DrainEvent.FINISH)
+        if self._ensure_folder():
+            _touch(self.control, DrainState.DRAINED)
 
     def close(self) -> None:
         self._folder.cleanup()
 
-    def _happen(self, event: DrainEvent) -> None:
+    def _apply(self, event: DrainEvent) -> None:
         self._state = after(self._state, event)
 
-    def _make_again(self) -> bool:
+    def _ensure_folder(self) -> bool:
         """Whether the folder is there, and this user's alone: where temporary files were cleaned up, another user may
         have taken its name. A query does not fail because nobody could ask it to stop; whoever asks is told."""
         try:
@@ -125,63 +125,63 @@ def stop(query: StreamingQuery, timeout_s: float = 60.0) -> None:
     or its topic.
     """
     name = str(query.name or query.id)
-    asked: set[Control] = set()
+    requested: set[Control] = set()
     try:
-        is_drained = _drain(query, name, asked, time.monotonic() + timeout_s)
+        is_drained = _drain(query, name, requested, time.monotonic() + timeout_s)
     except BaseException:
-        if _withdraw(asked) != asked:
+        if _withdraw(requested) != requested:
             query.stop()
         raise
     if not is_drained:
-        _give_up(name, asked, int(timeout_s), query)
+        _end_unfinished(name, requested, int(timeout_s), query)
     query.stop()
 
 
-def _drain(query: StreamingQuery, name: str, asked: set[Control], deadline: float) -> bool:
-    """Ask until all sources have answered; False: some have not within the time. ``asked`` is what was asked. Raises
-    what a query has failed with since it was asked: it has committed nothing."""
+def _drain(query: StreamingQuery, name: str, requested: set[Control], deadline: float) -> bool:
+    """Ask until all sources have answered; False: some have not within the time. ``requested`` is what was asked.
+    Raises what a query has failed with since it was asked: it has committed nothing."""
     drained: set[Control] = set()
     while query.isActive:
         offsets = latest_offsets(query)
         controls = {control for offset in offsets if (control := Control.shown_in(offset)) is not None}
         _check_sources(name, offsets, controls)
         _check_machine(name, controls)
-        asked |= controls
-        drained |= {control for control in controls if _state(control) is DrainState.HANDED_OVER}
+        requested |= controls
+        drained |= {control for control in controls if _state(control) is DrainState.DRAINED}
         if controls and controls <= drained:
             break
-        _ask(controls - drained)
+        _request(controls - drained)
         if time.monotonic() > deadline:
             return False
         time.sleep(POLL_S)
     else:
-        failure = query.exception() if asked else None
+        failure = query.exception() if requested else None
         if failure is not None:
             raise failure
     return True
 
 
-def _give_up(name: str, asked: set[Control], timeout_s: int, query: StreamingQuery) -> None:
+def _end_unfinished(name: str, requested: set[Control], timeout_s: int, query: StreamingQuery) -> None:
     """Let the query go on, by an error; or return, if all sources came to hand over after all."""
-    going_on = _withdraw(asked)
-    if going_on == asked:
-        raise _not_stopped(name, asked, timeout_s)
-    deadline = time.monotonic() + HAND_OVER_S
-    while {_state(control) for control in asked - going_on} - {DrainState.HANDED_OVER} and time.monotonic() < deadline:
+    running = _withdraw(requested)
+    if running == requested:
+        raise _not_stopped(name, requested, timeout_s)
+    deadline = time.monotonic() + DRAIN_TIMEOUT_S
+    while {_state(control) for control in requested - running} - {DrainState.DRAINED} and time.monotonic() < deadline:
         time.sleep(POLL_S)
-    if going_on:
+    if running:
         query.stop()
         raise MembershipError(
-            "GRACEFUL_STOP_INCOMPLETE", query=name, timeout_s=timeout_s, left=len(going_on), sources=len(asked)
+            "GRACEFUL_STOP_INCOMPLETE", query=name, timeout_s=timeout_s, left=len(running), sources=len(requested)
         )
 
 
-def _withdraw(asked: set[Control]) -> set[Control]:
+def _withdraw(requested: set[Control]) -> set[Control]:
     """Take the requests back; those that go on, because they had not begun to hand over."""
-    for control in asked:
+    for control in requested:
         with suppress(FileNotFoundError):
-            _file(control, DrainState.ASKED).unlink()
-    return {control for control in asked if _state(control) not in NO_WAY_BACK}
+            _file(control, DrainState.REQUESTED).unlink()
+    return {control for control in requested if _state(control) not in IRREVERSIBLE}
 
 
 def _state(control: Control) -> DrainState:
@@ -200,10 +200,10 @@ def _touch(control: Control, state: DrainState) -> None:
         os.close(os.open(_file(control, state), os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666))
 
 
-def _ask(controls: set[Control]) -> None:
+def _request(controls: set[Control]) -> None:
     """Each time anew: the folder may have been cleaned, and made again by its runner."""
     for control in controls:
-        _touch(control, DrainState.ASKED)
+        _touch(control, DrainState.REQUESTED)
 
 
 def _check_sources(query: str, offsets: list[Any], controls: set[Control]) -> None:

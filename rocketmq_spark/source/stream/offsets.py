@@ -30,7 +30,7 @@ from typing import Any, Final, NamedTuple
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.model import MessageQueue, QueueRange, flat, nested
 from rocketmq_spark.options.receive import BY_MESSAGE, BY_QUEUE
-from rocketmq_spark.source.start_tracking import without_shown
+from rocketmq_spark.source.start_tracking import without_progress
 from rocketmq_spark.wire.bounds import CHECKPOINT_OFFSET
 
 WITHOUT_OPTIONS: Final = 1
@@ -48,7 +48,7 @@ class QueueProgress(NamedTuple):
     end_offset: int
     last_store_timestamp_ms: int = 0
 
-    def at_rest(self) -> QueueProgress:
+    def idle(self) -> QueueProgress:
         """The same position, with nothing left to read."""
         if self.begin_offset == self.end_offset:
             return self
@@ -107,8 +107,8 @@ class SourceOffset:
 
     def advanced(self, planned: Mapping[MessageQueue, QueueProgress]) -> SourceOffset:
         """The next offset: ``planned`` queues read their ranges, all others rest where they are."""
-        at_rest = {queue: progress.at_rest() for queue, progress in self.queues.items()}
-        return SourceOffset(at_rest | dict(planned))
+        idle = {queue: progress.idle() for queue, progress in self.queues.items()}
+        return SourceOffset(idle | dict(planned))
 
     def after_waiting(self) -> SourceOffset:
         """The next offset of a query that reads nothing now: another one to Spark, which runs a batch without rows."""
@@ -130,7 +130,7 @@ class SourceOffset:
         """Read back what ``to_json`` gave. Raises OptionError[INCOMPATIBLE_CHECKPOINT] for anything else: other
         versions, and other spellings, which Spark would take for other offsets; OptionError[CHECKPOINT_OPTION_CHANGED]
         for ``PopOffset``'s."""
-        value = without_shown(value)
+        value = without_progress(value)
         try:
             offset = cls(dict(_queues(value)), _planned_with(value), _waited(value))
             if _text(offset.to_json()) != _text(value):

@@ -25,7 +25,7 @@ class Position:
 
 NOTHING_READ: Final = SourceOffset()
 
-BEFORE_ALL_MS: Final = 1
+EMPTIED_STORE_TIME_MS: Final = 1
 """The last store time of a queue whose messages were all deleted before anybody asked. No message is as old: whatever
 is seen below our position is another queue's. 0 would say that nothing is known."""
 
@@ -35,25 +35,25 @@ def position_of(
     bounds: QueueBounds,
     checkpoint: QueueProgress | None,
     stored: int | None,
-    other_from: int | None = None,
+    recreated_from: int | None = None,
 ) -> Position:
     """Where to go on in a queue: the larger of checkpoint and broker; where neither knows it, the queue is new.
 
     ``stored`` is the group's offset at the broker. A new queue begins at its min offset: the first positions of a topic
-    have been written to the broker before anything is planned (``start_positions``). ``other_from``: from there on
-    it is not the queue that the checkpoint has read, see ``incarnation``.
+    have been written to the broker before anything is planned (``start_positions``). ``recreated_from``: from there on
+    it is not the queue that the checkpoint has read, see ``queue_identity``.
     """
-    if checkpoint is not None and other_from is not None:
-        return _of_another(queue, min(other_from, checkpoint.end_offset - 1), bounds, checkpoint)
-    known = [progress.end_offset for progress in (checkpoint,) if progress is not None]
+    if checkpoint is not None and recreated_from is not None:
+        return _recreated_position(queue, min(recreated_from, checkpoint.end_offset - 1), bounds, checkpoint)
+    previous = [progress.end_offset for progress in (checkpoint,) if progress is not None]
     if stored is not None:
-        known.append(stored)
-    if not known:
+        previous.append(stored)
+    if not previous:
         return Position(bounds.min_offset)
-    return _within(queue, max(known), bounds, checkpoint)
+    return _within(queue, max(previous), bounds, checkpoint)
 
 
-def _of_another(queue: MessageQueue, begin: int, bounds: QueueBounds, checkpoint: QueueProgress) -> Position:
+def _recreated_position(queue: MessageQueue, begin: int, bounds: QueueBounds, checkpoint: QueueProgress) -> Position:
     cause = RECREATED if begin <= bounds.min_offset else REPLACED
     return Position(max(begin, bounds.min_offset), LostRange(queue, begin, checkpoint.end_offset, cause))
 
@@ -68,12 +68,12 @@ def _within(queue: MessageQueue, offset: int, bounds: QueueBounds, checkpoint: Q
     return Position(bounds.min_offset, LostRange(queue, bounds.max_offset, offset, RECREATED))
 
 
-def later_of(known: QueueProgress | None, bounds: QueueBounds) -> int:
+def later_of(previous: QueueProgress | None, bounds: QueueBounds) -> int:
     """The last store time to remember in ms: knowledge is never lost to an emptied queue or a clock that was put
-    back. Of a queue that was empty when it was met: ``BEFORE_ALL_MS``."""
-    later_ms = max(bounds.last_store_timestamp_ms, 0 if known is None else known.last_store_timestamp_ms)
+    back. Of a queue that was empty when it was met: ``EMPTIED_STORE_TIME_MS``."""
+    later_ms = max(bounds.last_store_timestamp_ms, 0 if previous is None else previous.last_store_timestamp_ms)
     is_emptied = 0 < bounds.min_offset == bounds.max_offset
-    return BEFORE_ALL_MS if is_emptied and later_ms == 0 else later_ms
+    return EMPTIED_STORE_TIME_MS if is_emptied and later_ms == 0 else later_ms
 
 
 def plan_batch(
@@ -82,7 +82,7 @@ def plan_batch(
     *,
     limit: int | None,
     targets: Mapping[MessageQueue, int] | None = None,
-    served: Sequence[MessageQueue] = (),
+    last_planned: Sequence[MessageQueue] = (),
     checkpoint: SourceOffset = NOTHING_READ,
 ) -> dict[MessageQueue, QueueProgress]:
     """The next range of every queue that has something to read.
@@ -99,18 +99,18 @@ def plan_batch(
     -------
     Progress with ``begin_offset < end_offset`` for each planned queue, never beyond its bounds or target.
     """
-    waiting = {}
+    unplanned = {}
     for queue, position in positions.items():
         end = bounds[queue].max_offset if targets is None else min(targets.get(queue, 0), bounds[queue].max_offset)
         if end > position.offset:
-            waiting[queue] = end - position.offset
+            unplanned[queue] = end - position.offset
     return {
         queue: QueueProgress(
             positions[queue].offset,
             positions[queue].offset + share,
             later_of(checkpoint.queues.get(queue), bounds[queue]),
         )
-        for queue, share in fair_shares(waiting, limit, served).items()
+        for queue, share in fair_shares(unplanned, limit, last_planned).items()
     }
 
 
@@ -128,14 +128,14 @@ def unreached(
     return missing
 
 
-def moved_back(
-    positions: Mapping[MessageQueue, Position], known: Mapping[MessageQueue, int | None]
+def positions_below(
+    positions: Mapping[MessageQueue, Position], previous: Mapping[MessageQueue, int | None]
 ) -> dict[MessageQueue, int]:
-    """Positions below what is ``known`` of their queues: these do not reach so far any more."""
+    """Positions below what is ``previous`` of their queues: these do not reach so far any more."""
     return {
         queue: position.offset
         for queue, position in positions.items()
-        if (before := known.get(queue)) is not None and position.offset < before
+        if (before := previous.get(queue)) is not None and position.offset < before
     }
 
 
@@ -145,7 +145,7 @@ def lost_ranges(positions: Iterable[Position]) -> list[LostRange]:
 
 
 def fair_shares(
-    waiting: Mapping[MessageQueue, int], limit: int | None, served: Sequence[MessageQueue] = ()
+    unplanned: Mapping[MessageQueue, int], limit: int | None, last_planned: Sequence[MessageQueue] = ()
 ) -> dict[MessageQueue, int]:
     """Split ``limit`` offsets among queues in proportion to what waits in each.
 
@@ -157,19 +157,19 @@ def fair_shares(
 
     Returns
     -------
-    Shares > 0, none above what waits, ``min(limit, all that waits)`` in all. While the limit allows it every queue gets
-    at least one. Below that some get one each: those that never had a turn, then those that had it longest ago, so that
-    none starves; the fuller one where that is equal.
+    Shares > 0, none above what waits, ``min(limit, all that outages)`` in all. While the limit allows it every queue
+    gets at least one. Below that some get one each: those that never had a turn, then those that had it longest ago, so
+    that none starves; the fuller one where that is equal.
     """
-    total = sum(waiting.values())
+    total = sum(unplanned.values())
     if limit is None or total <= limit:
-        return dict(waiting)
-    fullest_first = sorted(waiting, key=lambda queue: (-waiting[queue], queue.sort_key()))
-    if limit < len(waiting):
-        turns = {queue: turn for turn, queue in enumerate(served)}
-        return dict.fromkeys(sorted(fullest_first, key=lambda queue: turns.get(queue, -1))[:limit], 1)
-    spare, beyond_one = limit - len(waiting), total - len(waiting)
-    shares = {queue: 1 + spare * (waiting[queue] - 1) // beyond_one for queue in fullest_first}
+        return dict(unplanned)
+    fullest_first = sorted(unplanned, key=lambda queue: (-unplanned[queue], queue.sort_key()))
+    if limit < len(unplanned):
+        last_turns = {queue: order for order, queue in enumerate(last_planned)}
+        return dict.fromkeys(sorted(fullest_first, key=lambda queue: last_turns.get(queue, -1))[:limit], 1)
+    spare, beyond_one = limit - len(unplanned), total - len(unplanned)
+    shares = {queue: 1 + spare * (unplanned[queue] - 1) // beyond_one for queue in fullest_first}
     # What rounding leaves is less than one for each queue that was rounded; those have more, and are the fullest.
     for queue in fullest_first[: limit - sum(shares.values())]:
         shares[queue] += 1

@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from rocketmq_spark.model import MessageQueue, QueueBounds, nested
-from rocketmq_spark.remoting.waits import Wait
+from rocketmq_spark.remoting.outage_log import Outage
 from rocketmq_spark.source.data_loss import LossCount
 from rocketmq_spark.source.stream.drain import CONTROL, Control
 
-LIMIT: Final = 256
+MAX_SAMPLES: Final = 256
 """Surveys remembered of a queue; beyond it every second one is forgotten, but neither the first nor the last."""
 
 
@@ -20,48 +20,48 @@ class WaitingTimes:
     """What surveys have seen of queues with unread messages. Not thread-safe."""
 
     def __init__(self) -> None:
-        self._seen: dict[MessageQueue, list[tuple[int, int]]] = {}
+        self._samples: dict[MessageQueue, list[tuple[int, int]]] = {}
 
-    def surveyed(self, positions: Mapping[MessageQueue, int], bounds: Mapping[MessageQueue, QueueBounds]) -> None:
+    def update(self, positions: Mapping[MessageQueue, int], bounds: Mapping[MessageQueue, QueueBounds]) -> None:
         """Queues and the next offsets to be read; ``bounds`` of all of them or of some. Others are forgotten."""
-        self._seen = {queue: self._of_queue(queue, at, bounds.get(queue)) for queue, at in positions.items()}
+        self._samples = {queue: self._of_queue(queue, at, bounds.get(queue)) for queue, at in positions.items()}
 
     def _of_queue(self, queue: MessageQueue, position: int, bounds: QueueBounds | None) -> list[tuple[int, int]]:
         """(max offset, store time of the last message), both ascending, none at or below ``position``."""
-        seen = self._seen.get(queue, [])
+        samples = self._samples.get(queue, [])
         if bounds is not None:
-            seen = [entry for entry in seen if entry[0] < bounds.max_offset]
-            seen.append((bounds.max_offset, bounds.last_store_timestamp_ms))
-        unread = [entry for entry in seen if entry[0] > position]
-        return unread if len(unread) <= LIMIT else unread[::2]
+            samples = [entry for entry in samples if entry[0] < bounds.max_offset]
+            samples.append((bounds.max_offset, bounds.last_store_timestamp_ms))
+        unread = [entry for entry in samples if entry[0] > position]
+        return unread if len(unread) <= MAX_SAMPLES else unread[::2]
 
     def waiting_ms(self, queue: MessageQueue, now_ms: int) -> int:
         """At least so long; 0 when nothing waits. ``now_ms``: epoch milliseconds, by a clock like the broker's."""
-        seen = self._seen.get(queue)
-        return max(0, now_ms - seen[0][1]) if seen else 0
+        samples = self._samples.get(queue)
+        return max(0, now_ms - samples[0][1]) if samples else 0
 
 
 class Backlog:
     """Of the queues of the last survey that are ours. Not thread-safe."""
 
     def __init__(self) -> None:
-        self.surveys = 0
+        self.snapshot_count = 0
         """How many there have been: what progress shows of queues without lag changes only with them."""
-        self.is_whole = False
+        self.is_complete = False
         """Whether all queues that are ours, or may be, were surveyed then: else nobody knows the whole lag."""
         self._positions: Mapping[MessageQueue, int] = {}
         self._max_offsets: dict[MessageQueue, int] = {}
         self._waiting = WaitingTimes()
 
-    def surveyed(
-        self, positions: Mapping[MessageQueue, int], bounds: Mapping[MessageQueue, QueueBounds], *, is_whole: bool
+    def update(
+        self, positions: Mapping[MessageQueue, int], bounds: Mapping[MessageQueue, QueueBounds], *, is_complete: bool
     ) -> None:
         """Our queues and the next offsets to be planned; ``bounds`` of all that were surveyed."""
-        self.surveys += 1
-        self.is_whole = is_whole
+        self.snapshot_count += 1
+        self.is_complete = is_complete
         self._positions = positions
         self._max_offsets |= {queue: held.max_offset for queue, held in bounds.items()}
-        self._waiting.surveyed(positions, bounds)
+        self._waiting.update(positions, bounds)
 
     @property
     def lag(self) -> dict[MessageQueue, int]:
@@ -86,7 +86,7 @@ class ProgressReporter:
     """Makes the report, anew only where something has changed: Spark asks at each trigger. Not thread-safe."""
 
     def __init__(self) -> None:
-        self._at_rest: tuple[tuple[int, int, int], dict[str, Any]] | None = None
+        self._cached_report: tuple[tuple[int, int, int], dict[str, Any]] | None = None
 
     def report(
         self,
@@ -111,25 +111,25 @@ class ProgressReporter:
         with ``failOnDataLoss=false``. ``outages``: see ``outages_of``; [] while all servers respond. ``control``: for
         ``rocketmq_spark.stop``.
         """
-        known = backlog.surveys, completed_after_rebalance, losses.ranges
-        if self._at_rest is not None and self._at_rest[0] == known and not outages:
-            return self._at_rest[1]
+        cache_key = backlog.snapshot_count, completed_after_rebalance, losses.ranges
+        if self._cached_report is not None and self._cached_report[0] == cache_key and not outages:
+            return self._cached_report[1]
         lag, waiting_ms = backlog.lag, backlog.waiting_ms(now_ms)
         report: dict[str, Any] = {
             "clientId": client_id,
             "maxOffsets": nested(backlog.max_offsets),
-            "lag": sum(lag.values()) if backlog.is_whole else None,
+            "lag": sum(lag.values()) if backlog.is_complete else None,
             "lagByQueue": nested({queue: {"messages": lag[queue], "ms": ms} for queue, ms in waiting_ms.items()}),
             "completedAfterRebalance": completed_after_rebalance,
             "lost": {"offsets": losses.offsets, "ranges": losses.ranges},
             "outages": outages,
             CONTROL: control._asdict(),
         }
-        self._at_rest = (known, report) if report["lag"] == 0 and not outages else None
+        self._cached_report = (cache_key, report) if report["lag"] == 0 and not outages else None
         return report
 
 
-def outages_of(waits: Collection[Wait], now_ms: int, epoch_ms: int) -> list[dict[str, Any]]:
+def outages_of(outages: Collection[Outage], now_ms: int, epoch_ms: int) -> list[dict[str, Any]]:
     """Return ``[{"resource", "since", "until", "reason"}]``, the longest outage first.
 
     Times are text as Spark writes them, in UTC. ``until`` is when the query fails; None if the outage never fails it.
@@ -140,14 +140,14 @@ def outages_of(waits: Collection[Wait], now_ms: int, epoch_ms: int) -> list[dict
         moment = datetime.fromtimestamp((epoch_ms + at_ms - now_ms) / 1000, UTC)
         return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
 
-    lasting = [wait for wait in waits if wait.is_told(now_ms)]
-    longest_first = sorted(lasting, key=lambda wait: (wait.since_ms, wait.what))[:MAX_OUTAGES]
+    lasting = [wait for wait in outages if wait.is_loggable(now_ms)]
+    longest_first = sorted(lasting, key=lambda wait: (wait.since_ms, wait.resource))[:MAX_OUTAGES]
     return [
         {
-            "resource": wait.what,
+            "resource": wait.resource,
             "since": text(wait.since_ms),
             "until": None if wait.until_ms is None else text(wait.until_ms),
-            "reason": wait.cause,
+            "reason": wait.reason,
         }
         for wait in longest_first
     ]

@@ -7,7 +7,7 @@ import json
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from rocketmq_spark.source.start_tracking import SHOWN, is_place
+from rocketmq_spark.source.start_tracking import PROGRESS, is_source_offset
 from rocketmq_spark.source.stream.drain import CONTROL
 
 if TYPE_CHECKING:
@@ -45,13 +45,13 @@ def has_advanced(progress: StreamingQueryProgress) -> bool:
     ends = [
         (_value(_field(source, "startOffset")), _value(_field(source, "endOffset"))) for source in _sources(progress)
     ]
-    return any(is_place(end) and start != end for start, end in ends)
+    return any(is_source_offset(end) and start != end for start, end in ends)
 
 
-def ends_show(query: StreamingQuery) -> list[Any]:
+def progress_of_end_offsets(query: StreamingQuery) -> list[Any]:
     """What the end offset of each source of ours shows, before Spark 4.2; None where one shows nothing."""
     ends = [_value(_field(source, "endOffset")) for source in _sources(query.lastProgress)]
-    return [end.get(SHOWN) for end in ends if is_place(end)]
+    return [end.get(PROGRESS) for end in ends if is_source_offset(end)]
 
 
 def _field(of: Any, name: str) -> Any:
@@ -61,7 +61,7 @@ def _field(of: Any, name: str) -> Any:
 def _parsed(latest_offset: Any) -> Any:
     """Spark 4.2 has JSON here. Before, there is the end offset, as Python writes a dict."""
     value = _value(latest_offset)
-    return value.get(SHOWN) if is_place(value) else value
+    return value.get(PROGRESS) if is_source_offset(value) else value
 
 
 def _value(offset: Any) -> Any:

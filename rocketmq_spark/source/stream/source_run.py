@@ -22,12 +22,12 @@ from types import FrameType
 from typing import Final, TypeVar
 
 from rocketmq_spark.consumer.member import Member
-from rocketmq_spark.diagnostics import speak_as
+from rocketmq_spark.diagnostics import set_log_context
 from rocketmq_spark.errors import TransportError
 from rocketmq_spark.model import QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.clock import monotonic_ms
-from rocketmq_spark.remoting.waits import Wait
+from rocketmq_spark.remoting.outage_log import Outage
 from rocketmq_spark.source.data_loss import LostRange
 from rocketmq_spark.source.stream.batch_planner import BatchPlanner
 from rocketmq_spark.source.stream.drain import Control
@@ -54,25 +54,25 @@ class Run:
         self._parent = ParentWatch()
         unwind_on_signals(self._end_between_calls)
 
-    def _begin(self, join: Callable[[], None]) -> None:
+    def _start(self, join: Callable[[], None]) -> None:
         """From here on there is something to leave; a signal may come on the way to ``stop``, or in it."""
         atexit.register(self.stop)
         join()
         self._is_unwindable = False
 
-    def _answer(self, ask: Callable[[], T], once_ended: T) -> T:
-        """A signal unwinds ``ask``, and then ends the run."""
+    def _call_unless_ended(self, call: Callable[[], T], if_ended: T) -> T:
+        """A signal unwinds ``call``, and then ends the run."""
         if self._ended_ms is None:
             self._is_unwindable = True
             try:
-                return ask()
+                return call()
             except SystemExit:
                 self.stop()
             finally:
                 self._is_unwindable = False
-        return once_ended
+        return if_ended
 
-    def _outlive(self) -> None:
+    def _pause_if_ended(self) -> None:
         """A moment, once a signal has ended the run. Raises TransportError[SOURCE_PROCESS_TERMINATED] where Spark does
         not end too."""
         if self._ended_ms is None:
@@ -91,7 +91,7 @@ class Run:
         orphan unwinds all the same: nobody asks it any more, whatever it is held up by."""
         if not self._is_unwindable:
             self.stop()
-        return not (self._is_unwindable or self._parent.is_gone)
+        return not (self._is_unwindable or self._parent.has_exited)
 
     def stop(self) -> None:
         """Leave the group and remove what is ours on this machine. May be called again."""
@@ -108,8 +108,8 @@ class Run:
 
 class SourceRun(Run):
     """A member that has joined, and the planner that works with it. ``control_before``: where an earlier start of the
-    query could be asked to stop, where the progress still shows that. ``may_end_unasked``: Spark may end the query
-    without a further call for an offset, as 4.0 and 4.1 do."""
+    query could be asked to stop, where the progress still shows that. ``may_stop_without_call``: Spark may end the
+    query without a further call for an offset, as 4.0 and 4.1 do."""
 
     def __init__(
         self,
@@ -117,27 +117,27 @@ class SourceRun(Run):
         control_before: Control | None = None,
         *,
         checkpoint_id: str | None = None,
-        may_end_unasked: bool = False,
+        may_stop_without_call: bool = False,
     ) -> None:
         super().__init__()
         self._member = Member(options, self._parent.leave_as_orphan, checkpoint_id=checkpoint_id)
-        self._member.puts_resets_back = may_end_unasked
-        speak_as(options.log_level, group=options.consumer_group, clientId=self._member.client_id)
+        self._member.restores_resets = may_stop_without_call
+        set_log_context(options.log_level, group=options.consumer_group, clientId=self._member.client_id)
         self.drain = DrainRequest(control_before)
         self.planner = BatchPlanner(self._member, options, self.drain, monotonic_ms)
-        self._begin(self._member.start)
+        self._start(self._member.start)
 
     # ------------------------------------------------------------------------------------------ what Spark asks
 
     def latest_offset(self, start: SourceOffset, limit: int | None) -> SourceOffset:
         """``BatchPlanner.latest_offset``; ``start``, a moment later, once a signal has ended the run. Raises
         TransportError[SOURCE_PROCESS_TERMINATED] where Spark does not end as well."""
-        self._outlive()
-        return self._answer(lambda: self.planner.latest_offset(start, limit), start)
+        self._pause_if_ended()
+        return self._call_unless_ended(lambda: self.planner.latest_offset(start, limit), start)
 
-    def recover(self, end: SourceOffset, wanted: Sequence[QueueRange]) -> tuple[LostRange, ...]:
+    def recover(self, end: SourceOffset, required: Sequence[QueueRange]) -> tuple[LostRange, ...]:
         """``BatchPlanner.recover``."""
-        return self._answer(lambda: self.planner.recover(end, wanted), ())
+        return self._call_unless_ended(lambda: self.planner.recover(end, required), ())
 
     # ------------------------------------------------------------------------------------------ what is known of it
 
@@ -146,9 +146,9 @@ class SourceRun(Run):
         return self._member.client_id
 
     @property
-    def waits(self) -> tuple[Wait, ...]:
+    def outages(self) -> tuple[Outage, ...]:
         """What is waited for now, by ``monotonic_ms``."""
-        return self._member.waits
+        return self._member.outages
 
     def _leave(self) -> None:
         try:
@@ -164,12 +164,12 @@ class ParentWatch:
         self._parent = os.getppid()
 
     @property
-    def is_gone(self) -> bool:
+    def has_exited(self) -> bool:
         return os.getppid() != self._parent
 
     def leave_as_orphan(self) -> None:
         """Without it, unwind as for ``query.stop()``. Threads: any; what unwinds is the main thread."""
-        if self.is_gone:
+        if self.has_exited:
             os.kill(os.getpid(), signal.SIGTERM)
 
 

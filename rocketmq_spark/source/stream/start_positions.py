@@ -13,15 +13,15 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
+from rocketmq_spark.consumer.cluster_api import MetadataSnapshot
 from rocketmq_spark.consumer.consume_from_where import ConsumeFromWhere, StartingPoint, starting_point
 from rocketmq_spark.consumer.membership import Membership
-from rocketmq_spark.consumer.ports import Survey
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.model import RETRY_TOPIC_PREFIX, MessageQueue, QueueBounds
 from rocketmq_spark.options import BROADCASTING, ReadOptions
 from rocketmq_spark.source.stream.offsets import SourceOffset
 
-MOST_NAMED: Final = 8
+MAX_LOGGED_QUEUES: Final = 8
 """Queues that a line names."""
 
 EARLIEST: Final = -2
@@ -40,43 +40,43 @@ def unread_queues(checkpoint: SourceOffset, stored: Mapping[MessageQueue, int | 
     return [queue for queue in stored if queue.topic not in started]
 
 
-def queues_of_the_group(checkpoint: SourceOffset, stored: Mapping[MessageQueue, int | None]) -> list[MessageQueue]:
+def queues_read_by_group(checkpoint: SourceOffset, stored: Mapping[MessageQueue, int | None]) -> list[MessageQueue]:
     """The queues of ``stored`` whose topic the group has read and the checkpoint does not know."""
     in_checkpoint = {queue.topic for queue in checkpoint.queues}
     of_group = {queue.topic for queue, offset in stored.items() if offset is not None}
     return [queue for queue in stored if queue.topic in of_group - in_checkpoint]
 
 
-def told_resumption(who: str, stored: Mapping[MessageQueue, int], bounds: Mapping[MessageQueue, QueueBounds]) -> str:
+def format_resumption(name: str, stored: Mapping[MessageQueue, int], bounds: Mapping[MessageQueue, QueueBounds]) -> str:
     """For who expects a new checkpoint to begin where the options say. ``bounds``: of these and perhaps of more."""
     left = sum(max(0, bounds[queue].max_offset - at) for queue, at in stored.items())
-    held = sum(bounds[queue].max_offset - bounds[queue].min_offset for queue in stored)
-    places = [
+    total = sum(bounds[queue].max_offset - bounds[queue].min_offset for queue in stored)
+    parts = [
         f"queue={queue} offset={stored[queue]} of [{bounds[queue].min_offset}, {bounds[queue].max_offset})"
         for queue in sorted(stored, key=MessageQueue.sort_key)
     ]
     return (
-        f"Checkpoint has no offsets of these queues; resuming from those of {who}, start "
-        f"options are ignored. Backlog {left} of {held} offsets: {_named(places)}"
+        f"Checkpoint has no offsets of these queues; resuming from those of {name}, start "
+        f"options are ignored. Backlog {left} of {total} offsets: {_named(parts)}"
     )
 
 
-def told_forgotten(stored: Mapping[MessageQueue, int | None], checkpoint: SourceOffset) -> str | None:
+def format_lost_offsets(stored: Mapping[MessageQueue, int | None], checkpoint: SourceOffset) -> str | None:
     """That the group has no offsets of queues that the checkpoint has read; None where it has. A broker that was killed
     may have forgotten them; another cluster, with older messages in queues of the same names, looks just so."""
     read_to = {queue: progress.end_offset for queue, progress in checkpoint.queues.items() if progress.end_offset > 0}
-    gone = [queue for queue, at in stored.items() if at is None and queue in read_to]
-    if not gone:
+    lost = [queue for queue, at in stored.items() if at is None and queue in read_to]
+    if not lost:
         return None
-    places = [f"queue={queue} offset={read_to[queue]}" for queue in sorted(gone, key=MessageQueue.sort_key)]
+    parts = [f"queue={queue} offset={read_to[queue]}" for queue in sorted(lost, key=MessageQueue.sort_key)]
     return (
         "Brokers have no committed offsets of the group for queues that the checkpoint has "
-        f"read; resuming from the checkpoint: {_named(places)}. If 'namesrvAddr' now points to another cluster, its "
+        f"read; resuming from the checkpoint: {_named(parts)}. If 'namesrvAddr' now points to another cluster, its "
         "messages below these offsets are not read: use a new checkpoint location (and, for a file sink, a new path)"
     )
 
 
-def ahead_of(
+def group_positions_ahead(
     checkpoint: SourceOffset, stored: Mapping[MessageQueue, int | None], bounds: Mapping[MessageQueue, QueueBounds]
 ) -> dict[MessageQueue, int]:
     """Where the checkpoint is, of queues of which the group has read more. It has read nothing of a queue that came to
@@ -87,16 +87,16 @@ def ahead_of(
     return {queue: read_to[queue] for queue, at in stored.items() if at is not None and at > read_to.get(queue, at)}
 
 
-def told_move(moved: Mapping[MessageQueue, int], stored: Mapping[MessageQueue, int | None]) -> str:
+def format_move(moved: Mapping[MessageQueue, int], stored: Mapping[MessageQueue, int | None]) -> str:
     """Of ``groupOffsets`` ``ignore`` and ``checkpoint``."""
     in_order = sorted(moved, key=MessageQueue.sort_key)
-    places = [f"queue={queue} from={stored[queue]} to={moved[queue]}" for queue in in_order]
-    return f"Reset the group's offsets as configured by 'groupOffsets': {_named(places)}"
+    parts = [f"queue={queue} from={stored[queue]} to={moved[queue]}" for queue in in_order]
+    return f"Reset the group's offsets as configured by 'groupOffsets': {_named(parts)}"
 
 
-def _named(places: Sequence[str]) -> str:
-    more = f" and {len(places) - MOST_NAMED} more queues" if len(places) > MOST_NAMED else ""
-    return ", ".join(places[:MOST_NAMED]) + more
+def _named(parts: Sequence[str]) -> str:
+    more = f" and {len(parts) - MAX_LOGGED_QUEUES} more queues" if len(parts) > MAX_LOGGED_QUEUES else ""
+    return ", ".join(parts[:MAX_LOGGED_QUEUES]) + more
 
 
 def first_positions(
@@ -117,7 +117,7 @@ def first_positions(
     topics = {queue.topic for queue in bounds}
     for queue, offset in start.offsets:
         if queue.topic in topics and queue not in bounds:
-            raise _bad_offset(queue, offset, "a readable queue of the topic")
+            raise _invalid_offset(queue, offset, "a readable queue of the topic")
     return {
         queue: _listed(queue, listed[queue], held) if queue in listed else _by_policy(start.where, held, found, queue)
         for queue, held in bounds.items()
@@ -135,13 +135,15 @@ def _by_policy(
 
 
 def _listed(queue: MessageQueue, offset: int, held: QueueBounds) -> int:
-    offset_meant = {EARLIEST: held.min_offset, LATEST: held.max_offset}.get(offset, offset)
-    if not held.min_offset <= offset_meant <= held.max_offset:
-        raise _bad_offset(queue, offset, f"an offset from {held.min_offset} to {held.max_offset}, which the queue has")
-    return offset_meant
+    resolved_offset = {EARLIEST: held.min_offset, LATEST: held.max_offset}.get(offset, offset)
+    if not held.min_offset <= resolved_offset <= held.max_offset:
+        raise _invalid_offset(
+            queue, offset, f"an offset from {held.min_offset} to {held.max_offset}, which the queue has"
+        )
+    return resolved_offset
 
 
-def _bad_offset(queue: MessageQueue, offset: int, expected: str) -> OptionError:
+def _invalid_offset(queue: MessageQueue, offset: int, expected: str) -> OptionError:
     return OptionError("INVALID_OPTION_VALUE", option="startingOffsets", value=f"{queue}: {offset}", expected=expected)
 
 
@@ -160,40 +162,44 @@ class TopicStarts:
         self._point = starting_point(options)
         self._unconfirmed: dict[MessageQueue, int] = {}
 
-    def is_to_move(self, start: SourceOffset) -> bool:
+    def must_move(self, start: SourceOffset) -> bool:
         """Whether the group is to be moved before anything that it has read counts."""
         moves = "checkpoint" if start.queues else "ignore"
         return self._options.group_offsets == moves and not self.topics
 
-    def look(self, membership: Membership, start: SourceOffset, survey: Survey) -> None:
+    def start_topics(self, membership: Membership, start: SourceOffset, snapshot: MetadataSnapshot) -> None:
         """Start the topics of which everything is known that it takes."""
-        is_moving = self.is_to_move(start)
-        is_alone = not is_moving or membership.members.are_only_we()
-        if not survey.is_complete or not is_alone:
+        must_move_group = self.must_move(start)
+        is_alone = not must_move_group or membership.members.check_only_member()
+        if not snapshot.is_complete or not is_alone:
             # Only complete knowledge tells that a topic has none.
             return
-        queues = [queue for queue in survey.bounds if queue.topic not in self.topics]
+        queues = [queue for queue in snapshot.bounds if queue.topic not in self.topics]
         self.has_queues = bool(queues)
-        stored = membership.offsets.keeper.stored_offsets(queues)
+        stored = membership.offsets.store.stored_offsets(queues)
         if len(stored) < len(queues):
             return
-        unread, known = unread_queues(start, stored), queues_of_the_group(start, stored)
-        to_restore = ahead_of(start, stored, survey.bounds) if is_moving else {}
-        if is_moving and start.queues and not to_restore:
+        unread, read_by_group = unread_queues(start, stored), queues_read_by_group(start, stored)
+        to_restore = group_positions_ahead(start, stored, snapshot.bounds) if must_move_group else {}
+        if must_move_group and start.queues and not to_restore:
             log.info(
                 "GROUP_OFFSETS_KEPT: No committed offset of the group is ahead of this checkpoint; "
                 "groupOffsets=checkpoint resets nothing"
             )
-        to_move = [] if start.queues else [one for one in known if is_moving and one.topic != self._options.retry_topic]
+        to_move = (
+            []
+            if start.queues
+            else [one for one in read_by_group if must_move_group and one.topic != self._options.retry_topic]
+        )
         found = _found_by_time(membership, self._point.timestamp_ms, [*unread, *to_move])
         if found is None:
             return
-        first = first_positions(self._point, {queue: survey.bounds[queue] for queue in (*unread, *to_move)}, found)
+        first = first_positions(self._point, {queue: snapshot.bounds[queue] for queue in (*unread, *to_move)}, found)
         is_moved = self._move(membership, {queue: first[queue] for queue in to_move} | to_restore, stored)
         if self._raise(membership, {queue: first[queue] for queue in unread}) and is_moved:
             self.topics |= {queue.topic for queue in queues}
-            self._say(survey, {queue: stored[queue] for queue in known if queue not in to_move})
-            self._warn(start, stored)
+            self._log_resumption(snapshot, {queue: stored[queue] for queue in read_by_group if queue not in to_move})
+            self._log_lost_offsets(start, stored)
 
     def _raise(self, membership: Membership, first: Mapping[MessageQueue, int]) -> bool:
         # A topic of which some queues' positions are stored does not look unread any more.
@@ -203,26 +209,26 @@ class TopicStarts:
         return not self._unconfirmed
 
     def _move(
-        self, membership: Membership, wanted: Mapping[MessageQueue, int], stored: Mapping[MessageQueue, int | None]
+        self, membership: Membership, targets: Mapping[MessageQueue, int], stored: Mapping[MessageQueue, int | None]
     ) -> bool:
         """Deliberately, and answered; what an operator has said before does not count any more."""
-        moved = membership.offsets.lower_to(wanted)
+        moved = membership.offsets.lower_to(targets)
         for queue in moved:
-            membership.resets.forget(queue)
-        if moves := {queue: wanted[queue] for queue in moved if wanted[queue] != stored[queue]}:
-            log.warning("GROUP_OFFSETS_RESET: %s", told_move(moves, stored))
-        return len(moved) == len(wanted)
+            membership.resets.discard(queue)
+        if moves := {queue: targets[queue] for queue in moved if targets[queue] != stored[queue]}:
+            log.warning("GROUP_OFFSETS_RESET: %s", format_move(moves, stored))
+        return len(moved) == len(targets)
 
-    def _warn(self, start: SourceOffset, stored: Mapping[MessageQueue, int | None]) -> None:
-        told = None if self._options.message_model == BROADCASTING else told_forgotten(stored, start)
-        if told is not None:
-            log.warning("GROUP_OFFSETS_MISSING: %s", told)
+    def _log_lost_offsets(self, start: SourceOffset, stored: Mapping[MessageQueue, int | None]) -> None:
+        text = None if self._options.message_model == BROADCASTING else format_lost_offsets(stored, start)
+        if text is not None:
+            log.warning("GROUP_OFFSETS_MISSING: %s", text)
 
-    def _say(self, survey: Survey, resumed: Mapping[MessageQueue, int | None]) -> None:
+    def _log_resumption(self, snapshot: MetadataSnapshot, resumed: Mapping[MessageQueue, int | None]) -> None:
         where = {queue: at for queue, at in resumed.items() if at is not None}
         if where:
-            who = "this query's file" if self._options.message_model == BROADCASTING else "the group"
-            log.info("GROUP_OFFSETS_RESUMED: %s", told_resumption(who, where, survey.bounds))
+            name = "this query's file" if self._options.message_model == BROADCASTING else "the group"
+            log.info("GROUP_OFFSETS_RESUMED: %s", format_resumption(name, where, snapshot.bounds))
 
 
 def _found_by_time(
@@ -231,5 +237,5 @@ def _found_by_time(
     """Where each queue begins if a time says so; None: not all are known, and a topic starts as a whole."""
     if timestamp_ms is None:
         return {}
-    found = membership.servers.search_offsets(dict.fromkeys(queues, timestamp_ms))
+    found = membership.client.search_offsets(dict.fromkeys(queues, timestamp_ms))
     return found if len(found) == len(queues) else None

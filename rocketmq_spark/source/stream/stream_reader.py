@@ -17,7 +17,12 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from rocketmq_spark.diagnostics import iterating_alone, names_of, raising_alone, speak_as
+from rocketmq_spark.diagnostics import (
+    iterating_without_traceback,
+    raising_without_traceback,
+    set_log_context,
+    task_log_context,
+)
 from rocketmq_spark.model import BrokerAddress, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.outage_notes import OutageNotes
@@ -26,7 +31,7 @@ from rocketmq_spark.remoting.retry import NAME_SERVERS, broker_subject
 from rocketmq_spark.source.data_loss import LostRange
 from rocketmq_spark.source.partitioning import Task, tasks_of
 from rocketmq_spark.source.schema import check_schema
-from rocketmq_spark.source.skipped_ranges import check_skipped, named_together, without_skipped
+from rocketmq_spark.source.skipped_ranges import check_skipped, skippable_ranges, without_skipped
 from rocketmq_spark.source.stream.checkpoint_changes import planned_with, warnings_of
 from rocketmq_spark.source.stream.control_folder import Resumable
 from rocketmq_spark.source.stream.offsets import OffsetReader, SourceOffset
@@ -47,7 +52,7 @@ class RocketMQInputPartition(InputPartition):
 
     ``masters``: addresses by broker name, where the batch was surveyed. ``logged``: ranges of the batch, whole, that an
     error names. ``batch_id``: which batch, and which planning of it. ``client_id``: of the member that planned it.
-    ``told_lost``: what of the ranges has been told to be lost.
+    ``reported_losses``: what of the ranges has been told to be lost.
     """
 
     ranges: tuple[QueueRange, ...]
@@ -55,7 +60,7 @@ class RocketMQInputPartition(InputPartition):
     logged: tuple[QueueRange, ...]
     batch_id: str
     client_id: str
-    told_lost: tuple[LostRange, ...]
+    reported_losses: tuple[LostRange, ...]
 
 
 class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -73,11 +78,11 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
         """The checkpoint's own, once the query has begun, if it has one."""
         self._offsets = OffsetReader()
         self._progress = ProgressReporter()
-        self._stops_at_what_is_there = False
+        self._is_available_now = False
         self._notes: set[tuple[str, str]] = set()
         """Plans of the batch that runs, and whom they wait for, of which tasks on this machine may have left notes."""
         self._planned_end: dict[str, Any] | None = None
-        self._read_again: dict[str, Any] | None = None
+        self._replayed_end: dict[str, Any] | None = None
         """The end of the batch that a restart reads again."""
 
     def __reduce__(self) -> tuple[type[RocketMQStreamReader], tuple[ReadOptions, StructType]]:
@@ -86,20 +91,20 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
 
     # ------------------------------------------------------------------------------------------ source runner
 
-    @raising_alone
+    @raising_without_traceback
     def getDefaultReadLimit(self) -> ReadLimit:
         """Spark's first call. A bad user schema is raised here: raised earlier, PySpark would mask it."""
         check_schema(self._schema, self._options.property_columns)
         return read_limit(self._options.max_offsets_per_trigger)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._stops_at_what_is_there = True
+        self._is_available_now = True
 
     def initialOffset(self) -> dict[str, Any]:
         """No positions: the first ``latestOffset`` finds them, and the offset that it answers is the durable one."""
         return SourceOffset().to_json()
 
-    @raising_alone
+    @raising_without_traceback
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """The end of the next batch; ``start`` itself, to the letter, when there is nothing to read.
 
@@ -107,7 +112,7 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
         ``limit`` that is neither a number of rows nor all that there is.
         """
         begin = self._offsets.read(start)
-        end = self._running(begin).latest_offset(begin, max_rows(limit))
+        end = self._started_run(begin).latest_offset(begin, max_rows(limit))
         if end is begin:
             return start
         return self._offsets.write(replace(end, planned_with=planned_with(self._options, self._checkpoint_id)))
@@ -121,84 +126,86 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
             planner.backlog,
             planner.completed_after_rebalance,
             planner.losses,
-            outages_of(self._run.waits, monotonic_ms(), epoch_ms),
+            outages_of(self._run.outages, monotonic_ms(), epoch_ms),
             client_id=self._run.client_id,
             control=self._run.drain.control,
             now_ms=epoch_ms,
         )
 
-    @raising_alone
+    @raising_without_traceback
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The ranges that ``end`` names, as tasks. Nothing else decides on them: a replay after a crash reads the
         same, but for what an operator gives up."""
         offset = self._offsets.read(end)
         if end != self._planned_end:
-            self._take_notes_away()
+            self._delete_notes()
             self._planned_end = end
         is_first_call = self._run is None
         if is_first_call:
-            self._read_again = end
-        run = self._running(offset)
+            self._replayed_end = end
+        run = self._started_run(offset)
         logged = list(offset.ranges())
-        skipped = self._options.skip_ranges if end == self._read_again else ()
+        skipped = self._options.skip_ranges if end == self._replayed_end else ()
         check_skipped(logged, skipped)
-        wanted = [one for one in logged if one not in skipped]
-        told_lost = run.recover(offset, wanted) if is_first_call else ()
+        required = [one for one in logged if one not in skipped]
+        reported_losses = run.recover(offset, required) if is_first_call else ()
         tasks = tasks_of(
             logged,
             min_partitions=self._options.min_partitions,
             max_records=self._options.max_records_per_partition,
         )
         batch_id = uuid4().hex
-        subjects = {NAME_SERVERS, *(broker_subject(one.queue.broker_name) for one in wanted)}
+        subjects = {NAME_SERVERS, *(broker_subject(one.queue.broker_name) for one in required)}
         self._notes |= {(batch_id, subject) for subject in subjects}
-        return [self._partition(task, logged, batch_id, told_lost) for task in without_skipped(tasks, skipped)]
+        return [self._partition(task, logged, batch_id, reported_losses) for task in without_skipped(tasks, skipped)]
 
     def _partition(
-        self, task: Task, logged: Sequence[QueueRange], batch_id: str, told_lost: Sequence[LostRange]
+        self, task: Task, logged: Sequence[QueueRange], batch_id: str, reported_losses: Sequence[LostRange]
     ) -> RocketMQInputPartition:
-        run = self._running(SourceOffset())
-        known = run.planner.masters
+        run = self._started_run(SourceOffset())
+        master_addresses = run.planner.masters
         names = dict.fromkeys(one.queue.broker_name for one in task)
-        masters = {name: known[name] for name in names if name in known}
-        told_lost = tuple(one for one in told_lost if any(one.queue == of_task.queue for of_task in task))
-        return RocketMQInputPartition(task, masters, named_together(logged, task), batch_id, run.client_id, told_lost)
+        masters = {name: master_addresses[name] for name in names if name in master_addresses}
+        reported_losses = tuple(one for one in reported_losses if any(one.queue == of_task.queue for of_task in task))
+        return RocketMQInputPartition(
+            task, masters, skippable_ranges(logged, task), batch_id, run.client_id, reported_losses
+        )
 
     def commit(self, end: dict[str, Any]) -> None:
         """Only a hint: what proves ``end`` is the next ``latestOffset``, and it commits, answers awaited."""
 
     def stop(self) -> None:
         """Leave the group, and take away what tasks have noted of brokers. May be called twice."""
-        self._take_notes_away()
+        self._delete_notes()
         if self._run is not None:
             self._run.stop()
             self._run = None
 
-    def _take_notes_away(self) -> None:
+    def _delete_notes(self) -> None:
         """The batch is over: nobody reads what its tasks have noted of brokers."""
         for batch_id, subject in self._notes:
-            OutageNotes(batch_id, subject).answered()
+            OutageNotes(batch_id, subject).clear()
         self._notes.clear()
 
-    def _running(self, checkpoint: SourceOffset) -> SourceRun:
+    def _started_run(self, checkpoint: SourceOffset) -> SourceRun:
         """``checkpoint``: where the query goes on. Raises OptionError[CHECKPOINT_OPTION_CHANGED], with nothing
         joined."""
         if self._run is None:
             from rocketmq_spark.source.stream.source_run import SourceRun
 
             warnings = warnings_of(checkpoint, self._options)
-            noted = None if checkpoint.planned_with is None else checkpoint.planned_with.checkpoint_id
-            self._checkpoint_id = noted or self._checkpoint_id
+            checkpoint_id = None if checkpoint.planned_with is None else checkpoint.planned_with.checkpoint_id
+            self._checkpoint_id = checkpoint_id or self._checkpoint_id
             self._run = SourceRun(
                 self._options,
                 self.control_before,
                 checkpoint_id=self._checkpoint_id,
-                may_end_unasked=self.may_end_unasked,
+                may_stop_without_call=self.may_stop_without_call,
             )
             for warning in warnings:
                 log.warning("CHECKPOINT_OPTION_CHANGED: %s", warning)
-            if self._stops_at_what_is_there:
-                self._run.planner.stop_at_what_is_there()
+            if self._is_available_now:
+                self._run.planner.stop_at_current_end()
         return self._run
 
     # ------------------------------------------------------------------------------------------ executors
@@ -209,7 +216,9 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
 
         assert isinstance(partition, RocketMQInputPartition)
         group = self._options.consumer_group
-        speak_as(self._options.log_level, group=group, clientId=partition.client_id, **names_of(TaskContext.get()))
+        set_log_context(
+            self._options.log_level, group=group, clientId=partition.client_id, **task_log_context(TaskContext.get())
+        )
         batches = read_ranges(
             partition.ranges,
             self._options,
@@ -217,7 +226,7 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
             masters=partition.masters,
             logged=partition.logged,
             batch_id=partition.batch_id,
-            told_lost=partition.told_lost,
+            reported_losses=partition.reported_losses,
             planned_by=partition.client_id,
         )
-        return iterating_alone(batches)
+        return iterating_without_traceback(batches)

@@ -20,19 +20,19 @@ import pyarrow.compute as pc
 from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import MessageExt
 from rocketmq_spark.wire.arrow.arrow_types import arrow_type
-from rocketmq_spark.wire.arrow.bad_messages import BadMessage, find_bad_messages, find_misread, reach_to
 from rocketmq_spark.wire.arrow.column_table import COLUMNS, Column, of_property
 from rocketmq_spark.wire.arrow.record_columns import DamagedBodyError, RecordColumns
 from rocketmq_spark.wire.arrow.record_index import (
-    Answered,
     DamagedRecordError,
     RecordFrames,
     RecordIndex,
+    ResponseOffsets,
     frame_records,
     index_records,
     locate,
 )
 from rocketmq_spark.wire.arrow.slices import Positions
+from rocketmq_spark.wire.arrow.undecodable import UndecodableMessage, find_malformed, find_undecodable, reach_to
 from rocketmq_spark.wire.message.compression import DECOMPRESSED_LIMIT_BYTES, Buffer
 from rocketmq_spark.wire.message.stored_message import (
     check_layout,
@@ -57,15 +57,17 @@ REPEATED_LIMIT_BYTES: Final = 64 * 1024 * 1024
 """Of the rows of undecodable messages in one call. One of 30 KB may have 32,767 rows, each with all its properties."""
 
 
-class TooLargeTogetherError(ValueError):
+class BatchTooLargeError(ValueError):
     """Each message can be read, but not all in one call: see ``DECOMPRESSED_LIMIT_BYTES``, ``REPEATED_LIMIT_BYTES``.
     Fewer at a time can, or fewer rows of one."""
 
 
-class GrowingBatch(Protocol):
+class BatchBuilder(Protocol):
     """A batch that is decoded bit by bit, while what came is in the processor's cache."""
 
-    def add(self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int, answered: Answered = ()) -> bool:
+    def add(
+        self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int, response_offsets: ResponseOffsets = ()
+    ) -> bool:
         """Append what ``ColumnDecoder.decode`` gives; False: something is out of the ordinary, and nothing changed."""
 
     def finish(self) -> pa.RecordBatch:
@@ -77,7 +79,7 @@ class ColumnDecoder:
 
     ``columns``: names of ``COLUMNS`` in the wanted order, any other is that of a property; nothing else is decoded.
     ``tags``: only messages with one of these are kept, because brokers compare hashes; None keeps all.
-    ``is_whole``: the bodies have the others too, so that places can be counted; without ``tags`` they always have.
+    ``is_unfiltered``: the bodies have the others too, so that places can be counted; without ``tags`` they always have.
     ``restores_origin``: the queue is one of a retry topic, and a message shows the topic and the id that it had before
     it was sent back, as Java's clients do it (``DefaultMQPushConsumerImpl#resetRetryAndNamespace``).
 
@@ -92,7 +94,7 @@ class ColumnDecoder:
         *,
         broker_name: str,
         tags: frozenset[str] | None,
-        is_whole: bool = False,
+        is_unfiltered: bool = False,
         restores_origin: bool = False,
     ) -> None:
         table = _RESTORED if restores_origin else COLUMNS
@@ -101,8 +103,8 @@ class ColumnDecoder:
         self.schema = pa.schema([pa.field(name, arrow_type(column)) for name, column in named])
         self._broker_name = broker_name
         self._tags = tags
-        self._is_whole = is_whole or tags is None
-        self.moved_by = 0
+        self._is_unfiltered = is_unfiltered or tags is None
+        self.max_displacement = 0
         """How many places in front of their stored offsets messages were, at most: the broker has stored so many others
         of the queue, and does not deliver them."""
 
@@ -114,23 +116,23 @@ class ColumnDecoder:
         RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] as ``decode_messages`` raises it for the body with the damage; but
         what is wrong inside a compressed body or an inner batch counts only where that is decoded.
         """
-        wanted = range(begin_offset, end_offset)
+        offset_range = range(begin_offset, end_offset)
         try:
-            records = _wanted(index_records(self._frames(bodies, ())), wanted, self._broker_name)
+            records = _select_offsets(index_records(self._frames(bodies, ())), offset_range, self._broker_name)
         except DamagedRecordError as damage:
             for body in bodies:
                 decode_messages(body, broker_name=self._broker_name)
             raise AssertionError("the scalar decoder finds no damage") from damage
-        batch, _ = self._decode_all(records, wanted, [len(body) for body in bodies])
+        batch, _ = self._decode_all(records, offset_range, [len(body) for body in bodies])
         return batch
 
-    def decode_around(
-        self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int, answered: Answered = ()
-    ) -> tuple[pa.RecordBatch, list[BadMessage]]:
+    def decode_with_undecodable(
+        self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int, response_offsets: ResponseOffsets = ()
+    ) -> tuple[pa.RecordBatch, list[UndecodableMessage]]:
         """What ``decode`` gives, and in order the undecodable messages; their rows have null for the body.
 
-        The broker's offsets decide: by ``answered`` how many an inner batch has at most, and, where the bodies have all
-        messages, the place of each.
+        The broker's offsets decide: by ``response_offsets`` how many an inner batch has at most, and, where the bodies
+        have all messages, the place of each.
 
         Which messages of an unreadable inner batch have a wanted tag nobody knows: all have rows, with its properties.
 
@@ -138,83 +140,85 @@ class ColumnDecoder:
         that its producer has made up: where it ends, and so what comes after it, is not known. TooLargeTogetherError,
         of which the caller makes smaller calls.
         """
-        wanted = range(begin_offset, end_offset)
+        offset_range = range(begin_offset, end_offset)
         bodies_bytes = [len(body) for body in bodies]
         try:
-            records, misread = self._readable(bodies, answered)
+            records, malformed = self._readable(bodies, response_offsets)
         except DamagedRecordError as damage:
             for body in bodies:
                 check_layout(body, broker_name=self._broker_name)
             raise AssertionError("the scalar decoder finds no damage") from damage
-        records = _wanted(records, wanted, self._broker_name)
-        decoded = self._decoded_or_problem(records, wanted, bodies_bytes)
+        records = _select_offsets(records, offset_range, self._broker_name)
+        decoded = self._decoded_or_problem(records, offset_range, bodies_bytes)
         if isinstance(decoded, str):
-            unreadable = find_bad_messages(records, self._broker_name, has_body=BODY in self.schema.names)
-            if not unreadable:
-                raise TooLargeTogetherError(decoded)
-            is_bad = np.isin(records.begins, list(unreadable))
-            decoded = self._decoded_or_problem(records.select(~is_bad), wanted, bodies_bytes)
+            undecodable = find_undecodable(records, self._broker_name, has_body=BODY in self.schema.names)
+            if not undecodable:
+                raise BatchTooLargeError(decoded)
+            is_undecodable = np.isin(records.begins, list(undecodable))
+            decoded = self._decoded_or_problem(records.select(~is_undecodable), offset_range, bodies_bytes)
             if isinstance(decoded, str):
-                raise TooLargeTogetherError(decoded)
-            misread |= unreadable
+                raise BatchTooLargeError(decoded)
+            malformed |= undecodable
         batch, places = decoded
-        return self._with_bad(batch, places, misread, wanted) if misread else (batch, [])
+        return self._with_undecodable(batch, places, malformed, offset_range) if malformed else (batch, [])
 
     def _decoded_or_problem(
-        self, records: RecordIndex, wanted: range, bodies_bytes: Sequence[int]
+        self, records: RecordIndex, offset_range: range, bodies_bytes: Sequence[int]
     ) -> tuple[pa.RecordBatch, Positions] | str:
         """What ``_decode_all`` returns, or the text of its error: that itself keeps what is decoded so far."""
         try:
-            return self._decode_all(records, wanted, bodies_bytes)
+            return self._decode_all(records, offset_range, bodies_bytes)
         except RemoteProtocolError as error:
             return str(error)
 
-    def _with_bad(
-        self, batch: pa.RecordBatch, places: Positions, found: Mapping[int, BadMessage], wanted: range
-    ) -> tuple[pa.RecordBatch, list[BadMessage]]:
-        bad = {place: found[place] for place in sorted(found) if self._counts(found[place], wanted)}
-        rows_bytes = sum(message.rows_bytes(wanted) for message in bad.values())
-        if rows_bytes > REPEATED_LIMIT_BYTES and wanted.stop - wanted.start > 1:
-            raise TooLargeTogetherError(f"the rows of undecodable messages take {rows_bytes} bytes together")
-        rows = [(place, row) for place, message in bad.items() for row in message.rows(wanted)]
+    def _with_undecodable(
+        self, batch: pa.RecordBatch, places: Positions, found: Mapping[int, UndecodableMessage], offset_range: range
+    ) -> tuple[pa.RecordBatch, list[UndecodableMessage]]:
+        undecodable = {place: found[place] for place in sorted(found) if self._counts(found[place], offset_range)}
+        rows_bytes = sum(message.rows_bytes(offset_range) for message in undecodable.values())
+        if rows_bytes > REPEATED_LIMIT_BYTES and offset_range.stop - offset_range.start > 1:
+            raise BatchTooLargeError(f"the rows of undecodable messages take {rows_bytes} bytes together")
+        rows = [(place, row) for place, message in undecodable.items() for row in message.rows(offset_range)]
         arrays = self._arrays_without_body([row for _, row in rows])
         batch, _ = self._in_order(batch, places, arrays, np.array([place for place, _ in rows], np.int64))
-        return batch, list(bad.values())
+        return batch, list(undecodable.values())
 
-    def _frames(self, bodies: Sequence[Buffer], answered: Answered) -> RecordFrames:
-        frames = frame_records(bodies, answered, is_whole=self._is_whole)
-        self.moved_by = max(self.moved_by, frames.moved_by)
+    def _frames(self, bodies: Sequence[Buffer], response_offsets: ResponseOffsets) -> RecordFrames:
+        frames = frame_records(bodies, response_offsets, is_unfiltered=self._is_unfiltered)
+        self.max_displacement = max(self.max_displacement, frames.max_displacement)
         return frames
 
-    def _readable(self, bodies: Sequence[Buffer], answered: Answered) -> tuple[RecordIndex, dict[int, BadMessage]]:
+    def _readable(
+        self, bodies: Sequence[Buffer], response_offsets: ResponseOffsets
+    ) -> tuple[RecordIndex, dict[int, UndecodableMessage]]:
         """The records but for those that are not laid out as they say, and these."""
-        frames = self._frames(bodies, answered)
+        frames = self._frames(bodies, response_offsets)
         try:
             return index_records(frames), {}
         except DamagedRecordError:
-            misread = find_misread(frames, self._broker_name)
-            return index_records(frames.select(~np.isin(frames.begins, list(misread)))), misread
+            malformed = find_malformed(frames, self._broker_name)
+            return index_records(frames.select(~np.isin(frames.begins, list(malformed)))), malformed
 
-    def growing(self, data_bytes: int, most_rows: int) -> GrowingBatch | None:
+    def batch_builder(self, data_bytes: int, max_rows: int) -> BatchBuilder | None:
         """A batch of about so many bytes of bodies and no more than so many rows; None: this decoder is for whole
         batches."""
         return None
 
     def _decode_all(
-        self, records: RecordIndex, wanted: range, bodies_bytes: Sequence[int]
+        self, records: RecordIndex, offset_range: range, bodies_bytes: Sequence[int]
     ) -> tuple[pa.RecordBatch, Positions]:
-        is_alone = records.has_flags(MessageSysFlag.INNER_BATCH)
+        is_inner_batch = records.has_flags(MessageSysFlag.INNER_BATCH)
         batch = None
         with suppress(DamagedBodyError):
-            batch, places = self._decode_together(records.select(~is_alone))
+            batch, places = self._decode_vectorized(records.select(~is_inner_batch))
         if batch is None:
-            is_suspect = is_alone | records.has_flags(MessageSysFlag.COMPRESSED)
-            for _ in self._each_alone(records.select(is_suspect), wanted, bodies_bytes):
+            is_suspect = is_inner_batch | records.has_flags(MessageSysFlag.COMPRESSED)
+            for _ in self._each_alone(records.select(is_suspect), offset_range, bodies_bytes):
                 pass
             raise AssertionError("the scalar decoder finds no damage")
-        if not is_alone.any():
+        if not is_inner_batch.any():
             return batch, places
-        messages, their_places = self._decode_alone(records.select(is_alone), wanted, bodies_bytes)
+        messages, their_places = self._decode_inner_batches(records.select(is_inner_batch), offset_range, bodies_bytes)
         return self._in_order(batch, places, self._arrays_of(messages), their_places)
 
     def _in_order(
@@ -226,7 +230,7 @@ class ColumnDecoder:
         both = zip(batch.columns, others, strict=True)
         return self._batch([pa.concat_arrays(parts).take(pa.array(order)) for parts in both]), all_places[order]
 
-    def _decode_together(self, records: RecordIndex) -> tuple[pa.RecordBatch, Positions]:
+    def _decode_vectorized(self, records: RecordIndex) -> tuple[pa.RecordBatch, Positions]:
         """The batch, and for each of its rows where the record begins."""
         if not len(records):
             return self._batch(self._arrays_of([])), records.begins
@@ -237,38 +241,38 @@ class ColumnDecoder:
         has_tag = pc.is_in(columns.tags(), value_set=pa.array(sorted(self._tags), pa.string()))
         return batch.filter(has_tag), records.begins[has_tag.to_numpy(zero_copy_only=False)]
 
-    def _decode_alone(
-        self, records: RecordIndex, wanted: range, bodies_bytes: Sequence[int]
+    def _decode_inner_batches(
+        self, records: RecordIndex, offset_range: range, bodies_bytes: Sequence[int]
     ) -> tuple[list[MessageExt], Positions]:
         """The messages, and for each of them where its record begins."""
         messages: list[MessageExt] = []
         places: list[int] = []
-        for begin, found in self._each_alone(records, wanted, bodies_bytes):
-            kept = [message for message in found if self._keeps(message, wanted)]
+        for begin, found in self._each_alone(records, offset_range, bodies_bytes):
+            kept = [message for message in found if self._keeps(message, offset_range)]
             messages += kept
             places += [begin] * len(kept)
         return messages, np.array(places, np.int64)
 
     def _each_alone(
-        self, records: RecordIndex, wanted: range, bodies_bytes: Sequence[int]
+        self, records: RecordIndex, offset_range: range, bodies_bytes: Sequence[int]
     ) -> Iterator[tuple[int, list[MessageExt]]]:
         """Where each record begins, and the messages."""
         data, left_bytes = memoryview(records.data), DECOMPRESSED_LIMIT_BYTES
         bounds = zip(records.begins.tolist(), records.ends.tolist(), records.next_offsets.tolist(), strict=True)
         for begin, end, next_offset in bounds:
             try:
-                found = decode_record(data[begin:end], self._broker_name, left_bytes, next_offset, wanted)
+                found = decode_record(data[begin:end], self._broker_name, left_bytes, next_offset, offset_range)
             except ValueError as problem:
                 raise corrupt_message(*locate(records.data, bodies_bytes, begin), problem) from problem
             left_bytes = max(0, left_bytes - sum(map(counted_bytes, found)))
             yield begin, found
 
-    def _keeps(self, message: MessageExt, wanted: range) -> bool:
-        return message.queue_offset in wanted and (self._tags is None or message.tags in self._tags)
+    def _keeps(self, message: MessageExt, offset_range: range) -> bool:
+        return message.queue_offset in offset_range and (self._tags is None or message.tags in self._tags)
 
-    def _counts(self, bad: BadMessage, wanted: range) -> bool:
-        is_kept = self._tags is None or bad.is_inner_batch or bad.message.tags in self._tags
-        return is_kept and bad.row_count(wanted) > 0
+    def _counts(self, undecodable: UndecodableMessage, offset_range: range) -> bool:
+        is_kept = self._tags is None or undecodable.is_inner_batch or undecodable.message.tags in self._tags
+        return is_kept and undecodable.row_count(offset_range) > 0
 
     def _arrays_of(self, messages: Sequence[MessageExt]) -> list[pa.Array]:
         return [
@@ -286,8 +290,8 @@ class ColumnDecoder:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
-def _wanted(records: RecordIndex, wanted: range, broker_name: str) -> RecordIndex:
+def _select_offsets(records: RecordIndex, offset_range: range, broker_name: str) -> RecordIndex:
     """Those that have messages in the range, where nothing is wrong with them."""
     offsets = records.head["queue_offset"]
-    is_inside = (offsets >= wanted.start) | reach_to(records, wanted.start, broker_name)
-    return records.select((offsets < wanted.stop) & is_inside)
+    is_inside = (offsets >= offset_range.start) | reach_to(records, offset_range.start, broker_name)
+    return records.select((offsets < offset_range.stop) & is_inside)

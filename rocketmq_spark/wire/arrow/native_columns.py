@@ -14,9 +14,9 @@ from typing import ClassVar, TypeAlias
 import pyarrow as pa
 
 from rocketmq_spark.wire import _native
-from rocketmq_spark.wire.arrow.bad_messages import BadMessage
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
-from rocketmq_spark.wire.arrow.record_index import Answered
+from rocketmq_spark.wire.arrow.record_index import ResponseOffsets
+from rocketmq_spark.wire.arrow.undecodable import UndecodableMessage
 from rocketmq_spark.wire.message.compression import Buffer
 
 Memories: TypeAlias = Sequence[_native.Memory | None]
@@ -33,58 +33,64 @@ class NativeColumnDecoder(ColumnDecoder):
         *,
         broker_name: str,
         tags: frozenset[str] | None,
-        is_whole: bool = False,
+        is_unfiltered: bool = False,
         restores_origin: bool = False,
     ) -> None:
         super().__init__(
-            columns, broker_name=broker_name, tags=tags, is_whole=is_whole, restores_origin=restores_origin
+            columns, broker_name=broker_name, tags=tags, is_unfiltered=is_unfiltered, restores_origin=restores_origin
         )
         fields = [column.field for column in self._columns]
-        self._knows_places = tags is None or not is_whole
-        self._twin = _native.Decoder(fields, broker_name, None if tags is None else sorted(tags))
+        self._is_supported = tags is None or not is_unfiltered
+        self._native_decoder = _native.Decoder(fields, broker_name, None if tags is None else sorted(tags))
 
     def decode(self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int) -> pa.RecordBatch:
         """See ``ColumnDecoder``. The GIL is released; the bodies must not be written to meanwhile."""
-        batch = self.decode_ordinary(bodies, begin_offset, end_offset)
+        batch = self.decode_fast_path(bodies, begin_offset, end_offset)
         return super().decode(bodies, begin_offset, end_offset) if batch is None else batch
 
-    def decode_around(
-        self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int, answered: Answered = ()
-    ) -> tuple[pa.RecordBatch, list[BadMessage]]:
+    def decode_with_undecodable(
+        self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int, response_offsets: ResponseOffsets = ()
+    ) -> tuple[pa.RecordBatch, list[UndecodableMessage]]:
         """See ``ColumnDecoder``: what is ordinary has no bad messages."""
-        batch = self.decode_ordinary(bodies, begin_offset, end_offset, answered)
-        return super().decode_around(bodies, begin_offset, end_offset, answered) if batch is None else (batch, [])
+        batch = self.decode_fast_path(bodies, begin_offset, end_offset, response_offsets)
+        return (
+            super().decode_with_undecodable(bodies, begin_offset, end_offset, response_offsets)
+            if batch is None
+            else (batch, [])
+        )
 
-    def decode_ordinary(
-        self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int, answered: Answered = ()
+    def decode_fast_path(
+        self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int, response_offsets: ResponseOffsets = ()
     ) -> pa.RecordBatch | None:
         """The same; None where something is out of the ordinary."""
-        if not self._knows_places:
+        if not self._is_supported:
             return None
-        decoded = self._twin.decode(bodies, begin_offset, end_offset, answered)
+        decoded = self._native_decoder.decode(bodies, begin_offset, end_offset, response_offsets)
         return None if decoded is None else _batch(self.schema, *decoded)
 
-    def growing(self, data_bytes: int, most_rows: int) -> NativeGrowingBatch | None:
+    def batch_builder(self, data_bytes: int, max_rows: int) -> NativeBatchBuilder | None:
         """See ``ColumnDecoder``."""
-        if not self._knows_places:
+        if not self._is_supported:
             return None
-        return NativeGrowingBatch(self.schema, self._twin.nothing_yet(data_bytes, most_rows))
+        return NativeBatchBuilder(self.schema, self._native_decoder.new_batch(data_bytes, max_rows))
 
 
-class NativeGrowingBatch:
-    """See ``GrowingBatch``. The GIL is released; the bodies must not be written to meanwhile. Not thread-safe."""
+class NativeBatchBuilder:
+    """See ``BatchBuilder``. The GIL is released; the bodies must not be written to meanwhile. Not thread-safe."""
 
-    def __init__(self, schema: pa.Schema, growing: _native.Growing) -> None:
+    def __init__(self, schema: pa.Schema, batch_builder: _native.Growing) -> None:
         self._schema = schema
-        self._growing = growing
+        self._builder = batch_builder
 
-    def add(self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int, answered: Answered = ()) -> bool:
-        """See ``GrowingBatch``."""
-        return self._growing.add(bodies, begin_offset, end_offset, answered)
+    def add(
+        self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int, response_offsets: ResponseOffsets = ()
+    ) -> bool:
+        """See ``BatchBuilder``."""
+        return self._builder.add(bodies, begin_offset, end_offset, response_offsets)
 
     def finish(self) -> pa.RecordBatch:
-        """See ``GrowingBatch``."""
-        return _batch(self._schema, *self._growing.finish())
+        """See ``BatchBuilder``."""
+        return _batch(self._schema, *self._builder.finish())
 
 
 def _batch(schema: pa.Schema, row_count: int, memories: Sequence[Memories]) -> pa.RecordBatch:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rocketmq_spark.wire.arrow.record_index import LENGTH, RecordIndex, gather
-from rocketmq_spark.wire.arrow.slices import Numbers, Positions, as_text, cut, trusted_text
+from rocketmq_spark.wire.arrow.slices import Numbers, Positions, as_text, cut, utf8_text
 
 _SPLIT: Final = 0x01
 _END: Final = 0x02
@@ -48,7 +48,7 @@ class UniformTable:
     ends: Numbers
 
     def as_map(self) -> pa.MapArray:
-        values = trusted_text(cut(self.text, self.splits + 1, self.ends))
+        values = utf8_text(cut(self.text, self.splits + 1, self.ends))
         row_begins = np.arange(0, len(self.ends) + 1, len(self.names), dtype=np.int32)
         return pa.MapArray.from_arrays(pa.array(row_begins), self._names_of_all(), values)
 
@@ -57,7 +57,7 @@ class UniformTable:
         if name.encode() not in self.names:
             return pa.nulls(len(self.ends) // width, pa.string())
         column = slice(self.names.index(name.encode()), None, width)
-        return trusted_text(cut(self.text, self.splits[column] + 1, self.ends[column]))
+        return utf8_text(cut(self.text, self.splits[column] + 1, self.ends[column]))
 
     def _names_of_all(self) -> pa.StringArray:
         one_row = b"".join(self.names)
@@ -86,12 +86,12 @@ class MixedTable:
     ends: Numbers
 
     def as_map(self) -> pa.MapArray:
-        values = trusted_text(cut(self.text, self.splits + 1, self.ends))
+        values = utf8_text(cut(self.text, self.splits + 1, self.ends))
         return pa.MapArray.from_arrays(pa.array(_row_begins(self.row_ends, self.ends)), self.names, values)
 
     def value_of(self, name: str) -> pa.StringArray:
         found = np.flatnonzero(self.name_codes == self.code_of_name.get(name, -1))
-        values = trusted_text(cut(self.text, self.splits[found] + 1, self.ends[found]))
+        values = utf8_text(cut(self.text, self.splits[found] + 1, self.ends[found]))
         if len(found) == len(self.row_ends):
             return values
         place = np.full(len(self.row_ends), -1)
@@ -104,7 +104,7 @@ def read_properties(records: RecordIndex) -> PropertyTable:
     rows = as_text(_terminated(records))
     _, offsets, text = rows.buffers()
     row_ends = np.frombuffer(offsets, np.int32)[1 : len(rows) + 1]
-    begins, splits, ends = _whole_properties(np.frombuffer(text, np.uint8)[: row_ends[-1]])
+    begins, splits, ends = _complete_properties(np.frombuffer(text, np.uint8)[: row_ends[-1]])
     names = _names_of_every_row(text, row_ends, begins, splits, ends)
     if names is not None:
         return UniformTable(text, names, splits, ends)
@@ -115,20 +115,20 @@ def _names_of_every_row(
     text: pa.Buffer, row_ends: Numbers, begins: Numbers, splits: Numbers, ends: Numbers
 ) -> tuple[bytes, ...] | None:
     """The names of the first row's properties; None if some row has others, or one has a name twice."""
-    width, rest = divmod(len(ends), len(row_ends))
-    if not width or rest or not (ends[width - 1 :: width] + 1 == row_ends).all():
+    width, remainder = divmod(len(ends), len(row_ends))
+    if not width or remainder or not (ends[width - 1 :: width] + 1 == row_ends).all():
         return None
     sizes = (splits - begins).reshape(-1, width)
     if not (sizes == sizes[0]).all():
         return None
     names = cut(text, begins, splits)
     letters = np.frombuffer(names.buffers()[2], np.uint8)[: sizes.sum()].reshape(len(row_ends), -1)
-    known = tuple(names[:width].to_pylist())
-    return known if (letters == letters[0]).all() and len(set(known)) == width else None
+    first_names = tuple(names[:width].to_pylist())
+    return first_names if (letters == letters[0]).all() and len(set(first_names)) == width else None
 
 
 def _mixed_table(text: pa.Buffer, row_ends: Numbers, begins: Numbers, splits: Numbers, ends: Numbers) -> MixedTable:
-    names = trusted_text(cut(text, begins, splits))
+    names = utf8_text(cut(text, begins, splits))
     encoded = names.dictionary_encode()
     codes = encoded.indices.to_numpy()
     code_of_name = {name: code for code, name in enumerate(encoded.dictionary.to_pylist())}
@@ -148,7 +148,7 @@ def _terminated(records: RecordIndex) -> pa.BinaryArray:
     return pc.binary_join_element_wise(rows, _MISSING_END.take(pa.array(is_open.astype(np.int8))), b"")
 
 
-def _whole_properties(text: npt.NDArray[np.uint8]) -> tuple[Numbers, Numbers, Numbers]:
+def _complete_properties(text: npt.NDArray[np.uint8]) -> tuple[Numbers, Numbers, Numbers]:
     """Begins, splits and ends of the properties that have a name and a value.
 
     0x02 ends a property, the first 0x01 in it splits it.
@@ -158,8 +158,10 @@ def _whole_properties(text: npt.NDArray[np.uint8]) -> tuple[Numbers, Numbers, Nu
     begins[1:] = ends[:-1] + 1
     if len(splits) != len(ends) or not ((begins <= splits) & (splits < ends)).all():
         splits = np.append(splits, np.int32(len(text)))[np.searchsorted(splits, begins)]
-    is_whole = (begins < splits) & (splits < ends - 1)
-    return (begins, splits, ends) if is_whole.all() else (begins[is_whole], splits[is_whole], ends[is_whole])
+    is_complete = (begins < splits) & (splits < ends - 1)
+    return (
+        (begins, splits, ends) if is_complete.all() else (begins[is_complete], splits[is_complete], ends[is_complete])
+    )
 
 
 def _find(text: npt.NDArray[np.uint8], byte: int) -> Numbers:

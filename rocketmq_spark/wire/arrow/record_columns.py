@@ -159,8 +159,8 @@ def _integers(stored: npt.NDArray[Any]) -> pa.Array:
 
 def _timestamps(stored_ms: npt.NDArray[np.int64]) -> pa.TimestampArray:
     milliseconds = stored_ms.astype(np.int64)
-    too_far = (milliseconds > LAST_TIMESTAMP_MS) | (milliseconds < FIRST_TIMESTAMP_MS)
-    return pa.array(milliseconds * 1000, mask=too_far if too_far.any() else None).view(TIMESTAMP_TYPE)
+    is_out_of_range = (milliseconds > LAST_TIMESTAMP_MS) | (milliseconds < FIRST_TIMESTAMP_MS)
+    return pa.array(milliseconds * 1000, mask=is_out_of_range if is_out_of_range.any() else None).view(TIMESTAMP_TYPE)
 
 
 def _hosts(stored: pa.BinaryArray) -> pa.StringArray:

@@ -53,7 +53,7 @@ class DamagedRecordError(ValueError):
     """Some record is not what it should be. The scalar decoder says which, and why."""
 
 
-Answered: TypeAlias = Sequence[tuple[int, int]]
+ResponseOffsets: TypeAlias = Sequence[tuple[int, int]]
 """For each body the queue offsets ``[begin, next)`` that it is the answer to: from where it was pulled, and where the
 broker says to go on. Empty where that is not known."""
 
@@ -63,11 +63,11 @@ class RecordFrames:
     """Where ``n`` records in ``data`` begin and end; each array has one entry a record.
 
     ``next_offsets``: at most these queue offsets end what a record has; only where some record is an inner batch.
-    ``moved_by``: how many places in front of its stored offset some record was, at most.
+    ``max_displacement``: how many places in front of its stored offset some record was, at most.
     """
 
     data: bytes
-    moved_by: int
+    max_displacement: int
     begins: Positions
     ends: Positions
     head: npt.NDArray[np.void]
@@ -76,12 +76,12 @@ class RecordFrames:
     def __len__(self) -> int:
         return len(self.begins)
 
-    def select(self, wanted: Mask) -> Self:
-        """The records for which ``wanted`` is true."""
-        if wanted.all():
+    def select(self, mask: Mask) -> Self:
+        """The records for which ``mask`` is true."""
+        if mask.all():
             return self
         arrays = (getattr(self, field.name) for field in fields(self)[2:])
-        return type(self)(self.data, self.moved_by, *(array[wanted] for array in arrays))
+        return type(self)(self.data, self.max_displacement, *(array[mask] for array in arrays))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +105,11 @@ class RecordIndex(RecordFrames):
         return found
 
 
-def frame_records(bodies: Sequence[Buffer], answered: Answered = (), *, is_whole: bool = False) -> RecordFrames:
+def frame_records(
+    bodies: Sequence[Buffer], response_offsets: ResponseOffsets = (), *, is_unfiltered: bool = False
+) -> RecordFrames:
     """Find the records of pull response bodies, one after another. DamagedRecordError if a size or a magic number is
-    none. ``is_whole``: each answer has all messages of its offsets, so that a record's place may be counted."""
+    none. ``is_unfiltered``: each answer has all messages of its offsets, so that a record's place may be counted."""
     data = b"".join(bodies)
     assert len(data) < _DATA_LIMIT_BYTES, "Arrow's 32-bit offsets would overflow"
     bodies_bytes = [len(body) for body in bodies]
@@ -115,20 +117,20 @@ def frame_records(bodies: Sequence[Buffer], answered: Answered = (), *, is_whole
     ends = np.append(begins[1:], len(data))
     head = gather(data, HEAD, begins)
     _require((head["magic"] == MessageMagic.V1) | (head["magic"] == MessageMagic.V2))
-    next_offsets, moved_by = np.broadcast_to(np.int64(MAX_OFFSET), len(begins)), 0
-    if answered:
+    next_offsets, max_displacement = np.broadcast_to(np.int64(MAX_OFFSET), len(begins)), 0
+    if response_offsets:
         counts = np.diff(np.searchsorted(begins, np.cumsum([0, *bodies_bytes])))
-        if is_whole and (places := _places(head["queue_offset"], counts, answered)) is not None:
-            moved_by = int((head["queue_offset"] - places).max())
+        if is_unfiltered and (places := _places(head["queue_offset"], counts, response_offsets)) is not None:
+            max_displacement = int((head["queue_offset"] - places).max())
             data = _at_places(data, begins, places)
             head = gather(data, HEAD, begins)
         if (head["sys_flag"] & MessageSysFlag.INNER_BATCH.value).any():
-            next_offsets = _next_offsets(head["queue_offset"], counts, answered)
-    return RecordFrames(data, moved_by, begins, ends, head, next_offsets)
+            next_offsets = _next_offsets(head["queue_offset"], counts, response_offsets)
+    return RecordFrames(data, max_displacement, begins, ends, head, next_offsets)
 
 
 def _places(
-    stored: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], answered: Answered
+    stored: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], response_offsets: ResponseOffsets
 ) -> npt.NDArray[np.int64] | None:
     """The queue offsets of the records by their places in the answers; None where these are the stored ones.
 
@@ -136,7 +138,7 @@ def _places(
     Where it cannot, all later ones are one place further in front than they say, until it is restarted. So a place
     counts where an answer has a message for each of its offsets, and none says less than its place.
     """
-    firsts, afters = np.array(answered, np.int64).T
+    firsts, afters = np.array(response_offsets, np.int64).T
     begins = np.cumsum(counts) - counts
     if np.array_equal(stored, np.arange(len(stored)) + np.repeat(firsts - begins, counts)):
         return None
@@ -157,12 +159,14 @@ def _at_places(data: bytes, begins: Positions, places: npt.NDArray[np.int64]) ->
     return bytes(changed)
 
 
-def _next_offsets(offsets: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], answered: Answered) -> Positions:
+def _next_offsets(
+    offsets: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], response_offsets: ResponseOffsets
+) -> Positions:
     """For each record the queue offset of the next one, but at most where its answer ends."""
     ascending = np.append(np.unique(offsets), MAX_OFFSET)
     following: Positions = ascending[np.searchsorted(ascending, offsets, side="right").clip(max=len(ascending) - 1)]
-    answer_ends = np.repeat(np.array([after for _, after in answered], np.int64), counts)
-    return np.minimum(following, answer_ends)
+    response_ends = np.repeat(np.array([after for _, after in response_offsets], np.int64), counts)
+    return np.minimum(following, response_ends)
 
 
 def index_records(frames: RecordFrames) -> RecordIndex:
@@ -182,7 +186,7 @@ def index_records(frames: RecordFrames) -> RecordIndex:
     _require((topic_lengths >= 0) & (topic_ends + LENGTH.itemsize <= ends))
     properties_bytes = gather(data, LENGTH, topic_ends)
     _require(topic_ends + LENGTH.itemsize + properties_bytes == ends)
-    framed = (data, frames.moved_by, begins, ends, head, next_offsets)
+    framed = (data, frames.max_displacement, begins, ends, head, next_offsets)
     return RecordIndex(*framed, store_timestamps, tails, tail, body_ends, topic_begins, topic_ends)
 
 

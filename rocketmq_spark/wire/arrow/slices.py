@@ -43,6 +43,6 @@ def as_text(values: pa.BinaryArray) -> pa.StringArray:
         return pa.array([decode_utf8(value) for value in values.to_pylist()], pa.string())
 
 
-def trusted_text(values: pa.BinaryArray) -> pa.StringArray:
+def utf8_text(values: pa.BinaryArray) -> pa.StringArray:
     """The values as text, where they are known to be UTF-8."""
     return pa.Array.from_buffers(pa.string(), len(values), values.buffers())

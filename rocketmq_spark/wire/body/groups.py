@@ -17,7 +17,7 @@ from rocketmq_spark.wire.remoting.fastjson import write_fastjson
 from rocketmq_spark.wire.remoting.typed import Object, int64, objects, texts
 
 
-class GroupRetries(NamedTuple):
+class GroupRetrySettings(NamedTuple):
     """How often a message comes again, and in how many queues of the retry topic; without any, nothing that is sent
     back is kept."""
 
@@ -30,13 +30,13 @@ def decode_consumer_ids(body: bytes | memoryview) -> list[str]:
     return decode_body("consumer list", body, lambda ids: texts(ids, "consumerIdList"))
 
 
-def decode_group_retries(body: bytes | memoryview) -> GroupRetries:
+def decode_group_retry_settings(body: bytes | memoryview) -> GroupRetrySettings:
     """Answer to GET_SUBSCRIPTIONGROUP_CONFIG."""
     return decode_body("group settings", body, _retries)
 
 
-def _retries(group: Object) -> GroupRetries:
-    return GroupRetries(int64(group, "retryMaxTimes"), int64(group, "retryQueueNums"))
+def _retries(group: Object) -> GroupRetrySettings:
+    return GroupRetrySettings(int64(group, "retryMaxTimes"), int64(group, "retryQueueNums"))
 
 
 @dataclass(frozen=True, slots=True)

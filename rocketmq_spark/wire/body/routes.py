@@ -50,7 +50,7 @@ def _ordered_brokers(order_conf: str) -> tuple[tuple[str, int], ...]:
     if any(len(broker) < 2 or not _QUEUE_COUNT.fullmatch(broker[1]) for broker in brokers):
         return ()
     counts = tuple((broker[0], max(0, int(broker[1]))) for broker in brokers)
-    return counts if sum(count for _, count in counts) <= ORDERED_QUEUES.most else ()
+    return counts if sum(count for _, count in counts) <= ORDERED_QUEUES.maximum else ()
 
 
 def _cluster_info(info: Object) -> ClusterInfo:

@@ -119,18 +119,18 @@ def encode_consumer_status(next_offsets: Mapping[MessageQueue, int]) -> bytes:
     return write_fastjson({"consumerTable": {}, "messageQueueTable": next_offsets})
 
 
-def encode_told_losses(ranges: Collection[QueueRange]) -> bytes:
+def encode_reported_losses(ranges: Collection[QueueRange]) -> bytes:
     """The body of the request."""
     return write_fastjson(
         {"lost": [{"begin": one.begin_offset, "end": one.end_offset, "queue": one.queue} for one in ranges]}
     )
 
 
-def decode_told_losses(body: bytes | memoryview) -> tuple[QueueRange, ...]:
+def decode_reported_losses(body: bytes | memoryview) -> tuple[QueueRange, ...]:
     """The ranges in it; none where it has no body, as when an operator's tool asks."""
     if not body:
         return ()
-    return decode_body("told loss", body, lambda told: tuple(map(_range, objects(told, "lost"))))
+    return decode_body("told loss", body, lambda reported: tuple(map(_range, objects(reported, "lost"))))
 
 
 def _range(entry: Object) -> QueueRange:

@@ -42,14 +42,14 @@ _READ_BYTES: Final = 16 * 1024
 """What follows a member in what was read with it is copied."""
 
 
-class Readable(NamedTuple):
+class MessageWithBody(NamedTuple):
     """A message, and its body if that can be read."""
 
     message: Message
     body: bytes | None
 
 
-class Unreadable(NamedTuple):
+class UndecodableReceived(NamedTuple):
     """A message whose body cannot be read, and why."""
 
     queue: MessageQueue
@@ -58,8 +58,8 @@ class Unreadable(NamedTuple):
 
 
 def decode_received(
-    answers: bytes, columns: Sequence[str], *, broker_name: str, tags: frozenset[str] | None
-) -> Iterator[tuple[pa.RecordBatch, list[Unreadable]]]:
+    responses: bytes, columns: Sequence[str], *, broker_name: str, tags: frozenset[str] | None
+) -> Iterator[tuple[pa.RecordBatch, list[UndecodableReceived]]]:
     """The messages of answers with one each, joined, in order; of ``tags``, if there are any. Rows of the unreadable
     have no body. A name in ``columns`` that is none of ``COLUMNS`` is that of a property, or RECEIPT_HANDLE. It is one
     batch, unless the bodies have more than DECOMPRESSED_LIMIT_BYTES together.
@@ -67,7 +67,7 @@ def decode_received(
     Raises RemoteProtocolError[MALFORMED_RESPONSE.BODY].
     """
     try:
-        messages = ReceivedMessages.FromString(answers).messages
+        messages = ReceivedMessages.FromString(responses).messages
     except DecodeError as problem:
         raise RemoteProtocolError(
             "MALFORMED_RESPONSE.BODY", subject="ReceiveMessageResponse", problem=str(problem)
@@ -75,17 +75,17 @@ def decode_received(
     kept = [one for one in messages if tags is None or one.system_properties.tag in tags]
     types = [arrow_type(COLUMNS[name] if name in COLUMNS else of_property(name)) for name in columns]
     schema = pa.schema(list(zip(columns, types, strict=True)))
-    for some, unreadable in _as_many_as_fit(kept, broker_name, has_body=BODY in columns):
+    for some, undecodable in _split_by_size(kept, broker_name, has_body=BODY in columns):
         arrays = [pa.array(_values(field.name, some, broker_name), field.type) for field in schema]
-        yield pa.RecordBatch.from_arrays(arrays, schema=schema), unreadable
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema), undecodable
 
 
-def _values(name: str, readable: Sequence[Readable], broker_name: str) -> Iterable[Any]:
+def _values(name: str, with_bodies: Sequence[MessageWithBody], broker_name: str) -> Iterable[Any]:
     if name == BODY:
-        return [one.body for one in readable]
+        return [one.body for one in with_bodies]
     if name == "brokerName":
-        return [broker_name] * len(readable)
-    messages = [one.message for one in readable]
+        return [broker_name] * len(with_bodies)
+    messages = [one.message for one in with_bodies]
     if name == RECEIPT_HANDLE:
         return [message.system_properties.receipt_handle or None for message in messages]
     if name not in COLUMNS:
@@ -94,29 +94,29 @@ def _values(name: str, readable: Sequence[Readable], broker_name: str) -> Iterab
     return [None] * len(messages) if value_of is None else map(value_of, messages)
 
 
-def _as_many_as_fit(
+def _split_by_size(
     messages: Iterable[Message], broker_name: str, *, has_body: bool
-) -> Iterator[tuple[list[Readable], list[Unreadable]]]:
-    some: list[Readable] = []
-    unreadable: list[Unreadable] = []
+) -> Iterator[tuple[list[MessageWithBody], list[UndecodableReceived]]]:
+    some: list[MessageWithBody] = []
+    undecodable: list[UndecodableReceived] = []
     size_bytes = 0
     for message in messages:
         body, problem = _body_or_problem(message) if has_body else (None, None)
         if size_bytes + len(body or b"") > DECOMPRESSED_LIMIT_BYTES:
-            yield some, unreadable
-            some, unreadable, size_bytes = [], [], 0
-        some.append(Readable(message, body))
+            yield some, undecodable
+            some, undecodable, size_bytes = [], [], 0
+        some.append(MessageWithBody(message, body))
         size_bytes += len(body or b"")
         if problem is not None:
             system = message.system_properties
             queue = MessageQueue(_name(message.topic), broker_name, system.queue_id)
-            unreadable.append(Unreadable(queue, system.queue_offset, problem))
-    yield some, unreadable
+            undecodable.append(UndecodableReceived(queue, system.queue_offset, problem))
+    yield some, undecodable
 
 
 def _body_or_problem(message: Message) -> tuple[bytes | None, str | None]:
     try:
-        return _body(message, min(DECOMPRESSED_LIMIT_BYTES, DECOMPRESSED_BODY_BYTES.most)), None
+        return _body(message, min(DECOMPRESSED_LIMIT_BYTES, DECOMPRESSED_BODY_BYTES.maximum)), None
     except ValueError as problem:
         return None, str(problem)
 

@@ -50,14 +50,14 @@ class Subscription:
         return pb.NotifyClientTerminationRequest(group=_named(self.group))
 
     def receive(
-        self, topic: str, broker_name: str, *, most: int, invisible_ms: int, poll_ms: int
+        self, topic: str, broker_name: str, *, max_messages: int, invisible_ms: int, poll_ms: int
     ) -> pb.ReceiveMessageRequest:
         """Messages of any queue of one broker."""
         request = pb.ReceiveMessageRequest(
             group=_named(self.group),
             message_queue=pb.MessageQueue(topic=_named(topic), id=-1, broker=pb.Broker(name=broker_name)),
             filter_expression=self._filter(),
-            batch_size=most,
+            batch_size=max_messages,
         )
         request.invisible_duration.FromMilliseconds(invisible_ms)
         request.long_polling_timeout.FromMilliseconds(poll_ms)
@@ -129,7 +129,7 @@ def _signed(credentials: Credentials, epoch_s: float) -> Metadata:
     date_time = datetime.fromtimestamp(epoch_s, UTC).strftime("%Y%m%dT%H%M%SZ")
     key = credentials.secret_key.reveal().encode()
     signature = hmac.new(key, date_time.encode(), hashlib.sha1).hexdigest().upper()
-    said = f"{ALGORITHM} Credential={credentials.access_key}, SignedHeaders={DATE_TIME}, Signature={signature}"
-    signed = ((DATE_TIME, date_time), ("authorization", said))
+    authorization = f"{ALGORITHM} Credential={credentials.access_key}, SignedHeaders={DATE_TIME}, Signature={signature}"
+    signed = ((DATE_TIME, date_time), ("authorization", authorization))
     token = credentials.security_token
     return signed if token is None else (*signed, ("x-mq-session-token", token.reveal()))

@@ -16,7 +16,7 @@ from rocketmq_spark.model import MASTER_ID
 from rocketmq_spark.wire.grpc.messaging_pb2 import Code, Endpoints, MessageQueue, MessageType, Permission, Status
 from rocketmq_spark.wire.remoting.refusal import access_refusal
 
-MAY_PASS: Final = frozenset(
+TRANSIENT_CODES: Final = frozenset(
     {
         Code.MULTIPLE_RESULTS,  # of an acknowledgement that it says nothing of: it may be made twice
         Code.UNRECOGNIZED_CLIENT_TYPE,  # it has forgotten who we are, and is told again
@@ -33,7 +33,7 @@ MAY_PASS: Final = frozenset(
 )
 """What is not in here is final: it is about the request, the group or us, and the next one would be the same."""
 
-_MAY_PASS_WORDS: Final = re.compile("cannot find broker |deadline time remaining is not enough")
+_TRANSIENT_REMARKS: Final = re.compile("cannot find broker |deadline time remaining is not enough")
 """With a code that says something else: a handle of a broker that is out of the route now, called invalid, and
 ILLEGAL_POLLING_TIME to clients whose version is below 5.0.3, called BAD_REQUEST.
 
@@ -42,7 +42,7 @@ Source: ``proxy/service/message/ClusterMessageService.java``, ``proxy/grpc/v2/co
 
 _NO_GROUP: Final = re.compile(r"group not found|subscription group \S* ?(?:does )?not exist", re.IGNORECASE)
 _NO_READABLE_QUEUE: Final = "no readable queue"
-_MESSAGE_IS_GONE: Final = "failed: status is abnormal"
+_MESSAGE_DELETED: Final = "failed: status is abnormal"
 """How a proxy tells that its broker knows no such message."""
 
 
@@ -50,7 +50,7 @@ def refusal(address: str, request: str, status: Status, *, topic: str = "") -> R
     """``topic``: that the request is about. The error's words are those of ``conditions``."""
     code, remark = status.code, status.message or "(no remark)"
     if code in {Code.UNAUTHORIZED, Code.FORBIDDEN} and remark != _NO_READABLE_QUEUE:
-        return _not_let_in(address, request, code, remark)
+        return _access_error(address, request, code, remark)
     if remark == _NO_READABLE_QUEUE:
         return RouteError("TOPIC_UNAVAILABLE.NO_READABLE_QUEUE", topic=topic)
     if code == Code.TOPIC_NOT_FOUND:
@@ -59,7 +59,7 @@ def refusal(address: str, request: str, status: Status, *, topic: str = "") -> R
         return BrokerError("GROUP_NOT_FOUND.PROXY", address=address, request=request, code=code, remark=remark)
     if code == Code.ILLEGAL_INVISIBLE_TIME:
         return OptionError("INVALID_INVISIBLE_DURATION", address=address, remark=remark)
-    if code in MAY_PASS or _MAY_PASS_WORDS.search(remark):
+    if code in TRANSIENT_CODES or _TRANSIENT_REMARKS.search(remark):
         return BrokerError(
             "PROXY_UNAVAILABLE", address=address, request=request, code=code, code_name=name_of(code), remark=remark
         )
@@ -68,11 +68,11 @@ def refusal(address: str, request: str, status: Status, *, topic: str = "") -> R
     )
 
 
-def _not_let_in(address: str, request: str, code: int, remark: str) -> BrokerError:
+def _access_error(address: str, request: str, code: int, remark: str) -> BrokerError:
     """By the words of ACL 2.0; where a gateway has others, its code says whether it knows who we are."""
-    known = access_refusal(address, request, code, remark)
-    if known is not None:
-        return known
+    known_error = access_refusal(address, request, code, remark)
+    if known_error is not None:
+        return known_error
     if code == Code.FORBIDDEN:
         return BrokerError("ACCESS_DENIED", address=address, request=request, code=code, remark=remark)
     return BrokerError("CREDENTIALS_REJECTED", address=address, request=request, code=code, remark=remark)
@@ -80,14 +80,14 @@ def _not_let_in(address: str, request: str, code: int, remark: str) -> BrokerErr
 
 def is_unknown_handle(status: Status) -> bool:
     """Whether a message was asked about that is not ours any more: its time was over, or it was deleted."""
-    is_invalid = status.code == Code.INVALID_RECEIPT_HANDLE and not _MAY_PASS_WORDS.search(status.message)
-    return is_invalid or status.message.endswith(_MESSAGE_IS_GONE)
+    is_invalid = status.code == Code.INVALID_RECEIPT_HANDLE and not _TRANSIENT_REMARKS.search(status.message)
+    return is_invalid or status.message.endswith(_MESSAGE_DELETED)
 
 
 def name_of(code: int) -> str:
     """Of one of the protocol's codes; those of a later version have none here."""
-    known = Code.DESCRIPTOR.values_by_number.get(code)
-    return "an unknown code" if known is None else known.name
+    known_error = Code.DESCRIPTOR.values_by_number.get(code)
+    return "an unknown code" if known_error is None else known_error.name
 
 
 Addresses: TypeAlias = tuple[str, ...]

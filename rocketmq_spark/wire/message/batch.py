@@ -37,7 +37,7 @@ class ByteReader:
     def remaining_bytes(self) -> int:
         return len(self._data) - self._position
 
-    def take(self, length_bytes: int, field: str) -> bytes:
+    def read(self, length_bytes: int, field: str) -> bytes:
         """The next ``length_bytes``, copied."""
         begin = self._advance(length_bytes, field)
         return bytes(self._data[begin : self._position])
@@ -112,9 +112,9 @@ def _encode(message: Message) -> bytes:
 def _parts(reader: ByteReader) -> InnerParts:
     begin = reader.position
     size_bytes, _, _, flag, body_bytes = reader.unpack(_HEAD, "inner head")
-    body = reader.take(body_bytes, "inner body")
+    body = reader.read(body_bytes, "inner body")
     (properties_bytes,) = reader.unpack(_PROPERTIES_LENGTH, "inner properties' length")
-    properties = reader.take(properties_bytes, "inner properties")
+    properties = reader.read(properties_bytes, "inner properties")
     if reader.position - begin != size_bytes:
         raise ValueError(f"an inner message of {reader.position - begin} bytes says that it has {size_bytes}")
     return InnerParts(flag, body, properties)

@@ -15,7 +15,7 @@ from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
-DECOMPRESSED_LIMIT_BYTES: Final = DECOMPRESSED_BYTES.most
+DECOMPRESSED_LIMIT_BYTES: Final = DECOMPRESSED_BYTES.maximum
 
 _JAVA_ZLIB_LEVEL: Final = 5
 _READ_BYTES: Final = 256 * 1024
@@ -71,7 +71,7 @@ def decompress(body: Buffer, sys_flag: int, limit_bytes: int = DECOMPRESSED_LIMI
     ValueError when the type is unknown, the stream is damaged or ends early, or more than ``limit_bytes`` come out, or
     than any body may have.
     """
-    limit_bytes = min(limit_bytes, DECOMPRESSED_BODY_BYTES.most)
+    limit_bytes = min(limit_bytes, DECOMPRESSED_BODY_BYTES.maximum)
     kind = compression_kind(sys_flag)
     try:
         if kind is MessageSysFlag.ZLIB:
@@ -85,22 +85,22 @@ def decompress(body: Buffer, sys_flag: int, limit_bytes: int = DECOMPRESSED_LIMI
     return plain
 
 
-def _decompress_zlib(body: Buffer, wanted_bytes: int) -> bytes:
+def _decompress_zlib(body: Buffer, max_bytes: int) -> bytes:
     stream = zlib.decompressobj()
-    plain = stream.decompress(body, wanted_bytes)
-    if not stream.eof and len(plain) < wanted_bytes:
+    plain = stream.decompress(body, max_bytes)
+    if not stream.eof and len(plain) < max_bytes:
         raise zlib.error("it ends early")
     return plain
 
 
-def _decompress_frames(body: Buffer, codec: str, wanted_bytes: int) -> bytes:
+def _decompress_frames(body: Buffer, codec: str, max_bytes: int) -> bytes:
     """Into a buffer of ours: ``read`` allocates one that it does not free when it raises."""
     import pyarrow as pa
 
     stream = pa.CompressedInputStream(pa.BufferReader(body), codec)
-    room = memoryview(pa.allocate_buffer(min(wanted_bytes, _READ_BYTES)))
+    buffer = memoryview(pa.allocate_buffer(min(max_bytes, _READ_BYTES)))
     parts: list[bytes] = []
-    while wanted_bytes > 0 and (part_bytes := stream.readinto(room[:wanted_bytes])):
-        parts.append(bytes(room[:part_bytes]))
-        wanted_bytes -= part_bytes
+    while max_bytes > 0 and (part_bytes := stream.readinto(buffer[:max_bytes])):
+        parts.append(bytes(buffer[:part_bytes]))
+        max_bytes -= part_bytes
     return b"".join(parts)

@@ -15,7 +15,7 @@ NAME_VALUE_SEPARATOR: Final = "\x01"
 PROPERTY_SEPARATOR: Final = "\x02"
 PROPERTIES_LIMIT_BYTES: Final = 2**15 - 1
 """Their length travels as a signed 16-bit number."""
-PROPERTIES_ROOM_BYTES: Final = 512
+PROPERTIES_RESERVE_BYTES: Final = 512
 """For what brokers add of their own, such as their cluster's name."""
 
 TAGS: Final = "TAGS"

@@ -137,7 +137,7 @@ def split_records(body: Buffer) -> Iterator[tuple[int, int, memoryview]]:
         position += len(record)
 
 
-def first_of(body: Buffer) -> MessageExt:
+def decode_first(body: Buffer) -> MessageExt:
     """The first record of a pull response body as it was written, its body not decompressed; of an unnamed broker.
 
     RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] if it cannot be decoded.
@@ -214,7 +214,7 @@ def offset_count(message: MessageExt, next_offset: int = MAX_OFFSET) -> int:
         return 1
     count = max(1, _count_of(properties.get(INNER_NUM, "")))
     end_offset = next_offset if next_offset < MAX_OFFSET else MAX_OFFSET + 1
-    return count if count <= min(INNER_MESSAGES.most, end_offset - message.queue_offset) else 1
+    return count if count <= min(INNER_MESSAGES.maximum, end_offset - message.queue_offset) else 1
 
 
 def _count_of(text: str) -> int:
@@ -238,12 +238,12 @@ def _has(sys_flag: int, bit: MessageSysFlag) -> bool:
     return sys_flag & bit.value != 0
 
 
-def _record_bytes(rest: memoryview) -> int:
-    if len(rest) < MIN_RECORD_BYTES:
-        raise ValueError(f"only {len(rest)} bytes are left")
-    (total_bytes,) = _SIZE.unpack_from(rest)
-    if not MIN_RECORD_BYTES <= total_bytes <= len(rest):
-        raise ValueError(f"it says that it has {total_bytes} bytes where {len(rest)} are left")
+def _record_bytes(remaining: memoryview) -> int:
+    if len(remaining) < MIN_RECORD_BYTES:
+        raise ValueError(f"only {len(remaining)} bytes are left")
+    (total_bytes,) = _SIZE.unpack_from(remaining)
+    if not MIN_RECORD_BYTES <= total_bytes <= len(remaining):
+        raise ValueError(f"it says that it has {total_bytes} bytes where {len(remaining)} are left")
     return int(total_bytes)
 
 
@@ -283,13 +283,13 @@ def _decoded(record: memoryview, broker_name: str, host_flags: MessageSysFlag) -
         _HEAD, "head"
     )
     topic_length = _topic_length(magic)
-    born_host = _take_host(reader, _has(sys_flag & host_flags, MessageSysFlag.BORNHOST_V6))
+    born_host = _read_host(reader, _has(sys_flag & host_flags, MessageSysFlag.BORNHOST_V6))
     (store_timestamp_ms,) = reader.unpack(_STORE_TIMESTAMP, "store timestamp")
-    store_host = _take_host(reader, _has(sys_flag & host_flags, MessageSysFlag.STOREHOST_V6))
+    store_host = _read_host(reader, _has(sys_flag & host_flags, MessageSysFlag.STOREHOST_V6))
     reconsume_times, prepared_transaction_offset, body_bytes = reader.unpack(_TAIL, "tail")
-    body = reader.take(body_bytes, "body")
-    topic = decode_utf8(_take_counted(reader, topic_length, "topic"))
-    properties = decode_properties(_take_counted(reader, _PROPERTIES_LENGTH, "properties"))
+    body = reader.read(body_bytes, "body")
+    topic = decode_utf8(_read_sized(reader, topic_length, "topic"))
+    properties = decode_properties(_read_sized(reader, _PROPERTIES_LENGTH, "properties"))
     place_id = offset_msg_id(store_host, commit_log_offset)
     message = MessageExt(
         topic=topic,
@@ -322,13 +322,13 @@ def _topic_length(magic: int) -> struct.Struct:
     return _TOPIC_LENGTH[MessageMagic(magic)]
 
 
-def _take_host(reader: ByteReader, is_ipv6: bool) -> bytes:
-    return reader.take(IPV6_HOST_BYTES if is_ipv6 else IPV4_HOST_BYTES, "host")
+def _read_host(reader: ByteReader, is_ipv6: bool) -> bytes:
+    return reader.read(IPV6_HOST_BYTES if is_ipv6 else IPV4_HOST_BYTES, "host")
 
 
-def _take_counted(reader: ByteReader, length: struct.Struct, field: str) -> bytes:
+def _read_sized(reader: ByteReader, length: struct.Struct, field: str) -> bytes:
     (length_bytes,) = reader.unpack(length, f"length of the {field}")
-    return reader.take(length_bytes, field)
+    return reader.read(length_bytes, field)
 
 
 def _decompressed(message: MessageExt, limit_bytes: int) -> MessageExt:

@@ -28,7 +28,7 @@ MAX_REQUEST_BYTES: Final = 16 * 1024 * 1024
 """Servers cut the connection on a longer frame, without an answer; this is their default.
 Source: ``remoting/netty/NettyDecoder.java``."""
 
-MAX_HEADER_BYTES: Final = HEADER_BYTES.most
+MAX_HEADER_BYTES: Final = HEADER_BYTES.maximum
 
 _PREFIX: Final = struct.Struct(">II")
 _BINARY_START: Final = struct.Struct(">hbhii")
@@ -103,21 +103,21 @@ def decode(frame: bytes | memoryview) -> RemotingCommand:
     """A command from a frame without its four length bytes. Raises RemoteProtocolError[MALFORMED_RESPONSE.HEADER]."""
     view = memoryview(frame)
     if len(view) < 4:
-        raise _bad_header(f"the frame has {len(view)} bytes")
+        raise _invalid_header(f"the frame has {len(view)} bytes")
     word = int.from_bytes(view[:4], "big")
     header_end = 4 + (word & MAX_HEADER_BYTES)
     if header_end > len(view):
-        raise _bad_header(f"it announces {header_end - 4} bytes, of which the frame has {len(view) - 4}")
+        raise _invalid_header(f"it announces {header_end - 4} bytes, of which the frame has {len(view) - 4}")
     decode_header = _DECODERS.get(word >> 24)
     if decode_header is None:
-        raise _bad_header(f"serialization {word >> 24} is unknown")
+        raise _invalid_header(f"serialization {word >> 24} is unknown")
     try:
         return decode_header(view[4:header_end], view[header_end:])
     except (ValueError, struct.error, RecursionError) as error:
-        raise _bad_header(str(error)) from error
+        raise _invalid_header(str(error)) from error
 
 
-def _bad_header(problem: str) -> RemoteProtocolError:
+def _invalid_header(problem: str) -> RemoteProtocolError:
     return RemoteProtocolError("MALFORMED_RESPONSE.HEADER", subject="frame", problem=problem)
 
 
@@ -201,8 +201,8 @@ def _decode_binary(header: memoryview, body: memoryview) -> RemotingCommand:
     while position < len(header):
         name, position = _read_sized(_INT16, header, position)
         fields[name], position = _read_sized(_INT32, header, position)
-    speaker = _LANGUAGES_BY_NUMBER.get(language, LanguageCode.OTHER)
-    return RemotingCommand(code, opaque, flag, speaker, version, remark or None, fields, body)
+    sender_language = _LANGUAGES_BY_NUMBER.get(language, LanguageCode.OTHER)
+    return RemotingCommand(code, opaque, flag, sender_language, version, remark or None, fields, body)
 
 
 def _read_sized(size: struct.Struct, header: memoryview, position: int) -> tuple[str, int]:

@@ -17,7 +17,7 @@ from rocketmq_spark.errors import LocalProtocolError, RemoteProtocolError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.wire.bounds import BODY_BYTES, BODY_DEPTH, BODY_VALUES, check_values
 
-MAX_DEPTH: Final = BODY_DEPTH.most
+MAX_DEPTH: Final = BODY_DEPTH.maximum
 """Of objects and arrays that are not standard JSON themselves."""
 
 ObjectKey = tuple[tuple[str, object], ...]
@@ -43,7 +43,7 @@ def parse_fastjson(body: bytes | memoryview, subject: str) -> object:
         BODY_BYTES.check(len(body))
         text = str(body, "utf-8")
         check_values(text, BODY_VALUES)
-        return _Reader(text).whole()
+        return _Reader(text).read_all()
     except ValueError as error:
         raise RemoteProtocolError("MALFORMED_RESPONSE.BODY", subject=subject, problem=str(error)) from error
 
@@ -55,7 +55,7 @@ class _Reader:
         self._text = text
         self._attempts_left = STANDARD_ATTEMPTS
 
-    def whole(self) -> object:
+    def read_all(self) -> object:
         value, end = self._value(0, MAX_DEPTH)
         if self._next(end) != len(self._text):
             raise self._unexpected(end)

@@ -67,13 +67,13 @@ class Header:
                 try:
                     values[attribute] = read(fields[name])
                 except ValueError as error:
-                    raise _bad_header(cls, f"'{name}' is {fields[name][:100]!r}") from error
+                    raise _invalid_header(cls, f"'{name}' is {fields[name][:100]!r}") from error
             elif is_required:
-                raise _bad_header(cls, f"'{name}' is missing")
+                raise _invalid_header(cls, f"'{name}' is missing")
         return cls(**values)
 
 
-def _bad_header(cls: type[Header], problem: str) -> RemoteProtocolError:
+def _invalid_header(cls: type[Header], problem: str) -> RemoteProtocolError:
     return RemoteProtocolError("MALFORMED_RESPONSE.HEADER", subject=cls.__name__, problem=problem)
 
 

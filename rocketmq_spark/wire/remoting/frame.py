@@ -10,7 +10,7 @@ from rocketmq_spark.wire.bounds import FRAME_BYTES
 
 LENGTH_BYTES: Final = 4
 MIN_FRAME_BYTES: Final = 4
-DEFAULT_LIMIT_BYTES: Final = FRAME_BYTES.most
+DEFAULT_LIMIT_BYTES: Final = FRAME_BYTES.maximum
 
 
 class FrameBuffer:
@@ -70,9 +70,9 @@ class FrameBuffer:
         frame, self._unfinished = self._unfinished, bytearray()
         return memoryview(frame).toreadonly()[LENGTH_BYTES:]
 
-    def _fill(self, wanted_bytes: int) -> bool:
-        """Move bytes from the chunks until the unfinished frame has ``wanted_bytes``; False: not enough there."""
-        while (missing := wanted_bytes - len(self._unfinished)) > 0 and self._chunks:
+    def _fill(self, target_bytes: int) -> bool:
+        """Move bytes from the chunks until the unfinished frame has ``target_bytes``; False: not enough there."""
+        while (missing := target_bytes - len(self._unfinished)) > 0 and self._chunks:
             chunk = self._chunks.popleft()
             self._unfinished += chunk[:missing]
             if len(chunk) > missing:

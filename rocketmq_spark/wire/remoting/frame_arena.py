@@ -9,10 +9,10 @@ from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.wire.remoting.frame import DEFAULT_LIMIT_BYTES, LENGTH_BYTES, MIN_FRAME_BYTES, problem_with_length
 
 ARENA_BYTES: Final = 1024 * 1024
-KEPT_ARENAS: Final = 16
+MAX_POOLED_ARENAS: Final = 16
 """What waits to be decoded (8 MiB) and what is in flight (8 MiB) in a task."""
 
-LEAST_ROOM_BYTES: Final = 64 * 1024
+MIN_WRITABLE_BYTES: Final = 64 * 1024
 """With less room a receive would bring little."""
 
 _LENGTH: Final = struct.Struct(">I")
@@ -24,13 +24,13 @@ class Arenas:
     def __init__(self) -> None:
         self._arenas: list[bytearray] = []
 
-    def take(self, least_bytes: int) -> bytearray:
-        """An arena of ``least_bytes`` or more that nobody refers to; whoever takes it does from now on, by a view."""
+    def reserve(self, min_bytes: int) -> bytearray:
+        """An arena of ``min_bytes`` or more that nobody refers to; whoever takes it does from now on, by a view."""
         for arena in self._arenas:
-            if len(arena) >= least_bytes and _is_free(arena):
+            if len(arena) >= min_bytes and _is_free(arena):
                 return arena
-        arena = bytearray(max(least_bytes, ARENA_BYTES))
-        if len(arena) == ARENA_BYTES and len(self._arenas) < KEPT_ARENAS:
+        arena = bytearray(max(min_bytes, ARENA_BYTES))
+        if len(arena) == ARENA_BYTES and len(self._arenas) < MAX_POOLED_ARENAS:
             self._arenas.append(arena)
         return arena
 
@@ -46,7 +46,7 @@ def _is_free(arena: bytearray) -> bool:
 
 
 class FrameArena:
-    """Bytes in, frames out, as ``FrameBuffer`` does; but whoever receives does so into ``room``.
+    """Bytes in, frames out, as ``FrameBuffer`` does; but whoever receives does so into ``writable_buffer``.
 
     A frame is a view, and as long as anybody has it, or a part of it, its bytes stay as they are. Memory: twice the
     unfinished frame as far as it has arrived, not as far as it was announced; what a large one took is let go after it.
@@ -60,27 +60,27 @@ class FrameArena:
         self._limit_bytes = limit_bytes
         self._begin = self._end = 0
         self.failure: RemoteProtocolError | None = None
-        self._settle(arenas.take(ARENA_BYTES))
+        self._use_arena(arenas.reserve(ARENA_BYTES))
 
-    def _settle(self, arena: bytearray) -> None:
+    def _use_arena(self, arena: bytearray) -> None:
         self._writable = memoryview(arena)
         self._readable = self._writable.toreadonly()
 
-    def room(self) -> memoryview:
+    def writable_buffer(self) -> memoryview:
         """Where the next bytes go."""
         is_too_large = self._begin == self._end and len(self._writable) > ARENA_BYTES
-        if is_too_large or len(self._writable) - self._end < LEAST_ROOM_BYTES:
+        if is_too_large or len(self._writable) - self._end < MIN_WRITABLE_BYTES:
             self._move()
         return self._writable[self._end :]
 
     def _move(self) -> None:
         unfinished = self._readable[self._begin : self._end]
-        self._settle(self._arenas.take(2 * len(unfinished)))
+        self._use_arena(self._arenas.reserve(2 * len(unfinished)))
         self._writable[: len(unfinished)] = unfinished
         self._begin, self._end = 0, len(unfinished)
 
     def received(self, byte_count: int) -> None:
-        """So many bytes have come into ``room``."""
+        """So many bytes have come into ``writable_buffer``."""
         self._end += byte_count
 
     @property
@@ -88,7 +88,7 @@ class FrameArena:
         """What has come and is not taken: memory, where a frame's length begins in it, and where it ends."""
         return self._readable, self._begin, self._end
 
-    def take_to(self, begin: int) -> None:
+    def advance_to(self, begin: int) -> None:
         """What is before ``begin``, where another frame begins, has been read out of ``unread``."""
         self._begin = begin
 

@@ -52,19 +52,19 @@ class PullResult(NamedTuple):
     body: memoryview
 
 
-PullAnswer: TypeAlias = PullResult | RocketMQError
+PullOutcome: TypeAlias = PullResult | RocketMQError
 """What became of a pull."""
 
 
-def read_pull(answer: RemotingCommand) -> PullResult:
+def read_pull(response: RemotingCommand) -> PullResult:
     """The result in an answer whose code is one of ``PULL_STATUS``. Raises
     RemoteProtocolError[MALFORMED_RESPONSE.HEADER]."""
-    header = PullMessageResponse.from_fields(answer.fields)
+    header = PullMessageResponse.from_fields(response.fields)
     return PullResult(
-        status=PULL_STATUS[answer.code],
-        reason=answer.remark or "",
+        status=PULL_STATUS[response.code],
+        reason=response.remark or "",
         next_begin_offset=header.next_begin_offset,
         min_offset=header.min_offset,
         max_offset=header.max_offset,
-        body=memoryview(answer.body),
+        body=memoryview(response.body),
     )

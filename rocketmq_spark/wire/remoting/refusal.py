@@ -20,7 +20,7 @@ REMARK_CHARACTERS: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Refused:
+class _ErrorResponse:
     """Where, what, and with which words. ``name``: of what the words are about, where they name it."""
 
     address: str
@@ -30,45 +30,45 @@ class _Refused:
     name: str = ""
 
 
-def _credentials_missing(it: _Refused) -> BrokerError:
+def _credentials_missing(it: _ErrorResponse) -> BrokerError:
     return BrokerError("CREDENTIALS_MISSING", address=it.address, request=it.request, code=it.code, remark=it.remark)
 
 
-def _credentials_refused(it: _Refused) -> BrokerError:
+def _credentials_refused(it: _ErrorResponse) -> BrokerError:
     return BrokerError("CREDENTIALS_REJECTED", address=it.address, request=it.request, code=it.code, remark=it.remark)
 
 
-def _topic_forbidden(it: _Refused) -> BrokerError:
+def _topic_forbidden(it: _ErrorResponse) -> BrokerError:
     return BrokerError(
         "TOPIC_DENIED", address=it.address, request=it.request, code=it.code, remark=it.remark, topic=it.name
     )
 
 
-def _group_forbidden(it: _Refused) -> BrokerError:
+def _group_forbidden(it: _ErrorResponse) -> BrokerError:
     return BrokerError(
         "GROUP_DENIED", address=it.address, request=it.request, code=it.code, remark=it.remark, group=it.name
     )
 
 
-def _access_forbidden(it: _Refused) -> BrokerError:
+def _access_forbidden(it: _ErrorResponse) -> BrokerError:
     return BrokerError("ACCESS_DENIED", address=it.address, request=it.request, code=it.code, remark=it.remark)
 
 
-def _group_not_found(it: _Refused) -> BrokerError:
+def _group_not_found(it: _ErrorResponse) -> BrokerError:
     return BrokerError("GROUP_NOT_FOUND.BROKER", address=it.address, request=it.request, code=it.code, remark=it.remark)
 
 
-def _topic_reserved(it: _Refused) -> BrokerError:
+def _topic_reserved(it: _ErrorResponse) -> BrokerError:
     return BrokerError(
         "TOPIC_RESERVED", address=it.address, request=it.request, code=it.code, remark=it.remark, topic=it.name
     )
 
 
-def _pull_rejected(it: _Refused) -> BrokerError:
+def _pull_rejected(it: _ErrorResponse) -> BrokerError:
     return BrokerError("PULL_REJECTED", address=it.address, request=it.request, code=it.code, remark=it.remark)
 
 
-def _refused(it: _Refused) -> BrokerError:
+def _unclassified_error(it: _ErrorResponse) -> BrokerError:
     return BrokerError(
         "BROKER_ERROR",
         address=it.address,
@@ -79,7 +79,7 @@ def _refused(it: _Refused) -> BrokerError:
     )
 
 
-ACCESS_WORDS: Final[tuple[tuple[str, Callable[[_Refused], BrokerError]], ...]] = (
+ACCESS_WORDS: Final[tuple[tuple[str, Callable[[_ErrorResponse], BrokerError]], ...]] = (
     (r"username cannot be null", _credentials_missing),
     (r"check signature failed|User:\S+ is (?:not found|disabled)", _credentials_refused),
     (r"User:\S+ has no permission to access Topic:(?P<name>\S+)", _topic_forbidden),
@@ -88,7 +88,7 @@ ACCESS_WORDS: Final[tuple[tuple[str, Callable[[_Refused], BrokerError]], ...]] =
 )
 """What ACL 2.0 says, over any protocol: the beginning of the remark; the first line that fits counts."""
 
-REFUSALS: Final[tuple[tuple[int, str, Callable[[_Refused], BrokerError]], ...]] = (
+REFUSALS: Final[tuple[tuple[int, str, Callable[[_ErrorResponse], BrokerError]], ...]] = (
     # ACL 2.0: brokers, and proxies
     *((ResponseCode.NO_PERMISSION, words, error_of) for words, error_of in ACCESS_WORDS),
     *((ResponseCode.SYSTEM_ERROR, words, error_of) for words, error_of in ACCESS_WORDS),
@@ -111,21 +111,21 @@ def access_refusal(address: str, request: str, code: int, remark: str) -> Broker
     for words, error_of in ACCESS_WORDS:
         match = re.match(words, remark)
         if match is not None:
-            return error_of(_Refused(address, request, code, remark, match.groupdict().get("name", "")))
+            return error_of(_ErrorResponse(address, request, code, remark, match.groupdict().get("name", "")))
     return None
 
 
-def refusal(address: str, request_code: int, answer: RemotingCommand) -> BrokerError:
+def refusal(address: str, request_code: int, response: RemotingCommand) -> BrokerError:
     """The BrokerError by the server at ``address``: BROKER_ERROR, unless ``REFUSALS`` knows it better."""
-    request, remark = code_name(RequestCode, request_code), (answer.remark or "(no remark)")[:REMARK_CHARACTERS]
+    request, remark = code_name(RequestCode, request_code), (response.remark or "(no remark)")[:REMARK_CHARACTERS]
     for code, words, error_of in REFUSALS:
-        match = re.match(words, remark) if answer.code == code else None
+        match = re.match(words, remark) if response.code == code else None
         if match is not None:
-            return error_of(_Refused(address, request, answer.code, remark, match.groupdict().get("name", "")))
-    return _refused(_Refused(address, request, answer.code, remark))
+            return error_of(_ErrorResponse(address, request, response.code, remark, match.groupdict().get("name", "")))
+    return _unclassified_error(_ErrorResponse(address, request, response.code, remark))
 
 
-def not_supported(request: RemotingCommand) -> RemotingCommand:
+def not_supported_response(request: RemotingCommand) -> RemotingCommand:
     """What a server is answered that asks for what nobody here knows."""
     remark = f"request type {request.code} not supported"
     return RemotingCommand(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=remark)

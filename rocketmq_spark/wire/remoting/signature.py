@@ -45,14 +45,14 @@ class SignatureTemplate:
         """``numbers``: names of those that differ, of ``fields``."""
         names = sorted({*fields, *numbers}, key=java_string_order)
         first = min(names.index(name) for name in numbers)
-        self._begun = _hmac(secret_key, b"".join(_values({name: fields[name] for name in names[:first]})))
+        self._mac_prefix = _hmac(secret_key, b"".join(_values({name: fields[name] for name in names[:first]})))
         parts = ["%d" if name in numbers else fields[name].replace("%", "%%") for name in names[first:]]
-        self._rest = "".join(parts).encode(errors="surrogatepass")
+        self._suffix = "".join(parts).encode(errors="surrogatepass")
 
     def sign(self, *numbers: int) -> bytes:
         """The signature of the request with these numbers, given in the order of their names."""
-        mac = self._begun.copy()
-        mac.update(self._rest % numbers)
+        mac = self._mac_prefix.copy()
+        mac.update(self._suffix % numbers)
         return _base64(mac.digest())
 
 

@@ -1,0 +1,80 @@
+"""Threads for what may take long, each of which there is once at a time."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from connector_tests.support.streams import eventually
+from rocketmq_spark.pop.ack_scheduler import Workers
+
+
+def test_each_is_there_once_and_none_waits_for_another() -> None:
+    news, go_on = threading.Condition(), threading.Event()
+    done: list[str] = []
+    workers = Workers(news, lambda error: done.append(str(error)))
+
+    def wait() -> None:
+        go_on.wait()
+        done.append("first")
+
+    workers.start("a", wait)
+    workers.start("a", lambda: done.append("never"))
+    workers.start("b", lambda: done.append("beside it"))
+    eventually(lambda: workers.busy == {"a"}, "the other has ended")
+    assert done == ["beside it"]
+    with news:
+        go_on.set()
+        news.wait_for(lambda: not workers.busy)
+    assert done == ["beside it", "first"]
+    workers.start("a", lambda: done.append("again"))
+    workers.join(10)
+    assert done[-1] == "again"
+
+
+def test_what_one_raises_is_told_and_it_may_work_again(caplog: pytest.LogCaptureFixture) -> None:
+    told: list[Exception] = []
+    workers = Workers(threading.Condition(), told.append)
+    problem = LookupError("by the test")
+
+    def fail() -> None:
+        raise problem
+
+    workers.start("a", fail)
+    eventually(lambda: not workers.busy, "it has ended")
+    assert told == [problem]
+    assert "INTERNAL_ERROR: Unexpected error in thread rocketmq-pop-a; the query fails" in caplog.text
+    workers.start("a", lambda: told.append(problem))
+    workers.join(10)
+    eventually(lambda: len(told) == 2, "it works again")
+
+
+@pytest.fixture
+def threads_take_turns_often() -> Iterator[None]:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("threads_take_turns_often")
+def test_who_waits_waits_for_those_too_who_are_just_beginning() -> None:
+    """A stop ended with "cannot join thread before it is started"."""
+    told: list[Exception] = []
+    done: list[int] = []
+    for number in range(3_000):
+        workers = Workers(threading.Condition(), told.append)
+
+        def start(workers: Workers = workers, number: int = number) -> None:
+            workers.start("look", lambda: done.append(number))
+
+        beginning = threading.Thread(target=start)
+        beginning.start()
+        workers.join(60)
+        beginning.join()
+        workers.join(60)
+        assert not workers.busy
+    assert (len(done), told) == (3_000, [])

@@ -1,0 +1,61 @@
+"""How often a message came again, and which are for the dead letter topic."""
+
+from __future__ import annotations
+
+import pytest
+
+from connector_tests.support.message_bytes import Record
+from rocketmq_spark.model import StoredMessage
+from rocketmq_spark.pop.delivery_attempts import (
+    has_redelivered,
+    list_ids,
+    redelivery_count,
+    split_exhausted,
+    stored_message_of,
+)
+from rocketmq_spark.pop.receipt_handles import BrokerHandle, OpaqueHandle, PopCheckPoint, ReceivedMessage, RecordFormat
+
+CHECK_POINT = PopCheckPoint("T", 3, 0, 60_000, 0, "1", "broker-a", 0)
+
+
+def came(times: int, retry: str = "1") -> ReceivedMessage:
+    record = Record(
+        topic="T", queue_offset=3, commit_log_offset=77, reconsume_times=times, properties={"UNIQ_KEY": "ID"}
+    )
+    return ReceivedMessage(BrokerHandle(CHECK_POINT._replace(retry=retry), 3), memoryview(record.encode()))
+
+
+@pytest.mark.parametrize(
+    ("most", "usable", "exhausted"), [(2, [0, 1, 2], [3, 4]), (0, [0], [1, 2, 3, 4]), (-1, [0], [1, 2, 3, 4])]
+)
+def test_what_came_again_more_often_than_it_may_is_spent(most: int, usable: list[int], exhausted: list[int]) -> None:
+    """As a proxy counts: the first time is none."""
+    found = split_exhausted([came(times) for times in range(5)], most)
+    assert [redelivery_count(one) for one in found.usable] == usable
+    assert [redelivery_count(one) for one in found.exhausted] == exhausted
+
+
+def test_where_nobody_says_how_often_nothing_is_spent() -> None:
+    assert split_exhausted([came(1_000)], None) == ([came(1_000)], [])
+
+
+def test_what_comes_again_comes_from_a_retry_topic() -> None:
+    """A producer may write what it likes into a message of the topic itself."""
+    assert [redelivery_count(came(5, retry)) for retry in ("0", "1", "2")] == [0, 5, 5]
+    assert not has_redelivered([came(5, "0"), came(0)])
+    assert has_redelivered([came(0), came(1)])
+
+
+def test_a_proxys_messages_are_the_proxys_to_move() -> None:
+    answered = ReceivedMessage(OpaqueHandle("T", "broker-a", "its own"), memoryview(b"an answer"), RecordFormat.PROXIED)
+    understood = ReceivedMessage(BrokerHandle(CHECK_POINT, 3), memoryview(b"an answer"), RecordFormat.PROXIED)
+    assert [redelivery_count(one) for one in (answered, understood)] == [0, 0]
+
+
+def test_a_message_is_moved_by_its_place_in_the_commit_log() -> None:
+    assert stored_message_of(came(1)) == StoredMessage("T", "broker-a", 77, "ID")
+
+
+def test_a_line_names_the_first_of_many() -> None:
+    places = [StoredMessage("T", "b", 0, str(number)) for number in range(4)]
+    assert (list_ids(places, 4), list_ids(places, 3)) == ("0 1 2 3", "0 1 2 ...")

@@ -1,0 +1,263 @@
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator
+
+import pytest
+
+from connector_tests.support.scripted_broker import build_response
+from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluster
+from connector_tests.support.timeouts import WAIT_S
+from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
+from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds, QueueRange
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.pull.executor_pull_client import ExecutorPullClient
+from rocketmq_spark.pull.pull_request import PullRequest
+from rocketmq_spark.pull.range_puller import new_range_puller
+from rocketmq_spark.remoting.clock import monotonic_ms
+from rocketmq_spark.remoting.prober import TOOLS_GROUP
+from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
+from rocketmq_spark.wire.remoting.command import RemotingCommand
+from rocketmq_spark.wire.remoting.pull import PullOutcome, PullResult
+
+AT_A, AT_B = BrokerAddress("a:10911"), BrokerAddress("b:10911")
+QUEUE = MessageQueue("T", "a", 0)
+FOUND = build_response(fields={"nextBeginOffset": "10", "minOffset": "0", "maxOffset": "10"}, body=b"messages")
+
+
+def options(**given: str) -> ReadOptions:
+    return ReadOptions.parse({"namesrvAddr": NAME_SERVER, "consumerGroup": "G", "subscribe": "T", **given})
+
+
+@pytest.fixture
+def cluster() -> Iterator[ScriptedCluster]:
+    with ScriptedCluster("a") as cluster:
+        cluster.brokers["a"].on(RequestCode.PULL_MESSAGE, FOUND)
+        yield cluster
+
+
+@pytest.fixture
+def client(cluster: ScriptedCluster) -> ExecutorPullClient:
+    return ExecutorPullClient(options(subExpression="TagA"), cluster.pool, cluster.pulling)
+
+
+def told(client: ExecutorPullClient, address: BrokerAddress | None = None) -> PullOutcome:
+    deadline = time.monotonic() + WAIT_S
+    completions = client.pull(QUEUE, [PullRequest(5, 8, 3, deque())], address)
+    while not completions:
+        assert time.monotonic() < deadline, "not told"
+        completions = client.receive(100)
+    ((_, build_response),) = completions
+    return build_response
+
+
+def test_a_pull_goes_to_the_queues_master_with_the_subscription(
+    cluster: ScriptedCluster, client: ExecutorPullClient
+) -> None:
+    result = told(client)
+    assert isinstance(result, PullResult)
+    assert bytes(result.body) == b"messages"
+    fields = cluster.brokers["a"].next_session().next_received().fields
+    assert (fields["consumerGroup"], fields["topic"], fields["subscription"]) == ("G", "T", "TagA")
+    assert (fields["queueOffset"], fields["maxMsgNums"]) == ("5", "3")
+
+
+def test_the_route_is_asked_for_once_while_all_goes_well(cluster: ScriptedCluster, client: ExecutorPullClient) -> None:
+    told(client)
+    told(client)
+    assert cluster.route_request_count == 1
+
+
+def test_a_route_that_is_forgotten_is_asked_for_again(cluster: ScriptedCluster, client: ExecutorPullClient) -> None:
+    cluster.down.add("a:10911")
+    assert isinstance(told(client), TransportError)
+    cluster.down.clear()
+    client.forget_route(QUEUE)
+    assert isinstance(told(client), PullResult)
+    assert cluster.route_request_count == 2
+
+
+def test_a_range_whose_pull_failed_finds_out_where_its_queue_is_and_goes_on(
+    cluster: ScriptedCluster, client: ExecutorPullClient
+) -> None:
+    cluster.brokers["a"].silent_on(RequestCode.PULL_MESSAGE)
+    puller = new_range_puller(QueueRange(QUEUE, 5, 10), client, options(), monotonic_ms)
+    puller.start()
+    session = cluster.brokers["a"].next_session()
+    session.next_received()
+    cluster.brokers["a"].on(RequestCode.PULL_MESSAGE, FOUND)
+    session.hang_up()
+    assert [bytes(pulled.body) for pulled in puller.pulled()] == [b"messages"]
+    assert cluster.route_request_count == 2
+
+
+# --------------------------------------------------------------------------------------- where the queue was surveyed
+
+
+def told_by(name: str) -> RemotingCommand:
+    return build_response(fields={"nextBeginOffset": "10", "minOffset": "0", "maxOffset": "10"}, body=name.encode())
+
+
+def stats_of(name: str) -> RemotingCommand:
+    bounds = '{"lastUpdateTimestamp":1,"maxOffset":10,"minOffset":0}'
+    queue = f'{{"brokerName":"{name}","queueId":0,"topic":"T"}}'
+    return build_response(body=f'{{"offsetTable":{{{queue}:{bounds}}}}}'.encode())
+
+
+@pytest.fixture
+def two() -> Iterator[ScriptedCluster]:
+    """Two brokers, each of which answers with its name."""
+    with ScriptedCluster("a", "b") as cluster:
+        for name, broker in cluster.brokers.items():
+            broker.on(RequestCode.PULL_MESSAGE, told_by(name))
+            broker.on(RequestCode.GET_TOPIC_STATS_INFO, stats_of(name))
+        yield cluster
+
+
+def client_of(cluster: ScriptedCluster) -> ExecutorPullClient:
+    return ExecutorPullClient(options(), cluster.pool, cluster.pulling)
+
+
+def body_of(build_response: PullOutcome) -> bytes:
+    assert isinstance(build_response, PullResult), build_response
+    return bytes(build_response.body)
+
+
+def read(client: ExecutorPullClient, address: BrokerAddress | None) -> list[bytes]:
+    puller = new_range_puller(QueueRange(QUEUE, 5, 10), client, options(), monotonic_ms, address)
+    return [bytes(pulled.body) for pulled in puller.pulled()]
+
+
+def test_a_pull_goes_where_the_queue_was_surveyed_and_asks_for_no_route(two: ScriptedCluster) -> None:
+    two.exchange("a", "b")
+    assert body_of(told(client_of(two), AT_B)) == b"a"
+    assert two.route_request_count == 0
+
+
+def test_behind_a_proxy_each_broker_is_pulled_from_by_its_name(two: ScriptedCluster) -> None:
+    two.route_fields = {"MSG_REGION": "", "TRACE_ON": "false"}
+    client = client_of(two)
+    assert body_of(told(client)) == b"a"
+    pulled = two.brokers["a"].next_session().next_received()
+    assert (pulled.code, pulled.fields["bname"]) == (RequestCode.PULL_MESSAGE, "a"), "and nobody is asked who is there"
+    assert body_of(told(client, BrokerAddress("b:10911", "a"))) == b"b", "who is meant is the proxy's to find"
+    error = told(client, BrokerAddress("b:10911", "b"))
+    assert isinstance(error, RouteError)
+    assert error.condition == "BROKER_ADDRESS_MISMATCH"
+
+
+def test_bounds_behind_a_proxy_are_asked_for_one_by_one(two: ScriptedCluster) -> None:
+    two.route_fields = {"MSG_REGION": "", "TRACE_ON": "false"}
+    two.brokers["a"].on(RequestCode.GET_MIN_OFFSET, build_response(fields={"offset": "3"}))
+    two.brokers["a"].on(RequestCode.GET_MAX_OFFSET, build_response(fields={"offset": "7"}))
+    two.brokers["a"].on(RequestCode.PULL_MESSAGE, build_response(ResponseCode.PULL_NOT_FOUND, told_by("a").fields))
+    assert client_of(two).bounds([QUEUE]) == {QUEUE: QueueBounds(3, 7)}
+
+
+@pytest.mark.parametrize(
+    ("credentials", "group"), [({}, TOOLS_GROUP), ({"accessKey": "key", "secretKey": "secret"}, "G")]
+)
+def test_bounds_behind_a_proxy_use_a_permitted_group(
+    two: ScriptedCluster, credentials: dict[str, str], group: str
+) -> None:
+    """A user who signs requests seldom has the right to the group of tools."""
+    two.route_fields = {"MSG_REGION": "", "TRACE_ON": "false"}
+    groups: list[str] = []
+
+    def pull(request: RemotingCommand) -> RemotingCommand:
+        groups.append(request.fields["consumerGroup"])
+        return build_response(ResponseCode.PULL_NOT_FOUND, told_by("a").fields)
+
+    for code in (RequestCode.GET_MIN_OFFSET, RequestCode.GET_MAX_OFFSET):
+        two.brokers["a"].on(code, build_response(fields={"offset": "3"}))
+    two.brokers["a"].on(RequestCode.PULL_MESSAGE, pull)
+    ExecutorPullClient(options(**credentials), two.pool, two.pulling).bounds([QUEUE])
+    assert groups == [group]
+
+
+def test_another_broker_at_the_address_is_noticed_and_named(two: ScriptedCluster) -> None:
+    """It would answer politely, and its messages would be taken for the other's."""
+    two.exchange("a", "b")
+    error = told(client_of(two), AT_A)
+    assert isinstance(error, RouteError)
+    assert error.condition == "BROKER_ADDRESS_MISMATCH"
+    assert (error.context["broker"], error.context["address"], error.context["other"]) == ("a", "a:10911", "b")
+
+
+def test_a_range_whose_brokers_address_is_another_brokers_now_is_read_from_its_own(two: ScriptedCluster) -> None:
+    two.exchange("a", "b")
+    assert read(client_of(two), AT_A) == [b"a"]
+
+
+def test_a_route_that_an_earlier_batch_left_is_not_trusted(two: ScriptedCluster) -> None:
+    client = client_of(two)
+    assert read(client, None) == [b"a"]
+    two.exchange("a", "b")
+    assert read(client, None) == [b"a"]
+    assert two.route_request_count == 2
+
+
+def test_after_a_connection_was_lost_the_route_is_asked_for_again(two: ScriptedCluster) -> None:
+    client = client_of(two)
+    assert body_of(told(client, AT_A)) == b"a"
+    two.exchange("a", "b")
+    two.brokers["a"].next_session().hang_up()
+    assert body_of(told(client, AT_A)) == b"a"
+    assert two.route_request_count == 1
+
+
+def test_a_broker_is_asked_for_its_name_once_a_connection(two: ScriptedCluster) -> None:
+    client = client_of(two)
+    for _ in range(3):
+        told(client, AT_A)
+    pulls, questions = (two.brokers["a"].next_session() for _ in range(2))
+    assert [pulls.next_received().code for _ in range(3)] == 3 * [RequestCode.PULL_MESSAGE]
+    assert questions.next_received().code == RequestCode.GET_TOPIC_STATS_INFO
+    assert questions.received.empty()
+
+
+def test_a_broker_that_refuses_to_tell_its_name_is_believed(two: ScriptedCluster) -> None:
+    two.brokers["a"].on(RequestCode.GET_TOPIC_STATS_INFO, build_response(ResponseCode.NO_PERMISSION))
+    assert body_of(told(client_of(two), AT_A)) == b"a"
+
+
+def test_a_refusal_is_told(cluster: ScriptedCluster, client: ExecutorPullClient) -> None:
+    cluster.brokers["a"].on(RequestCode.PULL_MESSAGE, build_response(ResponseCode.NO_PERMISSION))
+    error = told(client)
+    assert isinstance(error, BrokerError)
+    assert error.code == ResponseCode.NO_PERMISSION
+
+
+def test_name_servers_that_are_down_are_told_by_name_and_not_raised(cluster: ScriptedCluster) -> None:
+    cluster.down |= {NAME_SERVER, "other:9876"}
+    client = ExecutorPullClient(options(namesrvAddr=f"{NAME_SERVER};other:9876"), cluster.pool, cluster.pulling)
+    error = told(client)
+    assert isinstance(error, TransportError)
+    assert str(error).startswith(
+        "[ROCKETMQ_NAME_SERVERS_UNAVAILABLE] Cannot get the route of topic 'T': no name server of ns:9876;other:9876 "
+        "responds. Last error: [ROCKETMQ_CONNECT_FAILED] Cannot connect to ns:9876: refused. Start a name server"
+    )
+
+
+def test_what_a_name_server_refuses_for_good_is_told_as_it_is(
+    cluster: ScriptedCluster, client: ExecutorPullClient
+) -> None:
+    cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, build_response(ResponseCode.REQUEST_CODE_NOT_SUPPORTED))
+    error = told(client)
+    assert isinstance(error, RocketMQError)
+    assert error.condition == "NOT_A_NAME_SERVER"
+
+
+def test_a_range_whose_name_servers_are_down_is_read_on_where_it_was_surveyed(two: ScriptedCluster) -> None:
+    """A lost connection used to be waited for by asking name servers alone, though the broker was back."""
+    client = client_of(two)
+    assert body_of(told(client, AT_A)) == b"a"
+    two.down.add(NAME_SERVER)
+    two.brokers["a"].next_session().hang_up()
+    assert read(client, AT_A) == [b"a"]
+
+
+def test_a_process_keeps_one_client_for_the_same_options() -> None:
+    assert ExecutorPullClient.shared(options()) is ExecutorPullClient.shared(options())
+    assert ExecutorPullClient.shared(options()) is not ExecutorPullClient.shared(options(subExpression="TagB"))

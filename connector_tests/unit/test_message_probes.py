@@ -1,0 +1,51 @@
+"""Looks at messages on a server that says what a real one seldom does; ``test_simulated_broker`` has the usual ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from connector_tests.support.scripted_broker import ScriptedBroker, build_response
+from rocketmq_spark.model import BrokerAddress, MessageQueue
+from rocketmq_spark.remoting.message_probes import MAX_CONCURRENT_PROBES, probe_store_times
+from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.remoting.prober import TOOLS_GROUP, TOOLS_PROBER, Prober
+from rocketmq_spark.remoting.remoting_client import RemotingClient
+from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
+from rocketmq_spark.wire.remoting.command import RemotingCommand
+
+BOUNDS = {"nextBeginOffset": "7", "minOffset": "3", "maxOffset": "9", "suggestWhichBrokerId": "0"}
+QUEUES = [MessageQueue("T", "b", number) for number in range(2 * MAX_CONCURRENT_PROBES + 1)]
+NONE = build_response(ResponseCode.PULL_NOT_FOUND, BOUNDS, remark="NO_MESSAGE_IN_QUEUE")
+RESET = build_response(ResponseCode.PULL_OFFSET_MOVED, BOUNDS, remark="OFFSET_RESET")
+LONG_MS = 60_000
+
+
+@pytest.fixture
+def peer(server: ScriptedBroker) -> Iterator[RemotingClient]:
+    pool = ConnectionPool(1000, connect=server.connect)
+    yield RemotingClient(BrokerAddress("a:1"), pool, LONG_MS)
+    pool.close()
+
+
+def test_queues_are_looked_at_by_the_tools_and_some_at_once(server: ScriptedBroker, peer: RemotingClient) -> None:
+    groups: list[str] = []
+
+    def find_nothing(request: RemotingCommand) -> RemotingCommand:
+        groups.append(request.fields["consumerGroup"])
+        return NONE
+
+    server.on(RequestCode.PULL_MESSAGE, find_nothing)
+    assert probe_store_times(peer, dict.fromkeys(QUEUES, 5), TOOLS_PROBER) == dict.fromkeys(QUEUES)
+    assert groups == [TOOLS_GROUP] * len(QUEUES)
+
+
+def test_a_look_that_is_told_of_a_reset_says_so_and_is_made_again(server: ScriptedBroker, peer: RemotingClient) -> None:
+    answers = {"0": [NONE, RESET], "1": [NONE]}
+    server.on(RequestCode.PULL_MESSAGE, lambda request: answers[request.fields["queueId"]].pop())
+    told: list[tuple[MessageQueue, int]] = []
+    looker = Prober("g", lambda *reset: told.append(reset))
+    assert probe_store_times(peer, {QUEUES[0]: 5, QUEUES[1]: 5}, looker) == {QUEUES[0]: None, QUEUES[1]: None}
+    assert told == [(QUEUES[0], 7)]
+    assert answers == {"0": [], "1": []}

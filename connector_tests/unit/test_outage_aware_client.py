@@ -1,0 +1,486 @@
+"""Asking servers: who answers, who is left out, and what becomes of those that do not."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+
+import pytest
+
+from connector_tests.support.log_lines import text_of
+from connector_tests.support.manual_clock import ManualClock
+from connector_tests.support.queues import queues
+from connector_tests.support.refusals import refused
+from connector_tests.support.simulated_cluster import (
+    Reach,
+    SimulatedBroker,
+    SimulatedCluster,
+    SimulatedClusterClient,
+    address_of,
+)
+from rocketmq_spark.consumer.cluster_api import BrokerApi, Future
+from rocketmq_spark.consumer.outage_aware_client import OFFSET_DELETION_VERSION, OutageAwareClient
+from rocketmq_spark.consumer.outage_tracker import OutageTracker
+from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
+from rocketmq_spark.model import MessageQueue, QueueBounds
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.remoting.outage_log import Outage
+from rocketmq_spark.remoting.prober import TOOLS_PROBER
+from rocketmq_spark.remoting.proxied import behind_proxy
+from rocketmq_spark.remoting.retry import NAME_SERVERS, REQUEST_PAUSES, broker_subject, topic_subject
+from rocketmq_spark.wire.remoting.codes import ResponseCode
+
+LIMIT_MS, MISSING_MS = 60_000, 90_000
+A0, A1 = queues(2, broker_name="a")
+B0, B1 = queues(2, broker_name="b")
+ALL = (A0, A1, B0, B1)
+NO_TOPIC = RouteError("TOPIC_NOT_FOUND", topic="orders", address="n:9876")
+SILENT_NAMES = TransportError("CONNECT_FAILED", address="n:9876", reason="refused")
+
+
+class Case:
+    """Servers of two brokers with two queues each, whose routes are known, and who is at which address."""
+
+    def __init__(self, **others: dict[str, int]) -> None:
+        """``others``: queue counts of other topics, by broker."""
+        topics = ",".join((*others, "orders"))
+        given = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": topics}
+        limits = {
+            "clusterTimeoutMs": str(LIMIT_MS),
+            "missingTopicTimeoutMs": str(MISSING_MS),
+            "missingQueuesTimeoutMs": "30000",
+        }
+        options = ReadOptions.parse(given | limits)
+        self.clock = ManualClock()
+        self.cluster = SimulatedCluster("ab", self.clock)
+        for topic, counts in (others | {"orders": {"a": 2, "b": 2}}).items():
+            self.cluster.create_topic(topic, counts)
+        self.client = SimulatedClusterClient(self.cluster, "us")
+        self.routes = self.client.routes
+        self.tracker = OutageTracker(options.read_topics, self.routes, self.clock)
+        self.servers = OutageAwareClient(options, self.client, self.tracker)
+        self.servers.refresh_routes()
+        self.servers.bounds()
+
+    @property
+    def a(self) -> SimulatedBroker:
+        return self.cluster.brokers["a"]
+
+    @property
+    def b(self) -> SimulatedBroker:
+        return self.cluster.brokers["b"]
+
+    @property
+    def waited_for(self) -> dict[str, int | None]:
+        """For how long in all, by subject."""
+        return {
+            wait.resource: None if wait.until_ms is None else wait.until_ms - wait.since_ms for wait in self.outages
+        }
+
+    @property
+    def outages(self) -> tuple[Outage, ...]:
+        self.tracker.check()
+        return self.tracker.outages
+
+
+@pytest.fixture
+def case() -> Case:
+    return Case()
+
+
+def stored(broker: BrokerApi, queue: MessageQueue, *, offset: int) -> int | None:
+    return broker.store_times({queue: offset}, TOOLS_PROBER)[queue]
+
+
+# ---------------------------------------------------------------------------------------------------- one broker
+
+
+def test_who_answers_is_not_waited_for_and_gets_all_that_it_is_asked_with(case: Case) -> None:
+    case.cluster.produce(A1, 3)
+    assert case.servers.call("a", stored, A1, offset=2) == case.clock()
+    assert case.outages == ()
+
+
+def test_a_broker_of_no_route_is_not_asked(case: Case) -> None:
+    before = case.cluster.now
+    assert case.servers.call("z", stored, A0, offset=0) is None
+    assert case.cluster.now == before
+    assert case.outages == ()
+
+
+def test_a_silent_broker_is_waited_for_and_left_alone_for_a_while(case: Case) -> None:
+    case.cluster.produce(A0, 1)
+    case.a.reach = Reach.UNRESPONSIVE
+    assert case.servers.call("a", stored, A0, offset=0) is None
+    assert case.waited_for == {broker_subject("a"): LIMIT_MS}
+    assert "RESPONSE_TIMED_OUT" in case.outages[0].reason
+    case.a.reach = Reach.UP
+    before = case.cluster.now
+    assert case.servers.call("a", stored, A0, offset=0) is None
+    assert case.cluster.now == before
+    case.clock.advance(REQUEST_PAUSES.shortest_ms)
+    assert case.servers.call("a", stored, A0, offset=0) is not None
+    assert case.outages == ()
+
+
+def test_a_refusal_that_will_not_pass_is_raised_and_no_outage(case: Case) -> None:
+    case.a.refusal = refused(ResponseCode.NO_PERMISSION)
+    with pytest.raises(BrokerError, match="NO_PERMISSION"):
+        case.servers.call("a", stored, A0, offset=0)
+    assert case.outages == ()
+
+
+def test_each_broker_is_asked_for_its_own_queues_and_who_is_silent_is_left_out(case: Case) -> None:
+    asked: list[tuple[MessageQueue, ...]] = []
+
+    def call(broker: BrokerApi, of_broker: object) -> int:
+        assert isinstance(of_broker, list)
+        asked.append(tuple(of_broker))
+        broker.store_times(dict.fromkeys(of_broker, 0), TOOLS_PROBER)
+        return len(asked)
+
+    assert list(case.servers.call_sequentially([B1, A0, A1, B0], call)) == [1, 2]
+    case.b.reach = Reach.UNRESPONSIVE
+    assert list(case.servers.call_sequentially([B1, A0], call)) == [4]
+    assert asked == [(B1, B0), (A0, A1), (B1,), (A0,)]
+
+
+def of_group(broker: BrokerApi, of_broker: Collection[MessageQueue]) -> Future[dict[MessageQueue, int | None]]:
+    return broker.submit_query_offsets("g", of_broker)
+
+
+def test_each_broker_is_asked_for_its_own_queues_all_in_the_time_of_one(case: Case) -> None:
+    case.a.offsets[A0], case.b.offsets[B0] = 1, 2
+    case.servers.call_each([A0, B0], of_group)
+    case.client.round_trip_ms = 20
+    began_ms = case.clock()
+    told = case.servers.call_each([B1, A0, A1, B0], of_group)
+    assert told == [([B1, B0], {B1: None, B0: 2}), ([A0, A1], {A0: 1, A1: None})]
+    assert case.clock() - began_ms == 20
+
+
+def test_of_brokers_asked_at_once_the_silent_are_left_out_and_asked_again_after_a_pause(case: Case) -> None:
+    case.a.reach = Reach.UNRESPONSIVE
+    assert [queues for queues, _ in case.servers.call_each([B1, A0], of_group)] == [[B1]]
+    assert case.waited_for == {broker_subject("a"): LIMIT_MS}
+    case.a.reach = Reach.UP
+    before = case.cluster.now
+    assert case.servers.call_each([A0], of_group) == []
+    assert case.cluster.now == before
+    case.clock.advance(REQUEST_PAUSES.shortest_ms)
+    assert case.servers.call_each([A0], of_group) == [([A0], {A0: None})]
+    assert case.outages == ()
+
+
+def test_a_broker_asked_at_once_with_others_that_refuses_for_good_is_raised(case: Case) -> None:
+    case.a.refusal = refused(ResponseCode.NO_PERMISSION)
+    with pytest.raises(BrokerError, match="NO_PERMISSION"):
+        case.servers.call_each([A0, B0], of_group)
+
+
+def test_any_broker_is_one_that_was_not_silent_and_if_it_is_now_that_is_no_outage(
+    case: Case, caplog: pytest.LogCaptureFixture
+) -> None:
+    def name(broker: BrokerApi) -> dict[MessageQueue, int | None]:
+        return broker.submit_query_offsets("g", [A0]).result()
+
+    case.a.offsets[A0], case.b.offsets[B0] = 1, 2
+    assert case.servers.call_any(name) == {A0: 1}
+    case.a.reach = Reach.UNRESPONSIVE
+    with caplog.at_level(logging.DEBUG, "rocketmq_spark.consumer.outage_aware_client"):
+        assert case.servers.call_any(name) is None
+    assert [text_of(record.getMessage()).partition(": ")[0] for record in caplog.records] == [
+        "Request to address=a:10911 failed"
+    ]
+    assert case.outages == ()
+    case.servers.call("a", stored, A0, offset=0)
+    assert case.servers.call_any(name) == {A0: 2}
+    case.b.reach = Reach.UNRESPONSIVE
+    case.servers.call("b", stored, B0, offset=0)
+    before = case.cluster.now
+    assert case.servers.call_any(name) is None
+    assert case.cluster.now == before, "nobody is left to be asked"
+
+
+def test_who_was_told_has_answered_and_who_was_not_is_no_warning(case: Case, caplog: pytest.LogCaptureFixture) -> None:
+    assert case.servers.try_call(address_of("a"), lambda broker: broker.unregister("me", "g"))
+    assert caplog.messages == []
+    case.a.refusal = refused(ResponseCode.SYSTEM_BUSY)
+    assert not case.servers.try_call(address_of("a"), lambda broker: broker.unregister("me", "g"))
+    assert caplog.messages == [], "of a broker that is gone, say, at whose old address a query unregisters too"
+    caplog.set_level(logging.DEBUG)
+    case.servers.try_call(address_of("a"), lambda broker: broker.unregister("me", "g"))
+    assert caplog.messages == [f"REQUEST_FAILED: Notification to address=a:10911 failed: {case.a.refusal}"]
+
+
+def test_a_link_is_the_address_and_how_often_it_was_connected_to(case: Case) -> None:
+    case.a.starts = 3
+    assert [case.servers.link(name) for name in ("a", "b", "z")] == [(address_of("a"), 3), (address_of("b"), 1), None]
+
+
+def test_a_connection_to_a_proxy_is_no_link_to_the_broker_behind_it(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broker may be another one by now, or have forgotten what it confirmed, and the connection is as it was."""
+    route = behind_proxy(case.routes.routes["orders"])
+    monkeypatch.setattr(case.client, "topic_routes", lambda _: {"orders": route})
+    case.servers.refresh_routes()
+    assert [case.servers.link(name) for name in ("a", "b")] == [None, None]
+
+
+def test_a_broker_of_a_version_that_was_not_seen_to_delete_offsets_may_keep_them(case: Case) -> None:
+    case.a.version, case.b.version = OFFSET_DELETION_VERSION - 1, OFFSET_DELETION_VERSION
+    assert [case.servers.deletes_offsets(name) for name in ("a", "b", "z")] == [False, True, False]
+
+
+# ---------------------------------------------------------------------------------------------------- many at once
+
+
+def stats(case: Case, none_for: set[int] | None = None) -> dict[str, int]:
+    """How many queues each broker tells of."""
+    told = case.servers.call_concurrently(
+        {"first": "a", "second": "b"}, lambda broker, _: broker.submit_topic_stats("orders"), none_for or set()
+    )
+    return {key: len(bounds) for key, bounds in told.items()}
+
+
+def test_all_that_answer_are_told_of_by_the_questions_keys(case: Case) -> None:
+    case.cluster.grow("orders", "b", 1)
+    assert stats(case) == {"first": 2, "second": 3}
+    assert case.outages == ()
+
+
+def test_who_is_silent_among_many_is_waited_for_and_not_asked_again_at_once(case: Case) -> None:
+    case.b.reach = Reach.UNRESPONSIVE
+    assert stats(case) == {"first": 2}
+    assert case.waited_for == {broker_subject("b"): LIMIT_MS}
+    case.b.reach = Reach.UP
+    assert stats(case) == {"first": 2}
+    case.clock.advance(REQUEST_PAUSES.shortest_ms)
+    assert stats(case) == {"first": 2, "second": 2}
+    assert case.outages == ()
+
+
+def test_a_broker_that_fails_once_is_asked_nothing_more_in_the_round(case: Case) -> None:
+    case.a.reach = Reach.UNRESPONSIVE
+    before = case.cluster.now
+    told = case.servers.call_concurrently(
+        dict.fromkeys(range(3), "a") | {3: "z"}, lambda broker, _: broker.submit_topic_stats("orders")
+    )
+    assert told == {}
+    assert case.cluster.now == before + 3, "all three are under way before the first fails"
+    assert case.waited_for == {broker_subject("a"): LIMIT_MS}
+
+
+def test_who_cannot_even_be_asked_is_waited_for_and_the_others_answer(case: Case) -> None:
+    def submit(broker: BrokerApi, key: str) -> Future[object]:
+        if key == "first":
+            raise TransportError("CONNECT_FAILED", address="a:1", reason="refused")
+        return broker.submit_topic_stats("orders")
+
+    assert case.servers.call_concurrently({"first": "a", "second": "b"}, submit).keys() == {"second"}
+    assert case.waited_for == {broker_subject("a"): LIMIT_MS}
+
+
+def test_a_refusal_that_stands_for_nothing_is_left_out_and_an_answer(case: Case) -> None:
+    case.b.reach = Reach.UNRESPONSIVE
+    stats(case)
+    case.b.reach = Reach.UP
+    case.b.refusal = refused(ResponseCode.TOPIC_NOT_EXIST)
+    case.clock.advance(REQUEST_PAUSES.shortest_ms)
+    assert stats(case, {ResponseCode.TOPIC_NOT_EXIST}) == {"first": 2}
+    assert case.outages == ()
+
+
+def test_any_other_refusal_among_many_is_raised(case: Case) -> None:
+    case.b.refusal = refused(ResponseCode.TOPIC_NOT_EXIST)
+    with pytest.raises(BrokerError, match="TOPIC_NOT_EXIST"):
+        stats(case, {ResponseCode.NO_PERMISSION})
+
+
+# ---------------------------------------------------------------------------------------------------- name servers
+
+
+def test_a_silent_name_server_is_waited_for_by_the_clusters_limit_and_routes_stay(case: Case) -> None:
+    case.cluster.name_server_error = SILENT_NAMES
+    case.servers.refresh_routes()
+    assert case.waited_for == {NAME_SERVERS: LIMIT_MS}
+    assert case.routes.masters() == {name: address_of(name) for name in "ab"}
+    case.cluster.name_server_error = None
+    case.servers.refresh_routes()
+    assert case.outages == ()
+
+
+def test_a_server_that_is_no_name_server_is_told_at_once(case: Case) -> None:
+    error = TransportError("NOT_A_NAME_SERVER", address="n:10911", request="GET_ROUTEINFO_BY_TOPIC")
+    case.cluster.name_server_error = error
+    with pytest.raises(RocketMQError) as raised:
+        case.servers.refresh_routes()
+    assert raised.value is error
+
+
+def test_a_topic_that_was_there_is_away_with_its_brokers_at_their_last_addresses(case: Case) -> None:
+    case.cluster.name_server_error = NO_TOPIC
+    case.servers.refresh_routes()
+    assert case.waited_for == {topic_subject("orders"): LIMIT_MS}
+    (wait,) = case.outages
+    assert wait.reason == str(
+        RouteError("TOPIC_UNAVAILABLE.NO_ROUTE", topic="orders", address="n:9876", brokers="a (a:10911), b (b:10911)")
+    )
+
+
+def test_a_topic_that_nobody_may_read_is_waited_for_as_a_missing_one(case: Case) -> None:
+    case.a.permission = case.b.permission = 2
+    case.servers.refresh_routes()
+    (wait,) = case.outages
+    assert (wait.resource, wait.reason) == (
+        topic_subject("orders"),
+        str(RouteError("TOPIC_UNAVAILABLE.NO_READABLE_QUEUE", topic="orders")),
+    )
+
+
+def test_a_broker_without_a_master_is_waited_for_with_a_topic_of_its_own() -> None:
+    case = Case(bills={"a": 1})
+    case.b.master_id = 1
+    case.servers.refresh_routes()
+    (wait,) = case.outages
+    assert wait.resource == broker_subject("b")
+    assert wait.reason == str(RouteError("MASTER_UNAVAILABLE", broker="b", topic="orders"))
+
+
+# ---------------------------------------------------------------------------------------------------- what queues hold
+
+
+def test_bounds_are_those_of_readable_queues_of_brokers_that_have_the_topic(case: Case) -> None:
+    case.cluster.produce(B1, 2)
+    case.cluster.show("orders", "a", 1)
+    case.servers.refresh_routes()
+    of_b = {B0: QueueBounds(0, 0, 0), B1: QueueBounds(0, 2, case.clock())}
+    assert case.servers.bounds() == {A0: QueueBounds(0, 0, 0)} | of_b
+    case.a.refusal = refused(ResponseCode.TOPIC_NOT_EXIST)
+    assert case.servers.bounds() == of_b
+    assert case.outages == ()
+
+
+def test_bounds_that_no_queue_has_are_no_answer_and_are_named(case: Case) -> None:
+    """As 5.5.0 gives them of a queue that lost its files: it would be a loss of all that was read."""
+    case.b.min_offsets[B1] = 7
+    assert case.servers.bounds().keys() == {A0, A1}
+    assert case.tracker.unavailable(ALL, case.servers.bounds()) == {}
+    (wait,) = case.outages
+    assert wait.resource == "broker b"
+    assert wait.reason == (
+        "[ROCKETMQ_INVALID_QUEUE_OFFSETS] The broker reports min offset 7 > max offset 0 for orders@b:1. Restart "
+        "that broker: RocketMQ 5.5.0 reports this for a queue that lost all its files when a slave became master "
+        "(https://github.com/apache/rocketmq/issues/10417). Meanwhile the queue is not read, and none of it is "
+        "reported as lost."
+    )
+    case.clock.advance(LIMIT_MS)
+    with pytest.raises(TransportError, match=r"CLUSTER_TIMEOUT.*broker b.*INVALID_QUEUE_OFFSETS"):
+        case.tracker.check()
+    case.b.min_offsets[B1] = 0
+    assert case.servers.bounds().keys() == set(ALL)
+    assert case.outages == ()
+
+
+def test_messages_are_looked_at_where_their_queues_are(case: Case) -> None:
+    case.cluster.produce(A0, 1)
+    case.cluster.produce(B1, 2)
+    at_ms = case.clock()
+    assert case.servers.store_times({A0: 0, A1: 0, B1: 1}) == {A0: at_ms - 1, A1: None, B1: at_ms}
+
+
+def test_a_broker_that_refuses_pulls_is_waited_for_by_itself_and_left_out(case: Case) -> None:
+    case.cluster.produce(A0, 1)
+    case.b.pull_refusal = refused(ResponseCode.NO_PERMISSION)
+    assert case.servers.store_times({A0: 0, B1: 1}) == {A0: case.clock()}
+    assert case.waited_for == {"messages of broker b": LIMIT_MS}
+    assert [wait.reason for wait in case.outages] == [str(case.b.pull_refusal)]
+    case.b.pull_refusal = None
+    assert case.servers.store_times({B1: 1}) == {B1: None}
+    assert case.outages == ()
+
+
+def test_offsets_are_searched_where_their_queues_are_and_hints_may_be_too_small(case: Case) -> None:
+    case.cluster.produce(A0, 1)
+    case.cluster.produce(B1, 2)
+    case.cluster.produce(B1, 2)
+    wanted = {A0: 0, B1: case.clock()}
+    assert case.servers.search_offsets(wanted) == {A0: 0, B1: 2}
+    case.b.hint_deficit = 1
+    assert case.servers.search_hints(wanted) == {A0: 0, B1: 1}
+    case.b.reach = Reach.UNRESPONSIVE
+    assert case.servers.search_hints(wanted) == {A0: 0}
+
+
+# ---------------------------------------------------------------------------------------------------- commits
+
+BUSY = refused(ResponseCode.SYSTEM_BUSY)
+
+
+def of_commit(queue: MessageQueue) -> str:
+    return f"the offset store of {queue}"
+
+
+def test_an_offset_that_is_not_stored_is_waited_for_by_its_queue_until_it_is(case: Case) -> None:
+    case.servers.record_commit(A0, BUSY)
+    at_ms = case.clock()
+    assert case.outages == (Outage(of_commit(A0), at_ms, at_ms + LIMIT_MS, str(BUSY), BUSY.condition),)
+    assert [case.servers.may_commit(queue) for queue in (A0, A1)] == [False, True]
+    case.clock.advance(REQUEST_PAUSES.shortest_ms)
+    assert [case.servers.may_commit(queue) for queue in (A0, A1)] == [True, True]
+    case.servers.record_commit(A1, BUSY)
+    case.servers.record_commit(A0, None)
+    assert [case.servers.may_commit(queue) for queue in (A0, A1)] == [True, False]
+    assert case.waited_for == {of_commit(A1): LIMIT_MS}
+    case.servers.record_commit(A1, None)
+    assert case.waited_for == {}
+    assert case.servers.may_commit(A1)
+
+
+def test_offsets_that_are_not_stored_for_the_clusters_limit_end_the_query_but_for_queues_that_are_away(
+    case: Case,
+) -> None:
+    case.servers.record_commit(A0, BUSY)
+    case.clock.advance(LIMIT_MS - 1)
+    case.tracker.check()
+    case.clock.advance(1)
+    with pytest.raises(TransportError, match=f"No successful response from {of_commit(A0)} for .*SYSTEM_BUSY"):
+        case.tracker.check({A1: "a:10911"})
+    case.tracker.check({A0: "a:10911"})
+    case.clock.advance(LIMIT_MS - 1)
+    case.tracker.check()
+    case.clock.advance(1)
+    with pytest.raises(TransportError, match=f"No successful response from {of_commit(A0)} for .*SYSTEM_BUSY"):
+        case.tracker.check()
+
+
+def test_the_end_of_each_limit_is_news_and_so_is_each_answer_after_silence(case: Case) -> None:
+    before = case.tracker.changes
+    for queue in (A0, A1):
+        case.servers.record_commit(queue, BUSY)
+    for broker_name in ("a", "b"):
+        case.tracker.record_failure(broker_subject(broker_name), BUSY, LIMIT_MS)
+    assert case.tracker.changes == before
+    case.clock.advance(LIMIT_MS)
+    for queue in (A0, A1):
+        case.servers.record_commit(queue, BUSY)
+    assert case.tracker.changes == before + 2
+    for broker_name in ("a", "b"):
+        case.tracker.record_failure(broker_subject(broker_name), BUSY, LIMIT_MS)
+    assert case.tracker.changes == before + 4
+    for broker_name in ("a", "b"):
+        case.tracker.record_success(broker_subject(broker_name))
+    assert case.tracker.changes == before + 6
+    for queue in (A0, A1):
+        case.servers.record_commit(queue, None)
+    assert case.tracker.changes == before + 8
+
+
+def test_what_was_due_and_could_not_be_asked_is_due_again_after_a_pause(case: Case) -> None:
+    case.servers.record_commit(A0, BUSY)
+    case.tracker.record_failure(broker_subject("b"), BUSY, LIMIT_MS)
+    case.clock.advance(REQUEST_PAUSES.shortest_ms)
+    assert case.tracker.next_try_ms == case.clock()
+    case.tracker.postpone_due()
+    assert case.tracker.next_try_ms == case.clock() + REQUEST_PAUSES.shortest_ms

@@ -1,0 +1,116 @@
+"""What does not answer: since when, for how long it may, and what of that is said."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from connector_tests.support.manual_clock import ManualClock
+from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.pop.receive_failures import ReceiveFailures
+from rocketmq_spark.wire.remoting.codes import ResponseCode
+
+SILENT = TransportError("RESPONSE_TIMED_OUT", address="a:10911", request="POP_MESSAGE", timeout_ms=3_000)
+UNFOUND = TransportError("NAME_SERVERS_UNAVAILABLE", topic="T", addresses="n:9876", cause="silent")
+MISSING = RouteError("TOPIC_NOT_FOUND", topic="T", address="n:9876")
+OPTIONS = ReadOptions.parse(
+    {
+        "namesrvAddr": "n:9876",
+        "consumerGroup": "g",
+        "subscribe": "T,U",
+        "loadBalance": "message",
+        "clusterTimeoutMs": "60000",
+        "missingTopicTimeoutMs": "90000",
+    }
+)
+
+
+class Story:
+    """Troubles by a clock that stands still."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.looks = 0
+        self.receive_failures = ReceiveFailures(OPTIONS, threading.Condition(), self._refresh_soon, self.clock)
+
+    def _refresh_soon(self) -> None:
+        self.looks += 1
+
+    def outages(self) -> dict[str, int]:
+        """What is waited for, and until when."""
+        return {
+            wait.resource: wait.until_ms - wait.since_ms
+            for wait in self.receive_failures.outages
+            if wait.until_ms is not None
+        }
+
+
+@pytest.fixture
+def story() -> Story:
+    return Story()
+
+
+def test_a_broker_that_fails_is_asked_after_a_pause_and_others_at_once(story: Story) -> None:
+    story.receive_failures.note("a", SILENT)
+    assert (story.receive_failures.may_send("a"), story.receive_failures.may_send("b")) == (False, True)
+    assert (story.receive_failures.is_failing("a"), story.receive_failures.is_failing("b")) == (True, False)
+    story.clock.advance(1_000)
+    assert story.receive_failures.may_send("a")
+    story.receive_failures.note("a", None)
+    assert not story.receive_failures.is_failing("a")
+    assert story.looks == 1, "it may be elsewhere"
+
+
+def test_who_says_that_it_has_too_much_is_the_right_one(story: Story) -> None:
+    busy = BrokerError("BROKER_ERROR", code=ResponseCode.FLOW_CONTROL, address="a", request="POP_MESSAGE", remark="")
+    story.receive_failures.note("a", busy)
+    assert (story.looks, story.receive_failures.is_failing("a")) == (0, True)
+
+
+def test_where_no_name_server_says_where_a_broker_is_it_is_these_that_are_waited_for(story: Story) -> None:
+    story.receive_failures.note("a", UNFOUND)
+    assert story.outages() == {"the name servers": 60_000}
+    assert story.receive_failures.is_failing("a"), "nobody can ask it"
+    assert not story.receive_failures.may_refresh_routes()
+    assert list(map(str, story.receive_failures.lines())) == [
+        f"{UNFOUND.condition}: Waiting for the name servers (fails in 60 s): {UNFOUND}"
+    ]
+
+
+def test_a_look_says_of_each_topic_what_is_so_unless_no_name_server_answers(story: Story) -> None:
+    story.receive_failures.note_route_refresh({"T": MISSING})
+    assert story.outages() == {"topic T": 90_000}
+    story.receive_failures.note_route_refresh({"T": UNFOUND, "U": UNFOUND})
+    assert story.outages() == {"topic T": 90_000, "the name servers": 60_000}
+    story.receive_failures.note_route_refresh({"U": MISSING})
+    assert story.outages() == {"topic U": 90_000}
+    story.receive_failures.note_route_refresh({})
+    assert (story.outages(), story.receive_failures.may_refresh_routes()) == ({}, True)
+
+
+def test_a_topic_that_had_a_route_is_waited_for_as_its_brokers_are(story: Story) -> None:
+    away = RouteError("TOPIC_UNAVAILABLE.NO_ROUTE", topic="T", address="n:9876", brokers="a (a:10911)")
+    story.receive_failures.note_route_refresh({"T": away})
+    assert story.outages() == {"topic T": 60_000}
+
+
+def test_what_lasts_too_long_is_raised(story: Story) -> None:
+    story.receive_failures.note("a", SILENT)
+    story.clock.advance(59_999)
+    story.receive_failures.check()
+    story.clock.advance(1)
+    with pytest.raises(TransportError, match=r"CLUSTER_TIMEOUT.*No successful response from broker a for 60000 ms"):
+        story.receive_failures.check()
+
+
+def test_what_cannot_pass_is_raised_at_once_and_nothing_else_is_said(story: Story) -> None:
+    final = BrokerError("BROKER_ERROR", code=ResponseCode.NO_BUYER_ID, address="a", request="POP_MESSAGE", remark="")
+    story.receive_failures.note("a", final)
+    story.receive_failures.fail(LookupError("later"))
+    with pytest.raises(RocketMQError) as raised:
+        story.receive_failures.check()
+    assert raised.value is final
+    assert story.receive_failures.has_fatal_error
+    assert story.receive_failures.lines() == []

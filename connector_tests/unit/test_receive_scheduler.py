@@ -1,0 +1,198 @@
+"""How many polls there are, to whom and how long."""
+
+from __future__ import annotations
+
+from rocketmq_spark.pop.receive_scheduler import (
+    LONG_POLL_MS,
+    MAX_CONCURRENT_REQUESTS,
+    MAX_MESSAGES_PER_REQUEST,
+    REDELIVERY_WITHIN_MS,
+    SHORT_POLL_MS,
+    PrefetchLimit,
+    ReceiveRequest,
+    ReceiveScheduler,
+    Target,
+)
+
+A, B = Target("T", "broker-a"), Target("T", "broker-b")
+ROOM = 1_000
+
+
+def polls_of(*targets: Target, is_available_now: bool = False) -> ReceiveScheduler:
+    polls = ReceiveScheduler(is_available_now)
+    polls.set_targets(targets)
+    return polls
+
+
+def schedule(polls: ReceiveScheduler, *targets: Target, capacity: int = ROOM) -> list[ReceiveRequest]:
+    return list(polls.schedule(capacity, targets))
+
+
+def test_each_target_is_asked_once_while_nobody_has_answered() -> None:
+    polls = polls_of(A, B)
+    assert schedule(polls, A, B) == [
+        ReceiveRequest(A, MAX_MESSAGES_PER_REQUEST, SHORT_POLL_MS),
+        ReceiveRequest(B, MAX_MESSAGES_PER_REQUEST, SHORT_POLL_MS),
+    ]
+    assert schedule(polls, A, B) == []
+
+
+def test_who_has_answered_may_take_its_time_and_who_had_something_is_asked_several_times() -> None:
+    """As long as everybody's polls: a broker gives what comes to the one that has the least time left."""
+    polls = polls_of(A, B)
+    schedule(polls, A, B)
+    polls.mark_responded(A, has_messages=False)
+    polls.mark_responded(B, has_messages=True)
+    assert schedule(polls, A, B) == [ReceiveRequest(A, MAX_MESSAGES_PER_REQUEST, LONG_POLL_MS)] + [
+        ReceiveRequest(B, MAX_MESSAGES_PER_REQUEST, LONG_POLL_MS)
+    ] * (MAX_CONCURRENT_REQUESTS)
+    assert schedule(polls, A, B) == []
+
+
+def test_who_reads_what_is_there_wants_to_know_soon_when_that_is_all() -> None:
+    polls = polls_of(A, is_available_now=True)
+    assert {poll.poll_ms for poll in schedule(polls, A)} == {SHORT_POLL_MS}
+    polls.mark_responded(A, has_messages=True)
+    assert {poll.poll_ms for poll in schedule(polls, A)} == {SHORT_POLL_MS}
+
+
+def test_there_are_no_more_asked_for_than_there_is_room_for() -> None:
+    assert schedule(polls_of(A), A, capacity=0) == []
+    assert schedule(polls_of(A), A, capacity=1) == [ReceiveRequest(A, 1, SHORT_POLL_MS)]
+    assert schedule(polls_of(A), A, capacity=5) == [ReceiveRequest(A, 5, SHORT_POLL_MS)]
+
+
+def test_who_may_not_be_asked_is_not() -> None:
+    polls = polls_of(A, B)
+    assert [poll.target for poll in schedule(polls, B)] == [B]
+
+
+def test_all_have_answered_when_each_has() -> None:
+    polls = polls_of(A, B)
+    assert not ReceiveScheduler(is_available_now=False).have_all_responded
+    schedule(polls, A, B)
+    polls.mark_responded(A, has_messages=True)
+    polls.mark_failed(B)
+    assert not polls.have_all_responded
+    schedule(polls, A, B)
+    polls.mark_responded(B, has_messages=False)
+    assert polls.have_all_responded
+
+
+def test_it_is_dry_when_the_last_one_that_was_on_its_way_has_brought_nothing() -> None:
+    polls = polls_of(A, is_available_now=True)
+    assert not ReceiveScheduler(is_available_now=True).are_all_empty
+    schedule(polls, A)
+    polls.mark_responded(A, has_messages=True)
+    schedule(polls, A)
+    for _ in range(MAX_CONCURRENT_REQUESTS - 1):
+        polls.mark_responded(A, has_messages=False)
+        assert not polls.are_all_empty
+    polls.mark_responded(A, has_messages=False)
+    assert polls.are_all_empty
+
+
+def test_who_looks_once_leaves_no_poll_behind_at_who_has_nothing() -> None:
+    """It would take what is stored after the query's end, and nobody else would get that until its time is over."""
+    polls = polls_of(A, B, is_available_now=True)
+    schedule(polls, A, B)
+    polls.mark_responded(A, has_messages=False)
+    polls.mark_responded(B, has_messages=True)
+    assert {poll.target for poll in schedule(polls, A, B)} == {B}
+    assert polls.pending_requests == MAX_CONCURRENT_REQUESTS
+
+
+def test_who_looks_once_asks_again_where_something_was_given_up_until_it_should_have_come() -> None:
+    polls = polls_of(A, is_available_now=True)
+    for now_ms in (5_000, 5_000 + REDELIVERY_WITHIN_MS // 2, 5_000 + REDELIVERY_WITHIN_MS):
+        schedule(polls, A)
+        polls.mark_responded(A, has_messages=False)
+        if now_ms == 5_000:
+            polls.expect_redelivery(now_ms)
+        assert not polls.are_all_empty
+        polls.recheck_empty_targets(now_ms)
+        assert not polls.are_all_empty
+    assert schedule(polls, A) == [ReceiveRequest(A, MAX_MESSAGES_PER_REQUEST, SHORT_POLL_MS)]
+    polls.mark_responded(A, has_messages=False)
+    assert polls.are_all_empty
+    polls.recheck_empty_targets(5_001 + REDELIVERY_WITHIN_MS)
+    assert polls.are_all_empty
+
+
+def test_who_does_not_look_once_asks_who_has_nothing_again() -> None:
+    polls = polls_of(A)
+    schedule(polls, A)
+    polls.mark_responded(A, has_messages=False)
+    assert schedule(polls, A) == [ReceiveRequest(A, MAX_MESSAGES_PER_REQUEST, LONG_POLL_MS)]
+    polls.mark_responded(A, has_messages=True)
+    assert not polls.are_all_empty
+
+
+def test_who_does_not_answer_is_not_dry() -> None:
+    polls = polls_of(A)
+    schedule(polls, A)
+    polls.mark_responded(A, has_messages=False)
+    schedule(polls, A)
+    polls.mark_failed(A)
+    assert not polls.are_all_empty
+
+
+def test_who_has_begun_has_begun_while_nobody_says_where_to_ask() -> None:
+    """An outage: a query that waits for it still answers Spark, and so shows in its progress what it waits for."""
+    polls = polls_of(A)
+    schedule(polls, A)
+    polls.mark_responded(A, has_messages=False)
+    polls.set_targets([])
+    assert polls.have_all_responded
+    polls.set_targets([A])
+    assert polls.have_all_responded
+
+
+def test_an_answer_while_nobody_says_where_to_ask_is_no_begin() -> None:
+    polls = polls_of(A)
+    schedule(polls, A)
+    polls.set_targets([])
+    polls.mark_responded(A, has_messages=False)
+    assert not polls.have_all_responded
+
+
+def test_an_answer_of_who_is_gone_changes_nothing() -> None:
+    polls = polls_of(A, B)
+    schedule(polls, A, B)
+    polls.set_targets([B])
+    polls.mark_responded(A, has_messages=True)
+    polls.mark_responded(B, has_messages=False)
+    assert polls.are_all_empty
+    assert polls.have_all_responded
+
+
+def test_those_that_are_not_back_are_on_the_way() -> None:
+    polls = ReceiveScheduler(is_available_now=False)
+    targets = [Target("T", "a"), Target("T", "b")]
+    polls.set_targets(targets)
+    assert len(list(polls.schedule(100, targets))) == polls.pending_requests == 2
+    polls.mark_responded(targets[0], has_messages=True)
+    polls.mark_failed(targets[1])
+    assert polls.pending_requests == 0
+
+
+def test_no_more_are_received_ahead_than_could_be_kept_and_a_few_more_with_each_batch() -> None:
+    ahead = PrefetchLimit(1_000)
+    seen = [ahead.max_messages]
+    for kept in (400, None, 900, 0):
+        if kept is None:
+            ahead.grow()
+        else:
+            ahead.shrink(kept)
+        seen.append(ahead.max_messages)
+    assert seen == [1_000, 400, 432, 432, 32]
+    for _ in range(100):
+        ahead.grow()
+    assert ahead.max_messages == 1_000
+
+
+def test_it_is_never_more_than_the_limit() -> None:
+    ahead = PrefetchLimit(5)
+    ahead.shrink(0)
+    ahead.grow()
+    assert ahead.max_messages == 5

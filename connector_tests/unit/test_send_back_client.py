@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from connector_tests.support.log_lines import outage_text, text_of
+from connector_tests.support.manual_clock import ManualClock
+from connector_tests.support.scripted_broker import build_response
+from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluster
+from rocketmq_spark.errors import TransportError
+from rocketmq_spark.failed_rows.send_back_client import SendBackClient
+from rocketmq_spark.model import StoredMessage
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
+from rocketmq_spark.wire.remoting.command import RemotingCommand
+
+MESSAGE = StoredMessage("T", "a", 77, "ID")
+
+
+@pytest.fixture
+def cluster() -> Iterator[ScriptedCluster]:
+    with ScriptedCluster("a") as cluster:
+        yield cluster
+
+
+class Answers:
+    """What the broker answers to one request after another; the last answer stays."""
+
+    def __init__(self, cluster: ScriptedCluster, *answers: RemotingCommand) -> None:
+        self._answers = list(answers)
+        self.asked: list[dict[str, str]] = []
+        cluster.brokers["a"].on(RequestCode.CONSUMER_SEND_MSG_BACK, self._answer)
+
+    def _answer(self, request: RemotingCommand) -> RemotingCommand:
+        self.asked.append(dict(request.fields))
+        return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+
+
+class Time(ManualClock):
+    """A clock that only pauses move."""
+
+    def sleep(self, seconds: float) -> None:
+        self.advance(round(seconds * 1000))
+
+
+def sender(cluster: ScriptedCluster, limit_ms: int = 10_000, clock: Time | None = None, **given: str) -> SendBackClient:
+    required = {"namesrvAddr": NAME_SERVER, "consumerGroup": "G", "subscribe": "T"}
+    options = ReadOptions.parse({**required, "clusterTimeoutMs": str(limit_ms), **given})
+    client = cluster.client()
+    clock = clock or Time()
+    return SendBackClient(options, 2, 5, lambda _: client, clock, clock.sleep)
+
+
+def test_a_message_is_sent_back_by_its_place_in_the_commit_log(cluster: ScriptedCluster) -> None:
+    answers = Answers(cluster, build_response())
+    assert sender(cluster).try_send_back(MESSAGE) is None
+    (fields,) = answers.asked
+    assert (fields["offset"], fields["group"], fields["originTopic"], fields["originMsgId"]) == ("77", "G", "T", "ID")
+    assert (fields["delayLevel"], fields["maxReconsumeTimes"]) == ("2", "5")
+
+
+def test_a_broker_that_is_busy_is_asked_again(cluster: ScriptedCluster) -> None:
+    answers = Answers(cluster, build_response(ResponseCode.SYSTEM_BUSY), build_response())
+    assert sender(cluster).try_send_back(MESSAGE) is None
+    assert len(answers.asked) == 2
+
+
+def test_a_broker_that_is_waited_for_is_said_and_that_it_is_back(
+    cluster: ScriptedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    Answers(cluster, *[build_response(ResponseCode.SYSTEM_BUSY)] * 6, build_response())
+    assert sender(cluster).try_send_back(MESSAGE) is None
+    begun, over = caplog.messages
+    assert outage_text(begun).startswith("Waiting for broker a (fails in 9 s): [ROCKETMQ_BROKER_ERROR] ")
+    assert text_of(over).startswith("Recovered after 1.")
+
+
+def test_a_broker_that_stays_busy_is_a_problem_once_its_limit_is_over(cluster: ScriptedCluster) -> None:
+    answers = Answers(cluster, build_response(ResponseCode.SYSTEM_BUSY))
+    busy = sender(cluster, limit_ms=0)
+    assert "SYSTEM_BUSY" in (busy.try_send_back(MESSAGE) or "")
+    assert "SYSTEM_BUSY" in (busy.try_send_back(MESSAGE) or "")
+    assert len(answers.asked) == 2
+
+
+def test_a_broker_that_cannot_be_reached_is_named(cluster: ScriptedCluster) -> None:
+    cluster.down.add("a:10911")
+    assert "CLUSTER_TIMEOUT] No successful response from broker a" in (
+        sender(cluster, limit_ms=0).try_send_back(MESSAGE) or ""
+    )
+
+
+def test_a_refusal_that_will_not_pass_is_a_problem_at_once(cluster: ScriptedCluster) -> None:
+    answers = Answers(cluster, build_response(ResponseCode.NO_PERMISSION))
+    assert "NO_PERMISSION" in (sender(cluster).try_send_back(MESSAGE) or "")
+    assert len(answers.asked) == 1
+
+
+def test_a_broker_is_given_its_time_from_when_a_name_server_is_back(
+    cluster: ScriptedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The outage was charged to the broker: a name server that was back before it ended the waiting at once."""
+    clock = Time()
+    answers = Answers(cluster, build_response())
+
+    def route(request: RemotingCommand) -> RemotingCommand:
+        if clock.now_ms < 20_000:
+            raise TransportError("CONNECTION_LOST", address="the client", reason="the script cuts it")
+        return cluster.route(request) if clock.now_ms >= 26_000 else build_response(ResponseCode.TOPIC_NOT_EXIST)
+
+    cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, route)
+    assert sender(cluster, 60_000, clock, missingTopicTimeoutMs="10000").try_send_back(MESSAGE) is None
+    assert len(answers.asked) == 1
+    assert outage_text(caplog.messages[0]).startswith("Waiting for the name servers (fails in 59 s): ")
+
+
+def test_a_topic_that_had_a_route_is_waited_for_as_its_brokers_are(
+    cluster: ScriptedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The name servers forget a killed broker's topics: its messages were given up as those of a wrong name."""
+    clock = Time()
+    answers = Answers(cluster, build_response(), build_response(ResponseCode.SYSTEM_BUSY), build_response())
+
+    def route(request: RemotingCommand) -> RemotingCommand:
+        return build_response(ResponseCode.TOPIC_NOT_EXIST) if clock.now_ms < 30_000 else cluster.route(request)
+
+    subject = sender(cluster, 60_000, clock, missingTopicTimeoutMs="1000")
+    assert subject.try_send_back(MESSAGE) is None
+    cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, route)
+    assert subject.try_send_back(MESSAGE) is None
+    assert len(answers.asked) == 3
+    assert clock.now_ms >= 30_000
+    assert "[ROCKETMQ_TOPIC_UNAVAILABLE.NO_ROUTE] Topic 'T' is unavailable: name server" in caplog.text
+
+
+def test_name_servers_that_stay_silent_are_named_and_not_waited_for_anew_by_each_message(
+    cluster: ScriptedCluster,
+) -> None:
+    """Another topic's message, whose route is known, is taken meanwhile: that says nothing of the name servers."""
+    clock = Time()
+    silent = sender(cluster, 5_000, clock)
+    Answers(cluster, build_response())
+    known = replace(MESSAGE, topic="KNOWN")
+    assert silent.try_send_back(known) is None
+
+    def cut(request: RemotingCommand) -> RemotingCommand:
+        raise TransportError("CONNECTION_LOST", address="the client", reason="the script cuts it")
+
+    cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, cut)
+    assert "CLUSTER_TIMEOUT] No successful response from the name servers for" in (silent.try_send_back(MESSAGE) or "")
+    assert 5_000 <= clock.now_ms < 6_000
+    assert silent.try_send_back(known) is None
+    assert "No successful response from the name servers" in (silent.try_send_back(MESSAGE) or "")
+    assert clock.now_ms < 6_000
+    cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, cluster.route)
+    assert silent.try_send_back(MESSAGE) is None
+    cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, cut)
+    began_ms = clock.now_ms
+    assert silent.try_send_back(replace(MESSAGE, topic="OTHER")) is not None
+    assert clock.now_ms - began_ms >= 5_000

@@ -1,0 +1,125 @@
+"""Conditions of running queries: data loss, the group, graceful stop and the embedded broker. See the package."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from rocketmq_spark.condition import Condition
+
+QUERY_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
+    {
+        # ---- data
+        "DATA_LOSS.OFFSETS_UNAVAILABLE": Condition(
+            "{count:offset} no longer available in the brokers: {ranges}.",
+            "Set 'failOnDataLoss' to false to continue without them. To start over, use a new checkpoint location (for "
+            "a file sink also a new path) and set 'groupOffsets' to 'ignore'. This resets the group to "
+            "'startingOffsets', unless it has other members.",
+        ),
+        "DATA_LOSS.UNDELIVERED_MESSAGES": Condition(
+            "{count:message} deleted before delivery to group '{group}': {ranges}.",
+            "Set 'failOnDataLoss' to false to continue without them. Set the brokers' retention ('fileReservedTime') "
+            "above the longest downtime of the query.",
+        ),
+        "MESSAGE_DELETED": Condition(
+            "Message {message} no longer exists on its broker: retention deleted it before it was sent back.",
+            "Store the row elsewhere if you need it: the message cannot be redelivered.",
+        ),
+        "SEND_BACK_FAILED": Condition(
+            "{count:message} not sent back for group '{group}': {messages}. First error: {cause}",
+            "Send these back again, or let the batch fail: the restarted query replays it and sends back what fails "
+            "then.",
+        ),
+        "BATCH_SKIPPED": Condition(
+            "Spark requested another batch before batch {number} of this run was completed. Its messages would be "
+            "acknowledged without being in a sink.",
+            "Restart the query from its checkpoint: no data is lost. Report this error with the version of Spark.",
+        ),
+        # ---- the group
+        "GROUP_HAS_OTHER_MEMBERS": Condition(
+            "Cannot reset the offsets of group '{group}', because the group has other members: {others}.",
+            "Stop them, use another group, or set 'groupOffsets' to 'resume' to start from the group's committed "
+            "offsets.",
+        ),
+        "DUPLICATE_CLIENT_ID": Condition(
+            "Another live member of group '{group}' has the client ID '{client_id}'.",
+            "Set a different 'instanceName' on one of the two queries.",
+        ),
+        "INCONSISTENT_SUBSCRIPTION": Condition(
+            "Members of group '{group}' have different subscriptions: '{client_id}' subscribes to {ours}; '{other}' "
+            "subscribes to {theirs}.",
+            "Set the same topics and expressions on all members, or use another group. Each stream is a member of its "
+            "own: two streams of one application that read different topics need a group each.",
+        ),
+        "INCONSISTENT_GROUP_SETTINGS": Condition(
+            "Members of group '{group}' have different settings: '{client_id}' has {ours}; '{other}' has {theirs}.",
+            "Set the same values on all members, or use another group.",
+        ),
+        "CHECKPOINT_SHARED": Condition(
+            "Members '{client_id}' and '{other}' of group '{group}' run from one checkpoint, or from a copy of it. A "
+            "sink that skips batch numbers it already has, such as Delta's or Iceberg's, loses rows.",
+            "Stop one of them, and start it with a new checkpoint location (for a file sink also a new path). If one "
+            "is an earlier run of this query, wait until it has ended.",
+        ),
+        "NOT_REGISTERED_IN_GROUP": Condition(
+            "The brokers do not list client '{client_id}' as a member of group '{group}'.",
+            "Check that the group exists or can be created, and that it may consume: 'mqadmin updateSubGroup -g "
+            "{group} -c <cluster> -s true'. Check that no broker of the topics has 'rejectPullConsumerEnable' set to "
+            "true. 'mqadmin consumerConnection -g {group}' shows the members.",
+        ),
+        "UNKNOWN_MACHINE_ROOM": Condition(
+            "The machine room resolver returned no room for {subject}.",
+            "Extend it to every broker and every client of the group, and use the same resolver on all members.",
+        ),
+        # ---- graceful stop
+        "GRACEFUL_STOP_TIMEOUT": Condition(
+            "Query '{query}' did not complete its batch and release its queues within {timeout_s} s; it is still "
+            "running.",
+            "Increase timeout_s (now {timeout_s}) above one micro-batch plus one trigger interval.",
+        ),
+        "GRACEFUL_STOP_INCOMPLETE": Condition(
+            "Query '{query}' was stopped after {timeout_s} s: {left} of its {sources} sources had not completed their "
+            "batch, while the others had released their queues.",
+            "Increase timeout_s (now {timeout_s}). If this query is restarted, or other members read the group, the "
+            "last batch of these sources is read twice.",
+        ),
+        "NOT_A_ROCKETMQ_QUERY": Condition(
+            "Query '{query}' has no RocketMQ source: its last progress lists no 'rocketmq' source.",
+            "Stop it with its own stop(): it has no group offsets to commit and no queues to release.",
+        ),
+        "STOP_FROM_OTHER_HOST": Condition(
+            "Query '{query}' runs on {host} and cannot be stopped gracefully from {here}: its control directory "
+            "{folder} is on the driver's host.",
+            "Call rocketmq_spark.stop on {host}. Or create a file 'drain' in that directory, and call query.stop() "
+            "when a file 'drained' appears beside it; otherwise the running batch is read twice.",
+        ),
+        "STOP_CONTROL_DIR_MISSING": Condition(
+            "Query '{query}' received no stop request within {timeout_s} s: its control directory {folder} does not "
+            "exist on {host}.",
+            "If temporary files were deleted, wait for a trigger, at which the query creates it again, and check that "
+            "the query may write there. If its driver runs on another host, or in a container of the same name, call "
+            "rocketmq_spark.stop there.",
+        ),
+        # ---- embedded broker
+        "JAVA_NOT_FOUND": Condition("No usable Java found: {problem}.", "Install Java 17 or newer, or set JAVA_HOME."),
+        "JARS_UNAVAILABLE": Condition(
+            "Cannot download the jars of Apache RocketMQ {version}: {problem}.",
+            "Connect to a Maven repository once, or set ROCKETMQ_HOME to an unpacked distribution.",
+        ),
+        "JAR_CHECKSUM_MISMATCH": Condition(
+            "The downloaded {jar} does not have its pinned SHA-256 checksum, and was deleted.",
+            "Run again. If this persists, check the files that your Maven repository returns.",
+        ),
+        "EMBEDDED_SERVER_FAILED": Condition(
+            "RocketMQ's embedded server failed: {problem}.",
+            "Check whether its port is in use, or its store is used by another broker.",
+        ),
+        "EMBEDDED_JVM_FAILED": Condition(
+            "The embedded broker's JVM failed: {problem}.", "Check the end of its log:\n{log_tail:lines}"
+        ),
+        "EMBEDDED_CLUSTER_INVALID_STATE": Condition(
+            "The embedded cluster cannot do this now: {problem}.", "Remove the cause, then try again."
+        ),
+    }
+)

@@ -1,0 +1,187 @@
+"""GroupStanding: what a member is to its group, and what it does about what it is told there. All of it is one table.
+
+``group_members`` asks, and carries out what the table says; here nobody is asked, and no time passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from enum import Enum
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+GROUP: Final = "registration in the group"
+IDENTITY: Final = "a unique client ID"
+SUBSCRIPTIONS: Final = "consistent subscriptions in the group"
+
+DUPLICATE_CLIENT_ID_LIMIT_MS: Final = 120_000
+"""How long a newcomer waits for the connection that has its client id: a broker notices a dead one within so long."""
+
+LISTED_WITHIN_MS: Final = 1_000
+"""Brokers may need a moment to list who has just told them of itself; of that nothing is said."""
+
+JOINING_LIMIT_MS: Final = 10_000
+"""How long a newcomer waits for a member that differs: its own predecessor, with the old options, may be leaving."""
+
+
+class MembershipState(Enum):
+    """What a member is to its group."""
+
+    NEW = "new: its client id may be another connection's still, so it owns nothing beside one that has it"
+    JOINING = (
+        "alone with its client id; of one mind with the others it never was, and it owns nothing beside who differs"
+    )
+    MEMBER = "of one mind with the others, or was once: it goes on beside who has taken its client id or differs now"
+
+
+class MembershipEvent(Enum):
+    """What a member is told: by the brokers' lists, then by the other members."""
+
+    NO_RESPONSE = "no broker says who is in the group"
+    NOT_LISTED = "a broker that answers does not list us"
+    LISTED_TWICE = "all that answer list us, and more than one connection has our client id"
+    LISTED = "all that answer list us, once"
+    INCONSISTENT = (
+        "a member is known to subscribe to something else, consume in another manner, or share our checkpoint"
+    )
+    CONSISTENT = "no member is known to"
+
+
+class MembershipAction(Enum):
+    """What a member does about it. Only who shares plans anything; what is owned meanwhile stays owned."""
+
+    SEND_HEARTBEATS = "heartbeats to all brokers"
+    CHECK_GROUP = "heartbeats to all brokers, and asks them why they do not list it"
+    WAIT = "asks again in the next survey"
+    COMPARE = "compares itself with the others, and is told how that ends"
+    SHARE = "shares the queues with the others"
+
+
+class Limit(Enum):
+    """How long something is waited for before it is an error."""
+
+    CLUSTER = "`clusterTimeoutMs`"
+    DUPLICATE_CLIENT_ID = f"{DUPLICATE_CLIENT_ID_LIMIT_MS // 1000} s"
+    JOINING = f"{JOINING_LIMIT_MS // 1000} s, or `clusterTimeoutMs` if that is less"
+
+    def in_ms(self, cluster_timeout_ms: int) -> int:
+        """Counted from when it first was wrong; whoever has waited for all of it fails."""
+        limits = {
+            Limit.CLUSTER: cluster_timeout_ms,
+            Limit.DUPLICATE_CLIENT_ID: DUPLICATE_CLIENT_ID_LIMIT_MS,
+            Limit.JOINING: min(JOINING_LIMIT_MS, cluster_timeout_ms),
+        }
+        return limits[self]
+
+
+class MembershipProblem(NamedTuple):
+    """What is waited for, and how long; of the first ``quiet_ms`` nothing is said."""
+
+    subject: str
+    limit: Limit
+    quiet_ms: int = 0
+
+
+class MembershipTransition(NamedTuple):
+    """What comes of what a member is told.
+
+    ``problem``: what is wrong now. ``resolved``: what is known to be right now. ``unknown``: what nobody says anything
+    of now. Whatever else was wrong is wrong still.
+    """
+
+    next_state: MembershipState
+    action: MembershipAction
+    problem: MembershipProblem | None = None
+    resolved: Collection[str] = ()
+    unknown: Collection[str] = ()
+
+
+_NEW, _JOINING, _MEMBER = MembershipState
+_ALL: Final = (GROUP, IDENTITY, SUBSCRIPTIONS)
+_LISTING: Final = MembershipProblem(GROUP, Limit.CLUSTER, LISTED_WITHIN_MS)
+_IDENTITY: Final = MembershipProblem(IDENTITY, Limit.DUPLICATE_CLIENT_ID)
+
+MEMBERSHIP_TRANSITIONS: Final[Mapping[tuple[MembershipState, MembershipEvent], MembershipTransition]] = (
+    MappingProxyType(
+        {
+            (_NEW, MembershipEvent.NO_RESPONSE): MembershipTransition(
+                _NEW, MembershipAction.SEND_HEARTBEATS, unknown=_ALL
+            ),
+            (_NEW, MembershipEvent.NOT_LISTED): MembershipTransition(
+                _NEW, MembershipAction.CHECK_GROUP, _LISTING, resolved=(IDENTITY,)
+            ),
+            (_NEW, MembershipEvent.LISTED_TWICE): MembershipTransition(
+                _NEW, MembershipAction.WAIT, _IDENTITY, resolved=(GROUP,)
+            ),
+            (_NEW, MembershipEvent.LISTED): MembershipTransition(
+                _JOINING, MembershipAction.COMPARE, resolved=(GROUP, IDENTITY)
+            ),
+            (_JOINING, MembershipEvent.NO_RESPONSE): MembershipTransition(
+                _JOINING, MembershipAction.SEND_HEARTBEATS, unknown=_ALL
+            ),
+            (_JOINING, MembershipEvent.NOT_LISTED): MembershipTransition(
+                _JOINING, MembershipAction.CHECK_GROUP, _LISTING
+            ),
+            (_JOINING, MembershipEvent.LISTED_TWICE): MembershipTransition(
+                _JOINING, MembershipAction.COMPARE, resolved=(GROUP,)
+            ),
+            (_JOINING, MembershipEvent.LISTED): MembershipTransition(
+                _JOINING, MembershipAction.COMPARE, resolved=(GROUP,)
+            ),
+            (_JOINING, MembershipEvent.INCONSISTENT): MembershipTransition(
+                _JOINING, MembershipAction.WAIT, MembershipProblem(SUBSCRIPTIONS, Limit.JOINING)
+            ),
+            (_JOINING, MembershipEvent.CONSISTENT): MembershipTransition(
+                _MEMBER, MembershipAction.SHARE, resolved=(SUBSCRIPTIONS,)
+            ),
+            (_MEMBER, MembershipEvent.NO_RESPONSE): MembershipTransition(
+                _MEMBER, MembershipAction.SEND_HEARTBEATS, unknown=_ALL
+            ),
+            (_MEMBER, MembershipEvent.NOT_LISTED): MembershipTransition(
+                _MEMBER, MembershipAction.CHECK_GROUP, _LISTING
+            ),
+            (_MEMBER, MembershipEvent.LISTED_TWICE): MembershipTransition(
+                _MEMBER, MembershipAction.COMPARE, resolved=(GROUP,)
+            ),
+            (_MEMBER, MembershipEvent.LISTED): MembershipTransition(
+                _MEMBER, MembershipAction.COMPARE, resolved=(GROUP,)
+            ),
+            (_MEMBER, MembershipEvent.INCONSISTENT): MembershipTransition(
+                _MEMBER, MembershipAction.SHARE, MembershipProblem(SUBSCRIPTIONS, Limit.CLUSTER)
+            ),
+            (_MEMBER, MembershipEvent.CONSISTENT): MembershipTransition(
+                _MEMBER, MembershipAction.SHARE, resolved=(SUBSCRIPTIONS,)
+            ),
+        }
+    )
+)
+"""What is not in here cannot happen: who is NAMELESS compares nothing, so it is not told how others are."""
+
+
+def event_from_lists(client_ids: Sequence[str] | None, client_id: str) -> MembershipEvent:
+    """What the lists say of ``client_id``, taken together as ``GroupMembers.listed`` does; None: nobody answers."""
+    if client_ids is None:
+        return MembershipEvent.NO_RESPONSE
+    times = client_ids.count(client_id)
+    return (
+        MembershipEvent.NOT_LISTED
+        if times == 0
+        else MembershipEvent.LISTED
+        if times == 1
+        else MembershipEvent.LISTED_TWICE
+    )
+
+
+class MembershipStateMachine:
+    """The standing of one member, which begins NAMELESS. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self.state = _NEW
+
+    def apply(self, event: MembershipEvent) -> MembershipTransition:
+        """Take the step. Raises ValueError, and changes nothing, where a member that is ``state`` is not told that."""
+        if (self.state, event) not in MEMBERSHIP_TRANSITIONS:
+            raise ValueError(f"who is {self.state.name} cannot be told {event.name}")
+        transition = MEMBERSHIP_TRANSITIONS[self.state, event]
+        self.state = transition.next_state
+        return transition

@@ -1,0 +1,159 @@
+"""Messages that are sent back where a group shares messages: each is made to come again, by its handle.
+
+Its server is told that it is to be invisible for the delay from now on. That makes it come again, whatever becomes of
+the handle by which the query acknowledges its batch, and however often that was renewed: each answer is a promise of
+its own. So what is told twice comes twice.
+
+Source: ``client/impl/consumer/ConsumeMessagePopConcurrentlyService.java#changePopInvisibleTime``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from typing import Final, NamedTuple, TypeAlias
+
+import pyarrow as pa
+
+from rocketmq_spark.diagnostics import set_log_context, task_log_context
+from rocketmq_spark.errors import RocketMQError
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.pop.receipt_handles import BrokerHandle, ReceiptHandle, handle_of
+from rocketmq_spark.pop.transport import Transport
+from rocketmq_spark.pop.transports import transport_of
+from rocketmq_spark.remoting.clock import monotonic_ms
+from rocketmq_spark.remoting.failures import Failures, Policy
+from rocketmq_spark.remoting.retry import SEND_BACK_PAUSES, broker_subject, retryability_of_pull
+
+Outcome: TypeAlias = RocketMQError | str | None
+"""None: it comes again."""
+
+UNKNOWN: Final = "its server knows it no more by this handle"
+NO_HANDLE: Final = "it has no receiptHandle"
+
+
+class FailedMessage(NamedTuple):
+    """A row's message, by the columns that say which it is."""
+
+    topic: str
+    broker_name: str
+    receipt_handle: str | None
+    msg_id: str
+    reconsume_times: int
+
+    def __str__(self) -> str:
+        return f"{self.msg_id} of {self.topic}@{self.broker_name}"
+
+
+class PopSendBackClient:
+    """Sends messages back from the process in which it is used. Travels to executors: it holds no connection.
+    Not thread-safe."""
+
+    def __init__(
+        self,
+        options: ReadOptions,
+        delay_level: int,
+        transport_of: Callable[[ReadOptions], Transport] = transport_of,
+    ) -> None:
+        self._options = options
+        self._delay_level = delay_level
+        self._transport_of = transport_of
+        limit_ms = options.cluster_timeout_ms
+        self._failures = Failures(Policy(retryability_of_pull, SEND_BACK_PAUSES, limit_ms, limit_ms), monotonic_ms)
+
+    def set_log_context(self, **task: str) -> None:
+        """Of the group, in a process of Spark's."""
+        set_log_context(self._options.log_level, group=self._options.consumer_group, **task)
+
+    def try_send_back_all(self, messages: Sequence[FailedMessage]) -> list[str | None]:
+        """Send them back; of each, why that did not succeed, or None.
+
+        A server that cannot be reached is tried again for ``clusterTimeoutMs``.
+        """
+        problems: list[str | None] = [None] * len(messages)
+        remaining = list(range(len(messages)))
+        for _ in self._failures.attempts(time.sleep):
+            outcomes = dict(
+                zip(remaining, self._change_all([messages[position] for position in remaining]), strict=True)
+            )
+            remaining = []
+            for position, outcome in outcomes.items():
+                topic, subject = messages[position].topic, broker_subject(messages[position].broker_name)
+                if not isinstance(outcome, RocketMQError):
+                    self._failures.record_success(subject, topic)
+                    problems[position] = outcome
+                elif (final_error := self._failures.record_failure(subject, topic, outcome)) is not None:
+                    problems[position] = final_error.summary
+                else:
+                    remaining.append(position)
+            if not remaining:
+                break
+        return problems
+
+    def _change_all(self, messages: Sequence[FailedMessage]) -> list[Outcome]:
+        with closing(self._transport_of(self._options)) as transport:
+            outcomes = _change_invisible_durations(
+                transport, [(one, _handle_of(one)) for one in messages], self._delay_level
+            )
+            unknown = [position for position, outcome in enumerate(outcomes) if outcome is UNKNOWN]
+            by_new_handles = [
+                (messages[position], _with_current_pop_time(_handle_of(messages[position]))) for position in unknown
+            ]
+            for position, outcome in zip(
+                unknown, _change_invisible_durations(transport, by_new_handles, self._delay_level), strict=True
+            ):
+                outcomes[position] = outcome
+        return outcomes
+
+
+def arrow_function(client: PopSendBackClient) -> Callable[..., pa.Array]:
+    """For Spark: of columns, in the order of FailedMessage's fields, why each message was not sent back."""
+    from pyspark import TaskContext
+
+    def send(*columns: pa.Array) -> pa.Array:
+        client.set_log_context(**task_log_context(TaskContext.get()))
+        messages = [FailedMessage(*values) for values in zip(*(column.to_pylist() for column in columns), strict=True)]
+        return pa.array(client.try_send_back_all(messages), pa.string())
+
+    return send
+
+
+def _change_invisible_durations(
+    transport: Transport, messages: Sequence[tuple[FailedMessage, ReceiptHandle | None]], delay_level: int
+) -> list[Outcome]:
+    outcomes: list[Outcome] = [UNKNOWN if handle else NO_HANDLE for _, handle in messages]
+    by_delay: dict[int, list[tuple[int, ReceiptHandle]]] = {}
+    for position, (message, handle) in enumerate(messages):
+        if handle is not None:
+            by_delay.setdefault(delay_ms(delay_level, message.reconsume_times), []).append((position, handle))
+    for invisible_ms, some in by_delay.items():
+        after_change = transport.change_invisible_duration([handle for _, handle in some], invisible_ms, suspend=False)
+        for (position, _), outcome in zip(some, after_change, strict=True):
+            outcomes[position] = UNKNOWN if outcome is None else outcome if isinstance(outcome, RocketMQError) else None
+    return outcomes
+
+
+def _handle_of(message: FailedMessage) -> ReceiptHandle | None:
+    handle = message.receipt_handle
+    return None if handle is None else handle_of(message.topic, message.broker_name, handle)
+
+
+def _with_current_pop_time(handle: ReceiptHandle | None) -> ReceiptHandle | None:
+    """A proxy takes no handle whose time is over, though the query may have renewed it; where the message is has not
+    changed, and its broker asks for nothing else."""
+    if not isinstance(handle, BrokerHandle):
+        return handle
+    pop_check_point = handle.pop_check_point
+    return handle.after_change(int(time.time() * 1000), pop_check_point.invisible_ms, pop_check_point.revive_queue_id)
+
+
+LEVELS_S: Final = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1_200, 1_800, 3_600, 7_200)
+FIRST_GROWING_LEVEL: Final = 3
+"""Where a message is that failed for the first time, unless somebody says a level."""
+
+
+def delay_ms(delay_level: int, reconsume_times: int) -> int:
+    """By ``delay_level``, from 1 on; 0 grows with how often the message came again."""
+    level = delay_level or FIRST_GROWING_LEVEL + reconsume_times
+    return LEVELS_S[min(level, len(LEVELS_S)) - 1] * 1000

@@ -1,0 +1,69 @@
+"""Sending messages back, on an executor or wherever rows are: one after another, with patience.
+
+Connections are the process's own, one for each broker; the pulls have theirs beside them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from rocketmq_spark.diagnostics import set_log_context
+from rocketmq_spark.errors import RocketMQError
+from rocketmq_spark.model import MessageQueue, StoredMessage
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.remoting.broker import Broker
+from rocketmq_spark.remoting.clock import Clock, monotonic_ms
+from rocketmq_spark.remoting.cluster_client import ClusterClient
+from rocketmq_spark.remoting.failures import Failures, Policy, Sleep
+from rocketmq_spark.remoting.retry import SEND_BACK_PAUSES, broker_subject, retryability_of_request
+
+
+class SendBackClient:
+    """Sends messages back from the process in which it is used. Travels to executors: it holds no connection.
+    Not thread-safe."""
+
+    def __init__(
+        self,
+        options: ReadOptions,
+        delay_level: int,
+        max_reconsume_times: int | None,
+        client_of: Callable[[ReadOptions], ClusterClient] = ClusterClient.shared,
+        clock: Clock = monotonic_ms,
+        sleep: Sleep = time.sleep,
+    ) -> None:
+        self._options = options
+        self._delay_level = delay_level
+        self._max_reconsume_times = max_reconsume_times
+        self._client_of = client_of
+        self._sleep = sleep
+        limits_ms = options.cluster_timeout_ms, options.missing_topic_timeout_ms
+        self._failures = Failures(Policy(retryability_of_request, SEND_BACK_PAUSES, *limits_ms), clock)
+
+    def set_log_context(self, **task: str) -> None:
+        """Of the group, in a process of Spark's: what is waited for is said there."""
+        set_log_context(self._options.log_level, group=self._options.consumer_group, **task)
+
+    def try_send_back(self, message: StoredMessage) -> str | None:
+        """Send a message back; why that did not succeed, or None.
+
+        A broker that cannot be reached is tried again for ``clusterTimeoutMs``, and not for each message anew.
+        """
+
+        def send_back(broker: Broker) -> None:
+            broker.send_back(
+                self._options.consumer_group,
+                message,
+                delay_level=self._delay_level,
+                max_reconsume_times=self._max_reconsume_times,
+            )
+
+        client, queue = self._client_of(self._options), MessageQueue(message.topic, message.broker_name, 0)
+        subject = broker_subject(message.broker_name)
+        try:
+            self._failures.retry_until_success(
+                lambda: client.call(queue, send_back), subject, message.topic, self._sleep
+            )
+        except RocketMQError as error:
+            return error.summary
+        return None

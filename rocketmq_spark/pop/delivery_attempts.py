@@ -1,0 +1,75 @@
+"""Attempts: how often a message came again, and when that was often enough.
+
+A broker hands a message out until it is acknowledged, however often that is; each time that nobody did it counts. Who
+receives ends that: a proxy moves the message to the group's dead letter topic, and so does this package where it asks
+brokers itself. Source: ``proxy/grpc/v2/consumer/PopMessageResultFilterImpl.java``; differs from Java's push consumer
+(``client/impl/consumer/DefaultMQPushConsumerImpl.java``), which acknowledges such a message without keeping it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from typing import Final, NamedTuple
+
+from rocketmq_spark.model import StoredMessage
+from rocketmq_spark.pop.receipt_handles import NORMAL_TOPIC, BrokerHandle, ReceivedMessage, RecordFormat
+from rocketmq_spark.wire.message.stored_message import as_written
+
+DEFAULT_RETRY_MAX_TIMES: Final = 16
+"""Source: ``remoting/protocol/subscription/SubscriptionGroupConfig.java``."""
+
+
+class SplitMessages(NamedTuple):
+    """Messages of an answer: for a batch, and for the dead letter topic."""
+
+    usable: Sequence[ReceivedMessage]
+    exhausted: Sequence[ReceivedMessage]
+
+
+class MoveOutcome(Enum):
+    """What became of one that was to be moved to the dead letter topic."""
+
+    MOVED = "it is there"
+    RETRY = "it may be there, and is tried again"
+    REJECTED = "it is for a batch after all: rather once more than not at all"
+
+
+def has_redelivered(received: Iterable[ReceivedMessage]) -> bool:
+    """Whether there is one that nobody has acknowledged before."""
+    return any(map(redelivery_count, received))
+
+
+def split_exhausted(received: Iterable[ReceivedMessage], retry_max_times: int | None) -> SplitMessages:
+    """A message may come again ``retry_max_times``; None: as often as it does."""
+    usable: list[ReceivedMessage] = []
+    exhausted: list[ReceivedMessage] = []
+    for received_message in received:
+        is_exhausted = retry_max_times is not None and redelivery_count(received_message) > max(0, retry_max_times)
+        (exhausted if is_exhausted else usable).append(received_message)
+    return SplitMessages(usable, exhausted)
+
+
+def redelivery_count(received_message: ReceivedMessage) -> int:
+    """How often a broker's message came again. What comes again comes from a retry topic."""
+    handle = received_message.handle
+    if (
+        received_message.record_format is not RecordFormat.STORED
+        or not isinstance(handle, BrokerHandle)
+        or handle.pop_check_point.retry == NORMAL_TOPIC
+    ):
+        return 0
+    return as_written(received_message.record, handle.broker_name).reconsume_times
+
+
+def stored_message_of(received_message: ReceivedMessage) -> StoredMessage:
+    """Where its broker has the message that was handed out: of one that came again, in the retry topic."""
+    message = as_written(received_message.record, received_message.handle.broker_name)
+    return StoredMessage(
+        received_message.handle.topic, received_message.handle.broker_name, message.commit_log_offset, message.msg_id
+    )
+
+
+def list_ids(messages: Sequence[StoredMessage], limit: int = 10) -> str:
+    """The ids of the first of them, for a line."""
+    return " ".join([message.msg_id for message in messages[:limit]] + ["..."] * (len(messages) > limit))

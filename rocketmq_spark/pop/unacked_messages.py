@@ -1,0 +1,360 @@
+"""The ledger: every message that the query holds, and how far it is with each.
+
+    received ── freeze ──▶ frozen ── prove ──▶ proven ── acknowledged ──▶ (gone)
+       └── given back ──▶ (gone)                  until it is proven it is renewed
+    spent ── moved ──▶ proven                     what came again too often; what cannot be moved is received after all
+    disowned ── given back ──▶ (gone)             of an earlier start's batch that is in no sink
+
+Whoever asks a broker something of a message takes it first (``take_...``) and says afterwards what came of it. Nobody
+else gets it meanwhile: so no message is renewed and acknowledged at once, and who acknowledges has its last handle.
+Times are arguments. Not thread-safe.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from itertools import accumulate
+from typing import Final, NamedTuple
+
+from rocketmq_spark.pop.delivery_attempts import MoveOutcome
+from rocketmq_spark.pop.invisible_duration import Lease
+from rocketmq_spark.pop.receipt_handles import BrokerHandle, ReceiptHandle, ReceivedMessage, RecordFormat
+
+REPLAYED: Final = 0
+"""The number of a batch that an earlier start has frozen. Those of this start count from 1."""
+
+
+class MessageState(Enum):
+    """How far a message is."""
+
+    PREFETCHED = "in no batch yet"
+    IN_FLIGHT = "in a batch that is not proven"
+    COMPLETED = "in the sink, and not acknowledged"
+    RETRIES_EXHAUSTED = "not in the dead letter topic yet"
+    ABANDONED = "in a batch that nobody has, and not given back"
+
+
+@dataclass(slots=True)
+class _UnackedMessage:
+    handle: ReceiptHandle
+    record: memoryview
+    record_format: RecordFormat
+    lease: Lease
+    state: MessageState = MessageState.PREFETCHED
+    batch: int = 0
+    is_claimed: bool = False
+    is_expiry_counted: bool = False
+
+    @property
+    def received(self) -> ReceivedMessage:
+        return ReceivedMessage(self.handle, self.record, self.record_format)
+
+
+class Claimed(NamedTuple):
+    """A message about which a broker is asked now."""
+
+    number: int
+    handle: ReceiptHandle
+
+
+@dataclass(slots=True)
+class Counts:
+    """What became of messages since the query started."""
+
+    received: int = 0
+    acknowledged: int = 0
+    extended: int = 0
+    released: int = 0
+    expired: int = 0
+    dead_letters: int = 0
+
+
+class UnackedMessages:
+    """See the module. Messages are numbered as they come."""
+
+    def __init__(self, invisible_ms: int) -> None:
+        self._invisible_ms = invisible_ms
+        self._messages: dict[int, _UnackedMessage] = {}
+        self._next = 0
+        self._prefetched_count = 0
+        self._prefetched_bytes = 0
+        self.counts = Counts()
+        self.expired: Counter[str] = Counter()
+        """``counts.expired`` by broker name."""
+
+    # ------------------------------------------------------------------------------------------ what there is
+
+    @property
+    def prefetched_count(self) -> int:
+        """How many messages are in no batch yet."""
+        return self._prefetched_count
+
+    @property
+    def prefetched_bytes(self) -> int:
+        return self._prefetched_bytes
+
+    @property
+    def has_only_in_flight(self) -> bool:
+        """Whether nothing is left to do but what a batch is waited for."""
+        return all(message.state is MessageState.IN_FLIGHT for message in self._messages.values())
+
+    @property
+    def can_start_batch(self) -> bool:
+        """Whether there is a message for a batch."""
+        return any(not message.is_claimed for _, message in self._in_state(MessageState.PREFETCHED))
+
+    def count(self, state: MessageState) -> int:
+        return sum(1 for _ in self._in_state(state))
+
+    # ------------------------------------------------------------------------------------------ the way of a message
+
+    def add_received(self, received: Iterable[ReceivedMessage], now_ms: int) -> None:
+        """They are ours, from about now on."""
+        for handle, record, record_format in received:
+            self._add(_UnackedMessage(handle, record, record_format, Lease.starting_at(now_ms, self._invisible_ms)))
+            self._prefetched_count += 1
+            self._prefetched_bytes += len(record)
+            self.counts.received += 1
+
+    def add_exhausted(self, received: Iterable[ReceivedMessage], now_ms: int) -> None:
+        """They are ours, and for no batch: they came again too often."""
+        for handle, record, record_format in received:
+            self._add(
+                _UnackedMessage(
+                    handle,
+                    record,
+                    record_format,
+                    Lease.starting_at(now_ms, self._invisible_ms),
+                    MessageState.RETRIES_EXHAUSTED,
+                )
+            )
+            self.counts.received += 1
+
+    def start_batch(self, batch: int, max_messages: int, max_bytes: int | None = None) -> tuple[ReceivedMessage, ...]:
+        """The next ``batch``: the oldest messages that are received, and of which nobody asks a broker just now; one at
+        least, whatever its size."""
+        free = [number for number, message in self._in_state(MessageState.PREFETCHED) if not message.is_claimed][
+            :max_messages
+        ]
+        if max_bytes is not None:
+            ends = accumulate(len(self._messages[number].record) for number in free)
+            free = free[: max(1, sum(end <= max_bytes for end in ends))]
+        for number in free:
+            message = self._messages[number]
+            self._leave_prefetched(message)
+            message.state, message.batch = MessageState.IN_FLIGHT, batch
+        return tuple(self._messages[number].received for number in free)
+
+    def replay_batch(self, messages: Iterable[ReceivedMessage], now_ms: int, epoch_ms: int) -> None:
+        """Messages of a batch that an earlier start of the query has frozen, and that is not in the sink yet; all
+        batches of this start come after it. ``epoch_ms`` is now by the clock that brokers name."""
+        for handle, record, record_format in messages:
+            lease = self._lease_of(handle, now_ms, epoch_ms)
+            self._add(_UnackedMessage(handle, record, record_format, lease, MessageState.IN_FLIGHT, REPLAYED))
+
+    def _lease_of(self, handle: ReceiptHandle, now_ms: int, epoch_ms: int) -> Lease:
+        """Of a message that was received some time ago. How long ago only a broker's handle says; another server's is
+        renewed at once."""
+        if not isinstance(handle, BrokerHandle):
+            return Lease.starting_at(now_ms - self._invisible_ms // 2, self._invisible_ms)
+        age_ms = max(0, epoch_ms - handle.pop_check_point.pop_time_ms)
+        return Lease.starting_at(now_ms - age_ms, handle.pop_check_point.invisible_ms)
+
+    def add_completed(self, handles: Iterable[ReceiptHandle]) -> None:
+        """Messages of a batch that an earlier start of the query has frozen, and that is in the sink."""
+        for handle in handles:
+            lease = Lease(self._invisible_ms, 0, 0)
+            self._add(_UnackedMessage(handle, memoryview(b""), RecordFormat.STORED, lease, MessageState.COMPLETED))
+
+    def abandon(self, handles: Iterable[ReceiptHandle]) -> None:
+        """Messages of a batch that an earlier start of the query has frozen, and that is in no sink: they are to be
+        given back. Once, if they are told again."""
+        abandoned = {message.handle for _, message in self._in_state(MessageState.ABANDONED)}
+        for handle in handles:
+            if handle not in abandoned:
+                lease = Lease(self._invisible_ms, 0, 0)
+                self._add(_UnackedMessage(handle, memoryview(b""), RecordFormat.STORED, lease, MessageState.ABANDONED))
+
+    def mark_completed(self, batch: int) -> None:
+        """All that was frozen up to ``batch`` is in the sink."""
+        for _, message in self._in_state(MessageState.IN_FLIGHT):
+            if message.batch <= batch:
+                message.state, message.record = MessageState.COMPLETED, memoryview(b"")
+
+    # ------------------------------------------------------------------------------------------ whom to ask
+
+    def brokers_due(self, now_ms: int) -> set[str]:
+        """Brokers that are to be told something: that a message is done, goes back, or is still needed."""
+        due = (
+            message
+            for message in self._messages.values()
+            if _is_urgent(message) or (_needs_extension(message) and message.lease.is_due(now_ms))
+        )
+        return {message.handle.broker_name for message in due if not message.is_claimed}
+
+    def brokers_due_at_stop(self) -> set[str]:
+        """The same for who receives no more: what is in no batch is given back. An earlier start's is left to a later
+        one."""
+        states_at_stop = _IN_NO_BATCH | {MessageState.COMPLETED}
+        return {
+            message.handle.broker_name
+            for message in self._messages.values()
+            if message.state in states_at_stop and not message.is_claimed
+        }
+
+    def brokers_with(self, state: MessageState) -> set[str]:
+        """Whose messages are so far, be they taken or not."""
+        return {message.handle.broker_name for _, message in self._in_state(state)}
+
+    # ------------------------------------------------------------------------------------------ renewal
+
+    def claim_due(self, now_ms: int, max_messages: int, broker_name: str | None = None) -> list[Claimed]:
+        """Some of those whose leases are to be renewed now; of one broker, or of any."""
+        due = (
+            number
+            for number, message in self._messages.items()
+            if _needs_extension(message) and message.lease.is_due(now_ms)
+        )
+        return self._claim(due, max_messages, broker_name)
+
+    def mark_extended(self, number: int, handle: ReceiptHandle, now_ms: int) -> None:
+        """The broker knows it by another handle; ``now_ms``: when it was asked."""
+        message = self._messages[number]
+        message.handle, message.lease, message.is_claimed = handle, Lease.starting_at(now_ms, self._invisible_ms), False
+        self.counts.extended += 1
+
+    def mark_extension_failed(self, number: int, now_ms: int) -> None:
+        """Nobody knows whether the broker has heard of it; it keeps its handle, and is tried again."""
+        message = self._messages[number]
+        message.lease, message.is_claimed = message.lease.retry_later(now_ms), False
+
+    def expire(self, now_ms: int) -> int:
+        """Others may get what was not renewed in time. What is in no batch is given up: so many. What is in one stays,
+        counted: it may be twice in the output of the group."""
+        dropped_count = 0
+        expired_numbers = [
+            number
+            for number, message in self._messages.items()
+            if _needs_extension(message) and message.lease.is_expired(now_ms)
+        ]
+        for number in expired_numbers:
+            message = self._messages[number]
+            if message.is_claimed or message.is_expiry_counted:
+                continue
+            self._count_expired(message)
+            if message.state is not MessageState.IN_FLIGHT:
+                self._remove(number)
+                dropped_count += 1
+        return dropped_count
+
+    # ------------------------------------------------------------------------------------------ what is spent
+
+    def claim_exhausted(self, max_messages: int, broker_name: str | None = None) -> list[tuple[int, ReceivedMessage]]:
+        """Some that are to be moved to the dead letter topic."""
+        claimed = self._claim(
+            (number for number, _ in self._in_state(MessageState.RETRIES_EXHAUSTED)), max_messages, broker_name
+        )
+        return [(number, self._messages[number].received) for number, _ in claimed]
+
+    def record_moves(self, moves: Iterable[tuple[int, MoveOutcome]]) -> None:
+        """What is there is acknowledged next."""
+        for number, outcome in moves:
+            message = self._messages[number]
+            message.is_claimed = False
+            if outcome is MoveOutcome.MOVED:
+                message.state, message.record = MessageState.COMPLETED, memoryview(b"")
+                self.counts.dead_letters += 1
+            elif outcome is MoveOutcome.REJECTED:
+                message.state = MessageState.PREFETCHED
+                self._prefetched_count += 1
+                self._prefetched_bytes += len(message.record)
+
+    # ------------------------------------------------------------------------------------------ the end
+
+    def claim_completed(self, max_messages: int, broker_name: str | None = None) -> list[Claimed]:
+        """Some that can be acknowledged."""
+        return self._claim((number for number, _ in self._in_state(MessageState.COMPLETED)), max_messages, broker_name)
+
+    def mark_acknowledged(self, numbers: Iterable[int]) -> None:
+        """The broker has said nothing against it."""
+        for number in numbers:
+            self._remove(number)
+            self.counts.acknowledged += 1
+
+    def mark_expired(self, numbers: Iterable[int]) -> None:
+        """Their time was over when they were acknowledged: they come again."""
+        for number in numbers:
+            if not self._messages[number].is_expiry_counted:
+                self._count_expired(self._messages[number])
+            self._remove(number)
+
+    def claim_outside_batches(self, max_messages: int, broker_name: str | None = None) -> list[Claimed]:
+        """Some that can be given back: they are in no batch."""
+        return self._claim(
+            (number for number, message in self._messages.items() if message.state in _IN_NO_BATCH),
+            max_messages,
+            broker_name,
+        )
+
+    def claim_abandoned(self, max_messages: int, broker_name: str | None = None) -> list[Claimed]:
+        """Some that are to be given back."""
+        return self._claim((number for number, _ in self._in_state(MessageState.ABANDONED)), max_messages, broker_name)
+
+    def mark_released(self, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            self._remove(number)
+            self.counts.released += 1
+
+    def unclaim(self, numbers: Collection[int]) -> None:
+        """What they were taken for did not come about; it may be tried again."""
+        for number in numbers:
+            self._messages[number].is_claimed = False
+
+    # ------------------------------------------------------------------------------------------ inside
+
+    def _count_expired(self, message: _UnackedMessage) -> None:
+        message.is_expiry_counted = True
+        self.counts.expired += 1
+        self.expired[message.handle.broker_name] += 1
+
+    def _add(self, message: _UnackedMessage) -> None:
+        self._messages[self._next] = message
+        self._next += 1
+
+    def _in_state(self, state: MessageState) -> Iterator[tuple[int, _UnackedMessage]]:
+        return ((number, message) for number, message in self._messages.items() if message.state is state)
+
+    def _claim(self, numbers: Iterable[int], max_messages: int, broker_name: str | None) -> list[Claimed]:
+        claimed: list[Claimed] = []
+        for number in numbers:
+            message = self._messages[number]
+            is_selected = broker_name is None or message.handle.broker_name == broker_name
+            if is_selected and not message.is_claimed and len(claimed) < max_messages:
+                message.is_claimed = True
+                claimed.append(Claimed(number, message.handle))
+        return claimed
+
+    def _remove(self, number: int) -> None:
+        message = self._messages.pop(number)
+        if message.state is MessageState.PREFETCHED:
+            self._leave_prefetched(message)
+
+    def _leave_prefetched(self, message: _UnackedMessage) -> None:
+        self._prefetched_count -= 1
+        self._prefetched_bytes -= len(message.record)
+
+
+_URGENT: Final = frozenset({MessageState.COMPLETED, MessageState.ABANDONED})
+_IN_NO_BATCH: Final = frozenset({MessageState.PREFETCHED, MessageState.RETRIES_EXHAUSTED})
+
+
+def _is_urgent(message: _UnackedMessage) -> bool:
+    """It is held only until its broker has been told."""
+    return message.state in _URGENT
+
+
+def _needs_extension(message: _UnackedMessage) -> bool:
+    return message.state not in _URGENT

@@ -1,0 +1,129 @@
+"""What executors pull with; each connection is asked first who is there, where brokers tell that. One for
+each set of options, the last 16 of a process kept for more tasks."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from typing import Final
+from weakref import WeakKeyDictionary
+
+from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError
+from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds, QueueRange
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.pull.pull_connection import PullConnection
+from rocketmq_spark.pull.pull_connections import PullConnections, shared_pull_connections
+from rocketmq_spark.pull.pull_request import Completion, PullRequest
+from rocketmq_spark.remoting.cluster_client import MAX_SHARED_CLIENTS, ClusterClient
+from rocketmq_spark.remoting.pool import ConnectionPool, shared_pool
+from rocketmq_spark.remoting.prober import TOOLS_PROBER, Prober, ignore_reset
+from rocketmq_spark.remoting.remoting_client import Rpc, decode_nothing
+from rocketmq_spark.remoting.route_table import RouteHistory, history_of
+from rocketmq_spark.wire.body.running_info import encode_reported_losses
+from rocketmq_spark.wire.remoting.codes import RequestCode
+from rocketmq_spark.wire.remoting.command import RemotingCommand
+from rocketmq_spark.wire.remoting.headers import GetConsumerRunningInfoRequest
+from rocketmq_spark.wire.remoting.pull_frames import pull_frames
+
+log = logging.getLogger(__name__)
+
+
+class ExecutorPullClient:
+    """Pulls on behalf of a group, without being a member of it. Pulling is one thread's."""
+
+    def __init__(
+        self,
+        options: ReadOptions,
+        pool: ConnectionPool,
+        pull_connections: PullConnections,
+        history: RouteHistory | None = None,
+    ) -> None:
+        self._group = options.consumer_group
+        self._expression_of = options.expression_of
+        self._credentials = options.security.credentials
+        self._pull_connections = pull_connections
+        self._broker_names: WeakKeyDictionary[PullConnection, str | None] = WeakKeyDictionary()
+        prober = TOOLS_PROBER if self._credentials is None else Prober(options.consumer_group, ignore_reset)
+        self.cluster: Final = ClusterClient(options.name_servers, pool, options.broker_timeout_ms, prober, history)
+        self._routes = self.cluster.routes
+
+    @staticmethod
+    def shared(options: ReadOptions) -> ExecutorPullClient:
+        """The process's own client for these options."""
+        return _shared(options)
+
+    def pull(
+        self, queue: MessageQueue, requests: Sequence[PullRequest], address: BrokerAddress | None = None
+    ) -> list[Completion]:
+        """Send pulls of one queue to ``address``, without one to where the name servers have its master. Those that are
+        returned have failed already; nothing is raised."""
+        try:
+            frames = pull_frames(self._group, queue, self._expression_of(queue.topic), self._credentials)
+            return self._connection(queue, address).pull(requests, frames)
+        except RocketMQError as error:
+            return [(request, error) for request in requests]
+
+    def _connection(self, queue: MessageQueue, address: BrokerAddress | None) -> PullConnection:
+        """To the queue's broker. After a reconnection the address may be another's."""
+        address = address or self._routes.find_master(queue)
+        if self._pull_connections.detect_idle_loss(address):
+            self._routes.invalidate(queue.topic)
+            address = self._routes.find_master(queue)
+        connection = self._pull_connections.connection(address)
+        if connection not in self._broker_names:
+            self._broker_names[connection] = self._broker_name_at(address, queue.topic)
+        name = self._broker_names[connection]
+        if name is not None and name != queue.broker_name:
+            raise RouteError("BROKER_ADDRESS_MISMATCH", address=str(address), broker=queue.broker_name, other=name)
+        return connection
+
+    def _broker_name_at(self, address: BrokerAddress, topic: str) -> str | None:
+        """What the broker there calls itself: the queues in its statistics are named after it, and whoever may read a
+        topic may ask for these. None if it does not tell. Nothing in a pull, nor in its answer, names a broker.
+
+        A proxy passes on to whom it finds under the name, and says no more of that."""
+        if address.broker_name is not None:
+            return address.broker_name
+        try:
+            stats = self.cluster.broker(address).topic_stats(topic)
+        except BrokerError:
+            return None
+        return next((queue.broker_name for queue in stats), None)
+
+    def receive(self, timeout_ms: int) -> list[Completion]:
+        """What became of pulls, of any queue: what has come, or the next, waited for so long at most."""
+        return self._pull_connections.receive(timeout_ms)
+
+    def forget_route(self, queue: MessageQueue) -> None:
+        """The next pull asks the name servers where the queue is."""
+        self._routes.invalidate(queue.topic)
+
+    def bounds(self, queues: Collection[MessageQueue]) -> dict[MessageQueue, QueueBounds]:
+        """Of those queues whose brokers answer now."""
+        found: dict[MessageQueue, QueueBounds] = {}
+        for queue in queues:
+            if queue not in found:
+                with suppress(RocketMQError):
+                    broker = self.cluster.broker(self._routes.find_master(queue))
+                    found |= broker.submit_topic_stats(queue.topic).result()
+        return {queue: found[queue] for queue in queues if queue in found}
+
+    def report_losses(self, client_id: str, ranges: Collection[QueueRange]) -> None:
+        """To the member that has planned them, through a broker of theirs: it counts what tasks find, and they are on
+        other machines. What is not heard is in the task's own line only."""
+        header = GetConsumerRunningInfoRequest(consumer_group=self._group, client_id=client_id)
+        fields, body = header.to_fields(), encode_reported_losses(ranges)
+        command = RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO, fields=fields, body=body)
+        try:
+            self.cluster.call(next(iter(ranges)).queue, lambda broker: broker.call(Rpc(command, decode_nothing)))
+        except RocketMQError as error:
+            log.debug("REQUEST_FAILED: Cannot report lost offsets to member clientId=%s: %s", client_id, error)
+
+
+@lru_cache(maxsize=MAX_SHARED_CLIENTS)
+def _shared(options: ReadOptions) -> ExecutorPullClient:
+    timeout_ms, security = options.broker_timeout_ms, options.security
+    pool, pull_connections = shared_pool(timeout_ms, security), shared_pull_connections(timeout_ms, security.tls)
+    return ExecutorPullClient(options, pool, pull_connections, history_of(options.name_servers))

@@ -1,0 +1,80 @@
+"""Looks at single messages: pulls of one message, of many queues at once, for a ``Prober``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.remoting.first_stored import first_stored
+from rocketmq_spark.remoting.prober import Prober
+from rocketmq_spark.remoting.remoting_client import RemotingClient, ResponseFuture, Rpc
+from rocketmq_spark.wire.message.stored_message import decode_first
+from rocketmq_spark.wire.remoting.codes import RequestCode
+from rocketmq_spark.wire.remoting.command import RemotingCommand
+from rocketmq_spark.wire.remoting.pull import OFFSET_RESET, PullResult, PullStatus, read_pull
+from rocketmq_spark.wire.remoting.pull_frames import pull_header
+
+MAX_CONCURRENT_PROBES: Final = 32
+"""Each may be answered with a whole message."""
+
+
+def pull_rpc(
+    group: str, queue: MessageQueue, offset: int, max_messages: int, expression: str, suspend_ms: int = 0
+) -> Rpc[PullResult]:
+    """A pull; see ``Broker.pull`` and ``Broker.long_poll``."""
+    header = pull_header(group, queue, offset, max_messages, expression, suspend_ms)
+    return Rpc(RemotingCommand(RequestCode.PULL_MESSAGE, fields=header.to_fields()), read_pull)
+
+
+def find_first_offsets(
+    broker: RemotingClient, hints: Mapping[MessageQueue, int], timestamps_ms: Mapping[MessageQueue, int], prober: Prober
+) -> dict[MessageQueue, int]:
+    """See ``Broker.search_offsets``; ``hints`` are the broker's own answers."""
+    searches = {queue: first_stored(hints[queue], at_ms) for queue, at_ms in timestamps_ms.items()}
+    pending = {queue: next(search) for queue, search in searches.items()}
+    found: dict[MessageQueue, int] = {}
+    while pending:
+        probed = _probe_all(broker, pending, prober)
+        pending = {}
+        for queue, result in probed.items():
+            try:
+                pending[queue] = searches[queue].send(result)
+            except StopIteration as end:
+                found[queue] = end.value
+    return found
+
+
+def probe_store_times(
+    broker: RemotingClient, offsets: Mapping[MessageQueue, int], prober: Prober
+) -> dict[MessageQueue, int | None]:
+    """See ``Broker.store_times``."""
+    queues = list(offsets)
+    found: dict[MessageQueue, int | None] = {}
+    for first in range(0, len(queues), MAX_CONCURRENT_PROBES):
+        some = {queue: offsets[queue] for queue in queues[first : first + MAX_CONCURRENT_PROBES]}
+        found |= {queue: _store_time_ms(result) for queue, result in _probe_all(broker, some, prober).items()}
+    return found
+
+
+def _probe_all(
+    broker: RemotingClient, offsets: Mapping[MessageQueue, int], prober: Prober
+) -> dict[MessageQueue, PullResult]:
+    """All in flight at once."""
+    probes = {queue: _submit_probe(broker, prober, queue, offset) for queue, offset in offsets.items()}
+    probed = {queue: probe.result() for queue, probe in probes.items()}
+    reset = {queue: result.next_begin_offset for queue, result in probed.items() if result.reason == OFFSET_RESET}
+    for queue, offset in reset.items():
+        prober.on_reset(queue, offset)
+    again = {queue: _submit_probe(broker, prober, queue, offsets[queue]) for queue in reset}
+    return probed | {queue: probe.result() for queue, probe in again.items()}
+
+
+def _submit_probe(
+    broker: RemotingClient, prober: Prober, queue: MessageQueue, offset: int
+) -> ResponseFuture[PullResult]:
+    return broker.submit(pull_rpc(prober.group, queue, offset, 1, "*"))
+
+
+def _store_time_ms(found: PullResult) -> int | None:
+    return decode_first(found.body).store_timestamp_ms if found.status is PullStatus.FOUND else None

@@ -1,0 +1,219 @@
+"""Waits: what is waited for, since when and until when, and when to log it. Pure; times come from the caller.
+
+An outage is one event, however many requests fail in it. So it is logged at once, again at growing intervals while it
+lasts, and when it is over. ``Throttle`` is for all that is logged repeatedly.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+FIRST_PAUSE_MS: Final = 15_000
+"""Between the first two times that something is logged; each next pause is twice as long."""
+
+LONGEST_PAUSE_MS: Final = 600_000
+
+QUIET_MS: Final = 1_000
+"""A request may fail and succeed a moment later, which is not logged."""
+
+MAX_NAMED: Final = 3
+"""Outages that one line names; the others it counts."""
+
+
+class Throttle:
+    """When to log again what lasts, or repeats. Not thread-safe; times are arguments."""
+
+    def __init__(self) -> None:
+        self._next_ms = 0
+        self._pause_ms = FIRST_PAUSE_MS
+
+    def start(self, now_ms: int) -> None:
+        """Note that it is logged now, for the first time."""
+        self._next_ms, self._pause_ms = now_ms + FIRST_PAUSE_MS, 2 * FIRST_PAUSE_MS
+
+    def try_acquire(self, now_ms: int) -> bool:
+        """Whether the pause is over. If so, the next one is twice as long, from now on."""
+        if now_ms < self._next_ms:
+            return False
+        self._next_ms, self._pause_ms = now_ms + self._pause_ms, min(2 * self._pause_ms, LONGEST_PAUSE_MS)
+        return True
+
+    def try_acquire_event(self, now_ms: int) -> bool:
+        """The same for an event: after a time without any that was as long as the pause before, as the first time."""
+        if now_ms >= self._next_ms + self._pause_ms:
+            self._pause_ms = FIRST_PAUSE_MS
+        return self.try_acquire(now_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """An outage of one resource. ``resource`` is as it stands after "Waiting for". ``until_ms``: when the query or task
+    fails; None: it does not for this. ``key``: of its log lines.
+
+    ``quiet_ms``: nothing is logged of what passes within this time, which most often it does.
+    """
+
+    resource: str
+    since_ms: int
+    until_ms: int | None
+    reason: str
+    key: str
+    quiet_ms: int = 0
+
+    def is_loggable(self, now_ms: int) -> bool:
+        """Whether it has lasted long enough to be logged."""
+        return now_ms - self.since_ms >= self.quiet_ms
+
+
+class LogLine(NamedTuple):
+    """One line of a log: ``key`` is its first word, by which alerts find it."""
+
+    level: int
+    key: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.text}"
+
+
+@dataclass(slots=True)
+class _Logged:
+    """An outage whose beginning was logged. ``over_ms``: since when it is none any more."""
+
+    key: str
+    since_ms: int
+    over_ms: int | None = None
+    is_dropped: bool = False
+
+
+class OutageLog:
+    """The lines that report outages, each about all of one key that have changed together. Not thread-safe.
+
+    An outage keeps the key of its first line, also where its cause changes: its end is found by it.
+    """
+
+    def __init__(self) -> None:
+        self._logged: dict[str, _Logged] = {}
+        self._begun_ms = 0
+        self._throttle = Throttle()
+
+    def drop(self, resource: str) -> None:
+        """The caller does not need it any more: if this ends its outage, that is no recovery."""
+        if resource in self._logged:
+            self._logged[resource].is_dropped = True
+
+    def lines(self, outages: Collection[Outage], now_ms: int) -> list[LogLine]:
+        """Return what to log now that ``outages`` are all there are; nothing, most often."""
+        if not outages and not self._logged:
+            return []
+        lasting = [outage for outage in outages if outage.resource in self._logged or outage.is_loggable(now_ms)]
+        new = [
+            outage for outage in lasting if outage.resource not in self._logged or self._has_recurred(outage, now_ms)
+        ]
+        self._note_ends({outage.resource for outage in outages}, now_ms)
+        if new:
+            ended = self._take_ended()
+            self._logged |= {outage.resource: _Logged(outage.key, outage.since_ms) for outage in new}
+            self._begun_ms = now_ms
+            self._throttle.start(now_ms)
+            begun = _by_key(new, lambda outage: outage.key, lambda some: f"Waiting for {_describe_start(some, now_ms)}")
+            return [*begun, *_ends(ended, "Replaced", by=", ".join(dict.fromkeys(outage.key for outage in new)))]
+        if self._logged and not lasting:
+            return _ends(self._take_ended(), "Recovered")
+        if lasting and self._throttle.try_acquire(now_ms):
+            key_of = self._logged
+            return _by_key(
+                lasting,
+                lambda outage: key_of[outage.resource].key,
+                lambda some: f"Still waiting for {_describe_ongoing(some, now_ms)}",
+            )
+        return []
+
+    def _has_recurred(self, outage: Outage, now_ms: int) -> bool:
+        """Whether it was over and is another one now, which the others must not hide; with a pause, as it may flap."""
+        return outage.since_ms > self._logged[outage.resource].since_ms and now_ms - self._begun_ms >= FIRST_PAUSE_MS
+
+    def _note_ends(self, whats: Collection[str], now_ms: int) -> None:
+        for resource, logged in self._logged.items():
+            if resource in whats:
+                logged.over_ms, logged.is_dropped = None, False
+            elif logged.over_ms is None:
+                logged.over_ms = now_ms
+
+    def _take_ended(self) -> dict[str, _Logged]:
+        ended = {resource: logged for resource, logged in self._logged.items() if logged.over_ms is not None}
+        for resource in ended:
+            del self._logged[resource]
+        return ended
+
+
+def _by_key(
+    outages: Iterable[Outage], key_of: Callable[[Outage], str], text: Callable[[list[Outage]], str]
+) -> list[LogLine]:
+    by_key: dict[str, list[Outage]] = {}
+    for outage in outages:
+        by_key.setdefault(key_of(outage), []).append(outage)
+    return [LogLine(logging.WARNING, key, text(some)) for key, some in by_key.items()]
+
+
+def _ends(ended: Mapping[str, _Logged], how: str, *, by: str = "") -> list[LogLine]:
+    """A line for each key and kind of end. ``by``: what has replaced those that were not dropped."""
+    groups: dict[tuple[str, bool], dict[str, int]] = {}
+    for resource, logged in ended.items():
+        lasted_ms = (logged.over_ms or 0) - logged.since_ms
+        groups.setdefault((logged.key, logged.is_dropped), {})[resource] = lasted_ms
+    return [
+        LogLine(
+            logging.INFO,
+            key,
+            f"{_how(how, by, is_dropped)} after {_format_seconds(max(some.values()))}: {_join_names(some)}",
+        )
+        for (key, is_dropped), some in groups.items()
+    ]
+
+
+def _how(how: str, by: str, is_dropped: bool) -> str:
+    if is_dropped:
+        return "No longer required,"
+    return f"{how} by {by}" if by else how
+
+
+def _describe_start(outages: Iterable[Outage], now_ms: int) -> str:
+    return _join_names(
+        f"{outage.resource} ({_describe_time_left(outage, now_ms)}): {outage.reason}" for outage in outages
+    )
+
+
+def _describe_ongoing(outages: Iterable[Outage], now_ms: int) -> str:
+    return _join_names(
+        f"{outage.resource} (for {_format_seconds(now_ms - outage.since_ms)}, "
+        f"{_describe_time_left(outage, now_ms)}): {outage.reason}"
+        for outage in outages
+    )
+
+
+def _describe_time_left(outage: Outage, now_ms: int) -> str:
+    if outage.until_ms is None:
+        return "no time limit"
+    return f"fails in {_round_up_seconds(max(0, outage.until_ms - now_ms))}"
+
+
+def _join_names(texts: Iterable[str]) -> str:
+    """The first few, and how many more there are."""
+    listed = list(texts)
+    more = f"; and {len(listed) - MAX_NAMED} more" if len(listed) > MAX_NAMED else ""
+    *others, last = listed[:MAX_NAMED]
+    return "; ".join([*(text.removesuffix(".") for text in others), last]) + more
+
+
+def _round_up_seconds(duration_ms: int) -> str:
+    """Rounded up: a limit that has just begun is whole."""
+    return f"{-(-duration_ms // 1000)} s"
+
+
+def _format_seconds(duration_ms: int) -> str:
+    """A duration as people read it: ``0.3 s``, ``57 s``."""
+    return f"{duration_ms / 1000:.1f} s" if duration_ms < 10_000 else f"{duration_ms // 1000} s"

@@ -1,0 +1,144 @@
+"""One server, by its address: requests go over whatever connection is up, refusals come back as ``BrokerError``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+from rocketmq_spark.errors import RocketMQError
+from rocketmq_spark.model import BrokerAddress
+from rocketmq_spark.remoting.connection import Connection, PendingResponse
+from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.remoting.proxied import with_broker_name
+from rocketmq_spark.wire.remoting.command import RemotingCommand
+from rocketmq_spark.wire.remoting.meanings import is_go_away, meaning_of
+from rocketmq_spark.wire.remoting.refusal import refusal
+
+T = TypeVar("T")
+
+
+def decode_nothing(_response: RemotingCommand) -> None:
+    """The ``decode`` of a question whose answer says nothing beyond its code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rpc(Generic[T]):
+    """A request and how to understand its answer: ``decode`` makes the value of one that ``meaning_of`` knows.
+
+    ``decode`` may raise RemoteProtocolError.
+    """
+
+    command: RemotingCommand
+    decode: Callable[[RemotingCommand], T]
+
+
+class ResponseFuture(Generic[T]):
+    """The value of an answer that may still be on its way."""
+
+    __slots__ = ("_client", "_connection", "_pending", "_rpc")
+
+    def __init__(self, client: RemotingClient, connection: Connection, rpc: Rpc[T], pending: PendingResponse) -> None:
+        self._client = client
+        self._connection = connection
+        self._rpc = rpc
+        self._pending = pending
+
+    def result(self) -> T:
+        """Wait for it, at most until the request's deadline; a server that is going away is asked once more.
+
+        Raises TransportError, BrokerError (see ``wire.remoting.refusal``), RemoteProtocolError. Threads: any but the
+        reader.
+        """
+        response = self._pending.result()
+        if is_go_away(response):
+            response = self._client.call_on_new_connection(
+                self._connection, self._rpc.command, self._pending.timeout_ms
+            )
+        return self._client.decode_response(self._rpc.command, response, self._rpc.decode)
+
+
+class RemotingClient:
+    """Base of the clients of name servers and brokers. Cheap: it holds no connection of its own.
+
+    All brokers behind a proxy (see ``proxied``) share the connection to it, by which it knows us.
+    """
+
+    def __init__(self, address: BrokerAddress, pool: ConnectionPool, timeout_ms: int) -> None:
+        self.address = address
+        self._pool = pool
+        self._timeout_ms = timeout_ms
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.address}>"
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether a request can be sent without connecting first."""
+        return self._pool.is_connected(self.address.server)
+
+    def call(self, rpc: Rpc[T]) -> T:
+        """Send and wait; raises what ``submit`` and ``ResponseFuture.result`` raise."""
+        return self.submit(rpc).result()
+
+    def submit(self, rpc: Rpc[T]) -> ResponseFuture[T]:
+        """Send and do not wait. Raises TransportError[CONNECT_FAILED | CONNECTION_LOST]."""
+        connection = self._pool.get(self.address.server)
+        sent = self._with_broker_name(rpc)
+        return ResponseFuture(self, connection, sent, connection.submit(sent.command, self._timeout_ms))
+
+    def call_async(
+        self, rpc: Rpc[T], on_response: Callable[[T | RocketMQError], None], timeout_ms: int | None = None
+    ) -> None:
+        """Send and hand over the value, or whatever went wrong, exactly once. Never raises a RocketMQError.
+
+        ``on_response`` must be quick: it runs on the reader thread, or on the caller's where nothing could be sent.
+        """
+
+        def on_done(pending: PendingResponse) -> None:
+            on_response(self._outcome(connection, pending, rpc.decode))
+
+        try:
+            connection = self._pool.get(self.address.server)
+            connection.submit(
+                self._with_broker_name(rpc).command, self._timeout_ms if timeout_ms is None else timeout_ms, on_done
+            )
+        except RocketMQError as error:
+            on_response(error)
+
+    def _with_broker_name(self, rpc: Rpc[T]) -> Rpc[T]:
+        """A proxy is told for whom it is."""
+        if self.address.broker_name is None:
+            return rpc
+        return replace(rpc, command=with_broker_name(rpc.command, self.address.broker_name))
+
+    def _outcome(
+        self, connection: Connection, pending: PendingResponse, decode: Callable[[RemotingCommand], T]
+    ) -> T | RocketMQError:
+        """Of a request that is settled: the value, or what went wrong.
+
+        On the reader thread nobody can ask again; GO_AWAY is a refusal then, which passes (``retry``).
+        """
+        try:
+            response = pending.result()
+            if is_go_away(response):
+                self._pool.retire(connection)
+            return self.decode_response(pending.request, response, decode)
+        except RocketMQError as error:
+            return error
+
+    def call_on_new_connection(self, retired: Connection, command: RemotingCommand, timeout_ms: int) -> RemotingCommand:
+        """After GO_AWAY: the same request over a new connection.
+
+        Source: ``remoting/netty/NettyRemotingClient.java#invokeImpl``.
+        """
+        self._pool.retire(retired)
+        return self._pool.get(self.address.server).request(command, timeout_ms)
+
+    def decode_response(
+        self, request: RemotingCommand, response: RemotingCommand, decode: Callable[[RemotingCommand], T]
+    ) -> T:
+        """Raises the BrokerError of ``refusal`` for an answer without a meaning, and what ``decode`` raises."""
+        if meaning_of(request.code, response) is None:
+            raise refusal(str(self.address), request.code, response)
+        return decode(response)

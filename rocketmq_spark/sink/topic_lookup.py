@@ -1,0 +1,153 @@
+"""TopicLooks: what a task learns of topics before it sends to them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+from rocketmq_spark.errors import RocketMQError, RouteError
+from rocketmq_spark.model import MessageQueue, TopicRoute
+from rocketmq_spark.remoting.failures import Failures, Sleep
+from rocketmq_spark.remoting.retry import (
+    Retryability,
+    is_name_server_outage,
+    is_unknown_broker,
+    retryability_of_write,
+    topic_subject,
+)
+from rocketmq_spark.remoting.route_table import RouteTable
+from rocketmq_spark.sink.send_batches import sharded_queues
+from rocketmq_spark.sink.topic_checks import TopicRequirement, lost_without_keys, no_such_broker, no_such_queue
+
+
+class TopicLookup:
+    """Asks about each topic once, and waits for those that are not there together. Threads: the task's own.
+
+    ``is_compacted``: whether a topic keeps the last message of each key only, by one of its brokers; False where these
+    do not tell. It raises what may pass, such as that none of them can be reached.
+    """
+
+    def __init__(
+        self,
+        routes: RouteTable,
+        failures: Failures,
+        sleep: Sleep,
+        is_compacted: Callable[[str], bool],
+    ) -> None:
+        self._routes = routes
+        self._failures = failures
+        self._sleep = sleep
+        self._is_compacted = is_compacted
+        self._compacted: dict[str, bool] = {}
+        self._queues: dict[str, tuple[MessageQueue, ...]] = {}
+        self._routed: dict[str, TopicRoute] = {}
+        self._unknown_brokers: defaultdict[str, set[str]] = defaultdict(set)
+        self._unavailable_topics: dict[str, RocketMQError] = {}
+
+    def sharded_queues(self, topic: str) -> tuple[MessageQueue, ...]:
+        """Those among which its keys are shared: what the task learns first, and keeps to.
+
+        Raises what makes the topic a problem, and what ``problems`` does.
+        """
+        self.problems([TopicRequirement(topic, has_keys=True)])
+        if topic in self._unavailable_topics:
+            raise self._unavailable_topics[topic]
+        return self._queues[topic]
+
+    def problems(
+        self, requirements: Collection[TopicRequirement], *, first_only: bool = False
+    ) -> dict[TopicRequirement, str]:
+        """What of ``requirements`` cannot be had, and why: nobody serves its topic or lets us write, or the broker that
+        it names has nothing of it, when ``missingTopicTimeoutMs`` is over; the topic has no such queue; it is
+        compacted, and loses what has no keys. ``first_only``: as soon as there is any, the others are not waited for.
+
+        A broker that the process knows the topic to have been on, or where nobody may write now, is no problem: whoever
+        sends waits for it. Raises TransportError[CLUSTER_TIMEOUT] for what may pass and has not in
+        ``clusterTimeoutMs``, and at once what another attempt would not change.
+        """
+        by_topic: defaultdict[str, list[TopicRequirement]] = defaultdict(list)
+        for one in requirements:
+            by_topic[one.topic].append(one)
+        pending: Mapping[str, Collection[TopicRequirement]] = by_topic
+        for _ in self._failures.attempts(self._sleep):
+            pending = {topic: by_topic[topic] for topic in self._find_failing(pending)}
+            problems = {one: problem for one in requirements if (problem := self._problem(one)) is not None}
+            if not pending or (first_only and problems):
+                break
+        for topic in pending:
+            self._failures.record_success(topic_subject(topic), topic)
+        return problems
+
+    def _find_failing(self, pending: Mapping[str, Collection[TopicRequirement]]) -> list[str]:
+        """Return the topics that are worth another attempt. One that no broker has served in time has a problem; what
+        else has lasted too long is raised."""
+        failing: list[str] = []
+        for topic, error in self._resolve_all(pending).items():
+            final_error = self._failures.record_failure(topic_subject(topic), topic, error)
+            if final_error is None:
+                failing.append(topic)
+            elif retryability_of_write(error) is Retryability.UNAVAILABLE:
+                self._record_missing(topic, error, pending[topic])
+                self._failures.record_success(topic_subject(topic), topic)
+            else:
+                raise final_error
+        return failing
+
+    def _resolve_all(self, pending: Mapping[str, Collection[TopicRequirement]]) -> dict[str, RocketMQError]:
+        """Why topics are not known yet. While no name server answers, one is enough to find that."""
+        failures: dict[str, RocketMQError] = {}
+        for topic, requirements in pending.items():
+            try:
+                self._resolve(topic, requirements)
+            except RocketMQError as error:
+                if is_name_server_outage(error):
+                    return dict.fromkeys(pending, error)
+                self._routes.invalidate_on_error(topic, error)
+                failures[topic] = error
+            else:
+                self._failures.record_success(topic_subject(topic), topic)
+        return failures
+
+    def _resolve(self, topic: str, requirements: Collection[TopicRequirement]) -> None:
+        """One attempt.
+
+        Raises RouteError[UNKNOWN_BROKER], and what a route, ``sharded_queues`` and ``is_compacted`` do.
+        """
+        if topic in self._unavailable_topics:
+            return
+        if topic not in self._queues:
+            self._routed[topic] = self._routes.route(topic)
+            self._queues[topic] = sharded_queues(self._routed[topic])
+        if topic not in self._compacted and not all(one.has_keys for one in requirements):
+            self._compacted[topic] = self._is_compacted(topic)
+        if any(no_such_queue(one, self._routed[topic]) for one in requirements) or self._brokers_without_route(
+            topic, requirements
+        ):
+            self._routed[topic] = self._routes.route(topic, refresh=True)
+        for broker in self._brokers_without_route(topic, requirements):
+            raise RouteError("UNKNOWN_BROKER", topic=topic, broker=broker)
+
+    def _brokers_without_route(self, topic: str, requirements: Iterable[TopicRequirement]) -> list[str]:
+        """Brokers that are named, and that nobody knows to have the topic; unless they were waited for in vain."""
+        named = {one.broker_name for one in requirements if one.broker_name is not None}
+        return sorted(named - self._routes.recorded_brokers(topic) - self._unknown_brokers[topic])
+
+    def _record_missing(self, topic: str, error: RocketMQError, requirements: Iterable[TopicRequirement]) -> None:
+        """Its time is over: that of the topic, or that of the brokers that are named and are not in its route."""
+        if is_unknown_broker(error):
+            self._unknown_brokers[topic].update(self._brokers_without_route(topic, requirements))
+        else:
+            self._unavailable_topics[topic] = error
+
+    def _problem(self, requirement: TopicRequirement) -> str | None:
+        topic = requirement.topic
+        if topic in self._unavailable_topics:
+            return self._unavailable_topics[topic].summary
+        if topic not in self._routed:
+            return None
+        if requirement.broker_name in self._unknown_brokers[topic] - self._routes.recorded_brokers(topic):
+            return no_such_broker(requirement, self._routed[topic])
+        problem = no_such_queue(requirement, self._routed[topic])
+        if problem is None and not requirement.has_keys and self._compacted.get(topic, False):
+            return lost_without_keys(topic)
+        return problem

@@ -1,0 +1,109 @@
+"""Undecodable messages: those whose bodies cannot be read, and those whose parts are not where their lengths say.
+
+A body is a stream that is damaged or no stream at all, more than may come out of one, or an inner batch that is none or
+has another number of messages than the broker gave it queue offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Final
+
+from rocketmq_spark.model import MessageExt
+from rocketmq_spark.wire.arrow.record_index import RecordFrames, RecordIndex
+from rocketmq_spark.wire.arrow.slices import Mask
+from rocketmq_spark.wire.bounds import INNER_MESSAGES
+from rocketmq_spark.wire.message.compression import DECOMPRESSED_LIMIT_BYTES
+from rocketmq_spark.wire.message.stored_message import ROW_BYTES, as_stored, as_written, decode_record, offset_count
+from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
+
+_NO_OFFSET: Final = range(0)
+
+
+@dataclass(frozen=True, slots=True)
+class UndecodableMessage:
+    """``message`` as it is stored, its body and sysFlag too; ``problem`` says why the body cannot be read; ``count`` is
+    how many queue offsets the broker gave it."""
+
+    message: MessageExt
+    problem: str
+    count: int = 1
+
+    @property
+    def offsets(self) -> range:
+        """Its queue offsets."""
+        return range(self.message.queue_offset, self.message.queue_offset + self.count)
+
+    @property
+    def is_inner_batch(self) -> bool:
+        return self.message.sys_flag & MessageSysFlag.INNER_BATCH.value != 0
+
+    def rows(self, offset_range: range) -> list[MessageExt]:
+        """The message once for each of its offsets in ``offset_range``."""
+        return [replace(self.message, queue_offset=offset) for offset in self._offsets_in(offset_range)]
+
+    def row_count(self, offset_range: range) -> int:
+        """How many ``rows`` there are."""
+        return len(self._offsets_in(offset_range))
+
+    def rows_bytes(self, offset_range: range) -> int:
+        """Return about how much memory ``rows`` and columns of them take."""
+        text = sum(len(name) + len(value) for name, value in self.message.properties.items())
+        return self.row_count(offset_range) * (ROW_BYTES + text)
+
+    def _offsets_in(self, offset_range: range) -> range:
+        return range(max(self.offsets.start, offset_range.start), min(self.offsets.stop, offset_range.stop))
+
+
+def find_undecodable(records: RecordIndex, broker_name: str, *, has_body: bool) -> dict[int, UndecodableMessage]:
+    """The bad ones by where their records begin. ``has_body``: not only inner batches are to be read."""
+    is_suspect = records.has_flags(MessageSysFlag.INNER_BATCH)
+    if has_body:
+        is_suspect |= records.has_flags(MessageSysFlag.COMPRESSED)
+    suspects = records.select(is_suspect)
+    undecodable: dict[int, UndecodableMessage] = {}
+    for begin, record, next_offset in _each(suspects):
+        try:
+            decode_record(record, broker_name, DECOMPRESSED_LIMIT_BYTES, next_offset, _NO_OFFSET)
+        except ValueError as problem:
+            undecodable[begin] = _undecodable(as_stored(record, broker_name), problem, next_offset)
+    return undecodable
+
+
+def find_malformed(frames: RecordFrames, broker_name: str) -> dict[int, UndecodableMessage]:
+    """Those that are not laid out as their flags say, by where their records begin. Others may be damaged too."""
+    malformed: dict[int, UndecodableMessage] = {}
+    for begin, record, next_offset in _each(frames):
+        try:
+            as_stored(record, broker_name)
+        except ValueError as problem:
+            with suppress(ValueError):
+                malformed[begin] = _undecodable(as_written(record, broker_name), problem, next_offset)
+    return malformed
+
+
+def reach_to(records: RecordIndex, offset: int, broker_name: str) -> Mask:
+    """Which inner batches that begin before ``offset`` have it or one behind it: each has as many messages, or rows if
+    it is undecodable, as the broker gave it queue offsets."""
+    begins = records.head["queue_offset"]
+    is_before = records.has_flags(MessageSysFlag.INNER_BATCH) & (begins < offset)
+    reaches = is_before & (records.next_offsets > offset) & (offset - begins < INNER_MESSAGES.maximum)
+    if reaches.any():
+        suspects = _each(records.select(reaches))
+        counted = [offset_count(as_stored(record, broker_name), next_offset) for _, record, next_offset in suspects]
+        reaches[reaches] = begins[reaches] + counted > offset
+    return reaches
+
+
+def _each(frames: RecordFrames) -> Iterator[tuple[int, memoryview, int]]:
+    """Where each record begins, its bytes, and the queue offset of the next one."""
+    data = memoryview(frames.data)
+    bounds = (frames.begins.tolist(), frames.ends.tolist(), frames.next_offsets.tolist())
+    for begin, end, next_offset in zip(*bounds, strict=True):
+        yield begin, data[begin:end], next_offset
+
+
+def _undecodable(message: MessageExt, problem: ValueError, next_offset: int) -> UndecodableMessage:
+    return UndecodableMessage(message, str(problem), offset_count(message, next_offset))
