@@ -283,7 +283,7 @@ def standing_table() -> str:
         )
         for (before, reported), step in membership_state.MEMBERSHIP_TRANSITIONS.items()
     )
-    return table(("standing", "is told", "so it", "waits for", "at most", "waits no more for"), lines)
+    return table(("state", "event", "action", "waits for", "at most", "no longer waits for"), lines)
 
 
 def waited_for(problem: membership_state.MembershipProblem | None) -> tuple[str, str]:

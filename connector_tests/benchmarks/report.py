@@ -350,5 +350,5 @@ def _idle_limit(idle: Sequence[Run]) -> str:
     most = max((run.figures["topics"] for run in within), default=0)
     return (
         f"At most {IDLE_LIMIT:.0f} requests a second a broker: up to {most:.0f} topics, of those that were tried. "
-        "The pulls that are held, one for each queue, are asked anew together, so seldom that this is their mean."
+        "The pulls that are held, one for each queue, are sent again together, so seldom that this is their mean."
     )

@@ -132,7 +132,7 @@ def test_a_send_has_single_letters_and_no_absent_ones() -> None:
 @pytest.mark.parametrize(("text", "value"), [("true", True), ("True", True), ("TRUE", True), ("1", False), ("", False)])
 def test_booleans_are_read_as_java_does(text: str, value: bool) -> None:
     fields = {"consumerGroup": "g", "clientId": "c", "jstackEnable": text}
-    assert GetConsumerRunningInfoRequest.from_fields(fields).is_jstack_wanted is value
+    assert GetConsumerRunningInfoRequest.from_fields(fields).includes_jstack is value
 
 
 @pytest.mark.parametrize("text", ["", "x", "1.5", str(2**63), str(-(2**63) - 1), "9" * 5000])

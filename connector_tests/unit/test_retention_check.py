@@ -11,7 +11,7 @@ from connector_tests.support.scripted_broker import ScriptedBroker, build_respon
 from rocketmq_spark.errors import TransportError
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds, QueueRange
 from rocketmq_spark.pop.receive_scheduler import Target
-from rocketmq_spark.pop.retention_check import INTERVAL_MS, OFFSET_SETTLED_MS, RetentionCheck, deleted_undelivered
+from rocketmq_spark.pop.retention_check import INTERVAL_MS, OFFSET_STABLE_MS, RetentionCheck, deleted_undelivered
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
@@ -113,8 +113,8 @@ def test_a_check_is_due_first_and_where_nothing_is_under_way() -> None:
     assert not subject.is_due(INTERVAL_MS - 1)
     assert subject.is_due(INTERVAL_MS)
     subject.note_delivery(10_000)
-    assert not subject.is_due(10_000 + OFFSET_SETTLED_MS - 1)
-    assert subject.is_due(10_000 + OFFSET_SETTLED_MS)
+    assert not subject.is_due(10_000 + OFFSET_STABLE_MS - 1)
+    assert subject.is_due(10_000 + OFFSET_STABLE_MS)
 
 
 @pytest.mark.parametrize(

@@ -68,8 +68,8 @@ def _of_starting_offsets(options: ReadOptions) -> StartingPoint:
     if isinstance(options.starting_offsets, str):
         return StartingPoint(OF_STARTING_OFFSETS[options.starting_offsets])
     offsets = options.starting_offsets or ()
-    if others := {queue.topic for queue, _ in offsets} - set(options.topics):
-        reason = f"'startingOffsets' has topics that are not subscribed: {cut(', '.join(sorted(others)))}."
+    if unread_topics := {queue.topic for queue, _ in offsets} - set(options.topics):
+        reason = f"'startingOffsets' has topics that are not subscribed: {cut(', '.join(sorted(unread_topics)))}."
         raise OptionError("INCOMPATIBLE_OPTIONS", first="startingOffsets", second="subscribe", reason=reason)
     return StartingPoint(ConsumeFromWhere.FIRST_OFFSET, offsets=offsets)
 

@@ -168,8 +168,8 @@ class GroupMembers:
         if not self._other_members:
             self._outage_tracker.record_success(OTHER_MEMBERS)
             return True
-        others = ", ".join(self._other_members[:MAX_NAMED])
-        error = MembershipError("GROUP_HAS_OTHER_MEMBERS", group=self._group, others=others)
+        shown_members = ", ".join(self._other_members[:MAX_NAMED])
+        error = MembershipError("GROUP_HAS_OTHER_MEMBERS", group=self._group, shown_members=shown_members)
         self._outage_tracker.record_failure(OTHER_MEMBERS, error, DUPLICATE_CLIENT_ID_LIMIT_MS)
         return False
 

@@ -37,10 +37,10 @@ class MembershipState(Enum):
 class MembershipEvent(Enum):
     """What a member is told: by the brokers' lists, then by the other members."""
 
-    NO_RESPONSE = "no broker says who is in the group"
-    NOT_LISTED = "a broker that answers does not list us"
-    LISTED_TWICE = "all that answer list us, and more than one connection has our client id"
-    LISTED = "all that answer list us, once"
+    NO_RESPONSE = "no broker returns the members of the group"
+    NOT_LISTED = "a broker that responds does not list this member"
+    LISTED_TWICE = "all that respond list this member, and more than one connection has its client ID"
+    LISTED = "all that respond list this member, once"
     INCONSISTENT = (
         "a member is known to subscribe to something else, consume in another manner, or share our checkpoint"
     )
@@ -51,9 +51,9 @@ class MembershipAction(Enum):
     """What a member does about it. Only who shares plans anything; what is owned meanwhile stays owned."""
 
     SEND_HEARTBEATS = "heartbeats to all brokers"
-    CHECK_GROUP = "heartbeats to all brokers, and asks them why they do not list it"
-    WAIT = "asks again in the next survey"
-    COMPARE = "compares itself with the others, and is told how that ends"
+    CHECK_GROUP = "heartbeats to all brokers, and requests the reason why they do not list it"
+    WAIT = "requests the members again at the next metadata refresh"
+    COMPARE = "compares itself with the others, and receives the result"
     SHARE = "shares the queues with the others"
 
 

@@ -17,7 +17,7 @@ from rocketmq_spark.model import MessageQueue
 class QueueState(Enum):
     """What a queue is to a member."""
 
-    NOT_OWNED = "another member's, or nobody's"
+    NOT_OWNED = "owned by another member or by none"
     AWAITING_LOCK = "ours by the group's lists, and its lock is another's still"
     OWNED = "ours, and planned"
     RELEASING = "another's by the group's lists; it stays, unplanned, until nothing of it is unproven or unconfirmed"
@@ -28,9 +28,9 @@ class QueueEvent(Enum):
 
     LOCK_DENIED = "its broker refuses a new owner the lock"
     LOCK_NOT_REQUESTED = "it is not asked for any more, or its broker does not answer"
-    ADDED = "it is taken, with its lock if it needs one"
+    ADDED = "it is added, with its lock if it needs one"
     REASSIGNED = "the group's lists give it to another"
-    RETAINED = "the group's lists give it back, before it has gone"
+    RETAINED = "an allocation assigns it again before it is released"
     DROPPED = "it is let go: settled, refused the renewal of its lock, or concurrent"
 
 

@@ -55,12 +55,12 @@ class ProxyMessage(Protocol):
 
 
 def handles_of_response(
-    topic: str, broker_name: str, response: Sequence[ProxyMessage], asked_ms: int
+    topic: str, broker_name: str, response: Sequence[ProxyMessage], requested_ms: int
 ) -> list[ReceiptHandle]:
     """Of the messages of ``response``, in order, which were asked for with this invisible duration. One that is
     uncertain is an ``OpaqueHandle`` that ``is_unverified``."""
     parsed = [handle_of(topic, broker_name, one.handle) for one in response]
-    broker_handles = _broker_handles(parsed, response, asked_ms)
+    broker_handles = _broker_handles(parsed, response, requested_ms)
     foreign: dict[int, list[int]] = {}
     numbered: dict[_Queue, list[_Numbered]] = {}
     for index, (handle, one) in enumerate(zip(broker_handles, response, strict=True)):
@@ -81,23 +81,23 @@ def handles_of_response(
 
 
 def _broker_handles(
-    parsed: Sequence[ReceiptHandle], response: Sequence[ProxyMessage], asked_ms: int
+    parsed: Sequence[ReceiptHandle], response: Sequence[ProxyMessage], requested_ms: int
 ) -> list[BrokerHandle | None]:
     """Those that the response's broker has given; None: a producer's, or another server's. All messages of a response
     are given out at one time: with two times, a producer has guessed the duration."""
     broker_handles = [
-        handle if isinstance(handle, BrokerHandle) and _answers(handle, one, asked_ms) else None
+        handle if isinstance(handle, BrokerHandle) and _repeats_request(handle, one, requested_ms) else None
         for handle, one in zip(parsed, response, strict=True)
     ]
     times = {_times(handle) for handle in broker_handles if handle is not None}
     return broker_handles if len(times) <= 1 else [None] * len(broker_handles)
 
 
-def _answers(handle: BrokerHandle, one: ProxyMessage, asked_ms: int) -> bool:
+def _repeats_request(handle: BrokerHandle, one: ProxyMessage, requested_ms: int) -> bool:
     """Whether it is one that a broker makes, asked for messages with this invisible duration."""
     point = handle.pop_check_point
     is_in_a_revive_queue = 0 <= point.revive_queue_id != ORDERED
-    return point.invisible_ms == asked_ms and point.queue_id == one.queue_id and is_in_a_revive_queue
+    return point.invisible_ms == requested_ms and point.queue_id == one.queue_id and is_in_a_revive_queue
 
 
 def _times(handle: BrokerHandle) -> _Times:

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 INTERVAL_MS: Final = 30_000
 """Between two checks of a target."""
 
-OFFSET_SETTLED_MS: Final = 60_000
+OFFSET_STABLE_MS: Final = 60_000
 """How long after it has delivered something the group's offset of a broker says what it delivered."""
 
 CONFIRM_DELAY_S: Final = 12.0
@@ -62,8 +62,8 @@ class RetentionCheck:
         """Before the first poll; later only where nothing is on its way to us."""
         if target not in self._checked_ms:
             return True
-        checked_ms, delivered_ms = self._checked_ms[target], self._delivered_ms.get(target, -OFFSET_SETTLED_MS)
-        return self._clock() >= max(checked_ms + INTERVAL_MS, delivered_ms + OFFSET_SETTLED_MS)
+        checked_ms, delivered_ms = self._checked_ms[target], self._delivered_ms.get(target, -OFFSET_STABLE_MS)
+        return self._clock() >= max(checked_ms + INTERVAL_MS, delivered_ms + OFFSET_STABLE_MS)
 
     def check(self, target: Target, broker: Broker) -> None:
         """Report what the master of ``target`` has deleted. Raises what ``report`` does, and what may pass. A broker

@@ -205,8 +205,8 @@ def _join_names(texts: Iterable[str]) -> str:
     """The first few, and how many more there are."""
     listed = list(texts)
     more = f"; and {len(listed) - MAX_NAMED} more" if len(listed) > MAX_NAMED else ""
-    *others, last = listed[:MAX_NAMED]
-    return "; ".join([*(text.removesuffix(".") for text in others), last]) + more
+    *first_ones, last = listed[:MAX_NAMED]
+    return "; ".join([*(text.removesuffix(".") for text in first_ones), last]) + more
 
 
 def _round_up_seconds(duration_ms: int) -> str:

@@ -25,7 +25,7 @@ class Retryability(Enum):
     """What becomes of a failure."""
 
     TRANSIENT = "It may pass by itself: the same call, made later, may succeed."
-    UNAVAILABLE = "Nobody serves it now. That lasts until an operator changes it, so it has a limit of its own."
+    UNAVAILABLE = "No server serves it now. That lasts until an operator changes it, so it has a limit of its own."
     PERMANENT = "The same call will fail in the same way."
 
 

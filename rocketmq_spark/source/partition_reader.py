@@ -327,9 +327,9 @@ class _RangeReader:
         self, collected: Sequence[PulledRange], begin_offset: int, end_offset: int
     ) -> Iterator[tuple[pa.RecordBatch, list[UndecodableMessage]]]:
         """What was pulled of the offsets; in halves, and these in halves, where all at once is too large."""
-        bodies, answered = bodies_and_ranges(collected)
+        bodies, response_ranges = bodies_and_ranges(collected)
         try:
-            yield self._decoder.decode_with_undecodable(bodies, begin_offset, end_offset, answered)
+            yield self._decoder.decode_with_undecodable(bodies, begin_offset, end_offset, response_ranges)
             return
         except BatchTooLargeError as error:
             if end_offset - begin_offset == 1:

@@ -113,7 +113,7 @@ CHANGES: Final = (
         "`BROADCASTING`, then `CLUSTERING`",
         "messageModel",
         Outcome.ERROR,
-        "As with another group: what this query has read by itself says nothing of what the group has.",
+        "As with another group: the offsets that this query read by itself are not those of the group.",
         _to_clustering,
     ),
     Change(

@@ -39,7 +39,7 @@ class Control(NamedTuple):
 class DrainState(Enum):
     """How far a source runner is with ending its query."""
 
-    RUNNING = "nobody wants the query to end, or not any more"
+    RUNNING = "no request to end the query, or it was withdrawn"
     REQUESTED = "nothing new is planned; what is proven is being confirmed by the brokers"
     DRAINING = "its queues are on their way to others: there is no way back"
     DRAINED = "nothing of the query is left unproven, and it reads nothing any more"
@@ -49,7 +49,7 @@ class DrainEvent(Enum):
     """What the asker does, or the runner."""
 
     REQUEST = "the asker makes `drain`, again and again: the folder may be cleaned"
-    WITHDRAW = "the asker deletes `drain`, or somebody cleans the folder; it may come too late"
+    WITHDRAW = "the requester, or a cleanup of the folder, deletes `drain`; it may come too late"
     CLAIM = "the runner renames `drain` to `draining`"
     FINISH = "the runner makes `drained`, again and again"
 

@@ -166,8 +166,8 @@ def fair_shares(
         return dict(unplanned)
     fullest_first = sorted(unplanned, key=lambda queue: (-unplanned[queue], queue.sort_key()))
     if limit < len(unplanned):
-        last_turns = {queue: order for order, queue in enumerate(last_planned)}
-        return dict.fromkeys(sorted(fullest_first, key=lambda queue: last_turns.get(queue, -1))[:limit], 1)
+        last_order = {queue: order for order, queue in enumerate(last_planned)}
+        return dict.fromkeys(sorted(fullest_first, key=lambda queue: last_order.get(queue, -1))[:limit], 1)
     spare, beyond_one = limit - len(unplanned), total - len(unplanned)
     shares = {queue: 1 + spare * (unplanned[queue] - 1) // beyond_one for queue in fullest_first}
     # What rounding leaves is less than one for each queue that was rounded; those have more, and are the fullest.

@@ -222,12 +222,12 @@ class ColumnDecoder:
         return self._in_order(batch, places, self._arrays_of(messages), their_places)
 
     def _in_order(
-        self, batch: pa.RecordBatch, places: Positions, others: Sequence[pa.Array], their_places: Positions
+        self, batch: pa.RecordBatch, places: Positions, inner_arrays: Sequence[pa.Array], their_places: Positions
     ) -> tuple[pa.RecordBatch, Positions]:
         """The rows of both, by the places of their records, and these."""
         all_places = np.concatenate((places, their_places))
         order = np.argsort(all_places, kind="stable")
-        both = zip(batch.columns, others, strict=True)
+        both = zip(batch.columns, inner_arrays, strict=True)
         return self._batch([pa.concat_arrays(parts).take(pa.array(order)) for parts in both]), all_places[order]
 
     def _decode_vectorized(self, records: RecordIndex) -> tuple[pa.RecordBatch, Positions]:

@@ -148,19 +148,19 @@ def _gunzip(body: bytes, limit_bytes: int) -> bytes:
     return b"".join(parts)
 
 
-def _gunzip_member(data: memoryview, wanted_bytes: int, parts: list[bytes]) -> tuple[int, int]:
-    """How many bytes of ``data`` are read, and how many of ``wanted_bytes`` are left. Appends to ``parts``."""
+def _gunzip_member(data: memoryview, remaining_bytes: int, parts: list[bytes]) -> tuple[int, int]:
+    """How many bytes of ``data`` are read, and how many of ``remaining_bytes`` are left. Appends to ``parts``."""
     stream = zlib.decompressobj(_GZIP_STREAM)
     position = 0
-    while wanted_bytes > 0 and not stream.eof:
+    while remaining_bytes > 0 and not stream.eof:
         if position == len(data):
             raise zlib.error("it ends early")
         read = data[position : position + _READ_BYTES]
-        if part := stream.decompress(read, wanted_bytes):
+        if part := stream.decompress(read, remaining_bytes):
             parts.append(part)
-            wanted_bytes -= len(part)
+            remaining_bytes -= len(part)
         position += len(read) - len(stream.unconsumed_tail) - len(stream.unused_data)
-    return position, wanted_bytes
+    return position, remaining_bytes
 
 
 def _name(resource: Resource) -> str:

@@ -160,12 +160,12 @@ def decode_record(
     broker_name: str,
     limit_bytes: int,
     next_offset: int = MAX_OFFSET,
-    wanted: range = ANY_OFFSET,
+    decoded_offsets: range = ANY_OFFSET,
 ) -> list[MessageExt]:
     """Decode the messages of one record: one, or those of an inner batch, one for each of its queue offsets.
 
     ``next_offset``: that of the next record in the queue, or one between; MAX_OFFSET where it is not known.
-    ``wanted``: of an inner batch only the messages with these offsets are decoded; all others are checked.
+    ``decoded_offsets``: of an inner batch only the messages with these offsets are decoded; all others are checked.
 
     ValueError says what is wrong; a body that has more than ``limit_bytes`` when decompressed is, messages of an inner
     batch that take more, and one that has another number of messages than the broker gave offsets.
@@ -184,7 +184,7 @@ def decode_record(
     found: list[MessageExt] = []
     left_bytes = limit_bytes
     for number, part in enumerate(inner):
-        if message.queue_offset + number in wanted:
+        if message.queue_offset + number in decoded_offsets:
             found.append(_unwrap(message, number, part))
             left_bytes -= counted_bytes(found[-1])
             if left_bytes < 0 and len(found) > 1:

@@ -254,7 +254,7 @@ class GetConsumerRunningInfoRequest(Header):
 
     consumer_group: str = wire("consumerGroup")
     client_id: str = wire("clientId")
-    is_jstack_wanted: bool = wire("jstackEnable", default=False)
+    includes_jstack: bool = wire("jstackEnable", default=False)
 
 
 @header

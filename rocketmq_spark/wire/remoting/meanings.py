@@ -22,7 +22,7 @@ ANY: Final = ""
 class Meaning(Enum):
     """Of an answer that is no refusal."""
 
-    ACCEPTED = "it answers what was asked"
+    ACCEPTED = "success"
     EMPTY = "there is nothing of the kind"
     OFFSET_RESET_PENDING = "an operator has reset this offset, so what we sent was not stored"
     DELETED = "the message is deleted"
