@@ -169,7 +169,7 @@ class GroupMembers:
             self._outage_tracker.record_success(OTHER_MEMBERS)
             return True
         shown_members = ", ".join(self._other_members[:MAX_NAMED])
-        error = MembershipError("GROUP_HAS_OTHER_MEMBERS", group=self._group, shown_members=shown_members)
+        error = MembershipError("GROUP_HAS_OTHER_MEMBERS", group=self._group, others=shown_members)
         self._outage_tracker.record_failure(OTHER_MEMBERS, error, DUPLICATE_CLIENT_ID_LIMIT_MS)
         return False
 
