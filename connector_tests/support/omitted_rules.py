@@ -39,7 +39,7 @@ WITHOUT_GROUP_LOCK = "out of turn"
 class CommitsLater(Membership):
     """What ``start`` proves is left to the timer."""
 
-    def prove(
+    def mark_completed(
         self, end_offsets: Mapping[MessageQueue, int], stored_to_ms: Mapping[MessageQueue, int] = NO_STORE_TIMES
     ) -> None:
         self._complete_ranges(end_offsets, stored_to_ms)
@@ -285,7 +285,7 @@ class RewritesVanishedOffsets(Membership):
 
 
 class _IgnoresVanishedOffsets(OffsetCommitter):
-    def _look_for_vanished(self, record_verified: Mapping[MessageQueue, int | None]) -> None:
+    def _detect_vanished(self, record_verified: Mapping[MessageQueue, int | None]) -> None:
         return
 
 
@@ -459,14 +459,14 @@ class PlansReassignedQueues(Membership):
 class ReleasesUncompleted(Membership):
     """Orderly: a queue is given up while its batch runs."""
 
-    def _is_settled(self, queue: MessageQueue) -> bool:
+    def _is_drained(self, queue: MessageQueue) -> bool:
         return queue not in self.offsets.unconfirmed
 
 
 class ReleasesUncommitted(Membership):
     """Orderly: a queue is given up before its commit is answered."""
 
-    def _is_settled(self, queue: MessageQueue) -> bool:
+    def _is_drained(self, queue: MessageQueue) -> bool:
         return not self._rebalance_impl.table[queue].in_flight
 
 

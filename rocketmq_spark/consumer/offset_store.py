@@ -2,7 +2,7 @@
 (BROADCASTING), in a file of its own (LocalFileOffsetStore). These decide; ``offset_committer`` asks brokers, and
 ``offset_file`` reads and writes the file.
 
-Source: ``client/consumer/store/PendingOffsets.java``. It differs where Java's could lose or lower an offset:
+Source: ``client/consumer/store/RemoteBrokerOffsetStore.java``. It differs where Java's could lose or lower an offset:
 the broker checks nothing, so every write is preceded by a read and only ever raises the stored value
 (``offsets_to_raise``); an update counts as persisted when the broker has answered it, not when it was sent.
 

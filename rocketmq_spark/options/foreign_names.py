@@ -1,6 +1,6 @@
 """Option names of Spark's Kafka connector and of the former rocketmq-spark connector, and what replaces them. Pure.
 
-Source: Spark's guide to its Kafka connector; ``RocketMQConf.scala`` and ``RocketMQConfig.java`` of rocketmq-externals.
+After Spark's guide to its Kafka connector; ``RocketMQConf.scala`` and ``RocketMQConfig.java`` of rocketmq-externals.
 """
 
 from __future__ import annotations
