@@ -1,1 +1,1 @@
-"""RocketMQ 5 proxies, over gRPC: channels, sessions, and what fails there. The other room that opens sockets."""
+"""Client of RocketMQ 5 proxies over gRPC: channels, sessions, failures. Only this and ``remoting`` open sockets."""

@@ -1,8 +1,8 @@
-"""Channels: gRPC's connections to one address, and TLS as it takes it: the bytes of the files, and by which name a
-server is known where its own is not checked.
+"""gRPC channels to one address, and TLS credentials in gRPC's form: the bytes of the files, and the server name to
+expect if host names are not verified.
 
-The library has no switch for either check. So who a server is, is looked up before the channel is opened: what nobody
-checks is taken for right."""
+gRPC cannot switch off verification of certificates or host names. If an option does, the server's certificate or name
+is fetched before the channel is opened, and then expected."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from rocketmq_spark.security import Tls
 from rocketmq_spark.wire.bounds import RESPONSE_BYTES
 
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-"""Else the library writes lines of its own to standard error, before what fails is raised here."""
+"""Without this gRPC writes its own lines to standard error before this module raises the failure."""
 
-import grpc  # noqa: E402  # it reads that when it is loaded
-from grpc.experimental import ChannelOptions  # noqa: E402  # the same
+import grpc  # noqa: E402  # reads the variable when it is imported
+from grpc.experimental import ChannelOptions  # noqa: E402  # likewise
 
 OPTIONS: Final[tuple[tuple[str, int], ...]] = (
-    (ChannelOptions.SingleThreadedUnaryStream, 1),  # halves what a message that is received costs
-    ("grpc.enable_http_proxy", 0),  # as all other connections of ours
-    ("grpc.enable_retries", 0),  # a change of invisibility is not to be repeated
+    (ChannelOptions.SingleThreadedUnaryStream, 1),  # halves the cost of receiving a message
+    ("grpc.enable_http_proxy", 0),  # as with all other connections of the connector
+    ("grpc.enable_retries", 0),  # a change of the invisible duration must not be repeated
     ("grpc.use_local_subchannel_pool", 1),  # a new channel is a new connection
     ("grpc.max_receive_message_length", RESPONSE_BYTES.maximum),
     ("grpc.compression_enabled_algorithms_bitset", 1),  # none: older libraries check the length after decompression
@@ -40,7 +40,8 @@ OPTIONS: Final[tuple[tuple[str, int], ...]] = (
 
 
 def open_channel(address: str, tls: Tls | None, timeout_ms: int) -> grpc.Channel:
-    """It connects with the first call; an attempt may take ``timeout_ms``. Raises what ``tls_credentials`` does."""
+    """Return a channel that connects at the first call, within ``timeout_ms`` for each attempt. Raises what
+    ``tls_credentials`` does."""
     options = (*OPTIONS, ("grpc.min_reconnect_backoff_ms", timeout_ms))
     if tls is None:
         return grpc.insecure_channel(address, options)
@@ -51,14 +52,14 @@ def open_channel(address: str, tls: Tls | None, timeout_ms: int) -> grpc.Channel
 
 
 PeerCertificate = dict[str, Any]
-"""A certificate as ``SSLSocket.getpeercert`` gives it."""
+"""A certificate as ``SSLSocket.getpeercert`` returns it."""
 
 _ANY_HOST: Final = "any-host"
 
 
 class TlsCredentials(NamedTuple):
-    """``roots``: whose certificates are trusted, in PEM; None: those that the library brings. ``name``: by which the
-    server is known, unless by its address."""
+    """TLS credentials of a channel. ``roots``: trusted certificates in PEM; None: those that gRPC includes. ``key``,
+    ``chain``: the client's, in PEM. ``name``: the server name to expect; None: the host of the address."""
 
     roots: bytes | None
     key: bytes | None
@@ -67,8 +68,8 @@ class TlsCredentials(NamedTuple):
 
 
 def tls_credentials(address: str, tls: Tls, timeout_ms: int) -> TlsCredentials:
-    """For the server at ``address``. Raises OptionError[TLS_FILE_UNUSABLE]; where it has to be looked at,
-    TransportError[CONNECT_FAILED | TLS_CERTIFICATE_UNTRUSTED] too."""
+    """Return the credentials for the server at ``address``. Raises OptionError[TLS_FILE_UNUSABLE]; if the server's
+    certificate must be fetched, TransportError[CONNECT_FAILED | TLS_CERTIFICATE_UNTRUSTED] too."""
     context = tls_context(tls)
     key, chain = _read(tls.key_path or tls.cert_path), _read(tls.cert_path)
     if not tls.auth_server:
@@ -79,12 +80,12 @@ def tls_credentials(address: str, tls: Tls, timeout_ms: int) -> TlsCredentials:
 
 
 def _read(path: str | None) -> bytes | None:
-    """Of a file that was loaded before, for checks."""
+    """Return the bytes of a file that ``tls_context`` has verified before."""
     return None if path is None else Path(path).read_bytes()
 
 
 def _system_roots(context: ssl.SSLContext) -> bytes | None:
-    """Those that the system trusts, as far as they lie in one file."""
+    """Return the system's trusted certificates in PEM, as far as OpenSSL loads them from one file; else None."""
     found = "".join(map(ssl.DER_cert_to_PEM_cert, context.get_ca_certs(binary_form=True)))
     return found.encode() or None
 
@@ -119,7 +120,7 @@ def _connect_tls(address: str, context: ssl.SSLContext, timeout_ms: int) -> Iter
 
 
 def name_in(certificate: PeerCertificate) -> str:
-    """A host that it is for."""
+    """Return a host name that the certificate is valid for: the first subject alternative name, else common name."""
     names = [name for kind, name in certificate.get("subjectAltName", ()) if kind in {"DNS", "IP Address"}]
     names += [value for part in certificate.get("subject", ()) for kind, value in part if kind == "commonName"]
     return str(names[0]).replace("*", _ANY_HOST) if names else _ANY_HOST

@@ -1,4 +1,4 @@
-"""Connection: calls over one channel, a method of the service each by its name."""
+"""``Connection``: calls of the service's methods, by name, over one channel."""
 
 from __future__ import annotations
 
@@ -22,38 +22,39 @@ SERVICE: Final = "/apache.rocketmq.v2.MessagingService/"
 
 
 class PendingCall(Generic[A]):
-    """A call whose answer is awaited by who wants it."""
+    """A call in flight."""
 
     def __init__(self, result: Callable[[], A]) -> None:
         self._result = result
 
     def result(self) -> A:
-        """The answer. Raises what ``failure_of`` says."""
+        """Wait for the response and return it. Raises what ``failure_of`` returns."""
         return self._result()
 
 
 class Connection:
-    """To the proxy at one address. Calls raise what ``failure_of`` says, RemoteProtocolError[MALFORMED_RESPONSE.BODY]
-    for an answer that cannot be read, TransportError[CONNECTION_LOST] after ``close``.
+    """Connection to the proxy at one address. Calls raise what ``failure_of`` returns,
+    RemoteProtocolError[MALFORMED_RESPONSE.BODY] for an undecodable response, TransportError[CONNECTION_LOST] after
+    ``close``.
 
     Threads: any.
     """
 
     def __init__(self, address: str, tls: Tls | None, identity: Identity, timeout_ms: int) -> None:
-        """Raises what ``open_channel`` does."""
+        """Open the channel; it connects at the first call. Raises what ``open_channel`` does."""
         self.address = address
         self._identity = identity
         self._timeout_ms = timeout_ms
         self._channel = open_channel(address, tls, timeout_ms)
 
     def call(self, method: str, request: Message, response_type: type[A], timeout_ms: int | None = None) -> A:
-        """The answer of a method that has one."""
+        """Call a method with one response, wait and return it. ``timeout_ms``: None: the connection's."""
         return self.submit(method, request, response_type, timeout_ms).result()
 
     def submit(
         self, method: str, request: Message, response_type: type[A], timeout_ms: int | None = None
     ) -> PendingCall[A]:
-        """The same, while others are asked."""
+        """Send the request of ``call`` without waiting."""
         limit_ms = timeout_ms or self._timeout_ms
         call: Any = self._channel.unary_unary(SERVICE + method, request_serializer=_to_bytes)
         with self._open():
@@ -68,7 +69,8 @@ class Connection:
         return PendingCall(result)
 
     def stream(self, method: str, request: Message, timeout_ms: int) -> Generator[bytes]:
-        """The answers of a method that has several, as they came; on the caller's thread. Closing it ends the call."""
+        """Yield the undecoded responses of a method that streams them, on the caller's thread. Closing the generator
+        cancels the call."""
         call: Any = self._channel.unary_stream(SERVICE + method, request_serializer=_to_bytes)
         with self._open():
             responses = call(request, timeout=timeout_ms / 1000, metadata=self._metadata())
@@ -77,21 +79,21 @@ class Connection:
         except grpc.RpcError as error:
             raise failure_of(error, self.address, method, timeout_ms) from error
         finally:
-            responses.cancel()  # whoever closes the iterator wants no more
+            responses.cancel()  # also when the caller closes the generator
 
     def open_stream(self, method: str, requests: Iterator[Message]) -> Any:
-        """A method that takes several requests and answers when it likes; raises RpcErrors as they are."""
+        """Start a method that streams in both directions; return gRPC's call, which raises RpcErrors as they are."""
         with self._open():
             call: Any = self._channel.stream_stream(SERVICE + method, request_serializer=_to_bytes)
             return call(requests, metadata=self._metadata())
 
     def close(self) -> None:
-        """End all calls."""
+        """Close the channel and end all calls."""
         self._channel.close()
 
     @contextmanager
     def _open(self) -> Iterator[None]:
-        """A call begins. Another thread may have closed the channel just now: gRPC then says ValueError."""
+        """Translate the ValueError that gRPC raises if another thread has just closed the channel."""
         try:
             yield
         except ValueError as error:
@@ -102,7 +104,7 @@ class Connection:
 
 
 def parse_response(response_type: type[A], data: bytes) -> A:
-    """Raises RemoteProtocolError[MALFORMED_RESPONSE.BODY]."""
+    """Decode a response. Raises RemoteProtocolError[MALFORMED_RESPONSE.BODY]."""
     try:
         return response_type.FromString(data)
     except DecodeError as problem:

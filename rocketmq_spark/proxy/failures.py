@@ -1,4 +1,4 @@
-"""What went wrong with a call, as an error of ours; and why a server cannot be reached, where gRPC says too little."""
+"""Translation of gRPC's failures into the connector's errors, and diagnosis of connect failures that gRPC lacks."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from rocketmq_spark.wire.grpc.messaging_pb2 import Code, Status
 from rocketmq_spark.wire.grpc.responses import refusal
 
 NOT_CONNECTED: Final = "failed to connect to all addresses"
-"""How gRPC says that there was no connection to lose."""
+"""Start of gRPC's details if there was no connection."""
 
 _TOO_LARGE: Final = "message larger than max"
 _COMPRESSED: Final = re.compile("[Cc]ompression algorithm (.* is disabled|not supported)")
-"""How gRPC says what its options of ``channel`` refuse."""
+"""gRPC's details for responses that the options in ``channel`` reject."""
 
 _CODES: Final[Mapping[grpc.StatusCode, Code]] = {
     grpc.StatusCode.UNAUTHENTICATED: Code.UNAUTHORIZED,
@@ -40,11 +40,12 @@ _CODES: Final[Mapping[grpc.StatusCode, Code]] = {
     grpc.StatusCode.UNKNOWN: Code.INTERNAL_ERROR,
     grpc.StatusCode.ABORTED: Code.INTERNAL_ERROR,
 }
-"""A proxy has codes of its own for nearly all; these come of what fails before it could answer."""
+"""Proxy codes for gRPC statuses. Proxies return their own codes for nearly all failures; these statuses occur if a call
+fails before the proxy can respond."""
 
 
 def failure_of(error: grpc.RpcError, address: str, request: str, timeout_ms: int) -> RocketMQError:
-    """Of a call to the proxy at ``address``."""
+    """Return the connector's error for a failed call of ``request`` to the proxy at ``address``."""
     code, details = error.code(), error.details() or "(no details)"
     if _TOO_LARGE in details:
         return response_too_large_error(address, request)
@@ -65,20 +66,20 @@ def failure_of(error: grpc.RpcError, address: str, request: str, timeout_ms: int
 
 
 def response_too_large_error(address: str, request: str) -> RemoteProtocolError:
-    """Of an answer of one message or of several."""
+    """Return the error for a response, of one message or several, above the maximum size."""
     return RemoteProtocolError(
         "RESPONSE_TOO_LARGE", address=address, request=request, limit_bytes=RESPONSE_BYTES.maximum
     )
 
 
 def _reason(details: str) -> str:
-    """What is behind the general words; the address stands before."""
+    """Return the specific part of gRPC's details, without general text and address."""
     _, _, reason = details.partition("last error: ")
     return (reason or details).rpartition(": ")[2]
 
 
 def diagnose(error: TransportError, tls: Tls | None) -> RocketMQError:
-    """Why there is no connection, if a look at the server tells; else the error itself. Takes some connections."""
+    """Probe the server at the error's address over a few connections; return the cause if found, else ``error``."""
     address = str(error.context["address"])
     if is_timed_out(error):
         return error
@@ -93,7 +94,8 @@ def diagnose(error: TransportError, tls: Tls | None) -> RocketMQError:
 
 
 def _diagnose_plaintext(address: str) -> None:
-    """Raises what a server tells by what it takes. A port that takes neither may be one whose server is away."""
+    """Raises TransportError[TLS_REQUIRED] or OptionError[NOT_A_GRPC_PROXY] by the transports that the server accepts. A
+    port that accepts none may belong to an unavailable server."""
     if not accepts_http2(address):
         transports = probe_transports(address)
         if transports == AcceptedTransports(plain=False, tls=True):
@@ -103,7 +105,7 @@ def _diagnose_plaintext(address: str) -> None:
 
 
 def _diagnose_tls(address: str, tls: Tls) -> None:
-    """Raises what a connection with these options fails with. A server that does not trust us says so afterwards, and
-    only to who listens: what we would say is answered by a reset."""
+    """Open a connection with these options. Raises what it fails with. A server that rejects the client certificate
+    reports it after the handshake, so this receives without sending: data that is sent causes a reset."""
     with closing(connect_with(tls)(address, PROBE_TIMEOUT_MS)) as stream:
         stream.recv(1, PROBE_TIMEOUT_MS)

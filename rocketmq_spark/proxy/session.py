@@ -1,7 +1,7 @@
-"""Session: being known to a proxy, and all that it is asked. One a proxy, which may have several addresses.
+"""``Session``: registration with a proxy and all calls to it. One session per proxy, which may have several addresses.
 
-A proxy hands messages out to who has told it what it is, and shows again and again that it is there; else it forgets,
-and says so by failing.
+A proxy delivers messages only to a client that has sent its settings and keeps sending heartbeats. Without these the
+proxy drops the client, and calls fail.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from rocketmq_spark.wire.grpc.responses import Addresses, brokers_of, is_ordered
 A = TypeVar("A", pb.QueryRouteResponse, pb.HeartbeatResponse)
 
 MIN_HOLD_MS: Final = 5_000
-"""How long a proxy holds a request for messages at least while there are none."""
+"""Minimum time for which a proxy holds a receive request while there are no messages."""
 
 HOLD_SLACK_MS: Final = 5_000
 TERMINATION_TIMEOUT_MS: Final = 1_000
 
 
 class ReceivedMessage(NamedTuple):
-    """A message that a proxy has handed out: what it knows it by, the answer that brought it, and its place."""
+    """A delivered message: its receipt handle, the undecoded response that contains it, its queue ID and offset."""
 
     handle: str
     record: bytes
@@ -45,8 +45,7 @@ class ReceivedMessage(NamedTuple):
 
 
 class Response(NamedTuple):
-    """Messages of one broker that a proxy has handed out; ``failure``: with what their response ended, if it broke
-    off."""
+    """Delivered messages of one broker; ``failure``: the error that ended the response early, if any."""
 
     received: list[ReceivedMessage]
     failure: RocketMQError | None = None
@@ -58,10 +57,11 @@ class _StatusResponse(Protocol):
 
 
 class Session:
-    """Making it opens nothing. Calls raise what ``Connection`` and ``refusal`` do.
+    """A client's session with one proxy. The constructor opens no connection. Calls raise what ``Connection`` and
+    ``refusal`` do.
 
-    Threads: ``find_brokers`` and ``keep_alive`` are one thread's; any may close it for good, and make the others'
-    calls.
+    Threads: one thread calls ``find_brokers`` and ``keep_alive``; any thread makes the other calls, and may close it
+    for good.
     """
 
     def __init__(
@@ -77,12 +77,12 @@ class Session:
         self._telemetry: Telemetry | None = None
         self._is_disconnected = self._is_unrecognized = self._is_closed = False
 
-    # ------------------------------------------------------------------------------------------ one thread's
+    # ------------------------------------------------------------------------------------------ one thread
 
     def find_brokers(self, topic: str) -> dict[str, Addresses]:
-        """Where the brokers are asked that have the topic. Raises OptionError[FIFO_NOT_SUPPORTED] for one whose
-        messages are in order, RouteError[TOPIC_UNAVAILABLE.NO_READABLE_QUEUE], TransportError[CONNECT_FAILED] after
-        ``close``."""
+        """Return the proxy addresses for each broker of the topic, by broker name. Raises
+        OptionError[FIFO_NOT_SUPPORTED] for a FIFO topic, RouteError[TOPIC_UNAVAILABLE.NO_READABLE_QUEUE],
+        TransportError[CONNECT_FAILED] after ``close``."""
         proxy_addresses = [split_address(address) for address in self.addresses]
         response = self._call("QueryRoute", route(topic, proxy_addresses), pb.QueryRouteResponse, topic)
         if is_ordered(response.message_queues):
@@ -93,8 +93,8 @@ class Session:
         return brokers
 
     def keep_alive(self) -> None:
-        """Be known: say who we are, or that we are still there. Raises OptionError[FIFO_NOT_SUPPORTED] for a group that
-        is to be read in order, TransportError[CONNECT_FAILED] after ``close``."""
+        """Register with the proxy, or send a heartbeat if registered. Raises OptionError[FIFO_NOT_SUPPORTED] for a FIFO
+        group, TransportError[CONNECT_FAILED] after ``close``."""
         if self._telemetry is None or self._telemetry.is_over or self._is_unrecognized or self._is_disconnected:
             self._start_telemetry()
             return
@@ -106,7 +106,7 @@ class Session:
             self._start_telemetry()
 
     def close(self) -> None:
-        """Say goodbye, and end all calls. Those that come later raise TransportError[CONNECT_FAILED]."""
+        """Notify the proxy of the termination and end all calls. Later calls raise TransportError[CONNECT_FAILED]."""
         self._is_closed = True
         if self._connection is not None and not self._is_disconnected:
             with suppress(RocketMQError):
@@ -137,7 +137,8 @@ class Session:
 
     @contextmanager
     def _diagnosing(self) -> Iterator[None]:
-        """The next call is made to the next address, where one cannot be reached; why is found out."""
+        """Make the next call use the next address after a lost connection, or after a timeout if there are several.
+        Raises what ``diagnose`` returns."""
         try:
             yield
         except TransportError as error:
@@ -169,12 +170,12 @@ class Session:
             self._telemetry.close()
             self._telemetry = None
 
-    # ------------------------------------------------------------------------------------------ any thread's
+    # ------------------------------------------------------------------------------------------ any thread
 
     def receive(self, topic: str, broker_name: str, *, max_messages: int, invisible_ms: int, poll_ms: int) -> Response:
-        """Messages of one broker, for which the caller waits. What has come before a failure is ours all the same.
-        Raises TransportError[CONNECT_FAILED] before the first ``keep_alive``, as all that follows does, and
-        RemoteProtocolError[RESPONSE_TOO_LARGE] for more messages or bytes than there may be."""
+        """Receive messages of one broker, and wait for them. Messages that arrived before a failure are returned too.
+        Raises TransportError[CONNECT_FAILED] before the first ``keep_alive``, as do the calls below, and
+        RemoteProtocolError[RESPONSE_TOO_LARGE] for more messages than ``max_messages`` or bytes than RESPONSE_BYTES."""
         request = self._subscription.receive(
             topic, broker_name, max_messages=max_messages, invisible_ms=invisible_ms, poll_ms=poll_ms
         )
@@ -207,8 +208,8 @@ class Session:
         return Response(received)
 
     def submit_ack(self, topic: str, handles: Sequence[str]) -> Callable[[], list[bool | RocketMQError]]:
-        """Say that messages are done. Of each, whether its handle counted still, or what went wrong. Raises
-        TransportError[CONNECT_FAILED]."""
+        """Acknowledge messages without waiting. The result lists for each handle whether it was still valid, or an
+        error. Raises TransportError[CONNECT_FAILED]."""
         connection = self._current_connection()
         request = self._subscription.acknowledge(topic, handles)
         pending = connection.submit("AckMessage", request, pb.AckMessageResponse)
@@ -225,9 +226,9 @@ class Session:
     def submit_change_invisible_duration(
         self, topic: str, handle: str, invisible_ms: int, *, suspend: bool
     ) -> Callable[[], str | None]:
-        """Have a message invisible for so long from now on. By what it is known since; None where it is known no more.
-        Not to be repeated: each answer makes the message come again if it is not acknowledged. Raises
-        TransportError[CONNECT_FAILED]."""
+        """Change a message's invisible duration to ``invisible_ms`` from now on, without waiting; with ``suspend`` it
+        counts as no attempt. The result is its new receipt handle; None if the old one is no longer valid. Never repeat
+        the call: each response causes a redelivery unless acknowledged. Raises TransportError[CONNECT_FAILED]."""
         request = self._subscription.change(topic, handle, invisible_ms, suspend=suspend)
         connection = self._current_connection()
         pending = connection.submit("ChangeInvisibleDuration", request, pb.ChangeInvisibleDurationResponse)
@@ -249,7 +250,7 @@ class Session:
 
     @contextmanager
     def _tracking_failures(self, connection: Connection) -> Iterator[None]:
-        """What fails inside may mean that ``keep_alive`` has more to do."""
+        """Record failures after which the next ``keep_alive`` must reconnect or register again."""
         try:
             yield
         except TransportError as error:
@@ -262,7 +263,8 @@ class Session:
 
 
 def limit_size(responses: Generator[bytes], address: str) -> Generator[bytes]:
-    """All of them together. Raises RemoteProtocolError[RESPONSE_TOO_LARGE]."""
+    """Yield ``responses`` while their total size is at most RESPONSE_BYTES. Raises
+    RemoteProtocolError[RESPONSE_TOO_LARGE]."""
     size_bytes = 0
     with closing(responses):
         for data in responses:

@@ -1,4 +1,4 @@
-"""Telemetry: the conversation by which a proxy knows who we are, for as long as it lasts."""
+"""``Telemetry``: the stream by which a proxy identifies this client while the stream is open."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ CLOSE_TIMEOUT_S: Final = 2.0
 
 
 class Telemetry:
-    """It says who we are, and hears what the proxy makes of that. Of what the proxy asks later nothing is answered.
+    """A telemetry stream: sends the client's settings and receives the proxy's response. Later commands of the proxy
+    get no response.
 
-    Threads: ``rocketmq-proxy-telemetry`` hears; all else is one thread's. ``is_over`` may be asked by any.
+    Threads: ``rocketmq-proxy-telemetry`` receives; one thread calls all else. Any thread may read ``is_over``.
     """
 
     def __init__(self, connection: Connection, settings: TelemetryCommand, timeout_ms: int) -> None:
@@ -35,7 +36,8 @@ class Telemetry:
         self._thread.start()
 
     def response(self) -> TelemetryCommand:
-        """The first. Raises what ``failure_of`` says, TransportError[RESPONSE_TIMED_OUT]."""
+        """Wait for the proxy's first command and return it. Raises what ``failure_of`` returns,
+        TransportError[RESPONSE_TIMED_OUT]."""
         try:
             received = self._received.get(timeout=self._timeout_ms / 1000)
         except Empty:
@@ -51,7 +53,7 @@ class Telemetry:
         return not self._thread.is_alive()
 
     def close(self) -> None:
-        """End it."""
+        """End the stream and its thread."""
         self._ending.set()
         self._call.cancel()
         self._thread.join(CLOSE_TIMEOUT_S)
@@ -65,7 +67,7 @@ class Telemetry:
             for data in islice(self._call, 1):
                 self._received.put(parse_response(TelemetryCommand, data))
             for _ in self._call:
-                pass  # until it is over; a proxy may go on for as long as it likes
+                pass  # until the stream ends, which the proxy decides
         except RocketMQError as error:
             self._received.put(error)
         except grpc.RpcError as error:

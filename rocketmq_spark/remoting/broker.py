@@ -1,8 +1,8 @@
-"""One broker, one short method a request.
+"""Client of one broker: one short method for each request.
 
-Every method raises TransportError (no connection, no answer in time), BrokerError (any code that it does not list as an
-answer; which condition, says ``wire.remoting.refusal``) and RemoteProtocolError. Which refusals are worth another
-attempt says ``retry``. Source: ``client/impl/MQClientAPIImpl.java``.
+Every method raises TransportError (no connection, no response in time), BrokerError (a response code without a meaning
+for that request; ``wire.remoting.refusal`` selects the condition) and RemoteProtocolError. ``retry`` defines which
+errors are retried. Source: ``client/impl/MQClientAPIImpl.java``.
 """
 
 from __future__ import annotations
@@ -54,27 +54,27 @@ from rocketmq_spark.wire.remoting.meanings import Meaning, meaning_of
 from rocketmq_spark.wire.remoting.pull import OFFSET_RESET, PullResult
 
 HOLD_SLACK_MS: Final = 6_000
-"""A broker looks at the pulls that it holds every 5 s."""
+"""Extra response timeout of a long poll: a broker checks its held pulls every 5 s."""
 
 NO_QUEUE: Final = 2**31 - 1
-"""The id of a queue that no topic has."""
+"""A queue ID that no topic has."""
 
 ROCKETMQ_5: Final = 412
-"""V5_0_0_SNAPSHOT. Source: ``common/MQVersion.java``."""
+"""Version number of V5_0_0_SNAPSHOT. Source: ``common/MQVersion.java``."""
 
 SELF_TEST_TOPIC: Final = "SELF_TEST_TOPIC"
-"""Each broker has it, and nobody may write to it. Source: ``common/topic/TopicValidator.java``."""
+"""A topic that each broker has and no client may write to. Source: ``common/topic/TopicValidator.java``."""
 
 
 class GroupCheck(NamedTuple):
-    """The answer to ``Broker.submit_group_check``. ``empty_pull``: from a queue that there is, and is empty."""
+    """Future of ``Broker.submit_group_check``. ``empty_pull``: the pull from a queue that exists and is empty."""
 
     pull: ResponseFuture[PullResult]
     empty_pull: ResponseFuture[PullResult]
 
     def result(self) -> None:
-        """Raises BrokerError[GROUP_NOT_FOUND.BROKER | GROUP_DENIED | TOPIC_DENIED] and its like, and [PULL_REJECTED]
-        where the broker rejects all pulls; any other refusal means that the queue is not there, or not readable."""
+        """Wait for both. Raises BrokerError[GROUP_NOT_FOUND.BROKER | GROUP_DENIED | TOPIC_DENIED] and similar, and
+        [PULL_REJECTED] if the broker rejects all pulls; ignores other refusals (queue missing or not readable)."""
         try:
             self.pull.result()
         except BrokerError as error:
@@ -88,7 +88,7 @@ class GroupCheck(NamedTuple):
 
 
 class SearchHints(NamedTuple):
-    """The answer to ``Broker.submit_search_hints``."""
+    """Future of ``Broker.submit_search_hints``."""
 
     futures: Mapping[MessageQueue, ResponseFuture[int]]
 
@@ -97,7 +97,7 @@ class SearchHints(NamedTuple):
 
 
 class StoredOffsets(NamedTuple):
-    """The answer to ``Broker.submit_query_offsets``. One request more goes out where RocketMQ 4 says 0."""
+    """Future of ``Broker.submit_query_offsets``; sends one more request if RocketMQ 4 returned offset 0."""
 
     broker: Broker
     group: str
@@ -107,7 +107,7 @@ class StoredOffsets(NamedTuple):
         stored = {queue: future.result() for queue, future in self.futures.items()}
         if all(offset.is_conclusive for offset in stored.values()):
             return {queue: offset.value for queue, offset in stored.items()}
-        # These are the topics of which it has an offset of the group, among those that the group subscribes to now.
+        # Among the topics that the group subscribes to now, those for which the broker has an offset of the group.
         topics_with_offset = {queue.topic for queue in self.broker.consume_stats(self.group)}
         return {
             queue: offset.value if offset.is_conclusive or queue.topic in topics_with_offset else None
@@ -116,12 +116,12 @@ class StoredOffsets(NamedTuple):
 
 
 class OffsetUpdates(NamedTuple):
-    """The answer to ``Broker.submit_update_offsets``."""
+    """Future of ``Broker.submit_update_offsets``."""
 
     futures: Mapping[MessageQueue, ResponseFuture[None]]
 
     def result(self) -> dict[MessageQueue, RocketMQError]:
-        """The failures; what it lacks is stored."""
+        """Return the errors by queue; the offsets of all other queues are stored."""
         failures: dict[MessageQueue, RocketMQError] = {}
         for queue, future in self.futures.items():
             try:
@@ -132,16 +132,16 @@ class OffsetUpdates(NamedTuple):
 
 
 class Broker(RemotingClient):
-    """One broker, by its address. Offsets and locks belong to masters; ask no slave."""
+    """Client of the broker at one address. Offsets and locks belong to masters: use no slave for them."""
 
     # ---------------------------------------------------------------------------------------------------- pulling
 
     def pull(
         self, group: str, queue: MessageQueue, offset: int, max_messages: int, expression: str = "*"
     ) -> PullResult:
-        """Up to ``max_messages`` from ``offset`` on, at once, whatever there is; the broker has limits of its own.
+        """Pull the messages that exist now, at most ``max_messages`` from ``offset`` on; the broker may return fewer.
 
-        The broker filters by the hashes of the tags in ``expression``; whoever decodes filters again.
+        The broker filters by the hashes of the tags in ``expression``; the decoder must filter again.
         """
         return self.call(pull_rpc(group, queue, offset, max_messages, expression))
 
@@ -153,77 +153,75 @@ class Broker(RemotingClient):
         suspend_ms: int,
         on_response: Callable[[PullResult | RocketMQError], None],
     ) -> None:
-        """A pull of one message that the broker holds, when there is none, for ``suspend_ms`` to 5 s longer."""
+        """Pull one message without waiting; while there is none the broker holds it for ``suspend_ms`` to 5 s more."""
         rpc = pull_rpc(group, queue, offset, 1, "*", suspend_ms)
         self.call_async(rpc, on_response, suspend_ms + HOLD_SLACK_MS + self._timeout_ms)
 
     # --------------------------------------------------------------------------------------------------- positions
 
     def topic_stats(self, topic: str) -> dict[MessageQueue, QueueBounds]:
-        """Bounds of all queues of ``topic`` on this broker. BrokerError with TOPIC_NOT_EXIST where it has none."""
+        """Return the bounds of all queues of ``topic`` here; BrokerError with TOPIC_NOT_EXIST without the topic."""
         return self.submit_topic_stats(topic).result()
 
     def submit_topic_stats(self, topic: str) -> Future[dict[MessageQueue, QueueBounds]]:
-        """``topic_stats`` without waiting."""
+        """Send the request of ``topic_stats`` without waiting."""
         header = GetTopicStatsInfoRequest(topic=topic)
         command = _command(RequestCode.GET_TOPIC_STATS_INFO, header)
         return self.submit(Rpc(command, lambda response: decode_topic_stats(response.body)))
 
     def topic_settings(self, topic: str) -> TopicSettings:
-        """Wants the right GET on the topic, where there are rights."""
+        """Return the topic's settings on this broker. With ACLs the permission GET on the topic is required."""
         return self.call(topic_config_rpc(topic))
 
     def search_offsets(
         self, timestamps_ms: Mapping[MessageQueue, int], prober: Prober = TOOLS_PROBER
     ) -> dict[MessageQueue, int]:
-        """Of each queue the offset of the first message stored at its time (unix) or later, else its max offset.
-
-        All are in flight at once. The broker's answers are checked, by two ``message_probes`` at least.
-        """
+        """Return for each queue the offset of the first message stored at its time (Unix ms) or later, else its max
+        offset. All are in flight at once. At least two ``message_probes`` per queue verify the broker's result."""
         return find_first_offsets(self, self.search_hints(timestamps_ms), timestamps_ms, prober)
 
     def search_hints(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """As ``search_offsets``, but unchecked: no message is fetched, and what the broker says may be too small."""
+        """Return the broker's results for ``search_offsets`` unverified, without pulls: they may be too small."""
         return self.submit_search_hints(timestamps_ms).result()
 
     def submit_search_hints(self, timestamps_ms: Mapping[MessageQueue, int]) -> SearchHints:
-        """``search_hints`` without waiting."""
+        """Send the requests of ``search_hints`` without waiting."""
         return SearchHints({queue: self.submit(_search_offset(queue, at)) for queue, at in timestamps_ms.items()})
 
     def store_times(
         self, offsets: Mapping[MessageQueue, int], prober: Prober = TOOLS_PROBER
     ) -> dict[MessageQueue, int | None]:
-        """When the message at an offset of each queue was stored (unix ms), None where there is none. By
-        ``message_probes``, some in flight at once."""
+        """Return the store time (Unix ms) of the message at an offset of each queue, None if there is no message.
+        Sends ``message_probes``, at most ``MAX_CONCURRENT_PROBES`` in flight at once."""
         return probe_store_times(self, offsets, prober)
 
     # ----------------------------------------------------------------------------------------------- group offsets
 
     def query_offsets(self, group: str, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
-        """The group's next offset of each queue, None where the broker has stored none."""
+        """Return the group's committed offset of each queue, None if the broker stores none."""
         return self.submit_query_offsets(group, queues).result()
 
     def submit_query_offsets(self, group: str, queues: Iterable[MessageQueue]) -> StoredOffsets:
-        """``query_offsets`` without waiting, all in flight at once."""
+        """Send the requests of ``query_offsets`` without waiting, all in flight at once."""
         return StoredOffsets(self, group, {queue: self.submit(_query_offset(group, queue)) for queue in queues})
 
     def submit_update_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> OffsetUpdates:
-        """Store the group's next offsets, all in flight at once.
+        """Commit the group's offsets without waiting, all in flight at once.
 
-        The broker takes any number, for a group that it knows. A failure is BrokerError[OFFSET_RESET_PENDING] while an
-        operator's reset waits for a pull to notice it.
+        The broker accepts any number, for a group that exists there. A failure is BrokerError[OFFSET_RESET_PENDING]
+        until a pull has received an operator's pending reset.
         """
         return OffsetUpdates(
             {queue: self.submit(commit_rpc(str(self.address), group, queue, at)) for queue, at in offsets.items()}
         )
 
     def consume_reset(self, group: str, queue: MessageQueue) -> int | None:
-        """Where an operator has reset the group's offset to; None without a reset. Only the first to ask is told."""
+        """Return the offset of an operator's reset, else None. The broker returns each reset to the first pull only."""
         response = self.pull(group, queue, 0, 1)
         return response.next_begin_offset if response.reason == OFFSET_RESET else None
 
     def restore_reset(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Reset the group's offset: what ``consume_reset`` took is there again."""
+        """Reset the group's offset on the broker again, as it was before ``consume_reset``."""
         self.call(reset_offset_rpc(group, queue, offset))
 
     def consume_stats(self, group: str) -> dict[MessageQueue, ConsumeProgress]:
@@ -234,29 +232,29 @@ class Broker(RemotingClient):
     # -------------------------------------------------------------------------------------------------- membership
 
     def submit_heartbeat(self, heartbeat: Heartbeat) -> ResponseFuture[None]:
-        """Register or keep alive: the connection becomes a member of each group in it. One connection a client id."""
+        """Register or keep alive the connection as a member of each group in it. A client ID has one connection."""
         return self.submit(Rpc(_command(RequestCode.HEART_BEAT, body=encode_heartbeat(heartbeat)), decode_nothing))
 
     def unregister(self, client_id: str, group: str) -> None:
-        """Leave the group; what leaves is the connection."""
+        """Unregister this connection from the group."""
         header = UnregisterClientRequest(client_id=client_id, consumer_group=group)
         self.call(Rpc(_command(RequestCode.UNREGISTER_CLIENT, header), decode_nothing))
 
     def submit_group_check(self, group: str, topic: str) -> GroupCheck:
-        """Whether the broker lets the group read the topic: by a pull of a queue that no topic has, so that nothing
-        comes of it, and by one of an empty queue, because a broker that rejects pulls looks for the queue first.
-        Brokers take heartbeats of groups that they do not know, and do not list their members."""
+        """Check whether the broker lets the group read the topic: pull from a queue that no topic has, so that the pull
+        has no effect, and from an empty queue, because a broker that rejects all pulls checks the queue first.
+        Brokers accept heartbeats of groups that do not exist, and do not list their members."""
         missing_queue, empty = MessageQueue(topic, "", NO_QUEUE), MessageQueue(SELF_TEST_TOPIC, "", 0)
         pulls = (self.submit(pull_rpc(group, queue, 0, 1, "*")) for queue in (missing_queue, empty))
         return GroupCheck(*pulls)
 
     def submit_consumer_ids(self, group: str) -> ResponseFuture[list[str]]:
-        """Client ids of the group's members, one for each of their connections; empty where it has no member."""
+        """Query the client IDs of the group's members, one for each connection; empty without members."""
         command = _command(RequestCode.GET_CONSUMER_LIST_BY_GROUP, GetConsumerListByGroupRequest(consumer_group=group))
         return self.submit(Rpc(command, _read_consumer_ids))
 
     def running_infos(self, group: str, client_ids: Iterable[str]) -> dict[str, ConsumerRunningInfo]:
-        """What members of the group tell about themselves; the broker asks each. Who does not answer is left out."""
+        """Return the running info of members by client ID. The broker queries each; those that fail are missing."""
         infos: dict[str, ConsumerRunningInfo] = {}
         futures = {client_id: self.submit(_running_info(group, client_id)) for client_id in client_ids}
         for client_id, future in futures.items():
@@ -267,33 +265,33 @@ class Broker(RemotingClient):
     def submit_lock_batch(
         self, group: str, client_id: str, queues: Collection[MessageQueue]
     ) -> ResponseFuture[set[MessageQueue]]:
-        """Lock queues for a client id, or renew the locks; those that it holds now. They expire after 60 s."""
+        """Lock queues for a client ID or renew its locks (they expire after 60 s). Result: the queues it holds now."""
         body = encode_lock_batch(group, client_id, queues)
         command = _command(RequestCode.LOCK_BATCH_MQ, body=body)
         return self.submit(Rpc(command, lambda response: decode_lock_ok(response.body)))
 
     def submit_unlock_batch(self, group: str, client_id: str, queues: Collection[MessageQueue]) -> ResponseFuture[None]:
-        """Unlock queues; those that another client id holds stay as they are."""
+        """Unlock queues; locks of other client IDs are unaffected."""
         body = encode_lock_batch(group, client_id, queues)
         return self.submit(Rpc(_command(RequestCode.UNLOCK_BATCH_MQ, body=body), decode_nothing))
 
     # ----------------------------------------------------------------------------------------------------- sending
 
     def send(self, message: Message, queue: MessageQueue, producer_group: str, sys_flag: int = 0) -> SendResult:
-        """Send one message. ``sys_flag`` says how its body is compressed, or that it is half of a transaction."""
+        """Send one message. ``sys_flag``: its body's compression, and whether it is a half message of a transaction."""
         properties = encode_properties(message_properties(message)).decode()
         header = send_header(queue, producer_group, sys_flag=sys_flag, flag=message.flag, properties=properties)
         return self.call(send_rpc(RequestCode.SEND_MESSAGE_V2, header, message.body, queue))
 
     def send_batch(self, messages: Sequence[Message], queue: MessageQueue, producer_group: str) -> SendResult:
-        """Send messages of one topic that are stored one after another, or not at all."""
+        """Send messages of one topic as a batch. The broker stores all of them, consecutively, or none."""
         return self.call(send_batch_rpc(encode_batch(messages), queue, producer_group))
 
     def send_dead_letter(self, group: str, message: Message, broker_name: str) -> SendResult:
-        """Store ``message`` in the group's dead letter topic on this broker, which makes the topic where it is missing.
+        """Store ``message`` in the group's dead-letter topic (DLQ) on this broker, which creates the topic if missing.
 
-        A client can do that by sending to the retry topic what has been tried more often than is allowed; whatever
-        ``message.topic`` says. Source: ``broker/processor/SendMessageProcessor.java#handleRetryAndDLQ``.
+        Sends to the retry topic with ``reconsume_times`` above the maximum, and ignores ``message.topic``.
+        Source: ``broker/processor/SendMessageProcessor.java#handleRetryAndDLQ``.
         """
         properties = encode_properties(message_properties(message)).decode()
         queue = MessageQueue(retry_topic(group), broker_name, 0)
@@ -312,11 +310,11 @@ class Broker(RemotingClient):
         delay_level: int = 0,
         max_reconsume_times: int | None = None,
     ) -> None:
-        """Have a message delivered to the group again, through its retry topic; in the end it goes to its DLQ.
+        """Send a message back for retry through the group's retry topic; after the last retry it goes to the DLQ.
 
-        ``delay_level`` 0 grows with the number of attempts; below 0: to the DLQ at once. ``max_reconsume_times``: by
-        default the group's. Ask the broker that stores it; for a group that may have no retry queue it does nothing.
-        Raises DataLossError[MESSAGE_DELETED].
+        ``delay_level`` 0: the delay grows with the number of attempts; below 0: to the DLQ at once.
+        ``max_reconsume_times``: by default the group's. The receiver must be the broker that stores the message. For a
+        group without retry queues it has no effect. Raises DataLossError[MESSAGE_DELETED].
         """
         header = ConsumerSendMsgBackRequest(
             group=group,
@@ -339,7 +337,7 @@ class Broker(RemotingClient):
     def create_topic(
         self, topic: str, queue_count: int, permission: int = 6, attributes: Mapping[str, str] | None = None
     ) -> None:
-        """Create or change a topic on this broker. ``attributes`` such as ``{"message.type": "FIFO"}``."""
+        """Create or change a topic on this broker, with attributes such as ``{"message.type": "FIFO"}``."""
         texts = [f"+{name}={value}" for name, value in (attributes or {}).items()]
         header = CreateTopicRequest(
             topic=topic,
@@ -351,7 +349,7 @@ class Broker(RemotingClient):
         self.call(Rpc(_command(RequestCode.UPDATE_AND_CREATE_TOPIC, header), decode_nothing))
 
     def delete_topic(self, topic: str) -> None:
-        """Delete a topic on this broker, with its messages and all groups' offsets."""
+        """Delete a topic on this broker, with its messages and the offsets of all groups."""
         command = _command(RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicRequest(topic=topic))
         self.call(Rpc(command, decode_nothing))
 
@@ -372,7 +370,7 @@ def _running_info(group: str, client_id: str) -> Rpc[ConsumerRunningInfo]:
 
 
 class _StoredOffset(NamedTuple):
-    """RocketMQ 4 says 0 also where it has none, of a queue whose first message it still has in memory."""
+    """A group's offset. RocketMQ 4 returns 0 also without one, if the queue's first message is still in memory."""
 
     value: int | None
     is_conclusive: bool

@@ -1,4 +1,4 @@
-"""ClusterClient: the name servers, routes and brokers of a cluster, over one pool of connections.
+"""``ClusterClient``: access to the name servers, routes and brokers of a cluster over one connection pool.
 
 Source: ``client/impl/factory/MQClientInstance.java``.
 """
@@ -26,9 +26,9 @@ MAX_SHARED_CLIENTS: Final = 16
 
 
 class ClusterClient:
-    """What members, tasks and tools ask a cluster with. Cheap: connections are the pool's. Threads: any.
+    """Client of one cluster for members, tasks and tools. Cheap: the pool owns the connections. Threads: any.
 
-    ``prober``: for whom brokers behind a proxy look at messages. ``history``: see ``RouteTable``.
+    ``prober``: group with which messages of brokers behind a proxy are probed. ``history``: see ``RouteTable``.
     """
 
     def __init__(
@@ -47,21 +47,24 @@ class ClusterClient:
 
     @staticmethod
     def shared(options: ConnectionOptions) -> ClusterClient:
-        """Return the process's own for these options. The last 16 are kept for more tasks, with their routes."""
+        """Return this process's client for these options. The last 16 and their routes are cached across tasks."""
         return _shared(options.name_servers, options.broker_timeout_ms, options.security)
 
     def broker(self, address: BrokerAddress, timeout_ms: int | None = None) -> Broker:
-        """Return the one there, or behind the proxy there. ``timeout_ms``: of its requests, if not as of others."""
+        """Return a client of the broker at ``address``, or behind the proxy at ``address``.
+
+        ``timeout_ms``: limit of its requests; None: the cluster client's.
+        """
         timeout_ms = self._timeout_ms if timeout_ms is None else timeout_ms
         if address.broker_name is None:
             return Broker(address, self._pool, timeout_ms)
         return ProxiedBroker(address, self._pool, timeout_ms, self.routes.queues_of, self._prober)
 
     def call(self, queue: MessageQueue, operation: Callable[[Broker], T]) -> T:
-        """Ask the master of the queue's broker. After an error that ``requires_route_refresh`` the next call asks where
-        it is.
+        """Return the result of ``operation`` on the master of the queue's broker.
 
-        Raises what ``RouteTable.find_master`` and ``operation`` do.
+        After an error that ``requires_route_refresh`` the next call refreshes the route. Raises what
+        ``RouteTable.find_master`` and ``operation`` do.
         """
         try:
             return operation(self.broker(self.routes.find_master(queue)))
@@ -70,11 +73,11 @@ class ClusterClient:
             raise
 
     def connection_number(self, address: BrokerAddress) -> int:
-        """See ``ConnectionPool.connection_number``. Of a broker behind a proxy: to the proxy."""
+        """Return ``ConnectionPool.connection_number`` of the server: for a broker behind a proxy, of the proxy."""
         return self._pool.connection_number(address.server)
 
     def version(self, address: BrokerAddress) -> int:
-        """See ``ConnectionPool.server_version``. Of a broker behind a proxy it is not known."""
+        """Return ``ConnectionPool.server_version`` of the broker; 0 (unknown) for a broker behind a proxy."""
         return self._pool.server_version(address.server) if address.broker_name is None else 0
 
 

@@ -1,9 +1,9 @@
-"""One connection: many requests in flight, one thread that reads.
+"""A connection to one server: many requests in flight, one reader thread.
 
-The reader is the only thread that receives, and the one that runs callbacks and answers the server's own requests. Any
-thread may send. Who takes a ``PendingResponse`` out of the table settles it; a dictionary's ``pop`` has one winner, so
-the table needs no lock. A slow sender holds up the reader only where the server has asked something itself, and then
-for ``RESPONSE_TIMEOUT_MS`` at most; then the connection is lost.
+Only the reader thread receives; it also runs callbacks and responds to the server's requests. Any thread may send. The
+thread that removes a ``PendingResponse`` from the table completes it; a dictionary's ``pop`` has one winner, so the
+table needs no lock. A slow sender blocks the reader only while the reader responds to a server's request, for at most
+``RESPONSE_TIMEOUT_MS``; then the connection is lost.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ RESPONSE_TIMEOUT_MS: Final = 3_000
 CLOSE_TIMEOUT_S: Final = 2.0
 
 OnRequest = Callable[[RemotingCommand], RemotingCommand | None]
-"""What a request of the server is answered; None: it is not supported, or it is oneway."""
+"""Handler of a server's request: returns the response; None: the request is not supported, or is oneway."""
 
 logger = logging.getLogger("rocketmq_spark")
 
 
 def support_nothing(_request: RemotingCommand) -> None:
-    """The OnRequest of a client that the server has nothing to ask."""
+    """Return None: the ``OnRequest`` of a client that supports no requests of the server."""
 
 
 class PendingResponse:
-    """An answer that is still to come, until it did, its deadline passed or the connection was lost.
+    """A request in flight, until its response arrived, its deadline passed or the connection was lost.
 
-    Threads: any may wait; whoever has taken it out of its connection's table settles it, and opens ``_gate``.
+    Threads: any may wait; the thread that removed it from its connection's table completes it and releases ``_gate``.
     """
 
     __slots__ = ("_connection", "_gate", "_on_done", "_outcome", "deadline_ms", "opaque", "request", "timeout_ms")
@@ -67,10 +67,10 @@ class PendingResponse:
         self._gate.acquire()
 
     def result(self) -> RemotingCommand:
-        """Wait, at most until the deadline, for the answer, whatever its code.
+        """Return the response, whatever its code; wait at most until the deadline.
 
         Raises TransportError[RESPONSE_TIMED_OUT | CONNECTION_LOST], or the RemoteProtocolError that ended the
-        connection. Threads: any; the reader only once it is settled.
+        connection. Threads: any; the reader thread only after completion.
         """
         if self._outcome is None:
             self._wait()
@@ -83,11 +83,12 @@ class PendingResponse:
     def _wait(self) -> None:
         if not self._gate.acquire(timeout=self._connection.seconds_until(self.deadline_ms)):
             self._connection.expire(self)
-            self._gate.acquire()  # settled now, by us or at this very moment by the reader
+            self._gate.acquire()  # completed by expire(), or at this moment by the reader
         self._gate.release()
 
     def complete(self, outcome: RemotingCommand | RocketMQError) -> None:
-        """Caller: whoever took it out of its connection's table, and so once."""
+        """Set the response or error, and run the callback. Only the thread that removed it from the connection's table
+        calls this, so it is called once."""
         self._outcome = outcome
         self._gate.release()
         if self._on_done is not None:
@@ -98,12 +99,12 @@ OnDone: TypeAlias = Callable[[PendingResponse], None]
 
 
 class Connection:
-    """One stream to one server; see the module. Once lost it stays lost; the pool opens another.
+    """A connection over one stream; see the module. A lost connection stays lost; the pool opens another.
 
-    ``on_request`` and callbacks run on the reader thread: they must be quick, and an error that leaves them ends the
-    connection. With ``credentials`` every request is signed as it is sent.
+    ``on_request`` and callbacks run on the reader thread: they must be quick, and an error that they raise ends the
+    connection. With ``credentials`` every request is signed when it is sent.
 
-    Threads: any may send, under ``_sending``; see the module for who receives.
+    Threads: any may send, under ``_sending``; only the reader thread receives.
     """
 
     def __init__(
@@ -116,7 +117,7 @@ class Connection:
     ) -> None:
         self.address = address
         self.server_version = 0
-        """RocketMQ's, as the peer's last answer says; 0 before the first."""
+        """RocketMQ's version number in the last response; 0 before the first."""
         self._credentials = credentials
         self._stream = stream
         self._on_request = on_request
@@ -134,27 +135,27 @@ class Connection:
         state = "open" if self._loss is None else f"lost ({self._loss.condition})"
         return f"<Connection {self.address} {state}, {len(self._pending)} in flight>"
 
-    # ------------------------------------------------------------------------------------------- for everybody
+    # --------------------------------------------------------------------------------------------- public calls
 
     @property
     def is_open(self) -> bool:
-        """False once it is known to be lost."""
+        """Whether no loss of the connection has been detected."""
         return self._loss is None
 
     @property
     def idle_since_ms(self) -> int | None:
-        """When it was used last, by the connection's clock; None while an answer is awaited."""
+        """Time of the last request by the connection's clock, in ms; None while a request is in flight."""
         return None if self._pending else self._last_used_ms
 
     def request(self, request: RemotingCommand, timeout_ms: int) -> RemotingCommand:
-        """Send and wait. Raises what ``submit`` and ``PendingResponse.result`` raise."""
+        """Send a request and return its response. Raises what ``submit`` and ``PendingResponse.result`` raise."""
         return self.submit(request, timeout_ms).result()
 
     def submit(self, request: RemotingCommand, timeout_ms: int, on_done: OnDone | None = None) -> PendingResponse:
-        """Send; the answer, or what became of it, is told by the returned Pending, and to ``on_done`` exactly once.
+        """Send a request without waiting. Return its ``PendingResponse``, which ``on_done`` receives exactly once when
+        completed.
 
-        Raises TransportError[CONNECTION_LOST] or LocalProtocolError when it could not be sent; ``on_done`` is not
-        called then.
+        Raises TransportError[CONNECTION_LOST] or LocalProtocolError if sending failed; ``on_done`` is not called then.
         """
         pending = self._new_pending(request, timeout_ms, on_done)
         try:
@@ -174,23 +175,24 @@ class Connection:
         return pending
 
     def close(self) -> None:
-        """Fail everything in flight and end the reader. Threads: any, also the reader itself."""
+        """Fail all requests in flight and end the reader thread. Threads: any, also the reader."""
         self._lose(TransportError("CONNECTION_LOST", address=self.address, reason="it was closed on this side"))
         if threading.current_thread() is not self._reader:
             self._reader.join(CLOSE_TIMEOUT_S)
 
     def close_after_fork(self) -> None:
-        """In a forked child, where no reader runs: let go of the descriptor. The parent keeps its connection."""
+        """Close the descriptor in a forked child, where no reader runs. The parent keeps its connection."""
         self._loss = TransportError("CONNECTION_LOST", address=self.address, reason="it belongs to the parent process")
         self._stream.close()
 
-    # --------------------------------------------------------------------------------------------- for Pending
+    # ------------------------------------------------------------------------------------- for PendingResponse
 
     def seconds_until(self, deadline_ms: int) -> float:
         return max(0, deadline_ms - self._clock()) / 1000
 
     def expire(self, pending: PendingResponse) -> None:
-        """Give up on an answer. A peer that has been silent for SILENCE_LIMIT_MS on top is given up on altogether."""
+        """Fail a request whose deadline passed. Lose the connection too if the server has sent nothing for
+        ``UNRESPONSIVE_LIMIT_MS``."""
         if self._pending.pop(pending.opaque, None) is None:
             return
         pending.complete(timeout_error(self.address, pending.request.code, pending.timeout_ms))
@@ -201,7 +203,7 @@ class Connection:
     # ------------------------------------------------------------------------------------------------- sending
 
     def _send(self, frames: bytes, timeout_ms: int) -> None:
-        """Within the time, of which waiting for other senders is a part."""
+        """Send within ``timeout_ms``, which includes waiting for other senders."""
         deadline_ms = self._clock() + timeout_ms
         if not self._sending.acquire(timeout=timeout_ms / 1000):
             raise write_timeout_error(self.address, timeout_ms)
@@ -216,12 +218,12 @@ class Connection:
             self._sending.release()
 
     def _lose(self, cause: RocketMQError) -> None:
-        """No more requests from here on; the reader notices and fails those in flight. The first cause stays."""
+        """Accept no more requests; the reader then fails those in flight. The first cause stays."""
         if self._loss is None:
             self._loss = cause
         self._stream.shutdown()
 
-    # --------------------------------------------------------------------------------------------- who reads
+    # ------------------------------------------------------------------------------------------- reader thread
 
     def _run(self) -> None:
         try:
@@ -238,12 +240,12 @@ class Connection:
             )
             self._lose(TransportError("CONNECTION_LOST", address=self.address, reason=f"the reader failed: {error!r}"))
         finally:
-            with self._sending:  # nobody is inside the stream then, and who comes later sees the loss
+            with self._sending:  # no thread is sending then, and later senders see the loss
                 self._stream.close()
             self._fail_pending()
 
     def _read(self) -> None:
-        """Hand over what comes; nothing may, for a while."""
+        """Receive and dispatch commands; return without any after SWEEP_INTERVAL_MS."""
         data = self._stream.recv(READ_BYTES, SWEEP_INTERVAL_MS)
         if data is None:
             return
@@ -255,13 +257,14 @@ class Connection:
             self._dispatch(decode_command(self.address, frame))
 
     def _dispatch(self, command: RemotingCommand) -> None:
-        """Both sides number their requests on their own, so the kind comes before the number."""
+        """Respond to a request, or complete the pending one of a response. Each side numbers its own requests, so the
+        kind is checked before the number."""
         if not command.is_response:
             self._respond(command)
             return
         self.server_version = command.version
         pending = self._pending.pop(command.opaque, None)
-        if pending is not None:  # else it came after its deadline
+        if pending is not None:  # else the response came after its deadline
             pending.complete(command)
 
     def _respond(self, request: RemotingCommand) -> None:
@@ -287,5 +290,5 @@ class Connection:
 
 
 def _copy_error(error: RocketMQError) -> RocketMQError:
-    """An error that many wait for is raised as a new one for each: a traceback belongs to one thread."""
+    """Return a new error for each waiting thread: a traceback belongs to one thread."""
     return type(error)(error.condition, **error.context)

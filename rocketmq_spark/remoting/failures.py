@@ -1,4 +1,4 @@
-"""Failures: what does not work now, for how long that may last, and what is logged of it; and calls that are retried.
+"""Tracking of current failures, their deadlines and their log lines; and the retry loop.
 
 Pure: clock and sleep are arguments.
 """
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 Sleep: TypeAlias = Callable[[float], None]
 
 EXTENDED_QUIET_MS: Final = 15_000
-"""See ``FailureTracker.extend_deadline``."""
+"""Minimum duration of a logged outage after ``FailureTracker.extend_deadline``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +47,12 @@ class _Failure:
 
 
 class FailureTracker:
-    """What is failing now, by subject ("broker broker-a", "name servers", "topic orders"). Times come from the caller,
-    and ``retryability_of`` decides which failures pass.
+    """Current failures by subject ("broker broker-a", "name servers", "topic orders"). Times come from the caller, and
+    ``retryability_of`` decides which failures are transient.
 
-    A subject is asked again after a pause, see ``REQUEST_PAUSES``; a pull has pauses of its own. One that has failed
-    for its whole limit is an error; until then the caller goes on with what does answer. A shorter limit, of another
-    failure, counts from where that began, and all together last no longer than the longer one.
+    A subject is retried after a pause, see ``REQUEST_PAUSES``; pulls have their own pauses. A subject that has failed
+    for its whole limit is expired, an error; until then the caller continues with the subjects that work. If the
+    failure changes to one with a shorter limit, that limit counts from the change, and never extends the longer one.
 
     Not thread-safe.
     """
@@ -72,9 +72,10 @@ class FailureTracker:
         since_ms: int | None = None,
         quiet_ms: int = 0,
     ) -> bool:
-        """Return whether it has now failed for its whole limit, and had not before.
+        """Record a failure. Return whether the subject has now failed for its whole limit, and had not before.
 
-        ``since_ms``: when it began to fail, if this first failure here is not the first. ``quiet_ms``: see ``Outage``.
+        ``since_ms``: start of the outage, if it began before this tracker's first failure. ``quiet_ms``: see
+        ``Outage``.
         """
         before = self._failures.get(subject)
         since_ms = before.since_ms if before else now_ms if since_ms is None else since_ms
@@ -93,16 +94,16 @@ class FailureTracker:
         return is_expired and not (before and before.is_expired)
 
     def record_success(self, subject: str) -> bool:
-        """Return whether it had been failing."""
+        """End the subject's failure. Return whether there was one."""
         return self._failures.pop(subject, None) is not None
 
     def discard(self, subject: str) -> None:
-        """It is not asked any more."""
+        """Drop a subject that is no longer used; the end of its outage is not logged as a recovery."""
         if self._failures.pop(subject, None) is not None:
             self._lines.drop(subject)
 
     def may_try(self, subject: str, now_ms: int) -> bool:
-        """Whether it does not fail, or its pause is over."""
+        """Return whether the subject is not failing, or its pause is over."""
         failure = self._failures.get(subject)
         return failure is None or now_ms >= failure.next_try_ms
 
@@ -111,16 +112,16 @@ class FailureTracker:
 
     @property
     def is_anything_failing(self) -> bool:
-        """Cheap, for a caller with many subjects of which hardly ever one fails."""
+        """Whether any subject is failing: a cheap check for callers with many subjects."""
         return bool(self._failures)
 
     def since_ms(self, subject: str) -> int:
-        """When it began to fail, which it does."""
+        """Return when the outage of a failing subject began. KeyError for another subject."""
         return self._failures[subject].since_ms
 
     def postpone(self, now_ms: int) -> None:
-        """Everything that is due has just had its chance, and what was not tried could not be: others failed before
-        it. It may be tried at any time, but no thread wakes for it before its pause, which grows."""
+        """Delay the wake-up for all due subjects after an attempt at all of them. A subject that was not tried was
+        blocked by earlier failures: ``may_try`` still allows it, but ``next_try_ms`` is after its growing pause."""
         for subject, failure in self._failures.items():
             if now_ms >= failure.due_ms:
                 pause_ms = REQUEST_PAUSES.after(failure.pause_ms)
@@ -128,16 +129,16 @@ class FailureTracker:
 
     @property
     def next_try_ms(self) -> int | None:
-        """When something that failed is to be tried again; None while nothing fails."""
+        """Earliest time of the next retry of any subject; None while nothing fails."""
         return min((failure.due_ms for failure in self._failures.values()), default=None)
 
     @property
     def subjects(self) -> frozenset[str]:
-        """What is failing."""
+        """The failing subjects."""
         return frozenset(self._failures)
 
     def outages(self, explained: Collection[str] = ()) -> tuple[Outage, ...]:
-        """The same with since when, until when and why; without the ``explained``."""
+        """Return the current outages with start, deadline and reason, without the subjects in ``explained``."""
         return tuple(
             Outage(subject, one.since_ms, one.until_ms, str(one.error), one.error.condition, one.quiet_ms)
             for subject, one in self._failures.items()
@@ -145,13 +146,14 @@ class FailureTracker:
         )
 
     def lines(self, now_ms: int, outages: Collection[Outage] | None = None) -> list[LogLine]:
-        """Return what to log now of ``outages``, without them of all its own: see ``OutageLog``."""
+        """Return the lines to log now for ``outages``, by default all of this tracker: see ``OutageLog``."""
         return self._lines.lines(self.outages() if outages is None else outages, now_ms)
 
     def extend_deadline(self, subjects: Collection[str], now_ms: int, *, other_limit_ms: int | None = None) -> None:
-        """While something else explains why these fail they do not count: their time begins again. When that is over
-        they mostly are a moment later, which is not logged. ``other_limit_ms``: the limit of what explains it; beyond
-        twice their own and this one, since their first failure, nothing does, for it may come and go for ever."""
+        """Restart the limits of ``subjects`` while another outage explains their failures. They mostly recover just
+        after that outage, so they are logged only after ``EXTENDED_QUIET_MS``. ``other_limit_ms``: limit of the other
+        outage. Deadlines end at most twice the own limit plus this one after the first failure, because the other
+        outage may recur without end."""
         for subject in self._failures.keys() & subjects:
             failure, quiet_ms = self._failures[subject], max(self._failures[subject].quiet_ms, EXTENDED_QUIET_MS)
             until_ms = now_ms + failure.limit_ms
@@ -162,15 +164,14 @@ class FailureTracker:
             )
 
     def check(self, now_ms: int) -> None:
-        """Raises what ``expired_error`` returns of the first subject that has failed for its limit."""
+        """Check all deadlines. Raises what ``expired_error`` returns for the first subject whose limit is over."""
         for subject in self._failures:
             if (expired_error := self.expired_error(subject, now_ms)) is not None:
                 raise expired_error
 
     def expired_error(self, subject: str, now_ms: int) -> RocketMQError | None:
-        """What a subject that has failed for its limit ends with: TransportError[CLUSTER_TIMEOUT] around what might
-        have passed (silence, a busy broker); what lasts until somebody changes it (a missing topic) as it is. None:
-        its limit is not over.
+        """Return the error of a subject whose limit is over, else None: TransportError[CLUSTER_TIMEOUT] around a
+        transient error (a timeout, a busy broker); another error (a missing topic) as it is.
         """
         failure = self._failures[subject]
         if now_ms < failure.until_ms:
@@ -189,9 +190,9 @@ class FailureTracker:
 
 
 class Policy(NamedTuple):
-    """Which failures are retried, with what pauses, and for how long.
+    """Retry policy: which failures are retried, with which pauses, and for how long.
 
-    ``limit_ms``: for what passes by itself; ``unavailable_limit_ms``: for what lasts until an operator changes it.
+    ``limit_ms``: for transient failures; ``unavailable_limit_ms``: for failures that last until an operator acts.
     """
 
     retryability_of: Callable[[RocketMQError], Retryability]
@@ -201,7 +202,7 @@ class Policy(NamedTuple):
 
 
 class OutageHistory(Protocol):
-    """Since when others have waited for the same without success: OutageNotes."""
+    """Start of an outage of one subject as earlier waiters recorded it: OutageNotes."""
 
     def since_ms(self, now_ms: int) -> int | None: ...
 
@@ -211,10 +212,10 @@ class OutageHistory(Protocol):
 
 
 class Failures:
-    """What fails now, by subject: a broker, a topic, a queue; and the name servers, while no route can be found.
+    """Current failures by subject: a broker, topic or queue; the name servers while they return no route. Logs them.
 
-    A subject's time begins when a name server answers, unless these come and go. ``outage_history``: what others have
-    waited for a subject before; their time counts until something has succeeded here. Not thread-safe.
+    A subject's limit starts when a name server responds, unless name servers fail intermittently.
+    ``outage_history``: earlier waiting times by subject; they count until a call has succeeded here. Not thread-safe.
     """
 
     def __init__(
@@ -226,10 +227,10 @@ class Failures:
         self._has_succeeded = False
         self._tracker = FailureTracker(policy.retryability_of)
         self._unrouted_topics: set[str] = set()
-        """Topics whose routes the name servers did not answer with."""
+        """Topics for which name servers returned no route."""
 
     def retry_until_success(self, call: Callable[[], object], subject: str, topic: str, sleep: Sleep) -> None:
-        """Make ``call`` until it succeeds. ``topic``: whose route it needs. Raises what ``record_failure`` returns."""
+        """Repeat ``call`` until it succeeds. ``topic``: it needs its route. Raises what ``record_failure`` returns."""
         for _ in self.attempts(sleep):
             try:
                 call()
@@ -241,7 +242,7 @@ class Failures:
                 return
 
     def attempts(self, sleep: Sleep) -> Iterator[None]:
-        """Yield without end, with the policy's pauses between."""
+        """Yield for each attempt, without end, and sleep for the policy's pauses in between."""
         pause_ms = None
         while True:
             yield
@@ -249,11 +250,11 @@ class Failures:
             sleep(pause_ms / 1000)
 
     def record_failure(self, subject: str, topic: str | None, error: RocketMQError) -> RocketMQError | None:
-        """Note and log a failure. Return None if another attempt may succeed.
+        """Record and log a failure. Return None if another attempt may succeed.
 
-        Else ``error``, or TransportError[CLUSTER_TIMEOUT] around it: see ``FailureTracker.expired_error``. ``topic``:
-        whose route it had, unless it failed for that; None if it was tried without one, while name servers are silent
-        or not.
+        Else return ``error``, or TransportError[CLUSTER_TIMEOUT] around it: see ``FailureTracker.expired_error``.
+        ``topic``: its route was available, unless ``error`` is about that; None if the call was made without a route,
+        whether name servers respond or not.
         """
         retryability, now_ms = self._policy.retryability_of(error), self._clock()
         if retryability is Retryability.PERMANENT:
@@ -285,7 +286,7 @@ class Failures:
         return expired_error
 
     def record_success(self, subject: str, topic: str | None) -> None:
-        """It works, or is not waited for any more. ``topic``: as in ``record_failure``."""
+        """Record a success, or that the subject is no longer waited for. ``topic``: as in ``record_failure``."""
         if self._outage_history is not None and not self._has_succeeded:
             self._outage_history(subject).clear()
         self._has_succeeded = True
@@ -294,18 +295,18 @@ class Failures:
             self._log()
 
     def record_route(self, topic: str) -> None:
-        """A name server has answered with the route of ``topic``."""
+        """Record that a name server returned the route of ``topic``; log the recovery of the name servers."""
         if self._record_route(topic):
             self._log()
 
     @property
     def are_name_servers_unresponsive(self) -> bool:
-        """Whether no name server has answered since they failed."""
+        """Whether no name server has responded since they failed."""
         return self._tracker.is_failing(NAME_SERVERS)
 
     def _record_route(self, topic: str) -> bool:
-        """Return whether it was a failure of name servers that this route was missing. One that was known before
-        shows nothing of them."""
+        """Return whether this route ends an outage of the name servers. A cached route proves nothing about them, so
+        only topics without a route count."""
         if topic not in self._unrouted_topics:
             return False
         self._unrouted_topics.clear()

@@ -1,5 +1,5 @@
-"""The name servers of a cluster: any of them knows every route, none of them has to be up. Proxies may be given in
-their place (see ``proxied``)."""
+"""Client of a cluster's name servers: each has every route, and one that responds is enough. Proxies may stand in their
+place (see ``proxied``)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class NameServers:
-    """Asks one name server at a time, beginning with the one that answered last, and the next where that fails.
+    """Name servers, called one at a time: the one that responded last first, then the next after a failure.
 
     Threads: any.
     """
@@ -36,17 +36,17 @@ class NameServers:
 
     @property
     def addresses(self) -> str:
-        """Of all of them, as they are given."""
+        """Addresses of all name servers as configured, joined with ';'."""
         return ";".join(client.address.server for client in self._clients)
 
     def topic_route(self, topic: str) -> TopicRoute:
-        """Where ``topic`` lives.
+        """Return the route of ``topic``.
 
-        Raises RouteError[TOPIC_NOT_FOUND] when one name server says that it does not exist and no other knows it: one
-        that has just started knows nothing yet. Raises RouteError[STATIC_TOPIC_NOT_SUPPORTED] for a topic whose queue
-        ids mean one thing in a pull and another in a broker's statistics. Raises TransportError, BrokerError or
-        RemoteProtocolError when none of them answers, or not as a name server does; OptionError[NOT_A_NAME_SERVER] when
-        all of them are something else.
+        Raises RouteError[TOPIC_NOT_FOUND] if a name server reports that it does not exist and no other has a route (a
+        name server that has just started has none). Raises RouteError[STATIC_TOPIC_NOT_SUPPORTED] for a topic whose
+        queue IDs differ between pulls and the broker's statistics. Raises TransportError, BrokerError or
+        RemoteProtocolError if none of them returns a valid response; OptionError[NOT_A_NAME_SERVER] if all of them are
+        other servers.
         """
         response = self.topic_routes([topic])[topic]
         if isinstance(response, RocketMQError):
@@ -54,8 +54,8 @@ class NameServers:
         return response
 
     def topic_routes(self, topics: Iterable[str]) -> dict[str, TopicRoute | RocketMQError]:
-        """``topic_route`` of each topic, or what it would raise. A name server is asked for all of them at once, and
-        the next one for those that it could not tell."""
+        """Return by topic the route, or the error that ``topic_route`` would raise. One name server is queried for all
+        topics at once, the next one for those still unresolved."""
         results: dict[str, TopicRoute | RocketMQError] = {}
         unresolved = list(topics)
         for index in self._by_preference():
@@ -68,18 +68,18 @@ class NameServers:
         return results
 
     def cluster_info(self) -> ClusterInfo:
-        """All brokers that are registered. Raises TransportError, BrokerError, and OptionError[NOT_A_NAME_SERVER] when
-        all of them are something else."""
+        """Return all registered brokers. Raises TransportError, BrokerError, and OptionError[NOT_A_NAME_SERVER] if all
+        of them are other servers."""
         return self._first_response(lambda client: client.call(_cluster_info_rpc(client.address.server)))
 
     def delete_topic(self, topic: str) -> None:
-        """Make every name server forget ``topic``, after ``Broker.delete_topic`` on every master."""
+        """Delete ``topic`` from every name server. Call it after ``Broker.delete_topic`` on every master."""
         command = _command(RequestCode.DELETE_TOPIC_IN_NAMESRV, DeleteTopicFromNamesrvRequest(topic=topic).to_fields())
         for client in self._clients:
             client.call(Rpc(command, decode_nothing))
 
     def _first_response(self, call: Callable[[RemotingClient], T]) -> T:
-        """The first value; else the most telling failure, which is a missing topic where somebody said so."""
+        """Return the first value; else raise the failure of highest ``_precedence``."""
         failures: list[RocketMQError] = []
         for index in self._by_preference():
             try:
@@ -99,7 +99,7 @@ class NameServers:
 
 
 def _query_routes(client: RemotingClient, topics: Iterable[str]) -> dict[str, TopicRoute | RocketMQError]:
-    """What one name server says of each topic, or what went wrong."""
+    """Return one name server's route or error for each topic; all requests are in flight at once."""
     futures: dict[str, ResponseFuture[TopicRoute]] = {}
     results: dict[str, TopicRoute | RocketMQError] = {}
     for topic in topics:
@@ -116,7 +116,7 @@ def _query_routes(client: RemotingClient, topics: Iterable[str]) -> dict[str, To
 
 
 def _route_rpc(topic: str, address: str) -> Rpc[TopicRoute]:
-    """``address``: of the name server that is asked."""
+    """Return the request for a route to the name server at ``address``."""
 
     def decode(response: RemotingCommand) -> TopicRoute:
         _check_kind(RequestCode.GET_ROUTEINFO_BY_TOPIC, response, address)
@@ -148,8 +148,8 @@ def _check_kind(request: RequestCode, response: RemotingCommand, address: str) -
 
 
 def _precedence(response: TopicRoute | RocketMQError) -> int:
-    """Of what several name servers say, the largest counts: a route, then that there is none. Who is no name server, or
-    does not let us in, tells least, because another one, which is silent now, may come back."""
+    """Rank results of several name servers; the largest counts: a route, then a missing topic, then a retryable error.
+    Another kind of server or denied access ranks lowest, because an unresponsive name server may recover."""
     if isinstance(response, TopicRoute):
         return 3
     if isinstance(response, RouteError):
@@ -162,7 +162,8 @@ def _is_unresolved(response: TopicRoute | RocketMQError) -> bool:
 
 
 def _must_try_next(error: RocketMQError) -> bool:
-    """Of one that cannot be understood, reached or trusted, or is none, nobody knows what it would say."""
+    """Whether another name server may return a route: this one is unreachable, undecodable, untrusted, no name server,
+    or failed with a retryable error."""
     if isinstance(error, RemoteProtocolError | TransportError) or is_no_name_server(error):
         return True
     return retryability_of_request(error) is not Retryability.PERMANENT

@@ -1,7 +1,7 @@
-"""One connection per address, opened when it is needed and again after it was lost.
+"""Connection pool: one connection per address, opened on demand and reopened after a loss.
 
-Opening holds the lock of its address only: a server that does not answer the connect delays nobody but those who want
-that server. After a fork the child starts with no connections; the parent's stay as they are.
+Opening holds only the lock of its address: a server that does not accept the connect delays only callers of that
+server. After a fork the child starts without connections; the parent keeps its own.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from rocketmq_spark.remoting.secured import Connect, connect_with
 from rocketmq_spark.security import UNSECURED, Security
 
 IDLE_LIMIT_MS: Final = 60_000
-"""Half of what a broker allows an idle connection (``serverChannelMaxIdleTimeSeconds``, 120 s)."""
+"""Half of a broker's limit for idle connections (``serverChannelMaxIdleTimeSeconds``, 120 s)."""
 
 
 class IdleTracked(Protocol):
-    """A connection, as it is judged by how long it has been idle."""
+    """A connection with the time since which it is idle; None while a request is in flight."""
 
     @property
     def idle_since_ms(self) -> int | None: ...
@@ -33,9 +33,9 @@ C = TypeVar("C", bound=IdleTracked)
 
 
 class _Slot:
-    """The connection of one address, and how many there have been. ``opening`` is held while it is being replaced.
+    """The connection of one address, and the number of connections opened so far.
 
-    Threads: any may read; who replaces holds ``opening``.
+    Threads: any may read; the thread that replaces the connection holds ``opening``.
     """
 
     __slots__ = ("connection", "connection_number", "opening")
@@ -47,11 +47,11 @@ class _Slot:
 
 
 class ConnectionPool:
-    """Connections by address. At most ``limit`` stay open when none is in use beyond it; long idle ones are closed.
-    None: as many as there are addresses, for who has to hold one to each (a member, whose heartbeats name it). All of
-    them are secured in the same way; ``connect`` is what they are opened with instead of ``security``'s TLS.
+    """Connections by address, all with the same ``security``.
 
-    There is no thread that looks for idle connections: they are closed when another one is opened.
+    ``limit``: maximum number of open connections, exceeded only by connections in use; None: one per address, for a
+    member, which sends heartbeats over each. ``idle_ms``: longer idle connections are closed. No thread does that:
+    connections are closed when another one is opened. ``connect`` opens them, by default with ``security``'s TLS.
 
     Threads: any. ``_table`` covers the slots, and is held for no I/O; opening holds the lock of its slot.
     """
@@ -84,19 +84,20 @@ class ConnectionPool:
         return f"<ConnectionPool {sorted(one.address for one in self._open_connections())}>"
 
     def get(self, address: str) -> Connection:
-        """The open connection to ``address``. Raises TransportError[CONNECT_FAILED]."""
+        """Return the open connection to ``address``; open one if there is none. Raises TransportError[CONNECT_FAILED]
+        and what ``Connect`` does."""
         slot = self._slots.get(address) or self._new_slot(address)
         connection = slot.connection
         return connection if connection is not None and connection.is_open else self._open(address, slot)
 
     def is_connected(self, address: str) -> bool:
-        """Whether ``get`` takes no time."""
+        """Return whether a connection to ``address`` is open, so that ``get`` does not wait."""
         slot = self._slots.get(address)
         return slot is not None and slot.connection is not None and slot.connection.is_open
 
     def connection_number(self, address: str) -> int:
-        """Which connection to ``address`` the next request goes by, the first, the second and so on: while that stays
-        the same, none has been lost."""
+        """Return the number (from 1) of the connection to ``address`` that the next request uses. While it stays the
+        same, no connection has been lost."""
         slot = self._slots.get(address)
         if slot is None:
             return 1
@@ -104,15 +105,15 @@ class ConnectionPool:
         return slot.connection_number + (connection is None or not connection.is_open)
 
     def server_version(self, address: str) -> int:
-        """Which version of RocketMQ has answered at ``address``; 0 where nobody has over the present connection."""
+        """Return RocketMQ's version number at ``address``; 0 before the first response over the current connection."""
         slot = self._slots.get(address)
         connection = None if slot is None else slot.connection
         return 0 if connection is None else connection.server_version
 
     def retire(self, connection: Connection) -> None:
-        """Its server is going away: ``get`` opens another, while answers may still come over this one.
+        """Retire a connection after GO_AWAY: ``get`` opens another, and this one still receives pending responses.
 
-        Nothing happens when it has been replaced already. The server closes it, or the pool does when it is idle.
+        No effect if it was replaced already. The server closes it, or the pool does when it is idle.
         """
         slot = self._slots.get(connection.address)
         with self._table:
@@ -121,7 +122,7 @@ class ConnectionPool:
                 self._retired = {one for one in self._retired if one.is_open} | {connection}
 
     def close(self) -> None:
-        """Close all connections; ``get`` fails from here on."""
+        """Close all connections; ``get`` fails afterwards."""
         self._is_closed = True
         for connection in self._open_connections():
             connection.close()
@@ -161,13 +162,13 @@ class ConnectionPool:
             connection.close()
 
     def _open_connections(self) -> list[Connection]:
-        """The retired among them."""
+        """Return all open connections, retired ones included."""
         with self._table:
             connections = [slot.connection for slot in self._slots.values()]
         return [one for one in (*connections, *self._retired) if one is not None and one.is_open]
 
     def _reset_after_fork(self) -> None:
-        """In a forked child: no lock of the parent is worth anything here, and its reader threads do not run."""
+        """Replace slots and lock in a forked child: the parent's locks are invalid here, its readers do not run."""
         inherited = [slot.connection for slot in self._slots.values() if slot.connection is not None]
         inherited += self._retired
         self._slots = {}
@@ -178,9 +179,9 @@ class ConnectionPool:
 
 
 def connections_to_close(connections: list[C], limit: int, idle_before_ms: int) -> list[C]:
-    """Those idle since ``idle_before_ms`` or longer, and the longest idle of the rest until ``limit`` are left.
+    """Return the connections idle since ``idle_before_ms`` or earlier, and the longest idle others above ``limit``.
 
-    A connection that awaits an answer is never among them, even when more than ``limit`` do.
+    A connection with a request in flight is never returned, even if more than ``limit`` have one.
     """
     idle = [(since_ms, connection) for connection in connections if (since_ms := connection.idle_since_ms) is not None]
     idle.sort(key=itemgetter(0))
@@ -200,7 +201,7 @@ _sharing = threading.Lock()
 
 
 def shared_pool(connect_timeout_ms: int, security: Security = UNSECURED) -> ConnectionPool:
-    """The process's own pool for clients that the servers ask nothing: executors keep it between micro-batches.
+    """Return this process's pool for clients that support no server requests; executors reuse it across micro-batches.
 
     Threads: any.
     """

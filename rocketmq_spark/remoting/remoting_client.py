@@ -1,4 +1,4 @@
-"""One server, by its address: requests go over whatever connection is up, refusals come back as ``BrokerError``."""
+"""Client of the server at one address: sends requests over the pool's connection, raises refusals as BrokerError."""
 
 from __future__ import annotations
 
@@ -19,22 +19,20 @@ T = TypeVar("T")
 
 
 def decode_nothing(_response: RemotingCommand) -> None:
-    """The ``decode`` of a question whose answer says nothing beyond its code."""
+    """Return None: the ``decode`` of an RPC whose response carries only a code."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rpc(Generic[T]):
-    """A request and how to understand its answer: ``decode`` makes the value of one that ``meaning_of`` knows.
-
-    ``decode`` may raise RemoteProtocolError.
-    """
+    """A request command and the decoder of its response. ``decode`` receives responses that have a ``meaning_of``, and
+    may raise RemoteProtocolError."""
 
     command: RemotingCommand
     decode: Callable[[RemotingCommand], T]
 
 
 class ResponseFuture(Generic[T]):
-    """The value of an answer that may still be on its way."""
+    """The future decoded response of one RPC."""
 
     __slots__ = ("_client", "_connection", "_pending", "_rpc")
 
@@ -45,7 +43,7 @@ class ResponseFuture(Generic[T]):
         self._pending = pending
 
     def result(self) -> T:
-        """Wait for it, at most until the request's deadline; a server that is going away is asked once more.
+        """Return the value; wait at most until the request's deadline. After GO_AWAY the request is sent once more.
 
         Raises TransportError, BrokerError (see ``wire.remoting.refusal``), RemoteProtocolError. Threads: any but the
         reader.
@@ -59,9 +57,9 @@ class ResponseFuture(Generic[T]):
 
 
 class RemotingClient:
-    """Base of the clients of name servers and brokers. Cheap: it holds no connection of its own.
+    """Base of the clients of name servers and brokers. Cheap: the pool owns the connection.
 
-    All brokers behind a proxy (see ``proxied``) share the connection to it, by which it knows us.
+    All brokers behind a proxy (see ``proxied``) share the connection to it, by which the proxy identifies this client.
     """
 
     def __init__(self, address: BrokerAddress, pool: ConnectionPool, timeout_ms: int) -> None:
@@ -74,15 +72,15 @@ class RemotingClient:
 
     @property
     def is_connected(self) -> bool:
-        """Whether a request can be sent without connecting first."""
+        """Whether a connection is open, so that a request is sent without connecting first."""
         return self._pool.is_connected(self.address.server)
 
     def call(self, rpc: Rpc[T]) -> T:
-        """Send and wait; raises what ``submit`` and ``ResponseFuture.result`` raise."""
+        """Send a request, wait, and return its value. Raises what ``submit`` and ``ResponseFuture.result`` raise."""
         return self.submit(rpc).result()
 
     def submit(self, rpc: Rpc[T]) -> ResponseFuture[T]:
-        """Send and do not wait. Raises TransportError[CONNECT_FAILED | CONNECTION_LOST]."""
+        """Send a request without waiting for the response. Raises TransportError[CONNECT_FAILED | CONNECTION_LOST]."""
         connection = self._pool.get(self.address.server)
         sent = self._with_broker_name(rpc)
         return ResponseFuture(self, connection, sent, connection.submit(sent.command, self._timeout_ms))
@@ -90,9 +88,9 @@ class RemotingClient:
     def call_async(
         self, rpc: Rpc[T], on_response: Callable[[T | RocketMQError], None], timeout_ms: int | None = None
     ) -> None:
-        """Send and hand over the value, or whatever went wrong, exactly once. Never raises a RocketMQError.
+        """Send a request and pass its value or error to ``on_response`` exactly once. Never raises a RocketMQError.
 
-        ``on_response`` must be quick: it runs on the reader thread, or on the caller's where nothing could be sent.
+        ``on_response`` must be quick: it runs on the reader thread, or on the caller's if sending failed.
         """
 
         def on_done(pending: PendingResponse) -> None:
@@ -107,7 +105,7 @@ class RemotingClient:
             on_response(error)
 
     def _with_broker_name(self, rpc: Rpc[T]) -> Rpc[T]:
-        """A proxy is told for whom it is."""
+        """Return ``rpc``, for a broker behind a proxy with the broker's name in its command."""
         if self.address.broker_name is None:
             return rpc
         return replace(rpc, command=with_broker_name(rpc.command, self.address.broker_name))
@@ -115,9 +113,9 @@ class RemotingClient:
     def _outcome(
         self, connection: Connection, pending: PendingResponse, decode: Callable[[RemotingCommand], T]
     ) -> T | RocketMQError:
-        """Of a request that is settled: the value, or what went wrong.
+        """Return the value or the error of a completed request.
 
-        On the reader thread nobody can ask again; GO_AWAY is a refusal then, which passes (``retry``).
+        The reader thread cannot send the request again: GO_AWAY is a transient refusal there (``retry``).
         """
         try:
             response = pending.result()
@@ -128,7 +126,7 @@ class RemotingClient:
             return error
 
     def call_on_new_connection(self, retired: Connection, command: RemotingCommand, timeout_ms: int) -> RemotingCommand:
-        """After GO_AWAY: the same request over a new connection.
+        """Retire a connection after GO_AWAY, send the same request over a new one, and return the response.
 
         Source: ``remoting/netty/NettyRemotingClient.java#invokeImpl``.
         """
@@ -138,7 +136,10 @@ class RemotingClient:
     def decode_response(
         self, request: RemotingCommand, response: RemotingCommand, decode: Callable[[RemotingCommand], T]
     ) -> T:
-        """Raises the BrokerError of ``refusal`` for an answer without a meaning, and what ``decode`` raises."""
+        """Return the decoded value of ``response``.
+
+        Raises the BrokerError of ``refusal`` for a response without a meaning, and what ``decode`` raises.
+        """
         if meaning_of(request.code, response) is None:
             raise refusal(str(self.address), request.code, response)
         return decode(response)

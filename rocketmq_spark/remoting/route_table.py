@@ -1,4 +1,4 @@
-"""RouteTable: where topics are, as the name servers last told. The one store of routes, for all that ask a cluster.
+"""``RouteTable``: the last route of each topic that name servers returned; the only route store of a cluster client.
 
 Source: ``client/impl/factory/MQClientInstance.java``, its ``topicRouteTable`` and ``brokerAddrTable``.
 """
@@ -23,7 +23,7 @@ UNKNOWN_ADDRESS: Final = "an address that is not known"
 
 
 class RouteSource(Protocol):
-    """Whom a table asks: ``NameServers``, or a cluster in memory."""
+    """Source of routes: ``NameServers``, or a cluster in memory."""
 
     @property
     def addresses(self) -> str: ...
@@ -32,9 +32,9 @@ class RouteSource(Protocol):
 
 
 class RouteHistory:
-    """Brokers that topics have been on, as far as name servers have told, and the last addresses of their masters.
+    """Brokers that any route of a topic has named, and the last addresses of their masters.
 
-    It may outlive tables, and several may share it. Threads: any.
+    It may outlive route tables, and several may share it. Threads: any.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class RouteHistory:
         self._addresses: dict[str, BrokerAddress] = {}
 
     def add(self, route: TopicRoute) -> None:
-        """A name server has told it."""
+        """Record a route that a name server returned."""
         names = frozenset(data.broker_name for data in route.queues)
         self._brokers[route.topic] = self.brokers(route.topic) | names
         for broker in route.brokers:
@@ -53,11 +53,11 @@ class RouteHistory:
         return topic in self._brokers
 
     def brokers(self, topic: str) -> frozenset[str]:
-        """Return the names of those that the topic is on or was."""
+        """Return the names of the brokers that the topic is or was on."""
         return self._brokers.get(topic, frozenset())
 
     def last_address(self, broker_name: str) -> str:
-        """Return where the broker's master was when a route last named one."""
+        """Return the address of the broker's master in the last route that named one, else ``UNKNOWN_ADDRESS``."""
         return str(self._addresses.get(broker_name, UNKNOWN_ADDRESS))
 
 
@@ -65,8 +65,8 @@ _histories: Final[dict[tuple[str, ...], RouteHistory]] = {}
 
 
 def history_of(name_servers: tuple[str, ...]) -> RouteHistory:
-    """Return the one that this process keeps of a cluster: the next task, attempt or query may begin while the brokers
-    of its topics are unavailable. Threads: any."""
+    """Return this process's route history of a cluster. It is kept because the next task, attempt or query may start
+    while the brokers of its topics are unavailable. Threads: any."""
     return _histories.setdefault(name_servers, RouteHistory())
 
 
@@ -84,15 +84,14 @@ class _CachedRoute:
 
 
 class RouteTable:
-    """The last route of each topic, in the order in which topics were first told of.
+    """The last route of each topic, in the order in which topics got their first route.
 
-    Name servers are asked for a route when it is wanted and not there (``route``, ``find_master``), or is in doubt
-    (``invalidate_on_error``, ``invalidate``); or by who refreshes those of its topics (``refresh``). What they do not
-    tell stays as it was, and is a failure: of the name servers where none of them answers; of the topic's brokers where
-    ``history`` has had a route of it; else of a topic that there may not be. How long each is waited for, the caller's
-    policy says.
+    ``route`` and ``find_master`` query the name servers if a route is missing or invalidated (``invalidate``,
+    ``invalidate_on_error``); ``refresh`` always does. If no route is returned, the cached one stays, and the failure
+    is: NAME_SERVERS_UNAVAILABLE if no name server responds; TOPIC_UNAVAILABLE.NO_ROUTE if ``history`` has a route of
+    the topic; else TOPIC_NOT_FOUND. The caller's policy defines how long each is retried.
 
-    Threads: any. Where two ask for the same at once, the later answer stays. What is answered of all topics is a copy.
+    Threads: any. Of two concurrent queries of one topic the later response stays. Collections of all topics are copies.
     """
 
     def __init__(self, source: RouteSource, history: RouteHistory | None = None) -> None:
@@ -101,18 +100,18 @@ class RouteTable:
         self._cached: dict[str, _CachedRoute] = {}
         self._invalidated: set[str] = set()
         self._state = object()
-        """Another one after each change."""
+        """Replaced by a new object at each change: the version of ``_masters``."""
         self._masters: tuple[object, dict[str, BrokerAddress]] = (None, {})
         self._listed_brokers: set[str] = set()
 
     # ------------------------------------------------------------------------------------------ one topic
 
     def route(self, topic: str, refresh: bool = False) -> TopicRoute:
-        """Return where ``topic`` is; asks if that is not known, or in doubt.
+        """Return the route of ``topic``; query the name servers if it is missing or invalidated, or for ``refresh``.
 
-        Raises TransportError[NAME_SERVERS_UNAVAILABLE] for what may pass in the name servers,
+        Raises TransportError[NAME_SERVERS_UNAVAILABLE] for transient failures of the name servers,
         RouteError[TOPIC_UNAVAILABLE.NO_ROUTE] for a topic that had a route, RouteError[TOPIC_NOT_FOUND] for another,
-        and what ``NameServers.topic_route`` raises that another attempt would not change.
+        and what ``NameServers.topic_route`` raises that a retry would not change.
         """
         if refresh or topic in self._invalidated or topic not in self._cached:
             for failure in self.refresh([topic]).values():
@@ -120,7 +119,7 @@ class RouteTable:
         return self._cached[topic].route
 
     def find_master(self, queue: MessageQueue) -> BrokerAddress:
-        """Return the address of the queue's master; a route without it is asked for again.
+        """Return the address of the queue's master; refresh the route once if it names none.
 
         Raises RouteError[MASTER_UNAVAILABLE], and what ``route`` raises.
         """
@@ -131,22 +130,22 @@ class RouteTable:
         raise RouteError("MASTER_UNAVAILABLE", broker=queue.broker_name, topic=queue.topic)
 
     def invalidate_on_error(self, topic: str, error: RocketMQError) -> None:
-        """After an error that may come of an old address the next call asks the name servers."""
+        """Invalidate the topic's route after an error that an outdated address may cause."""
         if requires_route_refresh(error):
             self.invalidate(topic)
 
     def invalidate(self, topic: str) -> None:
-        """The next call asks the name servers."""
+        """Make the next ``route`` or ``find_master`` of the topic query the name servers."""
         self._invalidated.add(topic)
 
     def recorded_brokers(self, topic: str) -> frozenset[str]:
-        """Return the names of those that the topic is on, or was as far as its history tells."""
+        """Return the names of the brokers that the topic is on, or was on according to the history."""
         return self._history.brokers(topic)
 
-    # ------------------------------------------------------------------------------------------ being told
+    # ------------------------------------------------------------------------------------------ refreshing
 
     def refresh(self, topics: Iterable[str]) -> dict[str, RocketMQError]:
-        """Ask for the routes of ``topics``, all at once. Return why some were not told, as ``route`` raises it."""
+        """Query the routes of ``topics``, all at once. Return the failures by topic, as ``route`` raises them."""
         failures: dict[str, RocketMQError] = {}
         for topic, response in self._source.topic_routes(topics).items():
             if isinstance(response, TopicRoute):
@@ -185,7 +184,7 @@ class RouteTable:
 
     @property
     def routes(self) -> dict[str, TopicRoute]:
-        """By topic."""
+        """All routes by topic."""
         return {topic: cached.route for topic, cached in tuple(self._cached.items())}
 
     @property
@@ -194,30 +193,30 @@ class RouteTable:
         return {topic: cached.queues for topic, cached in tuple(self._cached.items())}
 
     def queues_of(self, topic: str) -> tuple[MessageQueue, ...]:
-        """Return the topic's readable queues; none without a route."""
+        """Return the topic's readable queues; empty without a route."""
         cached = self._cached.get(topic)
         return () if cached is None else cached.queues
 
     def is_readable(self, queue: MessageQueue) -> bool:
-        """Whether its topic's route has it."""
+        """Return whether the route of the queue's topic has it as a readable queue."""
         cached = self._cached.get(queue.topic)
         return cached is not None and queue in cached.readable
 
     def broker_names(self) -> list[str]:
-        """Brokers that a route names, with a master or without, ascending."""
+        """Return the names of the brokers in all routes, with a master or without, ascending."""
         return sorted({broker.broker_name for route in self.routes.values() for broker in route.brokers})
 
     def topics_at(self, broker_name: str) -> list[str]:
-        """Topics whose routes name the broker."""
+        """Return the topics whose routes name the broker."""
         routes = self.routes.items()
         return [topic for topic, route in routes if any(one.broker_name == broker_name for one in route.brokers)]
 
     def master(self, broker_name: str) -> BrokerAddress | None:
-        """The master's address; None while no route names one."""
+        """Return the address of the broker's master; None while no route names one."""
         return self._named_masters().get(broker_name)
 
     def masters(self) -> dict[str, BrokerAddress]:
-        """Addresses of the masters that routes name, by broker name, ascending."""
+        """Return the addresses of the masters in all routes, by broker name, ascending."""
         return dict(self._named_masters())
 
     def _named_masters(self) -> dict[str, BrokerAddress]:
@@ -232,18 +231,18 @@ class RouteTable:
         return masters
 
     def addresses(self) -> set[BrokerAddress]:
-        """Of all brokers, slaves included."""
+        """Return the addresses of all brokers in all routes, slaves included."""
         brokers = (broker for route in self.routes.values() for broker in route.brokers)
         return {address for broker in brokers for address in broker.all_addresses.values()}
 
     def last_address(self, broker_name: str) -> str:
-        """Where the broker's master was when a route last named one."""
+        """Return ``RouteHistory.last_address`` of the broker."""
         return self._history.last_address(broker_name)
 
     def brokers_without_master(self) -> list[str]:
-        """Brokers that a route names, and none with a master, ascending."""
+        """Return the names of brokers in a route for which no route names a master, ascending."""
         return [broker_name for broker_name in self.broker_names() if self.master(broker_name) is None]
 
     def removed_brokers(self) -> list[str]:
-        """Brokers that a route once named, and none does now."""
+        """Return the names of brokers that a route of this table named before and none names now, ascending."""
         return sorted(self._listed_brokers - set(self.broker_names()))
