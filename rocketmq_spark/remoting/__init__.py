@@ -1,1 +1,1 @@
-"""The only sockets: connections, name servers, brokers, and when to try again."""
+"""RocketMQ's remoting protocol: connections, clients of name servers and brokers, retries, producer."""

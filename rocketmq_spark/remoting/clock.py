@@ -1,4 +1,4 @@
-"""The clock that deadlines are measured with. A test passes its own."""
+"""Clock for deadlines. Tests pass their own."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ Clock = Callable[[], int]
 
 
 def monotonic_ms() -> int:
-    """Milliseconds that never go back; they stand still while the machine sleeps, so they are no clock for leases."""
+    """Return monotonic milliseconds. The clock stops while the machine sleeps, so it does not suit leases."""
     return time.monotonic_ns() // 1_000_000

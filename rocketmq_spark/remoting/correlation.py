@@ -1,6 +1,6 @@
-"""What all who speak the protocol know: how requests are numbered, and when an answer is given up.
+"""Numbers of requests, and errors of missing responses, shared by both users of the protocol.
 
-``connection`` has a thread that reads for many, ``pull.pull_exchange`` is read by the thread that waits.
+In ``connection`` one thread reads for many requests; in ``pull.pull_exchange`` the waiting thread reads.
 """
 
 from __future__ import annotations
@@ -14,25 +14,26 @@ from rocketmq_spark.wire.remoting.codes import RequestCode, code_name
 from rocketmq_spark.wire.remoting.command import RemotingCommand, decode
 
 MAX_OPAQUE: Final = 0x7FFFFFFF
-"""Java's, whose number is an int."""
+"""Largest request number: Java's is an int."""
 
 UNRESPONSIVE_LIMIT_MS: Final = 30_000
-"""A server that was asked, is late, and has said nothing at all for so long is given up with its connection."""
+"""If a response is late and the server has sent nothing for this time, the connection is lost."""
 
 
 def opaques(first: int = 1) -> Iterator[int]:
-    """Numbers for one connection's requests, from 0 to MAX_OPAQUE and round again. Threads: any may take the next."""
+    """Return one connection's request numbers: ``first`` to MAX_OPAQUE, then from 0 again. Threads: any may use it."""
     return map(MAX_OPAQUE.__and__, count(first))
 
 
 def timeout_error(address: str, request_code: int, timeout_ms: int) -> TransportError:
-    """What becomes of a request that was not answered in its time."""
+    """Return the error of a request without a response within ``timeout_ms``."""
     request = code_name(RequestCode, request_code)
     return TransportError("RESPONSE_TIMED_OUT", address=address, request=request, timeout_ms=timeout_ms)
 
 
 def unresponsive_error(address: str, unresponsive_ms: int) -> TransportError | None:
-    """Whether a server that is late, and was last heard ``unresponsive_ms`` ago, is to be given up: with what error."""
+    """Return the error that ends the connection if a response is late and the server last sent data
+    ``unresponsive_ms`` ago; None below UNRESPONSIVE_LIMIT_MS."""
     if unresponsive_ms < UNRESPONSIVE_LIMIT_MS:
         return None
     reason = f"no response to any request for {unresponsive_ms} ms"
@@ -40,7 +41,7 @@ def unresponsive_error(address: str, unresponsive_ms: int) -> TransportError | N
 
 
 def decode_command(address: str, frame: memoryview) -> RemotingCommand:
-    """Raises RemoteProtocolError[MALFORMED_FRAME]: the codec knows what is wrong, and here it is known who sent it."""
+    """Decode a frame. Raises RemoteProtocolError[MALFORMED_FRAME] with the sender, which the codec does not have."""
     try:
         return decode(frame)
     except RemoteProtocolError as error:

@@ -1,9 +1,9 @@
-"""The first message of a queue that was stored at a time or later, whatever the broker's own search says.
+"""Search for the first message of a queue stored at or after a time, verified by pulls.
 
-A search (SEARCH_OFFSET_BY_TIMESTAMP) is a hint only. Past the last message RocketMQ 4.9 answers max - 1, 5.x max, some
-stores -1; among the messages of one millisecond 4.9 answers any. So the message that it names is looked at, and its
-neighbours: two pulls of one message where the answer is right, else steps that double, and halves.
-Source: ``store/ConsumeQueue.java#getOffsetInQueueByTime``, whose answer this does not believe.
+The broker's search (SEARCH_OFFSET_BY_TIMESTAMP) is only a hint. Past the last message RocketMQ 4.9 returns max - 1, 5.x
+max, some stores -1; among the messages of one millisecond 4.9 returns any. So the message at the hint and adjacent ones
+are probed: two pulls of one message if the hint is right, else doubling steps and a binary search.
+Source: ``store/ConsumeQueue.java#getOffsetInQueueByTime``, whose result this verifies.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BEYOND_ANY: Final = 2**48
 
 
 class _ProbeResult(NamedTuple):
-    """The first message at an offset or later. ``stored_ms`` is None, and ``offset`` means nothing, where none is."""
+    """The first message at or after an offset. Without one ``stored_ms`` is None and ``offset`` has no meaning."""
 
     offset: int
     stored_ms: int | None
@@ -27,16 +27,16 @@ class _ProbeResult(NamedTuple):
     max_offset: int
 
     def is_early(self, timestamp_ms: int) -> bool:
-        """Whether it was stored before that time."""
+        """Return whether the message was stored before ``timestamp_ms`` (Unix); False without a message."""
         return self.stored_ms is not None and self.stored_ms < timestamp_ms
 
 
 def first_stored(hint: int, timestamp_ms: int) -> Generator[int, PullResult, int]:
-    """Yields offsets, wants the result of a pull of one message at each; returns the offset that the queue is to be
-    read from: of the first message stored at ``timestamp_ms`` (unix) or later, else one past the last.
+    """Yield offsets, receive by ``send`` the result of a pull of one message at each, and return the start offset: that
+    of the first message stored at or after ``timestamp_ms`` (Unix), else one past the last.
 
-    ``hint`` is that of the broker's search. Store times are taken to grow with the offsets. Where a broker's clock
-    was put back they do not, and the result is one of the places where they pass ``timestamp_ms``.
+    ``hint``: result of the broker's search. Store times are assumed to grow with the offsets. If a broker's clock was
+    put back they do not, and the result is one of the offsets at which they pass ``timestamp_ms``.
     """
     at = hint if hint >= 0 else BEYOND_ANY
     found = yield from _probe(at)
@@ -58,7 +58,7 @@ def first_stored(hint: int, timestamp_ms: int) -> Generator[int, PullResult, int
 
 
 def _search_upwards(early: int, timestamp_ms: int) -> Generator[int, PullResult, tuple[int, int]]:
-    """From a message that is early: the last that was found to be, and an offset from which on none is."""
+    """Start at an early message; return the last offset found early, and one from which on no message is."""
     step = 1
     while True:
         found = yield from _probe(early + step)
@@ -69,8 +69,8 @@ def _search_upwards(early: int, timestamp_ms: int) -> Generator[int, PullResult,
 
 
 def _search_downwards(late: int, min_offset: int, timestamp_ms: int) -> Generator[int, PullResult, tuple[int, int]]:
-    """From an offset from which on nothing is early: a message that is, else one before the first, and such an offset
-    above it."""
+    """Start at an offset from which on no message is early; return the offset of an early message (else one before the
+    first message), and an offset above it from which on no message is early."""
     step = 1
     while late > min_offset:
         probe_offset = max(late - step, min_offset)
@@ -83,12 +83,12 @@ def _search_downwards(late: int, min_offset: int, timestamp_ms: int) -> Generato
 
 
 def _probe(offset: int) -> Generator[int, PullResult, _ProbeResult]:
-    """What a pull at the offset finds, or where it points to."""
+    """Return the result of a pull at ``offset``; follow the broker's next offset while it finds no message."""
     while True:
         result = yield offset
         if result.status is PullStatus.FOUND:
             message = decode_first(result.body)
-            # Behind a message that the broker could not put into the queue, stored offsets are larger than places.
+            # After a message that the broker could not add to the queue, stored offsets are larger than positions.
             place = min(message.queue_offset, result.next_begin_offset - 1)
             return _ProbeResult(place, message.store_timestamp_ms, result.min_offset, result.max_offset)
         if result.status is PullStatus.NO_NEW_MSG or result.next_begin_offset <= offset:

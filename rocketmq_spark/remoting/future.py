@@ -1,4 +1,4 @@
-"""Answer: what a server has been asked, and may not have answered yet."""
+"""``Future``: the result of requests in flight."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Future(Protocol[T_co]):
-    """One answer, or several together."""
+    """The future result of one request, or of several together."""
 
     def result(self) -> T_co:
-        """Wait for it. Raises what went wrong."""
+        """Wait for the responses and return the result. Raises what the requests failed with."""

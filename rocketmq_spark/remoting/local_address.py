@@ -1,4 +1,4 @@
-"""Which address of this machine a server sees: the first half of a client id."""
+"""The local address that a server sees, and client IDs, which begin with it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from rocketmq_spark.model import split_address
 
 
 def local_ip(towards: str) -> str:
-    """The address that a connection to ``host:port`` would have on this side; loopback when there is no way there.
+    """Return the local IP address of a connection to ``host:port``; loopback if there is no network route.
 
-    Nothing is sent: connecting a datagram socket only looks the route up.
+    Nothing is sent: connecting a datagram socket only resolves the network route.
     """
     try:
         host, port = split_address(towards)

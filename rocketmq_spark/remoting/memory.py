@@ -1,4 +1,4 @@
-"""A stream in memory: two ends, each a ``Stream``, with the same behaviour as TCP and no operating system."""
+"""In-memory stream: two ends, each a ``Stream``, with the behaviour of TCP and without the operating system."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ UNBOUNDED: Final = 2**63
 
 
 class _Pipe:
-    """One direction: bytes in order, at most ``capacity_bytes`` of them on the way, closed for good by ``end``.
+    """One direction: bytes in order, at most ``capacity_bytes`` unread; ``end`` closes it for good.
 
-    Threads: any; a call waits for others in ``_changed``, which covers everything.
+    Threads: any; calls wait in ``_changed``, which covers all state.
     """
 
     def __init__(self, capacity_bytes: int) -> None:
@@ -40,7 +40,7 @@ class _Pipe:
             return chunk
 
     def put(self, data: memoryview, timeout_ms: int) -> int:
-        """Append as much as there is room for and say how much; 0 when there was no room in time, -1 after the end."""
+        """Append as many bytes as fit and return their number; 0 if none fitted in time, -1 after the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._ended or self._free_bytes > 0, timeout_ms / 1000)
             if self._ended:
@@ -63,7 +63,7 @@ class _Pipe:
 
 
 class MemoryStream:
-    """One end of a pair. What was sent before the peer ended the stream can still be received, as with TCP's FIN.
+    """One end of a pair. Bytes sent before the peer ended the stream can still be received, as with TCP's FIN.
 
     Threads: any.
     """
@@ -80,7 +80,8 @@ class MemoryStream:
         return copy_into(buffer, self.recv(len(buffer), timeout_ms))
 
     def sendall(self, data: Buffer, timeout_ms: int) -> None:
-        """Raises TransportError[CONNECTION_LOST] after the end, and for a peer that takes nothing for so long."""
+        """Send all of ``data``. Raises TransportError[CONNECTION_LOST] after the end, and if the peer does not read
+        within ``timeout_ms``."""
         unsent = memoryview(data)
         deadline_ms = monotonic_ms() + timeout_ms
         while unsent:
@@ -100,6 +101,6 @@ class MemoryStream:
 
 
 def memory_pair(address: str = "memory", capacity_bytes: int = UNBOUNDED) -> tuple[MemoryStream, MemoryStream]:
-    """The two ends of one stream; ``capacity_bytes`` bounds what is sent and not yet received, in each direction."""
+    """Return the two ends of a stream. ``capacity_bytes``: limit of bytes sent and not received, in each direction."""
     forward, backward = _Pipe(capacity_bytes), _Pipe(capacity_bytes)
     return MemoryStream(address, backward, forward), MemoryStream(address, forward, backward)

@@ -1,4 +1,4 @@
-"""Looks at single messages: pulls of one message, of many queues at once, for a ``Prober``."""
+"""Probes of single messages: pulls of one message from each of many queues at once, with the group of a ``Prober``."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from rocketmq_spark.wire.remoting.pull import OFFSET_RESET, PullResult, PullStat
 from rocketmq_spark.wire.remoting.pull_frames import pull_header
 
 MAX_CONCURRENT_PROBES: Final = 32
-"""Each may be answered with a whole message."""
+"""Maximum number of store-time probes in flight; the response to each may be an entire message."""
 
 
 def pull_rpc(
     group: str, queue: MessageQueue, offset: int, max_messages: int, expression: str, suspend_ms: int = 0
 ) -> Rpc[PullResult]:
-    """A pull; see ``Broker.pull`` and ``Broker.long_poll``."""
+    """Return the RPC of a pull; see ``Broker.pull`` and ``Broker.long_poll``."""
     header = pull_header(group, queue, offset, max_messages, expression, suspend_ms)
     return Rpc(RemotingCommand(RequestCode.PULL_MESSAGE, fields=header.to_fields()), read_pull)
 
@@ -30,7 +30,7 @@ def pull_rpc(
 def find_first_offsets(
     broker: RemotingClient, hints: Mapping[MessageQueue, int], timestamps_ms: Mapping[MessageQueue, int], prober: Prober
 ) -> dict[MessageQueue, int]:
-    """See ``Broker.search_offsets``; ``hints`` are the broker's own answers."""
+    """Return the verified offsets of ``Broker.search_offsets``; ``hints`` are the broker's own results."""
     searches = {queue: first_stored(hints[queue], at_ms) for queue, at_ms in timestamps_ms.items()}
     pending = {queue: next(search) for queue, search in searches.items()}
     found: dict[MessageQueue, int] = {}
@@ -48,7 +48,7 @@ def find_first_offsets(
 def probe_store_times(
     broker: RemotingClient, offsets: Mapping[MessageQueue, int], prober: Prober
 ) -> dict[MessageQueue, int | None]:
-    """See ``Broker.store_times``."""
+    """Return the store times of ``Broker.store_times``, at most ``MAX_CONCURRENT_PROBES`` probes in flight at once."""
     queues = list(offsets)
     found: dict[MessageQueue, int | None] = {}
     for first in range(0, len(queues), MAX_CONCURRENT_PROBES):
@@ -60,7 +60,8 @@ def probe_store_times(
 def _probe_all(
     broker: RemotingClient, offsets: Mapping[MessageQueue, int], prober: Prober
 ) -> dict[MessageQueue, PullResult]:
-    """All in flight at once."""
+    """Pull one message from each queue, all in flight at once. A probe that returned an offset reset passes it to
+    ``prober.on_reset`` and is repeated once."""
     probes = {queue: _submit_probe(broker, prober, queue, offset) for queue, offset in offsets.items()}
     probed = {queue: probe.result() for queue, probe in probes.items()}
     reset = {queue: result.next_begin_offset for queue, result in probed.items() if result.reason == OFFSET_RESET}

@@ -1,4 +1,4 @@
-"""How a broker is asked to store a group's offset, by members and by operators' tools."""
+"""RPCs that store a group's offset: the commit of members and the reset of operators' tools."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from rocketmq_spark.wire.remoting.meanings import Meaning, meaning_of
 
 
 def commit_rpc(address: str, group: str, queue: MessageQueue, offset: int) -> Rpc[None]:
-    """As members ask it. See ``Broker.submit_update_offsets``."""
+    """Return the RPC by which members commit an offset; ``address``: the broker's, for errors. See
+    ``Broker.submit_update_offsets``."""
     header = UpdateConsumerOffsetRequest(
         consumer_group=group, topic=queue.topic, queue_id=queue.queue_id, commit_offset=offset
     )
@@ -27,8 +28,8 @@ def commit_rpc(address: str, group: str, queue: MessageQueue, offset: int) -> Rp
 
 
 def reset_offset_rpc(group: str, queue: MessageQueue, offset: int) -> Rpc[None]:
-    """As operators' tools ask it: of one queue, to ``offset``. Wants the right UPDATE on topic and group, where there
-    are rights.
+    """Return the RPC by which operators' tools reset the group's offset of one queue. With ACLs the permission UPDATE
+    on topic and group is required.
 
     Source: ``broker/processor/AdminBrokerProcessor.java#resetOffset``.
     """

@@ -1,7 +1,7 @@
-"""Waits: what is waited for, since when and until when, and when to log it. Pure; times come from the caller.
+"""Outages with start, deadline and reason, and the log lines about them. Pure; times come from the caller.
 
-An outage is one event, however many requests fail in it. So it is logged at once, again at growing intervals while it
-lasts, and when it is over. ``Throttle`` is for all that is logged repeatedly.
+An outage is one event, regardless of the number of failed requests. It is logged at its start, at growing intervals
+while it lasts, and at its end. ``Throttle`` limits all repeated log lines.
 """
 
 from __future__ import annotations
@@ -12,37 +12,38 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 FIRST_PAUSE_MS: Final = 15_000
-"""Between the first two times that something is logged; each next pause is twice as long."""
+"""Pause between the first two log lines of one subject; each next pause is twice as long, up to LONGEST_PAUSE_MS."""
 
 LONGEST_PAUSE_MS: Final = 600_000
 
 QUIET_MS: Final = 1_000
-"""A request may fail and succeed a moment later, which is not logged."""
+"""Shorter failures of a request are not logged."""
 
 MAX_NAMED: Final = 3
-"""Outages that one line names; the others it counts."""
+"""Maximum number of outages that one line names; it counts all further ones."""
 
 
 class Throttle:
-    """When to log again what lasts, or repeats. Not thread-safe; times are arguments."""
+    """Limit on repeated log lines, with growing pauses. Not thread-safe; times are arguments."""
 
     def __init__(self) -> None:
         self._next_ms = 0
         self._pause_ms = FIRST_PAUSE_MS
 
     def start(self, now_ms: int) -> None:
-        """Note that it is logged now, for the first time."""
+        """Record the first log line, now; the next is allowed after FIRST_PAUSE_MS."""
         self._next_ms, self._pause_ms = now_ms + FIRST_PAUSE_MS, 2 * FIRST_PAUSE_MS
 
     def try_acquire(self, now_ms: int) -> bool:
-        """Whether the pause is over. If so, the next one is twice as long, from now on."""
+        """Return whether the pause is over. If so, start the next one, twice as long."""
         if now_ms < self._next_ms:
             return False
         self._next_ms, self._pause_ms = now_ms + self._pause_ms, min(2 * self._pause_ms, LONGEST_PAUSE_MS)
         return True
 
     def try_acquire_event(self, now_ms: int) -> bool:
-        """The same for an event: after a time without any that was as long as the pause before, as the first time."""
+        """Return ``try_acquire`` for an event. After another full pause without an event, pauses start over at
+        FIRST_PAUSE_MS."""
         if now_ms >= self._next_ms + self._pause_ms:
             self._pause_ms = FIRST_PAUSE_MS
         return self.try_acquire(now_ms)
@@ -50,10 +51,10 @@ class Throttle:
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """An outage of one resource. ``resource`` is as it stands after "Waiting for". ``until_ms``: when the query or task
-    fails; None: it does not for this. ``key``: of its log lines.
+    """An outage of one resource. ``resource``: its name as in "Waiting for ...". ``until_ms``: when the query or task
+    fails; None: never for this outage. ``key``: first word of its log lines.
 
-    ``quiet_ms``: nothing is logged of what passes within this time, which most often it does.
+    ``quiet_ms``: shorter outages are not logged.
     """
 
     resource: str
@@ -64,12 +65,12 @@ class Outage:
     quiet_ms: int = 0
 
     def is_loggable(self, now_ms: int) -> bool:
-        """Whether it has lasted long enough to be logged."""
+        """Return whether it has lasted for ``quiet_ms``."""
         return now_ms - self.since_ms >= self.quiet_ms
 
 
 class LogLine(NamedTuple):
-    """One line of a log: ``key`` is its first word, by which alerts find it."""
+    """One log line. ``key``: its first word, stable for alerts."""
 
     level: int
     key: str
@@ -81,7 +82,7 @@ class LogLine(NamedTuple):
 
 @dataclass(slots=True)
 class _Logged:
-    """An outage whose beginning was logged. ``over_ms``: since when it is none any more."""
+    """An outage whose start was logged. ``over_ms``: when it ended. ``is_dropped``: the resource is no longer used."""
 
     key: str
     since_ms: int
@@ -90,9 +91,9 @@ class _Logged:
 
 
 class OutageLog:
-    """The lines that report outages, each about all of one key that have changed together. Not thread-safe.
+    """Log lines about outages; one line covers all outages of one key that changed together. Not thread-safe.
 
-    An outage keeps the key of its first line, also where its cause changes: its end is found by it.
+    An outage keeps the key of its first line even if its reason changes, so that the line of its end has the same key.
     """
 
     def __init__(self) -> None:
@@ -101,12 +102,12 @@ class OutageLog:
         self._throttle = Throttle()
 
     def drop(self, resource: str) -> None:
-        """The caller does not need it any more: if this ends its outage, that is no recovery."""
+        """Record that the caller no longer uses ``resource``: the end of its outage is then no recovery."""
         if resource in self._logged:
             self._logged[resource].is_dropped = True
 
     def lines(self, outages: Collection[Outage], now_ms: int) -> list[LogLine]:
-        """Return what to log now that ``outages`` are all there are; nothing, most often."""
+        """Return the lines to log now; mostly none. ``outages``: all current outages."""
         if not outages and not self._logged:
             return []
         lasting = [outage for outage in outages if outage.resource in self._logged or outage.is_loggable(now_ms)]
@@ -133,7 +134,8 @@ class OutageLog:
         return []
 
     def _has_recurred(self, outage: Outage, now_ms: int) -> bool:
-        """Whether it was over and is another one now, which the others must not hide; with a pause, as it may flap."""
+        """Return whether a logged outage ended and a new one of its resource started, which is logged even while other
+        outages last. At most once in FIRST_PAUSE_MS, because it may flap."""
         return outage.since_ms > self._logged[outage.resource].since_ms and now_ms - self._begun_ms >= FIRST_PAUSE_MS
 
     def _note_ends(self, whats: Collection[str], now_ms: int) -> None:
@@ -160,7 +162,7 @@ def _by_key(
 
 
 def _ends(ended: Mapping[str, _Logged], how: str, *, by: str = "") -> list[LogLine]:
-    """A line for each key and kind of end. ``by``: what has replaced those that were not dropped."""
+    """Return a line for each key and kind of end. ``by``: keys of the outages that replaced those not dropped."""
     groups: dict[tuple[str, bool], dict[str, int]] = {}
     for resource, logged in ended.items():
         lasted_ms = (logged.over_ms or 0) - logged.since_ms
@@ -202,7 +204,7 @@ def _describe_time_left(outage: Outage, now_ms: int) -> str:
 
 
 def _join_names(texts: Iterable[str]) -> str:
-    """The first few, and how many more there are."""
+    """Join the first MAX_NAMED texts, and append the number of further ones."""
     listed = list(texts)
     more = f"; and {len(listed) - MAX_NAMED} more" if len(listed) > MAX_NAMED else ""
     *first_ones, last = listed[:MAX_NAMED]
@@ -210,10 +212,10 @@ def _join_names(texts: Iterable[str]) -> str:
 
 
 def _round_up_seconds(duration_ms: int) -> str:
-    """Rounded up: a limit that has just begun is whole."""
+    """Format a duration in seconds, rounded up so that a limit that has just started is shown in full."""
     return f"{-(-duration_ms // 1000)} s"
 
 
 def _format_seconds(duration_ms: int) -> str:
-    """A duration as people read it: ``0.3 s``, ``57 s``."""
+    """Format a duration for people: ``0.3 s``, ``57 s``."""
     return f"{duration_ms / 1000:.1f} s" if duration_ms < 10_000 else f"{duration_ms // 1000} s"

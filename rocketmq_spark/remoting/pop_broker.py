@@ -1,4 +1,4 @@
-"""What one broker is asked where messages are shared one by one: pop, acknowledge, change the invisibility.
+"""Client of one broker for message-based load balancing: pop, acknowledge, change the invisible duration.
 
 Methods raise what those of ``Broker`` do. Source: ``client/impl/MQClientAPIImpl.java``.
 """
@@ -25,30 +25,33 @@ from rocketmq_spark.wire.remoting.headers import (
 from rocketmq_spark.wire.remoting.meanings import Meaning, meaning_of
 
 HOLD_SLACK_MS: Final = 5_000
-"""A broker holds a pop until a time by its own clock, which may be behind ours."""
+"""Extra response timeout of a pop: the broker holds it until a time by its own clock, which may be behind this host's.
+"""
 
 
 class Popped(NamedTuple):
-    """Messages that are invisible to others now: the header of the answer, and the messages as they are stored."""
+    """Popped messages, now invisible to other clients: the response header, and the messages as they are stored."""
 
     header: PopMessageResponse
     body: memoryview
 
 
 PopOutcome: TypeAlias = Popped | RocketMQError | None
-"""What became of a pop; None: there was nothing."""
+"""Outcome of a pop; None: there was no message."""
 
 
 class PopBroker(RemotingClient):
-    """The master of one broker, by its address."""
+    """Client of the broker master at one address."""
 
     def pop(self, request: PopMessageRequest, on_response: Callable[[PopOutcome], None]) -> None:
-        """Ask for messages; the broker holds the request for ``poll_ms`` while there are none. Never raises."""
+        """Request messages without waiting; the broker holds the request for ``poll_ms`` while there are none. Never
+        raises: ``on_response`` receives errors too, see ``RemotingClient.call_async``."""
         rpc = Rpc(RemotingCommand(RequestCode.POP_MESSAGE, fields=request.to_fields()), self._decode_pop)
         self.call_async(rpc, on_response, request.poll_ms + HOLD_SLACK_MS + self._timeout_ms)
 
     def _decode_pop(self, response: RemotingCommand) -> Popped | None:
-        """A pop that came too late is refused: that there is nothing would be said again and again."""
+        """Return the popped messages, or None. POLL_EXPIRED (the pop arrived too late) is an error, not None: a caller
+        would repeat the pop without a pause."""
         meaning = meaning_of(RequestCode.POP_MESSAGE, response)
         if meaning is Meaning.POLL_EXPIRED:
             remark = response.remark or ""
@@ -58,25 +61,24 @@ class PopBroker(RemotingClient):
         return Popped(PopMessageResponse.from_fields(response.fields), memoryview(response.body))
 
     def submit_ack(self, broker_name: str, acks: Iterable[BatchAck]) -> ResponseFuture[None]:
-        """Say that messages are done. Of handles that count no more the broker says nothing."""
+        """Acknowledge messages without waiting. The broker does not report receipt handles that are no longer valid."""
         body = encode_batch_ack(broker_name, acks)
         return self.submit(Rpc(RemotingCommand(RequestCode.BATCH_ACK_MESSAGE, body=body), decode_nothing))
 
     def submit_change_invisible_time(
         self, request: ChangeInvisibleTimeRequest
     ) -> ResponseFuture[ChangeInvisibleTimeResponse | None]:
-        """Have a message invisible for another while from now on; None where it is deleted. Not to be repeated: each
-        answer makes the message come again if it is not acknowledged."""
+        """Change a message's invisible duration from now on; the result is None if the message is deleted. Never repeat
+        the request: after each response the message is redelivered once more unless acknowledged."""
         command = RemotingCommand(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, fields=request.to_fields())
         return self.submit(Rpc(command, _decode_change))
 
     def is_fifo(self, topic: str) -> bool:
-        """Whether the topic is of type FIFO. Wants the right GET on it, where there are rights."""
+        """Return whether the topic is of type FIFO. With ACLs the permission GET on the topic is required."""
         return self.call(topic_config_rpc(topic)).message_type == FIFO
 
     def group_retry_settings(self, group: str) -> GroupRetrySettings:
-        """How the group's messages come again, by its settings on this broker. Wants the right GET on the group, where
-        there are rights."""
+        """Return the group's retry settings on this broker. With ACLs the permission GET on the group is required."""
         command = RemotingCommand(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, fields={"group": group})
         return self.call(Rpc(command, lambda response: decode_group_retry_settings(response.body)))
 

@@ -1,7 +1,8 @@
-"""For whom single messages are looked at, see ``message_probes``.
+"""``Prober``: the consumer group with which single messages are probed, see ``message_probes``.
 
-By default for the group that every broker has for tools. Who has to sign is seldom allowed to use it, and looks for the
-query's own group: then a look may be the one pull that is told of an operator's reset, and hands that on.
+By default this is the group that every broker has for tools. A client that signs requests rarely has permission for it
+and probes with the query's group. A broker returns an operator's offset reset to one pull only, which may be such a
+probe; the prober then passes the reset on.
 """
 
 from __future__ import annotations
@@ -12,18 +13,18 @@ from typing import Final, NamedTuple
 from rocketmq_spark.model import MessageQueue
 
 TOOLS_GROUP: Final = "TOOLS_CONSUMER"
-"""Every broker has it for tools that look at messages; it owns no queues and keeps no offsets."""
+"""Group of every broker for tools that read single messages; it owns no queues and stores no offsets."""
 
 
 class Prober(NamedTuple):
-    """A group, and who hears of the resets that its looks are told: queue, and offset to read on from."""
+    """A group, and the callback for offset resets that its probes receive: queue, and offset to resume from."""
 
     group: str
     on_reset: Callable[[MessageQueue, int], None]
 
 
 def ignore_reset(_queue: MessageQueue, _offset: int) -> None:
-    """Of a group without offsets nobody resets any."""
+    """Do nothing: a group without stored offsets has no resets."""
 
 
 TOOLS_PROBER: Final = Prober(TOOLS_GROUP, ignore_reset)

@@ -1,5 +1,5 @@
-"""A producer for the demo, the tests and the sink: round-robin over queues, message IDs made here, other brokers at
-failure."""
+"""Producer for the demo, tests and sink: round robin over queues, client-side message IDs, other brokers after
+failures."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from rocketmq_spark.remoting.unique_id import UniqueIds
 from rocketmq_spark.wire.message.properties import UNIQ_KEY
 
 RANDOM_INDEX: Final = partial(randbits, 16)
-"""The queue of a topic to begin with: of many that send little, all messages would go to the first queue."""
+"""Random initial queue index: without it many producers of few messages would all send to the first queue."""
 
 T = TypeVar("T")
 
 
 class Producer:
-    """Sends messages. An error means 'perhaps stored': a timeout tells nothing, and another attempt may store it twice.
+    """Producer of messages. After an error a message may be stored: a timeout leaves it open, a retry may duplicate it.
 
-    Each attempt goes to the next queue with write permission, beginning with any (``initial_queue_index``), and after a
-    failure to another broker. A message gets its UNIQ_KEY once; its copies share it. Threads: any.
+    Each attempt goes to the next queue with write permission, starting at ``initial_queue_index`` (default: random),
+    after a failure on another broker. A message gets one UNIQ_KEY, which its duplicates share. Threads: any.
 
     Source: ``client/impl/producer/TopicPublishInfo.java#selectOneMessageQueue``; differs: avoids each broker that has
     failed, not the last one only.
@@ -49,7 +49,7 @@ class Producer:
         self._round_robin = count(RANDOM_INDEX() if initial_queue_index is None else initial_queue_index)
 
     def send(self, message: Message, queue: MessageQueue | None = None, sys_flag: int = 0) -> SendResult:
-        """Store ``message``, in ``queue`` if that is given. ``sys_flag`` says how its body is compressed.
+        """Store ``message``, in ``queue`` unless that is None. ``sys_flag``: compression of its body.
 
         Raises TransportError, BrokerError, RouteError of the last attempt, LocalProtocolError[INVALID_MESSAGE] at once.
         """
@@ -59,7 +59,7 @@ class Producer:
         )
 
     def send_batch(self, messages: Sequence[Message], queue: MessageQueue | None = None) -> SendResult:
-        """Store ``messages`` of one topic in one queue, one after another, or none. Raises what ``send`` does."""
+        """Store ``messages`` of one topic in one queue, all consecutively or none. Raises what ``send`` does."""
         with_id = [self._with_id(message) for message in messages]
         return self._send_with_retries(
             messages[0].topic, queue, lambda target_queue, broker: broker.send_batch(with_id, target_queue, self._group)
@@ -80,7 +80,7 @@ class Producer:
         raise AssertionError("unreachable")
 
     def _next_queue(self, topic: str, failed: Collection[str]) -> MessageQueue:
-        """Return the next queue, of a broker that has not ``failed`` if there is one."""
+        """Return the next writable queue, of a broker that is not in ``failed`` if there is one."""
         queues = self._cluster.routes.route(topic).write_queues()
         if not queues:
             self._cluster.routes.invalidate(topic)

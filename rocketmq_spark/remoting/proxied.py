@@ -1,7 +1,7 @@
-"""Brokers behind a proxy. All of them are at one address, the proxy's, so each request says which broker is meant.
+"""Brokers behind a proxy's remoting port. All have the proxy's address, so each request names its broker.
 
-A proxy's remoting port answers in place of name servers and of brokers. What is for a broker it passes on, to the one
-that the request names. Source: ``proxy/remoting/activity/AbstractRemotingActivity.java#request``.
+A proxy's remoting port stands in for name servers and brokers, and forwards a broker's request to the broker that it
+names. Source: ``proxy/remoting/activity/AbstractRemotingActivity.java#request``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _PROXY_RESPONSE_FIELDS: Final = frozenset({"MSG_REGION", "TRACE_ON"})
 
 
 def is_from_proxy(route_fields: Mapping[str, str]) -> bool:
-    """By the fields of an answer with a route: a proxy puts these two into all its answers, a name server none.
+    """Return whether a route response with these fields is a proxy's. All proxy responses have MSG_REGION and TRACE_ON,
+    those of name servers neither.
 
     Source: ``proxy/remoting/activity/AbstractRemotingActivity.java#writeResponse``.
     """
@@ -30,11 +31,11 @@ def is_from_proxy(route_fields: Mapping[str, str]) -> bool:
 
 
 def behind_proxy(route: TopicRoute) -> TopicRoute:
-    """A proxy's route, in which each broker has the proxy's address."""
+    """Return a proxy's route with all its brokers marked as proxied: their address is the proxy's."""
     return replace(route, brokers=tuple(replace(broker, is_proxied=True) for broker in route.brokers))
 
 
 def with_broker_name(command: RemotingCommand, broker_name: str) -> RemotingCommand:
-    """The request as it is sent to a broker behind a proxy: it says for whom it is."""
+    """Return the request with the broker's name in the field by which a proxy forwards it."""
     field = BROKER_NAME_OF_SENDS if command.code in _SENDS else BROKER_NAME
     return replace(command, fields={**command.fields, field: broker_name})

@@ -1,4 +1,4 @@
-"""A broker behind a proxy: some things are asked in another way, because proxies pass on only what they know."""
+"""Client of a broker behind a proxy, with substitutes for requests that proxies do not forward."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ NOT_READABLE: Final = ResponseCode.NO_PERMISSION
 
 
 class ProxiedBroker(Broker):
-    """``queues_of``: those of a topic that may be read, of all brokers. ``prober``: for whom messages are looked at."""
+    """Client of one broker behind a proxy. ``queues_of``: returns the readable queues of a topic on all brokers.
+    ``prober``: group with which messages are probed."""
 
     def __init__(
         self,
@@ -38,14 +39,14 @@ class ProxiedBroker(Broker):
         self._prober = prober
 
     def submit_topic_stats(self, topic: str) -> Future[dict[MessageQueue, QueueBounds]]:
-        """Of the queues that may be read. No proxy passes on the request for statistics; they are put together from
-        what it does: smallest and largest offsets, and then looks at the last messages."""
+        """Request the bounds of the topic's readable queues. Proxies do not forward requests for topic statistics, so
+        these are derived from min and max offsets, and from probes of the last messages."""
         queues = [queue for queue in self._queues_of(topic) if queue.broker_name == self.address.broker_name]
         return ProxiedStatsFuture(self, submit_queue_bounds(self, queues), self._prober)
 
 
 class QueueBoundsFuture(NamedTuple):
-    """The answer to ``submit_queue_bounds``."""
+    """Future of ``submit_queue_bounds``."""
 
     futures: Mapping[MessageQueue, tuple[ResponseFuture[int], ResponseFuture[int]]]
 
@@ -54,22 +55,23 @@ class QueueBoundsFuture(NamedTuple):
 
 
 def submit_queue_bounds(broker: RemotingClient, queues: Collection[MessageQueue]) -> QueueBoundsFuture:
-    """Offsets ``[first, end)`` that each queue has, all in flight at once; ``(0, 0)`` where the broker has no such
-    queue or topic, which it does not say."""
+    """Request the offsets ``[first, end)`` of each queue, all in flight at once. For a queue or topic that the broker
+    does not have, the result is ``(0, 0)`` and no error."""
     return QueueBoundsFuture(
         {queue: (broker.submit(_min_offset_rpc(queue)), broker.submit(_max_offset_rpc(queue))) for queue in queues}
     )
 
 
 class ProxiedStatsFuture(NamedTuple):
-    """The answer to ``ProxiedBroker.submit_topic_stats``."""
+    """Future of ``ProxiedBroker.submit_topic_stats``."""
 
     broker: RemotingClient
     bounds: QueueBoundsFuture
     prober: Prober
 
     def result(self) -> dict[MessageQueue, QueueBounds]:
-        """One look at each queue, also at an empty one: that is what tells of a topic that is gone."""
+        """Return the bounds by queue. Each queue is probed once, also an empty one: only the probe shows that a topic
+        was deleted."""
         bounds = self.bounds.result()
         last = {queue: max(end - 1, 0) for queue, (_, end) in bounds.items()}
         stored = self._probe_last_messages(last)
@@ -84,7 +86,7 @@ class ProxiedStatsFuture(NamedTuple):
             return self._probe_one_by_one(last)
 
     def _probe_one_by_one(self, last: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]:
-        """Without queues that the topic has no more; of one that nobody may read now the time is not known."""
+        """Return store times without the queues that the topic no longer has; None for queues that are not readable."""
         stored: dict[MessageQueue, int | None] = {}
         for queue, offset in last.items():
             try:

@@ -1,7 +1,7 @@
-"""How connections are opened: plain, or with TLS as the options say.
+"""Opening of connections: plaintext, or with TLS according to the options.
 
-The files are read anew for each connection, in the process that makes it: renewed certificates count from the next
-connection on.
+Certificate files are read for each connection, in the process that opens it: replaced certificates take effect with the
+next connection.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ A = TypeVar("A")
 R = TypeVar("R")
 
 Connect = Callable[[str, int], Stream]
-"""(address, timeout_ms) to a connected stream; raises TransportError[CONNECT_FAILED], and where it speaks TLS also
+"""Function of (address, timeout_ms) that returns a connected stream; raises TransportError[CONNECT_FAILED], over TLS
 [TLS_NOT_SUPPORTED | TLS_CERTIFICATE_UNTRUSTED | TLS_HOSTNAME_MISMATCH | TLS_CLIENT_CERTIFICATE_REJECTED] or
 OptionError[TLS_FILE_UNUSABLE]."""
 
 HANDSHAKE_DROPPED: Final = (ssl.SSLError, ConnectionResetError, BrokenPipeError)
-"""How a handshake ends with who does not speak TLS."""
+"""Errors of a TLS handshake with a server that does not support TLS."""
 
 
 def connect_with(tls: Tls | None) -> Connect:
-    """What opens connections that are encrypted as ``tls`` says, or not at all."""
+    """Return a function that opens connections with ``tls``; None: plaintext."""
     return _connect_plain if tls is None else partial(_connect_tls, tls)
 
 
@@ -55,16 +55,16 @@ def _connect_tls(tls: Tls, address: str, timeout_ms: int) -> Stream:
 
 
 class PlainStream:
-    """``raw``; where the server ends it without having answered anything, because it wants TLS, that is
-    TransportError[TLS_REQUIRED], and where it speaks HTTP/2 TransportError[PROXY_REQUIRES_ENDPOINTS]. Threads: as for
-    any ``Stream``.
+    """Plaintext stream over ``raw``. Receiving raises TransportError[TLS_REQUIRED] if a server that requires TLS ends
+    it without a response, and TransportError[PROXY_REQUIRES_ENDPOINTS] if the server uses HTTP/2. Threads: as for any
+    ``Stream``.
     """
 
     def __init__(self, raw: Stream, address: str) -> None:
         self.address = address
         self._raw = raw
         self._has_sent = self._is_verified = False
-        """Whether something was sent; whether something has come, or we have ended it ourselves."""
+        """``_has_sent``: data was sent. ``_is_verified``: data was received, or this side ended the stream."""
 
     def recv(self, max_bytes: int, timeout_ms: int) -> bytes | None:
         received = self._received(self._raw.recv, max_bytes, timeout_ms)
@@ -114,7 +114,7 @@ class PlainStream:
 
 
 def tls_context(tls: Tls) -> ssl.SSLContext:
-    """Raises OptionError[TLS_FILE_UNUSABLE]."""
+    """Return the client's TLS context for the options. Raises OptionError[TLS_FILE_UNUSABLE]."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = tls.auth_server and tls.check_host_name
     context.verify_mode = ssl.CERT_REQUIRED if tls.auth_server else ssl.CERT_NONE
@@ -132,7 +132,7 @@ def _load_trusted(context: ssl.SSLContext, tls: Tls) -> None:
 
 def _load_client_certificate(context: ssl.SSLContext, tls: Tls) -> None:
     if tls.cert_path is not None:
-        # An encrypted key without a password would be asked for at the terminal.
+        # Without a password OpenSSL would prompt for that of an encrypted key at the terminal.
         password = "" if tls.key_password is None else tls.key_password.reveal()
         context.load_cert_chain(tls.cert_path, tls.key_path, password)
 

@@ -1,4 +1,4 @@
-"""Sending a message: the header of the request, and what became of it."""
+"""Request header of sends, and their result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rocketmq_spark.wire.remoting.headers import SendMessageRequest
 
 
 class SendStatus(Enum):
-    """What became of a message; it is stored in every case. Source: ``client/producer/SendStatus.java``."""
+    """Durability of a message, which is stored in every case. Source: ``client/producer/SendStatus.java``."""
 
     SEND_OK = ResponseCode.SUCCESS
     FLUSH_DISK_TIMEOUT = ResponseCode.FLUSH_DISK_TIMEOUT
@@ -22,7 +22,7 @@ class SendStatus(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SendResult:
-    """Where messages were stored. ``offset_msg_ids``: one a message; ``queue_offset``: that of the first."""
+    """Place of stored messages. ``offset_msg_ids``: one per message; ``queue_offset``: of the first message."""
 
     status: SendStatus
     queue: MessageQueue
@@ -39,7 +39,7 @@ def send_header(
     properties: str = "",
     is_batch: bool = False,
 ) -> SendMessageRequest:
-    """Of a message that is born now."""
+    """Return the request header of a send, with the current time as born timestamp."""
     return SendMessageRequest(
         producer_group=producer_group,
         topic=queue.topic,

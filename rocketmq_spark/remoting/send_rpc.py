@@ -1,4 +1,4 @@
-"""The question that a send is: to store messages, answered with where they are."""
+"""RPCs that store messages; the value is where they were stored."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.headers import SendMessageRequest, SendMessageResponse
 
 NONEXISTENT_TOPIC: Final = "-"
-"""No topic has this name. A broker with ``autoCreateTopicEnable`` makes a topic like the one that a send names."""
+"""A name that no topic has. A broker with ``autoCreateTopicEnable`` creates a missing topic from the default topic that
+a send names; with this name it creates none."""
 
 
 def send_rpc(
     code: RequestCode, header: SendMessageRequest, body: bytes | memoryview, queue: MessageQueue
 ) -> Rpc[SendResult]:
-    """``code`` is one of those that store messages in ``queue``."""
+    """Return the RPC that stores the messages in ``body`` in ``queue``; ``code`` is a request code of sends."""
 
     def decode(response: RemotingCommand) -> SendResult:
         stored = SendMessageResponse.from_fields(response.fields)
@@ -37,8 +38,8 @@ def send_batch_rpc(
     sys_flag: int = 0,
     properties: str | None = None,
 ) -> Rpc[SendResult]:
-    """Of the messages of a batch, encoded one after another; or with ``properties`` of a single one. ``sys_flag`` says
-    how their bodies are compressed. A topic that is gone is not made again."""
+    """Return the RPC that stores a batch, whose messages ``body`` has encoded one after another; with ``properties`` a
+    single message. ``sys_flag``: compression of the bodies. The broker does not re-create a deleted topic."""
     is_batch = properties is None
     header = send_header(queue, producer_group, sys_flag=sys_flag, properties=properties or "", is_batch=is_batch)
     code = RequestCode.SEND_BATCH_MESSAGE if is_batch else RequestCode.SEND_MESSAGE_V2

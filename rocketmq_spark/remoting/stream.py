@@ -1,4 +1,4 @@
-"""What a connection needs of a stream of bytes, and the one place that translates the operating system's errors."""
+"""``Stream``: the byte stream under a connection; and the translation of the operating system's errors."""
 
 from __future__ import annotations
 
@@ -12,30 +12,29 @@ Buffer = bytes | bytearray | memoryview
 
 
 class Stream(Protocol):
-    """Both directions of one connection; one thread may receive while another sends.
+    """Byte stream of one connection, in both directions; one thread may receive while another sends.
 
     ``recv``, ``recv_into`` and ``sendall`` raise TransportError[CONNECTION_LOST].
     """
 
     def recv(self, max_bytes: int, timeout_ms: int) -> bytes | None:
-        """Whatever has arrived, at most ``max_bytes``; None when nothing did in time; ``b""`` once the peer closed."""
+        """Return received bytes, at most ``max_bytes``; None if none arrived in time; ``b""`` once the peer closed."""
 
     def recv_into(self, buffer: memoryview, timeout_ms: int) -> int | None:
-        """``recv``, but into ``buffer``: how many bytes have arrived there; None when none did in time; 0 at the
-        end."""
+        """Receive into ``buffer``, return the number of bytes; None if none arrived in time; 0 once the peer closed."""
 
     def sendall(self, data: Buffer, timeout_ms: int) -> None:
-        """Send all of ``data``. After an error an unknown part of it was sent: the stream is of no use any more."""
+        """Send all of ``data``. After an error an unknown part of it was sent: do not use the stream any more."""
 
     def shutdown(self) -> None:
-        """End both directions, from any thread and any number of times; a ``recv`` that waits ends, as at a loss."""
+        """End both directions, from any thread and any number of times; a waiting ``recv`` ends as after a loss."""
 
     def close(self) -> None:
-        """Free the descriptor and nothing else. No other thread may be in ``recv`` or ``sendall``."""
+        """Close the descriptor and do nothing else. No other thread may be in ``recv`` or ``sendall``."""
 
 
 def copy_into(buffer: memoryview, data: bytes | None) -> int | None:
-    """What ``recv_into`` answers where the bytes come from a ``recv``."""
+    """Copy the result of ``recv`` into ``buffer`` and return what ``recv_into`` returns."""
     if data is None:
         return None
     buffer[: len(data)] = data
@@ -44,7 +43,7 @@ def copy_into(buffer: memoryview, data: bytes | None) -> int | None:
 
 @contextmanager
 def raising_connection_lost(address: str) -> Iterator[None]:
-    """Raises TransportError[CONNECTION_LOST] for errors of the operating system, or of TLS, inside."""
+    """Translate errors inside. Raises TransportError[CONNECTION_LOST] for those of the operating system or of TLS."""
     try:
         yield
     except OSError as error:
@@ -53,7 +52,7 @@ def raising_connection_lost(address: str) -> Iterator[None]:
 
 @contextmanager
 def raising_connect_failed(address: str) -> Iterator[None]:
-    """Raises TransportError[CONNECT_FAILED] for everything that an address or a handshake can raise inside."""
+    """Translate errors of an address or a handshake inside. Raises TransportError[CONNECT_FAILED] for all of them."""
     try:
         yield
     except (OSError, ValueError, OverflowError) as error:
@@ -61,11 +60,11 @@ def raising_connect_failed(address: str) -> Iterator[None]:
 
 
 def write_timeout_error(address: str, timeout_ms: int) -> TransportError:
-    """A peer that does not read: its buffers, and ours, have been full for ``timeout_ms``."""
+    """Return the error for a peer that does not read: the buffers of both sides were full for ``timeout_ms``."""
     reason = f"it accepted no data for {timeout_ms} ms"
     return TransportError("CONNECTION_LOST", address=address, reason=reason)
 
 
 def reason_of(error: BaseException) -> str:
-    """What a foreign error says, in one line that is never empty."""
+    """Return the text of another library's error, in one line that is never empty."""
     return str(getattr(error, "strerror", None) or error) or type(error).__name__

@@ -1,6 +1,6 @@
-"""TailWatch: long polls at the ends of queues, so that an idle reader hears of new messages at once and asks nothing.
+"""``TailWatch``: long polls at the ends of queues. An idle reader is notified of new messages at once, without polling.
 
-No thread of its own: the answers arrive on the connections' reader threads.
+It has no thread: responses arrive on the connections' reader threads.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from rocketmq_spark.wire.remoting.pull import PullResult, PullStatus
 
 SHORTEST_SUSPEND_MS: Final = 15_000
 SUSPEND_MS_PER_QUEUE: Final = 1_000
-"""Longer polls for more queues, so that all of them together cost about one request a second."""
+"""More queues have longer polls, so that all of them together cost about one request per second."""
 
 PullCallback = Callable[[PullResult | RocketMQError], None]
-"""Is told what a pull was answered, or what went wrong, once."""
+"""Receives the result or the error of a pull, once."""
 
 
 class LongPoll(Protocol):
@@ -30,7 +30,8 @@ class LongPoll(Protocol):
 
 
 class _Pause(NamedTuple):
-    """Until when a queue is not watched at ``offset``: its last poll there was news, and nothing came of it."""
+    """A pause until ``until_ms`` in watching a queue at ``offset``: its last poll there reported a change, and the
+    position did not advance."""
 
     offset: int
     pause_ms: int
@@ -40,13 +41,13 @@ class _Pause(NamedTuple):
 class TailWatch:
     """One long poll per watched queue, armed while the owner is idle.
 
-    ``on_change`` hears of everything but silence: new messages, an offset that is none any more, a watch that failed.
-    A queue that was news and is to be watched at the same offset again (its broker refuses pulls, is busy, or has a
-    message that nobody plans to read) is so after a pause, and after longer and longer ones, up to the time for which a
-    poll is held: so it costs no more than silence.
+    ``on_change`` is called after each response but NO_NEW_MSG: new messages, an invalid offset, a failed poll. If the
+    queue is then watched at the same offset again (its broker refuses pulls, is busy, or has a message that is not
+    planned for reading), the next poll starts after a pause. Pauses double up to the time for which a poll is held, so
+    that such a queue costs no more requests than an idle one.
 
-    Threads: ``watch`` from any thread, ``on_change`` and answers on reader threads; ``_lock`` covers the tables and is
-    never held while a request is sent.
+    Threads: ``watch`` from any thread, ``on_change`` and responses on reader threads; ``_lock`` covers the tables and
+    is never held while a request is sent.
     """
 
     def __init__(self, long_poll: LongPoll, on_change: Callable[[], None], clock: Clock) -> None:
@@ -58,7 +59,8 @@ class TailWatch:
         self._pauses: dict[MessageQueue, _Pause] = {}
 
     def watch(self, positions: Mapping[MessageQueue, int]) -> None:
-        """Arm a long poll for each queue that has none and no pause, at its position. Others' pauses are over."""
+        """Arm a long poll for each queue without a poll or pause, at its position. A pause ends if the queue's position
+        has changed, or is missing in ``positions``."""
         suspend_ms = max(SHORTEST_SUSPEND_MS, SUSPEND_MS_PER_QUEUE * len(positions))
         now_ms = self._clock()
         with self._lock:

@@ -1,4 +1,4 @@
-"""Streams over TCP."""
+"""``Stream`` over TCP."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ R = TypeVar("R")
 # A selector without a file descriptor of its own; Windows has only select().
 _Selector: Final[Any] = getattr(selectors, "PollSelector", selectors.SelectSelector)
 
-# How the kernel finds out, on its own, that a host is gone: a paused process still answers it, a dead host does not.
+# By these options the kernel detects a dead host. It does not detect a paused process, whose host still responds.
 _LIVENESS: Final = (
     (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
     (socket.IPPROTO_TCP, "TCP_KEEPIDLE", 15),  # seconds
@@ -37,9 +37,9 @@ _LIVENESS: Final = (
 
 
 def connect_tcp(address: str, timeout_ms: int, ssl_context: ssl.SSLContext | None = None) -> Stream:
-    """Connect to ``host:port`` or ``[ipv6]:port``; with ``ssl_context`` the TLS handshake is part of it.
+    """Connect to ``host:port`` or ``[ipv6]:port``, with ``ssl_context`` including the TLS handshake.
 
-    ``timeout_ms`` bounds the attempt on each of the host's addresses, and then the handshake.
+    ``timeout_ms`` limits the attempt on each of the host's addresses, and then the handshake.
     Raises TransportError[CONNECT_FAILED].
     """
     with raising_connect_failed(address):
@@ -49,10 +49,10 @@ def connect_tcp(address: str, timeout_ms: int, ssl_context: ssl.SSLContext | Non
 
 
 class TcpStream:
-    """A connected, non-blocking socket; who has to wait does so in a selector, so each call has its own time limit.
+    """A connected, non-blocking socket. Calls wait in a selector, so each has its own timeout.
 
-    Threads: one receives while another sends, and any may shut it down. ``_ending`` keeps ``shutdown`` from meeting a
-    descriptor that ``close`` has given back, and that is somebody else's by then.
+    Threads: one receives while another sends, and any may shut it down. ``_ending`` prevents ``shutdown`` of a
+    descriptor that ``close`` has freed and the process has reused.
     """
 
     def __init__(self, connected: socket.socket, address: str) -> None:

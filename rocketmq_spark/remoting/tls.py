@@ -1,7 +1,7 @@
-"""TLS over any stream.
+"""TLS over any ``Stream``.
 
-OpenSSL allows no two threads in one session, and a socket of the ``ssl`` module does not keep them apart while one
-receives and another sends. So the session works on memory, under a lock that is held for no I/O.
+OpenSSL does not allow two threads in one session, and a socket of the ``ssl`` module does not prevent that while one
+receives and another sends. So the session works on memory buffers, under a lock that is held for no I/O.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CERTIFICATE_ALERT: Final = re.compile("CERTIFICATE|UNKNOWN_CA")
 
 
 def tls_over(raw: Stream, address: str, context: ssl.SSLContext, host: str, timeout_ms: int) -> Stream:
-    """Shake hands over ``raw``, which is closed when that fails.
+    """Return a TLS stream over ``raw`` after its handshake; close ``raw`` if the handshake fails.
 
     Raises TransportError[CONNECT_FAILED | TLS_CERTIFICATE_UNTRUSTED | TLS_HOSTNAME_MISMATCH |
     TLS_CLIENT_CERTIFICATE_REJECTED].
@@ -42,7 +42,7 @@ def tls_over(raw: Stream, address: str, context: ssl.SSLContext, host: str, time
 
 @contextmanager
 def raising_tls_errors(address: str) -> Iterator[None]:
-    """Errors of TLS inside that say that one of the two does not trust the other become what they are.
+    """Translate TLS errors inside by which client or server does not trust the other.
 
     Raises TransportError[TLS_CERTIFICATE_UNTRUSTED | TLS_HOSTNAME_MISMATCH | TLS_CLIENT_CERTIFICATE_REJECTED].
     """
@@ -61,7 +61,7 @@ def raising_tls_errors(address: str) -> Iterator[None]:
 
 
 class TlsStream:
-    """A TLS client session.
+    """A TLS client session over ``raw``.
 
     Threads: one receives while others send. ``_lock`` covers the session, and is held for no I/O; ``_flushing`` keeps
     records in their order, and is held while they are sent.
@@ -76,7 +76,8 @@ class TlsStream:
         self._flushing = threading.Lock()
 
     def handshake(self, timeout_ms: int) -> None:
-        """Raises ssl.SSLError, TimeoutError or TransportError. Only before the stream is used by anybody."""
+        """Do the handshake within ``timeout_ms``. Call it before any other use of the stream. Raises ssl.SSLError,
+        TimeoutError or TransportError."""
         deadline_ms = monotonic_ms() + timeout_ms
         while not self._try_handshake():
             remaining_ms = max(0, deadline_ms - monotonic_ms())
@@ -103,7 +104,7 @@ class TlsStream:
         return copy_into(buffer, self.recv(len(buffer), timeout_ms))
 
     def _decrypt(self, max_bytes: int) -> bytes | None:
-        """Plain bytes out of what was fetched; None when a record is incomplete; ``b""`` at the end."""
+        """Return decrypted bytes of fetched records; None if a record is incomplete; ``b""`` at the end."""
         try:
             with self._lock:
                 return self._session.read(max_bytes)
@@ -114,7 +115,7 @@ class TlsStream:
             return b""
 
     def _fetch(self, timeout_ms: int) -> bool | None:
-        """Move what has arrived to the session; None when nothing did in time."""
+        """Move received bytes to the session and return True; None if none arrived in time."""
         data = self._raw.recv(_RECORD_BYTES, timeout_ms)
         if data is None:
             return None

@@ -1,4 +1,4 @@
-"""How a broker is asked for the settings of a topic: by who reads it, and by who writes to it."""
+"""The RPC for the settings of a topic, for readers and writers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from rocketmq_spark.wire.remoting.command import RemotingCommand
 
 
 def topic_config_rpc(topic: str) -> Rpc[TopicSettings]:
-    """Wants the right GET on the topic, where there are rights."""
+    """Return the RPC for a topic's settings on a broker. With ACLs the permission GET on the topic is required."""
     command = RemotingCommand(RequestCode.GET_TOPIC_CONFIG, fields={"topic": topic})
     return Rpc(command, lambda response: decode_topic_settings(response.body))

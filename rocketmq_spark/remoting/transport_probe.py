@@ -1,8 +1,8 @@
-"""Doors: whether a server takes plain connections, and whether it takes TLS, or is no door of ours but one for gRPC.
-Asked when it has shut one on us.
+"""Probes of the transports that a server accepts: plaintext, TLS, or HTTP/2 (gRPC). Used after a server closed a
+connection.
 
-A server of RocketMQ that is to take no other than TLS, or no TLS, says nothing: it ends the connection. So does one
-that is being stopped, and whatever stands between it and us while it is away; only who knocks at both doors can tell.
+A RocketMQ server that requires TLS, or rejects it, closes the connection without a response. So does a server that is
+stopping, or an intermediary whose server is unavailable. Only a probe of both transports shows the reason.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from rocketmq_spark.wire.remoting.command import RemotingCommand
 
 PROBE_TIMEOUT_MS: Final = 1_000
 PROBE_FRAME: Final = RemotingCommand(RequestCode.GET_BROKER_CLUSTER_INFO).frame(1)
-"""A request that name servers answer and brokers refuse: an answer, both."""
+"""A request that name servers fulfil and brokers refuse; both send a response."""
 
 _PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 _SETTINGS: Final = b"\x04\x00\x00\x00\x00\x00"
 _SETTINGS_AT: Final = 3
-"""Behind its length: a frame's type, flags and stream, with which a server of HTTP/2 begins. Of RocketMQ's it would be
-one without a header, which there is not."""
+"""Position of a frame's type, flags and stream, after its length: an HTTP/2 server starts with a SETTINGS frame. In
+RocketMQ's protocol these bytes would mean a frame without a header, which does not exist."""
 
 
 class AcceptedTransports(NamedTuple):
-    """Which of them opened."""
+    """Whether a server accepts plaintext, and whether it accepts TLS."""
 
     plain: bool
     tls: bool
 
 
 def probe_transports(address: str) -> AcceptedTransports:
-    """Knock at both; never raises. Takes two connections, and at most a second for each step of them."""
+    """Probe plaintext and TLS; never raises. Opens two connections, each step of which takes at most 1 s."""
     return AcceptedTransports(_accepts_plaintext(address), _accepts_tls(address))
 
 
@@ -50,7 +50,7 @@ def _accepts_plaintext(address: str) -> bool:
 
 
 def _accepts_tls(address: str) -> bool:
-    """Nothing is told to whoever is there, so nobody needs to prove who it is."""
+    """Return whether a TLS handshake succeeds. No data is sent, so the certificate is not verified."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
@@ -61,7 +61,7 @@ def _accepts_tls(address: str) -> bool:
 
 
 def accepts_http2(address: str) -> bool:
-    """Whether who is there takes plain gRPC; never raises. One connection."""
+    """Return whether the server accepts plaintext HTTP/2, as gRPC uses it; never raises. Opens one connection."""
     try:
         with closing(connect_tcp(address, PROBE_TIMEOUT_MS)) as stream:
             stream.sendall(_PREFACE, PROBE_TIMEOUT_MS)
@@ -72,5 +72,5 @@ def accepts_http2(address: str) -> bool:
 
 
 def is_http2(first: Buffer) -> bool:
-    """Whether a server speaks HTTP/2 that begins like this."""
+    """Return whether ``first``, the first bytes from a server, are HTTP/2."""
     return bytes(first[_SETTINGS_AT : _SETTINGS_AT + len(_SETTINGS)]) == _SETTINGS

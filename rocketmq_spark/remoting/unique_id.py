@@ -1,4 +1,4 @@
-"""Message ids that a producer makes, before the broker has seen the message: the property UNIQ_KEY."""
+"""Message IDs that a producer generates before it sends a message: the property UNIQ_KEY."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _LAYOUT: Final = struct.Struct(">4sHIIH")
 
 
 class UniqueIds:
-    """Ids of 32 upper-case hex digits: 4 random bytes, process, 4 random bytes, milliseconds of the month, counter.
+    """Generator of IDs of 32 upper-case hex digits: 4 random bytes, process, 4 random bytes, milliseconds of the month,
+    counter.
 
-    The time is what ``mqadmin queryMsgByUniqueKey`` begins its search at. ``unix_ms`` is the wall clock.
-    Source: ``common/message/MessageClientIDSetter.java``; differs: random bytes stand for the IP address and the class
-    loader.
+    ``mqadmin queryMsgByUniqueKey`` starts its search at that time. ``unix_ms`` is the wall clock.
+    Source: ``common/message/MessageClientIDSetter.java``; differs: random bytes replace IP address and class loader.
     """
 
     def __init__(self, unix_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
@@ -28,14 +28,14 @@ class UniqueIds:
         self._loader = secrets.randbits(32)
 
     def next_id(self) -> str:
-        """Of now. The counter begins again after 65,536 ids: more within a millisecond would not differ."""
+        """Return an ID of the current time. The counter restarts after 65,536 IDs, the maximum per millisecond."""
         span_ms = milliseconds_of_month(self._unix_ms())
         number = next(self._counter) & 0xFFFF
         return _LAYOUT.pack(self._host, os.getpid() & 0xFFFF, self._loader, span_ms, number).hex().upper()
 
 
 def milliseconds_of_month(unix_ms: int) -> int:
-    """Milliseconds since the local midnight that began the month."""
+    """Return the milliseconds since the local midnight at the start of the month."""
     local = time.localtime(unix_ms // 1000)
     began_s = int(time.mktime((local.tm_year, local.tm_mon, 1, 0, 0, 0, 0, 0, -1)))
     return unix_ms - began_s * 1000
