@@ -179,7 +179,7 @@ class ConnectionPool:
 
 
 def connections_to_close(connections: list[C], limit: int, idle_before_ms: int) -> list[C]:
-    """Return the connections idle since ``idle_before_ms`` or earlier, and the longest idle others above ``limit``.
+    """Return the connections idle since ``idle_before_ms`` or earlier, then the longest idle until ``limit`` are left.
 
     A connection with a request in flight is never returned, even if more than ``limit`` have one.
     """

@@ -38,7 +38,7 @@ def send_batch_rpc(
     sys_flag: int = 0,
     properties: str | None = None,
 ) -> Rpc[SendResult]:
-    """Return the RPC that stores a batch, whose messages ``body`` has encoded one after another; with ``properties`` a
+    """Return the RPC that stores a batch (``body``: its messages, encoded one after another), or with ``properties`` a
     single message. ``sys_flag``: compression of the bodies. The broker does not re-create a deleted topic."""
     is_batch = properties is None
     header = send_header(queue, producer_group, sys_flag=sys_flag, properties=properties or "", is_batch=is_batch)
