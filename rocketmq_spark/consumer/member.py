@@ -1,12 +1,12 @@
-"""Member: one streaming query as one member of its consumer group. The shell of this room that has a
-thread, a lock and sockets.
+"""Member: one streaming query as one member of its consumer group. The part of this package that has a thread, a lock
+and sockets.
 
-``Membership`` knows and decides; the member lends it in turns, does its timed work, and keeps it alive. It lives in the
-query's source runner; executors never see it.
+``Membership`` decides; ``Member`` grants access to it under the group lock, and runs its scheduled work. It lives in
+the query's source runner, never in executors.
 
-Threads: ``rocketmq-member`` does the timed work, in turns; the owner's thread calls the public methods. Brokers'
-requests and long polls arrive on reader threads: they never take the turn, whose holder may be waiting for that very
-thread, but read what it last published.
+Threads: ``rocketmq-member`` runs the scheduled work under the group lock; the owner's thread calls the public methods.
+Brokers' requests and responses to long polls arrive on reader threads. These never acquire the group lock, because its
+holder may wait for that reader thread; they read the latest ``Published``.
 """
 
 from __future__ import annotations
@@ -50,22 +50,23 @@ LOCK_RETRY_INTERVAL_MS: Final = 1_000
 WATCH_INTERVAL_MS: Final = 1_000
 
 LAST_WORK_MS: Final = 10_000
-"""How long who leaves waits for the timed work that is being done."""
+"""Maximum time for which a leaving member waits for scheduled work in progress."""
 
 TimedWork = Callable[[Membership], object]
 
 
 def watch_nothing() -> None:
-    """For a member that nobody's death concerns."""
+    """Do nothing: the default ``watch`` of a ``Member``."""
 
 
 class Member:
-    """A member of ``options.consumer_group``. ``start`` joins, ``stop`` leaves; nothing happens before or after.
+    """A member of ``options.consumer_group``. ``start`` joins the group, ``stop`` leaves it; there is no request before
+    or after.
 
-    ``watch`` is called every second, on the member's thread and without the turn.
+    ``watch`` is called every ``WATCH_INTERVAL_MS`` (1 s), on the member's thread and without the group lock.
 
-    Threads: see the module. ``_group_lock`` covers the membership; ``_changed`` what idle calls wait for, and never a
-    request.
+    Threads: see the module. ``_group_lock`` covers the membership; ``_changed`` covers what ``wait_for_change`` waits
+    for, and is never held during a request.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class Member:
         timeout_ms = options.broker_timeout_ms
         self._cluster = ClusterClient(options.name_servers, self._pool, timeout_ms, self._new_prober(), history)
         self.client_id: Final = _client_id(options)
-        # Reentrant: SIGTERM may unwind the main thread on its way into a turn, and it must be let in to leave.
+        # Reentrant: SIGTERM may unwind the main thread while it acquires the lock, and leaving acquires it again.
         self._group_lock = GroupLock(
             Membership(
                 options,
@@ -109,7 +110,7 @@ class Member:
         self._last_changes = 0
         self._failed_works: dict[str, Throttle] = {}
         self.restores_resets = False
-        """Whether an operator's reset that no plan has obeyed is to be the next start's: see ``Membership.leave``."""
+        """Whether ``leave_group`` restores operators' resets that no plan has applied, see ``Membership.leave``."""
         self._tail_watch = TailWatch(self._long_poll, self._notify_change, clock)
         self._reported_losses: SimpleQueue[tuple[QueueRange, ...]] = SimpleQueue()
         self._woken = threading.Event()
@@ -119,26 +120,26 @@ class Member:
     # ------------------------------------------------------------------------------------------ life
 
     def start(self) -> None:
-        """Join the group. Returns at once, whether or not the cluster answers; ``refresh_metadata`` says what is
-        known."""
+        """Start the member's thread, which joins the group, and return at once. ``Membership.refresh_metadata`` reports
+        whether the cluster responds."""
         log.info("GROUP_JOIN_STARTED: Joining the group to read topics=%s", ",".join(self._options.read_topics))
         self._thread.start()
 
     def leave_group(self) -> None:
-        """Leave the group: persist what is proven, unlock what is settled, unregister everywhere. May be called
-        twice."""
+        """Leave the group: commit completed offsets, unlock drained queues, unregister at all brokers. A second call
+        has no effect."""
         if self._stopping.is_set():
             return
         self._stopping.set()
         self._woken.set()
-        # A signal between a turn and its block leaves the turn taken: it is ours, and the thread waits for it in vain.
+        # A signal between acquiring the lock and its block leaves it held by this thread; the other never acquires it.
         self._thread.join(LAST_WORK_MS / 1000)
         with self.group_lock() as membership:
             membership.leave(restores_resets=self.restores_resets)
         log.info("GROUP_LEFT: Left the group")
 
     def stop(self) -> None:
-        """Leave the group, if ``leave_group`` has not, and close all connections."""
+        """Leave the group, unless ``leave_group`` has done so, and close all connections."""
         self.leave_group()
         self._pool.close()
 
@@ -146,8 +147,9 @@ class Member:
 
     @contextmanager
     def group_lock(self) -> Iterator[Membership]:
-        """Lends the membership: hold it from ``refresh_metadata`` to ``take``, then nothing is released or gained in
-        between. What long polls were told of operators' resets, and tasks have told to be lost, is noted by then."""
+        """Acquire the group lock and yield the membership. Held from ``refresh_metadata`` to ``mark_in_flight``, it
+        keeps ownership unchanged in between. Resets reported to long polls and losses reported by tasks are recorded
+        first."""
         with self._group_lock() as membership:
             while not self._reported_resets.empty():
                 membership.resets.note(*self._reported_resets.get())
@@ -156,7 +158,8 @@ class Member:
             yield membership
 
     def wait_for_change(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
-        """Watch the ends of our queues; True once one grows, ownership changes or something is to be asked again."""
+        """Wait up to ``timeout_ms`` and return whether there is a change: an owned queue has grown beyond its offset in
+        ``positions``, ownership has changed, or a request to an unresponsive server is due."""
         masters = self._group_lock.published.masters
         self._tail_watch.watch({queue: at for queue, at in positions.items() if queue.broker_name in masters})
         with self._changed:
@@ -167,14 +170,14 @@ class Member:
         return is_new
 
     def _new_prober(self) -> Prober:
-        """As ``OutageAwareClient`` have it, for looks that they know nothing of."""
+        """Return a prober with the same consumer group as that of ``OutageAwareClient``, for probes outside of it."""
         if self._options.security.credentials is None:
             return TOOLS_PROBER
         return Prober(self._options.consumer_group, lambda queue, offset: self._reported_resets.put((queue, offset)))
 
     @property
     def outages(self) -> tuple[Outage, ...]:
-        """What was waited for when the last turn ended."""
+        """Outages at the end of the latest hold of the group lock."""
         return self._group_lock.published.outages
 
     def _is_something_new(self) -> bool:
@@ -219,7 +222,7 @@ class Member:
             self._woken.wait(max(0, next_ms - self._clock()) / 1000)
 
     def _send_heartbeats(self) -> None:
-        """Without the turn while they are on their way: one address that does not answer must not hold up a plan."""
+        """Send heartbeats without the group lock, so that an unresponsive address does not delay a plan."""
         with self.group_lock() as membership:
             if self._stopping.is_set():
                 return
@@ -229,11 +232,12 @@ class Member:
             membership.members.record_acknowledged(heartbeats, acknowledged)
 
     def _timed(self, name: str, timer: _Timer, work: TimedWork) -> Callable[[], None]:
-        """``name``: as a line has it."""
+        """Return the scheduled work as a callable. ``name``: its name in log lines."""
         return partial(self._run_timed_work, name, timer.interval_ms, work)
 
     def _run_timed_work(self, name: str, interval_ms: int, work: TimedWork) -> None:
-        """What fails here is tried again by the timer, and raised by the next survey if it must be."""
+        """Run scheduled work under the group lock. The timer retries failed work; the next metadata refresh raises its
+        error if it must."""
         with self.group_lock() as membership:
             if self._stopping.is_set():
                 return
@@ -249,7 +253,8 @@ class Member:
             self._notify_change()
 
     def _must_warn(self, condition: str) -> bool:
-        """Not the first time: the next survey most often raises it, or waits for what it names."""
+        """Return whether to log at WARNING. False for the first failure: the next metadata refresh usually raises or
+        tracks it."""
         throttle = self._failed_works.get(condition)
         if throttle is None:
             self._failed_works[condition] = Throttle()
@@ -291,14 +296,14 @@ def _persist(membership: Membership) -> None:
 
 
 class _Timer:
-    """It is up at once, and again ``interval_ms`` after it was last."""
+    """Timer that is due at once, and again ``interval_ms`` after each claim."""
 
     def __init__(self, interval_ms: int) -> None:
         self.interval_ms = interval_ms
         self.due_ms = 0
 
     def claim_if_due(self, now_ms: int) -> bool:
-        """Whether it is due; then it is due again after its interval."""
+        """Return whether the timer is due; if so, schedule it again after its interval."""
         if now_ms < self.due_ms:
             return False
         self.due_ms = now_ms + self.interval_ms
@@ -306,7 +311,8 @@ class _Timer:
 
 
 def boottime_ms() -> int:
-    """Milliseconds that never go back and go on while the machine sleeps, where the system has such a clock."""
+    """Return monotonic milliseconds, which include the time in which the machine sleeps if the system has such a
+    clock."""
     clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
     return time.clock_gettime_ns(clock) // 1_000_000
 
@@ -316,6 +322,7 @@ def _local_offsets(options: ReadOptions) -> LocalFileOffsetStore | None:
 
 
 def _client_id(options: ReadOptions) -> str:
-    """Source: ``client/ClientConfig.java#buildMQClientId``."""
+    """Return ``ip@instanceName``, by default with process ID and time. Source:
+    ``client/ClientConfig.java#buildMQClientId``."""
     instance = options.instance_name or f"{os.getpid()}#{time.time_ns()}"
     return f"{local_ip(options.name_servers[0])}@{instance}"

@@ -1,9 +1,10 @@
-"""Membership: one member of a group, from which a turn is lent. It decides the order in which its parts ask and change.
+"""Membership: one member of a consumer group, accessed through a ``GroupLock``. It decides the order in which its parts
+send requests and change state.
 
-That order is what keeps messages from being lost or read twice; the model of the tests runs this very code against a
-simulated cluster. The parts are a subject each: ``route_table``, ``outages``, ``client``, ``group_members``,
-``offset_committer``, ``resets``, ``queue_locks``, ``rebalance``. None has a thread, lock or clock of its own, and none
-is thread-safe: whoever uses one holds the ``GroupLock``. ``published`` is for everybody else.
+That order keeps messages from being lost or read twice; the tests' model runs this code against a simulated cluster.
+Each part covers one subject: ``route_table``, ``outage_tracker``, ``outage_aware_client``, ``group_members``,
+``offset_committer``, ``offset_resets``, ``queue_locks``, ``rebalance``. No part has a thread, lock or clock of its own,
+and none is thread-safe: the caller holds the ``GroupLock``. All other threads read ``GroupLock.published``.
 """
 
 from __future__ import annotations
@@ -37,18 +38,17 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_NAMED: Final = 8
-"""Queues that a line names."""
+"""Maximum number of queues that a log line names."""
 NO_STORE_TIMES: Final[Mapping[MessageQueue, int]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What anybody may know of a membership without the turn. It is made anew as a whole, never changed.
+    """Snapshot of a membership that any thread may read without the group lock. Replaced as a whole, never changed.
 
-    ``view``: for operators' tools. ``changes``: how often something has changed that plans depend on: ownership, who
-    answers, or an operator's reset. ``masters``: addresses by broker name of those that may be polled.
-    ``next_try_ms``: when something that did not answer is to be asked again; None while everything answers.
-    ``outages``: what is waited for.
+    ``view``: for operators' tools. ``changes``: number of changes that affect plans: of ownership, of responsive
+    servers, of operators' resets. ``masters``: addresses by name of the brokers that may be polled. ``next_try_ms``:
+    time of the next request to an unresponsive server; None while all respond. ``outages``: the current outages.
     """
 
     view: MemberView
@@ -58,20 +58,20 @@ class Published:
     outages: tuple[Outage, ...]
 
     def is_due(self, now_ms: int) -> bool:
-        """Whether something that did not answer is to be asked again now."""
+        """Return whether a request to an unresponsive server is due at ``now_ms``."""
         return self.next_try_ms is not None and now_ms >= self.next_try_ms
 
 
 class Membership:
-    """One client id in ``options.consumer_group``.
+    """One client ID in ``options.consumer_group``.
 
     Parameters
     ----------
-    clock : milliseconds that never go back
-    lease_clock : the same, and it goes on while the machine sleeps
+    clock : monotonic milliseconds
+    lease_clock : monotonic milliseconds that include the time in which the machine sleeps
     started_ms : epoch milliseconds; the version of the subscription, of which brokers keep the newest
-    checkpoint_id : that no other member of the group may have; None: not compared
-    local_offsets : in BROADCASTING; else the brokers keep the offsets
+    checkpoint_id : ID of the query's checkpoint, unique in the group; None: not compared
+    local_offsets : the offset store in BROADCASTING; None: the brokers store the offsets
     """
 
     def __init__(
@@ -88,11 +88,11 @@ class Membership:
     ) -> None:
         group = options.consumer_group
         self.crash: Exception | None = None
-        """What ended the thread that does the timed work, if anything did."""
+        """Exception that ended the thread of the scheduled work; None while it runs."""
         self.completed_after_rebalance = 0
-        """How many ranges were proven after the life of their queue in which they were planned had ended."""
+        """Number of ranges completed after the assignment generation in which they were planned had ended."""
         self.reported_losses: set[QueueRange] = set()
-        """What tasks say that they have found to be lost."""
+        """Ranges that tasks reported as lost."""
         self._options = options
         self._started_ms = started_ms
         self._routes = cluster.routes
@@ -123,16 +123,16 @@ class Membership:
     # ------------------------------------------------------------------------------------------ for the planner
 
     def refresh_metadata(self, expected: Collection[MessageQueue] = ()) -> MetadataSnapshot:
-        """Ask for routes, members and bounds afresh, and rebalance. While the group does not list us, or nobody says
-        whom it lists, our queues stay ours but are not to be planned: others may have them.
+        """Request routes, members and bounds, rebalance, and return the result. While a broker does not list this
+        member, or no broker lists members, its queues stay owned but are not planned: another member may own them.
 
-        What does not answer is left out and tried again by a later survey; what has not answered for its whole limit is
-        raised: TransportError[CLUSTER_TIMEOUT], RouteError[TOPIC_NOT_FOUND | TOPIC_UNAVAILABLE.NO_READABLE_QUEUE],
-        MembershipError[NOT_REGISTERED_IN_GROUP | GROUP_HAS_OTHER_MEMBERS | DUPLICATE_CLIENT_ID |
-        INCONSISTENT_SUBSCRIPTION | INCONSISTENT_GROUP_SETTINGS | CHECKPOINT_SHARED]. What no
-        waiting changes is raised at once: MembershipError[UNKNOWN_MACHINE_ROOM], BrokerError for a refusal, and
-        OptionError[NOT_A_NAME_SERVER]. How long queues of ``expected`` may be away is the caller's to say. Raises
-        ``crash`` too: nobody lives on unseen without timed work.
+        Unresponsive servers are missing in the result, and the next refresh tries them again. An outage that reached
+        its limit is raised: TransportError[CLUSTER_TIMEOUT], RouteError[TOPIC_NOT_FOUND |
+        TOPIC_UNAVAILABLE.NO_READABLE_QUEUE], MembershipError[NOT_REGISTERED_IN_GROUP | GROUP_HAS_OTHER_MEMBERS |
+        DUPLICATE_CLIENT_ID | INCONSISTENT_SUBSCRIPTION | INCONSISTENT_GROUP_SETTINGS | CHECKPOINT_SHARED]. Permanent
+        errors are raised at once: MembershipError[UNKNOWN_MACHINE_ROOM], BrokerError for a refusal,
+        OptionError[NOT_A_NAME_SERVER]. The caller limits how long queues of ``expected`` may be unavailable. Raises
+        ``crash`` too: no member stays in the group without scheduled work.
         """
         if self.crash is not None:
             raise self.crash
@@ -155,17 +155,18 @@ class Membership:
         )
 
     def set_queue_outages(self, outages: Iterable[Outage]) -> None:
-        """Queues that are away are waited for so long: the caller's to decide, and to be said with all else."""
+        """Set the outages of unavailable queues, which are logged with all others. The caller decides their limits."""
         self._outage_tracker.set_queue_outages(outages)
 
     def pending_resets(self) -> dict[MessageQueue, int]:
-        """Where an operator has reset queues of ours to. The owners of others find out by themselves."""
+        """Return the offsets of pending operators' resets of owned queues. Resets of other queues are discarded: their
+        owners detect them."""
         for queue in self.resets.pending.keys() - self._rebalance_impl.table.keys():
             self.resets.discard(queue)
         return self.resets.pending
 
     def mark_in_flight(self, ranges: Mapping[MessageQueue, tuple[int, int]]) -> None:
-        """These ranges are planned: in flight until they are proven."""
+        """Record planned ranges, as half-open offsets by queue: they are in flight until ``mark_completed``."""
         self._last_view = None
         for queue, (begin_offset, end_offset) in ranges.items():
             process_queue = self._rebalance_impl.table[queue]
@@ -176,10 +177,11 @@ class Membership:
     def mark_completed(
         self, end_offsets: Mapping[MessageQueue, int], stored_to_ms: Mapping[MessageQueue, int] = NO_STORE_TIMES
     ) -> None:
-        """Everything below these is in the sink: finish what is in flight there, and commit what is ours, answered.
-        ``stored_to_ms``: when the last message was stored that was there when the queue was planned.
+        """Complete all ranges below ``end_offsets``, which are in the sink, and commit the offsets of owned queues.
+        ``stored_to_ms``: store time, in epoch ms, of the newest message that the queue had when it was planned.
 
-        What was not answered before is due again too: after a machine has slept the timer may come later than others.
+        Unconfirmed offsets are committed again too: after the machine has slept, its timer may fire later than other
+        members'.
         """
         if self._complete_ranges(end_offsets, stored_to_ms) or self.offsets.unconfirmed:
             self._last_view = None
@@ -189,7 +191,8 @@ class Membership:
     # ------------------------------------------------------------------------------------------ timed work
 
     def rebalance(self) -> bool:
-        """Make ownership what the routes and the group's members say. False: too little is known to decide."""
+        """Change ownership to match the routes and the group's members. Return False where the lists of members do not
+        allow a decision."""
         self.client.refresh_routes()
         self.members.send_first_heartbeats()
         client_ids = self.members.query_members()
@@ -200,8 +203,9 @@ class Membership:
         return plan is not None
 
     def renew_locks(self, *, stale_only: bool = False) -> None:
-        """Orderly: ask again for the locks of our queues. What a broker refuses is another member's, and dropped. What
-        may be planned again is news: the survey that found the lock too old has left its queue out."""
+        """Renew the locks of owned queues, if ``consumeOrderly``; with ``stale_only`` only locks that may have expired.
+        A queue whose lock a broker denies belongs to another member, and is dropped. A renewed stale lock counts as a
+        change, because the metadata refresh that found it stale omitted its queue."""
         held = self._rebalance_impl.table.keys() if self._options.consume_orderly else frozenset()
         stale = [queue for queue in held if not self._locks.is_held(queue)]
         due = stale if stale_only else list(held)
@@ -211,13 +215,14 @@ class Membership:
             self._ownership_changes += any(self._locks.is_held(queue) for queue in stale)
 
     def retry_locks(self) -> None:
-        """Orderly: a queue that is ours by the group's lists was locked by its last owner; try it again."""
+        """Rebalance if a queue awaits its lock (``consumeOrderly``): its previous owner may have unlocked it since."""
         if self._queue_states.in_state(QueueState.AWAITING_LOCK):
             self.rebalance()
 
     def leave(self, *, restores_resets: bool = False) -> None:
-        """Persist what is proven and unregister everywhere. A lock outlives us while its queue has unproven ranges.
-        ``restores_resets``: an operator's resets that no plan came after are the next start's."""
+        """Commit completed offsets and unregister at all brokers. The lock of a queue with ranges in flight is kept
+        until it expires. ``restores_resets``: restore operators' resets that no plan has applied, for the next
+        start."""
         self.offsets.persist()
         if restores_resets:
             self.offsets.detect_resets(self._rebalance_impl.table)
@@ -232,9 +237,9 @@ class Membership:
         return queue in self._rebalance_impl.table
 
     def _apply_plan(self, plan: RebalancePlan) -> None:
-        """Persist before a queue is given up, so that its next owner begins where we proved to be.
+        """Commit offsets before queues are dropped, so that their next owners resume from the completed offset.
 
-        Orderly: a queue with an unproven range stays until ``mark_completed``, and a new one is ours only with its
+        Orderly: a queue with a range in flight is kept until ``mark_completed``, and a new queue is owned only with its
         lock.
         """
         if plan.drop:
@@ -257,7 +262,7 @@ class Membership:
         self._change(RebalancePlan(add=tuple(queues)))
 
     def _release(self, queues: Collection[MessageQueue]) -> None:
-        """Orderly: give up those of ``queues`` of which nothing is unproven and nothing unconfirmed."""
+        """Unlock and drop those of ``queues`` that have no range in flight and no unconfirmed offset (orderly)."""
         drained = {queue for queue in queues if self._is_drained(queue)}
         self._locks.unlock(drained)
         self._drop(drained)
@@ -285,7 +290,7 @@ class Membership:
         return not self._rebalance_impl.table[queue].in_flight and queue not in self.offsets.unconfirmed
 
     def _usable(self, state: QueueState) -> frozenset[MessageQueue]:
-        """The queues in that state; orderly, less those whose lock may have expired."""
+        """Return the queues in ``state``; if ``consumeOrderly``, without those whose lock may have expired."""
         return frozenset(
             queue
             for queue in self._queue_states.in_state(state)
@@ -297,10 +302,10 @@ class Membership:
     def _complete_ranges(
         self, end_offsets: Mapping[MessageQueue, int], stored_to_ms: Mapping[MessageQueue, int]
     ) -> bool:
-        """Move the windows of our queues past what is proven; says whether anything was in flight there.
+        """Remove completed ranges from the windows of owned queues. Return whether any was in flight.
 
-        What was planned before a queue was lost is late. Of a queue that is not ours it is left to the next owner; of
-        one that came back it is proven too, though its new window never held it.
+        A range is late if its queue was lost after it was planned. If the queue is not owned, its offset is left to the
+        next owner. If it is owned again, its offset counts as completed, although the new window never held the range.
         """
         table = self._rebalance_impl.table
         for queue in self._planned_generations.keys() & end_offsets.keys():
@@ -313,7 +318,7 @@ class Membership:
         return any(finished)
 
     def _complete_queue(self, process_queue: ProcessQueue, completed_to: int, stored_to_ms: int) -> bool:
-        """Says whether anything was in flight below ``completed_to``."""
+        """Complete the ranges that end at or below ``completed_to``. Return whether any was in flight."""
         finished = [(begin, end) for begin, end in process_queue.in_flight if end <= completed_to]
         for begin_offset, end_offset in finished:
             process_queue.remove(begin_offset, end_offset)
@@ -327,17 +332,17 @@ class Membership:
 
     @property
     def masters(self) -> dict[str, BrokerAddress]:
-        """Addresses by broker name, as the name servers last told."""
+        """Addresses of the masters by broker name, from the latest routes."""
         return self._routes.masters()
 
     @property
     def process_queues(self) -> tuple[ProcessQueue, ...]:
-        """Of the queues that are ours."""
+        """Process queues of the owned queues."""
         return tuple(self._rebalance_impl.table.values())
 
     def publish(self) -> Published:
-        """What is so now, and say what is to be said of it. The view is made anew only where something has changed:
-        there is a turn in every plan."""
+        """Log due outages and return a new ``Published``. Its view is rebuilt only after a change: every plan
+        publishes."""
         self._outage_tracker.log_outages()
         if self._last_view is None:
             self._last_view = self._view()
@@ -364,11 +369,11 @@ class Membership:
 
 
 def _no_link(_broker_name: str) -> None:
-    """A file that a query keeps by itself is nothing that operators reset."""
+    """Return None: operators cannot reset offsets in a query's own file."""
 
 
 def _list_queues(queues: Collection[MessageQueue]) -> str:
-    """How many, and the first few."""
+    """Return the number of queues and the names of the first ``MAX_NAMED``."""
     named = ", ".join(map(str, list(queues)[:MAX_NAMED]))
     more = ", ..." if len(queues) > MAX_NAMED else ""
     return f"{len(queues)} ({named}{more})" if queues else "none"

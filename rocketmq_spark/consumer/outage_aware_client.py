@@ -1,6 +1,6 @@
-"""Servers: asking name servers and brokers. The one place where a failure becomes an outage.
+"""OutageAwareClient: requests to name servers and brokers. The only place where a failed request becomes an outage.
 
-Who is silent is left out and asked again later. No decisions about queues or offsets are made here.
+Results omit unresponsive servers, which later calls try again. This module decides nothing about queues or offsets.
 """
 
 from __future__ import annotations
@@ -33,11 +33,12 @@ from rocketmq_spark.wire.remoting.codes import ResponseCode
 log = logging.getLogger(__name__)
 
 OFFSET_DELETION_VERSION: Final = 441
-"""V5_1_4, the oldest on which that was seen. Source: ``common/MQVersion.java``."""
+"""V5_1_4, the oldest version on which brokers were seen to delete offsets with their topic. Source:
+``common/MQVersion.java``."""
 
 BROKER_REGISTRATION_MS: Final = 15_000
-"""A broker that is back serves its queues before the name servers name it, and a name server that is back hears of
-brokers only from them. While the queues are served nobody waits for that, so at first nothing is said."""
+"""Time in which an outage of a route is not logged. A restarted broker serves queues before name servers list it, and a
+restarted name server learns of brokers only from their registrations."""
 
 MISSING_TOPIC_CODES: Final = frozenset({ResponseCode.TOPIC_NOT_EXIST})
 
@@ -47,7 +48,7 @@ P = ParamSpec("P")
 
 
 class OutageAwareClient:
-    """The servers of the topics that are read. Not thread-safe."""
+    """Requests to the servers of the subscribed topics. Not thread-safe."""
 
     def __init__(self, options: ReadOptions, cluster: ClusterApi, outage_tracker: OutageTracker) -> None:
         self._options = options
@@ -58,8 +59,8 @@ class OutageAwareClient:
         self._identities = BrokerIdentities(cluster, MISSING_TOPIC_CODES)
 
     def set_reset_callback(self, on_reset: Callable[[MessageQueue, int], None]) -> None:
-        """Who signs looks at messages as a member of the query's group, because that is what it has the right to: so it
-        may be told of an operator's reset."""
+        """Report operators' resets that message probes consume to ``on_reset``. Only with credentials: such probes are
+        pulls of the query's group, for which it has permission, and so may consume a reset."""
         if self._options.security.credentials is not None:
             self._prober = Prober(self._options.consumer_group, on_reset)
 
@@ -68,7 +69,8 @@ class OutageAwareClient:
     def call(
         self, broker_name: str, call: Callable[Concatenate[BrokerApi, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T | None:
-        """Ask a broker by name; None if it is silent, or was a moment ago. Refusals that will not pass are raised."""
+        """Send a blocking request to a broker by name. Return None if the broker is unresponsive, or its pause after a
+        failure is not over. Raises the BrokerError of a refusal that is not transient."""
         address = self._routes.master(broker_name)
         if (
             address is None
@@ -87,7 +89,8 @@ class OutageAwareClient:
         return response
 
     def _verified_brokers(self, broker_names: Iterable[str]) -> list[str]:
-        """Those of which it is known who answers: where a connection is new, that takes a request, to all at once."""
+        """Return the brokers whose identity is verified. Brokers with new connections are checked first,
+        concurrently."""
         names = list(broker_names)
         self.call_concurrently(
             {name: name for name in names if not self._identities.is_verified(name)}, self._identities.submit_check
@@ -97,8 +100,8 @@ class OutageAwareClient:
     def call_sequentially(
         self, queues: Iterable[MessageQueue], call: Callable[[BrokerApi, Collection[MessageQueue]], T]
     ) -> Iterator[T]:
-        """Ask the broker of each of ``queues`` about those that it has: what takes a broker several requests, each for
-        what was said to the one before."""
+        """Call the broker of each of ``queues``, one after another, with its queues; yield the responses. For work that
+        needs several dependent requests per broker."""
         for broker_name, of_broker in _by_broker(queues).items():
             response = self.call(broker_name, call, of_broker)
             if response is not None:
@@ -107,12 +110,12 @@ class OutageAwareClient:
     def call_each(
         self, queues: Iterable[MessageQueue], submit: Callable[[BrokerApi, Collection[MessageQueue]], Future[T]]
     ) -> list[tuple[Collection[MessageQueue], T]]:
-        """Ask the broker of each of ``queues`` about those that it has, all at once: (queues, answer) of each that
-        answers. A turn waits for the slowest of them, and not for their sum."""
+        """Send one request to the broker of each of ``queues``, concurrently; return (queues, response) of each broker
+        that responds. The group lock is held for the slowest response, not for the sum."""
         of_broker = _by_broker(queues)
 
         def submit_if_verified(broker: BrokerApi, name: str) -> Future[T]:
-            self._identities.ensure_verified(name)  # others were asked since, and connections are lost in a moment
+            self._identities.ensure_verified(name)  # its connection may be lost since: other brokers came first
             return submit(broker, of_broker[name])
 
         responses = self.call_concurrently(
@@ -126,8 +129,9 @@ class OutageAwareClient:
         submit: Callable[[BrokerApi, K], Future[T]],
         ignored_codes: Collection[int] = (),
     ) -> dict[K, T]:
-        """Ask brokers by name, all at once. Left out is what silent brokers were asked, and what was refused with a
-        code of ``ignored_codes``; other refusals that will not pass are raised."""
+        """Send ``requests`` (broker name by key) concurrently; return the responses by key. Missing are those of
+        unresponsive brokers and of refusals with a code of ``ignored_codes``. Other refusals that are not transient are
+        raised."""
         call_round = _CallRound(ignored_codes)
         futures: dict[K, Future[T]] = {}
         for key, broker_name in requests.items():
@@ -149,7 +153,7 @@ class OutageAwareClient:
         return responses
 
     def call_any(self, call: Callable[[BrokerApi], T]) -> T | None:
-        """Ask a broker, any that was not silent when it was last asked. None, and no outage, if it does not answer."""
+        """Send a blocking request to any responsive broker. Return None, and record no outage, if it fails."""
         address = next(iter(self._outage_tracker.responsive_masters().values()), None)
         if address is None:
             return None
@@ -160,11 +164,12 @@ class OutageAwareClient:
             return None
 
     def send(self, heartbeats: Heartbeats) -> set[BrokerAddress]:
-        """Who has answered."""
+        """Send heartbeats; return the addresses that acknowledged them."""
         return heartbeats.send(self._cluster)
 
     def try_call(self, address: BrokerAddress, call: Callable[[BrokerApi], object]) -> bool:
-        """Tell a broker something that is told again by the timer, or need not be; says whether it has answered."""
+        """Send a request that a timer repeats or that is optional; return whether the broker responded. Records no
+        outage."""
         try:
             call(self._cluster.broker(address))
         except RocketMQError as error:
@@ -173,13 +178,14 @@ class OutageAwareClient:
         return True
 
     def link(self, broker_name: str) -> Link | None:
-        """By which the broker is reached now; None while no route names its master, and where a proxy is between: then
-        a connection says nothing of the broker."""
+        """Return the link to the broker now. None while no route has its master, and with a proxy in between, where a
+        connection does not identify the broker."""
         address = self._routes.master(broker_name)
         return None if address is None or address.broker_name is not None else self._identities.link(broker_name)
 
     def deletes_offsets(self, broker_name: str) -> bool:
-        """Whether the broker is known to delete groups' offsets with their topic. Older ones keep them."""
+        """Return whether the broker's version is known to delete groups' offsets with their topic. Older versions keep
+        them."""
         address = self._routes.master(broker_name)
         return address is not None and self._cluster.version(address) >= OFFSET_DELETION_VERSION
 
@@ -189,12 +195,13 @@ class OutageAwareClient:
     # ------------------------------------------------------------------------------------------ commits
 
     def may_commit(self, queue: MessageQueue) -> bool:
-        """Whether the broker has not refused a moment ago to store the queue's offset."""
+        """Return whether the queue's offset may be committed now: its last commit did not fail, or the pause after it
+        is over."""
         return self._outage_tracker.may_commit(queue)
 
     def record_commit(self, queue: MessageQueue, error: RocketMQError | None) -> None:
-        """The broker has stored the queue's offset, or not. The limit counts from the first refusal, whatever else the
-        broker answers."""
+        """Record the result of a commit; ``error`` None: stored. The limit counts from the first failed commit,
+        regardless of the broker's other responses."""
         if error is None:
             self._outage_tracker.commit_succeeded(queue)
         else:
@@ -203,11 +210,11 @@ class OutageAwareClient:
     # ------------------------------------------------------------------------------------------ name servers
 
     def refresh_routes(self) -> None:
-        """Ask for the route of every topic. One that is not told now stays as it was."""
+        """Request the route of every topic. A topic without a new route keeps its previous one."""
         failures = self._routes.refresh(self._options.read_topics)
         for topic in self._options.read_topics:
             error = failures.get(topic)
-            # Without read permission a topic looks like an idle one.
+            # A topic without read permission would otherwise count as idle.
             if error is None and not self._routes.queues_of(topic):
                 error = RouteError("TOPIC_UNAVAILABLE.NO_READABLE_QUEUE", topic=topic)
             if isinstance(error, RouteError):
@@ -217,7 +224,7 @@ class OutageAwareClient:
         self._record_name_servers([one for one in failures.values() if not isinstance(one, RouteError)])
         self._outage_tracker.discard_removed_brokers()
         for broker_name in self._routes.brokers_without_master():
-            # It is listed, so it is there; it is its master that does not answer.
+            # The broker is listed, so it exists: its master is unavailable.
             self._record_failure(
                 broker_name,
                 RouteError("MASTER_UNAVAILABLE", broker=broker_name, topic=self._routes.topics_at(broker_name)[0]),
@@ -236,8 +243,8 @@ class OutageAwareClient:
             self._outage_tracker.record_success(NAME_SERVERS)
 
     def _record_missing_topic(self, topic: str, error: RouteError) -> None:
-        """One that has had a route is missed as its brokers are. The group's retry topic is made by its brokers, when
-        they have the first heartbeat of a member."""
+        """Record a topic without a route. If it had one, the limit is that of its brokers. Brokers create the group's
+        retry topic at the first heartbeat of a member."""
         limit_ms, quiet_ms = self._options.missing_topic_timeout_ms, 0
         if is_topic_route_lost(error):
             limit_ms, quiet_ms = self._options.cluster_timeout_ms, BROKER_REGISTRATION_MS
@@ -248,15 +255,15 @@ class OutageAwareClient:
     # ------------------------------------------------------------------------------------------ what queues hold
 
     def bounds(self) -> dict[MessageQueue, QueueBounds]:
-        """The bounds of all readable queues, one request for each topic and broker, all at once; without the silent
-        brokers' queues."""
+        """Return the bounds of all readable queues, except those of unresponsive brokers. One request for each topic
+        and broker, all concurrent."""
         readable = {topic: set(queues) for topic, queues in self._routes.queues.items()}
         requests = {
             (topic, broker_name): broker_name
             for topic, queues in readable.items()
             for broker_name in sorted({queue.broker_name for queue in queues})
         }
-        # A broker may not have a topic any more: the route will follow.
+        # A broker may have deleted a topic that the route still lists.
         held = self.call_concurrently(
             requests,
             lambda broker, request: self._identities.submit_bounds(broker, *request),
@@ -264,7 +271,7 @@ class OutageAwareClient:
         )
         self._verified_brokers(
             {broker_name for _, broker_name in requests}
-        )  # who has nothing to tell has not said who it is
+        )  # a broker that returned no bounds is not verified yet
         return {
             queue: of_queue
             for (topic, _), bounds in held.items()
@@ -273,8 +280,8 @@ class OutageAwareClient:
         }
 
     def check_group(self) -> None:
-        """Raises why brokers do not list us, where they say so: BrokerError[GROUP_NOT_FOUND.BROKER | GROUP_DENIED |
-        TOPIC_DENIED]."""
+        """Raise the brokers' reason for not listing this member, if they return one. Raises
+        BrokerError[GROUP_NOT_FOUND.BROKER | GROUP_DENIED | TOPIC_DENIED]."""
         requests = {
             (topic, broker.broker_name): broker.broker_name
             for topic, route in self._routes.routes.items()
@@ -284,8 +291,9 @@ class OutageAwareClient:
         self.call_concurrently(requests, lambda broker, request: broker.submit_group_check(group, request[0]))
 
     def store_times(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]:
-        """When the message at an offset of each queue was stored, in ms; None where there is none. Queues whose broker
-        is silent are left out, and those whose broker refuses pulls, for ``clusterTimeoutMs``."""
+        """Return the store time, in epoch ms, of the message at an offset of each queue; None where there is none.
+        Missing are queues of unresponsive brokers, and, for up to ``clusterTimeoutMs``, of brokers that refuse
+        pulls."""
         found: dict[MessageQueue, int | None] = {}
         for response in self.call_sequentially(
             offsets, lambda broker, queues: self._probe_store_times(broker, queues, offsets)
@@ -296,8 +304,8 @@ class OutageAwareClient:
     def _probe_store_times(
         self, broker: BrokerApi, queues: Collection[MessageQueue], offsets: Mapping[MessageQueue, int]
     ) -> dict[MessageQueue, int | None]:
-        """A refusal ends nothing at once: a topic may just have been deleted, or reading be forbidden for a while. What
-        is refused to us alone is raised."""
+        """Probe messages at one broker. A broker's refusal is an outage first: a topic may just have been deleted, or
+        be unreadable for a while. Refusals that concern only this client are raised."""
         subject = f"messages of {broker_subject(next(iter(queues)).broker_name)}"
         try:
             found = broker.store_times({queue: offsets[queue] for queue in queues}, self._prober)
@@ -310,7 +318,7 @@ class OutageAwareClient:
         return found
 
     def search_hints(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """As ``search_offsets``, quickly and unchecked: it may be too small."""
+        """Return the same as ``search_offsets``, faster and unchecked: an offset may be too small."""
         found: dict[MessageQueue, int] = {}
         for _, offsets in self.call_each(
             timestamps_ms,
@@ -320,8 +328,8 @@ class OutageAwareClient:
         return found
 
     def search_offsets(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """The first offset of each queue that was stored at the given time or later, else its max offset. Queues whose
-        broker is silent are left out."""
+        """Return the first offset of each queue that was stored at its timestamp (epoch ms) or later, else its max
+        offset. Queues of unresponsive brokers are missing."""
         found: dict[MessageQueue, int] = {}
         for offsets in self.call_sequentially(
             timestamps_ms,
@@ -334,7 +342,7 @@ class OutageAwareClient:
 
 
 class _CallRound:
-    """One round of questions to brokers: who has answered, and who has not."""
+    """Concurrent requests to brokers: which responded, and which failed."""
 
     def __init__(self, ignored_codes: Collection[int]) -> None:
         self.failures: dict[str, RocketMQError] = {}
@@ -342,7 +350,8 @@ class _CallRound:
         self._ignored_codes = ignored_codes
 
     def note(self, broker_name: str, results: dict[K, T], key: K, call: Callable[[], T]) -> None:
-        """Put what a broker says among the ``results``. A failure that passes is remembered, others are raised."""
+        """Put the result of ``call`` into ``results``. Record a transient failure; raise others, except ignored
+        codes."""
         try:
             results[key] = call()
         except RocketMQError as error:

@@ -1,8 +1,9 @@
-"""Outages: who does not answer, or not as it must, since when; and which queues are away because of it. Asks nobody.
+"""OutageTracker: which servers and conditions fail, since when, and which queues are unavailable because of them. It
+sends no request.
 
-A queue is *away* when nobody serves it: the name servers' route is without it, or its topic is gone. A broker that the
-route names and that does not answer is only *silent*, and so are its queues. A subject is a name server, a topic, a
-broker, or something that must hold in the group; how long it may be silent says who notes it.
+A queue is *unavailable* when the name servers' route lacks it, or its topic is deleted. A broker that the route lists
+and that does not respond is only *unresponsive*, and so are its queues. A subject is a name server, a topic, a broker,
+or a condition that must hold in the group; the caller that records its failure sets its limit.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class OutageTracker:
-    """What fails now while ``topics`` are read. Not thread-safe."""
+    """Current failures while ``topics`` are read. Not thread-safe."""
 
     def __init__(self, topics: Collection[str], routes: RouteTable, clock: Clock) -> None:
         self._topics = topics
@@ -33,14 +34,15 @@ class OutageTracker:
         self._clock = clock
         self._tracker = FailureTracker()
         self._commits: set[str] = set()
-        """Those subjects that are offsets which were not stored."""
+        """Subjects that are failed commits."""
         self._explained: frozenset[str] = frozenset()
         self._queue_outages: tuple[Outage, ...] = ()
         self.changes = 0
-        """How often something has answered that had been silent, or has been silent for its limit."""
+        """Number of times that a failing subject recovered or reached its limit."""
 
     def record_failure(self, subject: str, error: RocketMQError, limit_ms: int, quiet_ms: int = 0) -> None:
-        """Remember that ``subject`` did not answer, or not as it must. ``quiet_ms``: see ``Outage``."""
+        """Record that ``subject`` did not respond, or responded wrongly. ``limit_ms``: until it is an error;
+        ``quiet_ms``: see ``Outage``."""
         log.debug("REQUEST_FAILED: Request to %s failed: %s", subject, error)
         now_ms = self._clock()
         self.changes += self._tracker.record_failure(
@@ -49,57 +51,59 @@ class OutageTracker:
         self._tracker.extend_deadline(self._topics_without_brokers() & {subject}, now_ms)
 
     def record_success(self, subject: str) -> None:
-        """``subject`` has answered."""
+        """Record that ``subject`` responded."""
         self.changes += self._tracker.record_success(subject)
 
     def discard(self, *subjects: str) -> None:
-        """They are not our business any more, or nobody says now what is the matter with them."""
+        """Discard failures of subjects that are no longer relevant, or on which there is no current information."""
         for subject in subjects:
             self._tracker.discard(subject)
 
     def postpone_due(self) -> None:
-        """Everybody who could be asked has been: what is still due could not, and is not due at once again."""
+        """Postpone subjects that are still due after all possible requests were sent: they could not be tried."""
         self._tracker.postpone(self._clock())
 
     def commit_failed(self, queue: MessageQueue, error: RocketMQError, limit_ms: int) -> None:
-        """A queue's offset was not stored. The broker may answer everything else, so its limit counts by itself."""
+        """Record that a queue's offset was not stored. It has its own limit, because the broker may respond to other
+        requests."""
         subject = _commit_subject(queue)
         self._commits.add(subject)
         self.changes += self._tracker.record_failure(subject, error, now_ms=self._clock(), limit_ms=limit_ms)
 
     def commit_succeeded(self, queue: MessageQueue) -> None:
-        """The queue's offset is stored. Where it was refused before, that is news: the queue may be planned again."""
+        """Record that the queue's offset is stored. After a failed commit that is a change: the queue may be planned
+        again."""
         if self._commits:
             self._commits.discard(_commit_subject(queue))
             self.changes += self._tracker.record_success(_commit_subject(queue))
 
     def discard_commit_failure(self, queue: MessageQueue) -> None:
-        """The queue's offset is another member's to store."""
+        """Discard a failed commit of a queue that this member no longer owns."""
         if self._commits:
             self._commits.discard(_commit_subject(queue))
             self.changes += self._tracker.is_failing(_commit_subject(queue))
             self._tracker.discard(_commit_subject(queue))
 
     def discard_removed_brokers(self) -> None:
-        """No route names them any more, so they are not asked."""
+        """Discard failures of brokers that no route lists: they receive no requests."""
         for broker_name in self._routes.removed_brokers():
             self._tracker.discard(broker_subject(broker_name))
 
     def may_call(self, broker_name: str) -> bool:
-        """Whether a broker was not silent when it was last asked, or that was long enough ago."""
+        """Return whether the broker's last request succeeded, or the pause after its failure is over."""
         return self._tracker.may_try(broker_subject(broker_name), self._clock())
 
     def may_commit(self, queue: MessageQueue) -> bool:
-        """Whether a queue's last commit was not refused, or that was long enough ago."""
+        """Return whether the queue's last commit succeeded, or the pause after its failure is over."""
         return not self._commits or self._tracker.may_try(_commit_subject(queue), self._clock())
 
     @property
     def next_try_ms(self) -> int | None:
-        """When something that did not answer is to be asked again; None while everything answers."""
+        """Time of the next try of a failing subject; None while none fails."""
         return self._tracker.next_try_ms
 
     def responsive_masters(self) -> dict[str, BrokerAddress]:
-        """Masters' addresses by broker name, without the brokers that were silent when they were last asked."""
+        """Return masters' addresses by broker name, without brokers that failed at their last request."""
         return {
             broker_name: address
             for broker_name, address in self._routes.masters().items()
@@ -109,18 +113,19 @@ class OutageTracker:
     # ------------------------------------------------------------------------------------------ what is said of it
 
     def set_queue_outages(self, outages: Iterable[Outage]) -> None:
-        """How long queues that are away are waited for: their owner's to say, in place of what is behind that."""
+        """Set the outages of unavailable queues, which replace the outages that explain them. The caller decides their
+        limits."""
         self._queue_outages = tuple(outages)
 
     @property
     def outages(self) -> tuple[Outage, ...]:
-        """All that is waited for now."""
+        """All current outages: of servers and conditions, then of commits, then of queues."""
         outages = self._tracker.outages(self._explained | self._topics_without_brokers())
         commits = (outage for outage in outages if outage.resource in self._commits)
         return (*(outage for outage in outages if outage.resource not in self._commits), *commits, *self._queue_outages)
 
     def _topics_without_brokers(self) -> frozenset[str]:
-        """Topics that are gone because all their brokers are, which are waited for by themselves."""
+        """Return the subjects of topics all of whose brokers are failing: these outages are reported themselves."""
         routes = self._routes.routes.items() if self._tracker.is_anything_failing else ()
         return frozenset(
             topic_subject(topic)
@@ -129,29 +134,29 @@ class OutageTracker:
         )
 
     def log_outages(self) -> None:
-        """Log what is due of that, see ``OutageLog``."""
+        """Log the due lines of ``outages``, see ``OutageLog``."""
         for line in self._tracker.lines(self._clock(), self.outages):
             log.log(line.level, "%s", line)
 
     # ------------------------------------------------------------------------------------------ what it means
 
     def is_complete(self, unavailable: Collection[MessageQueue] = ()) -> bool:
-        """Whether every topic has a route and nobody who was asked is silent, beside what explains that queues are
-        ``unavailable``."""
+        """Return whether every topic has a route and no subject is failing, apart from those that explain why queues
+        are ``unavailable``."""
         explained = self._explained_by(unavailable)
         has_routes = all(topic in self._routes or topic_subject(topic) in explained for topic in self._topics)
         return has_routes and self._tracker.subjects - self._commits <= explained
 
     def check(self, unavailable: Collection[MessageQueue] = ()) -> None:
-        """Raise for what has been silent for its whole limit, see ``FailureTracker.check``; not for what explains that
-        queues are ``unavailable``, whose time begins anew when they are back."""
+        """Raise the error of a subject that failed for its whole limit, see ``FailureTracker.check``. Subjects that
+        explain why queues are ``unavailable`` are excepted; their limits count from the queues' return."""
         self._explained = frozenset(self._explained_by(unavailable) | {_commit_subject(queue) for queue in unavailable})
         self._tracker.extend_deadline(self._explained, self._clock())
         self._tracker.check(self._clock())
 
     def unavailable(self, queues: Iterable[MessageQueue], bounds: Collection[MessageQueue]) -> dict[MessageQueue, str]:
-        """Those of ``queues`` that nobody serves, with the last address of their broker. What is in ``bounds`` is
-        served."""
+        """Return the unavailable ones of ``queues``, with the last address of their broker. Queues in ``bounds`` are
+        available."""
         return {
             queue: self._routes.last_address(queue.broker_name)
             for queue in queues
@@ -159,7 +164,7 @@ class OutageTracker:
         }
 
     def _is_reported(self, topic: str) -> bool:
-        """Whether the name servers have said anything of a subscribed topic."""
+        """Return whether the name servers have returned a route of a subscribed topic, or that it is missing."""
         return topic in self._topics and (topic in self._routes or self._is_topic_missing(topic))
 
     def _is_topic_missing(self, topic: str) -> bool:
@@ -172,8 +177,8 @@ class OutageTracker:
         return has_master and self._tracker.is_failing(broker_subject(queue.broker_name))
 
     def _explained_by(self, unavailable: Collection[MessageQueue]) -> set[str]:
-        """Subjects whose silence goes with queues that are away: their topics, and brokers of which no route names a
-        master."""
+        """Return the subjects whose failures ``unavailable`` queues explain: their topics, and brokers without a master
+        in any route."""
         named = {
             broker.broker_name
             for topic, route in self._routes.routes.items()
