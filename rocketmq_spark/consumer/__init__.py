@@ -1,1 +1,2 @@
-"""A member of a consumer group: pure algorithms, and two shells: ``member`` has a thread, ``offset_file`` a file."""
+"""A member of a consumer group: pure algorithms, except ``member``, which has a thread, and ``offset_file``, which has
+a file."""

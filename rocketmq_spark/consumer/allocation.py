@@ -1,11 +1,11 @@
-"""Which queues of a topic belong to which member: RocketMQ's six strategies, and one over all topics.
+"""Allocation of a topic's queues to members: RocketMQ's six strategies, and one for all topics together.
 
-Members share nothing: each computes its own part from the same sorted lists of queues and client ids, so every strategy
-here must give what the others expect. For the same input the six answer as the Java client's classes of the same names;
-``AVG_ALL_TOPICS`` is ours alone, for groups of Spark members only.
+Members share no state: each computes its own part from the same sorted lists of queues and client IDs, so each strategy
+must return what the other members expect. For equal input the six return the same as the Java client's classes of the
+same names; ``AVG_ALL_TOPICS`` exists only here, for groups of Spark members only.
 
-Source: ``client/consumer/rebalance/*.java``. Differs: where Java throws IllegalArgumentException for what only a caller
-can do wrong, it is a ValueError here.
+Source: ``client/consumer/rebalance/*.java``. Differs: for a caller's mistakes Java throws IllegalArgumentException,
+here it is a ValueError.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ log = logging.getLogger(__name__)
 
 @runtime_checkable
 class AllocateMessageQueueStrategy(Protocol):
-    """Divides the queues of one topic."""
+    """Strategy that allocates the queues of one topic."""
 
     @property
     def name(self) -> str:
-        """As ``getName`` of the Java class says."""
+        """Same as ``getName`` of the Java class."""
 
     def allocate(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> list[MessageQueue]:
-        """The queues of member ``client_id``; none if ``client_ids`` does not name it.
+        """Return the queues of member ``client_id``; none if ``client_ids`` lacks it.
 
         All members must pass the same ``queues`` and ``client_ids`` in the same order, neither of them empty.
         """
@@ -43,7 +43,7 @@ class AllocateMessageQueueStrategy(Protocol):
 
 @runtime_checkable
 class AllocateAllTopicsStrategy(Protocol):
-    """Divides the queues of all subscribed topics at once."""
+    """Strategy that allocates the queues of all subscribed topics together."""
 
     @property
     def name(self) -> str: ...
@@ -51,7 +51,7 @@ class AllocateAllTopicsStrategy(Protocol):
     def allocate_all_topics(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> list[MessageQueue]:
-        """The queues of member ``client_id``, of whatever topic; none if ``client_ids`` does not name it."""
+        """Return the queues of member ``client_id``, of all topics; none if ``client_ids`` lacks it."""
 
 
 Strategy: TypeAlias = AllocateMessageQueueStrategy | AllocateAllTopicsStrategy
@@ -64,9 +64,8 @@ def allocate_all(
     queues_by_topic: Mapping[str, Sequence[MessageQueue]],
     client_ids: Sequence[str],
 ) -> list[MessageQueue]:
-    """What member ``client_id`` owns of all its topics, each queue once; the arguments may be in any order.
-
-    Topics without queues are left out.
+    """Return the queues of member ``client_id`` in all topics, each queue once. The arguments may be in any order;
+    topics without queues are ignored.
 
     Source: ``client/impl/consumer/RebalanceImpl.java#rebalanceByTopic``, which sorts before it allocates.
     """
@@ -81,9 +80,9 @@ def allocate_all(
 
 
 class AllocateAllToEach:
-    """BROADCASTING: everybody reads everything.
+    """BROADCASTING: every member reads all queues.
 
-    Source: ``client/impl/consumer/RebalanceImpl.java#rebalanceByTopic``, for which it is no strategy.
+    Source: ``client/impl/consumer/RebalanceImpl.java#rebalanceByTopic``, where it is not a strategy.
     """
 
     name: ClassVar[str] = "BROADCASTING"
@@ -95,7 +94,7 @@ class AllocateAllToEach:
 
 
 def is_member(client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]) -> bool:
-    """Whether there is something to allocate to ``client_id``; ValueError for arguments that make no sense.
+    """Return whether ``client_ids`` contains ``client_id``. Raises ValueError if an argument is empty.
 
     Source: ``client/consumer/rebalance/AbstractAllocateMessageQueueStrategy.java#check``.
     """
@@ -107,7 +106,7 @@ def is_member(client_id: str, queues: Sequence[MessageQueue], client_ids: Sequen
 
 @dataclass(frozen=True, slots=True)
 class AllocateMessageQueueAveragely:
-    """Consecutive blocks, the first members' one longer. The default of RocketMQ's clients."""
+    """Consecutive blocks; those of the first members are one queue longer. The default of RocketMQ's clients."""
 
     name: ClassVar[str] = "AVG"
 
@@ -124,7 +123,7 @@ class AllocateMessageQueueAveragely:
 
 @dataclass(frozen=True, slots=True)
 class AllocateMessageQueueAveragelyByCircle:
-    """One queue to each member in turn."""
+    """One queue to each member, round robin."""
 
     name: ClassVar[str] = "AVG_BY_CIRCLE"
 
@@ -140,7 +139,7 @@ HashFunction = Callable[[str], int]
 
 
 def md5_hash(key: str) -> int:
-    """The first four bytes of the MD5 of ``key`` in UTF-8, big-endian and unsigned.
+    """Return the first four bytes of the MD5 of ``key`` in UTF-8, as an unsigned big-endian integer.
 
     A lone surrogate counts as ``?``, as in Java's encoder. Source: ``common/consistenthash/ConsistentHashRouter.java``.
     """
@@ -149,11 +148,11 @@ def md5_hash(key: str) -> int:
 
 
 class ConsistentHashRouter:
-    """A ring of virtual nodes, and the node at or after the hash of a key.
+    """Hash ring of virtual nodes. A key belongs to the node at or after its hash.
 
-    A node that is named twice gets twice as many virtual nodes: their numbers go on from those it has on the ring. Of
-    two virtual nodes with one hash, the later one takes the place. Threads: any, it does not change.
-    Source: ``common/consistenthash/ConsistentHashRouter.java``.
+    A node that is listed twice gets twice as many virtual nodes, numbered on from those on the ring. If two virtual
+    nodes have the same hash, the later one replaces the earlier. Threads: any, it is immutable. Source:
+    ``common/consistenthash/ConsistentHashRouter.java``.
     """
 
     def __init__(self, nodes: Sequence[str], virtual_node_count: int, hash_function: HashFunction = md5_hash) -> None:
@@ -169,7 +168,7 @@ class ConsistentHashRouter:
             self._ring[self._hash_function(f"{node}-{replica}")] = node
 
     def route(self, key: str) -> str | None:
-        """The node that ``key`` belongs to; None on an empty ring."""
+        """Return the node of ``key``; None on an empty ring."""
         if not self._hashes:
             return None
         position = bisect_left(self._hashes, self._hash_function(key))
@@ -178,7 +177,8 @@ class ConsistentHashRouter:
 
 @dataclass(frozen=True, slots=True)
 class AllocateMessageQueueConsistentHash:
-    """Each queue to the member of the next virtual node on a hash ring. Few queues move, but loads differ a lot."""
+    """Each queue to the member of the next virtual node on a hash ring. Few queues move at a rebalance, but loads
+    differ a lot."""
 
     name: ClassVar[str] = "CONSISTENT_HASH"
 
@@ -199,13 +199,13 @@ class AllocateMessageQueueConsistentHash:
 
 
 def _java_text(queue: MessageQueue) -> str:
-    """``MessageQueue#toString`` of Java, the key on its ring."""
+    """Return Java's ``MessageQueue#toString``, the queue's key on the ring."""
     return f"MessageQueue [topic={queue.topic}, brokerName={queue.broker_name}, queueId={queue.queue_id}]"
 
 
 @dataclass(frozen=True, slots=True)
 class AllocateMessageQueueByConfig:
-    """A fixed list, whatever the group looks like. The user sees to it that no two members name the same queue."""
+    """A fixed list, independent of the group. The user ensures that no two members list the same queue."""
 
     name: ClassVar[str] = "CONFIG"
 
@@ -219,7 +219,8 @@ class AllocateMessageQueueByConfig:
 
 @dataclass(frozen=True, slots=True)
 class AllocateMessageQueueByMachineRoom:
-    """Averagely, of the brokers called ``room@name`` in one of ``consumer_idcs``; the queues of others are nobody's."""
+    """Average allocation of the queues of brokers named ``room@name`` with a room of ``consumer_idcs``. No member reads
+    other queues."""
 
     name: ClassVar[str] = "MACHINE_ROOM"
 
@@ -237,29 +238,29 @@ class AllocateMessageQueueByMachineRoom:
         return block + ([eligible[size * len(client_ids) + index]] if index < remainder else [])
 
     def _is_here(self, broker_name: str) -> bool:
-        """Java's ``split("@")`` forgets empty parts at the end."""
+        """Return whether the broker's room is one of these. Java's ``split("@")`` drops empty parts at the end."""
         parts = broker_name.rstrip("@").split("@")
         return len(parts) == 2 and parts[0] in self.consumer_idcs
 
 
 @runtime_checkable
 class MachineRoomResolver(Protocol):
-    """Knows in which machine room brokers and clients run. All members of a group need the same one."""
+    """Maps brokers and clients to machine rooms. All members of a group need the same resolver."""
 
     def broker_deploy_in(self, queue: MessageQueue) -> str:
-        """The room of the broker that holds ``queue``; never empty."""
+        """Return the room of the broker that has ``queue``; never empty."""
 
     def consumer_deploy_in(self, client_id: str) -> str:
-        """The room of a client; never empty."""
+        """Return the room of a client; never empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class AllocateMachineRoomNearby:
-    """Another strategy within each machine room; queues of rooms where no member runs are divided among all.
+    """Another strategy within each machine room; the queues of rooms without members are allocated among all members.
 
-    MembershipError[UNKNOWN_MACHINE_ROOM] when the resolver does not know where a broker or this client runs. Another
-    client in no known room gets nothing, and is warned of once: Java divides nothing more then. It fails by itself, if
-    it asks the same resolver.
+    Raises MembershipError[UNKNOWN_MACHINE_ROOM] when the resolver returns no room for a broker or this client. Another
+    client without a room gets no queues and is logged once; Java then allocates nothing. With the same resolver that
+    client fails itself.
 
     Not thread-safe.
     """
@@ -317,10 +318,11 @@ def _require_room(room: str | None, subject: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class AllocateAveragelyOverAllTopics:
-    """Consecutive blocks of all topics' queues together: loads differ by at most one. For groups of Spark members only.
+    """Consecutive blocks of all topics' queues together: loads differ by at most one queue. For groups of Spark members
+    only.
 
     Allocation by topic gives the first members the odd queue of every topic, and later members nothing where topics are
-    small. Queues are sorted by broker and ID before topic, so that a member has about as many of each topic as others.
+    small. Queues are sorted by broker and ID before topic, so that each member has about as many queues of each topic.
     """
 
     name: ClassVar[str] = "AVG_ALL_TOPICS"

@@ -1,4 +1,5 @@
-"""GroupMembers: who is in the group beside us, whether they are like us, and telling the brokers that we are in it."""
+"""GroupMembers: the members of the consumer group, their consistency with this one, and its registration at the
+brokers."""
 
 from __future__ import annotations
 
@@ -35,11 +36,11 @@ log = logging.getLogger(__name__)
 OTHER_MEMBERS: Final = "the others to leave the group"
 
 MAX_NAMED: Final = 8
-"""Members that an error names."""
+"""Maximum number of members that an error names."""
 
 
 class GroupMembers:
-    """The members of ``options.consumer_group``, one of which has ``client_id``. Not thread-safe.
+    """The members of ``options.consumer_group``, of which ``client_id`` is this one. Not thread-safe.
 
     ``started_ms``: epoch milliseconds; the version of the subscription, of which brokers keep the newest.
     """
@@ -67,9 +68,9 @@ class GroupMembers:
         self._other_members: list[str] = []
         self._state_machine = MembershipStateMachine()
         self.consumer_data = self._consumer_data()
-        """What we subscribe to and how we consume, for whoever asks."""
+        """Subscription and consumer settings of this member, for heartbeats and operators' tools."""
         self.consumer_settings = consumer_settings_of(options, strategy_of(options), checkpoint_id)
-        """The same, as far as all members must do alike; and the checkpoint, which no two may share."""
+        """Settings that must be equal on all members, and the checkpoint ID, which must differ."""
         self._subscriptions = SubscriptionCheck(
             self._group, client_id, self.consumer_data.subscriptions, self.consumer_settings, options.retry_topic
         )
@@ -77,11 +78,12 @@ class GroupMembers:
     # ------------------------------------------------------------------------------------------ what brokers are told
 
     def heartbeat(self) -> None:
-        """To every master that answers. What the turn waits for is only what a plan needs: see ``next_heartbeats``."""
+        """Send heartbeats to all responsive masters, which is what a plan needs. All other brokers: see
+        ``next_heartbeats``."""
         self._send(self._outage_tracker.responsive_masters().values())
 
     def send_first_heartbeats(self) -> None:
-        """Heartbeat to masters that answer and have not heard of us yet."""
+        """Send heartbeats to responsive masters that have not acknowledged one yet."""
         self._send(set(self._outage_tracker.responsive_masters().values()) - self._registered)
 
     def _send(self, addresses: Iterable[BrokerAddress]) -> None:
@@ -89,10 +91,11 @@ class GroupMembers:
         self.record_acknowledged(heartbeats, self._client.send(heartbeats))
 
     def next_heartbeats(self) -> Heartbeats:
-        """To every broker of the topics, slaves included, as Java's client does; they are sent without the turn.
+        """Return heartbeats to every broker of the topics, slaves included, as in Java's client. They are sent without
+        the group lock.
 
-        Of the addresses that did not answer the last time, only the one that has been left alone the longest: each may
-        take the whole ``brokerTimeoutMs``, and locks must be renewed meanwhile.
+        Of the addresses that did not respond last time, only the one tried longest ago is included: each may take the
+        whole ``brokerTimeoutMs``, and locks must be renewed meanwhile.
         """
         addresses = self._routes.addresses()
         self._unreached = {address: None for address in self._unreached if address in addresses}
@@ -100,7 +103,7 @@ class GroupMembers:
         return Heartbeats(self._build_heartbeat(), (*sorted(addresses - self._unreached.keys(), key=str), *retried))
 
     def record_acknowledged(self, heartbeats: Heartbeats, acknowledged: Collection[BrokerAddress]) -> None:
-        """Who was reached is a broker that has heard of us."""
+        """Record the addresses that acknowledged a heartbeat as registered, and the others as not reached."""
         for address in heartbeats.addresses:
             self._unreached.pop(address, None)
             if address not in acknowledged:
@@ -108,7 +111,7 @@ class GroupMembers:
         self._registered.update(acknowledged)
 
     def unregister(self) -> None:
-        """From every broker that has heard of us and still answers."""
+        """Unregister at every broker that acknowledged a heartbeat and responded to the last one."""
         for address in sorted(self._registered - self._unreached.keys(), key=str):
             self._client.try_call(address, lambda broker: broker.unregister(self._client_id, self._group))
 
@@ -139,12 +142,14 @@ class GroupMembers:
     # ------------------------------------------------------------------------------------------ what they say
 
     def query_members(self) -> list[str] | None:
-        """The group's members as the brokers that answer list them; None: nobody answers.
+        """Return the sorted client IDs of the group's members, as the responsive brokers list them; None: no broker
+        responded.
 
-        Each broker lists whom it hears. Who reads from a broker is heard by it, so of two members that could read the
-        same queue each sees the other in the list of its broker, whatever else they are cut off from: that takes all
-        lists together, as often an id as any has it. We are listed where all of them do; by who has
-        not heard of us it is a namesake that is listed.
+        Each broker lists the members that send it heartbeats, and a member sends heartbeats to every broker that it
+        reads from. So two members that could read the same queue are both in the list of its broker, whatever other
+        connections fail. Therefore all lists are merged, with each ID as often as in the list that has it most often.
+        This member is listed if all lists have it. On a broker that has not acknowledged its heartbeat, its ID belongs
+        to a duplicate.
         """
         brokers = {name: name for name in self._routes.broker_names()}
         event = self._client.call_concurrently(brokers, lambda broker, _: broker.submit_consumer_ids(self._group))
@@ -162,8 +167,8 @@ class GroupMembers:
         return self._routes.master(broker_name) in self._registered
 
     def check_only_member(self) -> bool:
-        """Whether nobody else was in the group when it was last asked for: what we do would take others by surprise.
-        Who stays for longer than the dead are listed is raised by a later survey:
+        """Return whether the group had no other member at the last query: this member's actions would affect others
+        unexpectedly. If another is listed for longer than a dead one can be, a later metadata refresh raises
         MembershipError[GROUP_HAS_OTHER_MEMBERS]."""
         if not self._other_members:
             self._outage_tracker.record_success(OTHER_MEMBERS)
@@ -174,7 +179,7 @@ class GroupMembers:
         return False
 
     def may_own_queues(self, client_ids: list[str] | None) -> bool:
-        """Whether queues are to be shared among those members now, as ``query_members`` has told them: see
+        """Return whether to allocate queues among ``client_ids`` (from ``query_members``) now: see
         ``membership_state``."""
         action = self._apply_event(event_from_lists(client_ids, self._client_id))
         if action is MembershipAction.COMPARE:
@@ -207,7 +212,8 @@ class GroupMembers:
         return MembershipError("NOT_REGISTERED_IN_GROUP", group=self._group, client_id=self._client_id)
 
     def _find_inconsistency(self, client_ids: Collection[str]) -> MembershipError | None:
-        """How a member subscribes to something else, or consumes in another manner, as far as any has said."""
+        """Return the error of a member with another subscription or other consumer settings, as far as members have
+        reported them."""
         members_to_query = self._subscriptions.members_to_query(client_ids)
         if members_to_query:
             self._subscriptions.record_running_infos(self._running_infos(members_to_query))
@@ -215,7 +221,7 @@ class GroupMembers:
         return self._subscriptions.difference()
 
     def _running_infos(self, client_ids: Collection[str]) -> dict[str, ConsumerRunningInfo]:
-        """What members say of themselves. A broker asks them, any that is up; silence means nothing here."""
+        """Request members' running infos through any responsive broker. A missing response has no consequence."""
         return self._client.call_any(lambda broker: broker.running_infos(self._group, client_ids)) or {}
 
     def _warn_of_retries(self) -> None:

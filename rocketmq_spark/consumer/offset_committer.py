@@ -1,7 +1,7 @@
-"""GroupOffsets: up to where the group has come, as its keeper stores it: read before it is written, and only raised,
-but by ``lower_to``.
+"""OffsetCommitter: the group's offsets in their ``OffsetStore``. It reads before each write, and only raises offsets,
+except in ``lower_to``.
 
-The keeper is the brokers (``RemoteBrokerOffsetStore``), or in BROADCASTING a file of the query's own
+The store is the brokers (``RemoteBrokerOffsetStore``), or in BROADCASTING the query's own file
 (``LocalFileOffsetStore``).
 """
 
@@ -25,28 +25,29 @@ Check = Callable[[Mapping[MessageQueue, int]], dict[MessageQueue, int]]
 
 
 class Completion(NamedTuple):
-    """Everything of a queue below ``next_offset`` is in the sink, and was stored at ``stored_to_ms`` (unix) or before;
-    0: that is not known."""
+    """Progress of a queue: all messages below ``next_offset`` are in the sink, and none was stored after
+    ``stored_to_ms`` (epoch ms; 0: unknown)."""
 
     next_offset: int
     stored_to_ms: int
 
 
 class OffsetStore(Protocol):
-    """Where offsets are kept."""
+    """Store of the group's offsets."""
 
     def stored_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
-        """The offset of each queue; None where there is none. Queues whose broker is silent are left out."""
+        """Return the stored offset of each queue; None where there is none. Queues of unresponsive brokers are
+        missing."""
 
     def write_offsets(self, offsets: Mapping[MessageQueue, int]) -> set[MessageQueue]:
-        """Store exactly ``offsets``; says for which queues that is confirmed."""
+        """Store exactly ``offsets``; return the queues for which that is confirmed."""
 
     def may_write(self, queue: MessageQueue) -> bool:
-        """Whether it is of use to try now: the queue's offset was not refused a moment ago."""
+        """Return whether to write now: the queue's last write succeeded, or the pause after it is over."""
 
     def are_unchanged(self, completions: Mapping[MessageQueue, Completion]) -> dict[MessageQueue, bool]:
-        """Whether the last proven message of each queue is still the one that was planned. Queues of which that is not
-        known now are left out."""
+        """Return whether the last completed message of each queue is still the one that was planned. Queues for which
+        that is unknown now are missing."""
 
 
 class RemoteBrokerOffsetStore:
@@ -67,7 +68,8 @@ class RemoteBrokerOffsetStore:
         return broker.submit_query_offsets(self._group, queues)
 
     def write_offsets(self, offsets: Mapping[MessageQueue, int]) -> set[MessageQueue]:
-        """What a broker does not take, an operator has reset: then it is noted where to."""
+        """Store exactly ``offsets``; return the confirmed queues. If a broker rejects one because an operator has reset
+        it, record the reset's offset."""
         written: set[MessageQueue] = set()
 
         def update(broker: BrokerApi, queues: Collection[MessageQueue]) -> Future[dict[MessageQueue, RocketMQError]]:
@@ -87,7 +89,8 @@ class RemoteBrokerOffsetStore:
         return self._client.may_commit(queue)
 
     def are_unchanged(self, completions: Mapping[MessageQueue, Completion]) -> dict[MessageQueue, bool]:
-        """By a search, which fetches nothing; where that finds something newer below what is proven, by a look."""
+        """Check by an offset search, which fetches no message; if that finds a newer message below the completed
+        offset, by a probe."""
         dated = {queue: completion for queue, completion in completions.items() if completion.stored_to_ms > 0}
         hints = self._client.search_hints({queue: completion.stored_to_ms + 1 for queue, completion in dated.items()})
         to_probe = {queue: dated[queue].next_offset - 1 for queue, at in hints.items() if at < dated[queue].next_offset}
@@ -104,18 +107,17 @@ class RemoteBrokerOffsetStore:
 
 
 class OffsetCommitter:
-    """The group's offsets as one member sees them, and what it has proven and the keeper has not confirmed.
+    """The group's offsets as seen by one member, and the completed offsets that the store has not confirmed.
 
-    Of a queue whose offset the keeper has confirmed to us it must have that offset, or a larger one of the next owner.
-    Where it has none any more, or the last message that is proven is not the one that was planned, the queue may be
-    another one (``suspect``), and nothing is written before somebody has looked. Where it has a smaller one and the
-    connection is still the same, an operator has spoken (``OffsetResets``); over another connection it is a broker that
-    was killed and forgot, and is told again.
+    If the store has confirmed an offset, it must still have it, or a larger one of the next owner. If it has none, or
+    the last completed message is not the planned one, the queue may have been re-created (``suspect``): nothing is
+    written until that is checked. If it has a smaller offset over the same connection, an operator has reset it
+    (``OffsetResets``). Over a new connection, the broker was killed and lost the offset, which is committed again.
 
     Parameters
     ----------
-    is_ours : which queues the member owns: only their progress is remembered
-    link_to : the connection to the broker of that name; None where a smaller offset is no operator's word
+    is_owned : whether the member owns a queue: only the progress of owned queues is recorded
+    link_to : the link to a broker by name; None where a smaller offset is no operator's reset
 
     Not thread-safe.
     """
@@ -129,9 +131,9 @@ class OffsetCommitter:
     ) -> None:
         self.store = store
         self.suspect: set[MessageQueue] = set()
-        """Queues that may be others than those of which something was proven or confirmed; until they are forgotten."""
+        """Queues that may have been re-created since an offset was completed or confirmed; until ``discard``."""
         self.changes = 0
-        """How often a queue was found doubtful."""
+        """Number of times that a queue became suspect."""
         self._resets = resets
         self._is_owned = is_owned
         self._link_to = link_to
@@ -143,26 +145,27 @@ class OffsetCommitter:
 
     @property
     def unconfirmed(self) -> dict[MessageQueue, int]:
-        """A copy of what is proven and the keeper is still to be told; not of queues that an operator has reset."""
+        """Copy of the completed offsets that the store has not confirmed, without queues that an operator has reset."""
         return {queue: at for queue, at in self._progress.unconfirmed.items() if queue not in self._resets}
 
     def mark_completed(self, queue: MessageQueue, next_offset: int, stored_to_ms: int = 0) -> None:
-        """Everything of a queue of ours below ``next_offset`` is in the sink. No message of it was stored later than
-        ``stored_to_ms``; 0: that is not known."""
+        """Record that all messages of an owned queue below ``next_offset`` are in the sink, none stored after
+        ``stored_to_ms`` (0: unknown)."""
         self._progress.update(queue, next_offset)
         self._stored_to_ms[queue] = stored_to_ms
 
     def persist(self) -> bool:
-        """Tell the keeper what it has not confirmed; says whether it has confirmed everything by now.
+        """Commit the unconfirmed offsets; return whether the store has confirmed all now.
 
-        A proof that comes late would be a place in another queue of the same name, for its owner to go on from.
+        Queues are checked first: a late commit to a re-created queue of the same name would move its owner's resume
+        offset.
         """
         due = {queue: at for queue, at in self.unconfirmed.items() if self.store.may_write(queue)}
         self.raise_to(due, self._select_unchanged)
         return not self.unconfirmed
 
     def _select_unchanged(self, writes: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """Those of which the last message is still the one that was planned."""
+        """Return the writes to queues whose last completed message is still the planned one."""
         unchanged = self.store.are_unchanged(
             {queue: Completion(at, self._stored_to_ms[queue]) for queue, at in writes.items()}
         )
@@ -170,11 +173,11 @@ class OffsetCommitter:
         return {queue: at for queue, at in writes.items() if unchanged.get(queue, False)}
 
     def has_confirmed(self, queue: MessageQueue) -> bool:
-        """Whether the keeper has confirmed an offset to us since the queue is ours and nothing has been forgotten."""
+        """Return whether the store has confirmed an offset since the queue is owned and was last discarded."""
         return self._progress.confirmed(queue) is not None
 
     def discard(self, queue: MessageQueue) -> None:
-        """The queue is another member's now, or may be another queue: what was known says nothing any more."""
+        """Discard the state of a queue that another member owns now, or that may have been re-created."""
         self._progress.remove(queue)
         self._links.pop(queue, None)
         self._stored_to_ms.pop(queue, None)
@@ -183,11 +186,11 @@ class OffsetCommitter:
     # ------------------------------------------------------------------------------------------ the keeper's
 
     def raise_to(self, targets: Mapping[MessageQueue, int], check: Check = dict) -> set[MessageQueue]:
-        """See to it that the keeper stores at least ``targets``; says for which queues it has confirmed that. ``check``
-        says which of the writes that it takes may be made.
+        """Make the store hold at least ``targets``; return the queues for which it has confirmed that. ``check``
+        returns which of its writes may be made.
 
-        Of the first offsets of a group and topic that come at once, a broker may confirm one and lose it
-        (``ConsumerOffsetManager#commitOffset`` makes the table for them unguarded). So look again where there was none.
+        If several first offsets of a group and topic arrive at once, a broker may confirm one and lose it
+        (``ConsumerOffsetManager#commitOffset`` creates their table without a lock). So first offsets are read again.
         """
         confirmed, first = self._raise(targets, check)
         if first:
@@ -196,7 +199,7 @@ class OffsetCommitter:
         return confirmed
 
     def _raise(self, targets: Mapping[MessageQueue, int], check: Check) -> tuple[set[MessageQueue], set[MessageQueue]]:
-        """Which offsets the keeper has confirmed, and which of these are the first that it has of their queue."""
+        """Return the queues whose offsets the store has confirmed, and those of them that had none before."""
         found = self.store.stored_offsets(targets)
         self._detect_resets(found)
         self._detect_vanished(found)
@@ -206,7 +209,7 @@ class OffsetCommitter:
         return confirmed, {queue for queue in confirmed if stored[queue] is None}
 
     def _detect_resets(self, found: Mapping[MessageQueue, int | None]) -> None:
-        """Where the keeper has less than it has confirmed over the same connection."""
+        """Record a reset where the store has less than it has confirmed over the same connection."""
         for queue, offset in found.items():
             confirmed = self._progress.confirmed(queue)
             if offset is None or confirmed is None or offset >= confirmed or queue in self._resets:
@@ -216,7 +219,7 @@ class OffsetCommitter:
                 self._resets.consume_mark(queue)
 
     def detect_resets(self, queues: Iterable[MessageQueue]) -> None:
-        """Note where an operator has reset ``queues`` to since they were planned, though a task has taken the mark."""
+        """Record operators' resets of ``queues`` since they were planned, even if a task has consumed the mark."""
         self._detect_resets(self.store.stored_offsets(queues))
 
     def _is_still_connected(self, queue: MessageQueue) -> bool:
@@ -227,15 +230,15 @@ class OffsetCommitter:
         self._mark_suspect(queue for queue, at in found.items() if at is None and self.has_confirmed(queue))
 
     def _mark_suspect(self, queues: Iterable[MessageQueue]) -> None:
-        """Somebody is to look whether these are still what they were."""
+        """Mark queues for a check of whether they have been re-created."""
         found = set(queues) - self.suspect
         self.changes += len(found)
         self.suspect |= found
 
     def lower_to(self, targets: Mapping[MessageQueue, int]) -> set[MessageQueue]:
-        """Let the keeper store exactly ``targets``; says for which queues it has confirmed that, and forgets what was
-        proven of them. For queues that do not reach as far as the group's offset any more, those that an operator has
-        reset, and all of a group that a new checkpoint moves (``groupOffsets=ignore``)."""
+        """Store exactly ``targets``, and discard these queues' progress; return the queues for which the store has
+        confirmed that. For queues that end below the group's offset, queues that an operator has reset, and all queues
+        of a group that a new checkpoint moves (``groupOffsets=ignore``)."""
         for queue in targets:
             self.discard(queue)
         written = self.store.write_offsets(targets)

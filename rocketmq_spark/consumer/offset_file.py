@@ -1,4 +1,5 @@
-"""LocalOffsetFile: a file that is replaced at once, and the one before it. The shell of ``offset_store``."""
+"""LocalOffsetFile: a file that is replaced atomically, and its previous version. The file access of
+``offset_store``."""
 
 from __future__ import annotations
 
@@ -13,11 +14,11 @@ from rocketmq_spark.errors import OptionError
 from rocketmq_spark.options import ReadOptions
 
 DEFAULT_FOLDER: Final = "~/.rocketmq_offsets"
-"""Where Java's client keeps its files, too; it names them otherwise."""
+"""Same folder as that of Java's client, which names its files differently."""
 
 
 class LocalOffsetFile:
-    """``path`` and ``path.bak``; an ``OffsetFile``. Folders are made when something is written.
+    """``path`` and ``path.bak``; an ``OffsetFile``. The first write creates missing folders.
 
     Both methods raise OptionError[OFFSET_FILE_UNUSABLE] when the system refuses to read or to write.
     """
@@ -31,17 +32,17 @@ class LocalOffsetFile:
         return str(self._path)
 
     def read(self) -> tuple[bytes | None, bytes | None]:
-        """What was written last, and what before it; None where there is no file.
+        """Return the content of the file and of its previous version; None for a missing file.
 
-        Raises OptionError[OFFSET_FILE_UNUSABLE] where the disk does not let us.
+        Raises OptionError[OFFSET_FILE_UNUSABLE] if reading fails.
         """
         with self._raising_file_unusable():
             return _content(self._path), _content(self._backup)
 
     def write(self, content: bytes, *, keep_backup: bool) -> None:
-        """A crash in between leaves the old file, the new one, or none and the one before.
+        """Replace the file. A crash leaves the old file, the new one, or only the previous version.
 
-        Raises OptionError[OFFSET_FILE_UNUSABLE] where the disk does not let us.
+        Raises OptionError[OFFSET_FILE_UNUSABLE] if writing fails.
         """
         with self._raising_file_unusable():
             self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -59,7 +60,7 @@ class LocalOffsetFile:
 
 
 def offset_file_of(options: ReadOptions) -> LocalOffsetFile:
-    """The file of the query that ``options`` describe: one for each group and ``instanceName``."""
+    """Return the offset file of the query that ``options`` describe: one for each group and ``instanceName``."""
     assert options.instance_name is not None, "BROADCASTING needs one"
     folder = Path(options.local_offset_store_dir or DEFAULT_FOLDER).expanduser()
     return LocalOffsetFile(folder / quote(options.consumer_group, "") / f"{quote(options.instance_name, '')}.json")
@@ -73,7 +74,7 @@ def _content(path: Path) -> bytes | None:
 
 
 def _write_synced(path: Path, content: bytes) -> None:
-    """To the disk, and not only to the system's memory."""
+    """Write ``content`` and sync it to the disk."""
     with path.open("wb") as file:
         file.write(content)
         file.flush()

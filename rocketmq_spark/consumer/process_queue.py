@@ -1,9 +1,9 @@
-"""ProcessQueue: what of one queue is in flight, and up to where it may be committed, as a SlidingWindow.
+"""ProcessQueue: the ranges in flight of one queue, and its committable offset, as a SlidingWindow.
 
 Source: ``client/impl/consumer/ProcessQueue.java``, whose unit is a message. Here it is a half-open range of offsets, a
-Spark split; a single message is a range of one. It differs in two points: Java's ``removeMessage`` answers -1 on an
-empty tree, here finishing what is not in flight is an error of the caller; and Java's ``queueOffsetMax`` never moves
-back, here a window that has run empty starts anew with what is taken next.
+Spark split; a single message is a range of one. Differs: Java's ``removeMessage`` returns -1 on an empty tree, here
+removing a range that is not in flight is a ValueError. Java's ``queueOffsetMax`` never moves back, here an empty window
+restarts at the next range.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ BEYOND_ALL: Final = 2**63
 
 
 class SlidingWindow:
-    """Which offsets of a queue are in flight, as half-open ranges, and up to where everything before is done.
+    """Ranges of offsets in flight in a queue, half-open, and the offset below which all are completed.
 
-    Ten offsets 0 to 9: finishing 0 gives 1, finishing 5 next still gives 1; it moves only when everything before is
-    done. Nothing here is thread-safe.
+    Example with offsets 0 to 9, one range each: removing 0 makes 1 committable; removing 5 next does not change that.
+    Not thread-safe.
     """
 
     __slots__ = ("_in_flight", "_queue_offset_max")
@@ -32,18 +32,18 @@ class SlidingWindow:
 
     @property
     def in_flight(self) -> tuple[tuple[int, int], ...]:
-        """Ranges taken and not finished, ascending."""
+        """Ranges in flight, ascending."""
         return tuple(self._in_flight)
 
     @property
     def committable(self) -> int | None:
-        """The next offset that may be stored: the lowest in flight, else one past the highest taken; None before."""
+        """Next offset to commit: the lowest in flight, else the highest end offset; None before the first range."""
         return self._in_flight[0][0] if self._in_flight else self._queue_offset_max
 
     def put(self, begin_offset: int, end_offset: int) -> None:
-        """Take ``[begin_offset, end_offset)`` in flight. ValueError if empty, or in flight already.
+        """Add ``[begin_offset, end_offset)`` to the ranges in flight. Raises ValueError if it is empty or overlaps one.
 
-        An empty window may move back: what was committable before says nothing about what is taken now.
+        An empty window may move back: its previous committable offset does not restrict a new range.
         """
         if begin_offset >= end_offset or self._overlaps(begin_offset, end_offset):
             raise ValueError(f"[{begin_offset}, {end_offset}) does not fit into {self!r}")
@@ -52,20 +52,21 @@ class SlidingWindow:
         insort(self._in_flight, (begin_offset, end_offset))
 
     def remove(self, begin_offset: int, end_offset: int) -> int:
-        """Finish offsets that are in flight, of one range or of several; answers the next committable offset.
+        """Complete offsets in flight, of one range or of several; return the next committable offset.
 
-        What is left of those ranges, on either side, stays in flight. ValueError if any of the offsets is not.
+        The remaining parts of these ranges, on either side, stay in flight. Raises ValueError if an offset is not in
+        flight.
         """
         at = bisect_left(self._in_flight, (begin_offset, end_offset))
         if self._in_flight[at : at + 1] == [(begin_offset, end_offset)]:
-            del self._in_flight[at]  # as it was taken, which is what nearly always happens
+            del self._in_flight[at]  # the same range that was put, by far the most frequent case
         else:
             self._remove_parts(begin_offset, end_offset)
         assert self.committable is not None
         return self.committable
 
     def _remove_parts(self, begin_offset: int, end_offset: int) -> None:
-        """Less, or more, than one range."""
+        """Remove less, or more, than one range."""
         first = max(0, bisect_right(self._in_flight, (begin_offset, BEYOND_ALL)) - 1)
         beyond = bisect_left(self._in_flight, (end_offset,))
         touched = self._in_flight[first:beyond]
@@ -89,10 +90,10 @@ class SlidingWindow:
 
 
 class ProcessQueue(SlidingWindow):
-    """The window of a queue from when it is gained to when it is lost.
+    """The window of a queue during one assignment, from when it is added until it is dropped.
 
-    ``dropped`` is a one-way latch: a queue that is lost and comes back gets a new ProcessQueue. ``generation`` tells
-    the two apart: of one member's ProcessQueues no two have the same.
+    ``dropped`` never reverts: a queue that is assigned again gets a new ProcessQueue. ``generation`` distinguishes
+    them: it is unique among one member's ProcessQueues.
 
     Not thread-safe.
     """
@@ -113,7 +114,7 @@ class ProcessQueue(SlidingWindow):
         self._dropped = True
 
     def put(self, begin_offset: int, end_offset: int) -> None:
-        """As ``SlidingWindow.put``; ValueError also once it is dropped."""
+        """Same as ``SlidingWindow.put``. Raises ValueError also after ``drop``."""
         if self._dropped:
             raise ValueError(f"{self!r} is dropped and takes nothing")
         super().put(begin_offset, end_offset)

@@ -1,8 +1,8 @@
-"""QueueLocks: which queues the brokers have locked for this member, and how far that can be trusted.
+"""QueueLocks: the queue locks that brokers granted to this member, and their validity.
 
-Source: ``client/impl/consumer/RebalanceImpl.java#lockAll``, ``client/impl/consumer/ProcessQueue.java#isLockExpired``.
-A broker gives a lock to somebody else 60 s after it was last asked for it; we stop relying on it after 30 s, counted
-from before the request, and ask again every 20 s.
+Source: ``client/impl/consumer/RebalanceImpl.java#lockAll``, ``client/impl/consumer/ProcessQueue.java#isLockExpired``. A
+broker may grant a lock to another member 60 s after its last request. Here a lock is valid for 30 s, counted from
+before the request, and is renewed every 20 s.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ LOCK_VALID_MS: Final = 30_000
 
 
 class QueueLocks:
-    """Locked queues by the time of the request. Not thread-safe.
+    """Locked queues with the time of the lock request. Not thread-safe.
 
-    ``lease_clock``: milliseconds that never go back, and go on while the machine sleeps.
+    ``lease_clock``: monotonic milliseconds that include the time in which the machine sleeps.
     """
 
     def __init__(self, group: str, client_id: str, client: OutageAwareClient, lease_clock: Clock) -> None:
@@ -35,8 +35,8 @@ class QueueLocks:
         self._locked_ms: dict[MessageQueue, int] = {}
 
     def lock(self, queues: Collection[MessageQueue]) -> set[MessageQueue]:
-        """Lock queues at their brokers, anew where they are locked already; answers those that a broker has refused.
-        Silent brokers change nothing."""
+        """Lock queues at their brokers, or renew their locks; return the queues whose lock a broker denied. Locks at
+        unresponsive brokers do not change."""
         locked_ms = self._lease_clock()
         denied: set[MessageQueue] = set()
         for of_broker, granted in self._client.call_each(queues, self._lock_at):
@@ -48,21 +48,21 @@ class QueueLocks:
         return broker.submit_lock_batch(self._group, self._client_id, queues)
 
     def unlock(self, queues: Collection[MessageQueue]) -> None:
-        """Unlock queues; one whose broker is silent expires there."""
+        """Unlock queues. The lock of a queue at an unresponsive broker expires there."""
         self._client.call_each(queues, self._unlock_at)
 
     def _unlock_at(self, broker: BrokerApi, queues: Collection[MessageQueue]) -> Future[None]:
         return broker.submit_unlock_batch(self._group, self._client_id, queues)
 
     def discard(self, queues: Collection[MessageQueue]) -> None:
-        """These are not ours any more: unlocked, refused or given up."""
+        """Discard the locks of queues that this member no longer owns: unlocked, denied or dropped."""
         for queue in queues:
             self._locked_ms.pop(queue, None)
 
     def is_held(self, queue: MessageQueue) -> bool:
-        """Whether the lock is certainly still ours."""
+        """Return whether this member certainly still has the lock."""
         return queue in self._locked_ms and self._lease_clock() - self._locked_ms[queue] < LOCK_VALID_MS
 
     def locked_ms(self, queue: MessageQueue) -> int | None:
-        """When the lock was last asked for and granted; None without a lock."""
+        """Return the request time of the last granted lock, by the lease clock; None without a lock."""
         return self._locked_ms.get(queue)

@@ -1,16 +1,17 @@
-"""Whether the members of a group subscribe to the same, in the same manner. Decides whom to ask and what an answer
-means; asks nobody.
+"""Check that the members of a group have the same subscription and consumer settings. Pure: it selects the members to
+query and evaluates their running infos.
 
-A broker keeps one subscription table a group, that of the last heartbeat, so only the members themselves can tell.
-Members that differ do harm in silence: each shares the queues of a topic with others that never read it.
+A broker keeps one subscription table per group, that of the last heartbeat, so only the members themselves report
+theirs. Inconsistent members lose messages without an error: each allocates queues of a topic to members that never read
+it.
 
-How a member consumes, beside what, it tells among the properties of its running info. Those of Java's push consumers
-are told by all of them (``MixAll#object2Properties``): the message model, and the strategy as its class and an address,
-``org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely@1b2c6ec2``. What is not told is not
-compared.
+A member reports its settings among the properties of its running info. Java's push consumers report all of theirs
+(``MixAll#object2Properties``): the message model, and the strategy as its class and an address,
+``org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely@1b2c6ec2``. Settings that a member does
+not report are not compared.
 
-A query also tells which checkpoint it goes on from. A sink that skips batches that it has, as Delta's, takes the
-batches of a copy for those of the original.
+A query also reports its checkpoint ID. A sink that skips batches that it already has, such as Delta's, would take the
+batches of a copied checkpoint for those of the original.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ MESSAGE_MODEL: Final = "messageModel"
 STRATEGY: Final = "allocateMessageQueueStrategy"
 
 OPTIONS: Final = {MESSAGE_MODEL: "messageModel", PROP_CONSUME_ORDERLY: "consumeOrderly", STRATEGY: "allocateStrategy"}
-"""What is compared, by property, and the option that decides it here."""
+"""Options that are compared, by the property that reports them."""
 
 COMPARABLE_STRATEGIES: Final = frozenset(
     {
@@ -42,11 +43,13 @@ COMPARABLE_STRATEGIES: Final = frozenset(
         allocation.AllocateAveragelyOverAllTopics.__name__,
     }
 )
-"""By the names of their classes, which are Java's. Of others nobody knows whether they divide alike."""
+"""Class names of the strategies that are compared, equal to Java's. Whether two other classes allocate alike is
+unknown."""
 
 
 def consumer_settings_of(options: ReadOptions, strategy: object, checkpoint_id: str | None = None) -> dict[str, str]:
-    """The properties of our own. In BROADCASTING members share nothing: a copy of a checkpoint is another reader."""
+    """Return this member's properties. In BROADCASTING members share no queues: a copied checkpoint is an independent
+    reader."""
     reported = {
         MESSAGE_MODEL: options.message_model,
         PROP_CONSUME_ORDERLY: "true" if options.consume_orderly else "false",
@@ -57,7 +60,7 @@ def consumer_settings_of(options: ReadOptions, strategy: object, checkpoint_id: 
 
 
 def comparable_settings(properties: Mapping[str, str]) -> dict[str, str]:
-    """What can be compared of a member, by the options' names."""
+    """Return the comparable settings of a member, by option name."""
     reported = {option: properties[name] for name, option in OPTIONS.items() if name in properties}
     strategy = reported.pop(OPTIONS[STRATEGY], "").partition("@")[0].rpartition(".")[2]
     is_comparable = strategy in COMPARABLE_STRATEGIES and reported.get(OPTIONS[MESSAGE_MODEL]) != BROADCASTING
@@ -65,24 +68,26 @@ def comparable_settings(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def differences(ours: Mapping[str, str], theirs: Mapping[str, str]) -> list[str]:
-    """Options in which two members differ that have both told them."""
+    """Return the options that both members report with different values."""
     return [option for option, value in ours.items() if theirs.get(option, value) != value]
 
 
 SubscribedTopics = dict[str, tuple[str, frozenset[str] | str]]
-"""By topic: the kind of expression, and what it lets through."""
+"""Expression type and expression (for TAG: the set of tags) by topic."""
 
 NOTHING: Final = "nothing"
 
 MAX_UNANSWERED_QUERIES: Final = 2
-"""Asked of a member that does not answer, however often it comes and goes: a Java consumer can hang over it."""
+"""Maximum number of queries to a member that does not respond, even if it leaves and returns: a Java consumer can hang
+in one."""
 
 
 class SubscriptionCheck:
-    """Compares the subscriptions of one member with the others', each time that the list of members changes.
+    """Compares this member's subscription and settings with those of the other members, at each change of the member
+    list.
 
-    Who does not answer counts as equal, and is asked once more at the next change. The group's retry topic makes no
-    difference here: Java's push consumers always read it, its pull consumers never do.
+    A member that does not respond counts as consistent, and is queried once more at the next change. The group's retry
+    topic is ignored: Java's push consumers always read it, its pull consumers never do.
 
     Not thread-safe.
     """
@@ -108,7 +113,8 @@ class SubscriptionCheck:
         self._unanswered_queries: Counter[str] = Counter()
 
     def members_to_query(self, client_ids: Iterable[str]) -> frozenset[str]:
-        """Whom to ask, now that the group has these members: those that are new, were silent or were different."""
+        """Return the members of ``client_ids`` to query: new ones, and those that did not respond or were
+        inconsistent."""
         listed = frozenset(client_ids) - {self._client_id}
         if listed == self._listed:
             return frozenset()
@@ -125,7 +131,7 @@ class SubscriptionCheck:
         return self._unanswered_queries[client_id] < MAX_UNANSWERED_QUERIES
 
     def record_running_infos(self, infos: Mapping[str, ConsumerRunningInfo]) -> None:
-        """What the members that were asked have answered, by client id."""
+        """Record the running infos of members that responded, by client ID."""
         for client_id, info in infos.items():
             self._theirs[client_id] = _subscribed_topics(info.subscriptions)
             self._their_settings[client_id] = comparable_settings(info.properties)
@@ -139,8 +145,8 @@ class SubscriptionCheck:
         return self._our_checkpoint is not None and self._checkpoints[client_id] == self._our_checkpoint
 
     def difference(self) -> MembershipError | None:
-        """The error that names a member which differs, and what both subscribe to, or which shares our checkpoint; None
-        if there is none."""
+        """Return an error that names an inconsistent member, with both subscriptions or settings, or a member with the
+        same checkpoint; None if there is none."""
         for client_id, theirs in sorted(self._theirs.items()):
             if self._differs(theirs):
                 return MembershipError(
@@ -167,7 +173,8 @@ class SubscriptionCheck:
         return None
 
     def members_differing_in_retry(self) -> list[str]:
-        """Who reads the retry topic and we do not, or the other way round: its queues may go to one that does not."""
+        """Return the members that read the retry topic while this one does not, or the reverse: its queues may go to a
+        member that does not read it."""
         reads_it = self._retry_topic in self._ours
         return sorted(
             client_id for client_id, theirs in self._theirs.items() if (self._retry_topic in theirs) != reads_it
