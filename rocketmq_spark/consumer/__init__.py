@@ -1,2 +1,1 @@
-"""A member of a consumer group: pure algorithms, except ``member``, which has a thread, and ``offset_file``, which has
-a file."""
+"""A member of a consumer group: pure algorithms, except ``member`` (has a thread) and ``offset_file`` (has a file)."""

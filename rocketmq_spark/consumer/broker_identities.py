@@ -1,7 +1,8 @@
-"""BrokerNames: who is at a broker's address. Brokers exchange addresses, and a wrong one answers politely.
+"""BrokerIdentities: verification of which broker responds at an address. Brokers may exchange addresses, and the wrong
+broker responds without an error.
 
-Nothing in a request for a queue, nor in its answer, names a broker. The bounds of a topic's queues do, so each
-connection is asked for some before anything of a queue is asked or told over it.
+Neither a request for a queue nor its response names a broker. The bounds of a topic's queues do, so bounds are
+requested over each connection before any request for a queue.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ Bounds = dict[MessageQueue, QueueBounds]
 
 
 def find_broker_name(bounds: Bounds, expected_name: str) -> str | None:
-    """Whose queues these are: any other broker's than the ``expected_name`` one's, else its. None: of no queue,
-    nobody's."""
+    """Return the broker to which these queues belong: another than ``expected_name`` if there is one, else
+    ``expected_name``; None without queues."""
     other_names = (queue.broker_name for queue in bounds if queue.broker_name != expected_name)
     return next(other_names, expected_name if bounds else None)
 
 
 def find_invalid_bounds(bounds: Bounds) -> MessageQueue | None:
-    """A queue that ends before it begins, or holds more than any can: taken as it is, the first would be a loss or
-    nothing new, the second tasks without end."""
+    """Return a queue that ends before it begins, or has more offsets than possible; None if there is none. Otherwise
+    the first would appear as a loss or as empty, the second would plan endless tasks."""
     maximum = QUEUE_OFFSETS.maximum
     return next(
         (
@@ -39,9 +40,9 @@ def find_invalid_bounds(bounds: Bounds) -> MessageQueue | None:
 
 
 class BrokerIdentities:
-    """By which connection each broker was found where the routes say that it is. Not thread-safe.
+    """Link over which each broker was verified. Not thread-safe.
 
-    ``missing_topic_codes``: codes by which a broker says that it does not have a topic.
+    ``missing_topic_codes``: response codes of brokers that do not have a topic.
     """
 
     def __init__(self, cluster: ClusterApi, missing_topic_codes: Collection[int]) -> None:
@@ -52,16 +53,16 @@ class BrokerIdentities:
         self._mismatched: set[str] = set()
 
     def link(self, broker_name: str) -> Link | None:
-        """By which the broker is reached now; None while no route names its master."""
+        """Return the link to the broker now; None while no route has its master."""
         address = self._routes.master(broker_name)
         return None if address is None else (address, self._cluster.connection_number(address))
 
     def is_verified(self, broker_name: str) -> bool:
-        """Whether it is this broker that answers by the connection that there is now. Another is no sign of it."""
+        """Return whether the broker is verified over its current connection. Another connection verifies nothing."""
         return broker_name in self._verified and self._verified[broker_name] == self.link(broker_name)
 
     def ensure_verified(self, broker_name: str) -> None:
-        """Raises TransportError[CONNECTION_LOST] where it is not: the connection by which it was known is gone."""
+        """Raises TransportError[CONNECTION_LOST] if the broker is not verified: its verified connection is lost."""
         if not self.is_verified(broker_name):
             address = _address(self.link(broker_name))
             raise TransportError(
@@ -69,33 +70,33 @@ class BrokerIdentities:
             )
 
     def is_mismatched(self, broker_name: str) -> bool:
-        """Whether another broker was found in its place, and it has not answered since: then others' answers from there
-        are no sign of life."""
+        """Return whether another broker was found at its address, and it has not responded since. Then responses from
+        that address do not count as its own."""
         return broker_name in self._mismatched
 
     def submit_check(self, broker: BrokerApi, broker_name: str) -> Future[None]:
-        """Ask who is there: after it the broker is known, or it is not that one. Who has none of its topics is not."""
+        """Request bounds to verify the broker. It is not verified if the broker there has none of its topics."""
         return _IdentityFuture(
             self, broker, broker_name, self._routes.topics_at(broker_name), self._missing_topic_codes
         )
 
     def submit_bounds(self, broker: BrokerApi, topic: str, broker_name: str) -> Future[Bounds]:
-        """The bounds of the broker's queues of a topic, which say whose they are."""
-        link = self.link(broker_name)  # before it is asked: what comes over it is known to, if it is still there then
+        """Request the bounds of the broker's queues of a topic; the response verifies the broker."""
+        link = self.link(broker_name)  # before the request: the response verifies it only if it is still the same then
         return _VerifiedBounds(broker.submit_topic_stats(topic), self, broker_name, link)
 
     def record_verified(self, broker_name: str, link: Link | None) -> None:
-        """The broker has answered by that connection."""
+        """Record that the broker responded over ``link``, if that is still its link."""
         if link is not None and link == self.link(broker_name):
             self._verified[broker_name] = link
             self._mismatched.discard(broker_name)
 
     def error_without_topics(self, broker_name: str, topics: Sequence[str]) -> RouteError:
-        """Who was found in its place has none of its topics."""
+        """Record a mismatch and return its error: the broker at the address has none of ``topics``."""
         return self.mismatch_error(self.link(broker_name), broker_name, f"one without {', '.join(topics)}")
 
     def mismatch_error(self, link: Link | None, broker_name: str, other: str) -> RouteError:
-        """Another broker was found in its place."""
+        """Record a mismatch and return its error: ``other`` describes the broker at the address."""
         address = _address(link)
         self._mismatched.add(broker_name)
         return RouteError("BROKER_ADDRESS_MISMATCH", address=address, broker=broker_name, other=other)
@@ -106,7 +107,8 @@ def _address(link: Link | None) -> str:
 
 
 class _IdentityFuture:
-    """Bounds of one topic are enough; those of the next are asked for where the broker does not have it any more."""
+    """Verification of a broker: bounds of one topic suffice. If the broker no longer has a topic, the next is
+    requested."""
 
     def __init__(
         self,
@@ -124,7 +126,8 @@ class _IdentityFuture:
         self._first = identities.submit_bounds(broker, topics[0], broker_name)
 
     def result(self) -> None:
-        """Raises RouteError[BROKER_ADDRESS_MISMATCH], and what the request for bounds does."""
+        """Wait for the verification. Raises RouteError[BROKER_ADDRESS_MISMATCH], and the errors of
+        ``submit_bounds``."""
         if self._has_queues(self._first):
             return
         other_names = (
@@ -152,8 +155,8 @@ class _VerifiedBounds:
         self._link = link
 
     def result(self) -> Bounds:
-        """Raises RouteError[BROKER_ADDRESS_MISMATCH] where it is another broker's answer,
-        RemoteProtocolError[INVALID_QUEUE_OFFSETS] where it is none that can be true."""
+        """Return the bounds. Raises RouteError[BROKER_ADDRESS_MISMATCH] if another broker responded,
+        RemoteProtocolError[INVALID_QUEUE_OFFSETS] for impossible bounds."""
         bounds = self._future.result()
         name = find_broker_name(bounds, self._broker_name)
         if name is not None and name != self._broker_name:

@@ -1,6 +1,6 @@
-"""Ports: what a member asks of name servers and brokers, and what it has learnt by that, for whoever plans.
+"""Interfaces to name servers and brokers that a member uses, and the metadata that a planner gets from them.
 
-``remoting`` answers it, and in tests a cluster in memory.
+Implemented by ``remoting``, and in tests by a cluster in memory.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from rocketmq_spark.wire.body.running_info import ConsumerRunningInfo
 
 
 class BrokerApi(Protocol):
-    """One broker. What each method means and raises stands in ``remoting.broker``. ``submit_…`` sends its question, and
-    does not wait: so many can be asked in the time of one. Offsets are those of the next message, bounds half-open,
-    times epoch milliseconds."""
+    """One broker. ``remoting.broker`` documents each method and its errors. A ``submit_…`` method sends its request and
+    does not wait, so several requests take the time of one. Offsets are next offsets, bounds half-open, times epoch
+    milliseconds."""
 
     def submit_heartbeat(self, heartbeat: Heartbeat) -> Future[None]: ...
 
@@ -61,7 +61,7 @@ class BrokerApi(Protocol):
 
 
 class ClusterApi(Protocol):
-    """The routes, and the brokers by address. ``ClusterClient`` is one; that of the tests is in memory."""
+    """Routes, and brokers by address. Implemented by ``ClusterClient``, and by a cluster in memory in tests."""
 
     @property
     def routes(self) -> RouteTable: ...
@@ -74,18 +74,18 @@ class ClusterApi(Protocol):
 
 
 Link = tuple[BrokerAddress, int]
-"""A master's address and how often it has been connected to: who has the same still has the same connection."""
+"""Address of a master and number of connections made to it so far: equal links mean the same connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetadataSnapshot:
-    """What a member knows after asking: its queues, and the bounds of every readable queue whose broker answered.
+    """Result of a metadata refresh: the member's queues, and the bounds of all readable queues whose broker responded.
 
-    ``is_complete``: every name server, topic and broker answered, and the group's members are known. ``unavailable``:
-    queues that were asked for and that nobody serves, with the last address of their broker; see
-    ``OutageTracker.unavailable``. ``links``: by which each broker of ``bounds`` was reached, or has been since.
-    ``releasing``: queues that are being given up, and that nobody else has yet. ``brokers_deleting_offsets``: brokers
-    that tell of a deleted topic, because they delete the group's offsets with it.
+    ``is_complete``: every name server, topic and broker responded, and the group's members are known. ``unavailable``:
+    expected queues that are not in the route, with the last address of their broker; see ``OutageTracker.unavailable``.
+    ``links``: the link over which each broker of ``bounds`` was reached, or a later one. ``releasing``: queues that are
+    being released, and that no other member owns yet. ``brokers_deleting_offsets``: brokers where a deleted topic is
+    detectable, because they delete the group's offsets with it.
     """
 
     owned: frozenset[MessageQueue]

@@ -1,4 +1,4 @@
-"""ConsumeFromWhere: where a topic begins that nobody has read, whichever of its options the user wrote. Pure."""
+"""ConsumeFromWhere: the start position of a topic without a committed offset, from all options that set it. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rocketmq_spark.options import ReadOptions
 
 
 class ConsumeFromWhere(Enum):
-    """RocketMQ's names, which heartbeats carry. Source: ``common/consumer/ConsumeFromWhere.java``."""
+    """RocketMQ's start positions, which heartbeats carry. Source: ``common/consumer/ConsumeFromWhere.java``."""
 
     FIRST_OFFSET = "CONSUME_FROM_FIRST_OFFSET"
     LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
@@ -26,8 +26,8 @@ OF_STARTING_OFFSETS = {"earliest": ConsumeFromWhere.FIRST_OFFSET, "latest": Cons
 
 @dataclass(frozen=True, slots=True)
 class StartingPoint:
-    """``timestamp_ms``: epoch ms, for TIMESTAMP only. ``offsets``: of single queues, as ``startingOffsets`` has them;
-    ``where`` is for the others."""
+    """Start position. ``timestamp_ms``: epoch ms, for TIMESTAMP only. ``offsets``: of single queues, from
+    ``startingOffsets``; ``where`` applies to all other queues."""
 
     where: ConsumeFromWhere
     timestamp_ms: int | None = None
@@ -35,14 +35,14 @@ class StartingPoint:
 
 
 def starting_point(options: ReadOptions) -> StartingPoint:
-    """What ``startingOffsets``, ``startingTimestamp``, ``consumeFromWhere`` and ``consumeTimestamp`` mean together; the
-    end of the topic where none of them is given.
+    """Return the start position that ``startingOffsets``, ``startingTimestamp``, ``consumeFromWhere`` and
+    ``consumeTimestamp`` set; the end of the topic if none is set.
 
-    Raises OptionError[INCOMPATIBLE_OPTIONS] when two of them differ, and OptionError[OPTION_REQUIRES_OPTION]
-    for CONSUME_FROM_TIMESTAMP without a time.
+    Raises OptionError[INCOMPATIBLE_OPTIONS] when two of them differ, and OptionError[OPTION_REQUIRES_OPTION] for
+    CONSUME_FROM_TIMESTAMP without a time.
 
-    Source: ``client/consumer/DefaultMQPushConsumer.java``; differs: its default time, half an hour before each start,
-    is not taken, since it would not be the same for two members.
+    Source: ``client/consumer/DefaultMQPushConsumer.java``. Differs: its default time, half an hour before each start,
+    is not used, because it would differ between members.
     """
     configured = list(_configured_points(options))
     for (first, first_point), (second, second_point) in pairwise(configured):
@@ -53,7 +53,7 @@ def starting_point(options: ReadOptions) -> StartingPoint:
 
 
 def _configured_points(options: ReadOptions) -> Iterator[tuple[str, StartingPoint]]:
-    """What each option that is given says by itself."""
+    """Yield the name and the start position of each option that is set."""
     if options.starting_offsets is not None:
         yield "startingOffsets", _of_starting_offsets(options)
     times = {"startingTimestamp": options.starting_timestamp_ms, "consumeTimestamp": options.consume_timestamp_ms}

@@ -1,6 +1,6 @@
-"""Turn: the only way to a membership. Who holds the turn has the membership to itself; nobody else reads or writes it.
+"""GroupLock: the only access to a membership. The holder has exclusive access; no other thread reads or changes it.
 
-Others read ``published``, which is exchanged as a whole when a turn ends.
+Other threads read ``published``, which is replaced as a whole when the lock is released.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from rocketmq_spark.consumer.membership import Membership, Published
 
 
 class GroupLock:
-    """``with turn() as membership:`` lends the membership until the block ends; keep no reference to it.
+    """``with group_lock() as membership:`` grants access to the membership until the block ends; keep no reference to
+    it.
 
-    There is no attribute that leads to the membership. Threads: any. ``lock`` may let the thread in that has the turn.
+    No attribute leads to the membership. Threads: any. ``lock`` may be reentrant for the thread that holds it.
     """
 
     def __init__(self, membership: Membership, lock: AbstractContextManager[object]) -> None:
         self.published: Published = membership.publish()
-        """As of the end of the last turn."""
+        """State at the last release of the lock."""
         self._hold = self._new_holder(membership, lock)
 
     def __call__(self) -> AbstractContextManager[Membership]:

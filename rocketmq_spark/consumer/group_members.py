@@ -128,10 +128,11 @@ class GroupMembers:
         )
 
     def _group_data(self) -> ConsumerData:
-        """What brokers are told: as Java's push consumers do, the retry topic is among the topics, read or not.
+        """Return the consumer data of heartbeats. As in Java's push consumers, the topics include the retry topic, read
+        or not.
 
-        A broker takes the topics of the last heartbeat for the group's, and lets nobody pull from others that has not
-        said so in the pull: without it, Java members could not read their retry topic after each heartbeat of ours.
+        A broker takes the topics of the last heartbeat for the group's, and rejects pulls of other topics that carry no
+        subscription. Without the retry topic, Java members could not read theirs after each heartbeat of this member.
         """
         topics = dict.fromkeys((*self._options.topics, self._options.retry_topic))
         return replace(self.consumer_data, subscriptions=tuple(map(self._subscription, topics)))

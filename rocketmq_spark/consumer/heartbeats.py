@@ -1,4 +1,4 @@
-"""Heartbeats: one round of them. It knows no membership, so it can be sent while somebody else has the turn."""
+"""Heartbeats: one round of heartbeats. It needs no membership, so it is sent without the group lock."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Heartbeats:
-    """The same to each address."""
+    """The same heartbeat to each address."""
 
     heartbeat: Heartbeat
     addresses: tuple[BrokerAddress, ...]
 
     def send(self, cluster: ClusterApi) -> set[BrokerAddress]:
-        """All at once; who has answered. Who has not is told again by the timer."""
+        """Send to all addresses concurrently; return those that acknowledged it. The timer repeats failed
+        heartbeats."""
         sent: dict[BrokerAddress, Future[None]] = {}
         acknowledged: set[BrokerAddress] = set()
         for address in self.addresses:
@@ -44,6 +45,6 @@ def _warning_of(address: BrokerAddress) -> Iterator[None]:
     try:
         yield
     except RocketMQError as error:
-        # Of a silent broker tells who waits for it; a refused heartbeat has no other witness.
+        # An unresponsive broker is logged as an outage; a refused heartbeat is logged only here.
         level = logging.WARNING if isinstance(error, BrokerError) else logging.DEBUG
         log.log(level, "HEARTBEAT_FAILED: Heartbeat to address=%s failed; repeated on schedule: %s", address, error)

@@ -1,6 +1,6 @@
-"""GroupStanding: what a member is to its group, and what it does about what it is told there. All of it is one table.
+"""MembershipStateMachine: the state of a member in its group, and its reaction to each event, as one table.
 
-``group_members`` asks, and carries out what the table says; here nobody is asked, and no time passes.
+Pure and without a clock: ``group_members`` sends the requests and carries out the actions.
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ IDENTITY: Final = "a unique client ID"
 SUBSCRIPTIONS: Final = "consistent subscriptions in the group"
 
 DUPLICATE_CLIENT_ID_LIMIT_MS: Final = 120_000
-"""How long a newcomer waits for the connection that has its client id: a broker notices a dead one within so long."""
+"""Time for which a joining member waits for another connection with its client ID: brokers detect a dead one within
+it."""
 
 LISTED_WITHIN_MS: Final = 1_000
-"""Brokers may need a moment to list who has just told them of itself; of that nothing is said."""
+"""Time in which a missing registration is not logged: brokers may list a member shortly after its heartbeat."""
 
 JOINING_LIMIT_MS: Final = 10_000
-"""How long a newcomer waits for a member that differs: its own predecessor, with the old options, may be leaving."""
+"""Time for which a joining member waits for an inconsistent one, which may be its own predecessor with old options."""
 
 
 class MembershipState(Enum):
-    """What a member is to its group."""
+    """State of a member in its group."""
 
     NEW = "new: its client id may be another connection's still, so it owns nothing beside one that has it"
     JOINING = (
@@ -35,7 +36,7 @@ class MembershipState(Enum):
 
 
 class MembershipEvent(Enum):
-    """What a member is told: by the brokers' lists, then by the other members."""
+    """Result of the brokers' lists of members, or of the comparison with the other members."""
 
     NO_RESPONSE = "no broker returns the members of the group"
     NOT_LISTED = "a broker that responds does not list this member"
@@ -48,7 +49,7 @@ class MembershipEvent(Enum):
 
 
 class MembershipAction(Enum):
-    """What a member does about it. Only who shares plans anything; what is owned meanwhile stays owned."""
+    """Reaction of a member. Only SHARE allows a plan; queues that are owned stay owned meanwhile."""
 
     SEND_HEARTBEATS = "heartbeats to all brokers"
     CHECK_GROUP = "heartbeats to all brokers, and requests the reason why they do not list it"
@@ -58,14 +59,14 @@ class MembershipAction(Enum):
 
 
 class Limit(Enum):
-    """How long something is waited for before it is an error."""
+    """Time until a problem is an error."""
 
     CLUSTER = "`clusterTimeoutMs`"
     DUPLICATE_CLIENT_ID = f"{DUPLICATE_CLIENT_ID_LIMIT_MS // 1000} s"
     JOINING = f"{JOINING_LIMIT_MS // 1000} s, or `clusterTimeoutMs` if that is less"
 
     def in_ms(self, cluster_timeout_ms: int) -> int:
-        """Counted from when it first was wrong; whoever has waited for all of it fails."""
+        """Return the limit in ms, counted from the start of the problem; then the member fails."""
         limits = {
             Limit.CLUSTER: cluster_timeout_ms,
             Limit.DUPLICATE_CLIENT_ID: DUPLICATE_CLIENT_ID_LIMIT_MS,
@@ -75,7 +76,7 @@ class Limit(Enum):
 
 
 class MembershipProblem(NamedTuple):
-    """What is waited for, and how long; of the first ``quiet_ms`` nothing is said."""
+    """Outage of a group condition, with its limit; its first ``quiet_ms`` are not logged."""
 
     subject: str
     limit: Limit
@@ -83,10 +84,10 @@ class MembershipProblem(NamedTuple):
 
 
 class MembershipTransition(NamedTuple):
-    """What comes of what a member is told.
+    """Result of an event.
 
-    ``problem``: what is wrong now. ``resolved``: what is known to be right now. ``unknown``: what nobody says anything
-    of now. Whatever else was wrong is wrong still.
+    ``problem``: condition that fails now. ``resolved``: conditions that hold now. ``unknown``: conditions without
+    information now. All other problems persist.
     """
 
     next_state: MembershipState
@@ -155,11 +156,12 @@ MEMBERSHIP_TRANSITIONS: Final[Mapping[tuple[MembershipState, MembershipEvent], M
         }
     )
 )
-"""What is not in here cannot happen: who is NAMELESS compares nothing, so it is not told how others are."""
+"""All valid transitions. A NEW member compares nothing, so CONSISTENT and INCONSISTENT are missing for it."""
 
 
 def event_from_lists(client_ids: Sequence[str] | None, client_id: str) -> MembershipEvent:
-    """What the lists say of ``client_id``, taken together as ``GroupMembers.listed`` does; None: nobody answers."""
+    """Return the event for ``client_id`` in the merged lists of ``GroupMembers.query_members``; None: no broker
+    responded."""
     if client_ids is None:
         return MembershipEvent.NO_RESPONSE
     times = client_ids.count(client_id)
@@ -173,13 +175,14 @@ def event_from_lists(client_ids: Sequence[str] | None, client_id: str) -> Member
 
 
 class MembershipStateMachine:
-    """The standing of one member, which begins NAMELESS. Not thread-safe."""
+    """State of one member, initially NEW. Not thread-safe."""
 
     def __init__(self) -> None:
         self.state = _NEW
 
     def apply(self, event: MembershipEvent) -> MembershipTransition:
-        """Take the step. Raises ValueError, and changes nothing, where a member that is ``state`` is not told that."""
+        """Apply ``event`` and return its transition. Raises ValueError, without a change, if ``state`` has no such
+        event."""
         if (self.state, event) not in MEMBERSHIP_TRANSITIONS:
             raise ValueError(f"who is {self.state.name} cannot be told {event.name}")
         transition = MEMBERSHIP_TRANSITIONS[self.state, event]

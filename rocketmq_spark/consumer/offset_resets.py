@@ -1,8 +1,9 @@
-"""Resets: where operators want queues of the group to be read from, and we have not acted on it yet.
+"""OffsetResets: operators' offset resets of the group that no plan has applied yet.
 
-An operator's tool makes a broker store another offset for the group, and mark the queue. While the mark stands no
-commit is taken; the first pull of the group is told and takes it away. So there are two signs: the mark, for who looks
-first, and for who is connected without a break a stored offset below what it has committed (``OffsetCommitter``).
+An operator's tool makes a broker store another offset for the group, and mark the queue. While the mark exists the
+broker rejects commits; the next pull of the group returns the reset and removes the mark. So a reset has two signs: the
+mark, for the first client that pulls, and a stored offset below the committed one, for a client with an unbroken
+connection (``OffsetCommitter``).
 """
 
 from __future__ import annotations
@@ -20,36 +21,37 @@ log = logging.getLogger(__name__)
 
 
 class OffsetResets:
-    """What one member of ``group`` was told. Not thread-safe."""
+    """Pending resets that one member of ``group`` has detected. Not thread-safe."""
 
     def __init__(self, group: str, client: OutageAwareClient) -> None:
         self._group = group
         self._client = client
         self._offsets: dict[MessageQueue, int] = {}
         self.changes = 0
-        """How often a reset was noticed."""
+        """Number of detected resets."""
 
     def __contains__(self, queue: MessageQueue) -> bool:
         return queue in self._offsets
 
     def note(self, queue: MessageQueue, offset: int) -> None:
-        """An operator has reset the queue to ``offset``."""
+        """Record that an operator has reset the queue to ``offset``."""
         self._offsets[queue] = offset
         self.changes += 1
 
     @property
     def pending(self) -> dict[MessageQueue, int]:
-        """A copy of what nobody has acted on."""
+        """Copy of the resets that no plan has applied: offset by queue."""
         return dict(self._offsets)
 
     def discard(self, queue: MessageQueue) -> None:
-        """The queue is read from there now, or is not ours any more."""
+        """Discard the reset of a queue that is read from there now, or that this member no longer owns."""
         self._offsets.pop(queue, None)
 
     def consume_mark(self, queue: MessageQueue) -> None:
-        """Learn where an operator has reset the queue to. One pull of the group is told, and the mark is gone then.
+        """Consume the reset mark of a queue, if it has one, and record its offset. The mark is returned to one pull of
+        the group only.
 
-        Of a queue that the broker does not serve, or not now, nobody is told anything.
+        Nothing is recorded if the broker does not serve the queue, or does not respond.
         """
         try:
             offset = self._client.call(queue.broker_name, lambda broker: broker.consume_reset(self._group, queue))
@@ -61,7 +63,7 @@ class OffsetResets:
             self.note(queue, offset)
 
     def restore_all(self) -> None:
-        """Let the brokers mark resets that no plan has obeyed as they did before, for the next start of the query."""
+        """Restore the brokers' marks of pending resets, for the next start of the query."""
         for queue in self.pending:
             is_restored = self._try_restore(queue)
             offset = self._offsets[queue]
@@ -82,7 +84,8 @@ class OffsetResets:
                 )
 
     def _try_restore(self, queue: MessageQueue) -> bool:
-        """The later one, where an operator has spoken again."""
+        """Restore a mark; return whether the broker accepted it. If an operator has reset the queue again, the later
+        offset is used."""
 
         def restore_at(broker: BrokerApi) -> bool:
             broker.restore_reset(self._group, queue, self._offsets[queue])
@@ -96,7 +99,7 @@ class OffsetResets:
             return False
 
     def consume_marks(self, queues: Iterable[MessageQueue]) -> None:
-        """Take the marks of queues before a pull of somebody else is told, and nobody again."""
+        """Consume the marks of queues before another client's pull does, which would lose them."""
         self._client.refresh_routes()
         for queue in queues:
             self.consume_mark(queue)

@@ -1,14 +1,14 @@
-"""Where a member's progress is kept: by the brokers (RemoteBrokerOffsetStore), or, of a query that reads every queue
-(BROADCASTING), in a file of its own (LocalFileOffsetStore). These decide; ``offset_committer`` asks brokers, and
-``offset_file`` reads and writes the file.
+"""Stores of a member's offsets. The brokers store them (RemoteBrokerOffsetStore), or, for a query that reads every
+queue (BROADCASTING), a file of the query (LocalFileOffsetStore). This module decides; ``offset_committer`` sends
+requests to brokers, and ``offset_file`` reads and writes the file.
 
-Source: ``client/consumer/store/RemoteBrokerOffsetStore.java``. It differs where Java's could lose or lower an offset:
-the broker checks nothing, so every write is preceded by a read and only ever raises the stored value
-(``offsets_to_raise``); an update counts as persisted when the broker has answered it, not when it was sent.
+Source: ``client/consumer/store/RemoteBrokerOffsetStore.java``. Differs where Java's could lose or lower an offset: the
+broker checks nothing, so a read precedes every write, which only raises the stored offset (``offsets_to_raise``). An
+update counts as persisted when the broker has acknowledged it, not when it was sent.
 
 Source: ``client/consumer/store/LocalFileOffsetStore.java``. Differs: the file is plain JSON and belongs to one query,
-by its ``instanceName``; Java's belongs to a client id, which changes with the machine's address. And only a file that
-could be read becomes the one before, so that a torn one never takes its place.
+by its ``instanceName``; Java's belongs to a client ID, which changes with the machine's address. Only a readable file
+becomes the backup, so a torn one never replaces it.
 
     {"v": 1, "offsets": {"orders": {"broker-a": {"0": 180, "1": 7}}}}
 """
@@ -25,8 +25,7 @@ from rocketmq_spark.model import MessageQueue, flat, nested
 
 
 class PendingOffsets:
-    """Next offsets of the queues that are ours: proven and not confirmed by the broker, and confirmed. Not
-    thread-safe."""
+    """Next offsets of owned queues: completed but not confirmed by the store, and confirmed. Not thread-safe."""
 
     def __init__(self) -> None:
         self._unconfirmed: dict[MessageQueue, int] = {}
@@ -34,28 +33,28 @@ class PendingOffsets:
 
     @property
     def unconfirmed(self) -> dict[MessageQueue, int]:
-        """A copy of what the brokers are still to be told."""
+        """Copy of the offsets to commit."""
         return dict(self._unconfirmed)
 
     def update(self, queue: MessageQueue, next_offset: int) -> None:
-        """Everything of ``queue`` below ``next_offset`` is processed. Never moves back; what is confirmed needs no
-        telling."""
+        """Record that all messages of ``queue`` below ``next_offset`` are processed. Never moves back; an offset that
+        is confirmed already needs no commit."""
         current = self._unconfirmed.get(queue, self._confirmed.get(queue, -1))
         if next_offset > current:
             self._unconfirmed[queue] = next_offset
 
     def confirm(self, queue: MessageQueue, offset: int) -> None:
-        """The broker stores at least ``offset``. A larger update stays unconfirmed."""
+        """Record that the broker stores at least ``offset``. A larger update stays unconfirmed."""
         self._confirmed[queue] = max(offset, self._confirmed.get(queue, -1))
         if self._unconfirmed.get(queue, offset + 1) <= offset:
             del self._unconfirmed[queue]
 
     def confirmed(self, queue: MessageQueue) -> int | None:
-        """What the broker has confirmed to store of a queue, at least."""
+        """Return the offset of a queue that the broker has confirmed to store at least; None if there is none."""
         return self._confirmed.get(queue)
 
     def remove(self, queue: MessageQueue) -> None:
-        """The queue is another member's now, or reads another place: what was known of it says nothing any more."""
+        """Remove the offsets of a queue that another member owns now, or that is read from another offset."""
         self._unconfirmed.pop(queue, None)
         self._confirmed.pop(queue, None)
 
@@ -63,7 +62,8 @@ class PendingOffsets:
 def offsets_to_raise(
     targets: Mapping[MessageQueue, int], stored: Mapping[MessageQueue, int | None]
 ) -> dict[MessageQueue, int]:
-    """Those of ``targets`` that are more than the broker has ``stored`` (None: nothing). Unread queues are left out."""
+    """Return those of ``targets`` that exceed the offset that the broker has ``stored`` (None: no offset). Queues that
+    are missing in ``stored`` are omitted."""
     writes = {}
     for queue, at_broker in stored.items():
         if queue in targets and (at_broker is None or at_broker < targets[queue]):
@@ -77,20 +77,22 @@ VERSION: Final = 1
 
 
 class OffsetFile(Protocol):
-    """A file and the one before it. ``str`` says where. Raises OptionError[OFFSET_FILE_UNUSABLE]."""
+    """A file and its backup, the previous version. ``str`` returns its path. Raises
+    OptionError[OFFSET_FILE_UNUSABLE]."""
 
     def read(self) -> tuple[bytes | None, bytes | None]:
-        """The file and the one before; None for one that is not there."""
+        """Return the content of the file and of its backup; None for a missing file."""
 
     def write(self, content: bytes, *, keep_backup: bool) -> None:
-        """Replace the file at once, whatever happens meanwhile; with ``keep_backup`` it becomes the one before."""
+        """Replace the file atomically, even if the process crashes; with ``keep_backup`` the old file becomes the
+        backup."""
 
 
 class LocalFileOffsetStore:
-    """Next offsets by queue, an ``OffsetStore``. Whatever it confirms is in the file. Not thread-safe.
+    """Next offsets by queue in a file, an ``OffsetStore``. All confirmed offsets are in the file. Not thread-safe.
 
-    Raises OptionError[OFFSET_FILE_UNUSABLE] where neither the file nor the one before can be understood: to begin
-    anew then would be a loss that nobody notices.
+    Raises OptionError[OFFSET_FILE_UNUSABLE] if a file exists and neither it nor its backup is valid: a restart from the
+    start position would be an unnoticed loss.
     """
 
     def __init__(self, file: OffsetFile) -> None:
@@ -116,11 +118,11 @@ class LocalFileOffsetStore:
         return readable
 
     def stored_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
-        """The offset of each queue; None where there is none."""
+        """Return the stored offset of each queue; None where there is none."""
         return {queue: self._offsets.get(queue) for queue in queues}
 
     def write_offsets(self, offsets: Mapping[MessageQueue, int]) -> set[MessageQueue]:
-        """Store exactly ``offsets`` beside the others; all of them are confirmed."""
+        """Store exactly ``offsets``, beside those of other queues, and return their queues: all are confirmed."""
         changed = self._offsets | dict(offsets)
         if changed != self._offsets:
             self._file.write(encode_offsets(changed), keep_backup=self._is_file_readable)
@@ -128,21 +130,21 @@ class LocalFileOffsetStore:
         return set(offsets)
 
     def may_write(self, _queue: MessageQueue) -> bool:
-        """Always: what a file refuses is raised."""
+        """Return True: a failed write to the file is raised."""
         return True
 
     def are_unchanged(self, completions: Iterable[MessageQueue]) -> dict[MessageQueue, bool]:
-        """Always: the file is one query's, which looks before it plans."""
+        """Return True for all queues: the file belongs to one query, which checks its queues before it plans."""
         return dict.fromkeys(completions, True)
 
 
 def encode_offsets(offsets: Mapping[MessageQueue, int]) -> bytes:
-    """The content of a file."""
+    """Return the file content for ``offsets``."""
     return json.dumps({"v": VERSION, "offsets": nested(offsets)}, indent=1).encode()
 
 
 def decode_offsets(content: bytes) -> dict[MessageQueue, int] | None:
-    """What ``encode_offsets`` was given; None for content that it has not made."""
+    """Return the offsets of a file's content; None if ``encode_offsets`` did not write it."""
     try:
         value = json.loads(content)
         return dict(_checked(value)) if value["v"] == VERSION else None

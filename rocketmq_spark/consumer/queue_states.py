@@ -1,7 +1,7 @@
-"""QueueLives: what each queue is to a member, and what may happen to it then. All of it is one table.
+"""QueueStates: the state of each queue for a member, and its valid transitions, as one table.
 
-Concurrent members own a queue and drop it. Orderly ones wait for its lock first, and keep it, unplanned, until nothing
-of it is unproven. ``membership`` decides what happens; the requests that come before it are its own.
+Concurrent members own a queue and drop it. Orderly ones wait for its lock first, and keep it, unplanned, until no range
+is in flight or unconfirmed. ``membership`` decides on events and sends the requests that precede them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rocketmq_spark.model import MessageQueue
 
 
 class QueueState(Enum):
-    """What a queue is to a member."""
+    """State of a queue for a member."""
 
     NOT_OWNED = "owned by another member or by none"
     AWAITING_LOCK = "ours by the group's lists, and its lock is another's still"
@@ -24,7 +24,7 @@ class QueueState(Enum):
 
 
 class QueueEvent(Enum):
-    """What happens to a queue."""
+    """Event that changes the state of a queue."""
 
     LOCK_DENIED = "its broker refuses a new owner the lock"
     LOCK_NOT_REQUESTED = "it is not asked for any more, or its broker does not answer"
@@ -50,11 +50,11 @@ TRANSITIONS: Final[Mapping[tuple[QueueState, QueueEvent], QueueState]] = Mapping
         (_RELEASING, QueueEvent.DROPPED): _NOT_OWNED,
     }
 )
-"""What is not in here cannot happen."""
+"""All valid transitions."""
 
 
 class QueueStates:
-    """The state of each queue; those that nobody has spoken of are NOT_OURS. Not thread-safe."""
+    """State of each queue; NOT_OWNED by default. Not thread-safe."""
 
     def __init__(self) -> None:
         self._states: dict[MessageQueue, QueueState] = {}
@@ -63,11 +63,12 @@ class QueueStates:
         return self._states.get(queue, _NOT_OWNED)
 
     def in_state(self, state: QueueState) -> frozenset[MessageQueue]:
-        """All queues in a state other than NOT_OURS."""
+        """Return all queues in ``state``, which is not NOT_OWNED."""
         return frozenset(queue for queue, current in self._states.items() if current is state)
 
     def apply(self, event: QueueEvent, queues: Iterable[MessageQueue]) -> None:
-        """To each of ``queues``. Raises ValueError, and changes nothing, where it cannot happen to one of them."""
+        """Apply ``event`` to each of ``queues``. Raises ValueError, without a change, if it is invalid for one of
+        them."""
         after = {queue: self._after(event, queue) for queue in queues}
         states = self._states | after
         self._states = {queue: state for queue, state in states.items() if state is not _NOT_OWNED}

@@ -1,9 +1,8 @@
-"""RebalanceImpl: which queues are this member's, decided from what the group and the routes say.
+"""RebalanceImpl: the queues that this member owns, computed from the group's members and the routes.
 
-Source: ``client/impl/consumer/RebalanceImpl.java#updateProcessQueueTableInRebalance``. Differs in shape: ``decide``
-only computes, ``apply`` only changes the table, and the requests between the two (persist what a dropped queue has
-proven) are ``membership``'s. It also has no pull expiry: the member heartbeats as CONSUME_ACTIVELY, for which Java
-knows none.
+Source: ``client/impl/consumer/RebalanceImpl.java#updateProcessQueueTableInRebalance``. Differs: ``decide`` only
+computes, ``apply`` only changes the table, and ``membership`` sends the requests in between (commits of dropped
+queues). There is no pull expiry: the member's heartbeats have CONSUME_ACTIVELY, for which Java has none.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from rocketmq_spark.model import MessageQueue
 
 @dataclass(frozen=True, slots=True)
 class RebalancePlan:
-    """What a rebalance changes: ``drop`` first (persist, then remove), then ``add``. Each in Java's queue order."""
+    """Changes of a rebalance: first ``drop`` (commit, then remove), then ``add``. Each in Java's queue order."""
 
     drop: tuple[MessageQueue, ...] = ()
     add: tuple[MessageQueue, ...] = ()
@@ -29,7 +28,7 @@ class RebalancePlan:
 
 
 class RebalanceImpl:
-    """The process queue table of one member. Not thread-safe; the member's turn protects it."""
+    """The process queue table of one member. Not thread-safe; the group lock protects it."""
 
     def __init__(self, group: str, client_id: str, strategy: Strategy) -> None:
         self._group = group
@@ -40,23 +39,23 @@ class RebalanceImpl:
 
     @property
     def table(self) -> Mapping[MessageQueue, ProcessQueue]:
-        """The queues that are ours; none of them is dropped."""
+        """Process queues of owned queues; none is dropped."""
         return self._table
 
     def decide(
         self, queues: Mapping[str, Sequence[MessageQueue]], client_ids: Sequence[str] | None
     ) -> RebalancePlan | None:
-        """Compare the table with what the strategy gives this member.
+        """Compare the table with the queues that the strategy allocates to this member.
 
         Parameters
         ----------
         queues : the readable queues by subscribed topic
-        client_ids : the group's members as a broker listed them, in any order; None: no broker answered
+        client_ids : the group's members as brokers list them, in any order; None: no broker responded
 
         Returns
         -------
-        The plan, or None when the knowledge is not good enough to decide on: nobody answered, or the list does not hold
-        this member yet (it must heartbeat again).
+        The plan, or None without a basis to decide: no broker responded, or the list lacks this member, which must send
+        another heartbeat.
         """
         members = set(client_ids or ())
         if self._client_id not in members:
@@ -66,7 +65,7 @@ class RebalanceImpl:
         return RebalancePlan(drop=_ordered(held - assigned), add=_ordered(assigned - held))
 
     def apply(self, plan: RebalancePlan) -> None:
-        """Carry the plan out on the table. A dropped ProcessQueue never revives, and no life begins twice."""
+        """Apply the plan to the table. A dropped ProcessQueue is never reused, and each generation is unique."""
         for queue in plan.drop:
             self._table.pop(queue).drop()
         for queue in plan.add:

@@ -1,6 +1,7 @@
-"""What a member answers to brokers that ask on behalf of an operator's tools. Pure: from a view of the member to bytes.
+"""Responses of a member to brokers' requests on behalf of operators' tools. Pure: from a view of the member to bytes.
 
-Source: ``client/impl/ClientRemotingProcessor.java``. Requests that are not in ``REQUEST_HANDLERS`` are not supported.
+Source: ``client/impl/ClientRemotingProcessor.java``. Requests that are missing in ``REQUEST_HANDLERS`` are not
+supported.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ NOTHING_CACHED: Final = (0, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class MemberView:
-    """What can be told of a member at one moment. ``positions``: next offsets to be read, by queue of ours."""
+    """State of a member that it reports. ``positions``: next offset to read of each owned queue."""
 
     consumer: ConsumerData
     name_servers: tuple[str, ...]
@@ -43,13 +44,15 @@ class MemberView:
 
 
 def handle_request(request: RemotingCommand, view: MemberView) -> RemotingCommand | None:
-    """The answer to a broker's request; None: not supported. Raises RemoteProtocolError for a bad header."""
+    """Return the response to a broker's request; None if it is not supported. Raises RemoteProtocolError for an invalid
+    header."""
     handler = REQUEST_HANDLERS.get(request.code)
     return None if handler is None else handler(request, view)
 
 
 def process_queue_info(process_queue: ProcessQueue, position: int, locked_ms: int | None) -> ProcessQueueInfo:
-    """``position``: the next offset to be read; ``locked_ms``: when the lock was last asked for, None without one."""
+    """Return the reported state of a queue. ``position``: next offset to read; ``locked_ms``: time of the last granted
+    lock request, None without a lock."""
     in_flight = process_queue.in_flight
     committable = process_queue.committable
     return ProcessQueueInfo(
@@ -62,7 +65,7 @@ def process_queue_info(process_queue: ProcessQueue, position: int, locked_ms: in
 
 
 def _cached(in_flight: Sequence[tuple[int, int]]) -> tuple[int, int, int]:
-    """The first offset, the last one, and how many there are."""
+    """Return the first offset, the last offset, and the number of offsets in flight."""
     return (
         in_flight[0][0],
         in_flight[-1][1] - 1,

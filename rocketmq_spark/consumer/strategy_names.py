@@ -1,4 +1,4 @@
-"""Allocation strategies by the names that users write."""
+"""Allocation strategies by the names that users set."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NEARBY_PREFIX: Final = "MACHINE_ROOM_NEARBY-"
 
 @dataclass(frozen=True, slots=True)
 class StrategySettings:
-    """What some strategies need to know: CONFIG its queues, MACHINE_ROOM its rooms, MACHINE_ROOM_NEARBY a resolver.
+    """Arguments of strategies: the queues of CONFIG, the rooms of MACHINE_ROOM, the resolver of MACHINE_ROOM_NEARBY.
 
     ``machine_room_resolver`` is an import path ``module:Class`` of a ``MachineRoomResolver``.
     """
@@ -51,10 +51,10 @@ NO_SETTINGS: Final = StrategySettings()
 
 
 def strategy_named(name: str, settings: StrategySettings = NO_SETTINGS) -> Strategy:
-    """The strategy that RocketMQ calls ``name``, in any case; or the user's own, ``module:Class``.
+    """Return the strategy with RocketMQ's ``name``, in any case, or an instance of a user's class, ``module:Class``.
 
-    Classes of users are called without arguments. OptionError[INVALID_OPTION_VALUE] for what names no strategy,
-    OptionError[OPTION_REQUIRES_OPTION] when ``settings`` lack what it needs.
+    Users' classes are instantiated without arguments. Raises OptionError[INVALID_OPTION_VALUE] if no strategy has that
+    name, OptionError[OPTION_REQUIRES_OPTION] if ``settings`` lack its argument.
     """
     if name.upper().startswith(NEARBY_PREFIX):
         return _nearby(name, settings)
@@ -68,7 +68,7 @@ def strategy_named(name: str, settings: StrategySettings = NO_SETTINGS) -> Strat
 
 
 def strategy_of(options: ReadOptions) -> Strategy:
-    """The strategy that the options ask for. Raises what ``strategy_named`` raises."""
+    """Return the strategy that ``options`` select. Raises the errors of ``strategy_named``."""
     if options.message_model == BROADCASTING:
         return AllocateAllToEach()
     settings = StrategySettings(options.message_queue_list, options.consumer_idcs, options.machine_room_resolver)

@@ -1,1 +1,2 @@
-"""Reading a range of a queue: PullRequest, its window, its loop. Whoever pulls for a group is no member of it."""
+"""Reading a range of a queue: PullRequest, its window and its loop. A client that pulls here is no member of the
+group."""

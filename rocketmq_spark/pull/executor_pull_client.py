@@ -1,5 +1,5 @@
-"""What executors pull with; each connection is asked first who is there, where brokers tell that. One for
-each set of options, the last 16 of a process kept for more tasks."""
+"""Pull client of executors. It verifies the broker's name on each new connection, where brokers report it. One client
+for each set of options; a process keeps the last 16 for more tasks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 class ExecutorPullClient:
-    """Pulls on behalf of a group, without being a member of it. Pulling is one thread's."""
+    """Pulls on behalf of a group without being a member of it. One thread pulls."""
 
     def __init__(
         self,
@@ -51,14 +51,14 @@ class ExecutorPullClient:
 
     @staticmethod
     def shared(options: ReadOptions) -> ExecutorPullClient:
-        """The process's own client for these options."""
+        """Return the process's client for these options."""
         return _shared(options)
 
     def pull(
         self, queue: MessageQueue, requests: Sequence[PullRequest], address: BrokerAddress | None = None
     ) -> list[Completion]:
-        """Send pulls of one queue to ``address``, without one to where the name servers have its master. Those that are
-        returned have failed already; nothing is raised."""
+        """Send pulls of one queue to ``address``, or, if it is None, to its master in the route. Return the pulls that
+        failed already; raises nothing."""
         try:
             frames = pull_frames(self._group, queue, self._expression_of(queue.topic), self._credentials)
             return self._connection(queue, address).pull(requests, frames)
@@ -66,7 +66,8 @@ class ExecutorPullClient:
             return [(request, error) for request in requests]
 
     def _connection(self, queue: MessageQueue, address: BrokerAddress | None) -> PullConnection:
-        """To the queue's broker. After a reconnection the address may be another's."""
+        """Return a verified connection to the queue's broker. After a reconnection another broker may have the
+        address."""
         address = address or self._routes.find_master(queue)
         if self._pull_connections.detect_idle_loss(address):
             self._routes.invalidate(queue.topic)
@@ -80,10 +81,11 @@ class ExecutorPullClient:
         return connection
 
     def _broker_name_at(self, address: BrokerAddress, topic: str) -> str | None:
-        """What the broker there calls itself: the queues in its statistics are named after it, and whoever may read a
-        topic may ask for these. None if it does not tell. Nothing in a pull, nor in its answer, names a broker.
+        """Return the name of the broker at ``address``, from the queues in its topic statistics, which a client may
+        request if it may read the topic. None if there is none. Neither a pull nor its response names a broker.
 
-        A proxy passes on to whom it finds under the name, and says no more of that."""
+        A proxy forwards to the broker of that name, and reports nothing else of it.
+        """
         if address.broker_name is not None:
             return address.broker_name
         try:
@@ -93,15 +95,15 @@ class ExecutorPullClient:
         return next((queue.broker_name for queue in stats), None)
 
     def receive(self, timeout_ms: int) -> list[Completion]:
-        """What became of pulls, of any queue: what has come, or the next, waited for so long at most."""
+        """Return completions of pulls of any queue: those that arrived, or the next within ``timeout_ms``."""
         return self._pull_connections.receive(timeout_ms)
 
     def forget_route(self, queue: MessageQueue) -> None:
-        """The next pull asks the name servers where the queue is."""
+        """Invalidate the queue's route: the next pull requests it from the name servers."""
         self._routes.invalidate(queue.topic)
 
     def bounds(self, queues: Collection[MessageQueue]) -> dict[MessageQueue, QueueBounds]:
-        """Of those queues whose brokers answer now."""
+        """Return the bounds of the queues whose brokers respond now."""
         found: dict[MessageQueue, QueueBounds] = {}
         for queue in queues:
             if queue not in found:
@@ -111,8 +113,8 @@ class ExecutorPullClient:
         return {queue: found[queue] for queue in queues if queue in found}
 
     def report_losses(self, client_id: str, ranges: Collection[QueueRange]) -> None:
-        """To the member that has planned them, through a broker of theirs: it counts what tasks find, and they are on
-        other machines. What is not heard is in the task's own line only."""
+        """Report lost ranges, through a broker of theirs, to the member that planned them, on another machine, which
+        counts them. If that fails, only the task's log line reports them."""
         header = GetConsumerRunningInfoRequest(consumer_group=self._group, client_id=client_id)
         fields, body = header.to_fields(), encode_reported_losses(ranges)
         command = RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO, fields=fields, body=body)

@@ -1,9 +1,9 @@
-"""OutageNotes: since when tasks of a batch have waited for somebody in vain, for the tasks and attempts that follow.
+"""OutageNotes: start of an outage that a batch's tasks met, for later tasks and attempts of the batch.
 
-Spark runs a task that failed again, in another process, and knows nothing of what it waited for. So whoever has given
-up leaves a note on the machine's disk, for this batch and this broker, or the name servers, and an attempt that fails
-before it has heard of the broker goes on counting from there. Attempts on other machines do not find it, and count
-anew.
+Spark retries a failed task in another process, which has no record of the outage. So a task that fails after its limit
+writes a note on the machine's disk, for this batch and this broker, or the name servers. If a later attempt gets no
+response from the broker either, its outage counts from the note's time. Attempts on other machines do not find the
+note, and count from their own first failure.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from rocketmq_spark.pull.private_folder import private_folder
 STALE_S: Final = 24 * 3_600
 
 _NAME: Final = re.compile(r"[0-9a-f]{64}(?:\.[0-9a-f]{32})?")
-"""Of a note; one that is being written has a second part."""
+"""Name of a note; an unfinished one has the second part."""
 _NOTE_BYTES: Final = 32
 
 
 class OutageNotes:
-    """What is noted of one batch and ``subject``, a broker or the name servers. A disk that cannot be written, or a
-    folder that is not this user's alone, costs only the memory.
+    """Note of one batch and ``subject``, a broker or the name servers. If the disk is not writable, or the folder is
+    not private to this user, only the note is lost.
 
-    Times are the machine's monotonic clock, which its processes share.
+    Times are ms of the machine's monotonic clock, which its processes share.
     """
 
     def __init__(self, batch_id: str, subject: str, folder: Path | None = None) -> None:
@@ -39,7 +39,7 @@ class OutageNotes:
         self._name = hashlib.sha256(f"{batch_id} {subject}".encode()).hexdigest()
 
     def since_ms(self, now_ms: int) -> int | None:
-        """When the first failure was after which nothing has worked; None if nobody has given up."""
+        """Return the time of the first failure without a success since; None without a note."""
         with suppress(OSError, ValueError), private_folder(self._folder) as folder:
             note = os.open(self._name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
             with os.fdopen(note, "rb") as file:
@@ -48,7 +48,7 @@ class OutageNotes:
         return None
 
     def record(self, since_ms: int) -> None:
-        """Nothing has worked since then, for as long as that may last."""
+        """Write a note: every request has failed since ``since_ms``."""
         with suppress(OSError):
             self._folder.mkdir(mode=0o700, exist_ok=True)
             with private_folder(self._folder) as folder:
@@ -60,7 +60,7 @@ class OutageNotes:
                 os.replace(unfinished, self._name, src_dir_fd=folder, dst_dir_fd=folder)
 
     def clear(self) -> None:
-        """It is there, or nobody waits for it any more. The last note takes the folder along."""
+        """Remove the note: the outage has ended, or no task waits for it. Removes the folder with the last note."""
         with suppress(OSError):
             with private_folder(self._folder) as folder:
                 os.unlink(self._name, dir_fd=folder)
@@ -68,8 +68,8 @@ class OutageNotes:
 
 
 def _remove_stale(folder: int) -> None:
-    """Notes that are old; what has another name is not ours."""
+    """Remove notes older than ``STALE_S``; files with other names are left alone."""
     for name in filter(_NAME.fullmatch, os.listdir(folder)):
-        with suppress(FileNotFoundError):  # whoever it was of has taken it away
+        with suppress(FileNotFoundError):  # another process has removed it
             if time.time() - os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime > STALE_S:
                 os.unlink(name, dir_fd=folder)

@@ -1,7 +1,6 @@
-"""Folders among the machine's temporary files, where any user may have made the name, or a link of it, before.
+"""Private folders in the machine's temporary directory, where another user may have created the name, or a link of it.
 
-Files in one are reached through its descriptor: whatever becomes of the name afterwards, it is the folder that was
-checked.
+Files are accessed through the folder's descriptor, so they are in the verified folder even if its name is replaced.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ from pathlib import Path
 
 @contextmanager
 def private_folder(path: Path) -> Iterator[int]:
-    """Open the folder at ``path`` for the block, as a descriptor to use as ``dir_fd``.
+    """Open the folder at ``path`` for the block; yield its descriptor, to use as ``dir_fd``.
 
-    Raises OSError where there is none, or a link to one; PermissionError where it is another user's, or others may
-    read or write it.
+    Raises OSError if it is missing or a symbolic link, PermissionError if another user owns it, or others may read or
+    write it.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:

@@ -1,7 +1,7 @@
-"""PullConnection: pulls over one stream, one thread's. Whoever waits for answers reads them, and is handed them.
+"""PullConnection: pulls over one stream, of one thread. The thread that waits for responses reads them itself.
 
-To hand an answer from a thread that reads to one that waits costs more than to take it in. While nobody receives,
-answers gather in the socket's buffer.
+To pass a response from a reader thread to a waiting one costs more than to read it. While no thread receives, responses
+collect in the socket's buffer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class PullConnection:
-    """One stream to one broker. Once lost it stays lost, which is noticed by ``pull`` or ``receive``."""
+    """One stream to one broker. A lost connection stays lost; ``pull`` and ``receive`` detect the loss."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class PullConnection:
         clock: Clock,
         template_class: type[ResponseTemplate] = ResponseTemplate,
     ) -> None:
-        """``template_class``: that of the template of ordinary answers."""
+        """``template_class``: decoder of fast-path responses."""
         self.address = address
         self._stream = stream
         self._timeout_ms = timeout_ms
@@ -43,12 +43,12 @@ class PullConnection:
 
     @property
     def is_open(self) -> bool:
-        """False once it is known to be lost."""
+        """False once the loss is detected."""
         return self._exchange.loss is None
 
     @property
     def is_draining(self) -> bool:
-        """The server is going away; answers to what is in flight may still come."""
+        """Whether the server has announced that it shuts down; responses to pulls in flight may still arrive."""
         return self._exchange.is_draining
 
     @property
@@ -57,18 +57,20 @@ class PullConnection:
 
     @property
     def idle_since_ms(self) -> int | None:
-        """When it was used last, by the connection's clock; None while an answer is awaited."""
+        """Time of the last use, by the connection's clock; None while pulls are in flight."""
         return None if self.in_flight_count else self._used_ms
 
     def pull(self, requests: Iterable[PullRequest], frames: PullFrames) -> list[Completion]:
-        """Send pulls, all in one go. What is returned is complete already: it could not be sent, and so all is lost."""
+        """Send pulls in one write. Return the completions of all pulls in flight if sending fails: the connection is
+        lost then."""
         self._used_ms = self._clock()
         return self._send(self._exchange.encode_requests(requests, frames, self._used_ms))
 
     def receive(self, timeout_ms: int) -> list[Completion]:
-        """What is complete by what has come; if nothing has, it is waited for so long at most.
+        """Return the pulls completed by the next received bytes, waiting up to ``timeout_ms`` for them.
 
-        Only when nothing comes do deadlines count: the owner may have been busy for long, and the answers be there.
+        Deadlines are checked only if nothing arrives: the owner may have been busy while responses waited in the
+        buffer.
         """
         try:
             byte_count = self._stream.recv_into(self._exchange.writable_buffer(), timeout_ms)
@@ -90,13 +92,13 @@ class PullConnection:
         return completions
 
     def close(self) -> list[Completion]:
-        """End it; what was in flight."""
+        """Close the connection; return the completions of pulls in flight."""
         return self._mark_lost(
             TransportError("CONNECTION_LOST", address=self.address, reason="it was closed on this side")
         )
 
     def abandon(self) -> None:
-        """In a forked child: let go of the descriptor. The parent keeps its connection."""
+        """Close the descriptor in a forked child. The parent keeps its connection."""
         self._exchange.mark_lost(
             TransportError("CONNECTION_LOST", address=self.address, reason="it belongs to the parent process")
         )

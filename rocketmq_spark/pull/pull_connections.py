@@ -1,6 +1,6 @@
-"""The pull connections of one thread: one to each broker, opened when it is needed and again after it was lost.
+"""The pull connections of one thread: one for each broker, opened on use and reopened after a loss.
 
-They are kept between micro-batches. After a fork the child starts with none; the parent's stay as they are.
+They are kept between micro-batches. After a fork the child starts with none; the parent's are unaffected.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from rocketmq_spark.wire.remoting.fast_path_response import ResponseTemplate
 from rocketmq_spark.wire.remoting.frame_arena import Arenas
 
 WAIT_SLICE_MS: Final = 5
-"""How long one server is waited for while another may answer."""
+"""Maximum wait for one server while other servers may respond."""
 
 
 class PullConnections:
-    """By address. At most ``limit`` stay open when none is in use beyond it; long idle ones are closed when another is
-    opened."""
+    """Pull connections by address. At most ``limit`` stay open, apart from those in use; connections idle for
+    ``idle_ms`` are closed when another is opened."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class PullConnections:
         clock: Clock = monotonic_ms,
         template_class: type[ResponseTemplate] = ResponseTemplate,
     ) -> None:
-        """``template_class``: who reads ordinary answers."""
+        """``template_class``: decoder of fast-path responses."""
         self._timeout_ms = timeout_ms
         self._limit = limit
         self._idle_ms = idle_ms
@@ -54,16 +54,16 @@ class PullConnections:
         _of_this_process.add(self)
 
     def connection(self, address: BrokerAddress) -> PullConnection:
-        """The one to pull over, opened if need be. Raises TransportError[CONNECT_FAILED]."""
+        """Return the open connection to ``address``, or open one. Raises TransportError[CONNECT_FAILED]."""
         connection = self._connections.get(address)
         if connection is not None and not connection.in_flight_count:
-            connection.receive(0)  # nobody has noticed yet whether the server has closed it
+            connection.receive(0)  # detects whether the server has closed it
         if connection is None or not connection.is_open or connection.is_draining:
             connection = self._open_connection(address)
         return connection
 
     def detect_idle_loss(self, address: BrokerAddress) -> bool:
-        """Whether the connection was lost while nothing was in flight: nobody has been told of that."""
+        """Return whether the connection was lost while it had no pull in flight, which no completion reports."""
         connection = self._connections.get(address)
         if connection is None or not connection.is_open or connection.in_flight_count:
             return False
@@ -71,9 +71,9 @@ class PullConnections:
         return not connection.is_open
 
     def receive(self, timeout_ms: int) -> list[Completion]:
-        """What is complete by now; if nothing is, some is waited for, so long at most.
+        """Return the pulls completed by now; if there is none, wait up to ``timeout_ms`` for some.
 
-        Of several servers only the one with most in flight is waited for, and but shortly.
+        With several busy servers, wait up to ``WAIT_SLICE_MS`` for the one with the most pulls in flight.
         """
         busy = [connection for connection in self._all_connections() if connection.in_flight_count]
         if not busy:
@@ -87,7 +87,7 @@ class PullConnections:
         return max(busy, key=attrgetter("in_flight_count")).receive(min(timeout_ms, WAIT_SLICE_MS))
 
     def close(self) -> None:
-        """Close all connections. What is in flight is told to nobody."""
+        """Close all connections. Pulls in flight are not reported."""
         for connection in self._all_connections():
             connection.close()
 
@@ -117,7 +117,7 @@ class PullConnections:
         self._draining = [connection for connection in self._draining if connection.is_open]
 
     def _reset_after_fork(self) -> None:
-        """In a forked child."""
+        """Abandon the parent's connections in a forked child."""
         inherited, self._connections, self._draining = self._all_connections(), {}, []
         for connection in inherited:
             connection.abandon()
@@ -130,7 +130,8 @@ _shared: dict[tuple[int, Tls | None, type[ResponseTemplate]], PullConnections] =
 
 
 def shared_pull_connections(timeout_ms: int, tls: Tls | None = None) -> PullConnections:
-    """The process's own: executors keep them between micro-batches. Frames come signed, by whomever."""
+    """Return the process's connections for these settings: executors keep them between micro-batches. Frames are signed
+    before, so credentials do not matter."""
     template_class = response_template()
     key = timeout_ms, tls, template_class
     if key not in _shared:

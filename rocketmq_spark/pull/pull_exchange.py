@@ -1,7 +1,7 @@
-"""PullExchange: the pulls of one connection as bytes, and bytes as what became of them.
+"""PullExchange: encoding of one connection's pulls, and decoding of their responses.
 
-Ordinary answers, which nearly all are, are read by their template (``fast_path_response``), everything else by the
-general codec.
+Nearly all responses are read by the template of fast-path responses (``fast_path_response``), all others by the general
+codec.
 """
 
 from __future__ import annotations
@@ -23,10 +23,7 @@ from rocketmq_spark.wire.remoting.refusal import not_supported_response, refusal
 
 
 class PullExchange:
-    """Numbers pulls, and finds the pull that an answer belongs to. Each that is asked is completed once.
-
-    Not thread-safe.
-    """
+    """Assigns an opaque to each pull, and matches responses to pulls. Each pull is completed once. Not thread-safe."""
 
     def __init__(
         self,
@@ -36,7 +33,7 @@ class PullExchange:
         now_ms: int,
         template_class: type[ResponseTemplate] = ResponseTemplate,
     ) -> None:
-        """``template_class``: that of its template."""
+        """``template_class``: decoder of fast-path responses."""
         self._address = address
         self._timeout_ms = timeout_ms
         self._arena = FrameArena(address, arenas)
@@ -47,18 +44,19 @@ class PullExchange:
         self._needs_template = True
         self._last_received_ms = now_ms
         self.replies = b""
-        """What the server is to be answered, which asks things too; whoever sends it takes it away."""
+        """Frames to send in response to the server's own requests; the sender clears it."""
         self.loss: RocketMQError | None = None
-        """Why nothing can be asked or answered any more."""
+        """Why the connection is lost; None while it is open."""
         self.is_draining = False
-        """The server has said that it is going away. Answers may still come, but no new pull should be asked."""
+        """Whether the server has announced that it shuts down. Responses may still arrive, but no new pull should be
+        sent."""
 
     @property
     def in_flight_count(self) -> int:
         return len(self._in_flight)
 
     def encode_requests(self, requests: Iterable[PullRequest], frames: PullFrames, now_ms: int) -> bytes:
-        """The frames to send, which are in flight from then on."""
+        """Return the frames of ``requests``, which are in flight from now on."""
         deadline_ms = now_ms + self._timeout_ms
         data = []
         for request in requests:
@@ -68,11 +66,11 @@ class PullExchange:
         return b"".join(data)
 
     def writable_buffer(self) -> memoryview:
-        """Where to receive."""
+        """Return the buffer to receive into."""
         return self._arena.writable_buffer()
 
     def received(self, byte_count: int, now_ms: int) -> list[Completion]:
-        """What is complete now that so many bytes have come into ``writable_buffer``."""
+        """Process ``byte_count`` bytes received into ``writable_buffer``; return the pulls completed by them."""
         self._last_received_ms = now_ms
         self._arena.received(byte_count)
         completions = self._decode_fast_path()
@@ -84,8 +82,8 @@ class PullExchange:
         return completions
 
     def expire_overdue(self, now_ms: int) -> list[Completion]:
-        """What has not been answered in its time. To be asked when nothing more is there to be received: the owner may
-        have been busy for long. A server that has gone silent as well is given up altogether."""
+        """Return pulls without a response by their deadline as failed. Call it only when there is nothing to receive:
+        the owner may have been busy. If the server is unresponsive altogether, the connection is lost."""
         late = [opaque for opaque, (_, deadline_ms) in self._in_flight.items() if now_ms >= deadline_ms]
         completions: list[Completion] = [(self._in_flight.pop(opaque)[0], self._timed_out()) for opaque in late]
         loss = unresponsive_error(self._address, now_ms - self._last_received_ms) if late else None
@@ -94,7 +92,7 @@ class PullExchange:
         return completions
 
     def mark_lost(self, cause: RocketMQError) -> list[Completion]:
-        """Nothing more will come: all that is in flight. The first cause stays."""
+        """Return all pulls in flight as failed: the connection is lost. ``loss`` keeps the first cause."""
         if self.loss is None:
             self.loss = cause
         lost, self._in_flight = self._in_flight, {}
@@ -104,17 +102,17 @@ class PullExchange:
         return timeout_error(self._address, RequestCode.PULL_MESSAGE, self._timeout_ms)
 
     def _decode_fast_path(self) -> list[Completion]:
-        """By the template: all in front of what has come."""
+        """Decode by the template, up to the first frame that does not match."""
         if self._template is None:
             return []
         responses, end = self._template.read(*self._arena.unread)
         self._arena.advance_to(end)
         pending = self._in_flight.pop
-        # What came after its deadline is nobody's any more.
+        # A response after its deadline has no pull: that is completed already.
         return [(of[0], result) for opaque, result in responses if (of := pending(opaque, None)) is not None]
 
     def _decode_other(self, frame: memoryview) -> list[Completion]:
-        """By the general codec: the first ordinary answer too, which gives the template."""
+        """Decode a frame by the general codec. The first response with messages yields the template."""
         try:
             command = decode_command(self._address, frame)
         except RemoteProtocolError as error:

@@ -1,11 +1,11 @@
-"""PullRequest: where one pull goes next, and what an answer means for that.
+"""PullRequest: the next offset of a pull, and the effect of a response on it.
 
-It is ``nextBeginOffset``, never the last message's offset, that says how far an answer went: filters and retention
-leave gaps, and a broker's size limits cut it short. A request goes round until its end is reached.
+``nextBeginOffset``, not the last message's offset, shows how far a response reaches: filters and retention leave gaps,
+and a broker's size limits end it early. A request is sent again until its end is reached.
 
 Source: ``client/impl/consumer/PullRequest.java`` and the pull callback of ``DefaultMQPushConsumerImpl``. Differs: an
-illegal offset does not drop the queue, because the range is logged and must be read as it is; it says what became
-of it.
+illegal offset does not drop the queue, because the range is logged and must be read as it is; the result reports what
+happened to it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rocketmq_spark.wire.remoting.pull import OFFSET_RESET, PullOutcome, PullRes
 
 
 class PullAction(Enum):
-    """What an answer means for the offsets from the one that was asked for on."""
+    """Effect of a response on the offsets from the requested one on."""
 
     DELIVER = "its messages are all that there is below the next offset"
     SKIP = "nothing below the next offset matches"
@@ -33,13 +33,13 @@ class PullAction(Enum):
 
 BY_REASON: Final[Mapping[tuple[PullStatus, str], PullAction]] = MappingProxyType(
     {
-        # An operator's reset is told to one pull of the group, whatever offset that pull asked for.
+        # A broker returns an operator's reset to one pull of the group, at any offset.
         (PullStatus.OFFSET_ILLEGAL, OFFSET_RESET): PullAction.RETRY,
-        # Retention is at work: the min offset follows soon, and says then what is lost.
+        # Retention deletes messages now: the min offset rises soon, and then shows which are lost.
         (PullStatus.NO_MATCHED_MSG, "MESSAGE_WAS_REMOVING"): PullAction.WAIT,
     }
 )
-"""Actions where the broker's reason (``GetMessageStatus``) says more than the status."""
+"""Actions where the broker's reason (``GetMessageStatus``) is more specific than the status."""
 
 BY_STATUS: Final[Mapping[PullStatus, PullAction]] = MappingProxyType(
     {
@@ -58,26 +58,26 @@ _DELETED, _RETAINED = True, False
 
 BY_OFFSETS: Final[Mapping[tuple[PullAction, bool, bool], PullAction]] = MappingProxyType(
     {
-        # What claims to go on and names no later offset has read nothing: a store that failed, a slave.
+        # FOUND or NO_MATCHED_MSG without a later next offset has read nothing: the store failed, or it is a slave.
         (PullAction.DELIVER, _NOT_ADVANCED, _RETAINED): PullAction.WAIT,
         (PullAction.DELIVER, _NOT_ADVANCED, _DELETED): PullAction.LOST,
         (PullAction.SKIP, _NOT_ADVANCED, _RETAINED): PullAction.WAIT,
         (PullAction.SKIP, _NOT_ADVANCED, _DELETED): PullAction.LOST,
-        # What must wait is lost once the broker's min offset has passed it.
+        # A postponed offset is lost once the broker's min offset has passed it.
         (PullAction.WAIT, _NOT_ADVANCED, _DELETED): PullAction.LOST,
         (PullAction.WAIT, _ADVANCED, _DELETED): PullAction.LOST,
     }
 )
-"""Actions where the answer's offsets overrule status and reason: by that action, whether the answer names an offset
-later than the asked one as the next, and whether its min offset is above the asked one."""
+"""Actions where the response's offsets override status and reason. Key: that action, whether ``nextBeginOffset`` is
+above the requested offset, and whether ``minOffset`` is."""
 
 
 def pull_action(result: PullResult, offset: int) -> PullAction:
-    """The three tables: what ``result`` means for a pull at ``offset``.
+    """Return the action for ``result`` of a pull at ``offset``, from the three tables.
 
-    Beside them: of a batch consume queue a broker answers a pull at an offset that no message has with the message in
-    front of it, and with where that one ends. To ask again would bring the same for ever.
-    Source: ``store/queue/BatchConsumeQueue.java#iterateFrom``.
+    In addition: in a batch consume queue, if no message has ``offset``, the broker returns the message before it, and
+    the end of that one. The same pull would return the same forever. Source:
+    ``store/queue/BatchConsumeQueue.java#iterateFrom``.
     """
     action = BY_REASON.get((result.status, result.reason), BY_STATUS[result.status])
     action = BY_OFFSETS.get((action, result.next_begin_offset > offset, result.min_offset > offset), action)
@@ -92,14 +92,13 @@ NO_BODY: Final = memoryview(b"")
 
 
 class PulledRange(NamedTuple):
-    """What became of the offsets ``[begin_offset, end_offset)``.
+    """Result of the offsets ``[begin_offset, end_offset)``.
 
-    ``body``: the messages among them that match, as the broker encoded them. It may hold messages on either side of the
-    range too (a filtered answer, an inner batch); they belong to other ranges. ``is_lost``: nothing will come of these
-    offsets, because the broker has deleted them, or where ``is_presumed_lost`` has not had all of them for long.
-    ``is_vacant``: there has never been a message of these offsets for anybody, see ``PullAction.VACANT``.
-    ``response_end_offset``: where the answer ends, if that is behind the range; of a vacant one that of the message in
-    front.
+    ``body``: the matching messages among them, as the broker encoded them. It may also have messages on either side of
+    the range (a filtered response, an inner batch), which belong to other ranges. ``is_lost``: these offsets have no
+    messages, because the broker deleted them, or, with ``is_presumed_lost``, has lacked some of them for long.
+    ``is_vacant``: no message ever had these offsets, see ``PullAction.VACANT``. ``response_end_offset``: end of the
+    response, if that is beyond the range; for a vacant range, the end of the message before it.
     """
 
     begin_offset: int
@@ -112,16 +111,16 @@ class PulledRange(NamedTuple):
 
     @property
     def response_range(self) -> tuple[int, int]:
-        """The offsets ``[begin, next)`` that ``body`` is the answer to."""
+        """The offsets ``[begin, next)`` of the response that returned ``body``."""
         return self.begin_offset, self.end_offset if self.response_end_offset is None else self.response_end_offset
 
 
 class PullRequest:
-    """Offsets ``[next_offset, end_offset)`` that are to be pulled, one answer after another, for at most
-    ``max_messages`` each. PullWindow changes it.
+    """Offsets ``[next_offset, end_offset)`` to pull, one response after another, at most ``max_messages`` each.
+    PullWindow changes it.
 
-    ``pulled``: what has come and is not delivered yet, up to ``next_offset``. ``completion_queue``: where its range
-    finds what became of its pulls.
+    ``pulled``: ranges received and not delivered, up to ``next_offset``. ``completion_queue``: receives the completions
+    of its pulls.
     """
 
     __slots__ = ("completion_queue", "end_offset", "is_idle", "max_messages", "next_offset", "pulled")
@@ -140,7 +139,7 @@ class PullRequest:
 
 
 Completion: TypeAlias = tuple[PullRequest, PullOutcome]
-"""A pull and what became of it."""
+"""A pull and its result or error."""
 
 CompletionQueue: TypeAlias = deque[Completion]
-"""What became of the pulls of one range, in the order in which it came."""
+"""Completions of one range's pulls, in the order of arrival."""

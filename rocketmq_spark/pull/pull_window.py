@@ -1,6 +1,7 @@
 """PullWindow: many pulls in flight over one range, delivered in order.
 
-It is one line of requests, in the queue's order; what has come lies in its request until all before it is delivered.
+Its requests form one sequence in the queue's order. A request keeps its ranges until all ranges before them are
+delivered.
 """
 
 from __future__ import annotations
@@ -12,48 +13,50 @@ from rocketmq_spark.pull.pull_request import NO_BODY, CompletionQueue, PullActio
 from rocketmq_spark.wire.remoting.pull import PullResult, PullStatus
 
 FIRST_STRIDE: Final = 32
-"""What a broker answers with unless it is configured for more."""
+"""A broker's default maximum of messages per response."""
 
 MAX_MESSAGES: Final = 1024
-"""Asked for at most."""
+"""Maximum number of messages that a pull requests."""
 
 SHORT_PENALTY: Final = 8
 MAX_SHORTNESS: Final = 32
-"""A short answer counts SHORT, a full one takes one away; more than MOST_SHORT - SHORT lower the stride. So one large
-message among some hundred leaves it, because what it costs is one more pull, and a low stride costs many."""
+"""A short response adds SHORT_PENALTY to the shortness, a full one subtracts 1; the stride is lowered at MAX_SHORTNESS.
+One large message among some hundred does not lower it: it costs one more pull, while a low stride costs many."""
 
 REFILL_DIVISOR: Final = 4
-"""A quarter of the depth is asked for at once: each time is a write, and the broker's threads wake."""
+"""Pulls are sent together when a quarter of the depth is free: each write has a cost, and wakes the broker's
+threads."""
 
 MAX_PROBE_INTERVAL: Final = 64
-"""Times ``max_depth``: there is a probe again after so many full answers at most. One that fails holds up what is
-behind it, for its rest is pulled after that."""
+"""Maximum number of full responses between two probes of a larger stride, in units of ``max_depth``. A short response
+to a probe delays the delivery of what follows, because the rest of the probe is pulled later."""
 
 SIZE_DECAY: Final = 0.08
-"""Of the size of a large answer, with each smaller one that follows: half of it after eight."""
+"""Decay of the expected size with each smaller response that follows a large one: half after eight."""
 
 
 class PullWindow:
     """Reads ``[begin_offset, end_offset)`` of a queue with up to ``max_depth`` pulls in flight, at predicted offsets.
 
-    The prediction (``stride``) is how many offsets one answer covers. The first pull finds it out; where many answers
-    are short they lower it, and what one leaves is pulled again; a run of full answers is followed by a probe that may
-    raise it. What comes is delivered as it lies in the queue, whatever order the answers take.
+    The prediction (``stride``) is the number of offsets that one response covers. The first pull measures it. Frequent
+    short responses lower it, and the rest of a short one is pulled again. A run of full responses triggers a probe that
+    may raise it. Ranges are delivered in the queue's order, independent of the order of responses.
 
-    An ordinary answer covers the stride, which is all of its request. A run of them (``accept_fast_path``) is taken
-    together; any other is a ``step``.
+    A fast-path response covers exactly one stride, its whole request. ``accept_fast_path`` processes a run of them
+    together; ``step`` processes any other.
 
-    Memory: answers that wait for delivery and pulls in flight are ``max_depth`` together, and what waits, with what is
-    expected of each pull in flight, is at most ``max_bytes``; and one more: what is needed next for delivery is pulled
-    in any case. Expected is the largest of the last answers: a run of large ones begins with one. It is forgotten bit
-    by bit, so that a single one costs some round trips, and one in every ten still counts.
+    Memory: responses that wait for delivery and pulls in flight number at most ``max_depth`` together. The waiting
+    bytes plus the expected bytes of each pull in flight are at most ``max_bytes``. One more pull is allowed: the next
+    range to deliver is pulled in any case. The expected size is the largest of the last responses, since one large
+    response often starts a run of them. It decays slowly: a single large one costs some round trips, and one in every
+    ten still counts.
 
     Not thread-safe.
     """
 
     def __init__(self, begin_offset: int, end_offset: int, *, max_depth: int, max_bytes: int) -> None:
         self.completion_queue: CompletionQueue = deque()
-        """Of the requests; put here by whoever receives them, and taken by whoever has the window."""
+        """Completions of the requests: the receiver appends them, the window's owner removes them."""
         self._end_offset = end_offset
         self._opened_to = begin_offset
         self._delivered_to = begin_offset
@@ -69,7 +72,7 @@ class PullWindow:
         self._expected_bytes: float = 1
         self._depth = 1
         self._stride: int | None = None
-        """How many offsets one answer is expected to cover; None before the first answer."""
+        """Number of offsets that a response is expected to cover; None before the first response."""
         self._full_responses = 0
         self._probe_interval = max_depth
         self._shortness = 0
@@ -77,19 +80,19 @@ class PullWindow:
 
     @property
     def is_finished(self) -> bool:
-        """The whole range has been delivered."""
+        """Whether the whole range is delivered."""
         return self._delivered_to >= self._end_offset
 
     @property
     def depth(self) -> int:
-        """How many pulls may now be in flight, or have been answered and wait for delivery."""
+        """Current maximum number of pulls in flight and responses that wait for delivery."""
         return max(1, min(self._depth, self._affordable(self._max_bytes)))
 
     # ------------------------------------------------------------------------------------------ what to pull
 
     def to_pull(self) -> list[PullRequest]:
-        """Requests to send now, in the queue's order, as far as the depth allows. Each is in flight from then on. While
-        most pulls are in flight there are no new ones: some are asked for together."""
+        """Return the requests to send now, in the queue's order, as far as the depth allows; they are in flight from
+        then on. While most pulls are in flight there are no new ones, so that several are sent together."""
         requests = self._start_idle() if self._has_idle else []
         spare = self._spare_depth(self._incomplete)
         if self._incomplete and spare * REFILL_DIVISOR < self.depth:
@@ -101,7 +104,7 @@ class PullWindow:
         return requests
 
     def _start_idle(self) -> list[PullRequest]:
-        """The first in any case, others as far as the depth allows."""
+        """Start the first incomplete request if it is idle, and other idle ones as far as the depth allows."""
         incomplete = [request for request in self._requests if not request.is_complete]
         idle = [request for request in incomplete if request.is_idle]
         spare = max(0, self._spare_depth(len(incomplete) - len(idle)))
@@ -114,7 +117,7 @@ class PullWindow:
         return idle[:spare]
 
     def _spare_depth(self, in_flight: int) -> int:
-        """For how many more pulls there is room beside those; below 1 for none."""
+        """Return how many pulls may be sent beside ``in_flight``; below 1 for none."""
         affordable = self._affordable(self._max_bytes - self._buffered_bytes)
         return min(self._depth - self._buffered, affordable) - in_flight
 
@@ -132,7 +135,8 @@ class PullWindow:
         return request
 
     def _message_limit(self, begin_offset: int, end_offset: int) -> int:
-        """No more than there are offsets: the next request gets the others. The first pull has none behind it."""
+        """Return at most the number of offsets: the next request covers the others. The first pull has no request
+        behind it."""
         if self._stride is None:
             end_offset = self._end_offset
         return min(end_offset - begin_offset, MAX_MESSAGES)
@@ -149,7 +153,7 @@ class PullWindow:
     # ------------------------------------------------------------------------------------------ what came
 
     def accept_fast_path(self) -> int:
-        """Take the answers in front that are ordinary; how many."""
+        """Process the fast-path responses at the front of the completion queue; return their number."""
         completion_queue, stride = self.completion_queue, self._stride
         accepted = accepted_bytes = largest_bytes = 0
         while completion_queue and self._depth == self._max_depth:
@@ -179,9 +183,9 @@ class PullWindow:
         return accepted
 
     def step(self, request: PullRequest, result: PullResult, vacant_to: int | None = None) -> PullAction:
-        """Take any answer to a pull. After WAIT it is the caller's turn: ``retry`` later, or ``presume_lost``.
+        """Process any response to a pull. After WAIT the caller must call ``retry`` later, or ``presume_lost``.
 
-        ``vacant_to``: where offsets that no message has end, after VACANT; by default behind the asked one.
+        ``vacant_to``: end of the offsets without messages, for VACANT; by default one offset.
         """
         action = pull_action(result, request.next_offset)
         if action is PullAction.DELIVER:
@@ -197,13 +201,15 @@ class PullWindow:
         return action
 
     def retry(self, request: PullRequest) -> None:
-        """It may be pulled again: it has waited, its pull has failed, or an answer has left something."""
+        """Make the request idle, so that it is pulled again: after a pause, a failed pull, or a response with a
+        rest."""
         request.is_idle = True
         self._has_idle |= not request.is_complete
 
     def presume_lost(self, request: PullRequest, result: PullResult) -> bool:
-        """The broker has not had the next offset for too long: lost, up to where the answer goes on, or to the end if
-        the queue does not reach so far. False: the answer says neither, and nothing changes."""
+        """Treat the next offset, which the broker has lacked for too long, as lost, up to the response's next offset,
+        or to the range's end if the queue ends before it. Return False, without a change, if the response shows
+        neither."""
         advances = result.next_begin_offset > request.next_offset
         if not advances and result.max_offset > request.next_offset:
             return False
@@ -212,7 +218,7 @@ class PullWindow:
         return True
 
     def reduce_depth(self) -> None:
-        """A pull failed, or was refused for load: fewer at once."""
+        """Halve the depth: a pull failed, or the broker refused it for load."""
         self._depth = max(1, self._depth // 2)
 
     def _advance(self, request: PullRequest, to: int, body: memoryview) -> None:
@@ -227,18 +233,18 @@ class PullWindow:
         self._update_expected_bytes(1, len(body))
 
     def _extend(self, first: PullRequest, to: int) -> None:
-        """Let the first request, behind which nothing is open yet, go on up to ``to``."""
+        """Extend the first request, behind which no other is open yet, up to ``to``."""
         first.end_offset = self._opened_to = max(self._opened_to, min(to, self._end_offset))
 
     def _mark_vacant(self, request: PullRequest, since: int, to: int) -> None:
-        """There is no message in ``[since, to)``: none of this request, nor of what has not been requested yet."""
+        """Mark ``[since, to)`` as without messages, in this request and in offsets that are not requested yet."""
         self._append_range(request, to, NO_BODY, is_vacant=True)
         request.pulled[-1] = request.pulled[-1]._replace(response_end_offset=since)
         if self._opened_to < min(to, self._end_offset):
             self._mark_vacant(self._open(to), since, to)
 
     def _mark_lost(self, request: PullRequest, to: int, *, is_presumed_lost: bool = False) -> None:
-        """Nothing will come up to ``to``: not of this request, and not of what nobody has been asked for yet."""
+        """Mark offsets up to ``to`` as lost, in this request and in offsets that are not requested yet."""
         self._has_lost = True
         self._append_range(request, to, NO_BODY, is_lost=True, is_presumed_lost=is_presumed_lost)
         if self._opened_to < min(to, self._end_offset):
@@ -257,7 +263,7 @@ class PullWindow:
         self._incomplete -= request.is_complete
 
     def _adapt_stride(self, stride: int, requested: int, covered: int) -> None:
-        """Adapt the stride. What is left of a request, and the end of the range, say little: they ask for less."""
+        """Adapt the stride. The rest of a request, and the end of the range, are no evidence: they request less."""
         if covered > stride:
             self._change_stride(covered)
         elif covered == stride:
@@ -280,13 +286,13 @@ class PullWindow:
         self._probe_interval = self._max_depth
 
     def _update_expected_bytes(self, count: int, largest_bytes: int) -> None:
-        """Learn from ``count`` answers how large those may be that are in flight."""
+        """Update the expected size of responses in flight from ``count`` responses."""
         self._expected_bytes = max(1, largest_bytes, self._expected_bytes * (1 - SIZE_DECAY) ** count)
 
     # ------------------------------------------------------------------------------------------ what is ready
 
     def deliver(self) -> list[PulledRange]:
-        """What has come, as it lies in the queue. A loss is told as a whole, once it is known where it ends."""
+        """Return the received ranges in the queue's order. A loss is returned as one range, once its end is known."""
         ready: list[PulledRange] = []
         requests = self._requests
         while requests:
@@ -304,7 +310,7 @@ class PullWindow:
         return self._with_merged_losses(ready) if self._has_lost else ready
 
     def _with_merged_losses(self, ready: list[PulledRange]) -> list[PulledRange]:
-        """Lost ranges that touch become one, which is kept back until something else follows, or the range ends."""
+        """Merge adjacent lost ranges. The last one is kept until another range follows, or the range ends."""
         merged: list[PulledRange] = []
         self._buffered -= self._loss is not None
         for pulled in ready:
@@ -322,6 +328,6 @@ class PullWindow:
 
 
 def _joined(first: PulledRange, second: PulledRange) -> PulledRange:
-    """Two losses that touch, as one."""
+    """Return two adjacent losses as one."""
     is_presumed_lost = first.is_presumed_lost or second.is_presumed_lost
     return second._replace(begin_offset=first.begin_offset, is_presumed_lost=is_presumed_lost)

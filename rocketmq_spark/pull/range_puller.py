@@ -1,7 +1,7 @@
-"""RangePuller: the PullRequest loop of an executor. Reads one logged range to its end, whatever happens on the way.
+"""RangePuller: the PullRequest loop of an executor. It reads one logged range to its end, and retries failures.
 
-``PullWindow`` decides; this module sends what it opens, receives what comes, and tries again what failed. Whoever waits
-reads from the network, so a range is one thread's. While rows are decoded, answers gather in the socket's buffer.
+``PullWindow`` decides; this module sends its requests, receives responses, and retries. The thread that waits also
+reads from the network, so one thread uses a range. While rows are decoded, responses collect in the socket's buffer.
 """
 
 from __future__ import annotations
@@ -33,39 +33,42 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_DEPTH: Final = 128
-"""Pulls in flight. The more there are, the less a broker's threads wait for each other and the less often they wake."""
+"""Maximum number of pulls in flight. With more of them, a broker's threads wait for each other less, and wake less
+often."""
 
 MAX_BYTES: Final = 8 * 1024 * 1024
-"""In flight, or waiting for delivery. By default a broker answers with at most 256 KiB, or one message."""
+"""Maximum size in flight or waiting for delivery. By default a broker's response has at most 256 KiB, or one
+message."""
 
 ABSENT_LIMIT_MS: Final = 30_000
-"""How long messages may be missing that the broker had when the range was planned. It corrects its min offset every
-10 s while retention deletes; after that they are lost."""
+"""Time for which messages may be missing that the broker had when the range was planned; then they are lost. While
+retention deletes, a broker corrects its min offset every 10 s."""
 
 RECEIVE_MS: Final = 200
-"""Waited for at once; what has not been answered in its time is noticed between two waits."""
+"""Maximum time of one wait; overdue pulls are detected between two waits."""
 
 
 class PullClient(Protocol):
-    """Who sends pulls and receives what becomes of them: the ExecutorClient. Nothing is raised."""
+    """Sends pulls and returns their completions: ExecutorPullClient. Its methods raise nothing."""
 
     def pull(
         self, queue: MessageQueue, requests: Sequence[PullRequest], address: BrokerAddress | None
     ) -> list[Completion]:
-        """Send pulls of a queue to ``address``, or to where the name servers have it; what is complete already."""
+        """Send pulls of a queue to ``address``, or, if it is None, to its master in the route; return those completed
+        already."""
 
     def receive(self, timeout_ms: int) -> list[Completion]:
-        """What is complete of any queue; waited for so long at most."""
+        """Return the completions of any queue, waiting up to ``timeout_ms`` for some."""
 
     def forget_route(self, queue: MessageQueue) -> None:
-        """Find out anew where the queue is, with the next pull that has no address."""
+        """Invalidate the queue's route: the next pull without an address requests it."""
 
     def bounds(self, queues: Collection[MessageQueue]) -> Mapping[MessageQueue, QueueBounds]:
-        """Of those queues whose brokers answer now."""
+        """Return the bounds of the queues whose brokers respond now."""
 
 
 class _Vacancy(NamedTuple):
-    """Offsets that no message has, as the last ones that were met; and a broker's answer to a pull of any of them."""
+    """The last found offsets without messages, and a broker's response to a pull of any of them."""
 
     offsets: range
     outcome: PullResult
@@ -74,21 +77,19 @@ class _Vacancy(NamedTuple):
 class RangePuller:
     """Pulls one range. Used by one thread.
 
-    What is tried again may fail for ``limit_ms``, or for ``missing_ms`` while nobody serves the queue. The range was
-    planned from a route, so it may be served again: the broker comes back, or a name server has only just been started.
+    Failures are retried for ``limit_ms``, or for ``missing_ms`` while no broker serves the queue. The range was planned
+    from a route, so the queue may return: with its broker, or after a restarted name server has registrations.
 
-    It is pulled from ``address``, where it was surveyed, until something fails. Addresses are exchanged between
-    brokers, and a wrong one answers politely: before anything is said to be lost, the name servers are asked where the
-    queue is.
+    Pulls go to ``address``, where the range was planned, until one fails. Brokers may exchange addresses, and the wrong
+    broker responds without an error. So the route is refreshed before offsets count as lost.
 
-    Where no name server answers, that is what is waited for. Nobody knows of the broker then, so it is tried where it
-    was surveyed.
+    If no name server responds, that is the outage. The broker is then tried at its planned address.
 
-    ``unfiltered_client``: who pulls the same without a filter. A broker answers a filtered pull in vacant offsets as if
-    its store had failed, where the message in front of them does not match; see ``PullAction.VACANT``.
+    ``unfiltered_client``: pulls the same without a filter. At vacant offsets a broker responds to a filtered pull as if
+    its store had failed, if the message before them does not match; see ``PullAction.VACANT``.
 
-    ``waited``: what others have waited for the broker or the name servers before; their time counts until the broker
-    has answered here.
+    ``waited``: outages of the broker or the name servers in earlier tasks; their time counts until the broker responds
+    here.
     """
 
     def __init__(
@@ -121,21 +122,21 @@ class RangePuller:
         self._vacancy: _Vacancy | None = None
 
     def start(self) -> None:
-        """Send the first pull, ahead of ``pulled``. Its answer waits."""
+        """Send the first pull, before ``pulled`` is called."""
         self._send()
 
     def pulled(self) -> Iterator[PulledRange]:
-        """Ranges that touch, in the queue's order, and that together are the wanted one.
+        """Yield contiguous ranges, in the queue's order, which together are the target.
 
-        Raises TransportError[CLUSTER_TIMEOUT] when nothing has worked for too long, RouteError or BrokerError when
-        nobody has served the queue for too long, BrokerError for any other refusal, RemoteProtocolError[PULL_STALLED]
-        for answers that lead nowhere.
+        Raises TransportError[CLUSTER_TIMEOUT] when all retries failed for ``limit_ms``, RouteError or BrokerError when
+        no broker has served the queue for ``missing_ms``, BrokerError for any other refusal,
+        RemoteProtocolError[PULL_STALLED] for responses that do not advance.
         """
         self._send()
         while not self._window.is_finished:
             self._process_completions()
             ready = self._window.deliver()
-            self._send()  # before what came is decoded: the broker goes on meanwhile
+            self._send()  # before rows are decoded, so that the broker works meanwhile
             yield from ready
 
     def _send(self) -> None:
@@ -149,13 +150,13 @@ class RangePuller:
             _dispatch(completions)
 
     def _refresh_route(self) -> None:
-        """The next pull goes to where the name servers then have the queue."""
+        """Invalidate the route: the next pull goes to the queue's master in the new route."""
         self._must_refresh_route = False
         self._address = None
         self._client.forget_route(self._target.queue)
 
     def _process_completions(self) -> None:
-        """All that are there; one is waited for."""
+        """Process all completions; wait for one if there is none."""
         if not self._wait():
             self._try_postponed_again()
         completion_queue = self._window.completion_queue
@@ -166,7 +167,7 @@ class RangePuller:
                 self._process_completion(*completion_queue.popleft())
 
     def _wait(self) -> bool:
-        """Until an answer is there; False: none has come before something that was postponed is due."""
+        """Wait for a completion. Return False if none arrives before a postponed request is due."""
         until_ms = self._clock() + self._pause_ms if self._postponed else None
         while not self._window.completion_queue:
             left_ms = RECEIVE_MS if until_ms is None else min(until_ms - self._clock(), RECEIVE_MS)
@@ -198,7 +199,7 @@ class RangePuller:
             self._record_success()
 
     def _is_ambiguous(self, request: PullRequest, result: PullResult) -> bool:
-        """Whether nothing has matched, and nothing is said of what comes next."""
+        """Return whether a filtered response has no match and no later next offset, within the queue's bounds."""
         is_unmatched = result.status is PullStatus.NO_MATCHED_MSG and result.next_begin_offset <= request.next_offset
         return (
             self._unfiltered_client is not None
@@ -207,7 +208,8 @@ class RangePuller:
         )
 
     def _pull_unfiltered(self, request: PullRequest) -> PullResult | None:
-        """The answer to an unfiltered pull of the next offset alone, if that is no message's."""
+        """Return the response to an unfiltered pull of the next offset alone, if no message has that offset; else
+        None."""
         if self._vacancy is not None and request.next_offset in self._vacancy.offsets:
             return self._vacancy.outcome
         return self._probe_vacancy(request.next_offset)
@@ -224,8 +226,8 @@ class RangePuller:
         return outcome
 
     def _find_vacancy_end(self, request: PullRequest, result: PullResult) -> int | None:
-        """Where the offsets end that no message has, if the next one is such. They may be thousands: their end is
-        searched for, by pulls that double their distance."""
+        """Return the end of the vacant offsets that start at the next offset; None if it is not vacant. There may be
+        thousands, so their end is searched for by probes at doubling distances."""
         offset, since = request.next_offset, result.next_begin_offset
         if pull_action(result, offset) is not PullAction.VACANT:
             return None
@@ -241,7 +243,7 @@ class RangePuller:
         return self._vacancy.offsets.stop
 
     def _is_vacant(self, offset: int, since: int) -> bool:
-        """Whether the message in front of ``since`` is the last one up to this offset."""
+        """Return whether the message that ends at ``since`` is the last one up to ``offset``."""
         outcome = self._probe_vacancy(offset)
         return outcome is not None and outcome.next_begin_offset == since
 
@@ -263,7 +265,8 @@ class RangePuller:
         self._postponed.append(request)
 
     def _as_queue_unavailable(self, error: RocketMQError) -> RocketMQError:
-        """The topic was there when the range was planned: it is its broker that is away, most likely."""
+        """Return the error of an unavailable queue for that of a missing topic: the topic existed when the range was
+        planned, so most likely its broker is unavailable."""
         if not is_topic_without_route(error):
             return error
         queue, address = self._target.queue, error.context["address"]
@@ -273,8 +276,8 @@ class RangePuller:
         )
 
     def _handle_absent(self, request: PullRequest, result: PullResult) -> None:
-        """The broker does not have the next offset now: ask again later, and where the queue is. Lost when nothing else
-        has come for long."""
+        """Postpone a request for an offset that the broker lacks now, and refresh the route. It counts as lost after
+        ``ABSENT_LIMIT_MS`` without another result."""
         self._refresh_route()
         now_ms = self._clock()
         self._absent_since_ms = now_ms if self._absent_since_ms is None else self._absent_since_ms
@@ -305,7 +308,7 @@ class RangePuller:
             self._postponed.append(request)
 
     def _with_queue_end(self, result: PullResult) -> PullResult:
-        """With where the queue ends by what its broker says of all of it. Answers to pulls may name less, of a part."""
+        """Return ``result`` with the max offset of the whole queue: responses to pulls may have that of a part."""
         bounds_of_queue = self._client.bounds((self._target.queue,)).get(self._target.queue)
         queue_end = self._target.end_offset if bounds_of_queue is None else bounds_of_queue.max_offset
         return result._replace(max_offset=max(result.max_offset, queue_end))
@@ -322,7 +325,8 @@ def _is_without_route(outcome: PullOutcome) -> bool:
 
 
 def _dispatch(completions: Sequence[Completion]) -> None:
-    """To the ranges that asked: those that are asked for ahead share connections with the one that is read."""
+    """Put completions into the queues of their ranges: ranges that are pulled ahead share connections with the current
+    one."""
     for completion in completions:
         completion[0].completion_queue.append(completion)
 
@@ -336,7 +340,7 @@ def new_range_puller(
     waited: Callable[[str], OutageHistory] | None = None,
     unfiltered_client: PullClient | None = None,
 ) -> RangePuller:
-    """The puller of an executor, which waits as long as the options say."""
+    """Return the puller of an executor, with the limits of ``options``."""
     return RangePuller(
         target,
         client,
