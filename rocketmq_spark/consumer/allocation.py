@@ -1,8 +1,8 @@
 """Allocation of a topic's queues to members: RocketMQ's six strategies, and one for all topics together.
 
-Members share no state: each computes its own part from the same sorted lists of queues and client IDs, so each strategy
-must return what the other members expect. For equal input the six return the same as the Java client's classes of the
-same names; ``AVG_ALL_TOPICS`` exists only here, for groups of Spark members only.
+Members share no state: each computes its own part from the same sorted lists of queues and client IDs, so its result
+must match the results that the other members compute. For equal input the six return the same as the Java client's
+classes of the same names; ``AVG_ALL_TOPICS`` exists only here, for groups of Spark members only.
 
 Source: ``client/consumer/rebalance/*.java``. Differs: for a caller's mistakes Java throws IllegalArgumentException,
 here it is a ValueError.

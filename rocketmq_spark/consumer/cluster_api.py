@@ -79,7 +79,7 @@ Link = tuple[BrokerAddress, int]
 
 @dataclass(frozen=True, slots=True)
 class MetadataSnapshot:
-    """Result of a metadata refresh: the member's queues, and the bounds of all readable queues whose broker responded.
+    """Result of a metadata refresh: the member's queues, and the bounds of all readable queues of responsive brokers.
 
     ``is_complete``: every name server, topic and broker responded, and the group's members are known. ``unavailable``:
     expected queues that are not in the route, with the last address of their broker; see ``OutageTracker.unavailable``.

@@ -75,10 +75,10 @@ class GroupMembers:
             self._group, client_id, self.consumer_data.subscriptions, self.consumer_settings, options.retry_topic
         )
 
-    # ------------------------------------------------------------------------------------------ what brokers are told
+    # ------------------------------------------------------------------------------------------ heartbeats
 
     def heartbeat(self) -> None:
-        """Send heartbeats to all responsive masters, which is what a plan needs. All other brokers: see
+        """Send heartbeats to all responsive masters, which suffice for a plan. For other brokers see
         ``next_heartbeats``."""
         self._send(self._outage_tracker.responsive_masters().values())
 
@@ -140,7 +140,7 @@ class GroupMembers:
     def _subscription(self, topic: str) -> SubscriptionData:
         return build_subscription(topic, self._options.expression_of(topic), self._started_ms)
 
-    # ------------------------------------------------------------------------------------------ what they say
+    # ------------------------------------------------------------------------------------------ members and their settings
 
     def query_members(self) -> list[str] | None:
         """Return the sorted client IDs of the group's members, as the responsive brokers list them; None: no broker

@@ -1,8 +1,8 @@
 """Member: one streaming query as one member of its consumer group. The part of this package that has a thread, a lock
 and sockets.
 
-``Membership`` decides; ``Member`` grants access to it under the group lock, and runs its scheduled work. It lives in
-the query's source runner, never in executors.
+``Membership`` decides; ``Member`` grants access to it under the group lock, and runs its scheduled work. It belongs to
+the query's source runner, never to executors.
 
 Threads: ``rocketmq-member`` runs the scheduled work under the group lock; the owner's thread calls the public methods.
 Brokers' requests and responses to long polls arrive on reader threads. These never acquire the group lock, because its
@@ -65,8 +65,8 @@ class Member:
 
     ``watch`` is called every ``WATCH_INTERVAL_MS`` (1 s), on the member's thread and without the group lock.
 
-    Threads: see the module. ``_group_lock`` covers the membership; ``_changed`` covers what ``wait_for_change`` waits
-    for, and is never held during a request.
+    Threads: see the module. ``_group_lock`` covers the membership; ``_changed`` covers the conditions of
+    ``wait_for_change``, and is never held during a request.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class Member:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rocketmq-member", daemon=True)
 
-    # ------------------------------------------------------------------------------------------ life
+    # ------------------------------------------------------------------------------------------ start and stop
 
     def start(self) -> None:
         """Start the member's thread, which joins the group, and return at once. ``Membership.refresh_metadata`` reports
@@ -184,7 +184,7 @@ class Member:
         published = self._group_lock.published
         return self._has_change or published.changes != self._last_changes or published.is_due(self._clock())
 
-    # ------------------------------------------------------------------------------------------ the thread
+    # ------------------------------------------------------------------------------------------ scheduled work
 
     def _run(self) -> None:
         try:

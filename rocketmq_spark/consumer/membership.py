@@ -188,7 +188,7 @@ class Membership:
             self.offsets.persist()
             self._release(self._queue_states.in_state(QueueState.RELEASING))
 
-    # ------------------------------------------------------------------------------------------ timed work
+    # ------------------------------------------------------------------------------------------ scheduled work
 
     def rebalance(self) -> bool:
         """Change ownership to match the routes and the group's members. Return False where the lists of members do not
@@ -204,8 +204,8 @@ class Membership:
 
     def renew_locks(self, *, stale_only: bool = False) -> None:
         """Renew the locks of owned queues, if ``consumeOrderly``; with ``stale_only`` only locks that may have expired.
-        A queue whose lock a broker denies belongs to another member, and is dropped. A renewed stale lock counts as a
-        change, because the metadata refresh that found it stale omitted its queue."""
+        If a broker denies the lock, the queue belongs to another member and is dropped. A renewed stale lock counts as
+        a change, because the metadata refresh that found it stale omitted its queue."""
         held = self._rebalance_impl.table.keys() if self._options.consume_orderly else frozenset()
         stale = [queue for queue in held if not self._locks.is_held(queue)]
         due = stale if stale_only else list(held)
@@ -290,7 +290,7 @@ class Membership:
         return not self._rebalance_impl.table[queue].in_flight and queue not in self.offsets.unconfirmed
 
     def _usable(self, state: QueueState) -> frozenset[MessageQueue]:
-        """Return the queues in ``state``; if ``consumeOrderly``, without those whose lock may have expired."""
+        """Return the queues in ``state``; if ``consumeOrderly``, without queues with a lock that may have expired."""
         return frozenset(
             queue
             for queue in self._queue_states.in_state(state)
@@ -328,7 +328,7 @@ class Membership:
         )
         return bool(finished)
 
-    # ------------------------------------------------------------------------------------------ what others may know
+    # ------------------------------------------------------------------------------------------ published state
 
     @property
     def masters(self) -> dict[str, BrokerAddress]:

@@ -141,7 +141,7 @@ class OffsetCommitter:
         self._progress = PendingOffsets()
         self._stored_to_ms: dict[MessageQueue, int] = {}
 
-    # ------------------------------------------------------------------------------------------ our progress
+    # ------------------------------------------------------------------------------------------ progress of this member
 
     @property
     def unconfirmed(self) -> dict[MessageQueue, int]:
@@ -165,7 +165,7 @@ class OffsetCommitter:
         return not self.unconfirmed
 
     def _select_unchanged(self, writes: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """Return the writes to queues whose last completed message is still the planned one."""
+        """Return the writes to queues with the planned message still as their last completed one."""
         unchanged = self.store.are_unchanged(
             {queue: Completion(at, self._stored_to_ms[queue]) for queue, at in writes.items()}
         )
@@ -183,7 +183,7 @@ class OffsetCommitter:
         self._stored_to_ms.pop(queue, None)
         self.suspect.discard(queue)
 
-    # ------------------------------------------------------------------------------------------ the keeper's
+    # ------------------------------------------------------------------------------------------ offsets of the store
 
     def raise_to(self, targets: Mapping[MessageQueue, int], check: Check = dict) -> set[MessageQueue]:
         """Make the store hold at least ``targets``; return the queues for which it has confirmed that. ``check``
@@ -199,7 +199,7 @@ class OffsetCommitter:
         return confirmed
 
     def _raise(self, targets: Mapping[MessageQueue, int], check: Check) -> tuple[set[MessageQueue], set[MessageQueue]]:
-        """Return the queues whose offsets the store has confirmed, and those of them that had none before."""
+        """Return the queues with offsets that the store has confirmed, and those of them that had none before."""
         found = self.store.stored_offsets(targets)
         self._detect_resets(found)
         self._detect_vanished(found)

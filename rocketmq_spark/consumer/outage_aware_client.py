@@ -38,7 +38,8 @@ OFFSET_DELETION_VERSION: Final = 441
 
 BROKER_REGISTRATION_MS: Final = 15_000
 """Time in which an outage of a route is not logged. A restarted broker serves queues before name servers list it, and a
-restarted name server learns of brokers only from their registrations."""
+restarted name server lists brokers only after their registrations. No task waits for either while the queues are
+served."""
 
 MISSING_TOPIC_CODES: Final = frozenset({ResponseCode.TOPIC_NOT_EXIST})
 
@@ -64,13 +65,13 @@ class OutageAwareClient:
         if self._options.security.credentials is not None:
             self._prober = Prober(self._options.consumer_group, on_reset)
 
-    # ------------------------------------------------------------------------------------------ how to ask
+    # ------------------------------------------------------------------------------------------ requests
 
     def call(
         self, broker_name: str, call: Callable[Concatenate[BrokerApi, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T | None:
         """Send a blocking request to a broker by name. Return None if the broker is unresponsive, or its pause after a
-        failure is not over. Raises the BrokerError of a refusal that is not transient."""
+        failure is not over. Errors that are not transient are raised."""
         address = self._routes.master(broker_name)
         if (
             address is None
@@ -89,8 +90,7 @@ class OutageAwareClient:
         return response
 
     def _verified_brokers(self, broker_names: Iterable[str]) -> list[str]:
-        """Return the brokers whose identity is verified. Brokers with new connections are checked first,
-        concurrently."""
+        """Return the brokers with a verified identity. Brokers with new connections are checked first, concurrently."""
         names = list(broker_names)
         self.call_concurrently(
             {name: name for name in names if not self._identities.is_verified(name)}, self._identities.submit_check
@@ -130,7 +130,7 @@ class OutageAwareClient:
         ignored_codes: Collection[int] = (),
     ) -> dict[K, T]:
         """Send ``requests`` (broker name by key) concurrently; return the responses by key. Missing are those of
-        unresponsive brokers and of refusals with a code of ``ignored_codes``. Other refusals that are not transient are
+        unresponsive brokers and of refusals with a code of ``ignored_codes``. Other errors that are not transient are
         raised."""
         call_round = _CallRound(ignored_codes)
         futures: dict[K, Future[T]] = {}
@@ -252,7 +252,7 @@ class OutageAwareClient:
             quiet_ms = BROKER_REGISTRATION_MS
         self._outage_tracker.record_failure(topic_subject(topic), error, limit_ms, quiet_ms)
 
-    # ------------------------------------------------------------------------------------------ what queues hold
+    # ------------------------------------------------------------------------------------------ offsets of queues
 
     def bounds(self) -> dict[MessageQueue, QueueBounds]:
         """Return the bounds of all readable queues, except those of unresponsive brokers. One request for each topic

@@ -110,7 +110,7 @@ class OutageTracker:
             if not self._tracker.is_failing(broker_subject(broker_name))
         }
 
-    # ------------------------------------------------------------------------------------------ what is said of it
+    # ------------------------------------------------------------------------------------------ reports
 
     def set_queue_outages(self, outages: Iterable[Outage]) -> None:
         """Set the outages of unavailable queues, which replace the outages that explain them. The caller decides their
@@ -125,7 +125,7 @@ class OutageTracker:
         return (*(outage for outage in outages if outage.resource not in self._commits), *commits, *self._queue_outages)
 
     def _topics_without_brokers(self) -> frozenset[str]:
-        """Return the subjects of topics all of whose brokers are failing: these outages are reported themselves."""
+        """Return the subjects of topics with only failing brokers: the brokers' outages are reported instead."""
         routes = self._routes.routes.items() if self._tracker.is_anything_failing else ()
         return frozenset(
             topic_subject(topic)
@@ -138,7 +138,7 @@ class OutageTracker:
         for line in self._tracker.lines(self._clock(), self.outages):
             log.log(line.level, "%s", line)
 
-    # ------------------------------------------------------------------------------------------ what it means
+    # ------------------------------------------------------------------------------------------ effects on plans
 
     def is_complete(self, unavailable: Collection[MessageQueue] = ()) -> bool:
         """Return whether every topic has a route and no subject is failing, apart from those that explain why queues

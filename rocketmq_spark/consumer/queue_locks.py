@@ -35,8 +35,8 @@ class QueueLocks:
         self._locked_ms: dict[MessageQueue, int] = {}
 
     def lock(self, queues: Collection[MessageQueue]) -> set[MessageQueue]:
-        """Lock queues at their brokers, or renew their locks; return the queues whose lock a broker denied. Locks at
-        unresponsive brokers do not change."""
+        """Lock queues at their brokers, or renew their locks; return the queues for which a broker denied the lock.
+        Locks at unresponsive brokers do not change."""
         locked_ms = self._lease_clock()
         denied: set[MessageQueue] = set()
         for of_broker, granted in self._client.call_each(queues, self._lock_at):

@@ -2,8 +2,8 @@
 query and evaluates their running infos.
 
 A broker keeps one subscription table per group, that of the last heartbeat, so only the members themselves report
-theirs. Inconsistent members lose messages without an error: each allocates queues of a topic to members that never read
-it.
+theirs. Inconsistent members leave messages unread without an error: each allocates queues of a topic to members that
+never read it.
 
 A member reports its settings among the properties of its running info. Java's push consumers report all of theirs
 (``MixAll#object2Properties``): the message model, and the strategy as its class and an address,

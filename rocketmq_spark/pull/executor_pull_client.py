@@ -103,7 +103,7 @@ class ExecutorPullClient:
         self._routes.invalidate(queue.topic)
 
     def bounds(self, queues: Collection[MessageQueue]) -> dict[MessageQueue, QueueBounds]:
-        """Return the bounds of the queues whose brokers respond now."""
+        """Return the bounds of the queues of responsive brokers; other queues are missing."""
         found: dict[MessageQueue, QueueBounds] = {}
         for queue in queues:
             if queue not in found:

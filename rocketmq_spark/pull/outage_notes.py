@@ -39,7 +39,7 @@ class OutageNotes:
         self._name = hashlib.sha256(f"{batch_id} {subject}".encode()).hexdigest()
 
     def since_ms(self, now_ms: int) -> int | None:
-        """Return the time of the first failure without a success since; None without a note."""
+        """Return the time of the first failure without a success since; None without a valid note."""
         with suppress(OSError, ValueError), private_folder(self._folder) as folder:
             note = os.open(self._name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
             with os.fdopen(note, "rb") as file:

@@ -29,7 +29,7 @@ threads."""
 
 MAX_PROBE_INTERVAL: Final = 64
 """Maximum number of full responses between two probes of a larger stride, in units of ``max_depth``. A short response
-to a probe delays the delivery of what follows, because the rest of the probe is pulled later."""
+to a probe delays the delivery of all later ranges, because the rest of the probe is pulled afterwards."""
 
 SIZE_DECAY: Final = 0.08
 """Decay of the expected size with each smaller response that follows a large one: half after eight."""
@@ -88,7 +88,7 @@ class PullWindow:
         """Current maximum number of pulls in flight and responses that wait for delivery."""
         return max(1, min(self._depth, self._affordable(self._max_bytes)))
 
-    # ------------------------------------------------------------------------------------------ what to pull
+    # ------------------------------------------------------------------------------------------ requests
 
     def to_pull(self) -> list[PullRequest]:
         """Return the requests to send now, in the queue's order, as far as the depth allows; they are in flight from
@@ -150,10 +150,11 @@ class PullWindow:
         self._probe_interval = min(2 * self._probe_interval, MAX_PROBE_INTERVAL * self._max_depth)
         return min(2 * self._stride, MAX_MESSAGES)
 
-    # ------------------------------------------------------------------------------------------ what came
+    # ------------------------------------------------------------------------------------------ responses
 
     def accept_fast_path(self) -> int:
-        """Process the fast-path responses at the front of the completion queue; return their number."""
+        """Process the fast-path responses at the front of the completion queue, at full depth only; return their
+        number."""
         completion_queue, stride = self.completion_queue, self._stride
         accepted = accepted_bytes = largest_bytes = 0
         while completion_queue and self._depth == self._max_depth:
@@ -207,9 +208,9 @@ class PullWindow:
         self._has_idle |= not request.is_complete
 
     def presume_lost(self, request: PullRequest, result: PullResult) -> bool:
-        """Treat the next offset, which the broker has lacked for too long, as lost, up to the response's next offset,
-        or to the range's end if the queue ends before it. Return False, without a change, if the response shows
-        neither."""
+        """Treat the next offset, which the broker has lacked for too long, as lost. The loss extends to the response's
+        next offset, or to the range's end if the queue ends before it. Return False, without a change, if the response
+        shows neither."""
         advances = result.next_begin_offset > request.next_offset
         if not advances and result.max_offset > request.next_offset:
             return False
@@ -251,7 +252,7 @@ class PullWindow:
             self._append_range(self._open(to), to, NO_BODY, is_lost=True, is_presumed_lost=is_presumed_lost)
 
     def _append_range(self, request: PullRequest, to: int, body: memoryview, **flags: bool) -> None:
-        """The request has come as far as ``to``, or to its end. ``flags``: see ``PulledRange``."""
+        """Append the range up to ``to``, or to the request's end, to the request. ``flags``: see ``PulledRange``."""
         end_offset = min(to, request.end_offset)
         response_end_offset = to if to > end_offset and body else None
         request.pulled.append(
@@ -289,7 +290,7 @@ class PullWindow:
         """Update the expected size of responses in flight from ``count`` responses."""
         self._expected_bytes = max(1, largest_bytes, self._expected_bytes * (1 - SIZE_DECAY) ** count)
 
-    # ------------------------------------------------------------------------------------------ what is ready
+    # ------------------------------------------------------------------------------------------ delivery
 
     def deliver(self) -> list[PulledRange]:
         """Return the received ranges in the queue's order. A loss is returned as one range, once its end is known."""

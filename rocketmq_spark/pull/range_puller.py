@@ -64,7 +64,7 @@ class PullClient(Protocol):
         """Invalidate the queue's route: the next pull without an address requests it."""
 
     def bounds(self, queues: Collection[MessageQueue]) -> Mapping[MessageQueue, QueueBounds]:
-        """Return the bounds of the queues whose brokers respond now."""
+        """Return the bounds of the queues of responsive brokers; other queues are missing."""
 
 
 class _Vacancy(NamedTuple):
@@ -128,8 +128,8 @@ class RangePuller:
     def pulled(self) -> Iterator[PulledRange]:
         """Yield contiguous ranges, in the queue's order, which together are the target.
 
-        Raises TransportError[CLUSTER_TIMEOUT] when all retries failed for ``limit_ms``, RouteError or BrokerError when
-        no broker has served the queue for ``missing_ms``, BrokerError for any other refusal,
+        Raises TransportError[CLUSTER_TIMEOUT] when all retries failed for ``limit_ms``. Raises RouteError or
+        BrokerError when no broker has served the queue for ``missing_ms``, BrokerError for any other refusal. Raises
         RemoteProtocolError[PULL_STALLED] for responses that do not advance.
         """
         self._send()
@@ -276,8 +276,9 @@ class RangePuller:
         )
 
     def _handle_absent(self, request: PullRequest, result: PullResult) -> None:
-        """Postpone a request for an offset that the broker lacks now, and refresh the route. It counts as lost after
-        ``ABSENT_LIMIT_MS`` without another result."""
+        """Postpone a request for an offset that the broker lacks now, and refresh the route. Once no other result has
+        arrived for ``ABSENT_LIMIT_MS``, the offset counts as lost. Raises RemoteProtocolError[PULL_STALLED] if it
+        cannot, after ``limit_ms`` if that is longer."""
         self._refresh_route()
         now_ms = self._clock()
         self._absent_since_ms = now_ms if self._absent_since_ms is None else self._absent_since_ms
