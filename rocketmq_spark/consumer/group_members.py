@@ -140,7 +140,7 @@ class GroupMembers:
     def _subscription(self, topic: str) -> SubscriptionData:
         return build_subscription(topic, self._options.expression_of(topic), self._started_ms)
 
-    # ------------------------------------------------------------------------------------------ members and their settings
+    # ------------------------------------------------------------------------------------------ members
 
     def query_members(self) -> list[str] | None:
         """Return the sorted client IDs of the group's members, as the responsive brokers list them; None: no broker

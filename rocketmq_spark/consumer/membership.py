@@ -126,13 +126,13 @@ class Membership:
         """Request routes, members and bounds, rebalance, and return the result. While a broker does not list this
         member, or no broker lists members, its queues stay owned but are not planned: another member may own them.
 
-        Unresponsive servers are missing in the result, and the next refresh tries them again. An outage that reached
-        its limit is raised: TransportError[CLUSTER_TIMEOUT], RouteError[TOPIC_NOT_FOUND |
-        TOPIC_UNAVAILABLE.NO_READABLE_QUEUE], MembershipError[NOT_REGISTERED_IN_GROUP | GROUP_HAS_OTHER_MEMBERS |
-        DUPLICATE_CLIENT_ID | INCONSISTENT_SUBSCRIPTION | INCONSISTENT_GROUP_SETTINGS | CHECKPOINT_SHARED]. Permanent
-        errors are raised at once: MembershipError[UNKNOWN_MACHINE_ROOM], BrokerError for a refusal,
-        OptionError[NOT_A_NAME_SERVER]. The caller limits how long queues of ``expected`` may be unavailable. Raises
-        ``crash`` too: no member stays in the group without scheduled work.
+        The result lacks unresponsive servers; the next refresh tries them again. An outage that reached its limit is
+        raised: TransportError[CLUSTER_TIMEOUT], RouteError[TOPIC_NOT_FOUND | TOPIC_UNAVAILABLE.NO_READABLE_QUEUE],
+        MembershipError[NOT_REGISTERED_IN_GROUP | GROUP_HAS_OTHER_MEMBERS | DUPLICATE_CLIENT_ID |
+        INCONSISTENT_SUBSCRIPTION | INCONSISTENT_GROUP_SETTINGS | CHECKPOINT_SHARED]. Permanent errors are raised at
+        once: MembershipError[UNKNOWN_MACHINE_ROOM], BrokerError for a refusal, OptionError[NOT_A_NAME_SERVER]. The
+        caller limits how long ``expected`` queues may be unavailable. Raises ``crash`` too: no member stays in
+        the group without scheduled work.
         """
         if self.crash is not None:
             raise self.crash
@@ -159,8 +159,7 @@ class Membership:
         self._outage_tracker.set_queue_outages(outages)
 
     def pending_resets(self) -> dict[MessageQueue, int]:
-        """Return the offsets of pending operators' resets of owned queues. Resets of other queues are discarded: their
-        owners detect them."""
+        """Return the offsets of pending resets of owned queues, and discard all others: their owners detect them."""
         for queue in self.resets.pending.keys() - self._rebalance_impl.table.keys():
             self.resets.discard(queue)
         return self.resets.pending
@@ -180,8 +179,7 @@ class Membership:
         """Complete all ranges below ``end_offsets``, which are in the sink, and commit the offsets of owned queues.
         ``stored_to_ms``: store time, in epoch ms, of the newest message that the queue had when it was planned.
 
-        Unconfirmed offsets are committed again too: after the machine has slept, its timer may fire later than other
-        members'.
+        Unconfirmed offsets are retried too: after the machine has slept, its timer may fire later than other members'.
         """
         if self._complete_ranges(end_offsets, stored_to_ms) or self.offsets.unconfirmed:
             self._last_view = None
@@ -191,8 +189,7 @@ class Membership:
     # ------------------------------------------------------------------------------------------ scheduled work
 
     def rebalance(self) -> bool:
-        """Change ownership to match the routes and the group's members. Return False where the lists of members do not
-        allow a decision."""
+        """Change ownership to match the routes and the group's members. Return False if the lists allow no decision."""
         self.client.refresh_routes()
         self.members.send_first_heartbeats()
         client_ids = self.members.query_members()
@@ -220,9 +217,8 @@ class Membership:
             self.rebalance()
 
     def leave(self, *, restores_resets: bool = False) -> None:
-        """Commit completed offsets and unregister at all brokers. The lock of a queue with ranges in flight is kept
-        until it expires. ``restores_resets``: restore operators' resets that no plan has applied, for the next
-        start."""
+        """Commit completed offsets and unregister at all brokers. The lock of a queue with ranges in flight stays until
+        it expires. ``restores_resets``: restore operators' resets that no plan has applied, for the next start."""
         self.offsets.persist()
         if restores_resets:
             self.offsets.detect_resets(self._rebalance_impl.table)
@@ -341,8 +337,7 @@ class Membership:
         return tuple(self._rebalance_impl.table.values())
 
     def publish(self) -> Published:
-        """Log due outages and return a new ``Published``. Its view is rebuilt only after a change: every plan
-        publishes."""
+        """Log due outages, return a new ``Published``. Its view is rebuilt only after changes: each plan calls it."""
         self._outage_tracker.log_outages()
         if self._last_view is None:
             self._last_view = self._view()
