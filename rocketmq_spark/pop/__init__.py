@@ -1,1 +1,1 @@
-"""Message granularity: any member of a group may take any message, which is its own for a while."""
+"""Message-based load balancing (POP): each member may receive any message, invisible to other members for a while."""

@@ -1,8 +1,7 @@
-"""Errands: what brokers are told of messages that are held: that they are done, go back, are still needed, or go to the
-dead letter topic.
+"""Acknowledgement, release, extension and dead-letter moves of received messages, scheduled by broker.
 
-Each broker has a worker of its own while there is something for it. So who is silent holds up neither the others nor
-who receives, and is asked again after a pause only.
+Each broker has a worker thread while requests are due for it. An unresponsive broker therefore delays neither other
+brokers nor receiving; it gets its next request only after a pause.
 """
 
 from __future__ import annotations
@@ -21,16 +20,17 @@ from rocketmq_spark.pop.unacked_messages import Claimed, MessageState, UnackedMe
 from rocketmq_spark.remoting.clock import Clock
 
 MAX_CONCURRENT_CALLS: Final = 1_000
-"""Requests for single messages of a broker that are in flight together."""
+"""Maximum number of single-message requests in flight to one broker."""
 
 RELEASED_INVISIBLE_MS: Final = 1
-"""For how long what is given back stays invisible; brokers take some seconds to give it out again."""
+"""Invisible duration of a released message, in ms; brokers redeliver it some seconds later."""
 
 
 class AckScheduler:
-    """See the module. ``invisible_ms``: for how long messages are ours.
+    """Scheduler of requests for messages in ``unacked_messages``. ``invisible_ms``: the duration by which it extends.
 
-    Threads: any. ``changed`` covers the ledger, and is held for no request; who waits here is woken when a worker ends.
+    Threads: any. ``changed`` guards ``unacked_messages`` and is released during requests; a worker that ends notifies
+    it.
     """
 
     def __init__(
@@ -53,14 +53,14 @@ class AckScheduler:
         self._is_stopping = False
         self._is_closed = False
 
-    # ------------------------------------------------------------------------------------------ whom to ask
+    # ------------------------------------------------------------------------------------------ scheduling
 
     def run(self) -> None:
-        """Ask those for whom there is something, and who are neither just being asked nor have failed just now."""
+        """Start a worker for each broker with due requests that has no worker yet and is in no retry pause."""
         self._start_workers(self._brokers_due(), self._send_all)
 
     def move_exhausted(self) -> None:
-        """Have what came again too often stored in the dead letter topic."""
+        """Start workers that move messages with exhausted retries to the dead-letter topic."""
         with self._changed:
             broker_names = self._unacked.brokers_with(MessageState.RETRIES_EXHAUSTED)
         self._start_workers(broker_names, self._move)
@@ -79,16 +79,19 @@ class AckScheduler:
             return self._unacked.brokers_due(self._clock())
 
     def try_release(self, handles: Sequence[ReceiptHandle]) -> None:
-        """Of nobody's batch, wherever they are: once, and who fails is not waited for."""
+        """Release messages that are in no batch of this query, once and at any broker; failures are not retried."""
         outcomes = self._transport.change_invisible_duration(handles, RELEASED_INVISIBLE_MS, suspend=True)
         released = sum(not isinstance(outcome, RocketMQError) for outcome in outcomes)
         with self._changed:
             self._unacked.counts.released += released
 
-    # ------------------------------------------------------------------------------------------ who waits
+    # ------------------------------------------------------------------------------------------ waiting, stopping
 
     def wait_until_none(self, state: MessageState, until_ms: int) -> None:
-        """Until no message is so far any more, but those of brokers that fail; ``until_ms`` at the latest."""
+        """Run the scheduler until no message is in ``state``, except those of failing brokers.
+
+        Return at ``until_ms`` at the latest, and at once after ``close`` or a fatal error.
+        """
         while True:
             self.run()
             with self._changed:
@@ -100,28 +103,28 @@ class AckScheduler:
                     self._changed.wait(remaining_ms / 1000)
 
     def begin_stop(self) -> None:
-        """From here on what is in no batch is given back, and nothing is renewed."""
+        """From now on release messages that are in no batch, and extend no invisible durations."""
         self._is_stopping = True
 
     @property
     def is_idle(self) -> bool:
-        """There is nothing for anybody who is not just being asked."""
+        """Return whether no requests are due, apart from those of running workers."""
         return not self._brokers_due()
 
     def close(self) -> None:
-        """Ask nobody any more. What is on its way ends when the transport is closed."""
+        """Send no more requests. Those in flight end when the transport is closed."""
         self._is_closed = True
 
-    # ------------------------------------------------------------------------------------------ what brokers are told
+    # ------------------------------------------------------------------------------------------ requests to one broker
 
     def _send_all(self, broker_name: str) -> None:
-        """Until there is nothing more, or it fails."""
+        """Send all due requests to a broker, until none is due or one fails."""
         is_responding = True
         while is_responding and broker_name in self._brokers_due():
             is_responding = self._acknowledge(broker_name) and self._release(broker_name) and self._extend(broker_name)
 
     def _acknowledge(self, broker_name: str) -> bool:
-        """Whether it answers."""
+        """Acknowledge completed messages; return whether no request failed."""
         claimed = self._claim(self._unacked.claim_completed, broker_name)
         outcomes = self._transport.acknowledge([handle for _, handle in claimed])
         outcomes_by_number = list(zip((number for number, _ in claimed), outcomes, strict=True))
@@ -177,7 +180,7 @@ class AckScheduler:
             return [] if self._is_closed else claim(MAX_CONCURRENT_CALLS, broker_name)
 
     def _note_outcomes(self, broker_name: str, outcomes: Sequence[object]) -> bool:
-        """Whether there is no failure among these; the first is noted."""
+        """Record the first failure, or the success, of a broker's requests; return whether none failed."""
         failure = next((one for one in outcomes if isinstance(one, RocketMQError)), None)
         if outcomes:
             self._failures.note(broker_name, failure)
@@ -190,9 +193,9 @@ PREFIX: Final = "rocketmq-pop-"
 
 
 class Workers:
-    """``fail`` is told what a worker raises.
+    """Worker threads, at most one of each name. ``fail`` is called with any exception that a worker raises.
 
-    Threads: any. ``changed`` covers who works, and is notified when somebody has ended.
+    Threads: any. ``changed`` guards the set of workers, and is notified when one ends.
     """
 
     def __init__(self, changed: threading.Condition, fail: Callable[[Exception], None]) -> None:
@@ -202,16 +205,16 @@ class Workers:
 
     @property
     def busy(self) -> set[str]:
-        """Who works just now."""
+        """Return the names of the running workers."""
         with self._changed:
             return set(self._busy)
 
     def start(self, name: str, do: Callable[[], None]) -> None:
-        """Have it done by a thread of this name, unless there is one."""
+        """Run ``do`` on a thread of this name; do nothing if one is running."""
         thread = threading.Thread(target=self._work, args=(name, do), name=f"{PREFIX}{name}", daemon=True)
         with self._changed:
             if self._busy.setdefault(name, thread) is thread:
-                thread.start()  # before anybody can wait for it
+                thread.start()  # before another thread can join it
 
     def _work(self, name: str, do: Callable[[], None]) -> None:
         try:
@@ -225,7 +228,7 @@ class Workers:
                 self._changed.notify_all()
 
     def join(self, timeout_s: float) -> None:
-        """Until nobody works; each has so long at most."""
+        """Wait until all workers have ended, at most ``timeout_s`` for each."""
         with self._changed:
             threads = list(self._busy.values())
         for thread in threads:

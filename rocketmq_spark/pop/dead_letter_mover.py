@@ -1,7 +1,9 @@
-"""DeadLetterMover: where messages go that came again too often, asked of brokers. A proxy sees to that itself.
+"""Moves of messages that exceeded ``retryMaxTimes`` to the dead-letter topic, by requests to brokers. Proxies do it
+alone.
 
-A message is stored in the group's dead letter topic, answered, before it is acknowledged: what fails in between has it
-there twice, and never loses it. Source: ``proxy/processor/ProducerProcessor.java#forwardMessageToDeadLetterQueue``.
+A message is acknowledged only after the broker has confirmed that it is in the group's dead-letter topic. A failure in
+between stores it there twice, and never loses it. Source:
+``proxy/processor/ProducerProcessor.java#forwardMessageToDeadLetterQueue``.
 """
 
 from __future__ import annotations
@@ -31,20 +33,20 @@ from rocketmq_spark.remoting.retry import Retryability, retryability_of_request
 log = logging.getLogger(__name__)
 
 RETRY_LIMIT_TTL_MS: Final = 60_000
-"""An operator may change a group."""
+"""How long a group's ``retryMaxTimes`` is cached, since an operator may change it."""
 
 DEAD_LETTER_DELAY_LEVEL: Final = -1
 
 PopBrokerOf: TypeAlias = Callable[[str, str], PopBroker]
-"""By topic and broker name. Raises what finding it does."""
+"""Returns the broker for a topic and broker name. Raises what resolving its address does."""
 
 BrokerAt: TypeAlias = Callable[[BrokerAddress], Broker]
 
 
 class DeadLetterMover:
-    """Those of one group.
+    """The ``DeadLetterTopic`` of one group at brokers.
 
-    Threads: any; ``move`` of one broker one at a time.
+    Threads: any; ``move`` must not run twice at once for one broker.
     """
 
     def __init__(self, group: str, pop_broker: PopBrokerOf, broker_at: BrokerAt, clock: Clock = monotonic_ms) -> None:
@@ -53,7 +55,7 @@ class DeadLetterMover:
         self._broker_at = broker_at
         self._clock = clock
         self._retry_limits: dict[str, tuple[int | None, int]] = {}
-        """By broker name: the limit, and until when it is known."""
+        """By broker name: the limit, and until when it is cached."""
         self._failing_brokers: set[str] = set()
 
     def needs_broker_call(self, target: Target, received: Sequence[ReceivedMessage]) -> bool:
@@ -64,12 +66,13 @@ class DeadLetterMover:
         return target.broker_name in self._retry_limits and self._clock() < self._retry_limits[target.broker_name][1]
 
     def split_exhausted(self, target: Target, received: Sequence[ReceivedMessage]) -> SplitMessages:
-        """See ``DeadLetterTopic``. Asks the broker how often messages may come again, if one has."""
+        """See ``DeadLetterTopic``. Requests ``retryMaxTimes`` from the broker if a message was redelivered."""
         return split_exhausted(received, self.retry_max_times(target) if has_redelivered(received) else None)
 
     def retry_max_times(self, target: Target) -> int | None:
-        """How often a message may come again, as the broker's settings of the group have it; 16 where they are not for
-        us to know. None: however often, because nothing can be moved, or because nobody says it now."""
+        """Return the group's ``retryMaxTimes`` at the broker, cached for 60 s; 16 where the broker permanently refuses
+        to return it. None, no limit: the group has no retry queue, so no message can be moved, or the request has just
+        failed."""
         if self._is_cached(target):
             return self._retry_limits[target.broker_name][0]
         limit: int | None
@@ -92,7 +95,7 @@ class DeadLetterMover:
         return limit
 
     def move(self, messages: Sequence[ReceivedMessage]) -> list[MoveOutcome]:
-        """See ``DeadLetterTopic``. A broker that fails is asked once."""
+        """See ``DeadLetterTopic``. After a transient failure, the same broker gets no more requests in this call."""
         failing: set[str] = set()
         stored_messages = [stored_message_of(one) for one in messages]
         outcomes = [self._move(stored_message, failing) for stored_message in stored_messages]
@@ -128,7 +131,7 @@ class DeadLetterMover:
         return MoveOutcome.MOVED
 
     def _warn(self, message: StoredMessage, move: MoveOutcome, error: RocketMQError) -> None:
-        """Once, until something succeeds there."""
+        """Log a failed move, once until a move succeeds at that broker."""
         if message.broker_name not in self._failing_brokers:
             self._failing_brokers.add(message.broker_name)
             log.warning(

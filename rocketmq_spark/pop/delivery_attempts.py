@@ -1,9 +1,10 @@
-"""Attempts: how often a message came again, and when that was often enough.
+"""Delivery attempts: how often a message was redelivered, and whether that exceeds ``retryMaxTimes``.
 
-A broker hands a message out until it is acknowledged, however often that is; each time that nobody did it counts. Who
-receives ends that: a proxy moves the message to the group's dead letter topic, and so does this package where it asks
-brokers itself. Source: ``proxy/grpc/v2/consumer/PopMessageResultFilterImpl.java``; differs from Java's push consumer
-(``client/impl/consumer/DefaultMQPushConsumerImpl.java``), which acknowledges such a message without keeping it.
+A broker redelivers a message until it is acknowledged, without limit, and counts the deliveries that were not. The
+receiver enforces the limit: a proxy moves the message to the group's dead-letter topic, and so does this package where
+it receives from brokers. Source: ``proxy/grpc/v2/consumer/PopMessageResultFilterImpl.java``; differs from Java's push
+consumer (``client/impl/consumer/DefaultMQPushConsumerImpl.java``), which acknowledges such a message without storing
+it.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ DEFAULT_RETRY_MAX_TIMES: Final = 16
 
 
 class SplitMessages(NamedTuple):
-    """Messages of an answer: for a batch, and for the dead letter topic."""
+    """Messages of a response: ``usable`` ones for a batch, ``exhausted`` ones for the dead-letter topic."""
 
     usable: Sequence[ReceivedMessage]
     exhausted: Sequence[ReceivedMessage]
 
 
 class MoveOutcome(Enum):
-    """What became of one that was to be moved to the dead letter topic."""
+    """Outcome of moving a message to the dead-letter topic."""
 
     MOVED = "it is there"
     RETRY = "it may be there, and is tried again"
@@ -36,12 +37,12 @@ class MoveOutcome(Enum):
 
 
 def has_redelivered(received: Iterable[ReceivedMessage]) -> bool:
-    """Whether there is one that nobody has acknowledged before."""
+    """Return whether any of the messages was redelivered."""
     return any(map(redelivery_count, received))
 
 
 def split_exhausted(received: Iterable[ReceivedMessage], retry_max_times: int | None) -> SplitMessages:
-    """A message may come again ``retry_max_times``; None: as often as it does."""
+    """Split messages by whether they were redelivered more than ``retry_max_times``; None: no limit."""
     usable: list[ReceivedMessage] = []
     exhausted: list[ReceivedMessage] = []
     for received_message in received:
@@ -51,7 +52,8 @@ def split_exhausted(received: Iterable[ReceivedMessage], retry_max_times: int | 
 
 
 def redelivery_count(received_message: ReceivedMessage) -> int:
-    """How often a broker's message came again. What comes again comes from a retry topic."""
+    """Return how often a broker redelivered the message: 0 unless it comes from a retry topic, and 0 for a proxy's
+    message."""
     handle = received_message.handle
     if (
         received_message.record_format is not RecordFormat.STORED
@@ -63,7 +65,7 @@ def redelivery_count(received_message: ReceivedMessage) -> int:
 
 
 def stored_message_of(received_message: ReceivedMessage) -> StoredMessage:
-    """Where its broker has the message that was handed out: of one that came again, in the retry topic."""
+    """Return where the broker stores the delivered message; of a redelivered one, in the retry topic."""
     message = as_written(received_message.record, received_message.handle.broker_name)
     return StoredMessage(
         received_message.handle.topic, received_message.handle.broker_name, message.commit_log_offset, message.msg_id
@@ -71,5 +73,5 @@ def stored_message_of(received_message: ReceivedMessage) -> StoredMessage:
 
 
 def list_ids(messages: Sequence[StoredMessage], limit: int = 10) -> str:
-    """The ids of the first of them, for a line."""
+    """Return the IDs of the first ``limit`` messages, as text for a log line."""
     return " ".join([message.msg_id for message in messages[:limit]] + ["..."] * (len(messages) > limit))

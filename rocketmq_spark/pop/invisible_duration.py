@@ -1,5 +1,5 @@
-"""For how long a message is invisible to others: what a poll asks for, when it is asked for again, when it is not ours
-any more, and what is logged of those whose time was over before they were done."""
+"""Invisible durations of messages: which one a poll requests, when it is extended, when it expires, and the log lines
+about messages that expired before they were completed."""
 
 from __future__ import annotations
 
@@ -18,21 +18,25 @@ LEAST_SPREAD_MS: Final = 1_000
 MOST_SPREAD_MS: Final = 30_000
 SPREADS_IN_A_DURATION: Final = 20
 REFUSED_MS: Final = 9_999
-"""The longest duration that a proxy refuses as too short, unless its operator has changed that."""
+"""The longest duration that a proxy with default settings rejects as too short."""
 
 
 def unforeseen_ms(invisible_ms: int, random_below: Callable[[int], int]) -> int:
-    """Return a duration that no producer can foresee: ``invisible_ms`` or a little more, but no more than a proxy
-    accepts. A proxy that rejects ``invisible_ms`` as too short rejects it too. ``random_below``: as
-    ``secrets.randbelow``."""
+    """Return an unpredictable duration: ``invisible_ms`` or a little more, at most the maximum that a proxy accepts.
+
+    Producers cannot guess it. If a proxy rejects ``invisible_ms`` as too short, it rejects the result too.
+    ``random_below``: as ``secrets.randbelow``.
+    """
     spread = min(max(LEAST_SPREAD_MS, invisible_ms // SPREADS_IN_A_DURATION), MOST_SPREAD_MS)
     most = REFUSED_MS if invisible_ms <= REFUSED_MS else MAX_INVISIBLE_MS
     return min(invisible_ms, most - spread) + random_below(spread + 1)
 
 
 class Lease(NamedTuple):
-    """For how long a message is invisible to others, by our clock: counted from when the answer came, so it may be over
-    a little earlier at its broker. ``extend_at_ms``: when it is to be asked for again."""
+    """The time for which a message is invisible to other members, by this process's clock, and when to extend it.
+
+    It starts when the response arrives, so the broker's own may expire a little earlier.
+    """
 
     invisible_ms: int
     extend_at_ms: int
@@ -40,11 +44,11 @@ class Lease(NamedTuple):
 
     @classmethod
     def starting_at(cls, now_ms: int, invisible_ms: int) -> Lease:
-        """It is asked for again when half of it is over."""
+        """Return a lease that is to be extended after half of its duration."""
         return cls(invisible_ms, now_ms + invisible_ms // 2, now_ms + invisible_ms)
 
     def retry_later(self, now_ms: int) -> Lease:
-        """It is tried again after a pause, of which several fit into what is left."""
+        """Return the lease with the next extension after a pause, 1/20 of the duration and at least 50 ms."""
         return self._replace(extend_at_ms=now_ms + max(SHORTEST_PAUSE_MS, self.invisible_ms // PAUSES_PER_LEASE))
 
     def is_due(self, now_ms: int) -> bool:
@@ -55,7 +59,7 @@ class Lease(NamedTuple):
 
 
 class ExpiryLog:
-    """Not thread-safe. Times are arguments."""
+    """Throttled log lines about expired messages. Not thread-safe. Times are arguments."""
 
     def __init__(self, invisible_ms: int) -> None:
         self._invisible_ms = invisible_ms
@@ -63,7 +67,8 @@ class ExpiryLog:
         self._throttle = Throttle()
 
     def lines(self, expired: Counter[str], now_ms: int) -> list[LogLine]:
-        """Return what to log now that this many have expired in all, by broker name; nothing, most often."""
+        """Return the log lines that are due, mostly none. ``expired``: number of expired messages since the start, by
+        broker name."""
         new = expired - self._logged
         if not new or not self._throttle.try_acquire_event(now_ms):
             return []

@@ -1,7 +1,7 @@
-"""Popped: what brokers answer to a pop, and are told of it, by the handles of its messages.
+"""Decoding of POP responses, and the acknowledgements of their messages by receipt handle.
 
-A handle comes from the answer's header alone. Brokers add it to what is redelivered as a property too, ``POP_CK``, and
-keep the value that a producer has written there; Java's client takes that for the handle.
+Handles come from the response header alone. Brokers also add them to redelivered messages, as the property ``POP_CK``,
+but keep a value that the producer has set there; Java's client uses that value as the handle.
 
 Source: ``broker/processor/PopMessageProcessor.java#popMsgFromQueue``,
 ``client/impl/MQClientAPIImpl.java#processPopResponse``, from which it differs.
@@ -32,7 +32,10 @@ _QUEUE_AND_OFFSET: Final = struct.Struct(">12xi4xq")
 def decode_pop_response(
     topic: str, broker_name: str, header: PopMessageResponse, body: memoryview
 ) -> list[ReceivedMessage]:
-    """The messages of an answer. Raises RemoteProtocolError[MALFORMED_RESPONSE.HEADER | CORRUPT_MESSAGE.RESPONSE]."""
+    """Return the messages of a response, with their handles.
+
+    Raises RemoteProtocolError[MALFORMED_RESPONSE.HEADER | CORRUPT_MESSAGE.RESPONSE].
+    """
     records = [record for _, _, record in split_records(body)]
     handles_in_header = _decode_handles(topic, broker_name, header)
     if len(handles_in_header) != len(records):
@@ -46,7 +49,7 @@ def decode_pop_response(
 
 
 def _decode_handles(topic: str, broker_name: str, header: PopMessageResponse) -> list[BrokerHandle]:
-    """Of all messages that the broker has found, in the order of the body."""
+    """Return the handles of all messages that the header lists, in the order of the body."""
     times = tuple(map(str, (header.pop_time_ms, header.invisible_ms, header.revive_queue_id)))
     handles: list[BrokerHandle] = []
     try:
@@ -67,7 +70,10 @@ def _entries(header_text: str | None) -> list[list[str]]:
 
 
 def _is_at(handle: BrokerHandle, record: memoryview) -> bool:
-    """A broker delivers nobody what it cannot read of an IPv6 host; what is behind that is stored for a later place."""
+    """Return whether a record may belong to a handle: same queue, same or a larger offset.
+
+    Brokers do not deliver messages of IPv6 hosts that they cannot decode. Records behind these have larger offsets.
+    """
     queue_id, offset = _QUEUE_AND_OFFSET.unpack_from(record)
     return bool(queue_id == handle.pop_check_point.queue_id and offset >= handle.offset)
 
@@ -77,12 +83,15 @@ def _is_exactly_at(handle: BrokerHandle, record: memoryview) -> bool:
 
 
 def _match_handles(handles_in_header: Sequence[BrokerHandle], records: Sequence[memoryview]) -> list[BrokerHandle]:
-    """A broker leaves out of the body what it could not rewrite of a retry topic. All of the topic itself are there, so
-    which are left out is known by what follows them. Raises what ``decode_pop_response`` does."""
+    """Return one handle for each record, where the header lists more messages than the body has.
+
+    A broker omits messages of a retry topic that it could not rewrite. The body has all messages of the topic itself,
+    so the records that follow identify the omitted ones. Raises what ``decode_pop_response`` does.
+    """
     found: list[list[BrokerHandle] | None] = [
         *[None] * len(records),
         [],
-    ]  # of the records from each on, so far by no handle
+    ]  # entry i: handles of the records from i on, None if they do not match
     for handle in reversed(handles_in_header):
         is_there = handle.pop_check_point.retry == NORMAL_TOPIC
         for index, record in enumerate(records):
@@ -105,7 +114,8 @@ def _match_handles(handles_in_header: Sequence[BrokerHandle], records: Sequence[
 
 
 def _may_match(handle: BrokerHandle, record: memoryview) -> bool:
-    """Whatever is rewritten has a property POP_CK; so may what is of the topic itself, which its producer wrote."""
+    """Return whether a record may belong to a handle. Rewritten records, of retry topics, always have ``POP_CK``;
+    records of the topic itself may have it from their producer."""
     if handle.pop_check_point.retry == NORMAL_TOPIC:
         return _is_at(handle, record)
     if not _is_exactly_at(handle, record):
@@ -121,7 +131,7 @@ def _invalid_header(problem: str) -> RemoteProtocolError:
 
 
 def batch_acks_of(group: str, handles: Iterable[BrokerHandle]) -> list[BatchAck]:
-    """What says that these messages are done."""
+    """Return the acknowledgements of these messages, one for each check point."""
     return [
         BatchAck(
             group=group,

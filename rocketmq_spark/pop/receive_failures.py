@@ -1,4 +1,5 @@
-"""Troubles: what does not answer, since when, for how long it may, and what of that is said."""
+"""Failures of servers and topics in message-based reads: since when they last, their time limits and their log
+lines."""
 
 from __future__ import annotations
 
@@ -24,9 +25,9 @@ from rocketmq_spark.remoting.retry import (
 
 
 class ReceiveFailures:
-    """Of one receiver. ``refresh_soon`` has the routes asked for anew, soon.
+    """Failures of one receiver. ``refresh_soon`` schedules an early route refresh.
 
-    Threads: any; ``changed`` is held for a moment, and notified of what ends the query. ``lines`` is one thread's.
+    Threads: any, but ``lines`` one; ``changed`` is held only briefly, and notified of an error that ends the query.
     """
 
     def __init__(
@@ -41,46 +42,49 @@ class ReceiveFailures:
 
     @property
     def outages(self) -> tuple[Outage, ...]:
-        """What does not answer."""
+        """Return the current outages of name servers, brokers and topics."""
         with self._changed:
             return self._tracker.outages()
 
     @property
     def has_fatal_error(self) -> bool:
-        """Whether something has gone wrong for good."""
+        """Return whether an error has ended the query."""
         return self._fatal_error is not None
 
     def check(self) -> None:
-        """Raises what went wrong for good, or for too long."""
+        """Raise the fatal error, if any, or the failure that has exceeded its time limit."""
         with self._changed:
             if self._fatal_error is not None:
                 raise self._fatal_error
             self._tracker.check(self._clock())
 
     def lines(self) -> list[LogLine]:
-        """Return what to log of failures, see ``OutageLog``; nothing after the one that ends the query."""
+        """Return the log lines that are due for failures, see ``OutageLog``; none after a fatal error."""
         return [] if self._fatal_error else self._tracker.lines(self._clock(), self.outages)
 
     # ------------------------------------------------------------------------------------------ brokers, topics
 
     def may_send(self, broker_name: str) -> bool:
-        """Whether it does not fail, or its pause is over."""
+        """Return whether the broker does not fail, or its retry pause is over."""
         with self._changed:
             return self._tracker.may_try(broker_subject(broker_name), self._clock())
 
     def is_failing(self, broker_name: str) -> bool:
-        """It does not answer, or nobody says where it is."""
+        """Return whether requests to the broker fail, or no name server responds."""
         with self._changed:
             return not self._tracker.subjects.isdisjoint((NAME_SERVERS, broker_subject(broker_name)))
 
     def may_refresh_routes(self) -> bool:
-        """Whether a look did not fail just now."""
+        """Return whether neither the name servers nor any topic is in a retry pause."""
         subjects = (NAME_SERVERS, *map(topic_subject, self._options.topics))
         with self._changed:
             return all(self._tracker.may_try(subject, self._clock()) for subject in subjects)
 
     def note_route_refresh(self, failures: dict[str, RocketMQError]) -> None:
-        """By topic, of those that are read. While no name server answers nothing is known of any."""
+        """Record the outcome of a route refresh. ``failures``: errors by topic.
+
+        While no name server responds, the state of the affected topics stays as it was.
+        """
         unresolved = [error for error in failures.values() if is_name_server_outage(error)]
         self._note(NAME_SERVERS, unresolved[0] if unresolved else None)
         for topic in self._options.topics:
@@ -89,7 +93,8 @@ class ReceiveFailures:
                 self._note(topic_subject(topic), failure)
 
     def note(self, broker_name: str, outcome: object) -> None:
-        """That it answers, or how it fails, which may be that nobody says where it is."""
+        """Record a broker's response, or its failure; without any name server to resolve its address, that of the name
+        servers."""
         is_unresolved = isinstance(outcome, RocketMQError) and is_name_server_outage(outcome)
         self._note(NAME_SERVERS if is_unresolved else broker_subject(broker_name), outcome)
 
@@ -109,7 +114,7 @@ class ReceiveFailures:
             self._refresh_soon()
 
     def fail(self, error: Exception) -> None:
-        """It ends the query."""
+        """End the query with ``error``; the first such error stays."""
         with self._changed:
             self._fatal_error = self._fatal_error or error
             self._changed.notify_all()

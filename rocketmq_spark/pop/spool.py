@@ -1,9 +1,9 @@
-"""Spool: batches on a disk of the driver's, so that a later start of the query has the messages of a batch again.
+"""The spool: batches on a local disk of the driver, from which a later start of the query replays a batch.
 
-A batch is a file ``<folder>/<group>/<epoch>/<number>``: there in full before Spark logs its number, gone when it is
-proven. Until it is known that Spark has logged it, it is called ``<number>.unlogged``. ``epoch`` is the ``epoch`` of
-one start of the query, which alone writes there, and holds a lock on what is frozen while it lives: so of a start that
-was killed before Spark had logged anything, of which no checkpoint tells, others find that it is over.
+A batch is the file ``<folder>/<group>/<epoch>/<number>``: complete before Spark logs its number, deleted when it is
+completed. It is named ``<number>.frozen`` until Spark is known to have logged it. ``epoch`` identifies one start of the
+query, which alone writes there and holds a lock on its unlogged batch while it runs. Other starts detect by that lock
+that a start was killed before Spark had logged anything: no checkpoint mentions such a start.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ UNFINISHED_SUFFIX: Final = ".new"
 
 
 class Spool:
-    """The batches of a group. Where the disk refuses to be written, methods raise OptionError[SPOOL_DIR_UNUSABLE].
+    """The spooled batches of a group. Methods raise OptionError[SPOOL_DIR_UNUSABLE] where the disk cannot be written.
 
-    Not thread-safe; queries share a folder, because each start has its own.
+    Not thread-safe; queries may share a folder, because each start has its own subfolder.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -44,7 +44,7 @@ class Spool:
             folder.mkdir(parents=True, exist_ok=True)
 
     def store(self, epoch: str, number: int, messages: Sequence[ReceivedMessage]) -> None:
-        """It is on the disk, and not only in the system's memory, when this returns."""
+        """Write a batch, unlogged and locked; it is synced to disk when this returns."""
         folder = self._folder / epoch
         with self._raising_spool_errors():
             unfinished = folder / f"{number}{UNFINISHED_SUFFIX}"
@@ -58,7 +58,7 @@ class Spool:
             _sync_folder(self._folder)
 
     def mark_logged(self, epoch: str, number: int) -> None:
-        """Spark has logged it. May be said again."""
+        """Record that Spark has logged the batch, and unlock it. Idempotent."""
         folder = self._folder_of(epoch)
         unlogged = folder / f"{number}{UNLOGGED_SUFFIX}"
         with self._raising_spool_errors():
@@ -68,17 +68,17 @@ class Spool:
         self._keep_locked(None)
 
     def close(self) -> None:
-        """What is frozen now and was not logged, nobody waits for."""
+        """Unlock the unlogged batch: it is abandoned, and a later start may release it."""
         self._keep_locked(None)
 
     def _keep_locked(self, file: IO[bytes] | None) -> None:
-        """This is locked from now on, and nothing else is."""
+        """Keep ``file`` locked from now on, and unlock the previous one."""
         if self._locked is not None:
             self._locked.close()
         self._locked = file
 
     def load(self, epoch: str, number: int) -> tuple[ReceivedMessage, ...] | None:
-        """Its messages; None where it is not there, which is said."""
+        """Return a batch's messages; None, with a warning in the log, if it cannot be read."""
         folder = self._folder_of(epoch)
         unlogged = folder / f"{number}{UNLOGGED_SUFFIX}"
         file = unlogged if unlogged.exists() else folder / str(number)
@@ -94,7 +94,8 @@ class Spool:
             return None
 
     def load_after(self, epoch: str, number: int) -> list[ReceivedMessage]:
-        """Messages of batches after ``number``; those that cannot be read come again when their time is over."""
+        """Return the messages of batches after ``number``. Messages of unreadable batches are redelivered when they
+        expire."""
         found: list[ReceivedMessage] = []
         for other in self._batch_numbers(epoch):
             if other > number:
@@ -102,12 +103,12 @@ class Spool:
         return found
 
     def recover_abandoned(self) -> list[ReceivedMessage]:
-        """Messages of starts that were over before Spark had logged anything; they are forgotten."""
+        """Return, and delete, the messages of starts that ended before Spark had logged any batch."""
         found: list[ReceivedMessage] = []
         with suppress(OSError):
             for folder in sorted(self._folder.iterdir()):
                 if _EPOCH.fullmatch(folder.name) and folder.is_dir():
-                    with suppress(OSError):  # somebody else has taken it
+                    with suppress(OSError):  # another start has recovered it
                         found += self._recover(folder)
         return found
 
@@ -122,7 +123,7 @@ class Spool:
             return found
 
     def delete(self, epoch: str, number: int | None = None) -> None:
-        """Batches up to ``number``, or all, and the folder of ``epoch`` with the last of them."""
+        """Delete the batches of ``epoch`` up to ``number``, or all; with the last one also its folder."""
         folder = self._folder_of(epoch)
         with self._raising_spool_errors():
             for other in self._batch_numbers(epoch):
@@ -131,11 +132,12 @@ class Spool:
                     (folder / f"{other}{UNLOGGED_SUFFIX}").unlink(missing_ok=True)
             for unfinished in folder.glob(f"*{UNFINISHED_SUFFIX}") if number is None else ():
                 unfinished.unlink(missing_ok=True)
-        with suppress(OSError):  # it has batches yet, or never had one
+        with suppress(OSError):  # it still has batches, or does not exist
             folder.rmdir()
 
     def _folder_of(self, epoch: str) -> Path:
-        """``epoch`` may come from a checkpoint that somebody has edited. Raises ValueError."""
+        """Return the folder of a start. Raises ValueError for an invalid ``epoch``: it may come from an edited
+        checkpoint."""
         if not _EPOCH.fullmatch(epoch):
             raise ValueError(f"{epoch!r} is no start of a query")
         return self._folder / epoch
@@ -154,15 +156,18 @@ class Spool:
 
 
 def spool_of(options: ReadOptions) -> Spool | None:
-    """The one that ``options`` ask for. Raises what making it does."""
+    """Return the spool that ``options`` configure, or None. Raises what ``Spool`` does."""
     if options.spool_dir is None:
         return None
     return Spool(Path(options.spool_dir).expanduser() / quote(options.consumer_group, ""))
 
 
 def _open_locked(file: Path) -> IO[bytes]:
-    """Empty. Another start may take it for abandoned before it is locked: that one is waited for, which removes it and
-    its folder, and it is made again. Where a disk knows no locks, nothing of it is ever abandoned."""
+    """Create an empty file and lock it.
+
+    Another start may classify it as abandoned before it is locked, and then remove it with its folder. This waits for
+    that, and creates the file again. On a disk without locks, no file is ever classified as abandoned.
+    """
     while True:
         file.parent.mkdir(mode=0o700, exist_ok=True)
         with suppress(FileNotFoundError):
@@ -175,8 +180,8 @@ def _open_locked(file: Path) -> IO[bytes]:
 
 
 def _is_abandoned(file: Path, locked: ExitStack) -> bool:
-    """Whether it is of a batch of which Spark has asked nothing, and whoever wrote it is over. It is locked while
-    ``locked`` is open: who else may be about to write it waits for that."""
+    """Return whether a file is an unlogged batch of a start that has ended. If so, it stays locked while ``locked`` is
+    open; another start that is about to write it waits for that."""
     if file.suffix not in {UNLOGGED_SUFFIX, UNFINISHED_SUFFIX}:
         return False
     try:
@@ -188,7 +193,7 @@ def _is_abandoned(file: Path, locked: ExitStack) -> bool:
 
 
 def _is_same_file(file: Path, opened: IO[bytes]) -> bool:
-    """Whether nobody has removed it since it was opened."""
+    """Return whether the path still refers to the opened file, which was not removed meanwhile."""
     try:
         return file.stat().st_ino == os.fstat(opened.fileno()).st_ino
     except OSError:
@@ -196,7 +201,7 @@ def _is_same_file(file: Path, opened: IO[bytes]) -> bool:
 
 
 def _sync_folder(folder: Path) -> None:
-    """A name is on the disk when its folder is."""
+    """Sync a folder to disk, and with it the names of its files."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""Transport: what a receiver needs of whoever hands messages out one by one: brokers, or a proxy before them."""
+"""The interface through which a receiver gets and acknowledges messages: implemented for brokers and for proxies."""
 
 from __future__ import annotations
 
@@ -11,30 +11,31 @@ from rocketmq_spark.pop.receipt_handles import ReceiptHandle, ReceivedMessage
 from rocketmq_spark.pop.receive_scheduler import ReceiveRequest, Target
 
 ReceiveOutcome: TypeAlias = Sequence[ReceivedMessage] | RocketMQError
-"""What came of a poll; nothing, where there was none."""
+"""The messages of a poll, empty if there were none, or its error."""
 
 AckOutcome: TypeAlias = bool | RocketMQError
-"""Whether the server says nothing against it; else its time was over, and the message comes again."""
+"""True: the server accepted the acknowledgement. False: the invisible duration had expired; the message is
+redelivered."""
 
 ChangeOutcome: TypeAlias = ReceiptHandle | RocketMQError | None
-"""The handle by which a server knows a message since it was asked; None: it knows the message no more."""
+"""The handle that replaces the one in the request; None: the server no longer has the message under that handle."""
 
 
 class DeadLetterTopic(Protocol):
-    """Where a group's messages go that came again too often."""
+    """The destination of a group's messages that exceeded ``retryMaxTimes``."""
 
     def needs_broker_call(self, target: Target, received: Sequence[ReceivedMessage]) -> bool:
-        """Whether ``split_exhausted`` waits for a server."""
+        """Return whether ``split_exhausted`` would block on a request to a broker."""
 
     def split_exhausted(self, target: Target, received: Sequence[ReceivedMessage]) -> SplitMessages:
-        """Which are for a batch, and which go there."""
+        """Split messages into those for a batch and those for the dead-letter topic."""
 
     def move(self, messages: Sequence[ReceivedMessage]) -> list[MoveOutcome]:
-        """Have these stored there; they are to be acknowledged then. What became of each."""
+        """Store messages in the dead-letter topic; acknowledge those that are MOVED. Return an outcome for each."""
 
 
 class ServerSideDeadLetters:
-    """The ``DeadLetterTopic`` of those who get no messages that are for it."""
+    """The ``DeadLetterTopic`` for a server that moves such messages itself, and so delivers none."""
 
     def needs_broker_call(self, _target: Target, _received: Sequence[ReceivedMessage]) -> bool:
         return False
@@ -47,38 +48,41 @@ class ServerSideDeadLetters:
 
 
 class Transport(Protocol):
-    """Of one query. Making it opens nothing.
+    """The transport of one query. Its constructor opens no connection.
 
-    Threads: any; ``refresh_routes`` is one thread's, and what it has found replaces what was known in one step.
+    Threads: any; ``refresh_routes`` is called by one thread, and publishes its result atomically.
     """
 
     client_id: str
-    """Of this transport, as log lines name it; to a proxy, also as its requests do."""
+    """The client ID in log lines; a proxy gets it in requests too."""
 
     route_refresh_interval_ms: int
-    """How often ``refresh_routes`` is wanted while nothing fails."""
+    """Time between two calls of ``refresh_routes`` while none fails."""
 
     @property
     def dead_letters(self) -> DeadLetterTopic:
-        """Of the group."""
+        """Return the group's dead-letter topic."""
 
     def refresh_routes(self) -> dict[str, RocketMQError]:
-        """Find out where the topics are, and be known there. What went wrong, by topic."""
+        """Refresh the topics' routes, and register this client there. Return the errors by topic."""
 
     def targets(self) -> list[Target]:
-        """Whom to ask for messages."""
+        """Return the topics and brokers to poll."""
 
     def receive(self, request: ReceiveRequest, on_response: Callable[[ReceiveOutcome], None]) -> None:
-        """Ask for messages. ``on_response`` is called once, maybe on another thread; never raises."""
+        """Start one poll. ``on_response`` is called exactly once, possibly on another thread; this method never
+        raises."""
 
     def acknowledge(self, handles: Sequence[ReceiptHandle]) -> list[AckOutcome]:
-        """Say that these are done, to all of their servers at once. What came of each."""
+        """Acknowledge messages, at all of their servers concurrently. Return an outcome for each handle."""
 
     def change_invisible_duration(
         self, handles: Sequence[ReceiptHandle], invisible_ms: int, *, suspend: bool
     ) -> list[ChangeOutcome]:
-        """Have these invisible from now on for so long, all in flight at once; with ``suspend`` that counts as no
-        attempt. What came of each."""
+        """Make messages invisible for ``invisible_ms`` from now on, with all requests in flight together.
+
+        With ``suspend`` this does not count as a delivery attempt. Return an outcome for each handle.
+        """
 
     def close(self) -> None:
-        """Close all connections: nothing more is handed out to us."""
+        """Close all connections; no more messages are received."""
