@@ -1,5 +1,5 @@
-"""Moves of messages that exceeded ``retryMaxTimes`` to the dead-letter topic, by requests to brokers. Proxies do it
-alone.
+"""Moves of messages that exceeded ``retryMaxTimes`` to the dead-letter topic, requested from brokers (proxies do it
+alone).
 
 A message is acknowledged only after the broker has confirmed that it is in the group's dead-letter topic. A failure in
 between stores it there twice, and never loses it. Source:

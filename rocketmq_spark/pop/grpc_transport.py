@@ -1,4 +1,5 @@
-"""Messages one by one over gRPC: a proxy's routes, and the proxies that they name, which ask the brokers."""
+"""The ``Transport`` over gRPC: routes from a proxy, messages from the proxies in them, which send requests to
+brokers."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ from rocketmq_spark.wire.grpc.responses import Addresses
 log = logging.getLogger(__name__)
 
 ROUTE_REFRESH_INTERVAL_MS: Final = 10_000
-"""A proxy forgets who has not shown that it is there for some 100 s."""
+"""A proxy removes a client that has sent no heartbeat for about 100 s."""
 
 ACKS_PER_REQUEST: Final = 1_000
 POLL_JOIN_TIMEOUT_S: Final = 2.0
@@ -44,30 +45,30 @@ BROKEN_OFF_PAUSE_MS: Final = 60_000
 class GrpcTransport:
     """See ``Transport``.
 
-    Threads: any; ``refresh_routes`` is one thread's, and what it has found replaces what was known in one step. Each
-    poll has a thread of its own, ``rocketmq-proxy-poll``, on which it is answered.
+    Threads: any; ``refresh_routes`` is called by one thread, and publishes its result atomically. Each poll has its own
+    thread, ``rocketmq-proxy-poll``, on which ``on_response`` is called.
     """
 
     route_refresh_interval_ms = ROUTE_REFRESH_INTERVAL_MS
     dead_letters = ServerSideDeadLetters()
 
     def __init__(self, options: ReadOptions, addresses: Addresses, clock: Clock = monotonic_ms) -> None:
-        """``addresses``: of the proxy that is asked first."""
+        """Open nothing. ``addresses``: those of the proxy that returns the routes."""
         self._options = options
         self._entry = addresses
         self._subscription = Subscription(options.consumer_group, options.topics, options.sub_expression)
         self.client_id = new_client_id(addresses[0])
         self._sessions = {addresses: self._session(addresses)}
         self._topics = options.topics
-        """Those that are read, and others of which messages are held."""
+        """The topics that are read, and others with unacknowledged messages."""
         self._routes: dict[str, dict[str, Addresses]] = {}
         self._topics_without_route: set[str] = set()
-        """Topics of which no broker is known."""
+        """Topics for which the proxy has no broker."""
         self._clock = clock
         self._broken_off_due_ms: dict[Target, int] = {}
-        """When a line may say next that a response broke off."""
+        """From when on RESPONSE_INCOMPLETE may be logged again."""
         self._logged_targets: frozenset[Target] = frozenset()
-        """Of which a line says that they have messages that cannot be acknowledged."""
+        """Targets for which RECEIPT_HANDLE_UNTRUSTED has been logged."""
         self._has_refreshed = False
         self._targets: list[Target] = []
         self._receiving: list[threading.Thread] = []
@@ -77,7 +78,7 @@ class GrpcTransport:
         options = self._options
         return Session(addresses, self._subscription, self.client_id, options.security, options.broker_timeout_ms)
 
-    # ------------------------------------------------------------------------------------------ where
+    # ------------------------------------------------------------------------------------------ routes
 
     def refresh_routes(self) -> dict[str, RocketMQError]:
         self._has_refreshed = True
@@ -101,7 +102,7 @@ class GrpcTransport:
         return failures | {topic: failed[one] for topic, _, one in entries if one in failed}
 
     def _refresh_topic_routes(self) -> dict[str, RocketMQError]:
-        """Ask for the routes. What went wrong, by topic; of these the last known one stays."""
+        """Refresh the topics' routes. Return the errors by topic; a topic with an error keeps its last route."""
         failures: dict[str, RocketMQError] = {}
         found: dict[str, dict[str, Addresses]] = {}
         for topic in self._topics:
@@ -116,7 +117,7 @@ class GrpcTransport:
         return failures
 
     def _keep_alive(self, required: Iterable[Addresses]) -> dict[Addresses, RocketMQError]:
-        """Those who do not know us, and why."""
+        """Register at, or send a heartbeat to, these proxies. Return the errors by proxy."""
         failed: dict[Addresses, RocketMQError] = {}
         for addresses in required:
             try:
@@ -126,7 +127,7 @@ class GrpcTransport:
         return failed
 
     def _close_sessions(self, unused: Iterable[Addresses]) -> None:
-        """No route names them any more."""
+        """Close the sessions with proxies that are in no route any more."""
         closed = {addresses: self._sessions[addresses] for addresses in unused}
         self._sessions = {addresses: one for addresses, one in self._sessions.items() if addresses not in closed}
         for session in closed.values():
@@ -136,9 +137,13 @@ class GrpcTransport:
         return self._targets
 
     def _session_of(self, topic: str, broker_name: str) -> Session:
-        """Looks for it, where nobody does that by a timer yet. Of a topic that no broker has any proxy is asked: it
-        finds the broker, and once the time of a message is over it says that it knows it no more. Raises what is in the
-        way of that, RouteError[MASTER_UNAVAILABLE] where no proxy says that it asks this broker."""
+        """Return the session with the proxy for a broker. Refresh the routes first if ``refresh_routes`` has not run
+        yet.
+
+        For a topic without any broker, return the first proxy's session: it finds the broker, and once the message has
+        expired it reports that the handle is invalid. Raises what prevents the refresh; RouteError[MASTER_UNAVAILABLE]
+        if no route lists this broker.
+        """
         if topic not in self._topics:
             self._topics = (*self._topics, topic)
         addresses = self._routes.get(topic, {}).get(broker_name)
@@ -153,7 +158,7 @@ class GrpcTransport:
             raise RouteError("MASTER_UNAVAILABLE", broker=broker_name, topic=topic)
         return self._sessions[addresses]
 
-    # ------------------------------------------------------------------------------------------ what
+    # ------------------------------------------------------------------------------------------ messages
 
     def receive(self, request: ReceiveRequest, on_response: Callable[[ReceiveOutcome], None]) -> None:
         thread = threading.Thread(
@@ -185,7 +190,7 @@ class GrpcTransport:
         ]
 
     def _log_broken_off(self, target: Target, count: int, failure: RocketMQError) -> None:
-        """A topic and broker at most once in BROKEN_OFF_PAUSE_MS."""
+        """Log an incomplete response, at most once in BROKEN_OFF_PAUSE_MS for a target."""
         now_ms = self._clock()
         if now_ms >= self._broken_off_due_ms.get(target, now_ms):
             self._broken_off_due_ms[target] = now_ms + BROKEN_OFF_PAUSE_MS
@@ -200,7 +205,7 @@ class GrpcTransport:
             )
 
     def _log_unverified(self, target: Target, count: int) -> None:
-        """Once a topic and broker; how many there are in all is counted where they expire."""
+        """Log unverified handles, once for a target; the count of expired messages later includes them all."""
         if count and target not in self._logged_targets:
             self._logged_targets = self._logged_targets | {target}
             log.warning(
@@ -246,7 +251,7 @@ class GrpcTransport:
             return partial(_raise, error)
 
     def close(self) -> None:
-        """While somebody looks: no session is opened any more."""
+        """Close all sessions. A concurrent ``refresh_routes`` closes those that it still opens."""
         self._is_closed = True
         for session in self._sessions.values():
             session.close()
@@ -255,7 +260,7 @@ class GrpcTransport:
 
 
 def _by_broker(handles: Sequence[ReceiptHandle], excluded: Container[ReceiptHandle]) -> Iterator[list[ReceiptHandle]]:
-    """In parts that one request can carry: of one topic, and one broker's."""
+    """Yield the handles of each request: of one topic and broker, at most ACKS_PER_REQUEST."""
     parts: dict[tuple[str, str], list[ReceiptHandle]] = {}
     for handle in handles:
         if handle not in excluded:
@@ -266,7 +271,7 @@ def _by_broker(handles: Sequence[ReceiptHandle], excluded: Container[ReceiptHand
 
 
 def _record(response: bytes, handle: ReceiptHandle) -> bytes:
-    """As it came; without its handle, where no request is to be made by that, for rows that are sent back."""
+    """Return the record as received. Without the handle if that is unverified, so that no row is sent back by it."""
     if not is_unverified(handle):
         return response
     record = pb.ReceiveMessageResponse.FromString(response)
@@ -275,8 +280,11 @@ def _record(response: bytes, handle: ReceiptHandle) -> bytes:
 
 
 def _changed(handle: ReceiptHandle, result: Callable[[], str | None]) -> ChangeOutcome:
-    """A broker's own handle begins at its message from now on. A proxy beside its broker tells that wrong, and then
-    takes no acknowledgement by what it has told (apache/rocketmq#9583)."""
+    """Return the outcome of a change of the invisible duration.
+
+    A broker's new handle starts at its own message. A proxy in one process with its broker returns another start
+    offset, and then rejects acknowledgements by the handle that it returned (apache/rocketmq#9583).
+    """
     try:
         text = result()
     except RocketMQError as error:

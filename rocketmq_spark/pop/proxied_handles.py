@@ -1,13 +1,13 @@
-"""Proxied handles: what is known of the handles in one response of a proxy.
+"""Verification of the receipt handles in one response of a proxy.
 
-A proxy takes a property ``POP_CK`` that a producer has written for the handle of its message, and then may number the
-handles of the messages beside it wrongly. What it adds, the commit log offset, proves nothing. But a broker repeats in
-its handles for how long they were asked for, to the millisecond, and each poll asks for a duration that nobody can
-foresee: a handle with another one is a producer's.
+If a producer has set the property ``POP_CK``, a proxy uses its value as the message's handle, and may then number the
+handles of the messages beside it wrongly. The commit log offset, which the proxy adds, proves nothing. But a broker's
+handle repeats the requested invisible duration, to the millisecond, and each poll requests an unpredictable one: a
+handle with another duration is a producer's.
 
-A broker may also have stored a message for a later offset than its place, as it does behind messages that it delivers
-to nobody; by that offset it is not acknowledged, but another one is. So the number of a handle counts where the
-response shows that it is right. Elsewhere a handle is kept as one that no request is made by: the message is
+A broker may also have stored a message with a larger offset than its position in the queue, behind messages that it
+cannot deliver. An acknowledgement by that offset acknowledges another message. So a handle's number is used only where
+the response shows that it is right. Elsewhere the handle is kept as unverified: no request uses it, and the message is
 redelivered.
 
 Source: ``client/impl/MQClientAPIImpl.java#processPopResponse``, which the proxy uses,
@@ -23,7 +23,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 from rocketmq_spark.pop.receipt_handles import NORMAL_TOPIC, BrokerHandle, OpaqueHandle, ReceiptHandle, handle_of
 
 ORDERED: Final = 999
-"""The revive queue in handles of messages that are in order: who acknowledges by it sets the group's offset.
+"""The revive queue in handles of FIFO messages: an acknowledgement by such a handle sets the group's offset.
 
 Source: ``common/KeyBuilder.java#POP_ORDER_REVIVE_QUEUE``.
 """
@@ -33,8 +33,8 @@ _Queue: TypeAlias = tuple[str, int]
 
 
 class _Numbered(NamedTuple):
-    """Message ``response_index`` of a response, of which the proxy says that it is at ``position`` of its queue; it is
-    stored for an offset that is larger ``shift`` so many."""
+    """Message ``response_index`` of a response. By its handle it is at ``position`` of its queue; its stored offset is
+    larger by ``shift``."""
 
     response_index: int
     position: int
@@ -42,7 +42,7 @@ class _Numbered(NamedTuple):
 
 
 class ProxyMessage(Protocol):
-    """A message of a response: what the proxy knows it by, its queue, and the offset that it is stored for."""
+    """A message of a response: its handle, its queue, and its stored offset."""
 
     @property
     def handle(self) -> str: ...
@@ -57,8 +57,8 @@ class ProxyMessage(Protocol):
 def handles_of_response(
     topic: str, broker_name: str, response: Sequence[ProxyMessage], requested_ms: int
 ) -> list[ReceiptHandle]:
-    """Of the messages of ``response``, in order, which were asked for with this invisible duration. One that is
-    uncertain is an ``OpaqueHandle`` that ``is_unverified``."""
+    """Return the handles of the messages in ``response``, in order; those that are uncertain as ``OpaqueHandle`` that
+    ``is_unverified``. ``requested_ms``: the invisible duration of the request."""
     parsed = [handle_of(topic, broker_name, one.handle) for one in response]
     broker_handles = _broker_handles(parsed, response, requested_ms)
     foreign: dict[int, list[int]] = {}
@@ -83,8 +83,11 @@ def handles_of_response(
 def _broker_handles(
     parsed: Sequence[ReceiptHandle], response: Sequence[ProxyMessage], requested_ms: int
 ) -> list[BrokerHandle | None]:
-    """Those that the response's broker has given; None: a producer's, or another server's. All messages of a response
-    are given out at one time: with two times, a producer has guessed the duration."""
+    """Return the handles that the broker made; None for those of producers or other servers.
+
+    A broker delivers all messages of a response at one time. If there are two times, a producer has guessed the
+    duration.
+    """
     broker_handles = [
         handle if isinstance(handle, BrokerHandle) and _repeats_request(handle, one, requested_ms) else None
         for handle, one in zip(parsed, response, strict=True)
@@ -94,7 +97,7 @@ def _broker_handles(
 
 
 def _repeats_request(handle: BrokerHandle, one: ProxyMessage, requested_ms: int) -> bool:
-    """Whether it is one that a broker makes, asked for messages with this invisible duration."""
+    """Return whether a broker makes such a handle for a request with this invisible duration."""
     point = handle.pop_check_point
     is_in_a_revive_queue = 0 <= point.revive_queue_id != ORDERED
     return point.invisible_ms == requested_ms and point.queue_id == one.queue_id and is_in_a_revive_queue
@@ -110,11 +113,12 @@ def _queue(handle: BrokerHandle) -> _Queue:
 
 
 def _certain_indices(numbered_messages: Sequence[_Numbered], foreign: Sequence[int]) -> list[int]:
-    """Those of a queue's messages that are at the places that the proxy says, with ``foreign`` handles in the response.
+    """Return the response indices of a queue's messages whose handles have the right position. ``foreign``: indices of
+    handles that are not the broker's.
 
     The proxy numbers a queue's messages one by one. A foreign handle makes the numbers behind it too low, where its
-    message is of the queue and has no number, or too high, where it has one and is of a retry topic. In a moved queue a
-    number that is too high may equal the stored offset; but then messages behind it have taken too few.
+    message is of the queue and has no number, or too high, where it has one and is of a retry topic. In a shifted queue
+    a number that is too high may equal the stored offset; but then the messages behind it have used too few numbers.
     """
     ascend = all(one.position < after.position for one, after in pairwise(numbered_messages))
     if (

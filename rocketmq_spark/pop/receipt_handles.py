@@ -1,9 +1,9 @@
-"""Handles: what servers know a message by that they have given out.
+"""Receipt handles: identifiers of delivered messages, by which servers accept acknowledgements and changes.
 
 A broker's handle is ``check point offset, time, invisibility, revive queue, retry flag, broker, queue, offset``; a
-proxy adds the commit log offset, which nobody asks for. Whoever has it can use it, from any process and over any
-connection, until the message is acknowledged, changed or given out again. Messages of one queue that came with one
-answer differ in the last number only, and are written together. What is spelled in another way is kept as it is.
+proxy adds the commit log offset, which no server needs. Any process can use it, over any connection, until the message
+is acknowledged, changed or redelivered. Handles of one queue and one response differ only in the last number, and are
+encoded together. Handles of another format are kept unchanged.
 
 Source: ``remoting/protocol/header/ExtraInfoUtil.java``, ``common/consumer/ReceiptHandle.java``.
 """
@@ -19,21 +19,21 @@ from rocketmq_spark.model import retry_topic
 from rocketmq_spark.wire.bounds import CHECKPOINT_MESSAGES, POP_OFFSETS
 
 NORMAL_TOPIC: Final = "0"
-"""The retry flag of the topic itself; its retry topics have others."""
+"""The retry flag of the topic itself; its retry topics have other flags."""
 
 MAX_INVISIBLE_MS: Final = 43_200_000
 """The largest ``invisibleDurationMs``."""
 
 MAX_CLOCK_LAG_MS: Final = 600_000
-"""By how much a broker's clock may be behind ours."""
+"""Assumed maximum by which a broker's clock is behind this host's."""
 
 MAX_CLOCK_LEAD_MS: Final = 365 * 24 * 3_600_000
-"""By how much no broker's clock is ahead of ours."""
+"""Assumed maximum by which a broker's clock is ahead of this host's."""
 
 _RETRY_TOPIC_SEPARATORS: Final = {"1": "_", "2": "+"}
 _WORD_COUNT: Final = 8
 _MIN_WORD_COUNT: Final = 5
-"""A proxy fails by itself where a property ``POP_CK`` has less.
+"""A proxy fails by itself on a property ``POP_CK`` with fewer words.
 
 Source: ``remoting/protocol/header/ExtraInfoUtil.java#getRetry``.
 """
@@ -42,7 +42,7 @@ _RUN: Final = re.compile("(-?[0-9]+)(?:-(-?[0-9]+))?")
 
 
 class PopCheckPoint(NamedTuple):
-    """What messages of one queue that came with one answer have in common. ``topic``: the one that was asked for."""
+    """The common part of the handles of one queue and one response. ``topic``: the topic that was polled."""
 
     topic: str
     start_offset: int
@@ -58,7 +58,7 @@ class PopCheckPoint(NamedTuple):
 
     @classmethod
     def parse(cls, topic: str, words: Iterable[str]) -> Self:
-        """From what follows the topic. Raises ValueError, TypeError."""
+        """Parse the words that follow the topic. Raises ValueError, TypeError."""
         start, pop_time, invisible, revive, retry, broker_name, queue_id = words
         if retry != NORMAL_TOPIC and retry not in _RETRY_TOPIC_SEPARATORS:
             raise ValueError(f"retry flag {retry!r}")
@@ -67,14 +67,14 @@ class PopCheckPoint(NamedTuple):
 
 
 class BrokerHandle(NamedTuple):
-    """The message at ``offset``."""
+    """A broker's handle of the message at ``offset`` of the check point's queue."""
 
     pop_check_point: PopCheckPoint
     offset: int
 
     @property
     def topic(self) -> str:
-        """The one that was asked for."""
+        """Return the topic that was polled."""
         return self.pop_check_point.topic
 
     @property
@@ -83,17 +83,18 @@ class BrokerHandle(NamedTuple):
 
     @property
     def text(self) -> str:
-        """As it is told to servers."""
+        """Return the handle as requests have it."""
         return " ".join(map(str, (*self.pop_check_point[1:], self.offset)))
 
     def real_topic(self, group: str) -> str:
-        """The topic that the queue is of. Source: ``common/KeyBuilder.java#buildPopRetryTopicV2``."""
+        """Return the queue's topic, which may be a retry topic. Source:
+        ``common/KeyBuilder.java#buildPopRetryTopicV2``."""
         topic, retry = self.pop_check_point.topic, self.pop_check_point.retry
         return topic if retry == NORMAL_TOPIC else f"{retry_topic(group)}{_RETRY_TOPIC_SEPARATORS[retry]}{topic}"
 
     def is_long_expired(self, epoch_ms: int) -> bool:
-        """Whether its broker delivers the message again by itself, unless it was acknowledged; also of one that no
-        broker has given out. Once true it stays true."""
+        """Return whether the message expired long ago, so that its broker redelivers it unless it was acknowledged;
+        also True for a handle that no broker has made. Once True, it stays True."""
         delivered_ms, invisible_ms = self.pop_check_point.pop_time_ms, self.pop_check_point.invisible_ms
         end_ms = delivered_ms + min(invisible_ms, MAX_INVISIBLE_MS)
         is_broker_handle = 0 <= self.offset - self.pop_check_point.start_offset <= POP_OFFSETS.maximum
@@ -102,7 +103,7 @@ class BrokerHandle(NamedTuple):
         )
 
     def after_change(self, pop_time_ms: int, invisible_ms: int, revive_queue_id: int) -> BrokerHandle:
-        """The handle by which the broker knows the message since then.
+        """Return the handle that replaces this one after a change of the invisible duration.
 
         Source: ``client/impl/MQClientAPIImpl.java#changeInvisibleTimeAsync``.
         """
@@ -116,19 +117,19 @@ class BrokerHandle(NamedTuple):
 
     @classmethod
     def parse(cls, topic: str, text: str) -> BrokerHandle:
-        """From ``text``. Raises ValueError."""
+        """Parse ``text``. Raises ValueError."""
         *words, offset = text.split(" ")
         return cls.of(PopCheckPoint.parse(topic, words), int(offset))
 
     @classmethod
     def of(cls, pop_check_point: PopCheckPoint, offset: int) -> BrokerHandle:
-        """Raises ValueError for an offset that no response has together with the check point's."""
+        """Return a handle. Raises ValueError for an offset that no response has together with the check point's."""
         POP_OFFSETS.check(offset - pop_check_point.start_offset)
         return cls(pop_check_point, offset)
 
 
 class OpaqueHandle(NamedTuple):
-    """That of a server which spells them in its own way."""
+    """A handle of a server that uses another format."""
 
     topic: str
     broker_name: str
@@ -139,7 +140,8 @@ ReceiptHandle: TypeAlias = BrokerHandle | OpaqueHandle
 
 
 def handle_of(topic: str, broker_name: str, text: str) -> ReceiptHandle:
-    """From what a server knows a message by that ``broker_name`` has given out."""
+    """Parse the handle of a message of ``broker_name``: a BrokerHandle if it has exactly a broker's format, else
+    opaque."""
     words = text.split(" ")
     broker_part = " ".join(words[:_WORD_COUNT])
     try:
@@ -153,7 +155,7 @@ def handle_of(topic: str, broker_name: str, text: str) -> ReceiptHandle:
 
 
 def is_unverified(handle: ReceiptHandle) -> bool:
-    """Whether a proxy spells it, and its broker may not: no request is made by it, and the message is redelivered."""
+    """Return whether a proxy's handle may not be its broker's. No request uses it, and the message is redelivered."""
     if isinstance(handle, BrokerHandle):
         return False
     *words, commit_log_offset = handle.text.split(" ")
@@ -161,26 +163,26 @@ def is_unverified(handle: ReceiptHandle) -> bool:
 
 
 class RecordFormat(Enum):
-    """How a message is written that was given out to us: as brokers store it, or as a proxy answers with it."""
+    """The format of a received message: as brokers store it, or as a proxy returns it."""
 
     STORED = "stored"
     PROXIED = "answered"
 
 
 class ReceivedMessage(NamedTuple):
-    """A message that was given out to us."""
+    """A message that was delivered to this query."""
 
     handle: ReceiptHandle
     record: memoryview
     record_format: RecordFormat = RecordFormat.STORED
 
 
-# --------------------------------------------------------------------------------------------------------- many of them
+# --------------------------------------------------------------------------------------------------------- JSON
 
 
 def handles_to_json(handles: Iterable[ReceiptHandle]) -> dict[str, str | list[str]]:
-    """``{"<topic> <check point>": "0-31,35"}``, numbers beyond the first, and ``{"<topic> <broker>": [...]}`` of opaque
-    ones; equal handles give equal text."""
+    """Encode handles, canonically: ``{"<topic> <check point>": "0-31,35"}``, with offsets relative to the check
+    point's, and ``{"<topic> <broker>": [...]}`` for opaque ones."""
     encoded: dict[str, str | list[str]] = {}
     opaque: dict[str, list[str]] = {}
     broker_handles: list[BrokerHandle] = []
@@ -195,7 +197,7 @@ def handles_to_json(handles: Iterable[ReceiptHandle]) -> dict[str, str | list[st
 
 
 def handles_from_json(value: Mapping[str, str | list[str]]) -> list[ReceiptHandle]:
-    """Read back what ``handles_to_json`` gave. Raises ValueError, TypeError, AttributeError."""
+    """Decode what ``handles_to_json`` returned. Raises ValueError, TypeError, AttributeError."""
     handles: list[ReceiptHandle] = []
     for key, encoded in value.items():
         topic, *words = key.split(" ")
@@ -208,7 +210,7 @@ def handles_from_json(value: Mapping[str, str | list[str]]) -> list[ReceiptHandl
 
 
 def group_by_check_point(handles: Iterable[BrokerHandle]) -> dict[PopCheckPoint, list[int]]:
-    """The offsets of each."""
+    """Return the offsets by check point."""
     found: dict[PopCheckPoint, list[int]] = {}
     for pop_check_point, offset in handles:
         found.setdefault(pop_check_point, []).append(offset)

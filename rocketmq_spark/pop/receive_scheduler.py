@@ -1,7 +1,7 @@
-"""Polls: how many requests for messages are on their way, to whom the next ones go, and who has nothing more.
+"""Scheduling of polls: how many are in flight, which topic and broker gets the next, and which have no more messages.
 
-One is always on its way to each broker of each topic, while there is room for what it may bring, and several where the
-last one has brought something. Not thread-safe.
+While the prefetch limit allows, each broker of each topic has one poll in flight, and up to 4 after a poll that
+returned messages. Not thread-safe.
 """
 
 from __future__ import annotations
@@ -11,36 +11,36 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 MAX_MESSAGES_PER_REQUEST: Final = 32
-"""What a broker gives at most. Source: ``broker/processor/PopMessageProcessor.java#processRequest``."""
+"""Maximum of messages in a response. Source: ``broker/processor/PopMessageProcessor.java#processRequest``."""
 
 MAX_CONCURRENT_REQUESTS: Final = 4
-"""Polls to one target while it has something."""
+"""Maximum number of polls in flight to one target that has messages."""
 
 LONG_POLL_MS: Final = 15_000
-"""How long a broker holds a poll while there is nothing. It wakes first the one with the least time left: shorter polls
-than those of others, Java's clients among them, would get everything.
+"""How long a broker holds a poll without messages. It first wakes the poll with the least time left: with a shorter
+time than other clients, such as Java's, this one would get all messages.
 
 Source: ``broker/longpolling/PopRequest.java#COMPARATOR``.
 """
 
 SHORT_POLL_MS: Final = 1_000
-"""The same of the first poll, and of who looks once; not shorter: a broker refuses what is on its way for half a second
-longer, by its own clock."""
+"""The same for a first poll, and with ``availableNow``. Not shorter: by its own clock, a broker rejects a poll that was
+in flight for 500 ms more than this."""
 
 
 REDELIVERY_WITHIN_MS: Final = 8_000
-"""Within which brokers hand out again what was given back or given up: they look for it now and then."""
+"""Time within which brokers redeliver released or expired messages; they check for these periodically."""
 
 
 class Target(NamedTuple):
-    """Who is asked for messages: one broker, for those of one topic."""
+    """A topic and a broker to poll for its messages."""
 
     topic: str
     broker_name: str
 
 
 class ReceiveRequest(NamedTuple):
-    """A request that is to be sent now."""
+    """A poll to send now."""
 
     target: Target
     max_messages: int
@@ -56,26 +56,25 @@ class _TargetState:
 
 
 class ReceiveScheduler:
-    """See the module. ``is_available_now``: the query reads what is there, wants to know soon when that is all, and
-    then has no poll on its way: that would take what is stored after the query's end.
-    """
+    """See the module. ``is_available_now``: the query ends when each target is empty. It uses short polls to detect
+    that soon, and sends none to an empty target, since that would receive messages stored after the query's end."""
 
     def __init__(self, is_available_now: bool) -> None:
         self._is_available_now = is_available_now
         self._states: dict[Target, _TargetState] = {}
         self._have_all_responded = False
         self._redelivery_until_ms: int | None = None
-        """What went back to brokers may come again until then."""
+        """Until when messages that were released or expired may be redelivered; None: none is expected."""
 
     @property
     def have_all_responded(self) -> bool:
-        """Whether at some time each target had, once at least: what is stored since is not passed over. It stays so
-        while nobody can say where the targets are."""
+        """Return whether all targets of some moment had responded at least once: messages stored since then are not
+        skipped. It stays True while the routes cannot be resolved."""
         return self._have_all_responded
 
     @property
     def are_all_empty(self) -> bool:
-        """Each target had nothing when it was last asked, and nothing is on its way from there or back there."""
+        """Return whether there are targets, each one's last poll was empty, and no redelivery is expected."""
         is_redelivery_expected = self._redelivery_until_ms is not None
         return (
             not is_redelivery_expected and bool(self._states) and all(state.is_empty for state in self._states.values())
@@ -83,15 +82,16 @@ class ReceiveScheduler:
 
     @property
     def pending_requests(self) -> int:
-        """Those that are not back."""
+        """Return the number of polls in flight."""
         return sum(state.pending_requests for state in self._states.values())
 
     def set_targets(self, targets: Collection[Target]) -> None:
-        """These there are now."""
+        """Replace the targets; the state of those that stay is kept."""
         self._states = {target: self._states.get(target, _TargetState()) for target in targets}
 
     def schedule(self, capacity: int, allowed: Collection[Target]) -> Iterator[ReceiveRequest]:
-        """What is to be sent now, to targets that ``allowed`` has, where there is room for so many messages."""
+        """Yield the polls to send now to targets in ``allowed``, each for at most ``capacity`` messages; none if it is
+        0."""
         for target in allowed:
             state = self._states[target]
             if self._is_available_now and state.is_empty:
@@ -105,11 +105,11 @@ class ReceiveScheduler:
                 yield ReceiveRequest(target, max_messages, LONG_POLL_MS if is_long_poll else SHORT_POLL_MS)
 
     def expect_redelivery(self, now_ms: int) -> None:
-        """Something went back: it comes again, soon."""
+        """Expect redelivery, within 8 s, of messages that were released or have expired."""
         self._redelivery_until_ms = now_ms + REDELIVERY_WITHIN_MS
 
     def recheck_empty_targets(self, now_ms: int) -> None:
-        """Who had nothing is asked again while something is expected there."""
+        """Poll empty targets again while redelivery is expected."""
         if self._redelivery_until_ms is None:
             return
         for state in self._states.values():
@@ -118,7 +118,7 @@ class ReceiveScheduler:
             self._redelivery_until_ms = None
 
     def mark_responded(self, target: Target, *, has_messages: bool) -> None:
-        """One poll is back."""
+        """Record a poll's response."""
         state = self._finish_request(target)
         state.has_responded = True
         have_all = bool(self._states) and all(each.has_responded for each in self._states.values())
@@ -127,7 +127,7 @@ class ReceiveScheduler:
         state.is_empty = not has_messages and state.pending_requests == 0
 
     def mark_failed(self, target: Target) -> None:
-        """One poll came to nothing."""
+        """Record a poll's failure."""
         state = self._finish_request(target)
         state.has_messages = state.is_empty = False
 
@@ -138,16 +138,16 @@ class ReceiveScheduler:
 
 
 class PrefetchLimit:
-    """``max_messages``: so many at any time. Not thread-safe."""
+    """The limit for prefetched messages, ``max_messages``: it shrinks when some expire. Not thread-safe."""
 
     def __init__(self, max_messages: int) -> None:
         self._upper_bound = max_messages
         self.max_messages = max_messages
 
     def shrink(self, remaining: int) -> None:
-        """Some were given up that waited, and so many still wait."""
+        """Lower the limit to ``remaining``, the count after prefetched messages expired; to 32 at the least."""
         self.max_messages = min(self.max_messages, max(MAX_MESSAGES_PER_REQUEST, remaining))
 
     def grow(self) -> None:
-        """A batch has taken some: a few more are tried."""
+        """Raise the limit by 32, up to its upper bound, after a batch was started."""
         self.max_messages = min(self._upper_bound, self.max_messages + MAX_MESSAGES_PER_REQUEST)

@@ -1,8 +1,8 @@
-"""Receiver: what a query holds of its group's messages.
+"""Receiver: receives a group's messages for one query, one batch ahead, and tracks them until they are acknowledged.
 
-The thread ``rocketmq-pop`` receives, one batch ahead, and waits for nothing else: a worker asks where topics are, and
-one for each broker tells it what is to be told (see ``ack_scheduler``). The owner's thread freezes, proves and ends.
-Answers to polls arrive on reader threads and are only put into the inbox there.
+The thread ``rocketmq-pop`` only receives. A worker thread refreshes the routes, and one for each broker sends
+acknowledgements, extensions and releases (see ``ack_scheduler``). The owner's thread starts and completes batches, and
+stops the receiver. Poll responses arrive on reader threads, which only put them into the inbox.
 """
 
 from __future__ import annotations
@@ -34,35 +34,35 @@ log = logging.getLogger(__name__)
 
 MAX_PREFETCHED: Final = 10_000
 MAX_PREFETCHED_BYTES: Final = 64 * 1024 * 1024
-"""What is received and in no batch yet; each poll that is on its way may bring 32 messages more."""
+"""Limit for messages that are in no batch yet; each poll in flight may add 32 messages beyond it."""
 
 CHECKS_PER_LEASE: Final = 20
-"""How often it is looked while a message is invisible whether it is to be renewed."""
+"""Number of checks within one invisible duration whether messages need an extension."""
 
 ROUTE_REFRESH: Final = "look"
-"""The worker that asks where the topics are."""
+"""The worker that refreshes the routes."""
 
 ATTEMPTS: Final = "attempts"
-"""Workers that ask how often messages may come again; each has those of one answer meanwhile."""
+"""Prefix of workers that request ``retryMaxTimes``, each for the messages of one response."""
 
 RELEASING: Final = "left-over"
-"""The worker that gives back what others have left."""
+"""The worker that releases messages of earlier starts."""
 
 WATCH_INTERVAL_MS: Final = 1_000
 TICK_S: Final = 0.2
 
 STOP_TIMEOUT_MS: Final = 10_000
-"""For all that is told at the end. A broker that fails is tried again until then."""
+"""Time limit of all requests of ``stop``; within it, failing brokers are retried."""
 
 LAST_RESPONSES_MS: Final = 300
-"""How long polls are awaited at the end while none is answered: there is nothing for those, most likely."""
+"""How long ``stop`` waits for polls after the last response: those still open most likely bring no messages."""
 
 STOP_TICK_S: Final = 0.05
 CLOSING_S: Final = 2.0
 
 
 class ReceiveResult(NamedTuple):
-    """What came of a poll, and when."""
+    """The outcome of a poll, and when it arrived, by the receiver's clock."""
 
     target: Target
     outcome: ReceiveOutcome
@@ -70,10 +70,10 @@ class ReceiveResult(NamedTuple):
 
 
 class Receiver:
-    """Of one query start. ``start`` begins to receive, ``stop`` releases the messages in no batch.
+    """The receiver of one query start. ``start`` begins to receive, ``stop`` releases the messages in no batch.
 
-    ``watch`` is called every second, on the receiver's thread. ``most_waiting``: messages of a batch.
-    Threads: see the module. ``_changed`` covers ledger, polls and failures, and is held during no request.
+    ``watch`` is called every second, on the receiver's thread. Threads: see the module. ``_changed`` guards messages,
+    polls and failures, and is released during requests.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Receiver:
         self._stopped_ms = 0
         self._thread = threading.Thread(target=self._run, name="rocketmq-pop", daemon=True)
 
-    # ------------------------------------------------------------------------------------------ what is known
+    # ------------------------------------------------------------------------------------------ state
 
     @property
     def counts(self) -> Counts:
@@ -122,27 +122,28 @@ class Receiver:
 
     @property
     def outages(self) -> tuple[Outage, ...]:
-        """What does not answer."""
+        """Return the current outages of name servers, brokers and topics."""
         return self._failures.outages
 
     @property
     def have_all_responded(self) -> bool:
-        """Whether each broker has been asked, and so knows where the group begins."""
+        """Return whether each broker has responded to a poll, and so has a start position for the group."""
         with self._changed:
             return self._receive_scheduler.have_all_responded
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing: neither at the brokers, nor here, nor on its way back to us."""
+        """Return whether brokers are empty, no redelivery is expected, and nothing is left here outside started
+        batches."""
         with self._changed:
             return self._receive_scheduler.are_all_empty and self._unacked.has_only_in_flight
 
     def check(self) -> None:
-        """Raises what went wrong for good, or for too long."""
+        """Raise the fatal error, if any, or the failure that has exceeded its time limit."""
         self._failures.check()
 
     def wait(self, timeout_s: float) -> None:
-        """Until there is a message for a batch, or something has gone wrong, or so long."""
+        """Wait, at most ``timeout_s``, until there is a message for a batch or a fatal error; may return earlier."""
         with self._changed:
             if not (self._unacked.can_start_batch or self._failures.has_fatal_error):
                 self._changed.wait(timeout_s)
@@ -150,7 +151,7 @@ class Receiver:
     # ------------------------------------------------------------------------------------------ batches
 
     def start(self) -> None:
-        """Begin to receive; may be called again."""
+        """Begin to receive. Idempotent."""
         if self._thread.ident is None:
             self._thread.start()
 
@@ -164,14 +165,14 @@ class Receiver:
         return messages
 
     def mark_completed(self, batch: int) -> None:
-        """All up to ``batch`` is in the sink: acknowledge it, answers awaited of brokers that do not fail. What fails
-        is tried again by itself."""
+        """Acknowledge all batches up to ``batch``, which are in the sink. Wait up to ``brokerTimeoutMs`` for brokers
+        that do not fail; the others are retried in the background."""
         with self._changed:
             self._unacked.mark_completed(batch)
         self._acknowledge()
 
     def mark_logged_completed(self, handles: Sequence[ReceiptHandle]) -> None:
-        """The same, of a batch that an earlier start has logged."""
+        """Acknowledge the messages of a batch that an earlier start logged and that is in the sink."""
         with self._changed:
             self._unacked.add_completed(handles)
         self.start()
@@ -183,16 +184,15 @@ class Receiver:
             self._ack_scheduler.wait_until_none(MessageState.COMPLETED, until_ms)
 
     def replay_batch(self, messages: Sequence[ReceivedMessage]) -> None:
-        """Of a batch that an earlier start has logged and replays: ours until ``mark_completed(REPLAYED)``."""
+        """Track the messages of an earlier start's batch that Spark replays, until ``mark_completed(REPLAYED)``."""
         epoch_ms = int(time.time() * 1000)
         with self._changed:
             self._unacked.replay_batch(messages, self._clock(), epoch_ms)
         self.start()
 
     def release_logged(self, handles: Sequence[ReceiptHandle]) -> None:
-        """Release the messages of an earlier start's batch; receive nothing before; log outages.
-
-        Raises what prevents it after ``clusterTimeoutMs``; TransportError[SOURCE_PROCESS_TERMINATED] after ``stop``."""
+        """Release the messages of an earlier start's batch; receive nothing before; log outages. Raises what prevents
+        it after ``clusterTimeoutMs``; TransportError[SOURCE_PROCESS_TERMINATED] after ``stop``."""
         with self._changed:
             self._unacked.abandon(handles)
         self.start()
@@ -207,19 +207,19 @@ class Receiver:
         self.expect_redelivery()
 
     def try_release(self, handles: Sequence[ReceiptHandle]) -> None:
-        """Once, by a worker; what fails comes again when its time is over."""
+        """Release messages once, on a worker; those that fail are redelivered when they expire."""
         self._workers.start(RELEASING, partial(self._ack_scheduler.try_release, handles))
         self.expect_redelivery()
 
     def expect_redelivery(self) -> None:
-        """Something went back to its broker, and is redelivered soon: until then there may be more than is seen."""
+        """Treat brokers as not empty until messages that were released by now are redelivered."""
         with self._changed:
             self._receive_scheduler.expect_redelivery(self._clock())
 
-    # ------------------------------------------------------------------------------------------ the end
+    # ------------------------------------------------------------------------------------------ stop
 
     def stop(self) -> None:
-        """Acknowledge completed messages, release prefetched ones, and close all connections. May be called again."""
+        """Acknowledge completed messages, release prefetched ones, and close all connections. Idempotent."""
         if self._stopping.is_set():
             return
         self._stopped_ms = self._clock()
@@ -234,7 +234,7 @@ class Receiver:
             self._thread.join(CLOSING_S)
 
     def _finish(self, until_ms: int) -> None:
-        """What polls bring that are answered meanwhile is given back too."""
+        """Run all due requests, and release the messages of polls that return meanwhile."""
         last_response_ms = now_ms = self._clock()
         while now_ms < until_ms:
             last_response_ms = now_ms if self._process_pending() else last_response_ms
@@ -251,7 +251,7 @@ class Receiver:
         if unreleased:
             _warn_of_unreleased(unreleased, self._options.invisible_duration_ms)
 
-    # ------------------------------------------------------------------------------------------ the thread
+    # ------------------------------------------------------------------------------------------ the thread rocketmq-pop
 
     def _run(self) -> None:
         try:
@@ -278,7 +278,7 @@ class Receiver:
                 do()
 
     def _make_due(self, do: Callable[[], None]) -> None:
-        """It is due now."""
+        """Run ``do`` on the receiver's thread as soon as possible."""
         self._due_ms[do] = 0
         self._inbox.put(None)
 
@@ -289,7 +289,7 @@ class Receiver:
             log.log(line.level, "%s", line)
 
     def _start_refresh(self) -> None:
-        """Have it asked where the topics are; where that has just failed, after a pause."""
+        """Start a route refresh; after a recent failure, only when its retry pause is over."""
         if self._failures.may_refresh_routes():
             self._workers.start(ROUTE_REFRESH, self._refresh_routes)
         else:
@@ -328,17 +328,17 @@ class Receiver:
             return list(self._receive_scheduler.schedule(capacity, allowed))
 
     def _enqueue(self, target: Target, outcome: ReceiveOutcome) -> None:
-        """Its messages are ours from now on, whoever takes it out when."""
+        """Put an outcome into the inbox. Its invisible duration counts from now, whenever it is processed."""
         self._inbox.put(ReceiveResult(target, outcome, self._clock()))
 
     def _process_inbox(self) -> None:
-        """Take what has come, once something has."""
+        """Wait up to ``TICK_S`` for an entry of the inbox, and process all that are there."""
         with suppress(Empty):
             self._process(self._inbox.get(timeout=TICK_S))
         self._process_pending()
 
     def _process_pending(self) -> bool:
-        """Whether something had come."""
+        """Process all entries of the inbox; return whether any was a poll's outcome."""
         has_result = False
         with suppress(Empty):
             while True:
@@ -346,7 +346,7 @@ class Receiver:
         return has_result
 
     def _process(self, result: ReceiveResult | None) -> bool:
-        """Whether it is an answer."""
+        """Process one entry of the inbox; return whether it is a poll's outcome."""
         if result is None:
             return False
         target, outcome, now_ms = result

@@ -1,4 +1,4 @@
-"""Messages one by one over RocketMQ's own protocol: the name servers' routes, and the masters that they name."""
+"""The ``Transport`` over RocketMQ's remoting protocol: routes from name servers, messages from the masters."""
 
 from __future__ import annotations
 
@@ -39,24 +39,24 @@ log = logging.getLogger(__name__)
 ACKS_PER_REQUEST: Final = 4_000
 
 FROM_FIRST, FROM_END = 0, 1
-"""Where a group begins that has no offset. Source: ``common/constant/ConsumeInitMode.java``."""
+"""Start position of a group that has no offset. Source: ``common/constant/ConsumeInitMode.java``."""
 
 ROUTE_REFRESH_INTERVAL_MS: Final = 30_000
 CONNECT_JOIN_TIMEOUT_S: Final = 2.0
 
 _SubmittedChange: TypeAlias = ResponseFuture[ChangeInvisibleTimeResponse | None] | RocketMQError | None
-"""None: nobody, for the topic is gone."""
+"""None: no request is needed, for the topic was deleted."""
 
 _BrokerOrError: TypeAlias = PopBroker | RocketMQError | None
-"""Whom to ask about messages of one topic and broker, or why nobody can be asked; None: the topic is gone."""
+"""The broker for requests about messages of one target, or why there is none; None: the topic was deleted there."""
 
 
 class RemotingTransport:
-    """See ``Transport``. Its handles are those of brokers: a checkpoint with others is refused, and in a spool they are
-    of messages that no broker knows.
+    """See ``Transport``. Its handles are those of brokers. Checkpoints with other handles are rejected; messages of
+    other handles in a spool exist at no broker.
 
-    Threads: any; ``refresh_routes`` is one thread's, and a topic is polled once that has found that it may be. A poll
-    that has to wait for a connection or a ``RetentionCheck`` is sent by a thread ``rocketmq-pop-prepare``.
+    Threads: any; ``refresh_routes`` is called by one thread, and finds which topics may be polled. A poll that must
+    wait for a connection or a ``RetentionCheck`` is sent by a thread ``rocketmq-pop-prepare``.
     """
 
     route_refresh_interval_ms = ROUTE_REFRESH_INTERVAL_MS
@@ -64,14 +64,14 @@ class RemotingTransport:
     def __init__(
         self, options: ReadOptions, report: ReportDeleted = ignore_deleted, connect: Connect | None = None
     ) -> None:
-        """``report``: see ``RetentionCheck``."""
+        """Open nothing. ``report``: see ``RetentionCheck``."""
         self.client_id = new_client_id(options.name_servers[0])
         self._options = options
         self._pool = ConnectionPool(options.broker_timeout_ms, limit=None, security=options.security, connect=connect)
         history = history_of(options.name_servers)
         self._cluster = ClusterClient(options.name_servers, self._pool, options.broker_timeout_ms, history=history)
         self._routes = self._cluster.routes
-        """Also of topics that are not read any more, of which messages are held."""
+        """Also of topics that are no longer read but have unacknowledged messages."""
         self._readable: frozenset[str] = frozenset()
         self._reported_deleted: set[Target] = set()
         self._readable_topics: set[str] = set()
@@ -80,10 +80,10 @@ class RemotingTransport:
         self._retention = RetentionCheck(options.consumer_group, report, self._ending.wait, monotonic_ms)
         self.dead_letters = DeadLetterMover(options.consumer_group, self._pop_broker_of, self._cluster.broker)
 
-    # ------------------------------------------------------------------------------------------ where
+    # ------------------------------------------------------------------------------------------ routes
 
     def refresh_routes(self) -> dict[str, RocketMQError]:
-        """Ask for the routes. What went wrong, by topic; of these the last known one stays."""
+        """Refresh the routes. Return the errors by topic; a topic whose refresh failed keeps its last route."""
         failures = self._routes.refresh(self._options.topics)
         routes = self._routes.routes
         found = {topic: routes[topic] for topic in self._options.topics if topic not in failures}
@@ -99,8 +99,10 @@ class RemotingTransport:
         )
 
     def _rejection(self, topic: str, route: TopicRoute) -> RocketMQError | None:
-        """Why a topic is not to be read: a proxy stands before its brokers; its messages are in order, or none of its
-        brokers says now whether they are. It is asked once; who may not ask reads."""
+        """Return why a topic must not be read: a proxy serves it, it is FIFO, or no broker reports now whether it is.
+
+        It is checked until one broker has responded. Without permission for the check, it is read.
+        """
         if topic in self._readable_topics:
             return None
         names = {queue.broker_name for queue in route.read_queues()}
@@ -127,17 +129,17 @@ class RemotingTransport:
         return failure
 
     def targets(self) -> list[Target]:
-        """Brokers that have readable queues of our topics."""
+        """Return the brokers that have readable queues of the topics, by topic."""
         readable = self._readable
         topics = self._routes.queues.items()
         queues = (queue for topic, of_topic in topics if topic in readable for queue in of_topic)
         return list(dict.fromkeys(Target(queue.topic, queue.broker_name) for queue in queues))
 
     def _pop_broker_of(self, topic: str, broker_name: str) -> PopBroker:
-        """Raises RouteError[MASTER_UNAVAILABLE], and what ``RouteTable.route`` raises."""
+        """Return a topic's master. Raises RouteError[MASTER_UNAVAILABLE], and what ``RouteTable.route`` raises."""
         address = self._routes.route(topic).master_address(broker_name)
         if address is None:
-            if topic not in self._readable:  # else the next look asks, and nobody waits for it meanwhile
+            if topic not in self._readable:  # of a readable topic, refresh_routes gets the next route
                 self._routes.invalidate(topic)
             raise RouteError("MASTER_UNAVAILABLE", broker=broker_name, topic=topic)
         return self._new_pop_broker(address)
@@ -157,8 +159,8 @@ class RemotingTransport:
             return error
 
     def _is_deleted(self, target: Target) -> bool:
-        """Whether the broker is there and has not the topic, by one name server: it is told of a broker and of its
-        topics together. Where the broker is not there either, nobody knows."""
+        """Return whether the broker has a master but no longer has the topic, by one name server, which lists a broker
+        and its topics together. If that lists no such broker, this is unknown: False."""
         try:
             is_deleted = self._master(target) is None and target.broker_name in self._masters()
         except RocketMQError:
@@ -172,7 +174,8 @@ class RemotingTransport:
         return is_deleted
 
     def _master(self, target: Target) -> BrokerAddress | None:
-        """Asks anew. Raises what ``RouteTable.route`` does for other reasons than that there is no topic."""
+        """Refresh the route and return the master; None without a route. Raises what ``RouteTable.route`` does
+        otherwise."""
         try:
             return self._routes.route(target.topic, refresh=True).master_address(target.broker_name)
         except RouteError as error:
@@ -181,11 +184,11 @@ class RemotingTransport:
             raise
 
     def _masters(self) -> set[str]:
-        """Names of brokers that have one. Raises what ``NameServers.cluster_info`` does."""
+        """Return the names of brokers that have a master. Raises what ``NameServers.cluster_info`` does."""
         brokers = self._cluster.name_servers.cluster_info().brokers
         return {name for name, broker in brokers.items() if broker.master_address is not None}
 
-    # ------------------------------------------------------------------------------------------ what
+    # ------------------------------------------------------------------------------------------ messages
 
     def receive(self, request: ReceiveRequest, on_response: Callable[[ReceiveOutcome], None]) -> None:
         try:
@@ -208,7 +211,7 @@ class RemotingTransport:
             self._preparing[-1].start()
 
     def _request(self, request: ReceiveRequest) -> PopMessageRequest:
-        """Made when it is sent: a broker refuses one that was born longer ago than its poll lasts."""
+        """Build the request just before it is sent: a broker rejects one that is older than its ``poll_ms``."""
         options = self._options
         return PopMessageRequest(
             consumer_group=options.consumer_group,
@@ -229,7 +232,7 @@ class RemotingTransport:
         pop: Callable[[], None],
         on_response: Callable[[ReceiveOutcome], None],
     ) -> None:
-        """Connect, and look for what was deleted, which the pop would hide."""
+        """Connect, and check for deleted messages first, because the pop would hide them."""
         try:
             if self._retention.is_due(target):
                 self._retention.check(target, self._cluster.broker(address))
@@ -257,7 +260,7 @@ class RemotingTransport:
     def _acknowledge(
         self, handles: Sequence[BrokerHandle], brokers: Mapping[Target, _BrokerOrError]
     ) -> dict[str, RocketMQError]:
-        """What went wrong, by broker name."""
+        """Acknowledge messages in batches; return the errors by broker name."""
         responses: list[tuple[str, ResponseFuture[None]]] = []
         failures: dict[str, RocketMQError] = {}
         for broker, broker_name, part in _by_broker(handles, brokers):
@@ -293,7 +296,7 @@ class RemotingTransport:
         suspend: bool,
         failed: dict[str, RocketMQError],
     ) -> _SubmittedChange:
-        """``failed``: brokers that cannot be sent to; each is tried once."""
+        """Send one request. ``failed``: errors by broker name; these brokers get no more requests."""
         if not isinstance(broker, PopBroker):
             return broker
         group, pop_check_point = self._options.consumer_group, handle.pop_check_point
@@ -358,7 +361,7 @@ def _changed(handle: BrokerHandle, submitted: _SubmittedChange) -> ChangeOutcome
 def _by_broker(
     handles: Sequence[BrokerHandle], brokers: Mapping[Target, _BrokerOrError]
 ) -> Iterator[tuple[PopBroker, str, Sequence[BrokerHandle]]]:
-    """(a broker, its name, handles), in parts that one request can carry; without those that nobody is asked about."""
+    """Yield (broker, broker name, handles) of each request, at most ACKS_PER_REQUEST; omit handles without a broker."""
     by_broker: dict[str, tuple[PopBroker, list[BrokerHandle]]] = {}
     for handle in handles:
         broker_or_error = brokers[_target(handle)]

@@ -1,7 +1,7 @@
-"""RetentionCheck: messages that a broker has deleted before it delivered them to the group.
+"""Retention check: detects messages that a broker deleted before it delivered them to the group.
 
-A pop tells nothing of them: the broker moves the group's offset to the first message that is left. So it is asked
-before, where the group's offset lies below the min offset of a queue.
+A pop response does not report them: the broker moves the group's offset to the first message that is left. This check
+therefore runs before a pop, and compares the group's offset with the min offset of each queue.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from rocketmq_spark.remoting.retry import Retryability, retryability_of_request
 log = logging.getLogger(__name__)
 
 INTERVAL_MS: Final = 30_000
-"""Between two checks of a target."""
+"""Minimum time between two checks of a target."""
 
 OFFSET_STABLE_MS: Final = 60_000
-"""How long after it has delivered something the group's offset of a broker says what it delivered."""
+"""Time after a delivery from which on the group's offset at the broker includes it."""
 
 CONFIRM_DELAY_S: Final = 12.0
-"""Other members may be delivered something just now: a broker moves the group's offset up to 10 s later.
+"""Delay of the second check: a broker moves the group's offset up to 10 s after a delivery to another member.
 
 Source: ``common/BrokerConfig.java`` (popCkStayBufferTime).
 """
 
 ReportDeleted: TypeAlias = Callable[[Sequence[QueueRange]], None]
-"""It is called with what was deleted, each range once, and raises where that ends the query."""
+"""Called with deleted ranges, each once; raises if the query must fail."""
 
 
 def ignore_deleted(_deleted: Sequence[QueueRange]) -> None:
-    """The report of who reads nothing."""
+    """Do nothing: the report of a transport that reads no messages."""
 
 
 class RetentionCheck:
-    """Of one group. ``wait``: for so many seconds; says whether the query has ended meanwhile.
+    """The check of one group. ``wait``: sleeps for a number of seconds; returns whether the query has ended meanwhile.
 
     Threads: any.
     """
@@ -55,19 +55,20 @@ class RetentionCheck:
         self._reported: set[tuple[MessageQueue, int]] = set()
 
     def note_delivery(self, target: Target) -> None:
-        """It has delivered something just now."""
+        """Record that ``target`` has just delivered messages."""
         self._delivered_ms[target] = self._clock()
 
     def is_due(self, target: Target) -> bool:
-        """Before the first poll; later only where nothing is on its way to us."""
+        """Return whether to check now: before the first poll, and then every 30 s while nothing was delivered for 60
+        s."""
         if target not in self._checked_ms:
             return True
         checked_ms, delivered_ms = self._checked_ms[target], self._delivered_ms.get(target, -OFFSET_STABLE_MS)
         return self._clock() >= max(checked_ms + INTERVAL_MS, delivered_ms + OFFSET_STABLE_MS)
 
     def check(self, target: Target, broker: Broker) -> None:
-        """Report what the master of ``target`` has deleted. Raises what ``report`` does, and what may pass. A broker
-        that refuses to tell is not asked for longer than that."""
+        """Report what the master of ``target`` has deleted. Raises what ``report`` does, and any ``RocketMQError`` that
+        is not permanent. After a permanent one, such as a refusal, the next check follows after INTERVAL_MS."""
         try:
             lost = {_range_start(deleted_range) for deleted_range in self._deleted(target, broker)} - self._reported
             if lost and self._wait(CONFIRM_DELAY_S):
@@ -105,7 +106,8 @@ class RetentionCheck:
 def deleted_undelivered(
     bounds: Mapping[MessageQueue, QueueBounds], offsets: Mapping[MessageQueue, int | None]
 ) -> list[QueueRange]:
-    """What lies between the group's offsets and the min offsets of queues; a group without an offset has no claim."""
+    """Return the ranges between the group's offsets and the queues' min offsets; none for a queue without group
+    offset."""
     return [
         QueueRange(queue, offset, queue_bounds.min_offset)
         for queue, queue_bounds in bounds.items()
@@ -114,5 +116,5 @@ def deleted_undelivered(
 
 
 def _range_start(deleted_range: QueueRange) -> tuple[MessageQueue, int]:
-    """Its end moves on while the broker goes on deleting."""
+    """Return what identifies a deleted range: its end moves while the broker deletes more."""
     return deleted_range.queue, deleted_range.begin_offset

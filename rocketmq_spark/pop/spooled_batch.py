@@ -1,8 +1,8 @@
-"""A batch as it is kept on a disk: its messages in their order, as they came, and what each is acknowledged by.
+"""The file format of a spooled batch: its messages in order, as received, with their handles.
 
-    "rocketmq-spark batch 1\\n" | of each message: topic, broker, handle, form, record | CRC-32 of all that
+    "rocketmq-spark batch 1\\n" | of each message: topic, broker, handle, format, record | CRC-32 of all before
 
-each of the five with its length in 4 bytes before it, numbers in network order.
+Each of the five fields follows its length in 4 bytes. Numbers are in network byte order.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _NUMBER: Final = struct.Struct(">I")
 
 
 def encode_spooled_batch(messages: Iterable[ReceivedMessage]) -> bytes:
-    """What ``decode_spooled_batch`` reads."""
+    """Return the file's content for ``decode_spooled_batch``."""
     content = b"".join([MAGIC, *_fields(messages)])
     return content + _NUMBER.pack(zlib.crc32(content))
 
 
 def decode_spooled_batch(content: bytes) -> tuple[ReceivedMessage, ...]:
-    """The messages. Raises ValueError for what is no whole batch, or one of another version."""
+    """Return the messages. Raises ValueError for an incomplete or damaged batch, or one of another version."""
     if not content.startswith(MAGIC):
         raise ValueError(f"it begins with {content[: len(MAGIC)]!r}")
     end = len(content) - _NUMBER.size

@@ -1,4 +1,4 @@
-"""Which transport a query's options ask for."""
+"""Selection of the transport by the query's options."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rocketmq_spark.pop.transport import Transport
 
 
 def transport_of(options: ReadOptions, report: ReportDeleted = ignore_deleted) -> Transport:
-    """To brokers, or to a proxy, which tells nothing for a ``report``; only who speaks gRPC loads it."""
+    """Return a transport to brokers, or to a proxy, which never calls ``report``. Only the latter imports gRPC."""
     if options.endpoints is None:
         from rocketmq_spark.pop.remoting_transport import RemotingTransport
 

@@ -1,13 +1,13 @@
-"""The ledger: every message that the query holds, and how far it is with each.
+"""All unacknowledged messages of a query, and the state of each.
 
-    received ── freeze ──▶ frozen ── prove ──▶ proven ── acknowledged ──▶ (gone)
-       └── given back ──▶ (gone)                  until it is proven it is renewed
-    spent ── moved ──▶ proven                     what came again too often; what cannot be moved is received after all
-    disowned ── given back ──▶ (gone)             of an earlier start's batch that is in no sink
+    PREFETCHED ── start_batch ──▶ IN_FLIGHT ── mark_completed ──▶ COMPLETED ── acknowledged ──▶ (removed)
+       └── released ──▶ (removed)        until it is COMPLETED, its invisible duration is extended
+    RETRIES_EXHAUSTED ── moved ──▶ COMPLETED       redelivered too often; PREFETCHED if the move is rejected
+    ABANDONED ── released ──▶ (removed)            of an earlier start's batch that is not in the sink
 
-Whoever asks a broker something of a message takes it first (``take_...``) and says afterwards what came of it. Nobody
-else gets it meanwhile: so no message is renewed and acknowledged at once, and who acknowledges has its last handle.
-Times are arguments. Not thread-safe.
+The sender of a request about a message first claims it (``claim_...``), and records the outcome afterwards. A claimed
+message gets no other request: it is not extended and acknowledged at once, and each request has its last handle. Times
+are arguments. Not thread-safe.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from rocketmq_spark.pop.invisible_duration import Lease
 from rocketmq_spark.pop.receipt_handles import BrokerHandle, ReceiptHandle, ReceivedMessage, RecordFormat
 
 REPLAYED: Final = 0
-"""The number of a batch that an earlier start has frozen. Those of this start count from 1."""
+"""The number of an earlier start's batch. Batches of this start count from 1."""
 
 
 class MessageState(Enum):
-    """How far a message is."""
+    """The state of a message."""
 
     PREFETCHED = "in no batch yet"
     IN_FLIGHT = "in a batch that is not proven"
@@ -54,7 +54,7 @@ class _UnackedMessage:
 
 
 class Claimed(NamedTuple):
-    """A message about which a broker is asked now."""
+    """A message with a request in flight."""
 
     number: int
     handle: ReceiptHandle
@@ -62,7 +62,7 @@ class Claimed(NamedTuple):
 
 @dataclass(slots=True)
 class Counts:
-    """What became of messages since the query started."""
+    """Numbers of messages since the query started, by what happened to them."""
 
     received: int = 0
     acknowledged: int = 0
@@ -73,7 +73,7 @@ class Counts:
 
 
 class UnackedMessages:
-    """See the module. Messages are numbered as they come."""
+    """See the module. Messages are numbered in the order in which they are added."""
 
     def __init__(self, invisible_ms: int) -> None:
         self._invisible_ms = invisible_ms
@@ -85,11 +85,11 @@ class UnackedMessages:
         self.expired: Counter[str] = Counter()
         """``counts.expired`` by broker name."""
 
-    # ------------------------------------------------------------------------------------------ what there is
+    # ------------------------------------------------------------------------------------------ state
 
     @property
     def prefetched_count(self) -> int:
-        """How many messages are in no batch yet."""
+        """Return the number of messages in no batch yet."""
         return self._prefetched_count
 
     @property
@@ -98,21 +98,21 @@ class UnackedMessages:
 
     @property
     def has_only_in_flight(self) -> bool:
-        """Whether nothing is left to do but what a batch is waited for."""
+        """Return whether all messages are in a started batch that is not completed."""
         return all(message.state is MessageState.IN_FLIGHT for message in self._messages.values())
 
     @property
     def can_start_batch(self) -> bool:
-        """Whether there is a message for a batch."""
+        """Return whether there is a message for a batch."""
         return any(not message.is_claimed for _, message in self._in_state(MessageState.PREFETCHED))
 
     def count(self, state: MessageState) -> int:
         return sum(1 for _ in self._in_state(state))
 
-    # ------------------------------------------------------------------------------------------ the way of a message
+    # ------------------------------------------------------------------------------------------ state changes
 
     def add_received(self, received: Iterable[ReceivedMessage], now_ms: int) -> None:
-        """They are ours, from about now on."""
+        """Add messages, PREFETCHED; their invisible duration begins at ``now_ms``."""
         for handle, record, record_format in received:
             self._add(_UnackedMessage(handle, record, record_format, Lease.starting_at(now_ms, self._invisible_ms)))
             self._prefetched_count += 1
@@ -120,7 +120,7 @@ class UnackedMessages:
             self.counts.received += 1
 
     def add_exhausted(self, received: Iterable[ReceivedMessage], now_ms: int) -> None:
-        """They are ours, and for no batch: they came again too often."""
+        """Add messages that were redelivered too often, for no batch."""
         for handle, record, record_format in received:
             self._add(
                 _UnackedMessage(
@@ -134,8 +134,10 @@ class UnackedMessages:
             self.counts.received += 1
 
     def start_batch(self, batch: int, max_messages: int, max_bytes: int | None = None) -> tuple[ReceivedMessage, ...]:
-        """The next ``batch``: the oldest messages that are received, and of which nobody asks a broker just now; one at
-        least, whatever its size."""
+        """Start ``batch`` with the oldest unclaimed prefetched messages and return these.
+
+        At most ``max_messages`` messages and ``max_bytes`` of records, but at least one message, whatever its size.
+        """
         free = [number for number, message in self._in_state(MessageState.PREFETCHED) if not message.is_claimed][
             :max_messages
         ]
@@ -149,29 +151,29 @@ class UnackedMessages:
         return tuple(self._messages[number].received for number in free)
 
     def replay_batch(self, messages: Iterable[ReceivedMessage], now_ms: int, epoch_ms: int) -> None:
-        """Messages of a batch that an earlier start of the query has frozen, and that is not in the sink yet; all
-        batches of this start come after it. ``epoch_ms`` is now by the clock that brokers name."""
+        """Add the messages of an earlier start's batch that is not in the sink yet, IN_FLIGHT as batch REPLAYED, which
+        precedes all batches of this start. ``epoch_ms``: now, by the clock of broker timestamps."""
         for handle, record, record_format in messages:
             lease = self._lease_of(handle, now_ms, epoch_ms)
             self._add(_UnackedMessage(handle, record, record_format, lease, MessageState.IN_FLIGHT, REPLAYED))
 
     def _lease_of(self, handle: ReceiptHandle, now_ms: int, epoch_ms: int) -> Lease:
-        """Of a message that was received some time ago. How long ago only a broker's handle says; another server's is
-        renewed at once."""
+        """Return the lease of a message received by an earlier start. Only a broker's handle has the time of that; a
+        message with another handle is extended at once."""
         if not isinstance(handle, BrokerHandle):
             return Lease.starting_at(now_ms - self._invisible_ms // 2, self._invisible_ms)
         age_ms = max(0, epoch_ms - handle.pop_check_point.pop_time_ms)
         return Lease.starting_at(now_ms - age_ms, handle.pop_check_point.invisible_ms)
 
     def add_completed(self, handles: Iterable[ReceiptHandle]) -> None:
-        """Messages of a batch that an earlier start of the query has frozen, and that is in the sink."""
+        """Add the messages of an earlier start's batch that is in the sink."""
         for handle in handles:
             lease = Lease(self._invisible_ms, 0, 0)
             self._add(_UnackedMessage(handle, memoryview(b""), RecordFormat.STORED, lease, MessageState.COMPLETED))
 
     def abandon(self, handles: Iterable[ReceiptHandle]) -> None:
-        """Messages of a batch that an earlier start of the query has frozen, and that is in no sink: they are to be
-        given back. Once, if they are told again."""
+        """Add the messages of an earlier start's batch that is not in the sink, to be released. Skip those already
+        added."""
         abandoned = {message.handle for _, message in self._in_state(MessageState.ABANDONED)}
         for handle in handles:
             if handle not in abandoned:
@@ -179,15 +181,15 @@ class UnackedMessages:
                 self._add(_UnackedMessage(handle, memoryview(b""), RecordFormat.STORED, lease, MessageState.ABANDONED))
 
     def mark_completed(self, batch: int) -> None:
-        """All that was frozen up to ``batch`` is in the sink."""
+        """Mark the messages of all batches up to ``batch`` as COMPLETED: they are in the sink."""
         for _, message in self._in_state(MessageState.IN_FLIGHT):
             if message.batch <= batch:
                 message.state, message.record = MessageState.COMPLETED, memoryview(b"")
 
-    # ------------------------------------------------------------------------------------------ whom to ask
+    # ------------------------------------------------------------------------------------------ due brokers
 
     def brokers_due(self, now_ms: int) -> set[str]:
-        """Brokers that are to be told something: that a message is done, goes back, or is still needed."""
+        """Return brokers with unclaimed messages to acknowledge, to release or to extend."""
         due = (
             message
             for message in self._messages.values()
@@ -196,8 +198,8 @@ class UnackedMessages:
         return {message.handle.broker_name for message in due if not message.is_claimed}
 
     def brokers_due_at_stop(self) -> set[str]:
-        """The same for who receives no more: what is in no batch is given back. An earlier start's is left to a later
-        one."""
+        """Return brokers with unclaimed messages to acknowledge, or in no batch and so to release, when the query
+        stops. ABANDONED messages are left to a later start."""
         states_at_stop = _IN_NO_BATCH | {MessageState.COMPLETED}
         return {
             message.handle.broker_name
@@ -206,13 +208,13 @@ class UnackedMessages:
         }
 
     def brokers_with(self, state: MessageState) -> set[str]:
-        """Whose messages are so far, be they taken or not."""
+        """Return the brokers of messages in ``state``, claimed or not."""
         return {message.handle.broker_name for _, message in self._in_state(state)}
 
-    # ------------------------------------------------------------------------------------------ renewal
+    # ------------------------------------------------------------------------------------------ extension
 
     def claim_due(self, now_ms: int, max_messages: int, broker_name: str | None = None) -> list[Claimed]:
-        """Some of those whose leases are to be renewed now; of one broker, or of any."""
+        """Claim messages whose invisible duration is to be extended now; of one broker, or of any."""
         due = (
             number
             for number, message in self._messages.items()
@@ -221,19 +223,22 @@ class UnackedMessages:
         return self._claim(due, max_messages, broker_name)
 
     def mark_extended(self, number: int, handle: ReceiptHandle, now_ms: int) -> None:
-        """The broker knows it by another handle; ``now_ms``: when it was asked."""
+        """Record the new handle. ``now_ms``: when the request was sent."""
         message = self._messages[number]
         message.handle, message.lease, message.is_claimed = handle, Lease.starting_at(now_ms, self._invisible_ms), False
         self.counts.extended += 1
 
     def mark_extension_failed(self, number: int, now_ms: int) -> None:
-        """Nobody knows whether the broker has heard of it; it keeps its handle, and is tried again."""
+        """Keep the handle and schedule a retry; whether the broker has processed the request is unknown."""
         message = self._messages[number]
         message.lease, message.is_claimed = message.lease.retry_later(now_ms), False
 
     def expire(self, now_ms: int) -> int:
-        """Others may get what was not renewed in time. What is in no batch is given up: so many. What is in one stays,
-        counted: it may be twice in the output of the group."""
+        """Drop expired messages that are in no batch, and return how many.
+
+        Brokers may redeliver expired messages to any member. Those in a batch stay, and are counted: they may be
+        duplicates in the group's output.
+        """
         dropped_count = 0
         expired_numbers = [
             number
@@ -250,17 +255,17 @@ class UnackedMessages:
                 dropped_count += 1
         return dropped_count
 
-    # ------------------------------------------------------------------------------------------ what is spent
+    # ------------------------------------------------------------------------------------------ retries exhausted
 
     def claim_exhausted(self, max_messages: int, broker_name: str | None = None) -> list[tuple[int, ReceivedMessage]]:
-        """Some that are to be moved to the dead letter topic."""
+        """Claim messages to move to the dead-letter topic."""
         claimed = self._claim(
             (number for number, _ in self._in_state(MessageState.RETRIES_EXHAUSTED)), max_messages, broker_name
         )
         return [(number, self._messages[number].received) for number, _ in claimed]
 
     def record_moves(self, moves: Iterable[tuple[int, MoveOutcome]]) -> None:
-        """What is there is acknowledged next."""
+        """Record outcomes of moves: MOVED messages are acknowledged next, REJECTED ones become PREFETCHED."""
         for number, outcome in moves:
             message = self._messages[number]
             message.is_claimed = False
@@ -272,27 +277,27 @@ class UnackedMessages:
                 self._prefetched_count += 1
                 self._prefetched_bytes += len(message.record)
 
-    # ------------------------------------------------------------------------------------------ the end
+    # ------------------------------------------------------------------------------------------ results
 
     def claim_completed(self, max_messages: int, broker_name: str | None = None) -> list[Claimed]:
-        """Some that can be acknowledged."""
+        """Claim messages to acknowledge."""
         return self._claim((number for number, _ in self._in_state(MessageState.COMPLETED)), max_messages, broker_name)
 
     def mark_acknowledged(self, numbers: Iterable[int]) -> None:
-        """The broker has said nothing against it."""
+        """Remove messages whose acknowledgement the broker accepted."""
         for number in numbers:
             self._remove(number)
             self.counts.acknowledged += 1
 
     def mark_expired(self, numbers: Iterable[int]) -> None:
-        """Their time was over when they were acknowledged: they come again."""
+        """Remove messages that had expired when they were acknowledged: they are redelivered."""
         for number in numbers:
             if not self._messages[number].is_expiry_counted:
                 self._count_expired(self._messages[number])
             self._remove(number)
 
     def claim_outside_batches(self, max_messages: int, broker_name: str | None = None) -> list[Claimed]:
-        """Some that can be given back: they are in no batch."""
+        """Claim messages in no batch, to release them."""
         return self._claim(
             (number for number, message in self._messages.items() if message.state in _IN_NO_BATCH),
             max_messages,
@@ -300,7 +305,7 @@ class UnackedMessages:
         )
 
     def claim_abandoned(self, max_messages: int, broker_name: str | None = None) -> list[Claimed]:
-        """Some that are to be given back."""
+        """Claim messages of an earlier start's batch, to release them."""
         return self._claim((number for number, _ in self._in_state(MessageState.ABANDONED)), max_messages, broker_name)
 
     def mark_released(self, numbers: Iterable[int]) -> None:
@@ -309,11 +314,11 @@ class UnackedMessages:
             self.counts.released += 1
 
     def unclaim(self, numbers: Collection[int]) -> None:
-        """What they were taken for did not come about; it may be tried again."""
+        """Unclaim messages whose request failed; it may be retried."""
         for number in numbers:
             self._messages[number].is_claimed = False
 
-    # ------------------------------------------------------------------------------------------ inside
+    # ------------------------------------------------------------------------------------------ private
 
     def _count_expired(self, message: _UnackedMessage) -> None:
         message.is_expiry_counted = True
@@ -352,7 +357,7 @@ _IN_NO_BATCH: Final = frozenset({MessageState.PREFETCHED, MessageState.RETRIES_E
 
 
 def _is_urgent(message: _UnackedMessage) -> bool:
-    """It is held only until its broker has been told."""
+    """Return whether the message is kept only until a request to its broker succeeds."""
     return message.state in _URGENT
 
 
