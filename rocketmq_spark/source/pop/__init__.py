@@ -1,1 +1,1 @@
-"""Streams whose group shares messages: Spark's calls, a run, offsets and tasks."""
+"""Streaming reads with message-based load balancing: the Spark reader, its run, its offsets and its tasks."""

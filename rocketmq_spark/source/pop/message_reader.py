@@ -1,5 +1,7 @@
-"""What an executor runs where messages travel with their tasks: it decodes them, and speaks to nobody, unless bodies
-cannot be read and their messages are to be dead letters."""
+"""Executor side of message-based reads: decodes the messages that its task contains.
+
+It opens no connections, except to send undecodable messages to the dead-letter topic.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ def read_parts(
     schema: StructType,
     client_of: ClientOf = ClusterClient.shared,
 ) -> Iterator[pa.RecordBatch]:
-    """All messages of ``parts`` that the subscription wants, as batches of exactly ``arrow_schema(schema)``.
+    """Return all messages of ``parts`` that match the subscription, as batches of exactly ``arrow_schema(schema)``.
 
     Raises RemoteProtocolError[UNDECODABLE_MESSAGE_BODY] (with ``badMessages`` ``fail``), [CORRUPT_MESSAGE.RESPONSE] or
     [MALFORMED_RESPONSE.BODY], and what ``DeadLetterSender`` does.
@@ -63,7 +65,7 @@ def _decode_stored(
 def _decode_splitting(
     decoder: ColumnDecoder, bodies: Sequence[memoryview]
 ) -> Iterator[tuple[pa.RecordBatch, list[UndecodableMessage]]]:
-    """All messages at once; in halves, and these in halves, where they are too large for that."""
+    """Decode all messages at once; if they exceed the size of a batch, decode each half in the same way."""
     with suppress(BatchTooLargeError):
         yield decoder.decode_with_undecodable(bodies, 0, MAX_OFFSET)
         return
@@ -80,7 +82,7 @@ def _decode_splitting(
 def _decode_inner_batch(
     decoder: ColumnDecoder, records: Sequence[memoryview], begin_offset: int, end_offset: int
 ) -> Iterator[tuple[pa.RecordBatch, list[UndecodableMessage]]]:
-    """The same of an inner batch, by its queue offsets."""
+    """Decode the messages of one inner batch, in halves by queue offset where they exceed the size of a batch."""
     with suppress(BatchTooLargeError):
         yield decoder.decode_with_undecodable(records, begin_offset, end_offset)
         return
@@ -90,7 +92,7 @@ def _decode_inner_batch(
 
 
 def _with_handles(batch: pa.RecordBatch, position: int, handles: Sequence[str]) -> pa.RecordBatch:
-    """In place of the messages' places in the commit log, by which they are told apart."""
+    """Replace the column of commit log offsets, which identify the messages, by their handles."""
     handles_by_offset = {int(handle.rpartition(" ")[2]): handle for handle in handles}
     texts = pa.array(
         [handles_by_offset[commit_log_offset] for commit_log_offset in batch.column(position).to_pylist()], pa.string()

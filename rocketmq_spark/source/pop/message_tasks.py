@@ -1,4 +1,4 @@
-"""Tasks of a batch whose messages travel with them: as they came, undecoded, in parts of a bounded size."""
+"""Tasks of a batch that contain its messages, as received and undecoded, in parts of limited size."""
 
 from __future__ import annotations
 
@@ -11,43 +11,43 @@ from rocketmq_spark.pop.receipt_handles import ReceivedMessage, RecordFormat
 from rocketmq_spark.wire.arrow.column_table import RECEIPT_HANDLE
 
 TASK_BYTES: Final = 8 * 1024 * 1024
-"""At most in one task, which Spark sends in one piece; one message may have more."""
+"""Maximum size of a task's messages, which Spark sends as a whole; a single message may be larger."""
 
 TASK_MESSAGES: Final = 2_000
-"""At most, unless the options say otherwise: a batch is spread over the cores."""
+"""Default maximum number of messages in a task, which spreads a batch over the cores."""
 
 PART_BYTES: Final = 4 * 1024 * 1024
-"""Decoded at once."""
+"""Maximum size of messages that are decoded together; a single message may be larger."""
 
 
 _COMMIT_LOG_OFFSET: Final = struct.Struct(">28xq")
 
 
 class Part(NamedTuple):
-    """Messages of one broker in one form, one after another."""
+    """Messages of one broker in one format, concatenated."""
 
     broker_name: str
     record_format: RecordFormat
     body: bytes
     handles: tuple[str, ...] = ()
-    """Of stored messages, if they are wanted, see ``receipt_handle``; a proxy's answers have them."""
+    """The handles of stored messages, if required, see ``receipt_handle``; a proxy's records contain theirs."""
 
 
 def tasks_of(
     received: Sequence[ReceivedMessage], max_records: int | None, *, with_handles: bool = False
 ) -> list[tuple[Part, ...]]:
-    """All messages, in their order."""
+    """Return all messages as tasks, in order within a part. ``max_records``: most in a task; None: TASK_MESSAGES."""
     max_messages = max_records or TASK_MESSAGES
     return [tuple(_parts(part_messages, with_handles)) for part_messages in _cut(received, TASK_BYTES, max_messages)]
 
 
 def extra_string_columns(options: ReadOptions) -> tuple[str, ...]:
-    """Names of columns of text that a schema may have: those of properties, and the handle's."""
+    """Return the names of additional string columns that a schema may have: those of properties, and the handle's."""
     return (*options.property_columns, RECEIPT_HANDLE)
 
 
 def receipt_handle(one: ReceivedMessage) -> str:
-    """As a proxy spells it: its last word is the place in the broker's commit log."""
+    """Return the handle as a proxy formats it: followed by the offset in the broker's commit log."""
     (commit_log_offset,) = _COMMIT_LOG_OFFSET.unpack_from(one.record)
     return f"{one.handle.text} {commit_log_offset}"
 

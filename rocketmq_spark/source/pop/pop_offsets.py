@@ -1,11 +1,11 @@
-"""The offset of a stream whose group shares messages: which batch it was, and by what its messages can be acknowledged.
+"""Streaming offset of message-based reads: the identity of a batch, and the handles of its messages.
 
     {"v": 1, "loadBalance": "message", "consumerGroup": "orders-app", "epoch": "6f0c...", "n": 7,
      "handles": {"orders 120 1763712000000 300000 3 0 broker-a 1": "0-31,35"}}
 
-``epoch`` is one start of the query, which alone has the batch's messages; ``n`` counts its batches. A later start has
-the handles only: it acknowledges the batch if it is proven, else it gives the messages back. Canonical as
-``stream.offsets`` is, because Spark compares text.
+``epoch`` identifies the start of the query that holds the batch's messages; ``n`` counts its batches. A later start has
+only the handles: it acknowledges the messages if the batch is completed, and releases them otherwise. The JSON is
+canonical, as in ``stream.offsets``, because Spark compares text.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ KIND: Final = {"v": VERSION, "loadBalance": BY_MESSAGE}
 
 @dataclass(frozen=True, slots=True)
 class PopOffset:
-    """The batch that ends here. The initial offset has number 0, and no messages."""
+    """The end offset of a batch. The initial offset has number 0 and no messages."""
 
     consumer_group: str
     epoch: str = ""
@@ -36,15 +36,15 @@ class PopOffset:
     handles: tuple[ReceiptHandle, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """The value that Spark writes with ``json.dumps``; equal offsets give equal text."""
+        """Return the value that Spark writes with ``json.dumps``; equal offsets give equal text."""
         own = {"consumerGroup": self.consumer_group, "epoch": self.epoch, "n": self.number}
         return KIND | own | {"handles": handles_to_json(self.handles)}
 
     @classmethod
     def from_json(cls, value: Any, options: ReadOptions) -> PopOffset:
-        """Read back what ``to_json`` gave. Raises OptionError[CHECKPOINT_OPTION_CHANGED] for that of queues, of another
-        group, or with handles that only their own server understands; OptionError[INCOMPATIBLE_CHECKPOINT] for anything
-        else."""
+        """Decode what ``to_json`` returned. Raises OptionError[CHECKPOINT_OPTION_CHANGED] for an offset of queue-based
+        reads, of another group, or with opaque handles while ``endpoints`` is not set;
+        OptionError[INCOMPATIBLE_CHECKPOINT] for anything else."""
         value = without_progress(value)
         try:
             if "queues" in value:

@@ -1,7 +1,7 @@
-"""RocketMQPopReader: Spark's calls, translated, for a group that shares messages.
+"""RocketMQPopReader: Spark's streaming reader for message-based load balancing.
 
-As ``RocketMQStreamReader`` it lives in three kinds of process: the planner pickles it, the source runner receives with
-it, and on executors only ``read`` runs.
+Like ``RocketMQStreamReader`` it exists in three kinds of process: the planner pickles it, the source runner receives
+messages with it, and executors call only ``read``.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ if TYPE_CHECKING:
 
 @dataclass
 class MessagesPartition(InputPartition):
-    """Messages that one task decodes. Plain data: all that the driver tells an executor. ``client_id``: of the client
-    that has received them."""
+    """The messages that one task decodes: plain data, all that the driver sends to an executor. ``client_id``: the
+    client that received them."""
 
     parts: tuple[Part, ...]
     client_id: str
 
 
 class RocketMQPopReader(Resumable, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A streaming reader. Building it opens nothing and starts nothing.
+    """A streaming reader. Its constructor opens no connection and starts no thread.
 
     Not thread-safe: Spark's source runner is one thread.
     """
@@ -59,14 +59,15 @@ class RocketMQPopReader(Resumable, DataSourceStreamReader, SupportsTriggerAvaila
         self._last: tuple[dict[str, Any], PopOffset] | None = None
 
     def __reduce__(self) -> tuple[type[RocketMQPopReader], tuple[ReadOptions, StructType]]:
-        """What executors need; the messages that are held stay where they are."""
+        """Pickle options and schema, which executors need, but no messages."""
         return type(self), (self._options, self._schema)
 
     # ------------------------------------------------------------------------------------------ source runner
 
     @raising_without_traceback
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Spark's first call. A bad user schema is raised here: raised earlier, PySpark would mask it."""
+        """Return the limit by ``maxOffsetsPerTrigger``. Check the user's schema here, in Spark's first call: PySpark
+        would mask an error that is raised earlier."""
         check_schema(self._schema, extra_string_columns(self._options))
         return read_limit(self._options.max_offsets_per_trigger)
 
@@ -74,12 +75,12 @@ class RocketMQPopReader(Resumable, DataSourceStreamReader, SupportsTriggerAvaila
         self._is_available_now = True
 
     def initialOffset(self) -> dict[str, Any]:
-        """No messages: the first ``latestOffset`` receives some."""
+        """Return the offset without messages; the first ``latestOffset`` receives some."""
         return PopOffset(self._options.consumer_group).to_json()
 
     @raising_without_traceback
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """The end of the next batch; ``start`` itself, to the letter, when there is nothing.
+        """Return the end of the next batch; ``start`` itself, unchanged to the letter, if there are no messages.
 
         Raises whatever ends the query, as ``docs/reference/errors.md`` has it; OptionError[INVALID_OPTION_VALUE] for a
         ``limit`` that is neither a number of rows nor all that there is.
@@ -93,12 +94,12 @@ class RocketMQPopReader(Resumable, DataSourceStreamReader, SupportsTriggerAvaila
         return value
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """What the query progress shows as ``latestOffset``, see ``PopRun.report``."""
+        """Return what the query progress shows as ``latestOffset``, see ``PopRun.report``."""
         return None if self._run is None else self._run.report(int(time.time() * 1000))
 
     @raising_without_traceback
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The messages of the batch, as tasks; none of one that an earlier start of the query has frozen."""
+        """Return the batch's messages as tasks; none for an earlier start's batch that is not in the spool."""
         run = self._started_run()
         messages = run.batch(self._read(end))
         max_messages = self._options.max_records_per_partition
@@ -109,16 +110,16 @@ class RocketMQPopReader(Resumable, DataSourceStreamReader, SupportsTriggerAvaila
         ]
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Only a hint: what proves ``end`` is the next ``latestOffset``, and it acknowledges, answers awaited."""
+        """Do nothing: the next ``latestOffset`` proves that ``end`` is in the sink, and acknowledges it."""
 
     def stop(self) -> None:
-        """Give back what is in no batch. May be called twice."""
+        """Release the messages that are in no batch. Idempotent."""
         if self._run is not None:
             self._run.stop()
             self._run = None
 
     def _read(self, value: dict[str, Any]) -> PopOffset:
-        """Of the last value the very same offset: idle calls bring it again and again."""
+        """Decode an offset. An equal value returns the same object, since idle calls repeat it."""
         if self._last is None or self._last[0] != value:
             self._last = value, PopOffset.from_json(value, self._options)
         return self._last[1]
@@ -133,7 +134,7 @@ class RocketMQPopReader(Resumable, DataSourceStreamReader, SupportsTriggerAvaila
     # ------------------------------------------------------------------------------------------ executors
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """All messages of the partition."""
+        """Return all messages of the partition."""
         from rocketmq_spark.source.pop.message_reader import read_parts
 
         assert isinstance(partition, MessagesPartition)

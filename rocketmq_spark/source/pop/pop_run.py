@@ -1,12 +1,12 @@
-"""PopRun: the life of a query whose group shares messages, in its source runner process.
+"""PopRun: one run of a query with message-based load balancing, in its source runner process.
 
-A batch is frozen, logged by Spark, shipped, and proven when ``latest_offset`` is asked with its end as the start. Its
-messages are here until then, and in the spool if there is one: for the next start.
+A batch is started, logged by Spark, and sent to executors. It is completed when ``latest_offset`` is called with its
+end as the start. Its messages are kept until then, and in the spool, if configured, for the next start.
 
-EarlierBatch: what becomes of the batch that an earlier start of the query has logged, and of what it had frozen. Spark
-either reads it again, or goes on behind it and so proves it. Read again it has the messages that the spool has kept;
-without them it is empty, and before that is said they are given back: else the next start would find the batch done,
-and acknowledge what nobody has read.
+EarlierBatch: the batch that an earlier start of the query logged, and those that it only started. Spark either replays
+the logged batch, or starts after it, which completes it. A replayed batch has the messages of the spool. Without these
+it is empty, and its messages are released before it is returned: otherwise the next start would treat the batch as
+completed, and acknowledge messages that are in no sink.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from rocketmq_spark.source.stream.progress import outages_of
 from rocketmq_spark.source.stream.source_run import Run
 
 IDLE_WAIT_S: Final = 0.2
-"""How long an idle call waits: Spark asks again at once."""
+"""How long a call waits for messages, in seconds: after an idle one, Spark calls again at once."""
 
 
 class PopRun(Run):
-    """See the module. ``is_available_now``: it reads what is there, and ends. ``control_before``: see ``SourceRun``.
+    """See the module. ``is_available_now``: read existing messages, then end. ``control_before``: see ``SourceRun``.
 
-    Not thread-safe: Spark's source runner is one thread, and the receiver has one of its own.
+    Not thread-safe: Spark's source runner is one thread, and the receiver has its own.
     """
 
     def __init__(self, options: ReadOptions, control_before: Control | None = None, *, is_available_now: bool) -> None:
@@ -64,19 +64,22 @@ class PopRun(Run):
         )
         self._idle_from_ms = 0
         if control_before is not None:
-            # Spark 4.0 and 4.1 may end that run at the first idle answer, and the start before gave back what it held.
+            # Spark 4.0 and 4.1 may end that run at its first idle call; the start before it released its messages.
             self._idle_from_ms = monotonic_ms() + REDELIVERY_WITHIN_MS
             self._receiver.expect_redelivery()
         self._earlier = EarlierBatch(self._receiver, self._spool)
         self._drain = DrainRequest(control_before)
         self._start(lambda: None)
 
-    # ------------------------------------------------------------------------------------------ what Spark asks
+    # ------------------------------------------------------------------------------------------ Spark's calls
 
     def latest_offset(self, start: PopOffset, max_messages: int | None) -> PopOffset:
-        """Acknowledge the batch that ends at ``start``, and freeze the next one; ``start`` itself if there is nothing.
-        Once a signal has ended the run it is that, a moment later. Raises what the receiver cannot go on with,
-        LocalProtocolError[BATCH_SKIPPED] where ``start`` is not the end of the last batch."""
+        """Acknowledge the batch that ends at ``start``. Start the next one and return its end, or ``start`` without
+        messages.
+
+        After a signal has ended the run, return ``start`` after a short pause. Raises what ``Receiver`` does, and
+        LocalProtocolError[BATCH_SKIPPED] if ``start`` is not the end of the last batch.
+        """
         self._pause_if_ended()
         return self._call_unless_ended(lambda: self._plan(start, max_messages or MAX_PREFETCHED), start)
 
@@ -124,8 +127,8 @@ class PopRun(Run):
             self._earlier.mark_completed(start)
 
     def batch(self, end: PopOffset) -> tuple[ReceivedMessage, ...]:
-        """The messages of the batch that ends at ``end``; of another start's see ``EarlierBatch``.
-        Raises what keeps it from them, TransportError[SOURCE_PROCESS_TERMINATED] for a signal."""
+        """Return the messages of the batch that ends at ``end``; for another start's batch see ``EarlierBatch``. Raises
+        what prevents that; TransportError[SOURCE_PROCESS_TERMINATED] after a signal."""
         if end.epoch == self._epoch:
             if self._spool is not None:
                 self._spool.mark_logged(self._epoch, end.number)
@@ -138,9 +141,8 @@ class PopRun(Run):
         return messages
 
     def report(self, epoch_ms: int) -> dict[str, Any] | None:
-        """What the query progress shows as ``latestOffset``: what became of messages since this start, how many are in
-        no batch yet and how many in one, and what does not answer. Asks nobody.
-        None once a signal has ended the run."""
+        """Return what the query progress shows as ``latestOffset``, without any request: message counts since this
+        start, numbers of prefetched and in-flight messages, and outages. None once a signal has ended the run."""
         return self._call_unless_ended(lambda: self._progress_report(epoch_ms), None)
 
     def _report(self, deleted: Sequence[QueueRange]) -> None:
@@ -173,19 +175,18 @@ log = logging.getLogger(__name__)
 
 
 class EarlierBatch:
-    """See the module. Not thread-safe. Methods raise what the receiver cannot go on with, and then may be called
-    again."""
+    """See the module. Not thread-safe. Methods raise what the receiver does, and may be called again after that."""
 
     def __init__(self, receiver: Receiver, spool: Spool | None) -> None:
         self._receiver = receiver
         self._spool = spool
         self._messages: tuple[ReceivedMessage, ...] | None = None
-        """Once Spark has asked for them."""
+        """Set once Spark has requested them."""
         self._is_completed = False
         self._has_released = False
 
     def messages(self, end: PopOffset) -> tuple[ReceivedMessage, ...]:
-        """Of the batch that ends at ``end``, the same each time."""
+        """Return the messages of the batch that ends at ``end``, the same each time."""
         if self._messages is None:
             self._messages = self._load(end)
         return self._messages
@@ -200,8 +201,8 @@ class EarlierBatch:
         return messages
 
     def release_abandoned(self) -> None:
-        """What starts have left that were killed before Spark had logged anything: nobody waits for it, and what
-        cannot be given back comes again when its time is over. Once."""
+        """Release, once, the messages of starts that were killed before Spark had logged any batch. Do not wait for
+        that: those that cannot be released are redelivered when they expire."""
         if self._spool is not None and not self._has_released:
             self._has_released = True
             abandoned = self._spool.recover_abandoned()
@@ -210,7 +211,8 @@ class EarlierBatch:
                 self._receiver.try_release(_without_expired([one.handle for one in abandoned]))
 
     def mark_completed(self, end: PopOffset) -> None:
-        """The batch is in the sink; what was frozen after it is in none, for Spark has not logged that."""
+        """Acknowledge the batch, which is in the sink. Release later batches: Spark has not logged them, so no sink has
+        them."""
         if self._is_completed:
             return
         if self._messages is None:
@@ -224,9 +226,9 @@ class EarlierBatch:
 
 
 def _without_expired(handles: Sequence[ReceiptHandle]) -> list[ReceiptHandle]:
-    """Without those of which no server is told: their brokers may be gone, or never were there.
+    """Omit handles that expired long ago, for which no request is made: their brokers may be removed, or never existed.
 
-    What is left out once is left out by each later start, so none acknowledges what was delivered to nobody.
+    A handle that is omitted once is omitted by each later start, so none acknowledges a message that no sink received.
     """
     epoch_ms = int(time.time() * 1000)
     retained = [one for one in handles if not (isinstance(one, BrokerHandle) and one.is_long_expired(epoch_ms))]
