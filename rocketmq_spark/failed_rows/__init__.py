@@ -1,1 +1,1 @@
-"""Rows that could not be processed: sent back to their brokers, which deliver them to the group again, later."""
+"""Failed rows: sent back to their brokers, which redeliver them to the group later."""

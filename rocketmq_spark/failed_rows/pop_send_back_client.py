@@ -1,8 +1,8 @@
-"""Messages that are sent back where a group shares messages: each is made to come again, by its handle.
+"""Send-back with message-based load balancing: requests the redelivery of each message by its receipt handle.
 
-Its server is told that it is to be invisible for the delay from now on. That makes it come again, whatever becomes of
-the handle by which the query acknowledges its batch, and however often that was renewed: each answer is a promise of
-its own. So what is told twice comes twice.
+It changes the message's invisible duration to the delay, from now on. Then the message is redelivered, whatever happens
+to the handle by which the query acknowledges its batch, and however often that was extended: each confirmed change
+causes its own redelivery. A message that is sent back twice is therefore redelivered twice.
 
 Source: ``client/impl/consumer/ConsumeMessagePopConcurrentlyService.java#changePopInvisibleTime``.
 """
@@ -27,14 +27,14 @@ from rocketmq_spark.remoting.failures import Failures, Policy
 from rocketmq_spark.remoting.retry import SEND_BACK_PAUSES, broker_subject, retryability_of_pull
 
 Outcome: TypeAlias = RocketMQError | str | None
-"""None: it comes again."""
+"""None: the message will be redelivered. Otherwise why not."""
 
 UNKNOWN: Final = "its server knows it no more by this handle"
 NO_HANDLE: Final = "it has no receiptHandle"
 
 
 class FailedMessage(NamedTuple):
-    """A row's message, by the columns that say which it is."""
+    """The columns of a row that identify its message."""
 
     topic: str
     broker_name: str
@@ -47,8 +47,8 @@ class FailedMessage(NamedTuple):
 
 
 class PopSendBackClient:
-    """Sends messages back from the process in which it is used. Travels to executors: it holds no connection.
-    Not thread-safe."""
+    """A client that sends messages back from its process. Executors get a pickled copy: it holds no connection. Not
+    thread-safe."""
 
     def __init__(
         self,
@@ -63,13 +63,13 @@ class PopSendBackClient:
         self._failures = Failures(Policy(retryability_of_pull, SEND_BACK_PAUSES, limit_ms, limit_ms), monotonic_ms)
 
     def set_log_context(self, **task: str) -> None:
-        """Of the group, in a process of Spark's."""
+        """Set the log context, with the group, in an executor process."""
         set_log_context(self._options.log_level, group=self._options.consumer_group, **task)
 
     def try_send_back_all(self, messages: Sequence[FailedMessage]) -> list[str | None]:
-        """Send them back; of each, why that did not succeed, or None.
+        """Send messages back; return for each why that failed, or None.
 
-        A server that cannot be reached is tried again for ``clusterTimeoutMs``.
+        A server that cannot be reached is retried for ``clusterTimeoutMs``.
         """
         problems: list[str | None] = [None] * len(messages)
         remaining = list(range(len(messages)))
@@ -108,7 +108,8 @@ class PopSendBackClient:
 
 
 def arrow_function(client: PopSendBackClient) -> Callable[..., pa.Array]:
-    """For Spark: of columns, in the order of FailedMessage's fields, why each message was not sent back."""
+    """Return a function for ``arrow_udf``. From columns in the order of FailedMessage's fields it returns why each
+    message was not sent back, or null."""
     from pyspark import TaskContext
 
     def send(*columns: pa.Array) -> pa.Array:
@@ -140,8 +141,8 @@ def _handle_of(message: FailedMessage) -> ReceiptHandle | None:
 
 
 def _with_current_pop_time(handle: ReceiptHandle | None) -> ReceiptHandle | None:
-    """A proxy takes no handle whose time is over, though the query may have renewed it; where the message is has not
-    changed, and its broker asks for nothing else."""
+    """Return the handle with the current time. A proxy rejects a handle that has expired, though the query may have
+    extended it; the message's position is still the same, and its broker checks nothing else."""
     if not isinstance(handle, BrokerHandle):
         return handle
     pop_check_point = handle.pop_check_point
@@ -150,10 +151,10 @@ def _with_current_pop_time(handle: ReceiptHandle | None) -> ReceiptHandle | None
 
 LEVELS_S: Final = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1_200, 1_800, 3_600, 7_200)
 FIRST_GROWING_LEVEL: Final = 3
-"""Where a message is that failed for the first time, unless somebody says a level."""
+"""The level of a message's first failure, if no ``delay_level`` is set."""
 
 
 def delay_ms(delay_level: int, reconsume_times: int) -> int:
-    """By ``delay_level``, from 1 on; 0 grows with how often the message came again."""
+    """Return a delay in ms: of ``delay_level`` from 1 on, or for 0 of a level that grows with ``reconsume_times``."""
     level = delay_level or FIRST_GROWING_LEVEL + reconsume_times
     return LEVELS_S[min(level, len(LEVELS_S)) - 1] * 1000

@@ -1,10 +1,10 @@
-"""Rows that could not be processed: sent back to their brokers, which deliver them to the group again, later.
+"""Send-back: failed rows go back to their brokers, which redeliver them to the group later.
 
-A failed row holds nothing up: the batch goes on, the row comes again through the group's retry topic, and in the end
-it is in the group's dead letter queue. Of a group that shares messages each comes again by itself.
+A failed row does not hold up its batch. It is redelivered through the group's retry topic, and finally moved to the
+group's dead-letter topic (DLQ). With message-based load balancing, brokers redeliver it without ``retryTopic``.
 
-Source: ``client/impl/consumer/DefaultMQPushConsumerImpl.java#sendMessageBack``; differs: what its broker does not take
-is an error here, and is not sent as a new message to another broker.
+Source: ``client/impl/consumer/DefaultMQPushConsumerImpl.java#sendMessageBack``; differs: a rejection by the message's
+broker is an error here, and the message is not sent to another broker as a new one.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
 
 SendBackFailure = tuple[str, str]
-"""A message that its broker did not take, and why."""
+"""A message that its broker did not accept, and why."""
 
 REQUIRED_COLUMNS: Final = ("topic", "brokerName", "commitLogOffset", "msgId")
-"""The columns that say which message a row is, in the order of StoredMessage's fields."""
+"""The columns that identify a row's message, in the order of StoredMessage's fields."""
 
 REQUIRED_POP_COLUMNS: Final = ("topic", "brokerName", "receiptHandle", "msgId", "reconsumeTimes")
-"""The same where a group shares messages, in the order of FailedMessage's fields."""
+"""The same for message-based load balancing, in the order of FailedMessage's fields."""
 
 PROBLEM: Final = "problem"
 MAX_NAMED_MESSAGES: Final = 10
@@ -48,24 +48,24 @@ def send_back(
     delay_level: int = 0,
     max_reconsume_times: int | None = None,
 ) -> None:
-    """Have failed rows delivered to the group again; returns when the brokers have stored all of them.
+    """Send failed rows back for redelivery to the group; return when the brokers have stored all of them.
 
     Parameters
     ----------
-    failed : rows with the columns ``topic``, ``brokerName``, ``commitLogOffset`` and ``msgId``. A DataFrame's are sent
-        by the executors, and read once more for it unless the batch is persisted; Rows are sent from where this is
-        called, which may be an executor
-    options : those of the query that has read them; with ``retryTopic``, or the group would never read them again.
+    failed : rows with the columns ``topic``, ``brokerName``, ``commitLogOffset`` and ``msgId``. Executors send a
+        DataFrame's, which is computed once more for that unless the batch is persisted; Rows are sent by the calling
+        process, which may be an executor
+    options : the options of the query that read the rows; with ``retryTopic``, or the group never reads them again.
         With ``loadBalance`` ``message`` the columns are ``topic``, ``brokerName``, ``receiptHandle``, ``msgId`` and
-        ``reconsumeTimes``, and ``retryTopic`` is nothing
-    delay_level : from 1 on one of the broker's (1 s, 5 s, 10 s, 30 s, 1 min, ...); 0 grows with ``reconsumeTimes``;
-        -1: to the dead letter queue at once
-    max_reconsume_times : what has been sent back so often goes to the dead letter queue; by default the group's, 16
+        ``reconsumeTimes``, and ``retryTopic`` must not be set
+    delay_level : from 1 on a delay level of the broker (1 s, 5 s, 10 s, 30 s, 1 min, ...); 0 grows with
+        ``reconsumeTimes``; -1: to the dead-letter topic at once
+    max_reconsume_times : number of send-backs after which a row goes to the dead-letter topic; default: the group's, 16
 
     Raises what ``ReadOptions.parse`` raises, OptionError[INVALID_OPTION_VALUE] without ``retryTopic`` too,
-    OptionError[MISSING_SEND_BACK_COLUMN | AMBIGUOUS_COLUMN] for rows without one of the four or with several of one,
-    and NotSentBackError[SEND_BACK_FAILED] that names the rows which were not taken. A batch that fails by it is
-    replayed, and sends back once more what was taken: sent-back rows come at least once.
+    OptionError[MISSING_SEND_BACK_COLUMN | AMBIGUOUS_COLUMN] for rows without a required column or with several of that
+    name, and NotSentBackError[SEND_BACK_FAILED] that names the rejected rows. A batch that fails by it is replayed, and
+    sends its accepted rows back again: sent-back rows are redelivered at least once.
     """
     read_options = ReadOptions.parse(options)
     send = _send_back_popped if read_options.is_message_based else _send_back_stored
@@ -75,7 +75,7 @@ def send_back(
 def _send_back_stored(
     failed: DataFrame | Iterable[Row], options: ReadOptions, delay_level: int, max_reconsume_times: int | None
 ) -> list[SendBackFailure]:
-    """Of a group that shares queues."""
+    """Send rows back with queue-based load balancing; return the failures."""
     from pyspark.sql import DataFrame
 
     from rocketmq_spark.failed_rows.send_back_client import SendBackClient
@@ -102,7 +102,10 @@ def _send_back_stored(
 def _send_back_popped(
     failed: DataFrame | Iterable[Row], options: ReadOptions, delay_level: int, max_reconsume_times: int | None
 ) -> list[SendBackFailure]:
-    """Of a group that shares messages. Raises OptionError[INVALID_OPTION_VALUE] for what the group decides."""
+    """Send rows back with message-based load balancing; return the failures.
+
+    Raises OptionError[INVALID_OPTION_VALUE] for settings that the group's configuration determines.
+    """
     from pyspark.sql import DataFrame
 
     from rocketmq_spark.failed_rows.pop_send_back_client import FailedMessage, PopSendBackClient, arrow_function
@@ -129,7 +132,7 @@ def _send_back_popped(
 
 
 def _send_back_on_executors(failed: DataFrame, needed: Sequence[str], send: Any) -> list[tuple[list[Any], str]]:
-    """The values that are ``needed`` of rows that were not taken, and why. ``send``: a function of Spark's."""
+    """Return the ``needed`` values of the rows that were not sent back, and why. ``send``: a Spark UDF."""
     from pyspark.sql.functions import col
 
     columns = [failed[f"`{name}`"] for name in spellings_of(failed.columns, needed)]
@@ -153,14 +156,15 @@ def spellings_of(names: Sequence[str], needed: Sequence[str]) -> list[str]:
 
 
 def required_values(rows: Iterable[Row], needed: Sequence[str]) -> Iterator[list[Any]]:
-    """Of each row the values of the columns that are needed. Raises what ``spellings_of`` does."""
+    """Yield the ``needed`` values of each row. Raises what ``spellings_of`` does."""
     for row in rows:
         values = row.asDict()
         yield [values[name] for name in spellings_of(row.__fields__, needed)]
 
 
 def check_all_sent_back(failures: Sequence[tuple[str, str]], group: str) -> None:
-    """``failures``: messages, and why. Raises NotSentBackError[SEND_BACK_FAILED] if there are any."""
+    """Check that there are no ``failures``, each a message and the reason. Raises NotSentBackError[SEND_BACK_FAILED]
+    otherwise."""
     if failures:
         named = [message for message, _ in failures[:MAX_NAMED_MESSAGES]]
         raise NotSentBackError(

@@ -1,6 +1,6 @@
-"""Sending messages back, on an executor or wherever rows are: one after another, with patience.
+"""Send-back with queue-based load balancing, on an executor or the driver: one message after another, with retries.
 
-Connections are the process's own, one for each broker; the pulls have theirs beside them.
+Each process has one connection to each broker for this, separate from those of pulls.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from rocketmq_spark.remoting.retry import SEND_BACK_PAUSES, broker_subject, retr
 
 
 class SendBackClient:
-    """Sends messages back from the process in which it is used. Travels to executors: it holds no connection.
-    Not thread-safe."""
+    """A client that sends messages back from its process. Executors get a pickled copy: it holds no connection. Not
+    thread-safe."""
 
     def __init__(
         self,
@@ -41,13 +41,13 @@ class SendBackClient:
         self._failures = Failures(Policy(retryability_of_request, SEND_BACK_PAUSES, *limits_ms), clock)
 
     def set_log_context(self, **task: str) -> None:
-        """Of the group, in a process of Spark's: what is waited for is said there."""
+        """Set the log context, with the group, in a process of Spark; outages are logged there."""
         set_log_context(self._options.log_level, group=self._options.consumer_group, **task)
 
     def try_send_back(self, message: StoredMessage) -> str | None:
-        """Send a message back; why that did not succeed, or None.
+        """Send a message back; return why that failed, or None.
 
-        A broker that cannot be reached is tried again for ``clusterTimeoutMs``, and not for each message anew.
+        A broker that cannot be reached is retried for ``clusterTimeoutMs`` in all, not for each message.
         """
 
         def send_back(broker: Broker) -> None:
