@@ -1,7 +1,7 @@
-"""Acknowledgement, release, extension and dead-letter moves of received messages, scheduled by broker.
+"""Scheduling of acknowledgements, releases, extensions and dead-letter moves of received messages, by broker.
 
-Each broker has a worker thread while requests are due for it. An unresponsive broker therefore delays neither other
-brokers nor receiving; it gets its next request only after a pause.
+Each broker has a worker thread while requests to it are due. An unresponsive broker thus delays neither other brokers
+nor receiving, and gets its next request only after a pause.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class AckScheduler:
     # ------------------------------------------------------------------------------------------ scheduling
 
     def run(self) -> None:
-        """Start a worker for each broker with due requests that has no worker yet and is in no retry pause."""
+        """Start a worker for each broker with due requests, unless it has one or is in a retry pause."""
         self._start_workers(self._brokers_due(), self._send_all)
 
     def move_exhausted(self) -> None:
@@ -79,7 +79,7 @@ class AckScheduler:
             return self._unacked.brokers_due(self._clock())
 
     def try_release(self, handles: Sequence[ReceiptHandle]) -> None:
-        """Release messages that are in no batch of this query, once and at any broker; failures are not retried."""
+        """Release messages of no batch of this query, once and at any broker; failures are not retried."""
         outcomes = self._transport.change_invisible_duration(handles, RELEASED_INVISIBLE_MS, suspend=True)
         released = sum(not isinstance(outcome, RocketMQError) for outcome in outcomes)
         with self._changed:
@@ -88,10 +88,8 @@ class AckScheduler:
     # ------------------------------------------------------------------------------------------ waiting, stopping
 
     def wait_until_none(self, state: MessageState, until_ms: int) -> None:
-        """Run the scheduler until no message is in ``state``, except those of failing brokers.
-
-        Return at ``until_ms`` at the latest, and at once after ``close`` or a fatal error.
-        """
+        """Run the scheduler until no message is in ``state``, except at failing brokers; until ``until_ms`` at the
+        latest."""
         while True:
             self.run()
             with self._changed:

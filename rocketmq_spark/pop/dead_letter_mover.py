@@ -70,9 +70,9 @@ class DeadLetterMover:
         return split_exhausted(received, self.retry_max_times(target) if has_redelivered(received) else None)
 
     def retry_max_times(self, target: Target) -> int | None:
-        """Return the group's ``retryMaxTimes`` at the broker, cached for 60 s; 16 where the broker permanently refuses
-        to return it. None, no limit: the group has no retry queue, so no message can be moved, or the request has just
-        failed."""
+        """Return the group's ``retryMaxTimes`` at the broker, cached for 60 s; 16 if the broker permanently refuses to
+        return it. None, no limit: the group has no retry queue, so no message can be moved, or the request failed
+        temporarily."""
         if self._is_cached(target):
             return self._retry_limits[target.broker_name][0]
         limit: int | None

@@ -138,12 +138,9 @@ class GrpcTransport:
 
     def _session_of(self, topic: str, broker_name: str) -> Session:
         """Return the session with the proxy for a broker. Refresh the routes first if ``refresh_routes`` has not run
-        yet.
-
-        For a topic without any broker, return the first proxy's session: it finds the broker, and once the message has
-        expired it reports that the handle is invalid. Raises what prevents the refresh; RouteError[MASTER_UNAVAILABLE]
-        if no route lists this broker.
-        """
+        yet. For a topic without any broker, return the first proxy's session: it finds the broker, and once the message
+        has expired it reports an invalid handle. Raises what prevents the refresh, RouteError[MASTER_UNAVAILABLE] if no
+        route lists the broker."""
         if topic not in self._topics:
             self._topics = (*self._topics, topic)
         addresses = self._routes.get(topic, {}).get(broker_name)
@@ -280,11 +277,9 @@ def _record(response: bytes, handle: ReceiptHandle) -> bytes:
 
 
 def _changed(handle: ReceiptHandle, result: Callable[[], str | None]) -> ChangeOutcome:
-    """Return the outcome of a change of the invisible duration.
-
-    A broker's new handle starts at its own message. A proxy in one process with its broker returns another start
-    offset, and then rejects acknowledgements by the handle that it returned (apache/rocketmq#9583).
-    """
+    """Return the outcome of a change. A broker's new handle starts at its own message. A proxy in one process with its
+    broker returns another start offset, and then rejects acknowledgements by the handle that it returned
+    (apache/rocketmq#9583)."""
     try:
         text = result()
     except RocketMQError as error:

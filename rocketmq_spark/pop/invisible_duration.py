@@ -1,5 +1,5 @@
-"""Invisible durations of messages: which one a poll requests, when it is extended, when it expires, and the log lines
-about messages that expired before they were completed."""
+"""Invisible durations: which one a poll requests, when it is extended, when it expires, and the log lines about
+messages that expired before they were completed."""
 
 from __future__ import annotations
 
@@ -22,21 +22,16 @@ REFUSED_MS: Final = 9_999
 
 
 def unforeseen_ms(invisible_ms: int, random_below: Callable[[int], int]) -> int:
-    """Return an unpredictable duration: ``invisible_ms`` or a little more, at most the maximum that a proxy accepts.
-
-    Producers cannot guess it. If a proxy rejects ``invisible_ms`` as too short, it rejects the result too.
-    ``random_below``: as ``secrets.randbelow``.
-    """
+    """Return a duration that no producer can predict: ``invisible_ms`` or a little more, at most a proxy's maximum. A
+    proxy that rejects ``invisible_ms`` as too short rejects it too. ``random_below``: as ``secrets.randbelow``."""
     spread = min(max(LEAST_SPREAD_MS, invisible_ms // SPREADS_IN_A_DURATION), MOST_SPREAD_MS)
     most = REFUSED_MS if invisible_ms <= REFUSED_MS else MAX_INVISIBLE_MS
     return min(invisible_ms, most - spread) + random_below(spread + 1)
 
 
 class Lease(NamedTuple):
-    """The time for which a message is invisible to other members, by this process's clock, and when to extend it.
-
-    It starts when the response arrives, so the broker's own may expire a little earlier.
-    """
+    """The time for which a message is invisible to other members, by this process's clock, and when to extend it. It
+    starts when the response arrives, so the broker's own may expire a little earlier."""
 
     invisible_ms: int
     extend_at_ms: int

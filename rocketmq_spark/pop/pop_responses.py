@@ -32,10 +32,8 @@ _QUEUE_AND_OFFSET: Final = struct.Struct(">12xi4xq")
 def decode_pop_response(
     topic: str, broker_name: str, header: PopMessageResponse, body: memoryview
 ) -> list[ReceivedMessage]:
-    """Return the messages of a response, with their handles.
-
-    Raises RemoteProtocolError[MALFORMED_RESPONSE.HEADER | CORRUPT_MESSAGE.RESPONSE].
-    """
+    """Return a response's messages. Raises RemoteProtocolError[MALFORMED_RESPONSE.HEADER |
+    CORRUPT_MESSAGE.RESPONSE]."""
     records = [record for _, _, record in split_records(body)]
     handles_in_header = _decode_handles(topic, broker_name, header)
     if len(handles_in_header) != len(records):
@@ -70,10 +68,8 @@ def _entries(header_text: str | None) -> list[list[str]]:
 
 
 def _is_at(handle: BrokerHandle, record: memoryview) -> bool:
-    """Return whether a record may belong to a handle: same queue, same or a larger offset.
-
-    Brokers do not deliver messages of IPv6 hosts that they cannot decode. Records behind these have larger offsets.
-    """
+    """Return whether a record may belong to a handle: same queue, same or larger offset. Offsets are larger behind
+    messages that the broker does not deliver because it cannot decode their IPv6 hosts."""
     queue_id, offset = _QUEUE_AND_OFFSET.unpack_from(record)
     return bool(queue_id == handle.pop_check_point.queue_id and offset >= handle.offset)
 
@@ -83,11 +79,9 @@ def _is_exactly_at(handle: BrokerHandle, record: memoryview) -> bool:
 
 
 def _match_handles(handles_in_header: Sequence[BrokerHandle], records: Sequence[memoryview]) -> list[BrokerHandle]:
-    """Return one handle for each record, where the header lists more messages than the body has.
-
-    A broker omits messages of a retry topic that it could not rewrite. The body has all messages of the topic itself,
-    so the records that follow identify the omitted ones. Raises what ``decode_pop_response`` does.
-    """
+    """Return one handle for each record, where the header lists more messages. A broker omits messages of a retry topic
+    that it could not rewrite, and none of the topic itself, so the records that follow identify the omitted ones.
+    Raises what ``decode_pop_response`` does."""
     found: list[list[BrokerHandle] | None] = [
         *[None] * len(records),
         [],
@@ -114,8 +108,8 @@ def _match_handles(handles_in_header: Sequence[BrokerHandle], records: Sequence[
 
 
 def _may_match(handle: BrokerHandle, record: memoryview) -> bool:
-    """Return whether a record may belong to a handle. Rewritten records, of retry topics, always have ``POP_CK``;
-    records of the topic itself may have it from their producer."""
+    """Return whether a record may belong to a handle. Rewritten records, of retry topics, have ``POP_CK``; others may
+    have it from their producer."""
     if handle.pop_check_point.retry == NORMAL_TOPIC:
         return _is_at(handle, record)
     if not _is_exactly_at(handle, record):

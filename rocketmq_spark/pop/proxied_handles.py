@@ -1,7 +1,7 @@
 """Verification of the receipt handles in one response of a proxy.
 
 If a producer has set the property ``POP_CK``, a proxy uses its value as the message's handle, and may then number the
-handles of the messages beside it wrongly. The commit log offset, which the proxy adds, proves nothing. But a broker's
+handles of the messages beside it wrongly. The commit log offset, which the proxy adds, verifies nothing. But a broker's
 handle repeats the requested invisible duration, to the millisecond, and each poll requests an unpredictable one: a
 handle with another duration is a producer's.
 

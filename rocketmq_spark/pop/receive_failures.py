@@ -1,5 +1,4 @@
-"""Failures of servers and topics in message-based reads: since when they last, their time limits and their log
-lines."""
+"""Failures of servers and topics in message-based reads: their start, time limits and log lines."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ from rocketmq_spark.remoting.retry import (
 class ReceiveFailures:
     """Failures of one receiver. ``refresh_soon`` schedules an early route refresh.
 
-    Threads: any, but ``lines`` one; ``changed`` is held only briefly, and notified of an error that ends the query.
+    Threads: any, for ``lines`` one; ``changed`` is held briefly, and notified of an error that ends the query.
     """
 
     def __init__(
@@ -52,14 +51,14 @@ class ReceiveFailures:
         return self._fatal_error is not None
 
     def check(self) -> None:
-        """Raise the fatal error, if any, or the failure that has exceeded its time limit."""
+        """Raise the fatal error, or a failure that has exceeded its time limit."""
         with self._changed:
             if self._fatal_error is not None:
                 raise self._fatal_error
             self._tracker.check(self._clock())
 
     def lines(self) -> list[LogLine]:
-        """Return the log lines that are due for failures, see ``OutageLog``; none after a fatal error."""
+        """Return the log lines due for failures, see ``OutageLog``; none after a fatal error."""
         return [] if self._fatal_error else self._tracker.lines(self._clock(), self.outages)
 
     # ------------------------------------------------------------------------------------------ brokers, topics
@@ -81,10 +80,8 @@ class ReceiveFailures:
             return all(self._tracker.may_try(subject, self._clock()) for subject in subjects)
 
     def note_route_refresh(self, failures: dict[str, RocketMQError]) -> None:
-        """Record the outcome of a route refresh. ``failures``: errors by topic.
-
-        While no name server responds, the state of the affected topics stays as it was.
-        """
+        """Record a route refresh. ``failures``: errors by topic. While no name server responds, topics keep their
+        state."""
         unresolved = [error for error in failures.values() if is_name_server_outage(error)]
         self._note(NAME_SERVERS, unresolved[0] if unresolved else None)
         for topic in self._options.topics:
@@ -93,7 +90,7 @@ class ReceiveFailures:
                 self._note(topic_subject(topic), failure)
 
     def note(self, broker_name: str, outcome: object) -> None:
-        """Record a broker's response, or its failure; without any name server to resolve its address, that of the name
+        """Record a broker's response or failure. If its address cannot be resolved, that is a failure of the name
         servers."""
         is_unresolved = isinstance(outcome, RocketMQError) and is_name_server_outage(outcome)
         self._note(NAME_SERVERS if is_unresolved else broker_subject(broker_name), outcome)

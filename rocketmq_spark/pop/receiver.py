@@ -1,6 +1,6 @@
 """Receiver: receives a group's messages for one query, one batch ahead, and tracks them until they are acknowledged.
 
-The thread ``rocketmq-pop`` only receives. A worker thread refreshes the routes, and one for each broker sends
+The thread ``rocketmq-pop`` only receives. A worker refreshes the routes, and one for each broker sends
 acknowledgements, extensions and releases (see ``ack_scheduler``). The owner's thread starts and completes batches, and
 stops the receiver. Poll responses arrive on reader threads, which only put them into the inbox.
 """
@@ -55,7 +55,7 @@ STOP_TIMEOUT_MS: Final = 10_000
 """Time limit of all requests of ``stop``; within it, failing brokers are retried."""
 
 LAST_RESPONSES_MS: Final = 300
-"""How long ``stop`` waits for polls after the last response: those still open most likely bring no messages."""
+"""How long ``stop`` waits after the last response: polls still open most likely bring no messages."""
 
 STOP_TICK_S: Final = 0.05
 CLOSING_S: Final = 2.0
@@ -127,7 +127,7 @@ class Receiver:
 
     @property
     def have_all_responded(self) -> bool:
-        """Return whether each broker has responded to a poll, and so has a start position for the group."""
+        """Return whether each broker has responded, and so has a start position for the group."""
         with self._changed:
             return self._receive_scheduler.have_all_responded
 
@@ -139,7 +139,7 @@ class Receiver:
             return self._receive_scheduler.are_all_empty and self._unacked.has_only_in_flight
 
     def check(self) -> None:
-        """Raise the fatal error, if any, or the failure that has exceeded its time limit."""
+        """Raise the fatal error, or a failure that has exceeded its time limit."""
         self._failures.check()
 
     def wait(self, timeout_s: float) -> None:
@@ -166,7 +166,7 @@ class Receiver:
 
     def mark_completed(self, batch: int) -> None:
         """Acknowledge all batches up to ``batch``, which are in the sink. Wait up to ``brokerTimeoutMs`` for brokers
-        that do not fail; the others are retried in the background."""
+        that do not fail; others are retried in the background."""
         with self._changed:
             self._unacked.mark_completed(batch)
         self._acknowledge()

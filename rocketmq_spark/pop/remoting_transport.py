@@ -139,7 +139,7 @@ class RemotingTransport:
         """Return a topic's master. Raises RouteError[MASTER_UNAVAILABLE], and what ``RouteTable.route`` raises."""
         address = self._routes.route(topic).master_address(broker_name)
         if address is None:
-            if topic not in self._readable:  # of a readable topic, refresh_routes gets the next route
+            if topic not in self._readable:  # routes of readable ones are refreshed in the background
                 self._routes.invalidate(topic)
             raise RouteError("MASTER_UNAVAILABLE", broker=broker_name, topic=topic)
         return self._new_pop_broker(address)

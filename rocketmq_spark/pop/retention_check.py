@@ -1,7 +1,7 @@
 """Retention check: detects messages that a broker deleted before it delivered them to the group.
 
 A pop response does not report them: the broker moves the group's offset to the first message that is left. This check
-therefore runs before a pop, and compares the group's offset with the min offset of each queue.
+therefore precedes a pop, and compares the group's offset with each queue's min offset.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class RetentionCheck:
 
     def check(self, target: Target, broker: Broker) -> None:
         """Report what the master of ``target`` has deleted. Raises what ``report`` does, and any ``RocketMQError`` that
-        is not permanent. After a permanent one, such as a refusal, the next check follows after INTERVAL_MS."""
+        is not permanent; after a permanent one, the next check follows after INTERVAL_MS."""
         try:
             lost = {_range_start(deleted_range) for deleted_range in self._deleted(target, broker)} - self._reported
             if lost and self._wait(CONFIRM_DELAY_S):

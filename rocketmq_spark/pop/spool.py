@@ -1,9 +1,9 @@
 """The spool: batches on a local disk of the driver, from which a later start of the query replays a batch.
 
 A batch is the file ``<folder>/<group>/<epoch>/<number>``: complete before Spark logs its number, deleted when it is
-completed. It is named ``<number>.frozen`` until Spark is known to have logged it. ``epoch`` identifies one start of the
-query, which alone writes there and holds a lock on its unlogged batch while it runs. Other starts detect by that lock
-that a start was killed before Spark had logged anything: no checkpoint mentions such a start.
+completed, and named ``<number>.frozen`` before ``mark_logged``. ``epoch`` identifies one start of the query, which
+alone writes there, and holds a lock on its unlogged batch while it runs. By that lock, other starts detect that a start
+was killed before Spark had logged anything: no checkpoint mentions it.
 """
 
 from __future__ import annotations
@@ -163,11 +163,9 @@ def spool_of(options: ReadOptions) -> Spool | None:
 
 
 def _open_locked(file: Path) -> IO[bytes]:
-    """Create an empty file and lock it.
-
-    Another start may classify it as abandoned before it is locked, and then remove it with its folder. This waits for
-    that, and creates the file again. On a disk without locks, no file is ever classified as abandoned.
-    """
+    """Create an empty file and lock it. Before it is locked, another start may classify it as abandoned, and remove it
+    with its folder: wait for that, and create it again. On a disk without locks, no file is ever classified as
+    abandoned."""
     while True:
         file.parent.mkdir(mode=0o700, exist_ok=True)
         with suppress(FileNotFoundError):
@@ -180,7 +178,7 @@ def _open_locked(file: Path) -> IO[bytes]:
 
 
 def _is_abandoned(file: Path, locked: ExitStack) -> bool:
-    """Return whether a file is an unlogged batch of a start that has ended. If so, it stays locked while ``locked`` is
+    """Return whether a file is an unlogged batch of a start that has ended. If so, keep it locked while ``locked`` is
     open; another start that is about to write it waits for that."""
     if file.suffix not in {UNLOGGED_SUFFIX, UNFINISHED_SUFFIX}:
         return False

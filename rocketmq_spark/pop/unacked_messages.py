@@ -6,7 +6,7 @@
     ABANDONED ── released ──▶ (removed)            of an earlier start's batch that is not in the sink
 
 The sender of a request about a message first claims it (``claim_...``), and records the outcome afterwards. A claimed
-message gets no other request: it is not extended and acknowledged at once, and each request has its last handle. Times
+message gets no other request: it is never extended and acknowledged together, and requests have its last handle. Times
 are arguments. Not thread-safe.
 """
 
