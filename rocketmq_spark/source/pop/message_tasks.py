@@ -11,13 +11,13 @@ from rocketmq_spark.pop.receipt_handles import ReceivedMessage, RecordFormat
 from rocketmq_spark.wire.arrow.column_table import RECEIPT_HANDLE
 
 TASK_BYTES: Final = 8 * 1024 * 1024
-"""Maximum size of a task's messages, which Spark sends as a whole; a single message may be larger."""
+"""Maximum size of a task, which Spark sends as a whole; a single message may be larger."""
 
 TASK_MESSAGES: Final = 2_000
-"""Default maximum number of messages in a task, which spreads a batch over the cores."""
+"""Default maximum of messages in a task, which spreads a batch over the cores."""
 
 PART_BYTES: Final = 4 * 1024 * 1024
-"""Maximum size of messages that are decoded together; a single message may be larger."""
+"""Maximum size of records that are decoded together; a single message may be larger."""
 
 
 _COMMIT_LOG_OFFSET: Final = struct.Struct(">28xq")

@@ -66,8 +66,8 @@ class RocketMQPopReader(Resumable, DataSourceStreamReader, SupportsTriggerAvaila
 
     @raising_without_traceback
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return the limit by ``maxOffsetsPerTrigger``. Check the user's schema here, in Spark's first call: PySpark
-        would mask an error that is raised earlier."""
+        """Return the limit by ``maxOffsetsPerTrigger``. Check the user's schema in this first call of Spark's: PySpark
+        would mask an earlier error."""
         check_schema(self._schema, extra_string_columns(self._options))
         return read_limit(self._options.max_offsets_per_trigger)
 
@@ -110,7 +110,7 @@ class RocketMQPopReader(Resumable, DataSourceStreamReader, SupportsTriggerAvaila
         ]
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Do nothing: the next ``latestOffset`` proves that ``end`` is in the sink, and acknowledges it."""
+        """Do nothing: this is only a hint. The next ``latestOffset`` completes the batch that ends at ``end``."""
 
     def stop(self) -> None:
         """Release the messages that are in no batch. Idempotent."""
