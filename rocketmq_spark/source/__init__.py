@@ -1,1 +1,1 @@
-"""Reading RocketMQ with Spark: the data source, its offsets and plans, and what executors run."""
+"""Reading RocketMQ with Spark: the data source, its offsets and plans, and the code that executors run."""

@@ -1,4 +1,4 @@
-"""Lost offsets: their causes, and what becomes of them: one error that ends the query, or one warning."""
+"""Lost offsets: their causes, and their report: an error that ends the query, or a warning."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ OMITTED: Final = "the broker left them out of its answer"
 VACANT: Final = (
     "no message has them: the broker could not read what was sent, and may have lost what was stored beside it"
 )
-"""No failure, whatever ``failOnDataLoss`` says, for any producer could end the query so."""
+"""Not a failure, whatever ``failOnDataLoss`` is: otherwise any producer could end the query."""
 
 NEVER_READ: Final = frozenset({RETENTION, TAIL_LOST, OMITTED, VACANT})
-"""Of the other causes offsets were read before they were gone."""
+"""Causes of losses that the query had not read; losses with any other cause had been read."""
 
 MAX_LISTED_RANGES: Final = 20
-"""Ranges that an error names; the others it counts, and a restart finds them again. A line is all that is left of what
-was lost: it names all."""
+"""Maximum number of ranges that an error lists; it counts the others, and a restart finds them again. A warning lists
+all ranges: it is the only record of the loss."""
 
 
 @dataclass(frozen=True, slots=True)
 class LostRange:
-    """Offsets ``[begin_offset, end_offset)`` that were promised and that the broker does not hold any more."""
+    """Offsets ``[begin_offset, end_offset)`` that were expected and that the broker no longer has."""
 
     queue: MessageQueue
     begin_offset: int
@@ -46,7 +46,7 @@ class LostRange:
 
     @property
     def was_read(self) -> bool:
-        """Whether it was read before it was gone: what else the queue held then, nobody can tell."""
+        """Return whether the query had read the offsets. What else the queue held when they were lost is unknown."""
         return self.cause not in NEVER_READ
 
     def __contains__(self, other: LostRange) -> bool:
@@ -58,19 +58,20 @@ class LostRange:
 
 
 class LossCount:
-    """What has been lost so far, as far as that can be counted: what was read is not. An offset is lost once, whoever
-    tells of it: planner and tasks find the same, and a task that is tried again finds it again. Not thread-safe."""
+    """Number of lost offsets and ranges so far, without those that the query had read: their number is unknown. Each
+    offset counts once: planner and tasks find the same losses, and a retried task finds them again. Not thread-safe."""
 
     def __init__(self) -> None:
         self.offsets = 0
         self.ranges = 0
-        """Of them, each of which had something new."""
+        """Number of lost ranges, each with at least one offset that was not counted before."""
         self._counted: dict[MessageQueue, list[tuple[int, int]]] = {}
-        """Half-open ranges in ascending order, none of which touch."""
+        """Half-open ranges in ascending order, neither overlapping nor adjacent."""
         self._reported: set[QueueRange] = set()
 
     def add(self, lost: Collection[LostRange]) -> None:
-        """What was found at once. Where the end of a queue is gone, its numbers are other messages' from then on."""
+        """Count losses that were found together. If the end of a queue is lost, its offsets belong to other messages
+        from then on, so its earlier losses are discarded."""
         for one in lost:
             if one.was_read:
                 self._counted.pop(one.queue, None)
@@ -78,7 +79,7 @@ class LossCount:
                 self._count(one.queue, one.begin_offset, one.end_offset)
 
     def add_reported(self, ranges: Iterable[QueueRange]) -> None:
-        """All that tasks have told by now."""
+        """Count ``ranges``, all losses that tasks have reported so far; repeated ones count once."""
         new = set(ranges) - self._reported
         self._reported |= new
         for one in sorted(new, key=lambda one: (one.queue.sort_key(), one.begin_offset)):
@@ -97,7 +98,7 @@ class LossCount:
 
 
 def deleted(ranges: Iterable[QueueRange], bounds: Mapping[MessageQueue, QueueBounds]) -> tuple[LostRange, ...]:
-    """What retention has taken of ``ranges`` by now; of queues without ``bounds`` that is not known."""
+    """Return the part of ``ranges`` that retention has deleted. Queues without ``bounds`` are unknown and omitted."""
     return tuple(
         LostRange(one.queue, one.begin_offset, min(one.end_offset, bounds[one.queue].min_offset), RETENTION)
         for one in ranges
@@ -106,8 +107,8 @@ def deleted(ranges: Iterable[QueueRange], bounds: Mapping[MessageQueue, QueueBou
 
 
 def report_losses(lost: Collection[LostRange], *, is_failure: bool) -> None:
-    """Raise DataLossError[DATA_LOSS.OFFSETS_UNAVAILABLE] for all of them if they are a failure (``failOnDataLoss``);
-    else log them in a line, those that were read in another, without the advice."""
+    """Raise DataLossError[DATA_LOSS.OFFSETS_UNAVAILABLE] for all losses if they are a failure (``failOnDataLoss``).
+    Else log one warning for unread offsets, and another, without the advice, for offsets that the query had read."""
     if lost and is_failure:
         raise DataLossError("DATA_LOSS.OFFSETS_UNAVAILABLE", count=_offsets(lost), ranges=_format_losses(lost))
     unread = [one for one in lost if not one.was_read]
@@ -130,7 +131,7 @@ def report_losses(lost: Collection[LostRange], *, is_failure: bool) -> None:
 
 
 def report_passed_over(group: str, ranges: Collection[QueueRange]) -> None:
-    """What the group has read and this checkpoint has not. Why cannot be known here."""
+    """Log ranges that the group has read and this checkpoint has not. The reason is not available here."""
     if not ranges:
         return
     ordered = sorted(ranges, key=lambda one: (one.queue.sort_key(), one.begin_offset))
@@ -146,8 +147,8 @@ def report_passed_over(group: str, ranges: Collection[QueueRange]) -> None:
 
 
 def report_undelivered(group: str, deleted: Iterable[QueueRange], *, is_failure: bool) -> None:
-    """The same of what was deleted before it was delivered to a group that shares messages: raises
-    DataLossError[DATA_LOSS.UNDELIVERED_MESSAGES]."""
+    """Log ranges that brokers deleted before delivery to a group with message-based load balancing. If ``is_failure``,
+    raises DataLossError[DATA_LOSS.UNDELIVERED_MESSAGES]."""
     lost = [LostRange(one.queue, one.begin_offset, one.end_offset, RETENTION) for one in deleted]
     if is_failure:
         raise DataLossError(
@@ -169,7 +170,7 @@ def _offsets(lost: Iterable[LostRange]) -> int:
 
 
 def _format_losses(lost: Iterable[LostRange], max_ranges: int = MAX_LISTED_RANGES) -> str:
-    """``[0, 12) of t@b:0, [0, 5) of t@b:1: their cause; [7, 9) of t@b:2: its cause``, the first ranges by queue."""
+    """Return ``[0, 12) of t@b:0, [0, 5) of t@b:1: their cause; [7, 9) of t@b:2: its cause``, ordered by queue."""
     ordered = sorted(lost, key=lambda one: (one.queue.sort_key(), one.begin_offset))
     by_cause: dict[str, list[LostRange]] = {}
     for one in ordered[:max_ranges]:

@@ -1,7 +1,7 @@
-"""``format("rocketmq")``: the door through which Spark comes in.
+"""Entry point for Spark: ``format("rocketmq")``.
 
-Spark builds it eagerly in ``.load()`` (with a user schema: at ``start()``), in a process of its own, and pickles it
-into others. It holds the user's options and nothing else; it opens nothing.
+Spark constructs it eagerly in ``.load()`` (with a user schema: at ``start()``), in a separate process, and pickles it
+into others. It holds only the user's options and opens no connection.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ SPARK_SINK_OPTIONS: Final = frozenset({"checkpointlocation", "queryname"})
 """Options of any streaming sink, in lower case."""
 
 ADDED_BY_CREATE_TABLE: Final = "provider"
-"""Spark puts it among the options of CREATE TABLE, and of nothing else."""
+"""Option that Spark adds for CREATE TABLE only."""
 
 
 class RocketMQDataSource(DataSource):
-    """Apache RocketMQ as a streaming source, and as a sink of batches and streams.
+    """Apache RocketMQ as a streaming source, and as a batch and streaming sink.
 
-    Every option is checked here, before any socket is opened: an unknown name, a missing or a contradictory one is an
-    OptionError, which Spark shows where ``.load()`` was called. It is raised when Spark begins to read, because Spark
-    builds the same class to write, and options of a sink are no mistakes of a reader.
+    All options are checked here, before any socket is opened: an unknown, missing or contradictory option is an
+    OptionError, which Spark shows at ``.load()``. It is raised when Spark starts to read, because Spark constructs the
+    same class to write, and sink options are no errors of a reader.
 
-    Raises OptionError[UNSUPPORTED_OPERATION] where it is asked to read a batch.
+    Raises OptionError[UNSUPPORTED_OPERATION] for a batch read.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -51,26 +51,27 @@ class RocketMQDataSource(DataSource):
         return "rocketmq"
 
     def read_options(self) -> ReadOptions:
-        """The options of a reader. Raises OptionError where they are none."""
+        """Return the reader options. Raises OptionError if they are invalid."""
         if isinstance(self._checked, OptionError):
             raise self._checked
         return self._checked
 
     def write_options(self) -> WriteOptions:
-        """The options of a writer. Raises OptionError where they are none."""
+        """Return the writer options. Raises OptionError if they are invalid."""
         configured = {name: value for name, value in self.options.items() if name.lower() not in SPARK_SINK_OPTIONS}
         _check_no_table(configured)
         return WriteOptions.parse(configured)
 
     def schema(self) -> StructType:
-        """Where the user gives none. Raises OptionError where the options are none of a reader."""
+        """Return the schema of a query without a user schema. Raises OptionError if the reader options are invalid."""
         options = self.read_options()
         from rocketmq_spark.source.schema import default_schema
 
         return default_schema(include_properties=options.include_properties, property_columns=options.property_columns)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """For the ``schema`` that the user gave, else ours. Refused options are raised by the reader's first call."""
+        """Return a reader of ``schema``, the user's or the default one. Its first call raises if options are
+        invalid."""
         if isinstance(self._checked, OptionError):
             return FailingReader(self._checked)
         if HAS_READ_LIMITS:
@@ -84,7 +85,8 @@ class RocketMQDataSource(DataSource):
 
     @raising_without_traceback
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Of a batch; ``overwrite`` is what it cannot do. Raises OptionError where the options are none of a writer."""
+        """Return a batch writer, which does not support ``overwrite``. Raises OptionError if the options are
+        invalid."""
         options = self.write_options()
         from rocketmq_spark.sink.writer import RocketMQWriter
 
@@ -92,7 +94,8 @@ class RocketMQDataSource(DataSource):
 
     @raising_without_traceback
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        """``overwrite`` in output mode complete: a topic gets the whole result each time, behind what is there."""
+        """Return a streaming writer. With ``overwrite`` (mode complete) each batch appends the whole result to the
+        topic."""
         options = self.write_options()
         from rocketmq_spark.sink.writer import RocketMQStreamWriter
 
@@ -103,7 +106,7 @@ class RocketMQDataSource(DataSource):
 
 
 def _limited_reader(options: ReadOptions, schema: StructType) -> RocketMQPopReader | RocketMQStreamReader:
-    """The reader with the calls of Spark 4.2."""
+    """Return the reader with the calls of Spark 4.2, by ``loadBalance``."""
     if options.is_message_based:
         from rocketmq_spark.source.pop.pop_reader import RocketMQPopReader
 
@@ -130,7 +133,7 @@ def _check_no_table(options: Mapping[str, str]) -> None:
 
 
 def register(spark: Any) -> None:
-    """Register the source in a session that does not discover it.
+    """Register the source in ``spark``, a session that does not discover it.
 
     Driver and executors must have the package installed: ``--py-files`` is not enough for streaming reads.
     """
@@ -138,7 +141,7 @@ def register(spark: Any) -> None:
 
 
 class FailingReader(DataSourceStreamReader):
-    """Raises ``error`` from every call that Spark may make first, also one that is too old for us."""
+    """Reader whose calls raise ``error``: all that Spark may call first, including an unsupported old Spark version."""
 
     def __init__(self, error: OptionError) -> None:
         self._error = error

@@ -1,7 +1,7 @@
-"""The dead letter of a message whose body cannot be read: one that anybody can read, and that says what it was.
+"""Dead letter of a message with an undecodable body: readable by any consumer, with a description of the original.
 
-What a broker does with what is sent back would not do: it keeps the flag that says compressed, so the dead letter would
-be as unreadable, for Java too. Here the body is what was stored, and a property says the flags that it had.
+To send the original back through the broker is not enough: the broker keeps the compression flag, so the dead letter
+would be as unreadable, for Java too. Here the body is the stored one, and a property has the original flags.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ SYS_FLAG: Final = "BAD_MESSAGE_SYS_FLAG"
 _SEPARATORS: Final = str.maketrans("\x01\x02", "  ")
 
 DROPPED_PROPERTIES: Final = RESERVED_PROPERTIES - {TAGS, KEYS, UNIQ_KEY}
-"""Servers act by these, whoever wrote them: they would store it as half a transaction, deliver it later or elsewhere,
-take a handle of the bad message for its own, or refuse it."""
+"""Properties that servers act on, whatever their origin: a server would store the dead letter as a half message of a
+transaction, deliver it later or elsewhere, use the receipt handle of the undecodable message, or reject it."""
 
 TOPIC_CHARACTERS: Final = 255
 ID_CHARACTERS: Final = 64
 PROBLEM_CHARACTERS: Final = 1_000
-"""Of what is quoted, at most: a producer may have written it."""
+"""Maximum lengths of quoted texts: a producer may have written them."""
 
 NO_BODY: Final = b" "
-"""In place of an empty body, which brokers refuse of a single message."""
+"""Replacement for an empty body, which brokers reject in a single message."""
 
 
 def dead_letter(undecodable: UndecodableMessage, queue: MessageQueue) -> Message:
-    """``undecodable``, met in ``queue``, as a message for the group's dead letter topic.
+    """Return ``undecodable``, read from ``queue``, as a message for the group's dead-letter topic (DLQ).
 
-    It keeps a user's properties, keys, tag and the producer's id, unless these leave no room for what is said of
-    it and what brokers add: then the id stays alone, cut where it has to be. RETRY_TOPIC and ORIGIN_MESSAGE_ID say
-    where it was stored, as with what was sent back.
+    It keeps the user's properties, keys, tag and the producer's ID, unless these leave no space for the description and
+    for properties that brokers add: then it keeps the ID alone, truncated if necessary. RETRY_TOPIC and
+    ORIGIN_MESSAGE_ID identify the original, as in messages that are sent back for retry.
     """
     stored = undecodable.message
     kept = {name: value for name, value in stored.properties.items() if name not in DROPPED_PROPERTIES}

@@ -1,6 +1,6 @@
-"""What an executor runs: the ranges of a partition, pulled and turned into Arrow record batches.
+"""Reader that executors run: pulls the ranges of a partition and converts them to Arrow record batches.
 
-Connections are kept between tasks in a pool of the worker process; everything else lives as long as the task.
+A pool of the worker process keeps connections between tasks; all other state lives as long as the task.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ log = logging.getLogger(__name__)
 
 SMALL_BATCH_ROWS: Final = 4_096
 SMALL_BATCH_BYTES: Final = 1024 * 1024
-"""Batches with less of both are put together: each costs Spark as much as some thousand rows."""
+"""Batches below both limits are merged: each batch costs Spark as much as some thousand rows."""
 
 PREFETCHED_RANGES: Final = 8
-"""How many ranges of a task are asked for while an earlier one is read; of each one answer waits (256 KiB)."""
+"""Number of a task's ranges with a pull in flight while an earlier one is read; each buffers one response (256 KiB)."""
 
 
 def read_ranges(
@@ -68,17 +68,17 @@ def read_ranges(
     reported_losses: Sequence[LostRange] = (),
     planned_by: str | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """All messages of ``ranges`` that the subscription wants, as batches of exactly ``arrow_schema(schema)``.
+    """Yield all messages of ``ranges`` that match the subscription, in batches of exactly ``arrow_schema(schema)``.
 
     Parameters
     ----------
-    masters : addresses by broker name, where the ranges were surveyed
-    logged : ranges of the batch that an error names, whole
-    batch_id : tasks and attempts with the same one share the time that a broker may be silent; None: nobody does
-    told_lost : what the driver has told to be lost, and nobody has to tell again
-    planned_by : client id of the member that counts what is found to be lost; None: nobody does
+    masters : broker addresses by broker name, as of the plan
+    logged : complete ranges of the batch, which an error lists
+    batch_id : tasks and attempts with the same ID share the time that a broker may be unresponsive; None: not shared
+    reported_losses : ranges that the driver has reported as lost; they are not reported again
+    planned_by : client ID of the member that counts losses found here; None: no member counts them
 
-    Raises DataLossError (with ``failOnDataLoss``), TransportError[LOGGED_BATCH_UNREADABLE], and RemoteProtocolError
+    Raises DataLossError (with ``failOnDataLoss``), TransportError[LOGGED_BATCH_UNREADABLE], RemoteProtocolError
     [UNDECODABLE_MESSAGE_BODY] (with ``badMessages`` ``fail``) or [CORRUPT_MESSAGE.QUEUE].
     """
     client = ExecutorPullClient.shared(options)
@@ -108,7 +108,7 @@ def read_ranges(
 
 
 _PullerFor: TypeAlias = Callable[[QueueRange, bool], RangePuller]
-"""Of a range, with the subscription's filter or, where the flag is set, without."""
+"""Creates the puller of a range, with the subscription's filter, or without it if the flag is set."""
 
 
 def _puller(
@@ -135,7 +135,7 @@ def _puller(
 
 
 def _prefetch(readers: Iterable[_RangeReader]) -> Iterator[_RangeReader]:
-    """One reader after another; the next few have sent their first pull."""
+    """Yield the readers in order; the next ``PREFETCHED_RANGES`` have sent their first pull."""
     started: deque[_RangeReader] = deque()
     for reader in readers:
         reader.start()
@@ -146,7 +146,7 @@ def _prefetch(readers: Iterable[_RangeReader]) -> Iterator[_RangeReader]:
 
 
 def merge_small_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in the same order; small batches that follow each other become one, empty ones nothing."""
+    """Yield the same rows in the same order; merge consecutive small batches, and omit empty ones."""
     small: list[pa.RecordBatch] = []
     row_count = size_bytes = 0
     for batch in filter(len, batches):
@@ -176,11 +176,11 @@ def _combine(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 class _RangeReader:
-    """One range: gathers what is pulled to a good size, decodes.
+    """Reader of one range: collects pulled messages up to a batch size and decodes them.
 
-    Where tags are wanted, the last message is pulled without a filter as well. If it says an offset behind its place,
-    the broker delivers messages in front of the offsets that they say (see ``record_index``), and which place one has
-    shows only where none is left out: the range is then pulled without a filter.
+    With a tag filter, the last message is also pulled unfiltered. If its stored offset exceeds its position, the broker
+    delivers messages at positions below their stored offsets (see ``record_index``). Only an unfiltered response shows
+    the positions, so the range is then pulled without a filter.
     """
 
     def __init__(
@@ -253,7 +253,7 @@ class _RangeReader:
             yield from self._decode(collected)
 
     def _is_shifted(self, last: RangePuller) -> bool:
-        """Whether the last message says an offset behind its place."""
+        """Return whether the stored offset of the last message exceeds its position."""
         offsets = [first_queue_offset(pulled.body) for pulled in self._pulled(last)]
         return any(offset is not None and offset >= self._range.end_offset for offset in offsets)
 
@@ -290,14 +290,14 @@ class _RangeReader:
         self._report_missing(expected, all_found)
 
     def _report_missing(self, expected: ExpectedOffsets, found: Sequence[pa.RecordBatch]) -> None:
-        """Report what is neither there nor lost, where nothing is filtered."""
+        """Report offsets that are neither rows nor lost, unless a filter applies."""
         if self._tags is None:
             for begin, end in expected.missing(found):
                 self._check_missing(QueueRange(self._range.queue, begin, end))
 
     def _check_missing(self, missing: QueueRange) -> None:
-        """Whether an offset is no message's, or that of one that is left out, shows a pull of it alone; one of the last
-        may show it of all."""
+        """Report missing offsets as vacant or omitted. A pull of a single offset shows which it is; a pull of the last
+        offset may show it for all."""
         begin_offset, end_offset = missing.begin_offset, missing.end_offset
         last = self._vacant_from(end_offset - 1)
         if last is not None and last <= begin_offset:
@@ -312,7 +312,7 @@ class _RangeReader:
                 self._report(run_offsets[0], run_offsets[-1] + 1, OMITTED)
 
     def _vacant_from(self, offset: int) -> int | None:
-        """From where on there is no message up to this one; None: there may be one."""
+        """Return the offset from which on no message exists up to ``offset``; None: a message may exist."""
         alone = QueueRange(self._range.queue, offset, offset + 1)
         (pulled,) = self._pulled(self._puller_for(alone, True))
         return pulled.response_end_offset if pulled.is_vacant else None
@@ -326,7 +326,7 @@ class _RangeReader:
     def _decode_around(
         self, collected: Sequence[PulledRange], begin_offset: int, end_offset: int
     ) -> Iterator[tuple[pa.RecordBatch, list[UndecodableMessage]]]:
-        """What was pulled of the offsets; in halves, and these in halves, where all at once is too large."""
+        """Yield the decoded messages; halve the offsets, repeatedly, if they are too large to decode at once."""
         bodies, response_ranges = bodies_and_ranges(collected)
         try:
             yield self._decoder.decode_with_undecodable(bodies, begin_offset, end_offset, response_ranges)
@@ -349,7 +349,7 @@ class _RangeReader:
         )
 
     def _first_damaged(self, collected: Sequence[PulledRange]) -> PulledRange:
-        """Whose body the scalar decoder refuses: the error counts messages within that one."""
+        """Return the range whose body the scalar decoder rejects: the error counts messages within that body."""
         for pulled in collected:
             try:
                 check_layout(pulled.body, broker_name=self._range.queue.broker_name)
@@ -365,7 +365,8 @@ class _RangeReader:
             self._lost.append(lost)
 
     def _lost_in_other_queues(self) -> tuple[LostRange, ...]:
-        """What its broker has deleted of the batch's other queues: other tasks find it, and one error ends them all."""
+        """Return losses in the batch's other queues at this broker: other tasks find them, and one error ends them
+        all."""
         other_ranges = [one for one in self._logged_at_this_broker() if one.queue != self._range.queue]
         bounds = self._client.bounds({one.queue for one in other_ranges})
         return deleted(other_ranges, bounds)
@@ -381,7 +382,7 @@ def _last_of(queue_range: QueueRange) -> QueueRange:
 
 @lru_cache(maxsize=1_024)
 def _warn_of_undelivered(queue: MessageQueue, count: int) -> None:
-    """Once in a process."""
+    """Log a warning, once per queue and count in a process."""
     log.warning(
         "MESSAGES_UNREADABLE: Broker stores messages of queue=%s count=%d that it delivers to no consumer, most likely "
         "because their producer set flags of an IPv6 host; all other messages are read",
@@ -391,5 +392,5 @@ def _warn_of_undelivered(queue: MessageQueue, count: int) -> None:
 
 
 def cause_of(lost: PulledRange) -> str:
-    """Why nothing will come of what is lost."""
+    """Return the cause of a loss."""
     return TAIL_LOST if lost.is_presumed_lost else RETENTION

@@ -1,7 +1,7 @@
-"""Partitioning: the ranges of a batch, cut and packed into the tasks that read them. Pure: a replay gives the same.
+"""Partitioning: splits the ranges of a batch and packs them into tasks. Pure: a replay gets the same tasks.
 
-Source of the options: ``org/apache/spark/sql/kafka010/KafkaOffsetRangeCalculator.scala``. Differs: ``minPartitions``
-is reached whenever there are so many offsets, and small ranges share a task.
+Source of the options: ``org/apache/spark/sql/kafka010/KafkaOffsetRangeCalculator.scala``. Differs: ``minPartitions`` is
+always reached if there are at least that many offsets, and small ranges share a task.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Final, TypeAlias
 from rocketmq_spark.model import QueueRange
 
 TASK_OFFSETS: Final = 10_000
-"""Ranges share a task while they are together no longer than this: to start another takes longer than to read them."""
+"""Maximum number of offsets of a task with several ranges: starting another task takes longer than reading them."""
 
 MAX_TASKS: Final = 20_000
-"""Of one batch, and about as many more as it has queues: Spark's driver keeps each, whatever a broker or a checkpoint
-says of the length of a range."""
+"""Maximum number of tasks of one batch, plus about one per queue. Spark's driver keeps each task, whatever length of a
+range a broker or a checkpoint reports."""
 
 Task: TypeAlias = tuple[QueueRange, ...]
 
@@ -25,17 +25,17 @@ Task: TypeAlias = tuple[QueueRange, ...]
 def tasks_of(
     ranges: Sequence[QueueRange], *, min_partitions: int | None = None, max_records: int | None = None
 ) -> list[Task]:
-    """Every offset of ``ranges`` in exactly one task.
+    """Return tasks that contain each offset of ``ranges`` exactly once.
 
     Parameters
     ----------
-    ranges : not empty ones, each of another queue
-    min_partitions : at least so many tasks, if there are so many offsets
-    max_records : at most so many offsets in one task, as far as MOST_TASKS allows it
+    ranges : non-empty ranges, at most one per queue
+    min_partitions : minimum number of tasks, if there are at least that many offsets
+    max_records : maximum number of offsets per task, as far as ``MAX_TASKS`` allows it
 
     Returns
     -------
-    Tasks whose brokers take turns, because Spark starts them in this order.
+    Tasks with the brokers in round robin, because Spark starts tasks in this order; then the tasks of small ranges.
     """
     longest = _longest(sum(map(len, ranges)), min_partitions, max_records)
     pieces = [piece for queue_range in ranges for piece in _cut(queue_range, longest)]
@@ -46,14 +46,14 @@ def tasks_of(
 
 
 def _longest(total: int, min_partitions: int | None, max_records: int | None) -> int | None:
-    """The most offsets of a task; None: any number."""
+    """Return the maximum number of offsets per task; None: unlimited."""
     limits = [max(1, total // min_partitions)] if min_partitions is not None else []
     limits += [max_records] if max_records is not None else []
     return max(min(limits), -(-total // MAX_TASKS)) if limits else None
 
 
 def _cut(queue_range: QueueRange, longest: int | None) -> Iterator[QueueRange]:
-    """Pieces of nearly the same length, as few as there can be."""
+    """Split a range into the fewest pieces of at most ``longest`` offsets, of nearly equal length."""
     count = 1 if longest is None else -(-len(queue_range) // longest)
     bounds = [queue_range.begin_offset + len(queue_range) * number // count for number in range(count + 1)]
     for begin_offset, end_offset in pairwise(bounds):
@@ -61,7 +61,7 @@ def _cut(queue_range: QueueRange, longest: int | None) -> Iterator[QueueRange]:
 
 
 def _packed(pieces: Iterable[QueueRange], capacity: int) -> list[Task]:
-    """Neighbours share a task while there is room for them."""
+    """Pack consecutive pieces into tasks of at most ``capacity`` offsets."""
     tasks: list[list[QueueRange]] = []
     used = capacity
     for piece in pieces:

@@ -1,5 +1,5 @@
-"""What was pulled of a range becomes rows: which offsets a batch answers for, which of them are missing, and what is
-decoded before all of a batch is there."""
+"""Conversion of pulled messages of a range to rows: the offsets that a batch covers, those that are missing, and
+incremental decoding before a batch is complete."""
 
 from __future__ import annotations
 
@@ -16,23 +16,25 @@ from rocketmq_spark.wire.arrow.columns import BatchBuilder, ColumnDecoder
 QUEUE_OFFSET: Final = "queueOffset"
 
 BATCH_BYTES: Final = 8 * 1024 * 1024
-"""Encoded size at which pulled messages become a record batch. Spark's JVM takes a tenth less for those of 8 MiB than
-for those of 4; 16 bring nothing more."""
+"""Encoded size at which pulled messages become a record batch. Spark's JVM takes a tenth less for batches of 8 MiB than
+for batches of 4 MiB; 16 MiB gain nothing more."""
 
 DECODED_AT_ONCE_BYTES: Final = 256 * 1024
-"""While it is in the processor's cache. A decoder that cannot add to a batch waits for a whole one."""
+"""Encoded size at which pulled messages are decoded, while they are in the processor's cache. A decoder that cannot add
+to a batch decodes a complete batch instead."""
 
 EXPECTED_BYTES: Final = BATCH_BYTES + 2 * DECODED_AT_ONCE_BYTES
-"""What a batch has at most where no answer is larger than what a broker gives by default."""
+"""Maximum encoded size of a batch, unless a response is larger than a broker's default limit."""
 
 
 RECORD_BATCH_BYTES: Final = 64 * 1024 * 1024
-"""Of one Arrow record batch, unless a row has more. Spark's JVM reads a batch into direct memory at once."""
+"""Maximum size of an Arrow record batch, unless one row is larger. Spark's JVM reads a batch into direct memory at
+once."""
 
 
 class ExpectedOffsets(NamedTuple):
-    """The offsets ``[begin_offset, end_offset)``, each of which is a row but for those that are ``absent``: they are
-    lost, or have never been a message's."""
+    """Offsets ``[begin_offset, end_offset)``, each of which must be a row, except those in ``absent``: these are lost,
+    or never belonged to a message."""
 
     begin_offset: int
     end_offset: int
@@ -40,18 +42,19 @@ class ExpectedOffsets(NamedTuple):
 
     @classmethod
     def from_pulled(cls, collected: Sequence[PulledRange]) -> ExpectedOffsets:
-        """By ranges that touch."""
+        """Return the offsets of ``collected``, which are adjacent ranges in ascending order."""
         lost = (
             range(pulled.begin_offset, pulled.end_offset) for pulled in collected if pulled.is_lost or pulled.is_vacant
         )
         return cls(collected[0].begin_offset, collected[-1].end_offset, tuple(lost))
 
     def followed_by(self, following: ExpectedOffsets) -> ExpectedOffsets:
-        """With those that touch these from behind."""
+        """Return these offsets together with ``following``, which begin where these end."""
         return ExpectedOffsets(self.begin_offset, following.end_offset, self.absent + following.absent)
 
     def missing(self, found: Sequence[pa.RecordBatch]) -> list[tuple[int, int]]:
-        """Half-open ranges of offsets that are neither rows of ``found``, where each is at most once, nor absent."""
+        """Return half-open ranges of offsets that are neither absent nor rows of ``found``, which has each at most
+        once."""
         if sum(batch.num_rows for batch in found) + sum(map(len, self.absent)) >= self.end_offset - self.begin_offset:
             return []
         offsets = [batch.column(QUEUE_OFFSET).to_numpy() for batch in found]
@@ -67,21 +70,21 @@ class ExpectedOffsets(NamedTuple):
 
 
 def overlapping(collected: Sequence[PulledRange], begin_offset: int, end_offset: int) -> list[PulledRange]:
-    """Those with any of the offsets."""
+    """Return the pulled ranges that have an offset in ``[begin_offset, end_offset)``."""
     return [pulled for pulled in collected if pulled.begin_offset < end_offset and pulled.end_offset > begin_offset]
 
 
 def bodies_and_ranges(collected: Sequence[PulledRange]) -> tuple[list[memoryview], list[tuple[int, int]]]:
-    """What there is to decode, and for each body which offsets it answers."""
+    """Return the non-empty bodies to decode, and for each body the offsets that its response covers."""
     found = [pulled for pulled in collected if pulled.body]
     return [pulled.body for pulled in found], [pulled.response_range for pulled in found]
 
 
 def drop_duplicates(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The first row of each queue offset, in their order.
+    """Return the first row of each queue offset, in ascending order.
 
-    The bodies of neighbouring pulls may share messages: a filtered answer reaches as far as it has room, and an inner
-    batch comes whole to whoever asks for any part of it.
+    Bodies of neighbouring pulls may share messages: a filtered response extends as far as its size limit allows, and a
+    broker returns a complete inner batch for a pull of any part of it.
     """
     offsets = batch.column(QUEUE_OFFSET).to_numpy()
     if np.all(offsets[1:] > offsets[:-1]):
@@ -91,7 +94,7 @@ def drop_duplicates(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def in_parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The batch, or slices with at most ``RECORD_BATCH_BYTES`` or one row each."""
+    """Yield the batch, or slices of it with at most ``RECORD_BATCH_BYTES`` or one row each."""
     if batch.num_rows <= 1 or batch.nbytes <= RECORD_BATCH_BYTES:
         yield batch
         return
@@ -101,9 +104,9 @@ def in_parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 class PartialBatch:
-    """The next batch of ``queue_range``, as far as it is decoded before all of it is there.
+    """Next batch of ``queue_range``, decoded incrementally before all of it is pulled.
 
-    What its decoder does not add, and what comes behind that, is for whoever gathers it until ``finish``.
+    If the decoder rejects a part, the caller keeps that part and all later ones until ``finish``.
 
     Not thread-safe.
     """
@@ -115,10 +118,10 @@ class PartialBatch:
         self._expected: ExpectedOffsets | None = None
         self._is_refused = False
         self.size_bytes = 0
-        """Encoded size of what it has."""
+        """Encoded size of the added messages."""
 
     def add(self, collected: Sequence[PulledRange]) -> bool:
-        """Decode what comes next; False: it is left to the caller."""
+        """Decode the next pulled ranges. Return False if they were not added and remain with the caller."""
         if self._is_refused:
             return False
         expected = ExpectedOffsets.from_pulled(collected)
@@ -136,7 +139,7 @@ class PartialBatch:
         return True
 
     def finish(self) -> tuple[pa.RecordBatch, ExpectedOffsets] | None:
-        """What it has, if anything. The next ``add`` begins another batch."""
+        """Return the rows and their expected offsets; None if there are none. The next ``add`` starts another batch."""
         batch_builder, expected = self._growing, self._expected
         self._growing, self._expected, self._is_refused, self.size_bytes = None, None, False, 0
         return None if batch_builder is None or expected is None else (batch_builder.finish(), expected)

@@ -1,6 +1,6 @@
-"""The columns of the source, with Spark's types. What there is stands in ``wire.arrow.column_table``.
+"""Columns of the source, with Spark's types. ``wire.arrow.column_table`` defines them.
 
-``load()`` runs it in a process of its own, so it imports no Arrow but in ``arrow_schema``, which executors call.
+``load()`` runs this module in a separate process, so only ``arrow_schema``, which executors call, imports Arrow.
 """
 
 from __future__ import annotations
@@ -37,12 +37,13 @@ _SPARK_TYPES: Final[dict[ColumnType, DataType]] = {
 
 
 def spark_type(column: Column) -> DataType:
-    """Spark's type of a column."""
+    """Return Spark's type of a column."""
     return _SPARK_TYPES[column.type]
 
 
 def default_schema(*, include_properties: bool = False, property_columns: Sequence[str] = ()) -> StructType:
-    """The columns that a reader without a schema of its own gets. Raises OptionError[INVALID_OPTION_VALUE]."""
+    """Return the columns of a reader without a user schema. Raises OptionError[INVALID_OPTION_VALUE] for a property
+    column with the name of another column."""
     _check_property_columns(property_columns)
     columns = {name: COLUMNS[name] for name in default_columns(include_properties=include_properties)}
     columns |= {name: of_property(name) for name in property_columns}
@@ -50,7 +51,7 @@ def default_schema(*, include_properties: bool = False, property_columns: Sequen
 
 
 def _check_property_columns(property_columns: Sequence[str]) -> None:
-    """None may have the name of another column."""
+    """Reject a property column with the name of a column of the source, in any case."""
     for name in property_columns:
         if name.lower() in _BY_LOWER:
             expected = f"names other than those of the source's columns, in any case: {_join(COLUMNS)}"
@@ -58,9 +59,11 @@ def _check_property_columns(property_columns: Sequence[str]) -> None:
 
 
 def check_schema(schema: StructType, property_columns: Sequence[str] = ()) -> None:
-    """A user schema may pick and order any columns, in any case. Raises OptionError[UNKNOWN_COLUMN] for another name,
-    OptionError[UNSUPPORTED_COLUMN_TYPE] for another type, OptionError[EMPTY_SCHEMA | NON_NULLABLE_COLUMN |
-    INVALID_OPTION_VALUE]."""
+    """Check a user schema, which may select and order any columns, in any case.
+
+    Raises OptionError[UNKNOWN_COLUMN] for another name, OptionError[UNSUPPORTED_COLUMN_TYPE] for another type,
+    OptionError[EMPTY_SCHEMA | NON_NULLABLE_COLUMN | INVALID_OPTION_VALUE].
+    """
     _check_property_columns(property_columns)
     columns = _columns_by_lower(property_columns)
     available = _join(f"{name} {_type_name(spark_type(column))}" for name, column in columns.values())
@@ -85,18 +88,18 @@ def check_schema(schema: StructType, property_columns: Sequence[str] = ()) -> No
 
 
 def _without_null_values(type_: DataType) -> DataType:
-    """The same type; of a map one whose values are never null, as those of properties are."""
+    """Return the same type; a map type with non-null values, as those of properties are never null."""
     return MapType(type_.keyType, type_.valueType, False) if isinstance(type_, MapType) else type_
 
 
 def canonical_names(schema: StructType, property_columns: Sequence[str] = ()) -> tuple[str, ...]:
-    """The names of ``COLUMNS`` and of properties behind the user's spelling, in the user's order."""
+    """Return the names of ``COLUMNS`` and of properties for the user's spellings, in the user's order."""
     columns = _columns_by_lower(property_columns)
     return tuple(columns[field.name.lower()][0] for field in schema.fields)
 
 
 def columns_of(schema: StructType) -> list[Column]:
-    """The columns of a checked schema: what is none of ``COLUMNS`` is a property."""
+    """Return the columns of a checked schema; a name that is not in ``COLUMNS`` is a property."""
     names = (field.name for field in schema.fields)
     return [_BY_LOWER[name.lower()][1] if name.lower() in _BY_LOWER else of_property(name) for name in names]
 
@@ -117,7 +120,7 @@ def _join(parts: Iterable[str]) -> str:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """What ``read`` must yield for a checked Spark schema, in Arrow's words: the user's names, our types."""
+    """Return the Arrow schema that ``read`` must yield for a checked Spark schema: user's names, source's types."""
     import pyarrow as pa
 
     fields = zip(schema.fields, columns_of(schema), strict=True)

@@ -1,9 +1,9 @@
-"""Where the next batch begins, for a Spark that does not pass it to ``latestOffset``.
+"""Start of the next batch, for Spark versions that do not pass it to ``latestOffset``.
 
-Spark 4.0 and 4.1 call ``latestOffset()`` without arguments. Their calls show the start all the same: a query that
-restarts calls ``partitions(X, X)`` with the last logged offset before it calls anything else; from then on the offset
-that ``latestOffset`` returned last is logged before it is called again, so it is the next start. Only the first answer
-of a new query may be asked for twice before it is logged.
+Spark 4.0 and 4.1 call ``latestOffset()`` without arguments. The order of their calls shows the start. A restarted query
+first calls ``partitions(X, X)`` with the last logged offset. From then on Spark logs the offset that ``latestOffset``
+returned last before it calls it again, so that offset is the next start. Only the first offset of a new query may be
+requested twice before it is logged.
 
 The order is that of Spark 4.1.1, in ``MicroBatchExecution.scala`` and ``PythonMicroBatchStream.scala``.
 """
@@ -19,49 +19,49 @@ from rocketmq_spark.errors import OptionError
 Offset = dict[str, Any]
 
 PROGRESS: Final = "shown"
-"""Under this name an end offset carries what the query progress is to show: before Spark 4.2 the progress has nothing
-else of a source. It is no part of the place, and every reader of offsets ignores it, on every Spark."""
+"""Key in an end offset for the fields of the query progress: before Spark 4.2 the progress has no other field from a
+source. It is not part of the position, and all readers of offsets ignore it, on every Spark version."""
 
 SIZED_BY_QUEUES: Final = frozenset({"maxOffsets", "lagByQueue", "outages"})
-"""What is not carried: each has an entry a queue, and the checkpoint keeps every offset."""
+"""Fields that an offset does not contain: each has an entry per queue, and the checkpoint keeps every offset."""
 
 
 def with_progress(end: Offset, report: Mapping[str, Any]) -> Offset:
-    """A new end with what ``reportLatestOffset`` returns where Spark calls it."""
+    """Return a copy of ``end`` with the fields of ``report``, which is as from ``reportLatestOffset`` on Spark 4.2."""
     return {**end, PROGRESS: {name: value for name, value in report.items() if name not in SIZED_BY_QUEUES}}
 
 
 def is_source_offset(value: Any) -> bool:
-    """Whether that is an offset of ours, of either kind."""
+    """Return whether ``value`` is an offset of this source, with queue-based or message-based load balancing."""
     return isinstance(value, dict) and "v" in value and ("queues" in value or "loadBalance" in value)
 
 
 def without_progress(value: Any) -> Any:
-    """The place alone, of an offset of any Spark."""
+    """Return an offset of any Spark version without the progress fields."""
     return {name: part for name, part in value.items() if name != PROGRESS} if isinstance(value, dict) else value
 
 
 class StartState(Enum):
-    """What the calls so far have shown."""
+    """State of a query as shown by the calls so far."""
 
     NEW = auto()
     PROPOSED = auto()
-    """The first answer of a new query was returned."""
+    """The first offset of a new query was returned."""
     BEGUN = auto()
-    """Spark has the initial offset too, so it can log the first batch."""
+    """Spark also has the initial offset, so it can log the first batch."""
     PROPOSED_AGAIN = auto()
-    """The first answer was asked for again: either nobody reads the rows of the first batch, or it is not logged."""
+    """The first offset was requested again: no sink reads the rows of the first batch, or the batch is not logged."""
     RUNNING = auto()
-    """The last answer, or the offset of a restart, is where the next batch begins."""
+    """The last returned offset, or the offset of a restart, is the start of the next batch."""
 
 
 class Call(Enum):
-    """What Spark calls."""
+    """Calls by Spark."""
 
     LATEST = "latestOffset()"
     INITIAL = "initialOffset()"
     RESUME = "partitions(X, X)"
-    """Of a new query: its first batch is empty, because there is nothing to read yet."""
+    """From a new query: its first batch is empty, because there are no messages yet."""
     PLAN = "partitions(start, end)"
 
 
@@ -78,12 +78,12 @@ TRANSITIONS: Final = {
     (StartState.RUNNING, Call.RESUME): StartState.RUNNING,
     (StartState.RUNNING, Call.PLAN): StartState.RUNNING,
 }
-"""Every call that Spark makes. The others are those of ``triggerAvailableNowWrapper``, which fixes the end of the run
-before the checkpoint is known, or of a Spark that nobody has seen."""
+"""All calls that Spark makes. Any other is from ``triggerAvailableNowWrapper``, which fixes the end of the run before
+the checkpoint is available, or from an untested Spark version."""
 
 
 class StartTracker:
-    """The state machine. ``start`` is where the next batch begins; None: it is not known yet. Not thread-safe."""
+    """State machine. ``start``: the start of the next batch; None while it is unknown. Not thread-safe."""
 
     def __init__(self, spark_version: str) -> None:
         self._spark_version = spark_version
@@ -91,7 +91,8 @@ class StartTracker:
         self.start: Offset | None = None
 
     def latest(self) -> bool:
-        """Spark calls ``latestOffset()``: whether the source is to be asked. If not, ``start`` is the answer again.
+        """Record ``latestOffset()``. Return whether the source is to compute an offset; if not, ``start`` is returned
+        again.
 
         Raises OptionError[UNSUPPORTED_SPARK_SETTING].
         """
@@ -99,15 +100,15 @@ class StartTracker:
         return self.state is not StartState.PROPOSED_AGAIN
 
     def note_returned(self, end: Offset) -> None:
-        """``latestOffset()`` returned ``end``."""
+        """Record that ``latestOffset()`` returned ``end``."""
         self.start = end
 
     def initial(self) -> None:
-        """Spark calls ``initialOffset()``. Raises OptionError[UNSUPPORTED_SPARK_SETTING]."""
+        """Record ``initialOffset()``. Raises OptionError[UNSUPPORTED_SPARK_SETTING]."""
         self._advance(Call.INITIAL)
 
     def partitions(self, start: Offset, end: Offset) -> bool:
-        """Spark calls ``partitions(start, end)``: whether that is a batch, and not the report of a restart.
+        """Record ``partitions(start, end)``. Return whether it is a batch; False for the offset of a restart.
 
         Raises OptionError[UNSUPPORTED_SPARK_SETTING].
         """

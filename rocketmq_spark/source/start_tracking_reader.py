@@ -1,4 +1,4 @@
-"""The reader that stands before ours where Spark does not pass ``latestOffset`` the start of a batch."""
+"""Adapter for Spark versions that do not pass the start of a batch to ``latestOffset``."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class LimitedReader(Protocol):
 
 
 class StartTrackingReader(DataSourceStreamReader):
-    """Makes the calls of Spark 4.2 on ``reader`` out of those of Spark 4.0 and 4.1.
+    """Adapter that turns the calls of Spark 4.0 and 4.1 into those of Spark 4.2 on ``reader``.
 
-    The row limit of the options holds for each batch. Not thread-safe: Spark's source runner is one thread.
+    The row limit of the options applies to each batch. Not thread-safe: Spark's source runner is one thread.
     """
 
     def __init__(self, reader: LimitedReader) -> None:
@@ -57,7 +57,7 @@ class StartTrackingReader(DataSourceStreamReader):
         self._has_logged_messages_left = False
 
     def __reduce__(self) -> tuple[type[StartTrackingReader], tuple[LimitedReader]]:
-        """What executors need; where the query is stays in the source runner."""
+        """Pickle the reader alone, for executors; the state of the query stays in the source runner."""
         return type(self), (self._reader,)
 
     def initialOffset(self) -> dict[str, Any]:
@@ -65,7 +65,7 @@ class StartTrackingReader(DataSourceStreamReader):
         return self._reader.initialOffset()
 
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]  # as Spark 4.0 and 4.1 call it
-        """The end of the next batch; where the batch before ended when there is nothing to read.
+        """Return the end of the next batch, or the end of the previous batch if there is nothing to read.
 
         Raises OptionError[UNSUPPORTED_SPARK_SETTING], and what the reader raises.
         """
@@ -89,7 +89,7 @@ class StartTrackingReader(DataSourceStreamReader):
         return end
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The tasks of the batch; none where Spark only reports the offset of a restart."""
+        """Return the tasks of the batch; none if Spark only reports the offset of a restart."""
         is_restart = self._tracker.start is None
         is_batch = self._tracker.partitions(start, end)
         if is_restart:
@@ -101,7 +101,7 @@ class StartTrackingReader(DataSourceStreamReader):
         return tasks
 
     def _log_one_batch(self) -> None:
-        """Once: which trigger the query has is unknown here."""
+        """Log, once, how this Spark version runs availableNow; the trigger of the query is unknown here."""
         if self._has_logged_one_batch:
             return
         self._has_logged_one_batch = True
@@ -112,7 +112,7 @@ class StartTrackingReader(DataSourceStreamReader):
         )
 
     def _log_messages_left(self, messages: int | None) -> None:
-        """Once. None: their number is unknown."""
+        """Log, once, that messages are left. ``messages``: their number; None: unknown."""
         if messages == 0 or self._has_logged_messages_left:
             return
         self._has_logged_messages_left = True

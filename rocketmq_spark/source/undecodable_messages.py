@@ -1,8 +1,8 @@
-"""``badMessages``: what becomes of messages whose bodies cannot be read, on the executor that meets them.
+"""Option ``badMessages``: handling of messages with undecodable bodies, on the executor that reads them.
 
-A task may run again, and a message may be met by two tasks if it is a batch: its dead letter comes at least once, and
-always with the same RETRY_TOPIC and ORIGIN_MESSAGE_ID. It is stored, answered, before the rows beside it leave the
-task; so where messages are shared it is there before its message is acknowledged, with the batch.
+A task may be retried, and two tasks may read parts of one inner batch: its dead letter is sent at least once, always
+with the same RETRY_TOPIC and ORIGIN_MESSAGE_ID. The broker acknowledges it before the rows beside it leave the task.
+With message-based load balancing it is thus stored before its message is acknowledged, with the batch.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ NULL_BODY: Final = "read with a null body (badMessages=null)"
 
 
 class DeadLetterSender:
-    """Sends dead letters from executors, with as much patience for a broker as anywhere. That of one task, or one range
-    of it. Not thread-safe."""
+    """Sender of dead letters from executors, with the same retry deadlines as other requests. One per task, or per
+    range of a task. Not thread-safe."""
 
     def __init__(self, options: ReadOptions, client: ClusterClient) -> None:
         limits_ms = options.cluster_timeout_ms, options.missing_topic_timeout_ms
@@ -45,10 +45,11 @@ class DeadLetterSender:
         self._group = options.consumer_group
 
     def send(self, undecodable: UndecodableMessage, queue: MessageQueue) -> None:
-        """Returns when ``undecodable``, met in ``queue``, is in the group's dead letter topic on that broker.
+        """Send ``undecodable``, read from ``queue``, to the group's dead-letter topic (DLQ) on that broker; return when
+        it is stored.
 
-        Raises what keeps it from there: a refusal that will not pass, RouteError for a topic that no broker serves for
-        ``missingTopicTimeoutMs``, TransportError[CLUSTER_TIMEOUT] for a broker, or name servers, that are silent
+        Raises what prevents it: a permanent rejection, RouteError if no broker has the topic for
+        ``missingTopicTimeoutMs``, TransportError[CLUSTER_TIMEOUT] if a broker, or all name servers, are unresponsive
         for ``clusterTimeoutMs``.
         """
         letter, subject = dead_letter(undecodable, queue), broker_subject(queue.broker_name)
@@ -60,7 +61,7 @@ class DeadLetterSender:
 
 
 class UndecodableMessages:
-    """Those of one range of ``queue``, in the order of their offsets. Not thread-safe."""
+    """Undecodable messages of one range of ``queue``, in the order of their offsets. Not thread-safe."""
 
     def __init__(self, queue: MessageQueue, options: ReadOptions, client: ClusterClient) -> None:
         self._queue = queue
@@ -69,10 +70,10 @@ class UndecodableMessages:
         self._handled_to = -1
 
     def apply_mode(self, batch: pa.RecordBatch, undecodable: list[UndecodableMessage]) -> pa.RecordBatch:
-        """The rows of ``batch`` that stay, of which ``undecodable`` have no body. Says each bad message once.
+        """Return the rows of ``batch`` to keep; those of ``undecodable`` have no body. Log each of these messages once.
 
-        Raises RemoteProtocolError[UNDECODABLE_MESSAGE_BODY] with ``fail``; with ``deadLetter`` what
-        ``DeadLetterSender`` does.
+        Raises RemoteProtocolError[UNDECODABLE_MESSAGE_BODY] with ``fail``; with ``deadLetter`` the errors of
+        ``DeadLetterSender.send``.
         """
         new = [message for message in undecodable if message.offsets.start > self._handled_to]
         if not new:
@@ -115,21 +116,21 @@ ClientOf: TypeAlias = Callable[[ReadOptions], ClusterClient]
 
 
 class UndecodablePopMessages:
-    """Those of one task. Not thread-safe."""
+    """Undecodable messages of one task with message-based load balancing. Not thread-safe."""
 
     def __init__(self, options: ReadOptions, client_of: ClientOf) -> None:
         self._options = options
         self._client_of = client_of
         self._handled: set[tuple[MessageQueue, int]] = set()
-        """By queue and place in the commit log: rows of one message may come in several batches."""
+        """Handled messages by queue and commit log offset: rows of one message may be in several batches."""
 
     @cached_property
     def _sender(self) -> DeadLetterSender:
         return DeadLetterSender(self._options, self._client_of(self._options))
 
     def apply_mode(self, queue: MessageQueue, offset: int, problem: str) -> None:
-        """Of a message whose row stays, without body. Raises RemoteProtocolError[UNDECODABLE_MESSAGE_BODY] with
-        ``fail``; with ``deadLetter`` too, which brokers' messages alone meet, unless a spool has kept those of a
+        """Handle a message whose row stays, without body. Raises RemoteProtocolError[UNDECODABLE_MESSAGE_BODY] with
+        ``fail``, and with ``deadLetter``, which only brokers' messages reach, unless a spool has kept messages of a
         proxy."""
         if self._options.bad_messages == "deadLetter":
             problem += "; it was received through a proxy, so only 'badMessages' 'null' can skip it"
@@ -138,10 +139,10 @@ class UndecodablePopMessages:
         _warn_of(queue, offset, NULL_BODY, problem)
 
     def apply_mode_to_rows(self, batch: pa.RecordBatch, undecodable: list[UndecodableMessage]) -> pa.RecordBatch:
-        """The rows of ``batch`` that stay, by its column COMMIT_LOG_OFFSET; those of ``undecodable`` have no body.
+        """Return the rows of ``batch`` to keep, by its column COMMIT_LOG_OFFSET; those of ``undecodable`` have no body.
 
-        Raises RemoteProtocolError[UNDECODABLE_MESSAGE_BODY] with ``fail``; with ``deadLetter`` what
-        ``DeadLetterSender`` does.
+        Raises RemoteProtocolError[UNDECODABLE_MESSAGE_BODY] with ``fail``; with ``deadLetter`` the errors of
+        ``DeadLetterSender.send``.
         """
         is_dead_letter_mode = self._options.bad_messages == "deadLetter"
         for one in undecodable:
