@@ -1,1 +1,1 @@
-"""A streaming query's reading: offsets, plans, and the life of the member in its source runner."""
+"""Streaming reads: offsets, plans, and the lifetime of the group member in its source runner."""

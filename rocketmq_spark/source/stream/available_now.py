@@ -1,4 +1,4 @@
-"""AvailableNow: where the queues ended when the query started, and whether the group has come so far. Pure."""
+"""AvailableNow: the max offsets when the query started, and whether the group has reached them. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 class AvailableNowTargets:
-    """Where each queue of the topics ended when the query started. Not thread-safe."""
+    """Max offset of each queue of the topics when the query started. Not thread-safe."""
 
     def __init__(self, timeout_ms: int) -> None:
         self.offsets: dict[MessageQueue, int] = {}
@@ -23,31 +23,31 @@ class AvailableNowTargets:
         self._missing: dict[MessageQueue, int] = {}
         self._unchanged_since_ms = 0
         self.awaits_other_members = False
-        """Whether the query waits for what other members have to read."""
+        """Whether the query waits for other members to commit their queues."""
         self._logged: frozenset[MessageQueue] = frozenset()
 
     def fix_targets(self, snapshot: MetadataSnapshot) -> None:
-        """Take the targets from the first complete survey; until then nothing is read."""
+        """Set the targets from the first complete snapshot; until then nothing is read."""
         if snapshot.is_complete and not self._is_fixed:
             self.offsets = {queue: bounds.max_offset for queue, bounds in snapshot.bounds.items()}
             self._is_fixed = True
 
     def drop(self, queues: Collection[MessageQueue]) -> None:
-        """These are not read any more for now."""
+        """Remove the targets of ``queues``, which are not read for now."""
         self.offsets = {queue: target for queue, target in self.offsets.items() if queue not in queues}
 
     def lower_to_bounds(self, bounds: Mapping[MessageQueue, QueueBounds]) -> None:
-        """A queue that does not reach its target any more is another one now, or has lost its end."""
+        """Lower targets to the max offsets: a queue that no longer reaches its target was re-created or truncated."""
         for queue in self.offsets.keys() & bounds.keys():
             self.offsets[queue] = min(self.offsets[queue], bounds[queue].max_offset)
 
     def restart_timeout(self, now_ms: int) -> None:
-        """Nobody can go on now: the patience with others begins anew."""
+        """Restart the timeout for other members: no member can make progress now."""
         self._unchanged_since_ms = now_ms
         self.awaits_other_members = False
 
     def are_reached(self, start: SourceOffset, stored: Mapping[MessageQueue, int | None], now_ms: int) -> bool:
-        """Whether the query may end: the group has reached every target, or has not moved on for too long."""
+        """Return whether the query may end: the group has reached all targets, or made no progress for the timeout."""
         if not self._is_fixed:
             return False
         missing = unreached(self.offsets, start, stored)
@@ -67,7 +67,7 @@ class AvailableNowTargets:
         return True
 
     def _log_wait(self, missing: Mapping[MessageQueue, int]) -> None:
-        """Once for the same queues."""
+        """Log once for the same queues."""
         if missing.keys() == self._logged:
             return
         self._logged = frozenset(missing)

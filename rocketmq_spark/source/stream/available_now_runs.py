@@ -1,11 +1,11 @@
-"""``run_available_now``: what the trigger ``availableNow`` does on Spark 4.2 and newer, on every Spark.
+"""``run_available_now``: the trigger ``availableNow`` as on Spark 4.2 and newer, for every Spark version.
 
-Spark 4.0 and 4.1 run ``availableNow`` as one batch, and call the source no more after it. So a row limit ends the run
-early, and the group's offset remains where the batch began: nothing proves to the source that the batch was committed.
-The next start proves it. So there is one, which reads on to where the queues end by then, in as many batches as it
-takes, waits for members that read other queues, and is stopped once it rests there. It is asked to end through the
-folder of the start before (``EndRequest``). Where that does not work, because the driver is on another machine,
-``availableNow`` is run until a run has no batch.
+Spark 4.0 and 4.1 run ``availableNow`` as one batch and make no further call to the source. A row limit thus ends the
+run early, and the group's committed offset stays at the start of the batch: no call shows that the batch is completed.
+The next start shows it. So a further start reads up to the max offsets of that time, in any number of batches, waits
+for members that own other queues, and is stopped when it is idle. The control folder of the previous start has the
+request to end (``EndRequest``). If that is impossible, because the driver is on another machine, ``availableNow`` is
+run until a run has no batch.
 """
 
 from __future__ import annotations
@@ -25,27 +25,26 @@ if TYPE_CHECKING:
 POLL_S: Final = 0.1
 
 LEAVE_TIMEOUT_S: Final = 30.0
-"""How long the source runner of a run that has ended may take to leave its group."""
+"""Maximum time for the source runner of an ended run to leave its group."""
 
 FIND_TIMEOUT_S: Final = 120.0
-"""How long a start may take to find out that it is to end."""
+"""Maximum time for a start to find its end request."""
 
 IDLE_TIMEOUT_S: Final = 10.0
-"""How long the sources of others may keep a query busy once ours rest."""
+"""Maximum time that other sources may keep a query busy while all sources of this connector are idle."""
 
 
 def run_available_now(
     writer: DataStreamWriter, start: Callable[[DataStreamWriter], StreamingQuery] | None = None
 ) -> StreamingQuery:
-    """Run a query until it has read, written and committed to its group all that was there when it was started.
+    """Run a query until it has read, written and committed to its group all messages that were available at its start.
 
-    Row limits of the source hold for each batch. On Spark 4.2 and newer this is one run with ``availableNow=True``; on
-    4.0 and 4.1 there are further ones after a batch, on the same checkpoint. What comes meanwhile may be read too.
+    The source's row limits apply to each batch. On Spark 4.2 and newer this is one run with ``availableNow=True``; on
+    4.0 and 4.1 further runs follow a batch, on the same checkpoint. Messages that arrive meanwhile may be read too.
 
-    ``start`` starts the query, of the ``writer`` with the trigger set: ``lambda writer: writer.toTable("orders")``. By
-    default it is ``writer.start()``. Returns the last run, which has ended. A run that fails ends the call by Spark's
-    own exception. On 4.0 and 4.1 a query that is stopped in its first run is started once more, and one that is stopped
-    after that ends the call.
+    ``start`` starts the query from ``writer``, with the trigger set: ``lambda writer: writer.toTable("orders")``. The
+    default is ``writer.start()``. Returns the last run, which has ended. If a run fails, Spark's own exception ends the
+    call. On 4.0 and 4.1 a query that is stopped in its first run is started once more; a later stop ends the call.
     """
     from rocketmq_spark.spark_version import HAS_READ_LIMITS
 
@@ -69,8 +68,8 @@ def run_available_now(
 def _run_to_ends(
     writer: DataStreamWriter, begin: Callable[[DataStreamWriter], StreamingQuery], requests: Sequence[EndRequest]
 ) -> StreamingQuery | None:
-    """A run until all sources have reached their ends, or somebody else has stopped it; None: one did not find its
-    request. A query that fails raises what it failed with."""
+    """Run until all sources have reached their ends, or the query is stopped from outside; None: a source did not find
+    its request. A failure of the query is raised."""
     query = begin(writer.trigger(processingTime="0 seconds"))
     deadline = time.monotonic() + FIND_TIMEOUT_S
     try:
@@ -94,7 +93,7 @@ def _one_run(writer: DataStreamWriter, start: Callable[[DataStreamWriter], Strea
 
 
 def _end_requests(query: StreamingQuery) -> list[EndRequest]:
-    """One for each of our sources; none at all where one cannot be asked."""
+    """Return an end request for each source of this connector; [] if one of them cannot receive a request."""
     requests: list[EndRequest] = []
     for control in map(Control.shown_in, progress_of_end_offsets(query)):
         request = None if control is None else _make_request(control)
@@ -107,7 +106,7 @@ def _end_requests(query: StreamingQuery) -> list[EndRequest]:
 
 
 def _make_request(control: Control) -> EndRequest | None:
-    """Once the start before has left, which removes its folder."""
+    """Create the request once the previous start has left, which removes its folder."""
     deadline = time.monotonic() + LEAVE_TIMEOUT_S
     while control.path.exists() and time.monotonic() < deadline:
         time.sleep(POLL_S)
@@ -115,7 +114,7 @@ def _make_request(control: Control) -> EndRequest | None:
 
 
 def _await_idle(query: StreamingQuery) -> None:
-    """What Spark does after the last batch, as a batch without rows that moves a watermark. Other sources may go on."""
+    """Wait, with a limit, for Spark's work after the last batch, as a batch without rows that moves a watermark."""
     deadline = time.monotonic() + IDLE_TIMEOUT_S
     while query.isActive and query.status["isDataAvailable"] and time.monotonic() < deadline:
         time.sleep(POLL_S)

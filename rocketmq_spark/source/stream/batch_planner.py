@@ -1,12 +1,12 @@
-"""BatchPlanner: the order of things inside ``latestOffset``. It asks the member, lets ``planning`` decide, and acts.
+"""BatchPlanner: the steps of ``latestOffset``. It reads the member's state, lets ``planning`` decide, and acts.
 
-    1. commit what ``start`` proves, answers awaited;
-    2. with something to plan: routes, members and bounds afresh, and rebalance;
-    3. a topic that nobody has read: write the first positions of all its queues to the broker, answered;
-    4. per queue the larger of checkpoint and broker, and raise the broker to it;
+    1. commit what ``start`` shows to be completed, acknowledged;
+    2. with something to plan: refresh routes, members and bounds, and rebalance;
+    3. a topic that was never read: write the start positions of all its queues to the broker, acknowledged;
+    4. per queue the larger of checkpoint and broker, and raise the broker's offset to it;
     5. plan.
 
-docs/dev/offsets.md says what breaks when a step is left out or moved.
+docs/dev/offsets.md describes what fails if a step is omitted or moved.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ GroupOffsets: TypeAlias = Mapping[MessageQueue, int | None]
 Planned: TypeAlias = Mapping[MessageQueue, QueueProgress]
 
 IDLE_WAIT_MS: Final = 200
-"""How long an idle call waits for news; Spark would ask again every 12 ms. Not longer: the other sources of the query
+"""Time that an idle call waits for a change; Spark would call again every 12 ms. Not longer: the query's other sources
 wait for it, and so does a graceful stop."""
 
 OTHER_MEMBERS_WAIT_MS: Final = 2_000
-"""How long a call of an ``availableNow`` run waits for other members. They may be other loads of the same query, and
+"""Time that a call of an ``availableNow`` run waits for other members. They may be other loads of the same query, and
 Spark runs no batch of these until the call returns."""
 
 IDLE_WAIT_QUEUES_PER_MS: Final = 4
@@ -62,12 +62,12 @@ IDLE_WAIT_QUEUES_PER_MS: Final = 4
 
 
 def idle_wait_ms(queue_count: int) -> int:
-    """How long an idle call waits for news, with so many queues in the offset."""
+    """Return how long an idle call waits for a change, with ``queue_count`` queues in the offset."""
     return max(IDLE_WAIT_MS, queue_count // IDLE_WAIT_QUEUES_PER_MS)
 
 
 class Member(Protocol):
-    """What a planner needs of ``consumer.member``."""
+    """Methods of ``consumer.member.Member`` that a planner uses."""
 
     def group_lock(self) -> AbstractContextManager[Membership]: ...
 
@@ -77,9 +77,10 @@ class Member(Protocol):
 
 
 class Drain(Protocol):
-    """Whether somebody wants this query to end without leaving anything unproven.
+    """Request that this query ends with nothing left uncompleted.
 
-    ``claim``: whether somebody still does; then there is no way back. ``finish``: that is so now.
+    ``check_request``: whether it exists. ``claim``: whether it still does, and from then on it is irreversible.
+    ``finish``: the queues are released.
     """
 
     def check_request(self) -> bool: ...
@@ -100,38 +101,37 @@ class BatchPlanner:
         self._clock = clock
         self.backlog = Backlog()
         self.losses = LossCount()
-        """What was found to be lost since this start."""
+        """Losses found since this start."""
         self._positions: dict[MessageQueue, int] = {}
         self._starts = TopicStarts(options)
         self._verified = VerifiedQueues(has_own_offsets=options.message_model == BROADCASTING)
         self._last_planned: list[MessageQueue] = []
         self._compared: set[MessageQueue] = set()
-        """Queues of which it is known whether the group has read further than the checkpoint."""
+        """Queues whose group offset was compared with the checkpoint's."""
         self._must_refresh = True
         self._has_complete_snapshot = False
         self._completed: SourceOffset | None = None
         self._reported: set[MessageQueue] = set()
-        """Queues of which the proven offset has been told to the membership."""
+        """Queues whose completed offset was reported to the membership."""
         self._is_unconfirmed = False
         self._targets: AvailableNowTargets | None = None
         self.completed_after_rebalance = 0
-        """Of the membership, as of the last proof."""
+        """Counter of the membership, as of the last completion."""
         self.masters: Mapping[str, BrokerAddress] = {}
-        """Addresses by broker name: where the queues of the last plan were surveyed."""
+        """Broker addresses by broker name, as of the last plan."""
 
     def stop_at_current_end(self) -> None:
-        """AvailableNow: the first complete survey fixes where every queue of the topics ends, our own or not."""
+        """Plan up to the max offsets of the first complete snapshot (AvailableNow), for owned and other queues."""
         self._targets = AvailableNowTargets(self._options.cluster_timeout_ms)
 
     def latest_offset(self, start: SourceOffset, limit: int | None) -> SourceOffset:
-        """The end of the next micro-batch; ``start`` itself when there is nothing to read. An ``availableNow`` run that
-        waits for other members returns the end of a batch without rows, so that Spark goes on asking.
+        """Return the end of the next micro-batch; ``start`` itself if there is nothing to read. An ``availableNow`` run
+        that waits for other members returns the end of a batch without rows, so that Spark calls again.
 
-        ``start`` proves that everything below its ends is in the sink. An empty one, the first of all, is answered only
-        when it is settled where the topics begin. ``limit``: offsets in all, None for no limit.
-        Raises DataLossError[DATA_LOSS.OFFSETS_UNAVAILABLE] (with ``failOnDataLoss``), what
-        ``Membership.refresh_metadata`` does, and RouteError[QUEUES_UNAVAILABLE.TIMEOUT | QUEUES_UNAVAILABLE.FAIL] for
-        queues that have been away too long.
+        ``start`` shows that all messages below its ends are in the sink. If it is empty, at first, the call returns
+        only when the start positions of the topics are resolved. ``limit``: offsets in total, None for no limit. Raises
+        DataLossError[DATA_LOSS.OFFSETS_UNAVAILABLE] (with ``failOnDataLoss``), what ``Membership.refresh_metadata``
+        does, and RouteError[QUEUES_UNAVAILABLE.TIMEOUT | QUEUES_UNAVAILABLE.FAIL] for queues unavailable for too long.
         """
         self._mark_completed(start)
         wait_ms = idle_wait_ms(len(start.queues))
@@ -151,8 +151,8 @@ class BatchPlanner:
                 return start.after_waiting()
 
     def _mark_completed(self, start: SourceOffset) -> None:
-        """Once for each queue, while it is ours: where one has become another since, ``start`` says nothing of that.
-        What the brokers have not confirmed is told again."""
+        """Report each queue as completed once, while owned: if it is re-created later, ``start`` does not apply to it.
+        Retry what the brokers have not confirmed."""
         if start is not self._completed:
             self._completed, self._reported = start, set()
         if len(self._reported) == len(start.queues) and not self._is_unconfirmed:
@@ -170,13 +170,13 @@ class BatchPlanner:
             self.losses.add_reported(membership.reported_losses)
 
     def _await_work(self, wait_ms: int) -> bool:
-        """Whether there may be something to plan. If nothing is known of that, wait a little for news."""
+        """Return whether there may be something to plan; if nothing indicates it, wait ``wait_ms`` for a change."""
         if self._must_refresh or self._missing.is_due(self._clock()):
             return True
         return self._member.wait_for_change(self._positions, wait_ms)
 
     def _may_return_idle(self, start: SourceOffset) -> bool:
-        """Whether to end idle. At first all brokers must have responded: ``Trigger.Once`` makes no second call."""
+        """Return whether to end idle. All brokers must have responded once: ``Trigger.Once`` makes no second call."""
         if self._targets is not None:
             return self._try_end_run(start, self._targets)
         if not self._has_complete_snapshot:
@@ -195,8 +195,8 @@ class BatchPlanner:
             return targets.are_reached(start, stored, self._clock()) and membership.offsets.persist()
 
     def _try_release_queues(self, start: SourceOffset) -> bool:
-        """Leave the group once the brokers have confirmed what is proven, or the next owners read it again. Until then
-        plan nothing; the survey that follows on news raises what is silent for its limit."""
+        """Leave the group once the brokers have confirmed all completed offsets, or the next owners read duplicates.
+        Until then plan nothing; the refresh after a change raises for a server that is unresponsive for its limit."""
         with self._member.group_lock() as membership:
             is_confirmed = membership.offsets.persist()
         if is_confirmed:
@@ -213,9 +213,9 @@ class BatchPlanner:
         return False
 
     def recover(self, end: SourceOffset, required: Sequence[QueueRange]) -> tuple[LostRange, ...]:
-        """The batch that ends here is about to be read again, ``required`` of it, before any plan. Its pulls would be
-        told of operators' resets, and nobody after them. And tasks would each tell what has been deleted of it since:
-        so that is reported here, and returned. Raises DataLossError (with ``failOnDataLoss``)."""
+        """Prepare the replay of the batch that ends at ``end``, ``required`` of it, before any plan. Consume operators'
+        resets: only its pulls would receive them. Report and return deleted offsets, once, as each of its tasks would
+        find them. Raises DataLossError (with ``failOnDataLoss``)."""
         with self._member.group_lock() as membership:
             membership.resets.consume_marks([one.queue for one in end.ranges()])
             self.masters = membership.masters
@@ -231,7 +231,7 @@ class BatchPlanner:
         self._missing.update(snapshot.unavailable, start, self._clock())
         membership.set_queue_outages(self._missing.outages)
         for queue in self._missing.dropped & membership.offsets.suspect:
-            # Its topic is gone, and the group's offset with it: there is no place for what is proven.
+            # Its topic is deleted, and the group's offset with it: the completed offset cannot be committed.
             membership.offsets.discard(queue)
         self._verified.update(snapshot, self._positions)
         if self._targets is not None and not self._missing.awaited:
@@ -246,7 +246,7 @@ class BatchPlanner:
             positions, snapshot.bounds, limit=limit, targets=targets, last_planned=self._last_planned, checkpoint=start
         )
         if start.advanced(planned) == start:
-            # The very ranges of the last batch, after a reset. To Spark an equal offset is no batch: move back first.
+            # The ranges of the last batch again, after a reset. To Spark an equal offset is no batch: move back first.
             planned = {}
         membership.mark_in_flight({queue: (plan.begin_offset, plan.end_offset) for queue, plan in planned.items()})
         self._remember(snapshot, positions, planned)
@@ -257,15 +257,15 @@ class BatchPlanner:
         return start.advanced(self._idle_progress(start, snapshot) | planned)
 
     def _note_open(self, start: SourceOffset, snapshot: MetadataSnapshot, queues: Collection[MessageQueue]) -> None:
-        """Of these a broker did not confirm where they go on. They are not watched meanwhile: what has come since is
-        known, and they are due again after the broker's pause."""
+        """Stop watching ``queues``, whose positions a broker did not confirm: what is new there is already known, and
+        they are due again after the broker's pause."""
         self._positions = {queue: at for queue, at in self._positions.items() if queue not in queues}
         is_full = snapshot.is_complete or (bool(start.queues) and start.queues.keys() <= snapshot.unavailable.keys())
         self._has_complete_snapshot |= is_full and not queues and not self._missing.awaited
 
     def _to_plan(self, membership: Membership, start: SourceOffset, snapshot: MetadataSnapshot) -> list[MessageQueue]:
-        """Our queues that have grown, that we have just gained or that may be other ones, if it is known where they
-        begin. And those that go as soon as it is known whether they are still the same."""
+        """Return owned queues that have grown, are new here or may be re-created, if their start is resolved; and
+        suspect queues to release, as soon as their bounds are known."""
         if self._starts.must_move(start):
             return []
         return [
@@ -283,22 +283,22 @@ class BatchPlanner:
     def _resolve_positions(
         self, membership: Membership, start: SourceOffset, snapshot: MetadataSnapshot, stored: GroupOffsets
     ) -> tuple[MetadataSnapshot, dict[MessageQueue, Position]]:
-        """Positions of ``stored``'s queues, with the broker raised to them, or lowered where a queue does not reach so
-        far any more; those that it did not confirm are left out. The survey is as new as they need it."""
+        """Return positions of ``stored``'s queues, with the broker's offset raised to them, or lowered if a queue no
+        longer reaches it; without those that it did not confirm. The snapshot has the bounds that they are based on."""
         facts = self._collect_facts(membership, start, snapshot, stored)
         snapshot = replace(snapshot, bounds=facts.bounds)
         resolution = resolve_positions(start, facts, is_broadcasting=self._options.message_model == BROADCASTING)
         confirmed = self._apply(membership, resolution)
         self._verified.mark_verified(confirmed, snapshot)
         resolved = {queue: position for queue, position in resolution.positions.items() if queue in confirmed}
-        # What an operator has said before the group is moved does not count.
+        # A reset by an operator before the group's offsets are moved does not count.
         resets = {} if self._starts.must_move(start) else self._apply_resets(membership, snapshot)
         return snapshot, resolved | resets
 
     def _collect_facts(
         self, membership: Membership, start: SourceOffset, snapshot: MetadataSnapshot, stored: GroupOffsets
     ) -> QueueFacts:
-        """What is to be known of ``stored``'s queues; left out are those of which that is not known now."""
+        """Return the facts of ``stored``'s queues, without queues whose facts are unavailable now."""
         offsets, client, bounds = membership.offsets, membership.client, snapshot.bounds
         suspect = frozenset(offsets.suspect)
         self._verified.mark_unverified(
@@ -309,7 +309,7 @@ class BatchPlanner:
         checked = client.store_times(to_check)
         later = stored_later(checked, start)
         if later or any(at is not None and at > bounds[queue].max_offset for queue, at in stored.items()):
-            # Another member may have read on since the survey; bounds that are asked for now cannot be older.
+            # Another member may have read further since the snapshot; bounds requested now cannot be older.
             bounds = client.bounds()
             grown = last_read([one for one in unverified if one in bounds and one not in to_check], start, bounds)
             to_check |= grown
@@ -327,7 +327,7 @@ class BatchPlanner:
         return QueueFacts(bounds, {queue: stored[queue] for queue in other}, other, suspect, emptied)
 
     def _apply(self, membership: Membership, resolution: PositionResolution) -> set[MessageQueue]:
-        """Queues whose positions the broker has confirmed. Raises DataLossError (with ``failOnDataLoss``)."""
+        """Return queues whose positions the broker has confirmed. Raises DataLossError (with ``failOnDataLoss``)."""
         for queue in resolution.emptied:
             warn_of_emptied(queue)
         self._report(resolution.lost)
@@ -339,7 +339,7 @@ class BatchPlanner:
         return membership.offsets.raise_to(required)
 
     def _report_passed_over(self, resolution: PositionResolution) -> None:
-        """Once for each queue since the start: what moves between members afterwards is every group's daily work."""
+        """Report once per queue since the start: later moves between members are normal in every group."""
         ranges = [one for one in resolution.passed_over if one.queue not in self._compared]
         self._compared |= resolution.positions.keys()
         report_passed_over(self._options.consumer_group, ranges)
@@ -349,12 +349,12 @@ class BatchPlanner:
         self.losses.add(lost)
 
     def _stored(self, membership: Membership, candidates: Collection[MessageQueue]) -> dict[MessageQueue, int | None]:
-        """The group's offsets, in the order of ``candidates``."""
+        """Return the group's offsets, in the order of ``candidates``."""
         stored = membership.offsets.store.stored_offsets(candidates)
         return {queue: stored[queue] for queue in candidates if queue in stored}
 
     def _apply_resets(self, membership: Membership, snapshot: MetadataSnapshot) -> dict[MessageQueue, Position]:
-        """Positions that an operator has set, and the broker has confirmed."""
+        """Return positions that an operator has set and the broker has confirmed."""
         resets = reset_positions(membership.pending_resets(), snapshot)
         applied = membership.offsets.lower_to(resets)
         for queue in applied:
@@ -368,18 +368,18 @@ class BatchPlanner:
         self._last_planned = [queue for queue in self._last_planned if queue not in planned] + list(planned)
         self._positions |= {queue: position.offset for queue, position in positions.items()}
         self._positions |= {queue: progress.end_offset for queue, progress in planned.items()}
-        # A broker that was silent may have forgotten offsets: its queues are looked at anew when it is back.
+        # A broker that was unresponsive may have lost offsets: check its queues again when it responds.
         checked = snapshot.owned & snapshot.bounds.keys()
         self._positions = {queue: at for queue, at in self._positions.items() if queue in checked}
         self.backlog.update(self._positions, snapshot.bounds, is_complete=self._is_lag_known(snapshot))
 
     def _is_lag_known(self, snapshot: MetadataSnapshot) -> bool:
-        """Whether it is known of every queue that is ours where it is. Who owns none may not have been told."""
+        """Return whether all owned queues have a position. A member that owns none may not have its assignment yet."""
         are_positions_known = snapshot.owned <= self._positions.keys() and not self._missing.has_unavailable
         return are_positions_known and (bool(snapshot.owned) or snapshot.is_complete)
 
     def _idle_progress(self, start: SourceOffset, snapshot: MetadataSnapshot) -> dict[MessageQueue, QueueProgress]:
-        """A queue that is where it was keeps its store time too: what has been stored since may be another queue's."""
+        """Return progress of moved queues. Others keep their store time: a later one may be a re-created queue's."""
         moved = {
             queue: at
             for queue, at in self._positions.items()

@@ -1,8 +1,8 @@
-"""What becomes of a checkpoint whose query has other options now: decided by what it would lose. Pure.
+"""Options that differ from those of a checkpoint: an error or a warning, depending on what the query would lose. Pure.
 
-An offset tells of which topics it has positions, since version 2 the group, message model and filter that it was
-planned with, since version 3 the topics, and since version 4 the checkpoint's name, which options do not change.
-The table in docs/offsets.md is made from this one; what is not in it may change without a word.
+An offset shows the topics of its positions, since version 2 the group, message model and filter that it was planned
+with, since version 3 the topics, and since version 4 the checkpoint's name, which does not depend on options. The table
+in docs/offsets.md is generated from this one; all other options may change without a message.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from rocketmq_spark.source.stream.offsets import PlannedWith, SourceOffset
 
 
 class Outcome(Enum):
-    """What a query makes of a change, when it starts."""
+    """Reaction of a query to a change, when it starts."""
 
     ERROR = "error"
     WARNING = "warning"
 
 
 class Difference(NamedTuple):
-    """What the checkpoint has, and what the options say. ``is_recorded``: the checkpoint tells that it was written with
-    just this; else it has positions of it."""
+    """Value of the checkpoint, and value of the options. ``is_recorded``: the checkpoint records this value; if not, it
+    has positions that imply it."""
 
     before: str
     now: str
@@ -35,7 +35,7 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One row. ``what``: for docs/offsets.md; ``option``: that was changed; ``loses``: why it has this outcome."""
+    """Row of the table. ``what``: text for docs/offsets.md; ``option``: the changed option; ``loses``: the reason."""
 
     what: str
     option: str
@@ -45,7 +45,7 @@ class Change:
 
 
 def planned_with(options: ReadOptions, checkpoint_id: str) -> PlannedWith:
-    """What offsets of these options tell."""
+    """Return what offsets of a query with these options record."""
     return PlannedWith(
         options.consumer_group,
         options.message_model,
@@ -151,10 +151,10 @@ CHANGES: Final = (
 
 
 def warnings_of(offset: SourceOffset, options: ReadOptions) -> list[str]:
-    """What is to be said to the query that goes on from ``offset``.
+    """Return the warnings for a query that resumes from ``offset``.
 
-    Raises OptionError[CHECKPOINT_OPTION_CHANGED] for the first change that is an error. Offsets of version 1 tell only
-    of what they have positions of.
+    Raises OptionError[CHECKPOINT_OPTION_CHANGED] for the first change that is an error. Offsets of version 1 show only
+    changes of what they have positions of.
     """
     warnings = []
     for change in CHANGES:

@@ -1,8 +1,8 @@
-"""The folder in which a source runner is asked to stop: a new one, or that of an earlier start of the same query.
-``run_available_now`` asks the next start in it to end where the queues end now.
+"""Control folder in which a source runner receives the request to stop: a new one, or that of an earlier start of the
+query. ``run_available_now`` requests in it that the next start ends at the current max offsets.
 
 Before Spark 4.2 the query progress of a restart shows the last logged offset until a batch is planned, and with it the
-folder of the start that planned it. So the next start takes that folder over, unless its runner is still alive: a
+folder of the start that planned it. So the next start takes over that folder, unless its runner is still alive: a
 runner holds a lock on its folder.
 """
 
@@ -30,9 +30,9 @@ END_REACHED: Final = "ended"
 
 
 class ControlFolder:
-    """``name``: its path, which exists and is this user's alone when it is made. ``cleanup`` removes it.
+    """Folder at path ``name``, which exists and belongs to this user alone once constructed. ``cleanup`` removes it.
 
-    Raises OSError where it is not, or another process holds it. Not thread-safe: it is the runner's.
+    Raises OSError if it does not, or if another process holds its lock. Not thread-safe: the source runner uses it.
     """
 
     def __init__(self, name: str) -> None:
@@ -46,7 +46,7 @@ class ControlFolder:
             raise
 
     def cleanup(self) -> None:
-        """Remove it, once: a folder of this name that is made afterwards is the next start's."""
+        """Remove the folder, once: a folder of this name that is created afterwards belongs to the next start."""
         if self._lock >= 0:
             shutil.rmtree(self.name, ignore_errors=True)
             os.close(self._lock)
@@ -54,13 +54,13 @@ class ControlFolder:
 
 
 def new_folder() -> ControlFolder:
-    """One of a name that no other has."""
+    """Create a folder with a unique name."""
     return ControlFolder(tempfile.mkdtemp(prefix=PREFIX))
 
 
 def take_over(before: Control) -> ControlFolder | None:
-    """The folder of an earlier start, without what it was asked then; None where that is not possible. A checkpoint
-    may come from anywhere: nothing is taken that could not have been made here by ``new_folder``."""
+    """Return the folder of an earlier start, without its requests; None if that is impossible. A checkpoint may come
+    from anywhere: only a folder that ``new_folder`` could have created on this machine is accepted."""
     path = before.path
     if not is_ours(path):
         return None
@@ -74,27 +74,27 @@ def take_over(before: Control) -> ControlFolder | None:
 
 
 def is_ours(path: Path) -> bool:
-    """Whether ``new_folder`` may have made it on this machine."""
+    """Return whether ``new_folder`` may have created ``path`` on this machine."""
     return path.parent == Path(tempfile.gettempdir()) and path.name.startswith(PREFIX)
 
 
 class EndRequest:
-    """That the next start of a query ends where the queues end when it looks first.
+    """Request that the next start of a query ends at the max offsets of its first metadata refresh.
 
-    The asker makes the folder of the start before again, with a file ``end`` that it holds a lock on for as long as it
-    waits; the next start renames that to ``ending``, and makes ``ended`` when it has read, and proven, all that there
-    was. What an asker left behind that was killed has no lock, and is no request. Not thread-safe.
+    The requester creates the folder of the previous start again, with a file ``end`` that it keeps locked while it
+    waits. The next start renames the file to ``ending``, and creates ``ended`` when all of these messages are read and
+    completed. A file that a killed requester left has no lock, and is no request. Not thread-safe.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock: int | None = None
-        """The asker's file descriptor."""
+        """File descriptor of the requester."""
 
     @classmethod
     def create(cls, before: Control) -> EndRequest | None:
-        """The asker's: made for the start after the one of ``before``. None where that one has not left yet, or the
-        driver is not on this machine."""
+        """Create a request for the start after that of ``before``. None if that start has not left yet, or the driver
+        is not on this machine."""
         if not is_ours(before.path):
             return None
         with suppress(OSError):
@@ -107,7 +107,7 @@ class EndRequest:
 
     @classmethod
     def find(cls, before: Control) -> EndRequest | None:
-        """The next start's; None where there is none, or its asker is gone."""
+        """Return the request for the start after that of ``before``; None if there is none, or its requester exited."""
         if not is_ours(before.path):
             return None
         with suppress(OSError), private_folder(before.path) as descriptor:
@@ -118,7 +118,7 @@ class EndRequest:
         return None
 
     def mark_reached(self) -> None:
-        """All that there was is read and proven."""
+        """Report that all available messages are read and completed."""
         with suppress(OSError):
             (self._path / END_REACHED).touch()
 
@@ -131,7 +131,7 @@ class EndRequest:
         return (self._path / END_REACHED).exists()
 
     def withdraw(self) -> None:
-        """Remove the folder; also a start's that is still there."""
+        """Remove the folder, even if a start still uses it."""
         shutil.rmtree(self._path, ignore_errors=True)
         if self._lock is not None:
             os.close(self._lock)
@@ -150,11 +150,10 @@ def _is_locked(name: str, folder: int) -> bool:
 
 
 class Resumable(ABC):
-    """A reader that an earlier start of the query may have left something to do.
+    """Reader for which an earlier start of the query may have left work.
 
-    ``control_before``: where that start could be asked to stop, and the progress still shows it.
-    ``may_stop_without_call``: nothing may be called after the last batch of a run. Not thread-safe: Spark's source
-    runner is one thread.
+    ``control_before``: control folder of that start, if the progress still shows it. ``may_stop_without_call``: Spark
+    may make no call after the last batch of a run. Not thread-safe: Spark's source runner is one thread.
     """
 
     def __init__(self) -> None:
@@ -163,7 +162,8 @@ class Resumable(ABC):
         self._end_request: EndRequest | None = None
 
     def resume(self, shown: Mapping[str, Any]) -> None:
-        """The last logged offset shows that; {} of a new query. To be called before all that joins the group."""
+        """Set both from ``shown``, the progress in the last logged offset; {} in a new query. Call it before
+        joining."""
         self.may_stop_without_call = True
         self.control_before = Control.shown_in(shown)
         self._end_request = None if self.control_before is None else EndRequest.find(self.control_before)
@@ -171,10 +171,10 @@ class Resumable(ABC):
             self.prepareForTriggerAvailableNow()
 
     def note_idle(self) -> None:
-        """``latestOffset`` has nothing to read: to ``run_available_now`` that is the end."""
+        """Report that ``latestOffset`` has nothing to read: the end for ``run_available_now``."""
         if self._end_request is not None:
             self._end_request.mark_reached()
 
     @abstractmethod
     def prepareForTriggerAvailableNow(self) -> None:
-        """Read what is there, and no more."""
+        """Read only the messages that are available now."""

@@ -1,7 +1,7 @@
-"""Drain: the handshake of a graceful stop, between whoever asks and a source runner. Pure: one table, shown by files.
+"""Drain: handshake of a graceful stop, between a requester and a source runner. Pure: one table, represented by files.
 
-The two are processes that share a folder and nothing else. A file in it says how far they are, and a file can be
-renamed only once: of a runner that takes a request and an asker who withdraws it, one succeeds.
+The two processes share only a folder. A file in it shows the state, and a file can be renamed only once: if a runner
+claims a request while its requester withdraws it, one of them succeeds.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 CONTROL: Final = "control"
-"""Under this name the query progress shows where the source runner can be asked."""
+"""Key of the source runner's control folder in the query progress."""
 
 
 class Control(NamedTuple):
-    """Where a source runner can be asked. ``host``: the name of the machine that has ``folder``."""
+    """Control folder of a source runner. ``host``: the name of the machine that has ``folder``."""
 
     host: str
     folder: str
@@ -28,7 +28,7 @@ class Control(NamedTuple):
 
     @classmethod
     def shown_in(cls, report: Any) -> Control | None:
-        """The one in what a source shows; None for a source that is not ours."""
+        """Return the control folder in the progress fields of a source; None for another connector."""
         try:
             host, folder = report[CONTROL]["host"], report[CONTROL]["folder"]
         except (TypeError, KeyError):
@@ -37,7 +37,7 @@ class Control(NamedTuple):
 
 
 class DrainState(Enum):
-    """How far a source runner is with ending its query."""
+    """State of a source runner that is requested to end its query."""
 
     RUNNING = "no request to end the query, or it was withdrawn"
     REQUESTED = "nothing new is planned; what is proven is being confirmed by the brokers"
@@ -46,7 +46,7 @@ class DrainState(Enum):
 
 
 class DrainEvent(Enum):
-    """What the asker does, or the runner."""
+    """Actions of the requester or the runner."""
 
     REQUEST = "the asker makes `drain`, again and again: the folder may be cleaned"
     WITHDRAW = "the requester, or a cleanup of the folder, deletes `drain`; it may come too late"
@@ -71,23 +71,23 @@ TRANSITIONS: Final[Mapping[tuple[DrainState, DrainEvent], DrainState]] = Mapping
         (_DRAINED, DrainEvent.FINISH): _DRAINED,
     }
 )
-"""What is not in here cannot happen."""
+"""All possible transitions."""
 
 IRREVERSIBLE: Final = frozenset({_DRAINING, _DRAINED})
 
 FILES: Final[Mapping[DrainState, str]] = MappingProxyType(
     {_DRAINED: "drained", _DRAINING: "draining", _REQUESTED: "drain"}
 )
-"""The file that shows each state but the first, the furthest one first; earlier ones may still be there."""
+"""File of each state but the first, the last state first; files of earlier states may still exist."""
 
 
 def after(state: DrainState, event: DrainEvent) -> DrainState:
-    """Raises ValueError where that cannot happen."""
+    """Return the next state. Raises ValueError for an impossible transition."""
     if (state, event) not in TRANSITIONS:
         raise ValueError(f"a source runner that is {state.name} cannot {event.name}")
     return TRANSITIONS[state, event]
 
 
 def shown_by(files: Collection[str]) -> DrainState:
-    """The state of a runner in whose folder ``files`` are."""
+    """Return the state of a runner whose folder has ``files``."""
     return next((state for state, file in FILES.items() if file in files), _RUNNING)

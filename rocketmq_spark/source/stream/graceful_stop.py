@@ -1,10 +1,9 @@
-"""Stopping a query so that nothing unproven is left: the user's Python asks, the source runner answers.
+"""Graceful stop of a query, with no batch left uncompleted: the user's Python requests it, the source runner obeys.
 
-They are two processes on one machine that know nothing of each other; PySpark stops a query without telling the source.
-So each source runner has a folder of its own, private to its user, and names it and its machine in the query progress
-(``control`` in ``sources[i].latestOffset``). What the two may do with the files in it, and what that means, is the
-table of ``drain``; here it is done. Where somebody has cleaned up the temporary files, the runner makes the folder
-again, and whoever asks asks again.
+They are two processes on one machine without a connection; PySpark stops a query without a call to the source. So each
+source runner has its own folder, private to its user, and shows it and its machine in the query progress (``control``
+in ``sources[i].latestOffset``). ``drain`` has the table of file operations and their meaning; they are performed here.
+If temporary files are cleaned up, the runner creates the folder again, and the requester repeats the request.
 """
 
 from __future__ import annotations
@@ -40,16 +39,16 @@ log = logging.getLogger(__name__)
 POLL_S: Final = 0.05
 
 DRAIN_TIMEOUT_S: Final = 10.0
-"""How long handing over may take once it has begun: a request or two to each broker."""
+"""Maximum time to release queues once that has begun: a request or two to each broker."""
 
 
 class DrainRequest:
-    """The source runner's end. Making it creates the folder, or takes over that of an earlier start of the query,
-    ``before``, which is what the progress shows until a batch is planned; ``close`` removes it.
+    """Source runner's end of the handshake. Construction creates the folder, or takes over that of an earlier start of
+    the query, ``before``, which the progress shows until a batch is planned; ``close`` removes it.
 
-    ``_state`` is as of the last look, and as of what the runner has done: the files may be cleaned away, that not.
+    ``_state`` is as of the last check and of the runner's own actions: a cleanup of the files does not revert it.
 
-    Not thread-safe: it is the runner's, and others ask through the files.
+    Not thread-safe: only the runner uses it, and requesters use the files.
     """
 
     def __init__(self, before: Control | None = None) -> None:
@@ -62,13 +61,13 @@ class DrainRequest:
         return Control(platform.node(), self._folder.name)
 
     def check_request(self) -> bool:
-        """What has been handed over stays so, even if the request is cleaned away afterwards."""
+        """Return whether the query is to end. Released queues stay released, even after a cleanup of the request."""
         is_requested = self._ensure_folder() and _file(self.control, DrainState.REQUESTED).exists()
         self._apply(DrainEvent.REQUEST if is_requested else DrainEvent.WITHDRAW)
         return self._state is not DrainState.RUNNING
 
     def claim(self) -> bool:
-        """Whether to hand over now; from then on there is no way back. False: the request has been withdrawn."""
+        """Return whether to release the queues now, which is irreversible. False: the request was withdrawn."""
         if self._state is DrainState.REQUESTED:
             try:
                 _file(self.control, DrainState.REQUESTED).rename(_file(self.control, DrainState.DRAINING))
@@ -79,7 +78,7 @@ class DrainRequest:
         return self._state is not DrainState.RUNNING
 
     def finish(self) -> None:
-        """The queues are handed over. Raises ValueError, and does nothing, where nobody has claimed that."""
+        """Record that the queues are released. Raises ValueError, without effect, if the request was not claimed."""
         self._apply(DrainEvent.FINISH)
         if self._ensure_folder():
             _touch(self.control, DrainState.DRAINED)
@@ -91,8 +90,8 @@ class DrainRequest:
         self._state = after(self._state, event)
 
     def _ensure_folder(self) -> bool:
-        """Whether the folder is there, and this user's alone: where temporary files were cleaned up, another user may
-        have taken its name. A query does not fail because nobody could ask it to stop; whoever asks is told."""
+        """Return whether the folder exists and is this user's alone: after a cleanup of temporary files another user
+        may have its name. The query does not fail because a stop cannot be requested; the requester gets an error."""
         try:
             self.control.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             with private_folder(self.control.path):
@@ -109,20 +108,19 @@ class DrainRequest:
 
 
 def stop(query: StreamingQuery, timeout_s: float = 60.0) -> None:
-    """Stop a query gracefully: finish the running batch, commit it to the group, hand the queues over, then stop.
+    """Stop a query gracefully: finish the running batch, commit it to the group, release the queues, then stop.
 
-    Unlike ``query.stop()`` it leaves no batch that was written and not committed, so another member of the group reads
-    nothing twice. With several RocketMQ sources all of them are drained. To be called on the machine of the query's
-    driver.
+    Unlike ``query.stop()`` it leaves no batch that is written and not committed, so other members of the group read no
+    duplicates. All RocketMQ sources of the query are drained. Call it on the machine of the query's driver.
 
-    Raises at once: MembershipError[NOT_A_ROCKETMQ_QUERY] where the query has none of ours, [STOP_FROM_OTHER_HOST] where
-    the driver is on another one. After ``timeout_s`` MembershipError[GRACEFUL_STOP_TIMEOUT], or
-    [STOP_CONTROL_DIR_MISSING] where there was no way to ask: the query then goes on, and ``query.stop()`` stops it as a
-    crash would. Where one of several sources has handed over by then, it cannot go on: it is stopped, and
-    MembershipError[GRACEFUL_STOP_INCOMPLETE] raised. So it is where the caller is interrupted. What the query fails
-    with meanwhile is raised too. A query with a trigger interval asks its source only at the next trigger; allow for
-    that. One without any progress yet has nothing to hand over and cannot be asked: it is still looking for its servers
-    or its topic.
+    Raises at once: MembershipError[NOT_A_ROCKETMQ_QUERY] if the query has no RocketMQ source, [STOP_FROM_OTHER_HOST] if
+    the driver is on another machine. After ``timeout_s`` MembershipError[GRACEFUL_STOP_TIMEOUT], or
+    [STOP_CONTROL_DIR_MISSING] if the request could not be made: the query then continues, and ``query.stop()`` stops it
+    as a crash would. If one of several sources has released its queues by then, the query cannot continue: it is
+    stopped, and MembershipError[GRACEFUL_STOP_INCOMPLETE] raised. In that case an interrupt of the caller also stops
+    the query. A failure of the query meanwhile is raised too. A query with a trigger interval checks for requests only
+    at its next trigger; allow for that. A query without any progress yet owns nothing to release and cannot receive a
+    request: it is still waiting for its servers or its topic.
     """
     name = str(query.name or query.id)
     requested: set[Control] = set()
@@ -138,8 +136,8 @@ def stop(query: StreamingQuery, timeout_s: float = 60.0) -> None:
 
 
 def _drain(query: StreamingQuery, name: str, requested: set[Control], deadline: float) -> bool:
-    """Ask until all sources have answered; False: some have not within the time. ``requested`` is what was asked.
-    Raises what a query has failed with since it was asked: it has committed nothing."""
+    """Request until all sources are drained; return False if some are not by ``deadline``. Adds to ``requested`` each
+    source that receives a request. Raises what the query failed with after a request: it has committed nothing."""
     drained: set[Control] = set()
     while query.isActive:
         offsets = latest_offsets(query)
@@ -162,7 +160,7 @@ def _drain(query: StreamingQuery, name: str, requested: set[Control], deadline: 
 
 
 def _end_unfinished(name: str, requested: set[Control], timeout_s: int, query: StreamingQuery) -> None:
-    """Let the query go on, by an error; or return, if all sources came to hand over after all."""
+    """Let the query continue and raise an error; return if all sources have released their queues after all."""
     running = _withdraw(requested)
     if running == requested:
         raise _not_stopped(name, requested, timeout_s)
@@ -177,7 +175,7 @@ def _end_unfinished(name: str, requested: set[Control], timeout_s: int, query: S
 
 
 def _withdraw(requested: set[Control]) -> set[Control]:
-    """Take the requests back; those that go on, because they had not begun to hand over."""
+    """Withdraw the requests; return the sources that continue, because they had not begun to release queues."""
     for control in requested:
         with suppress(FileNotFoundError):
             _file(control, DrainState.REQUESTED).unlink()
@@ -185,23 +183,23 @@ def _withdraw(requested: set[Control]) -> set[Control]:
 
 
 def _state(control: Control) -> DrainState:
-    """Of the runner there, by what its folder shows."""
+    """Return the state of a runner that its folder shows."""
     return shown_by([file for state, file in FILES.items() if _file(control, state).exists()])
 
 
 def _file(control: Control, state: DrainState) -> Path:
-    """That shows ``state``."""
+    """Return the path of the file that shows ``state``."""
     return control.path / FILES[state]
 
 
 def _touch(control: Control, state: DrainState) -> None:
-    """Make the file that shows ``state``, if its folder is there; a link of its name leads nowhere."""
+    """Create the file that shows ``state``, if its folder exists; do not follow a link of that name."""
     with suppress(OSError):
         os.close(os.open(_file(control, state), os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666))
 
 
 def _request(controls: set[Control]) -> None:
-    """Each time anew: the folder may have been cleaned, and made again by its runner."""
+    """Create the request files each time: the runner may have re-created a folder after a cleanup."""
     for control in controls:
         _touch(control, DrainState.REQUESTED)
 

@@ -1,8 +1,8 @@
-"""Missing queues: what becomes of a query while queues that it has read are away. Pure; times come from the caller.
+"""Missing queues: behavior of a query while queues that it has read are unavailable. Pure; callers pass the time.
 
-Away is what no server that answers can give: the name servers' route is without the queue's broker, or without its read
-permission, or has fewer queues, or the topic is gone. A broker that the route names and that does not answer is silent,
-not away; ``clusterTimeoutMs`` is for that. Positions of both stay in the offset.
+A queue is unavailable if no responding server has it: the name servers' route lacks the queue's broker, or its read
+permission, or has fewer queues, or the topic is deleted. A broker that is in the route and does not respond is
+unresponsive, not unavailable; ``clusterTimeoutMs`` applies to it. The offset keeps the positions of both.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from rocketmq_spark.remoting.retry import REQUEST_PAUSES
 from rocketmq_spark.source.stream.offsets import SourceOffset
 
 MAX_LISTED_QUEUES: Final = 10
-"""Queues whose positions are said together."""
+"""Maximum number of queues whose positions are listed together."""
 
 
 class MissingQueues:
-    """Since when which queues are away, and whether ``missingQueues`` lets the query go on without them.
+    """Unavailable queues, since when, and whether ``missingQueues`` lets the query continue without them.
 
     Not thread-safe.
     """
@@ -34,33 +34,33 @@ class MissingQueues:
         self._since_ms: dict[MessageQueue, int] = {}
         self._updated_ms = 0
         self.outages: tuple[Outage, ...] = ()
-        """What is waited for, one for each topic and broker."""
+        """Current outages, one per topic and broker."""
 
     @property
     def awaited(self) -> frozenset[MessageQueue]:
-        """Queues without which the query has not all that it is to read."""
+        """Return unavailable queues that the query waits for: without them its input is incomplete."""
         return frozenset() if self._is_dropping else frozenset(self._since_ms)
 
     @property
     def dropped(self) -> frozenset[MessageQueue]:
-        """Queues without which the query goes on, until they are back."""
+        """Return unavailable queues without which the query continues, until they are available again."""
         return frozenset(self._since_ms) if self._is_dropping else frozenset()
 
     @property
     def has_unavailable(self) -> bool:
-        """Whether there are queues in which nobody knows what waits."""
+        """Return whether there are queues whose lag is unknown."""
         return bool(self._since_ms)
 
     def is_due(self, now_ms: int) -> bool:
-        """Whether to look again for what is away, then ``update`` decides: after a pause, because a broker that did not
-        have a queue says nothing when it has, and at the limit of one, as far as is known."""
+        """Return whether to refresh the metadata of unavailable queues; ``update`` then decides. Due after a pause,
+        because a broker does not report that it has a queue again, and when a queue has reached the limit."""
         has_paused = bool(self._since_ms) and now_ms - self._updated_ms >= REQUEST_PAUSES.longest_ms
         return has_paused or bool(self._overdue(now_ms))
 
     def update(self, unavailable: Mapping[MessageQueue, str], start: SourceOffset, now_ms: int) -> None:
-        """``unavailable`` are all the queues that are away now, with their brokers' last addresses; their positions are
-        in ``start``. Raises RouteError[QUEUES_UNAVAILABLE.TIMEOUT | QUEUES_UNAVAILABLE.FAIL] for those that have been
-        away for the whole limit."""
+        """Record ``unavailable``: all queues that are unavailable now, with their brokers' last addresses; ``start``
+        has their positions. Raises RouteError[QUEUES_UNAVAILABLE.TIMEOUT | QUEUES_UNAVAILABLE.FAIL] for queues that
+        were unavailable for the whole limit."""
         parts = {
             queue: f"{queue} at offset {start.queues[queue].end_offset}, last broker address {address}"
             for queue, address in unavailable.items()
@@ -99,7 +99,7 @@ class MissingQueues:
         )
 
     def _overdue(self, now_ms: int) -> dict[MessageQueue, int]:
-        """How long each queue has been away that must not be away any longer."""
+        """Return the queues that have reached the limit, with the time in ms for which they have been unavailable."""
         waited_ms = {queue: now_ms - self._since_ms[queue] for queue in self.awaited}
         return {queue: ms for queue, ms in waited_ms.items() if ms >= self._limit_ms}
 
@@ -112,7 +112,7 @@ def _by_topic_and_broker(queues: Collection[MessageQueue]) -> list[list[MessageQ
 
 
 def _positions(queues: Collection[MessageQueue], start: SourceOffset) -> str:
-    """``queue=0 offset=41, queue=1 offset=40`` of the first few."""
+    """Return ``queue=0 offset=41, queue=1 offset=40`` of the first queues."""
     first = sorted(queues, key=MessageQueue.sort_key)[:MAX_LISTED_QUEUES]
     named = ", ".join(f"queue={queue.queue_id} offset={start.queues[queue].end_offset}" for queue in first)
     return f"{named} and {len(queues) - MAX_LISTED_QUEUES} more" if len(queues) > MAX_LISTED_QUEUES else named

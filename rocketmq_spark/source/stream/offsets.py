@@ -1,23 +1,23 @@
-"""The offset that Spark's checkpoint keeps: canonical, versioned, and enough by itself to read its batch.
+"""The offset in Spark's checkpoint: canonical, versioned, and sufficient to read its batch.
 
     {"v": 4, "queues": {"orders": {"broker-a": {"0": [120, 180, 1763712000000], "1": [7, 7, 1763712000123]}}},
      "checkpoint": "6f1e8d0c2b5a4f7390d1c2e3f4a5b6c7",
      "options": {"consumerGroup": "orders-app", "messageModel": "CLUSTERING", "subExpression": "*",
                  "subscribe": "orders,payments", "retryTopic": "false"}}
 
-Each queue holds ``[begin, end, last store time in epoch ms]``: the batch reads ``[begin, end)``, so the end offset
-alone gives the ranges of a batch, however it came about. A queue that the batch does not read has ``begin == end``.
-Spark compares offsets as text, so there is exactly one spelling: sorted keys, and integers only.
+Each queue has ``[begin, end, last store time in epoch ms]``. The batch reads ``[begin, end)``, so the end offset alone
+defines the ranges of a batch, however it was planned. A queue that the batch does not read has ``begin == end``. Spark
+compares offsets as text, so there is exactly one spelling: sorted keys, and integers only.
 
-``waited`` counts the batches in a row that read nothing, because the query waits for other members of its group; it is
-left out when it is 0.
+``waited``: number of consecutive batches that read nothing, because the query waits for other members of its group;
+omitted if it is 0.
 
-``options`` are those of the query that planned the batch without which its numbers say something else, see
-``checkpoint_changes``. ``checkpoint`` is a random name, given with the first batch; copies of a checkpoint share it.
-Version 1 is the same without options, version 2 without the topics, version 3 without the name; they are read, and go
-on as version 4 with the next batch. Who knows an older version only refuses a newer one by its number.
+``options``: those of the query that planned the batch without which its numbers have another meaning, see
+``checkpoint_changes``. ``checkpoint``: a random name, set with the first batch; copies of a checkpoint share it.
+Version 1 has no options, version 2 no topics, version 3 no name; they are read, and the next batch has version 4. An
+older connector rejects a newer version by its number.
 
-Spark 4.0 and 4.1 write ``shown`` beside them, see ``start_tracking``; it is ignored.
+On Spark 4.0 and 4.1 an offset also has ``shown``, see ``start_tracking``; it is ignored.
 """
 
 from __future__ import annotations
@@ -41,23 +41,24 @@ CHECKPOINT: Final = "checkpoint"
 
 
 class QueueProgress(NamedTuple):
-    """One queue in an offset. ``last_store_timestamp_ms`` is the queue's newest message's when the batch was planned;
-    0: not known; 1: there was none left."""
+    """One queue in an offset. ``last_store_timestamp_ms``: store time of the queue's newest message when the batch was
+    planned; 0: unknown; 1: the queue had no message left."""
 
     begin_offset: int
     end_offset: int
     last_store_timestamp_ms: int = 0
 
     def idle(self) -> QueueProgress:
-        """The same position, with nothing left to read."""
+        """Return the same position with nothing left to read."""
         if self.begin_offset == self.end_offset:
             return self
         return QueueProgress(self.end_offset, self.end_offset, self.last_store_timestamp_ms)
 
 
 class PlannedWith(NamedTuple):
-    """Options of the query that planned a batch, as the user writes them; topics in order, and None for both options in
-    offsets of version 2. ``checkpoint_id``: the name of its checkpoint, None in offsets of version 3 and below."""
+    """Options of the query that planned a batch, as the user writes them; topics sorted. ``subscribe`` and
+    ``retry_topic`` are None in offsets of version 2. ``checkpoint_id``: name of the checkpoint, None in offsets of
+    version 3 and below."""
 
     consumer_group: str
     message_model: str
@@ -68,13 +69,13 @@ class PlannedWith(NamedTuple):
 
     @property
     def version(self) -> int:
-        """Of the offset that tells them."""
+        """Return the version of an offset with these options."""
         if self.subscribe is None:
             return WITHOUT_TOPICS
         return WITHOUT_NAME if self.checkpoint_id is None else VERSION
 
     def to_json(self) -> dict[str, object]:
-        """What an offset has of them."""
+        """Return the entries of these options in an offset."""
         texts = dict(zip(_OPTIONS[self.version], self, strict=False))
         return {"options": texts} if self.checkpoint_id is None else {"options": texts, CHECKPOINT: self.checkpoint_id}
 
@@ -88,10 +89,10 @@ _OPTIONS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class SourceOffset:
-    """The positions of all queues that the query has ever read. The initial offset has none.
+    """Positions of all queues that the query has ever read; none in the initial offset.
 
-    ``waited``: batches in a row that read nothing. ``planned_with``: None in offsets of version 1. It is no part of the
-    place, and does not count in comparisons.
+    ``waited``: consecutive batches that read nothing. ``planned_with``: None in offsets of version 1. It is not part of
+    the position, and comparisons ignore it.
     """
 
     queues: Mapping[MessageQueue, QueueProgress] = field(default_factory=dict)
@@ -99,23 +100,23 @@ class SourceOffset:
     waited: int = 0
 
     def ranges(self) -> Iterator[QueueRange]:
-        """What the batch that ends here reads, in queue order."""
+        """Yield the ranges of the batch that ends here, in queue order."""
         for queue in sorted(self.queues, key=MessageQueue.sort_key):
             progress = self.queues[queue]
             if progress.begin_offset < progress.end_offset:
                 yield QueueRange(queue, progress.begin_offset, progress.end_offset)
 
     def advanced(self, planned: Mapping[MessageQueue, QueueProgress]) -> SourceOffset:
-        """The next offset: ``planned`` queues read their ranges, all others rest where they are."""
+        """Return the next offset: ``planned`` queues read their ranges, all others keep their positions."""
         idle = {queue: progress.idle() for queue, progress in self.queues.items()}
         return SourceOffset(idle | dict(planned))
 
     def after_waiting(self) -> SourceOffset:
-        """The next offset of a query that reads nothing now: another one to Spark, which runs a batch without rows."""
+        """Return the next offset of a query that reads nothing now: it differs, so Spark runs a batch without rows."""
         return replace(self.advanced({}), waited=self.waited + 1)
 
     def to_json(self) -> dict[str, Any]:
-        """The value that Spark writes with ``json.dumps``; equal offsets give equal text."""
+        """Return the value that Spark writes with ``json.dumps``; equal offsets give equal text."""
         numbers = {
             queue: [progress.begin_offset, progress.end_offset, progress.last_store_timestamp_ms]
             for queue, progress in self.queues.items()
@@ -127,9 +128,9 @@ class SourceOffset:
 
     @classmethod
     def from_json(cls, value: object) -> SourceOffset:
-        """Read back what ``to_json`` gave. Raises OptionError[INCOMPATIBLE_CHECKPOINT] for anything else: other
-        versions, and other spellings, which Spark would take for other offsets; OptionError[CHECKPOINT_OPTION_CHANGED]
-        for ``PopOffset``'s."""
+        """Parse a value of ``to_json``. Raises OptionError[INCOMPATIBLE_CHECKPOINT] for any other value: unsupported
+        versions, and other spellings, which are other offsets to Spark; OptionError[CHECKPOINT_OPTION_CHANGED] for a
+        value of ``PopOffset``."""
         value = without_progress(value)
         try:
             offset = cls(dict(_queues(value)), _planned_with(value), _waited(value))
@@ -143,7 +144,7 @@ class SourceOffset:
 
 
 class OffsetReader:
-    """Reads offsets from JSON values, and the last one but once: Spark hands it in again at each idle call.
+    """Parser of offsets that caches the last one: Spark passes it again at each idle call.
 
     Not thread-safe.
     """
@@ -153,14 +154,14 @@ class OffsetReader:
         self._value: object = self._offset.to_json()
 
     def read(self, value: object) -> SourceOffset:
-        """``SourceOffset.from_json``; of an equal value the very same object."""
+        """Return ``SourceOffset.from_json(value)``; the same object for an equal value."""
         if value != self._value:
             self._offset = SourceOffset.from_json(value)
             self._value = value
         return self._offset
 
     def write(self, offset: SourceOffset) -> dict[str, Any]:
-        """``SourceOffset.to_json``, of an offset that is likely to be read next."""
+        """Return ``offset.to_json()`` and cache it: this offset is likely to be read next."""
         value = offset.to_json()
         self._value, self._offset = value, offset
         return value

@@ -1,7 +1,7 @@
-"""Planning: from positions and bounds to the ranges of the next micro-batch. Decides; the batch planner does.
+"""Planning: from positions and bounds to the ranges of the next micro-batch. It only decides; the batch planner acts.
 
-The rules are those of docs/dev/offsets.md: every number that the checkpoint or the broker holds is true
-("all below is in some member's output"), so the larger of two is true as well, and a plan starts there.
+The rules are in docs/dev/offsets.md: each offset of the checkpoint or the broker is valid ("all messages below are in
+some member's output"), so the larger of two is valid as well, and a plan starts there.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where the next range of a queue begins, and what is missing in front of it."""
+    """Start of a queue's next range, and the offsets that are lost before it."""
 
     offset: int
     lost: LostRange | None = None
@@ -26,8 +26,8 @@ class Position:
 NOTHING_READ: Final = SourceOffset()
 
 EMPTIED_STORE_TIME_MS: Final = 1
-"""The last store time of a queue whose messages were all deleted before anybody asked. No message is as old: whatever
-is seen below our position is another queue's. 0 would say that nothing is known."""
+"""Last store time of a queue whose messages were all deleted before the first metadata refresh. No message is as old:
+any message below the position is of another queue. 0 would mean unknown."""
 
 
 def position_of(
@@ -37,11 +37,11 @@ def position_of(
     stored: int | None,
     recreated_from: int | None = None,
 ) -> Position:
-    """Where to go on in a queue: the larger of checkpoint and broker; where neither knows it, the queue is new.
+    """Return where a queue resumes: the larger of checkpoint and broker; a queue that neither has is new.
 
-    ``stored`` is the group's offset at the broker. A new queue begins at its min offset: the first positions of a topic
-    have been written to the broker before anything is planned (``start_positions``). ``recreated_from``: from there on
-    it is not the queue that the checkpoint has read, see ``queue_identity``.
+    ``stored``: the group's offset at the broker. A new queue starts at its min offset: the start positions of a topic
+    were written to the broker before any plan (``start_positions``). ``recreated_from``: from there on it is not the
+    queue that the checkpoint has read, see ``queue_identity``.
     """
     if checkpoint is not None and recreated_from is not None:
         return _recreated_position(queue, min(recreated_from, checkpoint.end_offset - 1), bounds, checkpoint)
@@ -69,8 +69,8 @@ def _within(queue: MessageQueue, offset: int, bounds: QueueBounds, checkpoint: Q
 
 
 def later_of(previous: QueueProgress | None, bounds: QueueBounds) -> int:
-    """The last store time to remember in ms: knowledge is never lost to an emptied queue or a clock that was put
-    back. Of a queue that was empty when it was met: ``EMPTIED_STORE_TIME_MS``."""
+    """Return the last store time to keep, in ms: an emptied queue or a clock that was put back does not lower it. For a
+    queue that was empty at first: ``EMPTIED_STORE_TIME_MS``."""
     later_ms = max(bounds.last_store_timestamp_ms, 0 if previous is None else previous.last_store_timestamp_ms)
     is_emptied = 0 < bounds.min_offset == bounds.max_offset
     return EMPTIED_STORE_TIME_MS if is_emptied and later_ms == 0 else later_ms
@@ -85,15 +85,15 @@ def plan_batch(
     last_planned: Sequence[MessageQueue] = (),
     checkpoint: SourceOffset = NOTHING_READ,
 ) -> dict[MessageQueue, QueueProgress]:
-    """The next range of every queue that has something to read.
+    """Return the next range of every queue that has something to read.
 
     Parameters
     ----------
     positions, bounds : of the queues that may be planned, same keys
-    limit : offsets in all; None: no limit
-    targets : the end that AvailableNow fixed for each queue; a queue without one is not read. None: read what there is
-    served : see ``fair_shares``
-    checkpoint : whose store times are not forgotten
+    limit : offsets in total; None: no limit
+    targets : end that AvailableNow fixed for each queue; a queue without one is not read. None: read up to the bounds
+    last_planned : see ``fair_shares``
+    checkpoint : source of the last store times to keep
 
     Returns
     -------
@@ -117,8 +117,8 @@ def plan_batch(
 def unreached(
     targets: Mapping[MessageQueue, int], checkpoint: SourceOffset, stored: Mapping[MessageQueue, int | None]
 ) -> dict[MessageQueue, int]:
-    """Offsets left to each AvailableNow target that neither this query nor, by the group's offsets, another member has
-    reached."""
+    """Return the offsets left to each AvailableNow target that neither this query nor, by the group's offsets, another
+    member has reached."""
     missing = {}
     for queue, target in targets.items():
         progress = checkpoint.queues.get(queue)
@@ -131,7 +131,7 @@ def unreached(
 def positions_below(
     positions: Mapping[MessageQueue, Position], previous: Mapping[MessageQueue, int | None]
 ) -> dict[MessageQueue, int]:
-    """Positions below what is ``previous`` of their queues: these do not reach so far any more."""
+    """Return positions below the ``previous`` offsets of their queues: the queues no longer reach these."""
     return {
         queue: position.offset
         for queue, position in positions.items()
@@ -140,26 +140,26 @@ def positions_below(
 
 
 def lost_ranges(positions: Iterable[Position]) -> list[LostRange]:
-    """What is missing in front of any of ``positions``."""
+    """Return the losses before ``positions``."""
     return [position.lost for position in positions if position.lost is not None]
 
 
 def fair_shares(
     unplanned: Mapping[MessageQueue, int], limit: int | None, last_planned: Sequence[MessageQueue] = ()
 ) -> dict[MessageQueue, int]:
-    """Split ``limit`` offsets among queues in proportion to what waits in each.
+    """Split ``limit`` offsets among queues in proportion to the unplanned offsets of each.
 
     Parameters
     ----------
-    waiting : offsets that wait, > 0 for each queue
-    limit : offsets in all, >= 1; None: no limit
-    served : queues in the order in which they had their last turn, the latest one last
+    unplanned : offsets that are not planned, > 0 for each queue
+    limit : offsets in total, >= 1; None: no limit
+    last_planned : queues in the order in which they were last planned, the latest one last
 
     Returns
     -------
-    Shares > 0, none above what waits, ``min(limit, all that outages)`` in all. While the limit allows it every queue
-    gets at least one. Below that some get one each: those that never had a turn, then those that had it longest ago, so
-    that none starves; the fuller one where that is equal.
+    Shares > 0, none above the queue's unplanned offsets, ``min(limit, all unplanned)`` in total. If the limit allows
+    it, every queue gets at least one. If not, some get one each: those that were never planned, then those planned
+    longest ago, so that none starves; the one with more unplanned offsets where that is equal.
     """
     total = sum(unplanned.values())
     if limit is None or total <= limit:
@@ -170,7 +170,7 @@ def fair_shares(
         return dict.fromkeys(sorted(fullest_first, key=lambda queue: last_order.get(queue, -1))[:limit], 1)
     spare, beyond_one = limit - len(unplanned), total - len(unplanned)
     shares = {queue: 1 + spare * (unplanned[queue] - 1) // beyond_one for queue in fullest_first}
-    # What rounding leaves is less than one for each queue that was rounded; those have more, and are the fullest.
+    # The remainder is less than one per rounded queue; these have more unplanned offsets, and come first.
     for queue in fullest_first[: limit - sum(shares.values())]:
         shares[queue] += 1
     return shares

@@ -1,4 +1,4 @@
-"""Settlement: where queues go on, and what that takes. Pure: the batch planner asks before, and acts afterwards."""
+"""Position resolution: where queues resume, and the actions for that. Pure: the planner collects facts and acts."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class QueueFacts:
-    """What is known of queues that may be planned.
+    """Facts of queues that may be planned.
 
-    ``stored``: the group's offsets; None: there is none. ``recreated_from``: of the same queues, where each begins to
-    be another one than the checkpoint has read; None: it is the same. ``bounds``: of these and perhaps of more.
-    ``doubtful``: queues of which something was proven or confirmed that may be of another one. ``emptied``: queues that
-    begin anew since all of them had been planned.
+    ``stored``: the group's committed offsets; None: there is none. ``recreated_from``: of the same queues, the offset
+    from which the queue is not the one that the checkpoint has read; None: it is the same. ``bounds``: of these queues,
+    perhaps of more. ``doubtful``: queues whose completed or confirmed offsets may be of another queue identity.
+    ``emptied``: queues that begin at their first offset again, after all their messages had been planned.
     """
 
     bounds: Mapping[MessageQueue, QueueBounds]
@@ -34,13 +34,12 @@ class QueueFacts:
 
 @dataclass(frozen=True, slots=True)
 class PositionResolution:
-    """Positions, and what is to be done, in the order of the fields, before anything is planned from there.
+    """Positions, and the actions before anything is planned from there, in the order of the fields.
 
-    ``emptied``: begin anew, with nothing lost; to be told. ``passed_over``: the group has read them and the checkpoint
-    has not. ``lost``: to be reported, which may end the query.
-    ``discard``: what was confirmed of these queues may be of other ones. ``lower_to``: these queues do not reach as
-    far as the group's offset any more. ``raise_to``: what the group's offsets must be at least, but for queues that
-    were not lowered.
+    ``emptied``: begin again, with nothing lost; to be logged. ``passed_over``: ranges that the group has read and the
+    checkpoint has not. ``lost``: to be reported, which may end the query. ``discard``: queues whose confirmed offsets
+    may be of another queue identity. ``lower_to``: offsets of queues that no longer reach the group's offset.
+    ``raise_to``: minimum of the group's offsets, except of queues that could not be lowered.
     """
 
     positions: Mapping[MessageQueue, Position]
@@ -53,7 +52,8 @@ class PositionResolution:
 
 
 def resolve_positions(start: SourceOffset, facts: QueueFacts, *, is_broadcasting: bool) -> PositionResolution:
-    """Where ``facts``'s queues go on after ``start``: at the larger of checkpoint and group, see ``position_of``."""
+    """Return where the queues of ``facts`` resume after ``start``: the larger of checkpoint and group
+    (``position_of``)."""
     stored = _without_read_queues(facts.stored, start) if is_broadcasting else facts.stored
     emptied = tuple(queue for queue, at in stored.items() if queue in facts.emptied and at is not None)
     positions = {
@@ -76,8 +76,8 @@ def resolve_positions(start: SourceOffset, facts: QueueFacts, *, is_broadcasting
 def _passed_over(
     positions: Mapping[MessageQueue, Position], start: SourceOffset, facts: QueueFacts
 ) -> Iterator[QueueRange]:
-    """From where the checkpoint is to where it goes on, of queues that are the same and have lost nothing; without what
-    is deleted, which an earlier start has reported."""
+    """Yield ranges between the checkpoint's offset and the position, of unchanged queues that have lost nothing;
+    without deleted offsets, which an earlier start has reported."""
     for queue in positions.keys() & start.queues.keys() - set(facts.emptied):
         position = positions[queue]
         begin_offset = max(start.queues[queue].end_offset, facts.bounds[queue].min_offset)
@@ -88,7 +88,7 @@ def _passed_over(
 def _stale_commits(
     positions: Mapping[MessageQueue, Position], start: SourceOffset, facts: QueueFacts
 ) -> frozenset[MessageQueue]:
-    """Queues of which what was confirmed is of another one, or may be. That goes on before where the checkpoint is."""
+    """Return queues whose confirmed offsets may be of another identity, as those that resume below the checkpoint."""
     vanished = {queue for queue, at in facts.stored.items() if at is None}
     read_to = {queue: progress.end_offset for queue, progress in start.queues.items()}
     return frozenset(vanished | positions_below(positions, read_to).keys() | (facts.doubtful & facts.stored.keys()))
@@ -97,14 +97,14 @@ def _stale_commits(
 def _without_read_queues(
     stored: Mapping[MessageQueue, int | None], start: SourceOffset
 ) -> dict[MessageQueue, int | None]:
-    """In BROADCASTING the file is this query's alone: where the checkpoint knows a queue it says nothing, though it
-    were larger."""
+    """Drop stored offsets of queues in the checkpoint. In BROADCASTING the offset file is this query's alone, and the
+    checkpoint precedes it, even if the file has a larger offset."""
     return {queue: None if queue in start.queues else offset for queue, offset in stored.items()}
 
 
 def reset_positions(pending: Mapping[MessageQueue, int], snapshot: MetadataSnapshot) -> dict[MessageQueue, int]:
-    """Where an operator lets our queues go on, also further back: it wins over checkpoint and group. Never beyond what
-    there is of a queue."""
+    """Return the offsets to which an operator has reset owned queues, also backward, limited to the queues' bounds. A
+    reset overrides checkpoint and group."""
     return {
         queue: min(max(offset, snapshot.bounds[queue].min_offset), snapshot.bounds[queue].max_offset)
         for queue, offset in pending.items()

@@ -1,5 +1,5 @@
-"""Progress: what waits in our queues, as of the last survey, and what a query's progress shows of a source run as
-``latestOffset``. Asks nobody."""
+"""Progress: unread messages of owned queues as of the last metadata refresh, and the fields that a query's progress
+shows of a source run as ``latestOffset``. Sends no request."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from rocketmq_spark.source.data_loss import LossCount
 from rocketmq_spark.source.stream.drain import CONTROL, Control
 
 MAX_SAMPLES: Final = 256
-"""Surveys remembered of a queue; beyond it every second one is forgotten, but neither the first nor the last."""
+"""Maximum number of snapshots kept per queue; beyond it every second one is dropped, but not the first or the last."""
 
 
 class WaitingTimes:
-    """What surveys have seen of queues with unread messages. Not thread-safe."""
+    """Max offsets and store times of queues with unread messages, from snapshots. Not thread-safe."""
 
     def __init__(self) -> None:
         self._samples: dict[MessageQueue, list[tuple[int, int]]] = {}
 
     def update(self, positions: Mapping[MessageQueue, int], bounds: Mapping[MessageQueue, QueueBounds]) -> None:
-        """Queues and the next offsets to be read; ``bounds`` of all of them or of some. Others are forgotten."""
+        """Add a snapshot. ``positions``: next offsets to read, of all queues to keep. ``bounds``: of some or all of
+        them."""
         self._samples = {queue: self._of_queue(queue, at, bounds.get(queue)) for queue, at in positions.items()}
 
     def _of_queue(self, queue: MessageQueue, position: int, bounds: QueueBounds | None) -> list[tuple[int, int]]:
-        """(max offset, store time of the last message), both ascending, none at or below ``position``."""
+        """Return (max offset, store time of the last message), both ascending, all above ``position``."""
         samples = self._samples.get(queue, [])
         if bounds is not None:
             samples = [entry for entry in samples if entry[0] < bounds.max_offset]
@@ -36,19 +37,19 @@ class WaitingTimes:
         return unread if len(unread) <= MAX_SAMPLES else unread[::2]
 
     def waiting_ms(self, queue: MessageQueue, now_ms: int) -> int:
-        """At least so long; 0 when nothing waits. ``now_ms``: epoch milliseconds, by a clock like the broker's."""
+        """Return the minimum age of the first unread message; 0 without one. ``now_ms``: epoch ms, as of the broker."""
         samples = self._samples.get(queue)
         return max(0, now_ms - samples[0][1]) if samples else 0
 
 
 class Backlog:
-    """Of the queues of the last survey that are ours. Not thread-safe."""
+    """Unread messages of owned queues, as of the last metadata refresh. Not thread-safe."""
 
     def __init__(self) -> None:
         self.snapshot_count = 0
-        """How many there have been: what progress shows of queues without lag changes only with them."""
+        """Number of snapshots: the progress of queues without lag changes only with them."""
         self.is_complete = False
-        """Whether all queues that are ours, or may be, were surveyed then: else nobody knows the whole lag."""
+        """Whether the last snapshot has all queues that are owned, or may be: if not, the total lag is unknown."""
         self._positions: Mapping[MessageQueue, int] = {}
         self._max_offsets: dict[MessageQueue, int] = {}
         self._waiting = WaitingTimes()
@@ -56,7 +57,7 @@ class Backlog:
     def update(
         self, positions: Mapping[MessageQueue, int], bounds: Mapping[MessageQueue, QueueBounds], *, is_complete: bool
     ) -> None:
-        """Our queues and the next offsets to be planned; ``bounds`` of all that were surveyed."""
+        """Add a snapshot. ``positions``: next offsets to plan of owned queues; ``bounds``: of all refreshed queues."""
         self.snapshot_count += 1
         self.is_complete = is_complete
         self._positions = positions
@@ -65,16 +66,16 @@ class Backlog:
 
     @property
     def lag(self) -> dict[MessageQueue, int]:
-        """Offsets not yet planned."""
+        """Return the number of unplanned offsets by queue."""
         return {queue: max(0, self._max_offsets[queue] - at) for queue, at in self._positions.items()}
 
     def waiting_ms(self, now_ms: int) -> dict[MessageQueue, int]:
-        """How long the first of those offsets has been waiting at least, see ``WaitingTimes``."""
+        """Return the minimum age of the first unplanned offset by queue, see ``WaitingTimes``."""
         return {queue: self._waiting.waiting_ms(queue, now_ms) for queue in self._positions}
 
     @property
     def max_offsets(self) -> dict[MessageQueue, int]:
-        """The brokers' max offsets."""
+        """Return the brokers' max offsets by queue."""
         return {queue: self._max_offsets[queue] for queue in self._positions}
 
 
@@ -83,7 +84,7 @@ MAX_OUTAGES: Final = 20
 
 
 class ProgressReporter:
-    """Makes the report, anew only where something has changed: Spark asks at each trigger. Not thread-safe."""
+    """Builder of the report, cached until it changes: Spark requests it at each trigger. Not thread-safe."""
 
     def __init__(self) -> None:
         self._cached_report: tuple[tuple[int, int, int], dict[str, Any]] | None = None
@@ -99,7 +100,7 @@ class ProgressReporter:
         control: Control,
         now_ms: int,
     ) -> dict[str, Any]:
-        """Return the fields of one source in the query progress, as of the last survey.
+        """Return the fields of one source in the query progress, as of the last metadata refresh.
 
         ``clientId``: client ID of the group member. ``maxOffsets``: max offset of each queue that the query owns.
         ``lagByQueue``: for each of these queues, ``messages``, the number of offsets that are in no batch yet, and
@@ -133,7 +134,7 @@ def outages_of(outages: Collection[Outage], now_ms: int, epoch_ms: int) -> list[
     """Return ``[{"resource", "since", "until", "reason"}]``, the longest outage first.
 
     Times are text as Spark writes them, in UTC. ``until`` is when the query fails; None if the outage never fails it.
-    ``now_ms`` and ``epoch_ms`` are the same moment, by the waits' clock and since 1970.
+    ``now_ms`` and ``epoch_ms`` are the same moment, by the outages' clock and since 1970.
     """
 
     def text(at_ms: int) -> str:

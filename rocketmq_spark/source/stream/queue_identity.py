@@ -1,11 +1,11 @@
-"""Incarnations: whether a queue is still the one that was read, or another of the same name. Pure.
+"""Queue identity: whether a queue is the one that was read, or a re-created one of the same name. Pure.
 
-A topic may be deleted and created again, and a broker may lose the end of a queue and go on from there (an unclean
-fail-over). Then other messages stand below our position, and the larger number is not true any more. What tells is the
-last message that we have read: if it was stored later than the checkpoint knows of its queue, it is another one.
+A topic may be deleted and created again, and a broker may lose the end of a queue and continue from there (an unclean
+fail-over). Then other messages have the offsets below the position, and the larger offset is no longer valid. The last
+message that was read shows it: if it was stored later than the checkpoint has for its queue, the queue is another one.
 
-To look at it costs a pull, so it is done when a query starts or gains a queue, and again after a sign. A queue without
-a sign is *trusted*: its broker was reached over one unbroken connection, and its bounds have only grown.
+Such a check costs a pull, so it is done when a query starts or gains a queue, and again after a sign. A queue without a
+sign is *trusted*: its broker was reached over one unbroken connection, and its bounds have only grown.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 
 
 class VerifiedQueues:
-    """Those that have been looked at, until a survey shows a sign. Not thread-safe.
+    """Queues that were checked, until a snapshot shows a sign. Not thread-safe.
 
-    Where the group's offset is gone with a deleted topic, that is a sign that nothing can cover. Where it stays, with
-    brokers that are not ``brokers_deleting_offsets`` of it and with ``has_own_offsets``, a queue that has grown is
-    looked at each time: it may be another one that has grown past it.
+    If the group's offset is deleted with a topic, that is a sign that cannot be concealed. If it stays, at brokers that
+    are not in ``brokers_deleting_offsets`` and with ``has_own_offsets``, a queue that has grown is checked each time:
+    it may be a re-created one that has grown past the old end.
     """
 
     def __init__(self, *, has_own_offsets: bool = False) -> None:
@@ -35,13 +35,13 @@ class VerifiedQueues:
 
     @property
     def emptied(self) -> frozenset[MessageQueue]:
-        """Queues that begin anew since all of them had been planned. ``mqadmin cleanExpiredCQ`` does that with queues
-        of which retention has deleted every message."""
+        """Return queues that begin at offset 0 again, after all their messages had been planned. ``mqadmin
+        cleanExpiredCQ`` does that to queues of which retention has deleted every message."""
         return frozenset(self._emptied)
 
     def update(self, snapshot: MetadataSnapshot, positions: Mapping[MessageQueue, int]) -> None:
-        """Look for signs: a queue that was away or silent, a connection that was lost, a bound or a store time that
-        went back. ``positions``: up to where queues are planned."""
+        """Remove queues with a sign: unavailable or unresponsive, a lost connection, a bound or a store time that
+        decreased. ``positions``: ends of the planned offsets by queue."""
         before, self._verified_bounds = self._verified_bounds, {}
         for queue, (bounds, link) in before.items():
             now = snapshot.bounds.get(queue)
@@ -57,19 +57,19 @@ class VerifiedQueues:
         return queue.broker_name in snapshot.brokers_deleting_offsets and not self._has_own_offsets
 
     def mark_verified(self, queues: Iterable[MessageQueue], snapshot: MetadataSnapshot) -> None:
-        """These have been looked at after the survey."""
+        """Record that ``queues`` were checked after the snapshot."""
         for queue in queues:
             self._verified_bounds[queue] = snapshot.bounds[queue], snapshot.links.get(queue.broker_name)
             self._emptied.discard(queue)
 
     def mark_unverified(self, queues: Iterable[MessageQueue]) -> None:
-        """Look at these again."""
+        """Require a new check of ``queues``."""
         for queue in queues:
             self._verified_bounds.pop(queue, None)
 
 
 def _has_grown(before: QueueBounds, now: QueueBounds) -> bool:
-    """Whether ``now`` may be the same queue, later. Retention deletes the last message too, and with it its time."""
+    """Return whether ``now`` may be the same queue, later. Retention deletes the last message and its store time."""
     if now.min_offset < before.min_offset or now.max_offset < before.max_offset:
         return False
     last_ms, now_last_ms = before.last_store_timestamp_ms, now.last_store_timestamp_ms
@@ -81,8 +81,8 @@ def _has_grown(before: QueueBounds, now: QueueBounds) -> bool:
 def last_read(
     queues: Iterable[MessageQueue], checkpoint: SourceOffset, bounds: Mapping[MessageQueue, QueueBounds]
 ) -> dict[MessageQueue, int]:
-    """The offset of the last message that was read of each queue, where the broker still has one and something is known
-    that it could contradict."""
+    """Return the offset of the last message that was read of each queue, if the broker still has one and the checkpoint
+    has a store time to compare."""
     return {
         queue: progress.end_offset - 1
         for queue in queues
@@ -93,8 +93,8 @@ def last_read(
 
 
 def stored_later(store_timestamps_ms: Mapping[MessageQueue, int | None], checkpoint: SourceOffset) -> set[MessageQueue]:
-    """Queues whose last message that was read, as it is now, was stored after the checkpoint was planned, or cannot be
-    seen, though the bounds have room for it (None): compaction and retention leave such."""
+    """Return queues whose last read message, as stored now, is newer than the checkpoint, or is not there although the
+    bounds include it (None): after compaction and retention."""
     return {
         queue
         for queue, at_ms in store_timestamps_ms.items()
@@ -108,12 +108,12 @@ def recreated_queues(
     checkpoint: SourceOffset,
     bounds: Mapping[MessageQueue, QueueBounds],
 ) -> dict[MessageQueue, int]:
-    """Those of ``queues`` that are other ones, with the store time in ms after which the other one began.
+    """Return re-created queues of ``queues``, with the store time in ms after which the new queue began.
 
-    They are ``later``, or do not reach as far as they were read, and have newer messages than the checkpoint knows.
+    They are ``later``, or end below the checkpoint's offset, and have newer messages than the checkpoint.
 
-    One whose newest message is no newer has only lost its end; or the broker's clock was put back while a backlog was
-    read, and it is the same. ``bounds`` are newer than what is ``later``.
+    A queue whose newest message is no newer has only lost its end; or the broker's clock was put back while a backlog
+    was read, and it is the same. ``bounds`` are newer than what is ``later``.
     """
     return {
         queue: progress.last_store_timestamp_ms
@@ -125,6 +125,6 @@ def recreated_queues(
 
 
 def recreated_from(first_later: int, progress: QueueProgress) -> int | None:
-    """Where the queue begins to be another one, by the first offset that was stored later; None: not before our
-    position, so it is the same."""
+    """Return where the re-created queue begins: ``first_later``, the first offset that was stored later; None if that
+    is not below the position, so the queue is the same."""
     return first_later if first_later < progress.end_offset else None

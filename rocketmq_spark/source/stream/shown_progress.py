@@ -1,4 +1,4 @@
-"""What a query's progress shows of its sources, read where the query runs."""
+"""Fields that a query's progress shows of its sources, read where the query runs."""
 
 from __future__ import annotations
 
@@ -18,20 +18,19 @@ if TYPE_CHECKING:
 
 
 def progress_of(query: StreamingQuery | StreamingQueryProgress | dict[str, Any]) -> list[dict[str, Any]]:
-    """What each source shows in a progress, or in a query's last one, in the order of ``progress.sources``. A progress
-    that was stored as JSON will do.
+    """Return the fields of each source in a progress, or in a query's last one, in the order of ``progress.sources``. A
+    progress that was stored as JSON is accepted too.
 
     ``lag``, ``lagByQueue``, ``outages``, ``lost`` and the others: see ``ProgressReporter.report``. Before Spark 4.2
-    it is what was shown when the last batch was planned, by an earlier start perhaps, without what has an entry for
-    each queue. Empty where a source shows nothing: in the progress of a batch that a restart has read again, and where
-    it is not RocketMQ's. No sources: there is no progress yet.
+    they are as of the last plan, possibly by an earlier start, without fields that have an entry per queue. {} for a
+    source that shows none: in the progress of a replayed batch, and for other connectors. [] before the first progress.
     """
     return [shown if isinstance(shown, dict) and CONTROL in shown else {} for shown in latest_offsets(query)]
 
 
 def latest_offsets(query: StreamingQuery | StreamingQueryProgress | dict[str, Any]) -> list[Any]:
-    """What a progress has of each source as ``latestOffset``; None where that is no value, or one of ours that shows
-    nothing."""
+    """Return the ``latestOffset`` of each source in a progress; None if it is not a value, or an offset of this
+    connector without progress fields."""
     progress: Any = query if isinstance(query, dict) else query.lastProgress
     return [_parsed(_field(source, "latestOffset")) for source in _sources(progress)]
 
@@ -41,7 +40,7 @@ def _sources(progress: Any) -> list[Any]:
 
 
 def has_advanced(progress: StreamingQueryProgress) -> bool:
-    """Whether one of our sources has had a batch in it."""
+    """Return whether a source of this connector had a batch in ``progress``."""
     ends = [
         (_value(_field(source, "startOffset")), _value(_field(source, "endOffset"))) for source in _sources(progress)
     ]
@@ -49,7 +48,7 @@ def has_advanced(progress: StreamingQueryProgress) -> bool:
 
 
 def progress_of_end_offsets(query: StreamingQuery) -> list[Any]:
-    """What the end offset of each source of ours shows, before Spark 4.2; None where one shows nothing."""
+    """Return the progress fields in each end offset of this connector, before Spark 4.2; None where there are none."""
     ends = [_value(_field(source, "endOffset")) for source in _sources(query.lastProgress)]
     return [end.get(PROGRESS) for end in ends if is_source_offset(end)]
 
@@ -59,7 +58,7 @@ def _field(of: Any, name: str) -> Any:
 
 
 def _parsed(latest_offset: Any) -> Any:
-    """Spark 4.2 has JSON here. Before, there is the end offset, as Python writes a dict."""
+    """Parse JSON, as of Spark 4.2; before, the end offset, a Python dict as text, and return its progress fields."""
     value = _value(latest_offset)
     return value.get(PROGRESS) if is_source_offset(value) else value
 

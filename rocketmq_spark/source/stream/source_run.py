@@ -1,12 +1,12 @@
-"""SourceRun: the life of a query in its source runner process, from the first call for an offset to the last breath.
+"""SourceRun: lifetime of a query in its source runner process, from the first call for an offset to the process's exit.
 
-PySpark 4.3 does not call ``stop()`` when a query stops: the JVM sends SIGTERM and goes on. And a JVM that dies
-leaves the process behind as an orphan that would keep its queues: it notices when it next turns to its socket, but it
-may be waiting inside a call for minutes. So the parent is watched. Both end the run here.
+PySpark 4.3 does not call ``stop()`` when a query stops: the JVM sends SIGTERM and continues. And a JVM that dies leaves
+the process behind as an orphan that would keep its queues: it notices when it next uses its socket, but a call may
+block for minutes. So the parent is watched. Both end the run here.
 
 A signal may also be for the whole process group, as when a notebook's kernel is restarted or a terminal is closed
-(SIGHUP). The JVM ends too then, but not at once, and an answer that is an error would be shown as a failed query. So a
-run that has ended goes on answering, that there is nothing new, until nobody asks any more.
+(SIGHUP). The JVM ends too then, but not at once, and it would show an error response as a failed query. So a run that
+has ended keeps returning that there is nothing new, until Spark makes no more calls.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from rocketmq_spark.source.stream.offsets import SourceOffset
 T = TypeVar("T")
 
 OUTLIVED_LIMIT_MS: Final = 30_000
-"""How long Spark may go on asking a run that was ended by a signal: so long may its shutdown hooks take."""
+"""Maximum time that Spark may call a run that was ended by a signal: the time for its shutdown hooks."""
 
 OUTLIVED_PAUSE_S: Final = 0.2
 
 ENDING_SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP)
-"""The JVM's, and that of a terminal that was closed."""
+"""Sent by the JVM, and by a terminal that is closed."""
 
 
 class Run:
-    """What ends where its process does. Must be made on the process's main thread, which also makes all calls."""
+    """Run that ends with its process. Must be constructed on the process's main thread, which also makes all calls."""
 
     def __init__(self) -> None:
         self._is_unwindable = True
@@ -55,13 +55,13 @@ class Run:
         unwind_on_signals(self._end_between_calls)
 
     def _start(self, join: Callable[[], None]) -> None:
-        """From here on there is something to leave; a signal may come on the way to ``stop``, or in it."""
+        """Register ``stop`` for the exit, then ``join``. A signal may arrive on the way to ``stop``, or in it."""
         atexit.register(self.stop)
         join()
         self._is_unwindable = False
 
     def _call_unless_ended(self, call: Callable[[], T], if_ended: T) -> T:
-        """A signal unwinds ``call``, and then ends the run."""
+        """Return ``call()``, or ``if_ended`` after the end of the run. A signal unwinds ``call`` and ends the run."""
         if self._ended_ms is None:
             self._is_unwindable = True
             try:
@@ -73,8 +73,8 @@ class Run:
         return if_ended
 
     def _pause_if_ended(self) -> None:
-        """A moment, once a signal has ended the run. Raises TransportError[SOURCE_PROCESS_TERMINATED] where Spark does
-        not end too."""
+        """Pause if a signal has ended the run. Raises TransportError[SOURCE_PROCESS_TERMINATED] if Spark goes on
+        calling for ``OUTLIVED_LIMIT_MS``."""
         if self._ended_ms is None:
             return
         if self._ended_for_ms > OUTLIVED_LIMIT_MS:
@@ -87,14 +87,14 @@ class Run:
         return 0 if self._ended_ms is None else monotonic_ms() - self._ended_ms
 
     def _end_between_calls(self) -> bool:
-        """Whether the run could be ended where the signal came: the main thread has no turn and awaits nothing. An
-        orphan unwinds all the same: nobody asks it any more, whatever it is held up by."""
+        """Return whether the run could be ended at the signal: the main thread holds no lock and awaits nothing. An
+        orphan unwinds in any case: Spark makes no more calls, whatever blocks it."""
         if not self._is_unwindable:
             self.stop()
         return not (self._is_unwindable or self._parent.has_exited)
 
     def stop(self) -> None:
-        """Leave the group and remove what is ours on this machine. May be called again."""
+        """Leave the group and remove this run's files on this machine. May be called again."""
         ignore_signals()
         self._ended_ms = monotonic_ms() if self._ended_ms is None else self._ended_ms
         try:
@@ -107,9 +107,9 @@ class Run:
 
 
 class SourceRun(Run):
-    """A member that has joined, and the planner that works with it. ``control_before``: where an earlier start of the
-    query could be asked to stop, where the progress still shows that. ``may_stop_without_call``: Spark may end the
-    query without a further call for an offset, as 4.0 and 4.1 do."""
+    """Joined member and its planner. ``control_before``: control folder of an earlier start of the query, if the
+    progress still shows it. ``may_stop_without_call``: Spark may make no call for an offset at the end, as 4.0 and
+    4.1."""
 
     def __init__(
         self,
@@ -127,19 +127,19 @@ class SourceRun(Run):
         self.planner = BatchPlanner(self._member, options, self.drain, monotonic_ms)
         self._start(self._member.start)
 
-    # ------------------------------------------------------------------------------------------ what Spark asks
+    # ------------------------------------------------------------------------------------------ calls by Spark
 
     def latest_offset(self, start: SourceOffset, limit: int | None) -> SourceOffset:
-        """``BatchPlanner.latest_offset``; ``start``, a moment later, once a signal has ended the run. Raises
-        TransportError[SOURCE_PROCESS_TERMINATED] where Spark does not end as well."""
+        """Return ``BatchPlanner.latest_offset``; ``start``, after a pause, once a signal has ended the run. Raises
+        TransportError[SOURCE_PROCESS_TERMINATED] if Spark does not end too."""
         self._pause_if_ended()
         return self._call_unless_ended(lambda: self.planner.latest_offset(start, limit), start)
 
     def recover(self, end: SourceOffset, required: Sequence[QueueRange]) -> tuple[LostRange, ...]:
-        """``BatchPlanner.recover``."""
+        """Return ``BatchPlanner.recover``; () once the run has ended."""
         return self._call_unless_ended(lambda: self.planner.recover(end, required), ())
 
-    # ------------------------------------------------------------------------------------------ what is known of it
+    # ------------------------------------------------------------------------------------------ state
 
     @property
     def client_id(self) -> str:
@@ -147,7 +147,7 @@ class SourceRun(Run):
 
     @property
     def outages(self) -> tuple[Outage, ...]:
-        """What is waited for now, by ``monotonic_ms``."""
+        """Return the current outages, by ``monotonic_ms``."""
         return self._member.outages
 
     def _leave(self) -> None:
@@ -158,7 +158,7 @@ class SourceRun(Run):
 
 
 class ParentWatch:
-    """The process that has started this one, the JVM, must live on."""
+    """Watch on the parent process, the JVM that started this one."""
 
     def __init__(self) -> None:
         self._parent = os.getppid()
@@ -168,14 +168,14 @@ class ParentWatch:
         return os.getppid() != self._parent
 
     def leave_as_orphan(self) -> None:
-        """Without it, unwind as for ``query.stop()``. Threads: any; what unwinds is the main thread."""
+        """If the parent has exited, unwind as for ``query.stop()``. Threads: any; the main thread unwinds."""
         if self.has_exited:
             os.kill(os.getpid(), signal.SIGTERM)
 
 
 def unwind_on_signals(is_handled: Callable[[], bool] = lambda: False) -> None:
     """Let an ending signal unwind the main thread once, so that ``finally: reader.stop()`` of PySpark's runner is
-    reached; not where it ``is_handled`` without. What is ignored already (``nohup``) stays ignored."""
+    reached; not if ``is_handled`` returns True. Signals that are ignored already (``nohup``) stay ignored."""
 
     def leave(_signal: int, _frame: FrameType | None) -> None:
         ignore_signals()
@@ -186,7 +186,7 @@ def unwind_on_signals(is_handled: Callable[[], bool] = lambda: False) -> None:
 
 
 def ignore_signals() -> None:
-    """The process is ending already. The JVM closes our socket and sends SIGTERM, in either order, and twice."""
+    """Ignore ending signals: the process is ending. The JVM closes the socket and sends SIGTERM twice, in any order."""
     _on_signals(signal.SIG_IGN)
 
 

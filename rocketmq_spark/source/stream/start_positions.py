@@ -1,10 +1,10 @@
-"""Start positions: where the queues of a topic begin that neither the checkpoint nor the group knows, and the start of
-each topic of a query, once a run.
+"""Start positions: initial offsets of queues that neither the checkpoint nor the group has, and the start of each topic
+of a query, once a run.
 
-A topic that nobody has read begins where the options say; its start positions are at the brokers, answered, before an
-offset is returned. One that the group has read goes on there, which is said. A member that is alone moves the group:
-with ``groupOffsets`` ``ignore`` and a new checkpoint to where the options say, with ``checkpoint`` and one that is not
-new back to that.
+A topic that was never read starts as the options define; the brokers acknowledge its start positions before an offset
+is returned. A topic that the group has read resumes from the group's offsets, which is logged. A member that is alone
+resets the group's offsets: with ``groupOffsets`` ``ignore`` and a new checkpoint to the start that the options define,
+with ``checkpoint`` and an existing checkpoint to the checkpoint's offsets.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from rocketmq_spark.options import BROADCASTING, ReadOptions
 from rocketmq_spark.source.stream.offsets import SourceOffset
 
 MAX_LOGGED_QUEUES: Final = 8
-"""Queues that a line names."""
+"""Maximum number of queues in a log line."""
 
 EARLIEST: Final = -2
 LATEST: Final = -1
-"""In ``startingOffsets``, instead of a queue's offset, as Spark's Kafka connector has them."""
+"""Values in ``startingOffsets`` instead of a queue's offset, as in Spark's Kafka connector."""
 
 
 def unread_queues(checkpoint: SourceOffset, stored: Mapping[MessageQueue, int | None]) -> list[MessageQueue]:
-    """The queues of ``stored`` whose topic nobody has ever read: neither the checkpoint nor the group knows any of its
+    """Return the queues of ``stored`` whose topic was never read: neither checkpoint nor group has an offset of its
     queues.
 
     ``stored``: the group's offsets of all queues of the subscribed topics, owned or not.
@@ -41,14 +41,15 @@ def unread_queues(checkpoint: SourceOffset, stored: Mapping[MessageQueue, int | 
 
 
 def queues_read_by_group(checkpoint: SourceOffset, stored: Mapping[MessageQueue, int | None]) -> list[MessageQueue]:
-    """The queues of ``stored`` whose topic the group has read and the checkpoint does not know."""
+    """Return the queues of ``stored`` whose topic the group has read and the checkpoint does not have."""
     in_checkpoint = {queue.topic for queue in checkpoint.queues}
     of_group = {queue.topic for queue, offset in stored.items() if offset is not None}
     return [queue for queue in stored if queue.topic in of_group - in_checkpoint]
 
 
 def format_resumption(name: str, stored: Mapping[MessageQueue, int], bounds: Mapping[MessageQueue, QueueBounds]) -> str:
-    """For who expects a new checkpoint to begin where the options say. ``bounds``: of these and perhaps of more."""
+    """Return the log text for queues that resume from ``stored`` offsets despite a new checkpoint. ``bounds``: of these
+    queues, perhaps of more."""
     left = sum(max(0, bounds[queue].max_offset - at) for queue, at in stored.items())
     total = sum(bounds[queue].max_offset - bounds[queue].min_offset for queue in stored)
     parts = [
@@ -62,8 +63,9 @@ def format_resumption(name: str, stored: Mapping[MessageQueue, int], bounds: Map
 
 
 def format_lost_offsets(stored: Mapping[MessageQueue, int | None], checkpoint: SourceOffset) -> str | None:
-    """That the group has no offsets of queues that the checkpoint has read; None where it has. A broker that was killed
-    may have forgotten them; another cluster, with older messages in queues of the same names, looks just so."""
+    """Return the warning that the group has no offsets of queues that the checkpoint has read; None if it has all. A
+    killed broker may have lost them; another cluster, with older messages in queues of the same names, is
+    indistinguishable."""
     read_to = {queue: progress.end_offset for queue, progress in checkpoint.queues.items() if progress.end_offset > 0}
     lost = [queue for queue, at in stored.items() if at is None and queue in read_to]
     if not lost:
@@ -79,8 +81,8 @@ def format_lost_offsets(stored: Mapping[MessageQueue, int | None], checkpoint: S
 def group_positions_ahead(
     checkpoint: SourceOffset, stored: Mapping[MessageQueue, int | None], bounds: Mapping[MessageQueue, QueueBounds]
 ) -> dict[MessageQueue, int]:
-    """Where the checkpoint is, of queues of which the group has read more. It has read nothing of a queue that came to
-    one of its topics later."""
+    """Return the checkpoint's offsets of queues in which the group is ahead. For a queue that was added to one of its
+    topics later, that is the min offset."""
     topics = {queue.topic for queue in checkpoint.queues}
     read_to = {queue: bounds[queue].min_offset for queue in stored if queue.topic in topics}
     read_to |= {queue: progress.end_offset for queue, progress in checkpoint.queues.items()}
@@ -88,7 +90,7 @@ def group_positions_ahead(
 
 
 def format_move(moved: Mapping[MessageQueue, int], stored: Mapping[MessageQueue, int | None]) -> str:
-    """Of ``groupOffsets`` ``ignore`` and ``checkpoint``."""
+    """Return the log text for ``groupOffsets`` ``ignore`` and ``checkpoint``."""
     in_order = sorted(moved, key=MessageQueue.sort_key)
     parts = [f"queue={queue} from={stored[queue]} to={moved[queue]}" for queue in in_order]
     return f"Reset the group's offsets as configured by 'groupOffsets': {_named(parts)}"
@@ -102,16 +104,15 @@ def _named(parts: Sequence[str]) -> str:
 def first_positions(
     start: StartingPoint, bounds: Mapping[MessageQueue, QueueBounds], found: Mapping[MessageQueue, int]
 ) -> dict[MessageQueue, int]:
-    """Where each queue of ``bounds`` begins: all the queues of topics that nobody has ever read.
+    """Return the start position of each queue of ``bounds``, which has all queues of topics that were never read.
 
-    A retry topic holds what a group has sent back, and always begins at its first message.
+    A retry topic has the messages that a group has sent back, and always starts at its first message.
 
-    ``found``: the first offset stored at ``start.timestamp_ms`` or later, of the same queues where there is such a
-    time. Raises OptionError[INVALID_OPTION_VALUE] for an offset that its queue does not have.
+    ``found``: the first offset stored at ``start.timestamp_ms`` or later, of the same queues, if there is such a time.
+    Raises OptionError[INVALID_OPTION_VALUE] for an offset that its queue does not have.
 
     Source of the policies: ``client/impl/consumer/RebalancePushImpl.java#computePullFromWhereWithException``; differs:
-    a topic starts as a whole, so that a queue which it gains later is new and begins at its min offset instead of at
-    "latest".
+    a topic starts as a whole, so a queue that it gains later starts at its min offset instead of at "latest".
     """
     listed = dict(start.offsets)
     topics = {queue.topic for queue in bounds}
@@ -151,28 +152,28 @@ log = logging.getLogger(__name__)
 
 
 class TopicStarts:
-    """Used by the planner, in its turn."""
+    """Start of each topic of a query, once. Not thread-safe: the planner uses it under the group lock."""
 
     def __init__(self, options: ReadOptions) -> None:
         self.topics: set[str] = set()
-        """Those that have started."""
+        """Topics that have started."""
         self.has_queues = True
-        """Whether one of them is left to start, as far as is known."""
+        """Whether topics with queues are left to start, as of the last complete snapshot."""
         self._options = options
         self._point = starting_point(options)
         self._unconfirmed: dict[MessageQueue, int] = {}
 
     def must_move(self, start: SourceOffset) -> bool:
-        """Whether the group is to be moved before anything that it has read counts."""
+        """Return whether to reset the group's offsets before they count."""
         moves = "checkpoint" if start.queues else "ignore"
         return self._options.group_offsets == moves and not self.topics
 
     def start_topics(self, membership: Membership, start: SourceOffset, snapshot: MetadataSnapshot) -> None:
-        """Start the topics of which everything is known that it takes."""
+        """Start the topics for which all required facts are available."""
         must_move_group = self.must_move(start)
         is_alone = not must_move_group or membership.members.check_only_member()
         if not snapshot.is_complete or not is_alone:
-            # Only complete knowledge tells that a topic has none.
+            # Only a complete snapshot shows that a topic has no queues.
             return
         queues = [queue for queue in snapshot.bounds if queue.topic not in self.topics]
         self.has_queues = bool(queues)
@@ -202,7 +203,7 @@ class TopicStarts:
             self._log_lost_offsets(start, stored)
 
     def _raise(self, membership: Membership, first: Mapping[MessageQueue, int]) -> bool:
-        # A topic of which some queues' positions are stored does not look unread any more.
+        # A topic with stored positions of some queues no longer counts as unread.
         first = {**first, **self._unconfirmed}
         confirmed = membership.offsets.raise_to(first)
         self._unconfirmed = {queue: offset for queue, offset in first.items() if queue not in confirmed}
@@ -211,7 +212,8 @@ class TopicStarts:
     def _move(
         self, membership: Membership, targets: Mapping[MessageQueue, int], stored: Mapping[MessageQueue, int | None]
     ) -> bool:
-        """Deliberately, and answered; what an operator has said before does not count any more."""
+        """Reset the group's offsets to ``targets``, which discards earlier resets by an operator. Return whether the
+        brokers acknowledged all."""
         moved = membership.offsets.lower_to(targets)
         for queue in moved:
             membership.resets.discard(queue)
@@ -234,7 +236,8 @@ class TopicStarts:
 def _found_by_time(
     membership: Membership, timestamp_ms: int | None, queues: Collection[MessageQueue]
 ) -> dict[MessageQueue, int] | None:
-    """Where each queue begins if a time says so; None: not all are known, and a topic starts as a whole."""
+    """Return the first offset of each queue at ``timestamp_ms``; {} without a time; None if one is unavailable, as a
+    topic starts as a whole."""
     if timestamp_ms is None:
         return {}
     found = membership.client.search_offsets(dict.fromkeys(queues, timestamp_ms))

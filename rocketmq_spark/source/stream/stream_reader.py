@@ -1,7 +1,7 @@
-"""RocketMQStreamReader: Spark's calls, translated. The work is the batch planner's and the partition reader's.
+"""RocketMQStreamReader: adapter between Spark's calls and the batch planner and partition reader, which do the work.
 
-The same class lives in three kinds of process. In the planner it is built and pickled. In the source runner it makes
-the member of the group, with the first call for an offset. On executors only ``read`` runs.
+The class exists in three kinds of process. The planner process constructs and pickles it. The source runner creates the
+group member, at the first call for an offset. Executors call only ``read``.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class RocketMQInputPartition(InputPartition):
-    """Ranges that one task reads, one after another. Plain data: all that the driver tells an executor.
+    """Ranges that one task reads, one after another. Plain data: all that the driver sends to an executor.
 
-    ``masters``: addresses by broker name, where the batch was surveyed. ``logged``: ranges of the batch, whole, that an
-    error names. ``batch_id``: which batch, and which planning of it. ``client_id``: of the member that planned it.
-    ``reported_losses``: what of the ranges has been told to be lost.
+    ``masters``: broker addresses by broker name, as of the plan. ``logged``: complete ranges of the batch, which an
+    error lists. ``batch_id``: identifies a plan of a batch. ``client_id``: of the member that planned it.
+    ``reported_losses``: losses in the ranges that are already reported.
     """
 
     ranges: tuple[QueueRange, ...]
@@ -64,7 +64,7 @@ class RocketMQInputPartition(InputPartition):
 
 
 class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A streaming reader. Building it opens nothing, starts nothing and joins nothing.
+    """Streaming reader. Construction opens no connection, starts no thread and joins no group.
 
     Not thread-safe: Spark's source runner is one thread.
     """
@@ -75,25 +75,25 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
         self._schema = schema
         self._run: SourceRun | None = None
         self._checkpoint_id = uuid4().hex
-        """The checkpoint's own, once the query has begun, if it has one."""
+        """Name of the checkpoint; replaced by the recorded one, if there is one, once the query has begun."""
         self._offsets = OffsetReader()
         self._progress = ProgressReporter()
         self._is_available_now = False
         self._notes: set[tuple[str, str]] = set()
-        """Plans of the batch that runs, and whom they wait for, of which tasks on this machine may have left notes."""
+        """Plans of the running batch, and servers, of which tasks on this machine may have left outage notes."""
         self._planned_end: dict[str, Any] | None = None
         self._replayed_end: dict[str, Any] | None = None
-        """The end of the batch that a restart reads again."""
+        """End of the batch that a restart replays."""
 
     def __reduce__(self) -> tuple[type[RocketMQStreamReader], tuple[ReadOptions, StructType]]:
-        """What executors need; a running member and all that is known of its batches stay where they are."""
+        """Pickle only what executors need; the running member and the state of its batches stay in this process."""
         return type(self), (self._options, self._schema)
 
     # ------------------------------------------------------------------------------------------ source runner
 
     @raising_without_traceback
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Spark's first call. A bad user schema is raised here: raised earlier, PySpark would mask it."""
+        """Return the row limit, and check the user schema in this first call: PySpark would mask an earlier error."""
         check_schema(self._schema, self._options.property_columns)
         return read_limit(self._options.max_offsets_per_trigger)
 
@@ -101,15 +101,15 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
         self._is_available_now = True
 
     def initialOffset(self) -> dict[str, Any]:
-        """No positions: the first ``latestOffset`` finds them, and the offset that it answers is the durable one."""
+        """Return an offset without positions: the first ``latestOffset`` returns the first durable ones."""
         return SourceOffset().to_json()
 
     @raising_without_traceback
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """The end of the next batch; ``start`` itself, to the letter, when there is nothing to read.
+        """Return the end of the next batch; ``start`` itself, letter for letter, if there is nothing to read.
 
         Raises whatever ends the query, as ``docs/reference/errors.md`` has it; OptionError[INVALID_OPTION_VALUE] for a
-        ``limit`` that is neither a number of rows nor all that there is.
+        ``limit`` that is neither a number of rows nor unlimited.
         """
         begin = self._offsets.read(start)
         end = self._started_run(begin).latest_offset(begin, max_rows(limit))
@@ -118,7 +118,7 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
         return self._offsets.write(replace(end, planned_with=planned_with(self._options, self._checkpoint_id)))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """What the query progress shows as ``latestOffset``, see ``ProgressReporter.report``; asks nobody."""
+        """Return the query progress's ``latestOffset``, see ``ProgressReporter.report``, without any request."""
         if self._run is None:
             return None
         planner, epoch_ms = self._run.planner, int(time.time() * 1000)
@@ -134,8 +134,8 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
 
     @raising_without_traceback
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The ranges that ``end`` names, as tasks. Nothing else decides on them: a replay after a crash reads the
-        same, but for what an operator gives up."""
+        """Return the ranges in ``end`` as tasks. They depend on nothing else: a replay after a crash reads the same
+        ranges, except those that ``skipRanges`` skips."""
         offset = self._offsets.read(end)
         if end != self._planned_end:
             self._delete_notes()
@@ -172,24 +172,24 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
         )
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Only a hint: what proves ``end`` is the next ``latestOffset``, and it commits, answers awaited."""
+        """Do nothing: only the next ``latestOffset`` shows that ``end`` is completed, and commits it, acknowledged."""
 
     def stop(self) -> None:
-        """Leave the group, and take away what tasks have noted of brokers. May be called twice."""
+        """Leave the group, and delete the outage notes of tasks. May be called twice."""
         self._delete_notes()
         if self._run is not None:
             self._run.stop()
             self._run = None
 
     def _delete_notes(self) -> None:
-        """The batch is over: nobody reads what its tasks have noted of brokers."""
+        """Delete the outage notes that tasks of the ended batch have left."""
         for batch_id, subject in self._notes:
             OutageNotes(batch_id, subject).clear()
         self._notes.clear()
 
     def _started_run(self, checkpoint: SourceOffset) -> SourceRun:
-        """``checkpoint``: where the query goes on. Raises OptionError[CHECKPOINT_OPTION_CHANGED], with nothing
-        joined."""
+        """Return the run, which resumes from ``checkpoint`` if it is not started yet. Raises
+        OptionError[CHECKPOINT_OPTION_CHANGED], before it joins the group."""
         if self._run is None:
             from rocketmq_spark.source.stream.source_run import SourceRun
 
@@ -211,7 +211,7 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
     # ------------------------------------------------------------------------------------------ executors
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """All messages of the partition's ranges, in order within each queue."""
+        """Return all messages of the partition's ranges, in order within each queue."""
         from rocketmq_spark.source.partition_reader import read_ranges
 
         assert isinstance(partition, RocketMQInputPartition)
