@@ -22,7 +22,7 @@ MOST_NAMED: Final = 50
 def check_skipped(logged: Sequence[QueueRange], skipped: Collection[QueueRange]) -> None:
     """Raise OptionError[INVALID_OPTION_VALUE] for a range that overlaps one of ``logged`` and is not the same.
 
-    A range that shares none is of another batch, which has been read. Log what of ``logged`` is skipped.
+    A range that overlaps none is of another batch, which has been read. Log the ranges of ``logged`` that are skipped.
     """
     for one in skipped:
         for other in logged:
@@ -41,7 +41,7 @@ def check_skipped(logged: Sequence[QueueRange], skipped: Collection[QueueRange])
 def without_skipped(
     tasks: Iterable[tuple[QueueRange, ...]], skipped: Collection[QueueRange]
 ) -> list[tuple[QueueRange, ...]]:
-    """Return ``tasks`` without what is ``skipped``; each keeps its number, and so do the IDs of the rows in it."""
+    """Return ``tasks`` without the ``skipped`` ranges; each keeps its number, and so do the IDs of the rows in it."""
     return [tuple(piece for piece in task if not any(_overlap(piece, one) for one in skipped)) for task in tasks]
 
 

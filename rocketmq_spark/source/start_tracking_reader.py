@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class LimitedReader(Protocol):
-    """A stream reader with the calls of Spark 4.2."""
+    """Stream reader with the calls of Spark 4.2."""
 
     def getDefaultReadLimit(self) -> ReadLimit: ...
 
@@ -45,7 +45,7 @@ class LimitedReader(Protocol):
 
 
 class StartTrackingReader(DataSourceStreamReader):
-    """Adapter that turns the calls of Spark 4.0 and 4.1 into those of Spark 4.2 on ``reader``.
+    """Adapter from the calls of Spark 4.0 and 4.1 to those of Spark 4.2 on ``reader``.
 
     The row limit of the options applies to each batch. Not thread-safe: Spark's source runner is one thread.
     """

@@ -58,7 +58,8 @@ OTHER_MEMBERS_WAIT_MS: Final = 2_000
 Spark runs no batch of these until the call returns."""
 
 IDLE_WAIT_QUEUES_PER_MS: Final = 4
-"""With many queues a call costs more, in Spark too, which reads and compares the offset; so there are fewer calls."""
+"""Queues per ms of idle wait, beyond ``IDLE_WAIT_MS``: with many queues a call costs more, in Spark too, which reads
+and compares the offset."""
 
 
 def idle_wait_ms(queue_count: int) -> int:
@@ -91,7 +92,7 @@ class Drain(Protocol):
 
 
 class BatchPlanner:
-    """Plans the micro-batches of one query start. Used by one thread, the source runner's main thread."""
+    """Planner of the micro-batches of one query start. Used by one thread, the source runner's main thread."""
 
     def __init__(self, member: Member, options: ReadOptions, drain: Drain, clock: Clock) -> None:
         self._member = member
@@ -257,8 +258,8 @@ class BatchPlanner:
         return start.advanced(self._idle_progress(start, snapshot) | planned)
 
     def _note_open(self, start: SourceOffset, snapshot: MetadataSnapshot, queues: Collection[MessageQueue]) -> None:
-        """Stop watching ``queues``, whose positions a broker did not confirm: what is new there is already known, and
-        they are due again after the broker's pause."""
+        """Stop watching ``queues``, whose positions a broker did not confirm: their new messages are already counted,
+        and they are due again after the broker's pause."""
         self._positions = {queue: at for queue, at in self._positions.items() if queue not in queues}
         is_full = snapshot.is_complete or (bool(start.queues) and start.queues.keys() <= snapshot.unavailable.keys())
         self._has_complete_snapshot |= is_full and not queues and not self._missing.awaited

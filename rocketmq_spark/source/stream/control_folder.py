@@ -26,7 +26,7 @@ PREFIX: Final = "rocketmq-spark-"
 END_REQUESTED: Final = "end"
 END_FOUND: Final = "ending"
 END_REACHED: Final = "ended"
-"""Files of an ``EndRequest``: each state has the next one's file beside or instead of its own."""
+"""Files of an ``EndRequest``. Each state adds its file to those of earlier states, or replaces one of them."""
 
 
 class ControlFolder:

@@ -110,10 +110,10 @@ def recreated_queues(
 ) -> dict[MessageQueue, int]:
     """Return re-created queues of ``queues``, with the store time in ms after which the new queue began.
 
-    They are ``later``, or end below the checkpoint's offset, and have newer messages than the checkpoint.
+    They are in ``later``, or end below the checkpoint's offset, and have newer messages than the checkpoint.
 
     A queue whose newest message is no newer has only lost its end; or the broker's clock was put back while a backlog
-    was read, and it is the same. ``bounds`` are newer than what is ``later``.
+    was read, and it is the same. ``bounds`` are newer than ``later``.
     """
     return {
         queue: progress.last_store_timestamp_ms

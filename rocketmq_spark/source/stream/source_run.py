@@ -73,8 +73,8 @@ class Run:
         return if_ended
 
     def _pause_if_ended(self) -> None:
-        """Pause if a signal has ended the run. Raises TransportError[SOURCE_PROCESS_TERMINATED] if Spark goes on
-        calling for ``OUTLIVED_LIMIT_MS``."""
+        """Pause if a signal has ended the run. Raises TransportError[SOURCE_PROCESS_TERMINATED] if Spark still calls
+        after ``OUTLIVED_LIMIT_MS``."""
         if self._ended_ms is None:
             return
         if self._ended_for_ms > OUTLIVED_LIMIT_MS:
