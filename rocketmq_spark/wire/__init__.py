@@ -1,1 +1,2 @@
-"""Bytes to values and back, pure: no socket, thread or clock. Import the modules, this door is empty on purpose."""
+"""Conversion between bytes and values, without sockets, threads or clocks. Import the modules: this package exports no
+names."""

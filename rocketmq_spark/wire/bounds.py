@@ -1,8 +1,8 @@
-"""Bounds: the sizes, counts and depths that a server, a producer or a checkpoint may claim, and the error beyond each.
+"""Bounds: maximum sizes, counts and depths that are accepted from a server, a producer or a checkpoint, and their
+errors.
 
-A claim is a number that decides how much memory or time its reader spends, where few bytes can claim much. A text, a
-list or a record that is as large as it claims needs no row of its own: it lies within a frame, a file or a body that
-has one.
+A number needs a bound here if a few bytes of input can make its reader use much memory or time. A text, list or record
+that is itself as large as its length needs none: it lies within a frame, file or body that has a bound.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 
 class Claimant(Enum):
-    """Who wrote the number."""
+    """Sender of the bounded number."""
 
     SERVER = "a name server, broker or proxy"
     PRODUCER = "whoever sent a message"
@@ -20,8 +20,11 @@ class Claimant(Enum):
 
 
 class Bound(NamedTuple):
-    """One row. ``claim``: what is bounded, plural or with its unit. ``condition``: of the error for more than
-    ``maximum``."""
+    """Maximum of one kind of number.
+
+    ``claim`` names the number, in the plural or with its unit. ``condition`` is that of the error for more than
+    ``maximum``.
+    """
 
     claim: str
     claimant: Claimant
@@ -29,73 +32,75 @@ class Bound(NamedTuple):
     condition: str
 
     def check(self, claimed: int) -> None:
-        """Raises ValueError for less than nothing, and for more than ``maximum``; its caller knows where that was."""
+        """Raises ValueError if ``claimed`` is negative or more than ``maximum``; the caller adds where the number was
+        read."""
         if not 0 <= claimed <= self.maximum:
             raise ValueError(f"{self.claim}: {_format_number(claimed)}, at most {self.maximum} are accepted")
 
 
 def _format_number(number: int) -> str:
-    """Python writes no number of more than some thousand digits."""
+    """Return the number as text, beyond 128 bits only its size: Python refuses to format some thousand digits."""
     return str(number) if number.bit_length() <= 128 else f"a number of {number.bit_length()} bits"
 
 
 FRAME_BYTES: Final = Bound("bytes of a frame", Claimant.SERVER, 256 * 1024 * 1024, "FRAME_TOO_LARGE")
-"""A broker caps one pull at 128 MiB. What other protocols send first reads as more: "HTTP", a TLS record."""
+"""A broker limits one pull to 128 MiB. The first bytes of other protocols ("HTTP", a TLS record) read as a larger
+length."""
 
 RESPONSE_BYTES: Final = Bound("bytes of a response over gRPC", Claimant.SERVER, 128 * 1024 * 1024, "RESPONSE_TOO_LARGE")
-"""One message of gRPC, and all that answer one request for messages. No task of Spark carries more; compression is
-refused."""
+"""Applies to one gRPC message, and to all messages that respond to one receive request. No Spark task carries more.
+Compressed responses are refused."""
 
 HEADER_BYTES: Final = Bound("bytes of a header", Claimant.SERVER, 0xFFFFFF, "MALFORMED_RESPONSE.HEADER")
-"""Its length has 24 bits."""
+"""The length field has 24 bits."""
 
 HEADER_VALUES: Final = Bound("values in a header", Claimant.SERVER, 1_000_000, "MALFORMED_RESPONSE.HEADER")
-"""A value takes up to 230 bytes of memory, and as few as 3 in a header or body."""
+"""A value takes as few as 3 bytes in a header or body, and up to 230 bytes of memory."""
 
 BODY_BYTES: Final = Bound("bytes of a JSON body", Claimant.SERVER, 16 * 1024 * 1024, "MALFORMED_RESPONSE.BODY")
-"""No Java client reads a longer frame. Source: ``remoting/netty/NettyDecoder.java``."""
+"""Java clients read no longer frame. Source: ``remoting/netty/NettyDecoder.java``."""
 
 BODY_VALUES: Final = Bound("values in a JSON body", Claimant.SERVER, 1_000_000, "MALFORMED_RESPONSE.BODY")
-"""A queue in statistics has 8."""
+"""For comparison: a queue in statistics has 8 values."""
 
 BODY_DEPTH: Final = Bound("levels of objects as keys in a JSON body", Claimant.SERVER, 32, "MALFORMED_RESPONSE.BODY")
-"""RocketMQ's bodies go to 4. Levels of standard JSON end where Python's recursion does, with the same error."""
+"""RocketMQ's bodies use up to 4 levels. Standard JSON is limited by Python's recursion instead, with the same error."""
 
 ROUTE_QUEUES: Final = Bound("queues of a topic", Claimant.SERVER, 65_536, "MALFORMED_RESPONSE.BODY")
-"""Of all brokers together, those to read and those to write each for itself."""
+"""Of all brokers together; read queues and write queues count separately."""
 
 ORDERED_QUEUES: Final = Bound("queues of an order configuration", Claimant.SERVER, 65_536, "INVALID_ORDER_CONF")
-"""Only producers use them: what cannot be read ends no query that reads the topic."""
+"""Only producers use an order configuration, so an invalid one fails no query that reads the topic."""
 
 QUEUE_ID: Final = Bound("queue ID", Claimant.SERVER, 2**31 - 1, "MALFORMED_RESPONSE.BODY")
 
 QUEUE_OFFSETS: Final = Bound("offsets of a queue, min to max", Claimant.SERVER, 2**42, "INVALID_QUEUE_OFFSETS")
-"""A consume queue with so many entries has 88 TB, of 20 bytes each."""
+"""A consume queue with that many entries, of 20 bytes each, has 88 TB."""
 
 POP_OFFSETS: Final = Bound(
     "offsets from the start of a POP response", Claimant.SERVER, 2**20, "MALFORMED_RESPONSE.HEADER"
 )
-"""A POP response has at most 32 messages of a queue; a broker looks through some thousand others for them. An
+"""A POP response has at most 32 messages of a queue, and a broker scans some thousand others for them. An
 acknowledgement has a bit for each offset."""
 
 INNER_MESSAGES: Final = Bound("messages of an inner batch", Claimant.PRODUCER, 2**15 - 1, "UNDECODABLE_MESSAGE_BODY")
-"""An entry of a batch consume queue counts them in 16 bits. Source: ``store/queue/BatchConsumeQueue.java``."""
+"""An entry of a batch consume queue stores the count in 16 bits. Source: ``store/queue/BatchConsumeQueue.java``."""
 
 DECOMPRESSED_BODY_BYTES: Final = Bound(
     "decompressed bytes of a body", Claimant.PRODUCER, 32 * 1024 * 1024, "UNDECODABLE_MESSAGE_BODY"
 )
-"""What one body may grow to; by RocketMQ's defaults it has 4 MiB at most before it is compressed. Spark holds a row
-several times in the memory of its JVM, which ends where there is not enough."""
+"""Maximum of one decompressed body; by RocketMQ's defaults a body has at most 4 MiB before compression. Spark holds a
+row several times in its JVM, which fails when it runs out of memory."""
 
 DECOMPRESSED_BYTES: Final = Bound(
     "decompressed bytes of a pull", Claimant.PRODUCER, 128 * 1024 * 1024, "UNDECODABLE_MESSAGE_BODY"
 )
-"""What the bodies of one pull may grow to, together; more of them are decoded in parts."""
+"""Maximum of all decompressed bodies of one pull together; beyond it the pull is decoded in parts."""
 
 CHECKPOINT_OFFSET: Final = Bound("offset in a checkpoint", Claimant.CHECKPOINT, 2**63 - 1, "INCOMPATIBLE_CHECKPOINT")
 
 CHECKPOINT_MESSAGES: Final = Bound("messages in a batch", Claimant.CHECKPOINT, 200_000, "INCOMPATIBLE_CHECKPOINT")
-"""With message-based load balancing, where a checkpoint lists the receipt handles of a batch as ranges."""
+"""With message-based load balancing: the checkpoint lists the receipt handles of a batch as ranges."""
 
 BOUNDS: Final = (
     FRAME_BYTES,
@@ -116,11 +121,14 @@ BOUNDS: Final = (
     CHECKPOINT_OFFSET,
     CHECKPOINT_MESSAGES,
 )
-"""The table."""
+"""All bounds."""
 
 
 def check_values(text: str, bound: Bound) -> None:
-    """Raises ValueError where the JSON ``text`` may hold more values than ``bound`` lets it; one in three characters at
-    most is a value, so that short texts cost nothing."""
+    """Raises ValueError if the JSON ``text`` may hold more values than ``bound`` allows.
+
+    Every value but the first follows one of ``, { [``, so their count plus 1 is an upper limit; short texts are not
+    counted.
+    """
     if len(text) > bound.maximum:
         bound.check(1 + text.count(",") + text.count("{") + text.count("["))

@@ -1,8 +1,9 @@
-"""Python, or its twin in Rust (``native/``): who decodes messages and who reads ordinary answers. Of each there is one
-contract, ``arrow.columns.ColumnDecoder`` and ``remoting.ordinary_answer.ResponseTemplate``, and two that keep it.
+"""Selection of the implementation, Python or native (Rust, ``native/``), of message decoding and of fast-path
+responses.
 
-The one module of this room that is no pure one: the environment may ask for an implementation. What is chosen among is
-imported when it is.
+Both implementations of each follow one contract: ``arrow.columns.ColumnDecoder`` and
+``remoting.fast_path_response.ResponseTemplate``. This is the only module of ``wire`` that is not pure: it reads an
+environment variable, ``VARIABLE``. It imports an implementation only when it is selected.
 """
 
 from __future__ import annotations
@@ -23,11 +24,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 VARIABLE: Final = "ROCKETMQ_SPARK_IMPL"
-"""Environment variable that asks for an implementation by its name."""
+"""Environment variable that selects the implementation: ``python`` or ``native``. Unset or empty: native if
+available."""
 
 CONTRACT: Final = 3
-"""What the twin and its callers have agreed on. An older one that was left behind by an update is none: it would fail
-in the middle of a task, or decode by other rules. The number is in ``native/src/python.rs`` too."""
+"""Version of the interface between the native extension and Python; ``native/src/python.rs`` has the same number. An
+extension of another version, left behind by an update, counts as unavailable: it would fail within a task, or decode by
+other rules."""
 
 PYTHON: Final = "python"
 NATIVE: Final = "native"
@@ -36,7 +39,7 @@ EXTENSION_MODULE: Final = "rocketmq_spark.wire._native"
 
 
 def _check(extension: ModuleType) -> None:
-    """Raises ImportError for one that was built from other sources."""
+    """Raises ImportError for an extension that was built for another ``CONTRACT``."""
     found = getattr(extension, "CONTRACT", None)
     if found != CONTRACT:
         raise ImportError(
@@ -45,8 +48,9 @@ def _check(extension: ModuleType) -> None:
 
 
 def native_module(name: str, requested: str | None) -> ModuleType | None:
-    """The module of that name, which needs the twin, if ``VARIABLE`` asks for it; also if it asks for nothing, and the
-    twin is there. None: it is Python's turn.
+    """Import the module ``name``, which requires the native extension; return None if Python is to be used.
+
+    ``requested`` is the value of ``VARIABLE``. None selects the native module if it is available, else Python.
 
     Raises OptionError[INVALID_OPTION_VALUE], OptionError[NATIVE_DECODER_UNAVAILABLE].
     """
@@ -66,7 +70,8 @@ def native_module(name: str, requested: str | None) -> ModuleType | None:
 
 
 def choose_decoder(requested: str | None) -> type[ColumnDecoder]:
-    """The decoder that ``VARIABLE`` asks for; without it the fastest that is there. Raises as ``native_module``."""
+    """Return the decoder class for ``requested``, the value of ``VARIABLE``; None selects the native one if it is
+    available. Raises as ``native_module``."""
     from rocketmq_spark.wire.arrow.columns import ColumnDecoder
 
     module = native_module("rocketmq_spark.wire.arrow.native_columns", requested)
@@ -75,7 +80,8 @@ def choose_decoder(requested: str | None) -> type[ColumnDecoder]:
 
 
 def choose_response_template(requested: str | None) -> type[ResponseTemplate]:
-    """The same of who reads ordinary answers."""
+    """Return the class that recognises fast-path responses, selected as by ``choose_decoder``. Raises as
+    ``native_module``."""
     from rocketmq_spark.wire.remoting.fast_path_response import ResponseTemplate
 
     module = native_module("rocketmq_spark.wire.remoting.native_responses", requested)
@@ -85,7 +91,8 @@ def choose_response_template(requested: str | None) -> type[ResponseTemplate]:
 
 @cache
 def column_decoder() -> type[ColumnDecoder]:
-    """As the environment asks for it, see ``choose_decoder``. Said once."""
+    """Return the decoder class that the environment selects, see ``choose_decoder``. Cached; logged once per
+    process."""
     decoder = choose_decoder(_requested_implementation())
     built = "" if decoder.implementation == NATIVE else "; the native decoder is not built, or not selected"
     log.debug("DECODER_SELECTED: Decoding messages with the decoder: %s%s", decoder.implementation, built)
@@ -94,7 +101,7 @@ def column_decoder() -> type[ColumnDecoder]:
 
 @cache
 def response_template() -> type[ResponseTemplate]:
-    """As the environment asks for it, see ``choose_response_template``."""
+    """Return the class that the environment selects, see ``choose_response_template``. Cached."""
     return choose_response_template(_requested_implementation())
 
 

@@ -1,1 +1,1 @@
-"""JSON bodies of remoting commands: routes, heartbeats, consumer lists, running info, statistics."""
+"""JSON bodies of remoting commands: routes, heartbeats, lists of consumers, running info, statistics."""

@@ -1,4 +1,4 @@
-"""The body of BATCH_ACK_MESSAGE: which messages that were popped are done.
+"""Body of BATCH_ACK_MESSAGE, which acknowledges messages received by POP_MESSAGE.
 
 Source: ``remoting/protocol/body/BatchAck.java``, ``remoting/protocol/BitSetSerializerDeserializer.java``.
 """
@@ -12,8 +12,11 @@ from typing import NamedTuple
 
 
 class BatchAck(NamedTuple):
-    """Messages that one answer has brought of one queue. ``topic`` is the one that was asked for, and ``retry`` says
-    whether the queue is of its retry topic."""
+    """Messages of one queue, from one POP response, that are acknowledged together.
+
+    ``topic`` is the topic of the POP request; ``retry`` is the response's flag for a queue of its retry topic.
+    ``offsets`` are queue offsets, none below ``start_offset``. Times are in ms.
+    """
 
     group: str
     topic: str
@@ -27,7 +30,7 @@ class BatchAck(NamedTuple):
 
 
 def encode_batch_ack(broker_name: str, acks: Iterable[BatchAck]) -> bytes:
-    """The body, for the broker of that name."""
+    """Return the body for the broker named ``broker_name``."""
     return json.dumps({"brokerName": broker_name, "acks": [_fields(ack) for ack in acks]}).encode()
 
 
@@ -46,7 +49,7 @@ def _fields(ack: BatchAck) -> dict[str, object]:
 
 
 def _bits(places: Iterable[int]) -> bytes:
-    """As Java writes a BitSet: the first place is the lowest bit of the first byte."""
+    """Encode positions as Java serializes a BitSet: position 0 is the lowest bit of the first byte."""
     number = 0
     for place in places:
         number |= 1 << place

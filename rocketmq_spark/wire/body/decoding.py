@@ -1,8 +1,8 @@
-"""How bodies are read, and what many of them contain.
+"""Decoding of JSON bodies, and elements that several of them have.
 
-Bodies are the JSON of requests and answers other than messages. In all modules of this room every ``decode_`` raises
-RemoteProtocolError[MALFORMED_RESPONSE.BODY], every ``encode_`` LocalProtocolError[INVALID_MESSAGE]; fields go out in
-the order of their names, sets in a fixed order.
+Bodies are the JSON of requests and responses other than messages. In all modules of this package every ``decode_``
+raises RemoteProtocolError[MALFORMED_RESPONSE.BODY], every ``encode_`` LocalProtocolError[INVALID_MESSAGE]. Fields are
+written in the order of their names, sets in a fixed order.
 
 Source: ``remoting/protocol/body/*.java`` and its neighbours ``route``, ``admin``, ``heartbeat``.
 """
@@ -22,8 +22,11 @@ T = TypeVar("T")
 
 
 def decode_body(subject: str, body: bytes | memoryview, build: Callable[[Object], T]) -> T:
-    """What ``build`` makes of the object in ``body``; its ValueError becomes
-    RemoteProtocolError[MALFORMED_RESPONSE.BODY]."""
+    """Parse ``body`` as a JSON object and return the result of ``build`` for it.
+
+    ``subject`` names the body in errors. A ValueError of ``build`` becomes
+    RemoteProtocolError[MALFORMED_RESPONSE.BODY].
+    """
     value = parse_fastjson(body, subject)
     try:
         return build(as_object(value, "it"))
@@ -32,21 +35,22 @@ def decode_body(subject: str, body: bytes | memoryview, build: Callable[[Object]
 
 
 def by_queue(entry: Object, name: str, read: Callable[[object, str], T]) -> dict[MessageQueue, T]:
-    """The object in field ``name``, whose keys are queues, as objects or as texts of such; ``read`` gets each value
-    and the name."""
+    """Return the object in field ``name`` as a dict by queue; its keys are queues, as objects or as texts of such
+    objects. ``read(value, name)`` converts each value. Raises ValueError for another layout."""
     rows = table(entry, name).items()
     return {message_queue(as_object(_key(key), "a key of " + name)): read(value, name) for key, value in rows}
 
 
 def _key(key: object) -> object:
-    """What is in the quotes of a key that only stands in them because standard JSON wants it so."""
+    """Return the object in a quoted key: standard JSON allows only strings as keys, so servers quote objects for it."""
     if isinstance(key, str) and key.startswith("{"):
         return parse_fastjson(key.encode(), "key")
     return key
 
 
 def message_queue(entry: Object) -> MessageQueue:
-    """A queue as it stands in bodies."""
+    """Return the queue that an object of a body describes. Raises ValueError for missing fields or an invalid queue
+    ID."""
     queue = MessageQueue(text(entry, "topic"), text(entry, "brokerName"), int64(entry, "queueId"))
     QUEUE_ID.check(queue.queue_id)
     return queue

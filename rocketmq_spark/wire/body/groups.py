@@ -1,8 +1,9 @@
-"""A group and its members: how its settings are read and who is in it, heartbeats, and locks of queues.
+"""Consumer groups: retry settings, list of members, heartbeats, and queue locks.
 
 Source: ``remoting/protocol/header/GetConsumerListByGroupResponseBody.java``,
 ``remoting/protocol/subscription/SubscriptionGroupConfig.java``, ``remoting/protocol/heartbeat/HeartbeatData.java``,
-``remoting/protocol/body/LockBatchRequestBody.java``."""
+``remoting/protocol/body/LockBatchRequestBody.java``.
+"""
 
 from __future__ import annotations
 
@@ -18,20 +19,21 @@ from rocketmq_spark.wire.remoting.typed import Object, int64, objects, texts
 
 
 class GroupRetrySettings(NamedTuple):
-    """How often a message comes again, and in how many queues of the retry topic; without any, nothing that is sent
-    back is kept."""
+    """Maximum number of redeliveries (``retryMaxTimes``) and number of queues of the retry topic (``retryQueueNums``).
+    With 0 queues the broker keeps no message that is sent back for retry."""
 
     max_times: int
     queue_count: int
 
 
 def decode_consumer_ids(body: bytes | memoryview) -> list[str]:
-    """Answer to GET_CONSUMER_LIST_BY_GROUP, in the broker's order; a client with two connections is in it twice."""
+    """Decode the response to GET_CONSUMER_LIST_BY_GROUP: client IDs in the broker's order. A client with two
+    connections is listed twice."""
     return decode_body("consumer list", body, lambda ids: texts(ids, "consumerIdList"))
 
 
 def decode_group_retry_settings(body: bytes | memoryview) -> GroupRetrySettings:
-    """Answer to GET_SUBSCRIPTIONGROUP_CONFIG."""
+    """Decode the response to GET_SUBSCRIPTIONGROUP_CONFIG."""
     return decode_body("group settings", body, _retries)
 
 
@@ -41,7 +43,7 @@ def _retries(group: Object) -> GroupRetrySettings:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerData:
-    """One group that a client consumes in. The enums travel by name, such as ``CONSUME_ACTIVELY``, ``CLUSTERING``."""
+    """One group in which a client consumes. Enums are sent by name, such as ``CONSUME_ACTIVELY``, ``CLUSTERING``."""
 
     group: str
     consume_type: str
@@ -60,7 +62,7 @@ class Heartbeat:
 
 
 def encode_heartbeat(heartbeat: Heartbeat) -> bytes:
-    """Body of HEART_BEAT, first version: fingerprint 0, subscriptions included."""
+    """Return the body of HEART_BEAT, version 1: fingerprint 0, subscriptions included."""
     return write_fastjson(
         {
             "clientID": heartbeat.client_id,
@@ -84,7 +86,7 @@ def _consumer_fields(consumer: ConsumerData) -> dict[str, object]:
 
 
 def encode_lock_batch(group: str, client_id: str, queues: Collection[MessageQueue]) -> bytes:
-    """Body of LOCK_BATCH_MQ and UNLOCK_BATCH_MQ."""
+    """Return the body of LOCK_BATCH_MQ and UNLOCK_BATCH_MQ."""
     return write_fastjson(
         {
             "clientId": client_id,
@@ -96,5 +98,5 @@ def encode_lock_batch(group: str, client_id: str, queues: Collection[MessageQueu
 
 
 def decode_lock_ok(body: bytes | memoryview) -> set[MessageQueue]:
-    """Answer to LOCK_BATCH_MQ: the queues that are locked for the asker now."""
+    """Decode the response to LOCK_BATCH_MQ: the queues that are now locked for the requesting client."""
     return decode_body("lock answer", body, lambda locked: set(map(message_queue, objects(locked, "lockOKMQSet"))))

@@ -1,4 +1,4 @@
-"""Where topics and brokers are, as name servers say it."""
+"""Routes of topics and addresses of brokers, as name servers return them."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class ClusterInfo:
 
 
 def decode_topic_route(topic: str, body: bytes | memoryview) -> TopicRoute:
-    """Answer to GET_ROUTEINFO_BY_TOPIC."""
+    """Decode the response to GET_ROUTEINFO_BY_TOPIC."""
     return decode_body("topic route", body, lambda route: _topic_route(topic, route))
 
 
 def decode_cluster_info(body: bytes | memoryview) -> ClusterInfo:
-    """Answer to GET_BROKER_CLUSTER_INFO."""
+    """Decode the response to GET_BROKER_CLUSTER_INFO."""
     return decode_body("cluster info", body, _cluster_info)
 
 
@@ -45,7 +45,8 @@ def _topic_route(topic: str, route: Object) -> TopicRoute:
 
 
 def _ordered_brokers(order_conf: str) -> tuple[tuple[str, int], ...]:
-    """Return names and queue counts as Java reads them: it ignores empty parts at the end, and a third field."""
+    """Return broker names and queue counts as Java reads them: it ignores empty parts at the end, and a third field.
+    Empty for an invalid configuration, or for more than ``ORDERED_QUEUES``."""
     brokers = [part.split(":") for part in order_conf.rstrip(";").split(";")]
     if any(len(broker) < 2 or not _QUEUE_COUNT.fullmatch(broker[1]) for broker in brokers):
         return ()

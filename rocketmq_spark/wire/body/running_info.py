@@ -1,10 +1,11 @@
-"""What a consumer tells about itself when an operator (``mqadmin consumerStatus``) or another member asks.
+"""State that a consumer reports to an operator (``mqadmin consumerStatus``) or to another member.
 
-Source: ``remoting/protocol/body/ConsumerRunningInfo.java``, ``ProcessQueueInfo.java``; what has no meaning here is 0.
+Source: ``remoting/protocol/body/ConsumerRunningInfo.java``, ``ProcessQueueInfo.java``; fields without a meaning here
+are 0.
 
-The request has the ranges in it that a task has found to be lost, told to the member that planned them. RocketMQ has no
-request for that. But what a broker is asked of a member (GET_CONSUMER_RUNNING_INFO) it hands on to the member, body and
-all, and nobody else gives that request a body. Source: ``broker/processor/AdminBrokerProcessor.java#callConsumer``.
+The request may carry offset ranges that a task has found lost, for the member that planned them. RocketMQ has no
+request for that. A broker forwards GET_CONSUMER_RUNNING_INFO to the member with its body, and no other client sends
+that request with a body. Source: ``broker/processor/AdminBrokerProcessor.java#callConsumer``.
 """
 
 from __future__ import annotations
@@ -25,11 +26,12 @@ PROP_CONSUME_TYPE: Final = "PROP_CONSUME_TYPE"
 PROP_CLIENT_VERSION: Final = "PROP_CLIENT_VERSION"
 PROP_CONSUMER_START_TIMESTAMP: Final = "PROP_CONSUMER_START_TIMESTAMP"
 PROP_CHECKPOINT: Final = "PROP_ROCKETMQ_SPARK_CHECKPOINT"
-"""Of ours alone."""
+"""Not a property of RocketMQ: only this connector writes it."""
 
 
 class ProcessQueueInfo(NamedTuple):
-    """One process queue. Cached is what is in flight: offsets ``[min, max]``, both ends included as Java has them."""
+    """State of one process queue. ``cached_*`` describe the messages in flight: ``[min, max]`` includes both offsets,
+    as in Java. Fields ending in ``_ms`` are epoch times."""
 
     commit_offset: int
     cached_min_offset: int = 0
@@ -44,7 +46,7 @@ class ProcessQueueInfo(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerRunningInfo:
-    """``properties``: PROP_CONSUME_TYPE and PROP_CONSUMER_START_TIMESTAMP (ms) are what mqadmin cannot do without."""
+    """State of one member. mqadmin requires the properties PROP_CONSUME_TYPE and PROP_CONSUMER_START_TIMESTAMP (ms)."""
 
     properties: Mapping[str, str]
     subscriptions: tuple[SubscriptionData, ...] = ()
@@ -53,7 +55,7 @@ class ConsumerRunningInfo:
 
 
 def encode_consumer_running_info(info: ConsumerRunningInfo) -> bytes:
-    """Answer to GET_CONSUMER_RUNNING_INFO."""
+    """Return the body of the response to GET_CONSUMER_RUNNING_INFO."""
     fields: dict[str, object] = {
         "mqPopTable": {},
         "mqTable": {queue: _process_queue_fields(entry) for queue, entry in info.process_queues.items()},
@@ -68,7 +70,8 @@ def encode_consumer_running_info(info: ConsumerRunningInfo) -> bytes:
 
 
 def decode_consumer_running_info(body: bytes | memoryview) -> ConsumerRunningInfo:
-    """What another member answered. RemoteProtocolError[MALFORMED_RESPONSE.BODY]."""
+    """Decode the response of another member; its ``jstack`` is not read.
+    RemoteProtocolError[MALFORMED_RESPONSE.BODY]."""
     return decode_body("running info", body, _running_info)
 
 
@@ -115,19 +118,20 @@ def _process_queue_fields(info: ProcessQueueInfo) -> dict[str, object]:
 
 
 def encode_consumer_status(next_offsets: Mapping[MessageQueue, int]) -> bytes:
-    """Answer to GET_CONSUMER_STATUS_FROM_CLIENT. Source: ``remoting/protocol/body/GetConsumerStatusBody.java``."""
+    """Return the body of the response to GET_CONSUMER_STATUS_FROM_CLIENT: the next offset of each queue. Source:
+    ``remoting/protocol/body/GetConsumerStatusBody.java``."""
     return write_fastjson({"consumerTable": {}, "messageQueueTable": next_offsets})
 
 
 def encode_reported_losses(ranges: Collection[QueueRange]) -> bytes:
-    """The body of the request."""
+    """Return the body of a GET_CONSUMER_RUNNING_INFO request that reports ``ranges`` as lost."""
     return write_fastjson(
         {"lost": [{"begin": one.begin_offset, "end": one.end_offset, "queue": one.queue} for one in ranges]}
     )
 
 
 def decode_reported_losses(body: bytes | memoryview) -> tuple[QueueRange, ...]:
-    """The ranges in it; none where it has no body, as when an operator's tool asks."""
+    """Return the lost ranges in the body of a request; none without a body, as in requests of an operator's tool."""
     if not body:
         return ()
     return decode_body("told loss", body, lambda reported: tuple(map(_range, objects(reported, "lost"))))

@@ -1,4 +1,4 @@
-"""What a member subscribes to, as it is told to brokers, which filter tags by Java's ``String.hashCode``."""
+"""Subscriptions as members register them with brokers, which filter tags by Java's ``String.hashCode``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from rocketmq_spark.wire.remoting.typed import Object, array, as_int64, int64, t
 
 
 def java_hash_code(text: str) -> int:
-    """Signed 32-bit hash over the UTF-16 code units of ``text``. Source: ``java/lang/String.java#hashCode``."""
+    """Return Java's hash of ``text``: signed, 32 bits, over its UTF-16 code units. Source:
+    ``java/lang/String.java#hashCode``."""
     units = text.encode("utf-16-be", "surrogatepass")
     value = 0
     for (unit,) in struct.iter_unpack(">H", units):
@@ -27,10 +28,11 @@ _JAVA_BLANKS: Final = "".join(map(chr, range(0x21)))
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionData:
-    """Source: ``remoting/protocol/heartbeat/SubscriptionData.java``.
+    """Subscription to one topic. Source: ``remoting/protocol/heartbeat/SubscriptionData.java``.
 
-    A broker filters by ``code_set``, hashes that different tags may share; whoever pulls filters again by ``tags_set``.
-    Both empty: everything. ``version_ms``: a broker replaces what it knows only by something newer.
+    A broker filters by ``code_set``, hashes that different tags may share, so the puller must filter again by
+    ``tags_set``. Both are empty for all messages. ``version_ms``: a broker replaces a subscription only by one with a
+    higher version.
     """
 
     topic: str
@@ -42,11 +44,11 @@ class SubscriptionData:
 
 
 def build_subscription(topic: str, expression: str, version_ms: int) -> SubscriptionData:
-    """A subscription by tags: ``TagA || TagB``, or ``*`` for all.
+    """Return a subscription by tags: ``TagA || TagB``, or ``*`` for all messages.
 
-    Raises LocalProtocolError[INVALID_MESSAGE] for an expression without any tag.
-    Source: ``remoting/protocol/filter/FilterAPI.java#buildSubscriptionData`` -- differs: Java lets ``" * "`` and
-    ``" || "`` pass as subscriptions that no message fits.
+    Raises LocalProtocolError[INVALID_MESSAGE] for an expression without any tag. Source:
+    ``remoting/protocol/filter/FilterAPI.java#buildSubscriptionData`` -- differs: Java accepts ``" * "`` and ``" || "``
+    as subscriptions that match no message.
     """
     tags = exact_tags(expression)
     if tags is None:
@@ -55,7 +57,8 @@ def build_subscription(topic: str, expression: str, version_ms: int) -> Subscrip
 
 
 def exact_tags(expression: str) -> frozenset[str] | None:
-    """The tags of which a message must have one; None for all messages. Raises LocalProtocolError[INVALID_MESSAGE]."""
+    """Return the tags in ``expression``, of which a message must have one; None for all messages. Raises
+    LocalProtocolError[INVALID_MESSAGE]."""
     if expression.strip(_JAVA_BLANKS) in ("", SUB_ALL):
         return None
     tags = frozenset(tag.strip(_JAVA_BLANKS) for tag in expression.split("||")) - {""}
@@ -65,7 +68,7 @@ def exact_tags(expression: str) -> frozenset[str] | None:
 
 
 def subscription_fields(subscription: SubscriptionData) -> dict[str, object]:
-    """A subscription as it stands in bodies."""
+    """Return the subscription as an object of a body."""
     return {
         "classFilterMode": False,
         "codeSet": sorted(subscription.code_set),
@@ -78,7 +81,7 @@ def subscription_fields(subscription: SubscriptionData) -> dict[str, object]:
 
 
 def read_subscription(entry: Object) -> SubscriptionData:
-    """What ``subscription_fields`` writes, and Java's clients."""
+    """Return the subscription in an object that ``subscription_fields`` or a Java client has written."""
     return SubscriptionData(
         topic=text(entry, "topic"),
         sub_string=text(entry, "subString"),

@@ -1,4 +1,4 @@
-"""The settings of a topic, and what brokers count of it: the bounds of queues, and how far groups are in them.
+"""Settings and statistics of topics: queue bounds, and the progress of groups.
 
 Source: ``common/TopicConfig.java``, ``common/attribute/TopicMessageType.java``,
 ``common/utils/CleanupPolicyUtils.java``, ``remoting/protocol/admin/TopicStatsTable.java``,
@@ -23,15 +23,15 @@ _COMPACTION: Final = "COMPACTION"
 
 
 class TopicSettings(NamedTuple):
-    """Of which type the topic's messages are, such as FIFO, NORMAL if nobody has said; and whether it is compacted:
-    then it keeps the last message of each key, and none without keys."""
+    """Message type of the topic (such as FIFO; NORMAL if it has none), and whether it is compacted: a compacted topic
+    keeps the last message of each key, and no message without keys."""
 
     message_type: str
     keeps_last_of_key: bool
 
 
 def decode_topic_settings(body: bytes | memoryview) -> TopicSettings:
-    """Answer to GET_TOPIC_CONFIG."""
+    """Decode the response to GET_TOPIC_CONFIG."""
     return decode_body("topic settings", body, _settings)
 
 
@@ -44,10 +44,10 @@ def _settings(topic: Object) -> TopicSettings:
 
 @dataclass(frozen=True, slots=True)
 class ConsumeProgress:
-    """How far a group is in one queue. Source: ``remoting/protocol/admin/OffsetWrapper.java``.
+    """Progress of a group in one queue. Source: ``remoting/protocol/admin/OffsetWrapper.java``.
 
-    ``broker_offset`` is the queue's max offset; ``consumer_offset`` is also 0 where the group has none.
-    ``last_timestamp_ms``: when the message before ``consumer_offset`` was stored, 0 if that is gone.
+    ``broker_offset`` is the queue's max offset. ``consumer_offset`` is the group's committed offset, also 0 where it
+    has none. ``last_timestamp_ms``: store time of the message before ``consumer_offset``, 0 if that is deleted.
     """
 
     broker_offset: int
@@ -57,12 +57,13 @@ class ConsumeProgress:
 
 
 def decode_topic_stats(body: bytes | memoryview) -> dict[MessageQueue, QueueBounds]:
-    """Answer to GET_TOPIC_STATS_INFO: the queues of one broker, for the larger of read and write queue count."""
+    """Decode the response to GET_TOPIC_STATS_INFO: queues of one broker, up to the larger of read and write queue
+    count."""
     return decode_body("topic stats", body, lambda stats: by_queue(stats, "offsetTable", _queue_bounds))
 
 
 def decode_consume_stats(body: bytes | memoryview) -> dict[MessageQueue, ConsumeProgress]:
-    """Answer to GET_CONSUME_STATS."""
+    """Decode the response to GET_CONSUME_STATS."""
     return decode_body("consume stats", body, lambda stats: by_queue(stats, "offsetTable", _consume_progress))
 
 

@@ -1,1 +1,1 @@
-"""One stored message, the readable reference: its fields, properties, compression and ids."""
+"""Scalar reference implementation for one stored message: its fields, properties, compression and IDs."""

@@ -1,8 +1,8 @@
-"""Several messages in one body: what SEND_BATCH_MESSAGE carries, and what a queue of type BatchCQ stores as one.
+"""Several messages in one body: the format of SEND_BATCH_MESSAGE, and of an inner batch in a queue of type BatchCQ.
 
-Each message: ``int32 size, int32 0, int32 0, int32 flag, int32 n, body, int16 n, properties``; ``size`` counts itself.
-Source: ``common/message/MessageDecoder.java#encodeMessages`` and ``#decodeMessages``; differs: a size that is
-wrong is an error.
+Each message: ``int32 size, int32 0, int32 0, int32 flag, int32 n, body, int16 n, properties``; ``size`` includes
+itself. Source: ``common/message/MessageDecoder.java#encodeMessages`` and ``#decodeMessages``; differs: a wrong size is
+an error.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rocketmq_spark.wire.message.properties import KEYS, TAGS, decode_properties
 
 
 class ByteReader:
-    """Reads fields one after another. ValueError names the field that the bytes are too short for.
+    """Reader of consecutive fields. It raises ValueError, which names the field, where too few bytes remain.
 
     Not thread-safe.
     """
@@ -38,7 +38,8 @@ class ByteReader:
         return len(self._data) - self._position
 
     def read(self, length_bytes: int, field: str) -> bytes:
-        """The next ``length_bytes``, copied."""
+        """Return a copy of the next ``length_bytes`` bytes. Raises ValueError if fewer remain, or if the length is
+        negative."""
         begin = self._advance(length_bytes, field)
         return bytes(self._data[begin : self._position])
 
@@ -59,7 +60,7 @@ _PROPERTIES_LENGTH: Final = struct.Struct(">h")
 
 @dataclass(frozen=True, slots=True)
 class InnerMessage:
-    """One message of a batch: what it has of its own."""
+    """One message of a batch: the parts that it does not share with the batch."""
 
     flag: int
     body: bytes
@@ -67,7 +68,7 @@ class InnerMessage:
 
 
 class InnerParts(NamedTuple):
-    """The same as it is stored: few bytes of properties take much memory once they are decoded."""
+    """Like ``InnerMessage``, with properties as they are stored: decoded ones take many times the memory."""
 
     flag: int
     body: bytes
@@ -75,23 +76,25 @@ class InnerParts(NamedTuple):
 
 
 def message_properties(message: Message) -> dict[str, str]:
-    """All properties that travel with a message, its tags and keys among them."""
+    """Return all properties that are sent with a message, its tags and keys included."""
     named = {TAGS: message.tags, KEYS: message.keys}
     return {name: value for name, value in named.items() if value is not None} | dict(message.properties)
 
 
 def encode_batch(messages: Iterable[Message]) -> bytes:
-    """The body of a SEND_BATCH_MESSAGE. LocalProtocolError[INVALID_MESSAGE] for properties that cannot travel."""
+    """Return the body of a SEND_BATCH_MESSAGE. Raises LocalProtocolError[INVALID_MESSAGE] for properties that cannot be
+    encoded."""
     return b"".join(_encode(message) for message in messages)
 
 
 def decode_batch(body: bytes) -> list[InnerMessage]:
-    """The messages of a stored batch. ValueError says what is wrong with it."""
+    """Decode the messages of a stored batch. Raises ValueError, with the problem, as ``split_batch`` does."""
     return [InnerMessage(part.flag, part.body, decode_properties(part.properties)) for part in split_batch(body)]
 
 
 def split_batch(body: bytes) -> list[InnerParts]:
-    """Split a stored batch into its messages. ValueError says what is wrong with it."""
+    """Split a stored batch into its messages. Raises ValueError, with the problem, for a wrong length, an empty batch,
+    or more than ``INNER_MESSAGES``."""
     reader = ByteReader(memoryview(body))
     messages: list[InnerParts] = []
     while reader.remaining_bytes:

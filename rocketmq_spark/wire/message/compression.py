@@ -1,8 +1,8 @@
-"""Bodies of messages, compressed and back. LZ4 means the LZ4 frame format; Zstandard frames carry no content size.
+"""Compression of message bodies: ZLIB, LZ4 (the frame format) and Zstandard (frames without content size).
 
-Source: ``common/compression/*.java``. Differs: a stream that ends early is an error for every type, and what comes out
-is bounded, because a few kilobytes can stand for gigabytes. Arrow's codecs are loaded by the first body that needs one:
-who plans a query, or runs a broker, meets none.
+Source: ``common/compression/*.java``. Differs: a stream that ends early is an error for every type, and the
+decompressed size is limited, because a few kilobytes can expand to gigabytes. Arrow's codecs are imported with the
+first body that needs one: a process that only plans a query, or runs a broker, does not load them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ DECOMPRESSED_LIMIT_BYTES: Final = DECOMPRESSED_BYTES.maximum
 _JAVA_ZLIB_LEVEL: Final = 5
 _READ_BYTES: Final = 256 * 1024
 _LZ4_FRAME_BYTES: Final = 64 * 1024
-"""A frame of one block is all that Arrow writes and Java's LZ4FrameInputStream reads: no block refers to another."""
+"""Frames of one block each: Arrow writes and Java's LZ4FrameInputStream reads only blocks that do not refer to
+others."""
 
 _ARROW_CODEC: Final[dict[MessageSysFlag, str]] = {MessageSysFlag.LZ4: "lz4", MessageSysFlag.ZSTD: "zstd"}
 
@@ -33,7 +34,8 @@ _KIND_BY_BITS: Final[dict[int, MessageSysFlag]] = {
 
 
 def compression_kind(sys_flag: int) -> MessageSysFlag:
-    """``LZ4``, ``ZSTD`` or ``ZLIB``, as a compressed message's sysFlag says. ValueError for anything else.
+    """Return ``LZ4``, ``ZSTD`` or ``ZLIB`` by the sysFlag of a compressed message. Raises ValueError for an unknown
+    type.
 
     Source: ``common/compression/CompressionType.java#findByValue``.
     """
@@ -66,10 +68,10 @@ def _compress_lz4(body: memoryview) -> bytes:
 
 
 def decompress(body: Buffer, sys_flag: int, limit_bytes: int = DECOMPRESSED_LIMIT_BYTES) -> bytes:
-    """Decompress the body of a message whose sysFlag says that it is compressed.
+    """Decompress the body of a message whose sysFlag has ``COMPRESSED``.
 
-    ValueError when the type is unknown, the stream is damaged or ends early, or more than ``limit_bytes`` come out, or
-    than any body may have.
+    Raises ValueError if the type is unknown, if the stream is damaged or ends early, or if the result exceeds
+    ``limit_bytes`` or DECOMPRESSED_BODY_BYTES.
     """
     limit_bytes = min(limit_bytes, DECOMPRESSED_BODY_BYTES.maximum)
     kind = compression_kind(sys_flag)
@@ -94,7 +96,7 @@ def _decompress_zlib(body: Buffer, max_bytes: int) -> bytes:
 
 
 def _decompress_frames(body: Buffer, codec: str, max_bytes: int) -> bytes:
-    """Into a buffer of ours: ``read`` allocates one that it does not free when it raises."""
+    """Read into a preallocated buffer: the stream's ``read`` allocates one that it does not free when it raises."""
     import pyarrow as pa
 
     stream = pa.CompressedInputStream(pa.BufferReader(body), codec)

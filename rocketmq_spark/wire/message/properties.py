@@ -1,4 +1,4 @@
-"""Properties of a message: ``name 0x01 value 0x02 name 0x01 value 0x02 ...`` in UTF-8, and the names that matter here.
+"""Properties of a message: ``name 0x01 value 0x02 name 0x01 value 0x02 ...`` in UTF-8, and the names used here.
 
 Source: ``common/message/MessageDecoder.java#messageProperties2String`` and ``#string2messageProperties``.
 """
@@ -14,33 +14,34 @@ from rocketmq_spark.errors import LocalProtocolError
 NAME_VALUE_SEPARATOR: Final = "\x01"
 PROPERTY_SEPARATOR: Final = "\x02"
 PROPERTIES_LIMIT_BYTES: Final = 2**15 - 1
-"""Their length travels as a signed 16-bit number."""
+"""Their length is sent as a signed 16-bit number."""
 PROPERTIES_RESERVE_BYTES: Final = 512
-"""For what brokers add of their own, such as their cluster's name."""
+"""Reserve for properties that brokers add, such as their cluster's name."""
 
 TAGS: Final = "TAGS"
 KEYS: Final = "KEYS"
 UNIQ_KEY: Final = "UNIQ_KEY"
-"""The producer's id of a message."""
+"""The message ID that the producer assigned."""
 RETRY_TOPIC: Final = "RETRY_TOPIC"
-"""Where a message was sent that a group has sent back."""
+"""Original topic of a message that a group has sent back for retry."""
 ORIGIN_MESSAGE_ID: Final = "ORIGIN_MESSAGE_ID"
-"""The offsetMsgId that it had there."""
+"""The offsetMsgId of that message in its original topic."""
 POP_CK: Final = "POP_CK"
-"""The handle of a message that is handed out again, put there by a broker when it does."""
+"""Receipt handle of a redelivered message; the broker adds it at delivery."""
 INNER_BASE: Final = "INNER_BASE"
-"""The queue offset of an inner batch's first message. A broker with batch consume queues writes it; older ones let a
-producer's pass."""
+"""Queue offset of an inner batch's first message. Brokers with batch consume queues write it; older brokers keep a
+value that a producer set."""
 INNER_NUM: Final = "INNER_NUM"
-"""How many queue offsets that broker gives the batch."""
+"""Number of queue offsets that such a broker assigns to the batch."""
 
 _SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 
 
 def decode_utf8(data: bytes) -> str:
-    """Text as Java's ``new String(data, UTF_8)`` makes it: what is malformed becomes U+FFFD, nothing is refused.
+    """Decode text as Java's ``new String(data, UTF_8)`` does: malformed bytes become U+FFFD, and no input raises an
+    error.
 
-    Python agrees but for encoded surrogates, which Java replaces as one and Python byte by byte.
+    Python agrees except for encoded surrogates, which Java replaces as one and Python byte by byte.
     """
     try:
         return data.decode()
@@ -49,17 +50,18 @@ def decode_utf8(data: bytes) -> str:
 
 
 def decode_properties(data: bytes) -> dict[str, str]:
-    """Properties with Java's leniency.
+    """Decode properties as leniently as Java does.
 
-    The first 0x01 of a property splits it, further ones belong to the value. What has no name or no value vanishes, of
-    a repeated name the last value stays, and the last 0x02 may be missing.
+    The first 0x01 splits a property, later ones belong to the value. Properties without a name or value are dropped,
+    the last value of a repeated name is kept, and the final 0x02 may be missing.
     """
     splits = (text.partition(NAME_VALUE_SEPARATOR) for text in decode_utf8(data).split(PROPERTY_SEPARATOR))
     return {name: value for name, _, value in splits if name and value}
 
 
 def encode_properties(properties: Mapping[str, str]) -> bytes:
-    """Properties as bytes that decode to the same. LocalProtocolError[INVALID_MESSAGE] where none would."""
+    """Encode properties so that they decode to the same values. Raises LocalProtocolError[INVALID_MESSAGE] where that
+    is impossible: an empty name or value, a separator in it, no text, or more than ``PROPERTIES_LIMIT_BYTES``."""
     data = b"".join(_encoded(name, value) for name, value in properties.items())
     if len(data) > PROPERTIES_LIMIT_BYTES:
         raise _invalid(f"the properties have {len(data)} bytes, at most {PROPERTIES_LIMIT_BYTES} are possible")

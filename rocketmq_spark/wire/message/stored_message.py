@@ -1,6 +1,6 @@
-"""Stored messages, one after another, as a pull answers them: the scalar decoder, made to be read.
+"""Scalar decoder of stored messages, one record after another, as a pull response contains them; written for clarity.
 
-``columns.py`` decodes the same bytes to Arrow, faster; this one is the reference that it must equal. One record::
+``columns.py`` decodes the same bytes to Arrow, faster; its results must equal those of this reference. One record::
 
       0 int32 total size      20 int64 queue offset        48 born host: IPv4 or IPv6, int32 port
       4 int32 magic           28 int64 commit log offset   .. int64 store timestamp
@@ -11,8 +11,8 @@
                         .. int16 n, properties
 
 Source: ``common/message/MessageDecoder.java#decode``, ``client/impl/consumer/PullAPIWrapper.java#processPullResult``.
-Differs: Java drops the rest of a pull silently where a record is damaged, here that is an error; a record must be as
-long as it says; port numbers are not judged.
+Differs: Java silently drops the rest of a pull after a damaged record, which is an error here; a record's length must
+equal its total size; port numbers are not checked.
 """
 
 from __future__ import annotations
@@ -42,13 +42,14 @@ _OFFSET: Final = struct.Struct(">q")
 
 
 def format_host(host: bytes) -> str:
-    """A stored host (IP and int32 port, 8 or 20 bytes) as ``"ip:port"``, IPv6 in brackets."""
+    """Return a stored host (IP and int32 port, 8 or 20 bytes) as ``"ip:port"``, with IPv6 in brackets."""
     ip, (port,) = host[:-4], _PORT.unpack(host[-4:])
     return f"{IPv4Address(ip)}:{port}" if len(ip) == 4 else f"[{IPv6Address(ip)}]:{port}"
 
 
 def offset_msg_id(store_host: bytes, commit_log_offset: int) -> str:
-    """Id of a stored message: where it is, in upper-case hex. ``store_host`` as in the message, 8 or 20 bytes.
+    """Return the offsetMsgId of a stored message: its store host (8 or 20 bytes, as stored) and commit log offset, in
+    upper-case hex.
 
     Source: ``common/message/MessageDecoder.java#createMessageId``.
     """
@@ -56,26 +57,26 @@ def offset_msg_id(store_host: bytes, commit_log_offset: int) -> str:
 
 
 class MessageMagic(IntEnum):
-    """The second number of a record. Source: ``common/message/MessageVersion.java``."""
+    """Second number of a record. Source: ``common/message/MessageVersion.java``."""
 
     V1 = -626843481
     V2 = -626843477
-    """Has an int16 for the length of the topic; used when that is over 127 bytes."""
+    """The topic's length is an int16; used for topics of more than 127 bytes."""
     BLANK = -875286124
-    """The end of a commit log file, never a message."""
+    """End of a commit log file, never a message."""
 
 
 MIN_RECORD_BYTES: Final = 91
-"""A V1 record with IPv4 hosts, an empty body, an empty topic and no properties."""
+"""Size of a V1 record with IPv4 hosts and an empty body and topic, without properties."""
 
 MAX_OFFSET: Final = 2**63 - 1
 ANY_OFFSET: Final = range(-(2**63), 2**63)
 
 ROW_BYTES: Final = 1_024
-"""Of a decoded message without its body and properties."""
+"""Estimated memory of a decoded message without its body and properties."""
 
 PROPERTY_BYTES: Final = 200
-"""Of a decoded property without its text: two objects, and its share of a dictionary."""
+"""Estimated memory of a decoded property without its text: two objects, and its share of a dictionary."""
 
 _SIZE: Final = struct.Struct(">i")
 _HEAD: Final = struct.Struct(">iiiiiqqiq")
@@ -85,9 +86,9 @@ _TOPIC_LENGTH: Final = {MessageMagic.V1: struct.Struct(">b"), MessageMagic.V2: s
 _PROPERTIES_LENGTH: Final = struct.Struct(">h")
 
 _COUNT: Final = re.compile(r"\+?(\d+)")
-"""What Java's ``Short.parseShort`` takes, and is not below 0: decimal digits of any script."""
+"""Numbers >= 0 that Java's ``Short.parseShort`` accepts: decimal digits of any script."""
 _SUPPLEMENTARY: Final = re.compile(r"[\U00010000-\U0010ffff]")
-"""Characters that are two to Java, neither of which is a digit."""
+"""Characters that Java represents as two surrogates, which are not digits."""
 _COUNT_DIGITS: Final = 5
 
 _IPV6: Final = MessageSysFlag.BORNHOST_V6 | MessageSysFlag.STOREHOST_V6
@@ -96,8 +97,8 @@ _IPV6_MORE_BYTES: Final = IPV6_HOST_BYTES - IPV4_HOST_BYTES
 
 
 def decode_messages(body: Buffer, *, broker_name: str) -> list[MessageExt]:
-    """All messages of a pull response body, in order, bodies decompressed and inner batches unwrapped, to
-    ``DECOMPRESSED_LIMIT_BYTES`` in all.
+    """Decode all messages of a pull response body, in order, with bodies decompressed and inner batches unwrapped.
+    ``DECOMPRESSED_LIMIT_BYTES`` limits them together.
 
     RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] for the first record that cannot be decoded: ``index`` counts records
     from 0, ``position`` is where it begins, ``length_bytes`` the size of the whole body.
@@ -115,7 +116,8 @@ def decode_messages(body: Buffer, *, broker_name: str) -> list[MessageExt]:
 
 
 def check_layout(body: Buffer, *, broker_name: str) -> None:
-    """Like ``decode_messages``, but whatever is in the messages' bodies is right, and flags of hosts may be wrong."""
+    """Raise the error of ``decode_messages`` for a wrong layout only: message bodies are not decoded, and wrong flags
+    of IPv6 hosts are accepted."""
     for index, position, record in split_records(body):
         try:
             as_written(record, broker_name)
@@ -124,7 +126,8 @@ def check_layout(body: Buffer, *, broker_name: str) -> None:
 
 
 def split_records(body: Buffer) -> Iterator[tuple[int, int, memoryview]]:
-    """Number, position and bytes of each record, as long as their sizes can be."""
+    """Yield the index, position and bytes of each record. Raises ``corrupt_message``'s error at the first impossible
+    size."""
     data = memoryview(body)
     index = position = 0
     while position < len(data):
@@ -138,7 +141,7 @@ def split_records(body: Buffer) -> Iterator[tuple[int, int, memoryview]]:
 
 
 def decode_first(body: Buffer) -> MessageExt:
-    """The first record of a pull response body as it was written, its body not decompressed; of an unnamed broker.
+    """Decode the first record of a pull response body as it was written: body still compressed, broker name empty.
 
     RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] if it cannot be decoded.
     """
@@ -150,7 +153,7 @@ def decode_first(body: Buffer) -> MessageExt:
 
 
 def first_queue_offset(body: Buffer) -> int | None:
-    """The queue offset of the first record; None where there is none."""
+    """Return the queue offset of the first record, or None if ``body`` has no complete one."""
     data = memoryview(body)
     return int(_HEAD.unpack_from(data)[5]) if len(data) >= MIN_RECORD_BYTES else None
 
@@ -164,11 +167,12 @@ def decode_record(
 ) -> list[MessageExt]:
     """Decode the messages of one record: one, or those of an inner batch, one for each of its queue offsets.
 
-    ``next_offset``: that of the next record in the queue, or one between; MAX_OFFSET where it is not known.
-    ``decoded_offsets``: of an inner batch only the messages with these offsets are decoded; all others are checked.
+    ``next_offset``: queue offset of the next record, or one before it; MAX_OFFSET if unknown. ``decoded_offsets``:
+    queue offsets to decode of an inner batch; its other messages are only checked.
 
-    ValueError says what is wrong; a body that has more than ``limit_bytes`` when decompressed is, messages of an inner
-    batch that take more, and one that has another number of messages than the broker gave offsets.
+    Raises ValueError, with the problem. Errors are also: a body of more than ``limit_bytes`` when decompressed,
+    messages of an inner batch that take more together, and a number of messages that differs from the offsets the
+    broker assigned.
     """
     message = _decompressed(as_stored(record, broker_name), limit_bytes)
     count = offset_count(message, next_offset)
@@ -193,8 +197,8 @@ def decode_record(
 
 
 def counted_bytes(message: MessageExt) -> int:
-    """Return how much of the limit a decoded message takes. One of an inner batch takes more than its body: some bytes
-    that are compressed may stand for 32,767 rows, or for thousands of properties."""
+    """Return the bytes of the limit that a decoded message uses. A message of an inner batch uses more than its body: a
+    few compressed bytes may expand to 32,767 rows, or to thousands of properties."""
     if not _has(message.sys_flag, MessageSysFlag.INNER_BATCH):
         return len(message.body)
     text = sum(PROPERTY_BYTES + len(name) + len(value) for name, value in message.properties.items())
@@ -202,11 +206,11 @@ def counted_bytes(message: MessageExt) -> int:
 
 
 def offset_count(message: MessageExt, next_offset: int = MAX_OFFSET) -> int:
-    """Return how many queue offsets the broker gave a record.
+    """Return the number of queue offsets that the broker assigned to a record.
 
-    It is 1, but in a batch consume queue, where a broker takes INNER_NUM for it and adds INNER_BASE. A producer can
-    write both for a broker that knows no such queues. So they count only as far as ``next_offset`` leaves room.
-    Source: ``store/CommitLog.java#getMessageNum``, ``store/queue/BatchConsumeQueue.java#assignQueueOffset``.
+    It is 1, except in a batch consume queue: there a broker uses INNER_NUM and adds INNER_BASE. A producer can set
+    both, for a broker without such queues. So they count only if the offsets end at or before ``next_offset``. Source:
+    ``store/CommitLog.java#getMessageNum``, ``store/queue/BatchConsumeQueue.java#assignQueueOffset``.
     """
     properties = message.properties
     is_of_broker = properties.get(INNER_BASE) == str(message.queue_offset)
@@ -218,7 +222,8 @@ def offset_count(message: MessageExt, next_offset: int = MAX_OFFSET) -> int:
 
 
 def _count_of(text: str) -> int:
-    """Return the number in ``text`` as ``Short.parseShort`` reads it; 0 where it raises, and for too many digits."""
+    """Return the number in ``text`` as ``Short.parseShort`` reads it; 0 where Java raises an error, and for too many
+    digits."""
     found = _COUNT.fullmatch(text)
     if found is None or _SUPPLEMENTARY.search(text):
         return 0
@@ -228,7 +233,7 @@ def _count_of(text: str) -> int:
 
 
 def corrupt_message(index: int, position: int, length_bytes: int, problem: ValueError) -> RemoteProtocolError:
-    """The error for record ``index`` at ``position`` of a body of ``length_bytes``."""
+    """Return the error for record ``index`` at ``position`` of a body of ``length_bytes``."""
     return RemoteProtocolError(
         "CORRUPT_MESSAGE.RESPONSE", index=index, position=position, length_bytes=length_bytes, problem=str(problem)
     )
@@ -248,11 +253,11 @@ def _record_bytes(remaining: memoryview) -> int:
 
 
 def as_written(record: memoryview, broker_name: str) -> MessageExt:
-    """Decode one record as its broker wrote it: as ``as_stored`` does, unless its flags of IPv6 hosts are made up.
+    """Decode one record as its broker wrote it: like ``as_stored``, but also with false flags of IPv6 hosts.
 
-    A producer with an IPv4 host may set them. A broker then counts the bytes of IPv6 hosts and writes IPv4 ones, so
-    that as many bytes too many follow the properties. It delivers such a record only where the bytes, read as the flags
-    say, have lengths that it takes.
+    A producer with an IPv4 host may set these flags. The broker then allocates space for IPv6 hosts and writes IPv4
+    ones, so that the surplus bytes follow the properties. It delivers such a record only if the bytes, read by the
+    flags, have lengths that it accepts.
 
     ValueError as ``as_stored``. Source: ``store/MessageExtEncoder.java#encode``.
     """
@@ -266,7 +271,7 @@ def as_written(record: memoryview, broker_name: str) -> MessageExt:
 
 
 def as_stored(record: memoryview, broker_name: str) -> MessageExt:
-    """One record with its body and its sysFlag as they are stored: maybe compressed, maybe an inner batch.
+    """Decode one record, but leave its body and sysFlag as stored: possibly compressed, possibly an inner batch.
 
     ValueError where lengths, magic or layout are wrong.
     """
@@ -277,7 +282,8 @@ def as_stored(record: memoryview, broker_name: str) -> MessageExt:
 
 
 def _decoded(record: memoryview, broker_name: str, host_flags: MessageSysFlag) -> tuple[MessageExt, int]:
-    """The message, of whose ``host_flags`` those count, and how many bytes follow its properties."""
+    """Return the message, and the number of bytes after its properties. Of the flags of IPv6 hosts only ``host_flags``
+    apply."""
     reader = ByteReader(record)
     _, magic, body_crc, queue_id, flag, queue_offset, commit_log_offset, sys_flag, born_timestamp_ms = reader.unpack(
         _HEAD, "head"
@@ -332,7 +338,7 @@ def _read_sized(reader: ByteReader, length: struct.Struct, field: str) -> bytes:
 
 
 def _decompressed(message: MessageExt, limit_bytes: int) -> MessageExt:
-    """With its plain body, and the sysFlag without the bit that asked for this; the type bits stay, as in Java."""
+    """Return the message with its plain body and without the sysFlag COMPRESSED; the type bits stay, as in Java."""
     if not message.body or not _has(message.sys_flag, MessageSysFlag.COMPRESSED):
         return message
     body = decompress(message.body, message.sys_flag, limit_bytes)
@@ -340,9 +346,10 @@ def _decompressed(message: MessageExt, limit_bytes: int) -> MessageExt:
 
 
 def _unwrap(batch: MessageExt, number: int, inner: InnerParts) -> MessageExt:
-    """Message ``number`` of an inner batch. Source: ``common/message/MessageDecoder.java#decodeMessage``.
+    """Return message ``number`` of an inner batch. Source: ``common/message/MessageDecoder.java#decodeMessage``.
 
-    It keeps the batch's place in the commit log, where Java has no offsetMsgId. What Java leaves unset is 0.
+    It has the batch's commit log offset and offsetMsgId; Java leaves the latter empty. Fields that Java leaves unset
+    are 0.
     """
     properties = decode_properties(inner.properties)
     return replace(

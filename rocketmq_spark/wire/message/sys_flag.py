@@ -1,4 +1,4 @@
-"""How a stored message is to be read: the flags in front of it."""
+"""System flags of a stored message."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from enum import IntFlag
 
 
 class MessageSysFlag(IntFlag):
-    """How a message is stored. Source: ``common/sysflag/MessageSysFlag.java``.
+    """Bits of the sysFlag of a stored message. Source: ``common/sysflag/MessageSysFlag.java``.
 
-    The transaction kind is what ``TRANSACTION_MASK`` covers, zero for a plain message; the compression, meaningful only
-    with ``COMPRESSED``, what ``COMPRESSION_MASK`` covers, zero for ZLIB by old producers.
+    ``TRANSACTION_MASK`` covers the transaction kind, 0 for a plain message. ``COMPRESSION_MASK`` covers the compression
+    type, which applies only with ``COMPRESSED``; it is 0 for ZLIB of old producers.
     """
 
     COMPRESSED = 0x1
