@@ -127,8 +127,8 @@ BOUNDS: Final = (
 def check_values(text: str, bound: Bound) -> None:
     """Raises ValueError if the JSON ``text`` may hold more values than ``bound`` allows.
 
-    Every value but the first follows one of ``, { [``, so their count plus 1 is an upper limit; short texts are not
-    counted.
+    Every value but the first follows one of ``, { [``, so these are counted. A text of at most ``bound.maximum``
+    characters passes uncounted.
     """
     if len(text) > bound.maximum:
         bound.check(1 + text.count(",") + text.count("{") + text.count("["))

@@ -116,8 +116,11 @@ def decode_messages(body: Buffer, *, broker_name: str) -> list[MessageExt]:
 
 
 def check_layout(body: Buffer, *, broker_name: str) -> None:
-    """Raise the error of ``decode_messages`` for a wrong layout only: message bodies are not decoded, and wrong flags
-    of IPv6 hosts are accepted."""
+    """Check the layout of all records of a pull response body. Their bodies are not decoded; false flags of IPv6 hosts
+    pass.
+
+    RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] as ``decode_messages``.
+    """
     for index, position, record in split_records(body):
         try:
             as_written(record, broker_name)
@@ -126,7 +129,7 @@ def check_layout(body: Buffer, *, broker_name: str) -> None:
 
 
 def split_records(body: Buffer) -> Iterator[tuple[int, int, memoryview]]:
-    """Yield the index, position and bytes of each record. Raises ``corrupt_message``'s error at the first impossible
+    """Yield index, position and bytes of each record. RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] at an impossible
     size."""
     data = memoryview(body)
     index = position = 0

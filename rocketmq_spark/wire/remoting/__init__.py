@@ -1,1 +1,1 @@
-"""Frames and headers: one remoting command, its codes, and the values of its header."""
+"""Remoting protocol: frames, commands, codes, and headers of requests and responses."""

@@ -1,6 +1,6 @@
-"""The numbers of RocketMQ's wire protocol. Requests: those that this package sends or is asked; responses: all.
+"""Codes of RocketMQ's remoting protocol. Requests: those that this package sends or receives; responses: all.
 
-A peer may send a number that is not here, so received codes stay plain integers; ``code_name`` names them.
+A server may send a code that is not listed, so received codes stay plain integers; ``code_name`` returns their names.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from enum import IntEnum, IntFlag
 from typing import Final
 
 CLIENT_VERSION: Final = 513
-"""V5_5_0 in ``common/MQVersion.java``. From 401 on, name servers answer routes in standard JSON."""
+"""V5_5_0 in ``common/MQVersion.java``. From 401 on, name servers return routes in standard JSON."""
 
 
 class RequestCode(IntEnum):
-    """What is asked. Source: ``remoting/protocol/RequestCode.java``."""
+    """Codes of requests. Source: ``remoting/protocol/RequestCode.java``."""
 
     PULL_MESSAGE = 11
     QUERY_CONSUMER_OFFSET = 14
@@ -56,7 +56,7 @@ class RequestCode(IntEnum):
 
 
 class ResponseCode(IntEnum):
-    """What the answer is. Source: ``remoting/protocol/ResponseCode.java``, ``RemotingSysResponseCode.java``."""
+    """Codes of responses. Source: ``remoting/protocol/ResponseCode.java``, ``RemotingSysResponseCode.java``."""
 
     RPC_TIME_OUT = -1006
     RPC_SEND_TO_CHANNEL_FAILED = -1004
@@ -129,7 +129,7 @@ class ResponseCode(IntEnum):
 
 
 class LanguageCode(IntEnum):
-    """Who speaks. Source: ``remoting/protocol/LanguageCode.java``."""
+    """Language of the sender of a command. Source: ``remoting/protocol/LanguageCode.java``."""
 
     JAVA = 0
     CPP = 1
@@ -148,7 +148,7 @@ class LanguageCode(IntEnum):
 
 
 class PullSysFlag(IntFlag):
-    """How to serve a pull. Source: ``common/sysflag/PullSysFlag.java``."""
+    """Flags of a pull request. Source: ``common/sysflag/PullSysFlag.java``."""
 
     COMMIT_OFFSET = 0x1
     SUSPEND = 0x2
@@ -158,7 +158,7 @@ class PullSysFlag(IntFlag):
 
 
 def code_name(kind: type[RequestCode] | type[ResponseCode], code: int) -> str:
-    """RocketMQ's name of a code, or the number as text where it has none here."""
+    """Return RocketMQ's name of a code, or the number as text if ``kind`` does not list it."""
     try:
         return kind(code).name
     except ValueError:

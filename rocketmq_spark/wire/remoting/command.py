@@ -1,10 +1,10 @@
-"""RemotingCommand, the one envelope of every request and response, and its two header serializations.
+"""RemotingCommand, the envelope of every request and response, and its two header serializations.
 
 A frame is, big-endian::
 
     int32 length of the rest | int8 serialization, int24 header length | header | body
 
-A server answers in the serialization that *it* is configured for, so each frame is decoded by its own type byte.
+A server responds in the serialization that *it* is configured for, so each frame is decoded by its own type byte.
 Source: ``remoting/protocol/RemotingCommand.java``, ``RocketMQSerializable.java``.
 """
 
@@ -25,8 +25,8 @@ FLAG_RESPONSE: Final = 1
 FLAG_ONEWAY: Final = 2
 
 MAX_REQUEST_BYTES: Final = 16 * 1024 * 1024
-"""Servers cut the connection on a longer frame, without an answer; this is their default.
-Source: ``remoting/netty/NettyDecoder.java``."""
+"""Default limit of servers, which close the connection on a longer frame, without a response. Source:
+``remoting/netty/NettyDecoder.java``."""
 
 MAX_HEADER_BYTES: Final = HEADER_BYTES.maximum
 
@@ -42,7 +42,7 @@ _scan_json: Final = json.JSONDecoder().raw_decode
 
 
 class Serialization(IntEnum):
-    """How a header is written. Source: ``remoting/protocol/SerializeType.java``."""
+    """Format of a header. Source: ``remoting/protocol/SerializeType.java``."""
 
     JSON = 0
     ROCKETMQ = 1
@@ -52,9 +52,9 @@ class Serialization(IntEnum):
 class RemotingCommand:
     """A request or a response.
 
-    ``code`` is a RequestCode or a ResponseCode, as a plain int because peers know codes that we do not. ``fields`` are
-    the extFields, what ``wire.remoting.headers`` reads and writes. The body of a decoded command is a view into its
-    frame.
+    ``code`` is a RequestCode or a ResponseCode, as a plain int because servers send codes that these do not list.
+    ``fields`` are the extFields, which ``wire.remoting.headers`` reads and writes. The body of a decoded command is a
+    view into its frame.
     """
 
     code: int
@@ -75,12 +75,17 @@ class RemotingCommand:
         return self.flag & FLAG_ONEWAY != 0
 
     def frame(self, opaque: int) -> bytes:
-        """The whole frame of the command with that number. Raises LocalProtocolError[INVALID_MESSAGE]."""
+        """Return the frame of the command, numbered ``opaque``, length included. Raises
+        LocalProtocolError[INVALID_MESSAGE]."""
         return encode(replace(self, opaque=opaque))
 
 
 def encode(command: RemotingCommand, serialization: Serialization = Serialization.JSON) -> bytes:
-    """The whole frame, its length included. Raises LocalProtocolError[INVALID_MESSAGE]."""
+    """Return the frame of ``command``, length included.
+
+    Raises LocalProtocolError[INVALID_MESSAGE] for a header that cannot be encoded, or a header or request that is too
+    long.
+    """
     try:
         header = _ENCODERS[serialization](command)
     except (UnicodeEncodeError, struct.error) as error:
@@ -100,7 +105,7 @@ def encode(command: RemotingCommand, serialization: Serialization = Serializatio
 
 
 def decode(frame: bytes | memoryview) -> RemotingCommand:
-    """A command from a frame without its four length bytes. Raises RemoteProtocolError[MALFORMED_RESPONSE.HEADER]."""
+    """Decode a frame without its four length bytes. Raises RemoteProtocolError[MALFORMED_RESPONSE.HEADER]."""
     view = memoryview(frame)
     if len(view) < 4:
         raise _invalid_header(f"the frame has {len(view)} bytes")
@@ -179,7 +184,7 @@ def _checked_fields(fields: Any) -> dict[str, str]:
 
 
 def _encode_binary(command: RemotingCommand) -> bytes:
-    """Codes beyond 16 bits do not fit, and an empty remark is none."""
+    """Encode a header as ROCKETMQ. Codes beyond 16 bits raise struct.error; an empty remark is decoded as None."""
     start = _BINARY_START.pack(command.code, command.language, command.version, command.opaque, command.flag)
     entries = b"".join(_sized(_INT16, name) + _sized(_INT32, value) for name, value in command.fields.items())
     return b"".join((start, _sized(_INT32, command.remark or ""), _INT32.pack(len(entries)), entries))
@@ -206,7 +211,7 @@ def _decode_binary(header: memoryview, body: memoryview) -> RemotingCommand:
 
 
 def _read_sized(size: struct.Struct, header: memoryview, position: int) -> tuple[str, int]:
-    """A text with its length before it, and the position behind it."""
+    """Return a text that its length precedes, and the position after it."""
     (length,) = size.unpack_from(header, position)
     begin = position + size.size
     if not 0 <= length <= len(header) - begin:

@@ -1,10 +1,10 @@
-"""Ordinary answers to pulls, recognised by their headers, which differ from one another in a few numbers only.
+"""Fast path for responses to pulls: recognises headers that differ from an earlier one only in a few numbers.
 
     {"code":0,"extFields":{"nextBeginOffset":"64","maxOffset":"900", ...},"flag":1,"opaque":7,"remark":"FOUND", ...}
 
-To match such a header against the first one costs a fraction of what it costs to parse it. It is the general codec that
-says what a header means: a template is made from one that it has read, and only if it reads the same header with other
-numbers as the template does. Whatever does not match is for the codec again.
+Matching such a header against a template costs a fraction of parsing it. The general codec (``command``, ``pull``)
+defines the meaning of a header. A template is made from a response that the codec has decoded, and only if both read
+the same values from that header with other numbers. The codec decodes all responses that do not match.
 """
 
 from __future__ import annotations
@@ -19,36 +19,36 @@ from rocketmq_spark.wire.remoting.frame import LENGTH_BYTES
 from rocketmq_spark.wire.remoting.pull import PULL_STATUS, PullResult, PullStatus, read_pull
 
 HEADER_BEGIN: Final = 8
-"""In a frame: behind its length, the serialization, which is 0 for JSON, and the header's length."""
+"""Offset of the header in a frame: after the frame's length, the serialization (0 for JSON), and the header's
+length."""
 
 PARSED_FIELDS: Final = (b"opaque", b"nextBeginOffset", b"minOffset", b"maxOffset")
-"""The numbers that are read; others are passed over, whatever they are."""
+"""Names of the numbers that a template reads; it skips all other numbers."""
 
 DIGITS: Final = rb"0|[1-9][0-9]{0,17}"
-"""A number as Java writes it. Longer ones, and those below 0, are not ordinary."""
+"""A number as Java writes it. Numbers of more than 18 digits and negative ones do not match."""
 
 _NUMBER: Final = re.compile(rb'"(\w+)":("?)(%b)\2(?=[,}])' % DIGITS)
-"""A field that is a number: in quotation marks among the extFields, without in the header itself."""
+"""A field that is a number: quoted among the extFields, unquoted in the header itself."""
 
 _LENGTHS: Final = struct.Struct(">II")
 
 FastPathResponse: TypeAlias = tuple[int, PullResult]
-"""The opaque of an ordinary answer, and what it says."""
+"""Opaque and result of a response that matches a template."""
 
 
 class Place(NamedTuple):
-    """Where a number stands in a header: behind these bytes. ``name``: one of ``PARSED_FIELDS``; None if it is passed
-    over."""
+    """Position of a number in a header: after the bytes ``before``. ``name`` is one of ``PARSED_FIELDS``, or None for a
+    number to skip."""
 
     before: bytes
     name: bytes | None
 
 
 class ResponseTemplate:
-    """The header that a connection's ordinary answers have: its numbers in their places, and ``suffix`` behind the
-    last.
+    """Header of a connection's fast-path responses: numbers at ``places``, and ``suffix`` after the last.
 
-    Its ``places`` have each of the ``PARSED_FIELDS`` once.
+    ``places`` contain each of the ``PARSED_FIELDS`` once. ``reason`` is that of every result.
     """
 
     def __init__(self, places: list[Place], suffix: bytes, reason: str) -> None:
@@ -60,8 +60,9 @@ class ResponseTemplate:
         self._reason = reason
 
     def read(self, received: memoryview, begin: int, end: int) -> tuple[list[FastPathResponse], int]:
-        """The ordinary answers in front of ``received[begin:end]``, which begins with a frame's length, and where they
-        end: at a frame that is not whole yet, or that is none of them."""
+        """Return the leading fast-path responses of ``received[begin:end]``, which begins with a frame's length, and
+        the position after them. There an incomplete frame follows, one that does not match, or ``end``. Bodies are
+        views of ``received``."""
         responses: list[FastPathResponse] = []
         while begin + HEADER_BEGIN <= end:
             length, header_length = _LENGTHS.unpack_from(received, begin)
@@ -81,8 +82,11 @@ class ResponseTemplate:
 
 
 def template_of(frame: memoryview, kind: type[ResponseTemplate] = ResponseTemplate) -> ResponseTemplate | None:
-    """The template that this answer, a frame without its length, gives; None where it is not ordinary itself, or has no
-    layout to rely on."""
+    """Make a template from a response, a frame without its length.
+
+    Return None if its status is not FOUND, if it does not have each of ``PARSED_FIELDS`` once, or if the template would
+    not read the same as the codec.
+    """
     response = decode(frame)
     if PULL_STATUS.get(response.code) is not PullStatus.FOUND:
         return None
@@ -95,7 +99,7 @@ def template_of(frame: memoryview, kind: type[ResponseTemplate] = ResponseTempla
 
 
 def _find_places(header: bytes) -> tuple[list[Place], bytes]:
-    """The places of its numbers, and what is behind the last."""
+    """Return the places of the numbers in ``header``, and the bytes after the last."""
     places, end = [], 0
     for number in _NUMBER.finditer(header):
         name, mark, _ = number.groups()
@@ -106,7 +110,7 @@ def _find_places(header: bytes) -> tuple[list[Place], bytes]:
 
 
 def _matches_codec(template: ResponseTemplate, header: bytes) -> bool:
-    """Whether both read the same from the header with each of its numbers changed."""
+    """Return whether template and codec read the same from ``header`` with each of its numbers changed."""
     changed = _with_other_numbers(header)
     frame = memoryview(_LENGTHS.pack(LENGTH_BYTES + len(changed), len(changed)) + changed)
     response = decode(frame[LENGTH_BYTES:])

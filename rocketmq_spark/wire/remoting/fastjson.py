@@ -1,9 +1,9 @@
-"""The JSON of RocketMQ's bodies, which is not quite JSON: integers and whole objects serve as keys of objects.
+"""The JSON dialect of RocketMQ's bodies (fastjson): keys of objects may be integers and whole objects.
 
     {"brokerAddrs":{0:"10.0.0.1:10911"}}
     {"offsetTable":{{"brokerName":"b","queueId":1,"topic":"T"}:7}}
 
-What is standard JSON goes through the standard library's scanner, value by value; only what is around it is read here.
+The standard library's scanner reads each value that is standard JSON; this module reads only the rest.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.wire.bounds import BODY_BYTES, BODY_DEPTH, BODY_VALUES, check_values
 
 MAX_DEPTH: Final = BODY_DEPTH.maximum
-"""Of objects and arrays that are not standard JSON themselves."""
+"""Maximum nesting of objects and arrays that are not themselves standard JSON."""
 
 ObjectKey = tuple[tuple[str, object], ...]
-"""An object that serves as a key: its items."""
+"""An object that is a key: its items."""
 
 STANDARD_ATTEMPTS: Final = 256
-"""How often what may be standard JSON, and then is not, is given to the standard library. Its error counts the lines
-before the place, so more of them would take time that grows with the square of the body."""
+"""Maximum number of values that are given to the standard library and turn out not to be standard JSON. Its error
+counts the lines before the position, so without a limit time would grow with the square of the body."""
 
 _scan_json: Final = json.JSONDecoder().raw_decode
 _to_json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _skip_blanks: Final = re.compile(r"[ \t\r\n]*").match
 _starts_other: Final = re.compile(r"\{[ \t\r\n]*[^\"}]").match
-"""An object whose first key is none of standard JSON."""
+"""Matches an object whose first key is not one of standard JSON."""
 
 
 def parse_fastjson(body: bytes | memoryview, subject: str) -> object:
-    """The value in ``body``. Object keys become ``ObjectKey``, integer keys stay integers.
+    """Parse the value in ``body``. Object keys become ``ObjectKey``, integer keys stay integers.
 
-    Raises RemoteProtocolError[MALFORMED_RESPONSE.BODY], which calls the body that of a ``subject``.
+    Raises RemoteProtocolError[MALFORMED_RESPONSE.BODY]; ``subject`` names the body in it.
     """
     try:
         BODY_BYTES.check(len(body))
@@ -49,7 +49,8 @@ def parse_fastjson(body: bytes | memoryview, subject: str) -> object:
 
 
 class _Reader:
-    """Reads the value in ``text``; its methods return the position behind what they read. Not thread-safe."""
+    """Recursive parser of the value in ``text``. Methods return the position after the part that they read. Not
+    thread-safe."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -62,7 +63,7 @@ class _Reader:
         return value
 
     def _next(self, position: int) -> int:
-        """The position of the next character that is no blank."""
+        """Return the position of the next character that is not blank."""
         match = _skip_blanks(self._text, position)
         assert match is not None
         return match.end()
@@ -72,7 +73,7 @@ class _Reader:
         return ValueError(f"unexpected {seen!r} at character {position} of {len(self._text)}")
 
     def _value(self, position: int, depth: int) -> tuple[object, int]:
-        """The value that begins at ``position``, blanks allowed."""
+        """Read the value that begins at ``position``, after optional blanks."""
         begin = self._next(position)
         is_container = self._text[begin : begin + 1] in ("{", "[")
         if not is_container or (self._attempts_left > 0 and _starts_other(self._text, begin) is None):
@@ -85,7 +86,7 @@ class _Reader:
         return self._object(begin + 1, depth - 1) if self._text[begin] == "{" else self._array(begin + 1, depth - 1)
 
     def _object(self, position: int, depth: int) -> tuple[dict[object, object], int]:
-        """``position`` is behind the brace; so is the one returned."""
+        """Read an object. ``position`` is after its opening brace, the returned position after the closing one."""
         entries: dict[object, object] = {}
         if self._text.startswith("}", self._next(position)):
             return entries, self._next(position) + 1
@@ -98,7 +99,7 @@ class _Reader:
             position = self._after(",", position)
 
     def _array(self, position: int, depth: int) -> tuple[list[object], int]:
-        """``position`` is behind the bracket; so is the one returned."""
+        """Read an array. ``position`` is after its opening bracket, the returned position after the closing one."""
         values: list[object] = []
         if self._text.startswith("]", self._next(position)):
             return values, self._next(position) + 1
@@ -129,7 +130,7 @@ class _Reader:
 
 
 def write_fastjson(value: object) -> bytes:
-    """``value`` as fastjson writes it; message queues may be values and keys. Raises
+    """Encode ``value`` as fastjson does; message queues may be values and keys. Raises
     LocalProtocolError[INVALID_MESSAGE]."""
     try:
         return _write(value).encode()

@@ -1,10 +1,10 @@
-"""How a header becomes a map of texts and back: one table a class, read from its dataclass fields.
+"""Conversion of headers to and from maps of texts, by one table for each class, built from its dataclass fields.
 
     @header
     class SearchOffsetRequest(Header):
         queue_id: int = wire("queueId")
 
-Integers travel as decimal text, booleans as ``true`` and ``false``; what is None is left out.
+Integers are sent as decimal text, booleans as ``true`` and ``false``; fields that are None are omitted.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ class _Row(NamedTuple):
 
 
 def wire(name: str, *, default: Any = dataclasses.MISSING) -> Any:
-    """A field that is called ``name`` on the wire. Without a default it must be there."""
+    """Declare a field that is named ``name`` on the wire. A field without ``default`` is required."""
     return dataclasses.field(default=default, metadata={"wire": name})
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(wire,))
 def header(cls: type[T]) -> type[T]:
-    """Make a frozen keyword-only dataclass of ``cls`` and lay out its table."""
+    """Make ``cls`` a frozen keyword-only dataclass and build its table."""
     frozen: Any = dataclasses.dataclass(frozen=True, slots=True, kw_only=True)(cls)
     frozen.rows = tuple(map(_row, dataclasses.fields(frozen)))
     return cast(type[T], frozen)
 
 
 class Header:
-    """Base of all headers."""
+    """Base class of all headers."""
 
     __slots__ = ()
     rows: ClassVar[tuple[_Row, ...]] = ()
 
     def to_fields(self) -> dict[str, str]:
-        """The header as extFields, in the order of definition."""
+        """Return the header as extFields, in the order of definition."""
         fields = {}
         for attribute, name, write, _, _ in self.rows:
             value = getattr(self, attribute)
@@ -57,9 +57,9 @@ class Header:
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, str]) -> Self:
-        """The header in ``fields``; names that it does not know are passed over.
+        """Read the header from ``fields``; unknown names are ignored.
 
-        Raises RemoteProtocolError[MALFORMED_RESPONSE.HEADER].
+        Raises RemoteProtocolError[MALFORMED_RESPONSE.HEADER] for a missing or invalid field.
         """
         values = {}
         for attribute, name, _, read, is_required in cls.rows:
@@ -98,11 +98,11 @@ _KINDS: Final[Mapping[str, tuple[Callable[[Any], str], Callable[[str], object]]]
     "int": (int.__repr__, _read_int),
     "bool": (_write_bool, _read_bool),
 }
-"""By name: to evaluate the annotations of all headers takes 17 ms, in each process."""
+"""By the type's name: evaluating the annotations of all headers would take 17 ms in each process."""
 
 
 def _row(field: dataclasses.Field[Any]) -> _Row:
-    """``field.type`` is text, such as ``int | None``."""
+    """Return the table row of a field; ``field.type`` is text, such as ``int | None``."""
     kind = next(kind for kind in str(field.type).split(" | ") if kind in _KINDS)
     write, read = _KINDS[kind]
     return _Row(field.name, field.metadata["wire"], write, read, field.default is dataclasses.MISSING)

@@ -1,4 +1,4 @@
-"""Cutting a byte stream into frames."""
+"""Splitting of a byte stream into frames."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ DEFAULT_LIMIT_BYTES: Final = FRAME_BYTES.maximum
 
 
 class FrameBuffer:
-    """Bytes in, frames out: the same frames however the stream was chunked.
+    """Splits a byte stream, received in chunks of any size, into frames.
 
-    A frame within one chunk is a view of it, one across chunks is collected once; nothing is copied twice. Memory: the
-    unfinished frame as far as it has arrived, not as far as it was announced. An error is final: the stream is out of
-    step, and every further ``next_frame`` raises it again.
+    A frame within one chunk is a view of it, a frame across chunks is copied once. Memory: the bytes of the unfinished
+    frame that have arrived, not its announced length. An error is final: the position of the next frame is lost, and
+    every further ``next_frame`` raises it again.
 
     Not thread-safe.
     """
@@ -30,16 +30,16 @@ class FrameBuffer:
         self._unfinished = bytearray()
 
     def __len__(self) -> int:
-        """Bytes that are held."""
+        """Return the number of buffered bytes."""
         return len(self._unfinished) + sum(map(len, self._chunks))
 
     def feed(self, data: bytes) -> None:
-        """Take the next bytes of the stream. They must not change: frames are views of them."""
+        """Append the next bytes of the stream. They must not change afterwards: frames are views of them."""
         if data:
             self._chunks.append(memoryview(data))
 
     def next_frame(self) -> memoryview | None:
-        """The next whole frame without its length, or None until more is fed.
+        """Return the next complete frame without its length, or None until more bytes are fed.
 
         Raises RemoteProtocolError[FRAME_TOO_LARGE | MALFORMED_FRAME].
         """
@@ -50,7 +50,7 @@ class FrameBuffer:
         return self._collect()
 
     def _cut_first_chunk(self) -> memoryview | None:
-        """A frame that lies within the first chunk."""
+        """Return the next frame if the first chunk contains all of it, else None."""
         chunk = self._chunks[0]
         if len(chunk) < LENGTH_BYTES:
             return None
@@ -64,14 +64,15 @@ class FrameBuffer:
         return chunk[LENGTH_BYTES:end]
 
     def _collect(self) -> memoryview | None:
-        """A frame that lies across chunks."""
+        """Return the next frame, assembled from several chunks, or None if it is incomplete."""
         if not self._fill(LENGTH_BYTES) or not self._fill(LENGTH_BYTES + self._frame_bytes(self._unfinished)):
             return None
         frame, self._unfinished = self._unfinished, bytearray()
         return memoryview(frame).toreadonly()[LENGTH_BYTES:]
 
     def _fill(self, target_bytes: int) -> bool:
-        """Move bytes from the chunks until the unfinished frame has ``target_bytes``; False: not enough there."""
+        """Move bytes from the chunks until the unfinished frame has ``target_bytes``; return whether enough were
+        there."""
         while (missing := target_bytes - len(self._unfinished)) > 0 and self._chunks:
             chunk = self._chunks.popleft()
             self._unfinished += chunk[:missing]
@@ -88,7 +89,7 @@ class FrameBuffer:
 
 
 def problem_with_length(length: int, peer: str, limit_bytes: int) -> RemoteProtocolError | None:
-    """Why no frame has that many bytes behind its length: FRAME_TOO_LARGE, MALFORMED_FRAME."""
+    """Return the error for an impossible frame length, FRAME_TOO_LARGE or MALFORMED_FRAME; None for a valid length."""
     if length > limit_bytes:
         return RemoteProtocolError("FRAME_TOO_LARGE", peer=peer, length_bytes=length, limit_bytes=limit_bytes)
     if length < MIN_FRAME_BYTES:

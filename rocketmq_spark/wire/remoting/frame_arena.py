@@ -1,4 +1,4 @@
-"""Frames that lie where they were received: nothing is copied but what the end of an arena cuts in two."""
+"""Frames as views of the memory that they were received into; only a frame cut by the end of an arena is copied."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from rocketmq_spark.wire.remoting.frame import DEFAULT_LIMIT_BYTES, LENGTH_BYTES
 
 ARENA_BYTES: Final = 1024 * 1024
 MAX_POOLED_ARENAS: Final = 16
-"""What waits to be decoded (8 MiB) and what is in flight (8 MiB) in a task."""
+"""Enough for a task's responses that wait to be decoded (8 MiB) and those in flight (8 MiB)."""
 
 MIN_WRITABLE_BYTES: Final = 64 * 1024
-"""With less room a receive would bring little."""
+"""With less free space a receive call would return little."""
 
 _LENGTH: Final = struct.Struct(">I")
 
 
 class Arenas:
-    """Memory to receive into, used again when nobody refers to it any more. One thread's."""
+    """Pool of receive memory: an arena is reused when no view of it exists. For one thread only."""
 
     def __init__(self) -> None:
         self._arenas: list[bytearray] = []
 
     def reserve(self, min_bytes: int) -> bytearray:
-        """An arena of ``min_bytes`` or more that nobody refers to; whoever takes it does from now on, by a view."""
+        """Return an arena of at least ``min_bytes`` without views. The caller reserves it by keeping a view of it."""
         for arena in self._arenas:
             if len(arena) >= min_bytes and _is_free(arena):
                 return arena
@@ -36,7 +36,7 @@ class Arenas:
 
 
 def _is_free(arena: bytearray) -> bool:
-    """Whether no view of it is left: Python changes the size of no bytearray that has one."""
+    """Return whether no view of ``arena`` exists: Python cannot resize a bytearray that has one."""
     try:
         arena.append(0)
     except BufferError:
@@ -46,10 +46,10 @@ def _is_free(arena: bytearray) -> bool:
 
 
 class FrameArena:
-    """Bytes in, frames out, as ``FrameBuffer`` does; but whoever receives does so into ``writable_buffer``.
+    """Splits a byte stream into frames, as ``FrameBuffer`` does, but the caller receives into ``writable_buffer``.
 
-    A frame is a view, and as long as anybody has it, or a part of it, its bytes stay as they are. Memory: twice the
-    unfinished frame as far as it has arrived, not as far as it was announced; what a large one took is let go after it.
+    While any view of a frame exists, its bytes do not change. Memory: twice the bytes of the unfinished frame that have
+    arrived, not its announced length; the memory of a large frame is released after it.
 
     Not thread-safe.
     """
@@ -67,7 +67,7 @@ class FrameArena:
         self._readable = self._writable.toreadonly()
 
     def writable_buffer(self) -> memoryview:
-        """Where the next bytes go."""
+        """Return the memory to receive the next bytes into; report them with ``received``."""
         is_too_large = self._begin == self._end and len(self._writable) > ARENA_BYTES
         if is_too_large or len(self._writable) - self._end < MIN_WRITABLE_BYTES:
             self._move()
@@ -80,22 +80,23 @@ class FrameArena:
         self._begin, self._end = 0, len(unfinished)
 
     def received(self, byte_count: int) -> None:
-        """So many bytes have come into ``writable_buffer``."""
+        """Record that ``byte_count`` bytes were written to ``writable_buffer``."""
         self._end += byte_count
 
     @property
     def unread(self) -> tuple[memoryview, int, int]:
-        """What has come and is not taken: memory, where a frame's length begins in it, and where it ends."""
+        """Return the received bytes that were not read: memory, position where a frame's length begins, and end
+        position."""
         return self._readable, self._begin, self._end
 
     def advance_to(self, begin: int) -> None:
-        """What is before ``begin``, where another frame begins, has been read out of ``unread``."""
+        """Mark the bytes of ``unread`` before ``begin``, where another frame begins, as read."""
         self._begin = begin
 
     def next_frame(self) -> memoryview | None:
-        """The next frame that is whole, without its length; None: it is still to come.
+        """Return the next complete frame without its length, or None if it is incomplete.
 
-        Where one begins that can be none, ``failure`` says so from then on, and those in front of it are the last.
+        An impossible length sets ``failure`` permanently; the frames before it are the last.
         """
         if self._end - self._begin < LENGTH_BYTES or self.failure is not None:
             return None

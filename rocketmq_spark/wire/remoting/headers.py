@@ -1,7 +1,7 @@
-"""The headers of requests and responses, a class each; ``wire.remoting.fields`` says how they become extFields.
+"""Headers of requests and responses, one class each; ``wire.remoting.fields`` converts them to extFields.
 
-Names on the wire are those of the Java classes in ``remoting/protocol/header``. Left out is what no broker reads and
-what this package never says.
+Names on the wire are those of the Java classes in ``remoting/protocol/header``. Fields that no broker reads, or that
+this package never sets, are omitted.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 from rocketmq_spark.wire.remoting.fields import Header, header, wire
 
 AUTO_CREATE_TOPIC_KEY: Final = "TBW102"
-"""The topic that a missing one is modelled on. Source: ``common/topic/TopicValidator.java``."""
+"""Template topic for automatic topic creation. Source: ``common/topic/TopicValidator.java``."""
 
 
 # ---------------------------------------------------------------------------------------------------- name server
@@ -19,7 +19,7 @@ AUTO_CREATE_TOPIC_KEY: Final = "TBW102"
 
 @header
 class GetRouteInfoRequest(Header):
-    """RequestCode GET_ROUTEINFO_BY_TOPIC; the answer's body is for ``decode_topic_route``."""
+    """RequestCode GET_ROUTEINFO_BY_TOPIC; ``decode_topic_route`` decodes the response's body."""
 
     topic: str = wire("topic")
     accept_standard_json_only: bool = wire("acceptStandardJsonOnly", default=True)
@@ -27,7 +27,7 @@ class GetRouteInfoRequest(Header):
 
 @header
 class DeleteTopicFromNamesrvRequest(Header):
-    """RequestCode DELETE_TOPIC_IN_NAMESRV; every name server must be told."""
+    """RequestCode DELETE_TOPIC_IN_NAMESRV; send it to every name server."""
 
     topic: str = wire("topic")
     cluster_name: str | None = wire("clusterName", default=None)
@@ -53,21 +53,22 @@ class CreateTopicRequest(Header):
 
 @header
 class DeleteTopicRequest(Header):
-    """RequestCode DELETE_TOPIC_IN_BROKER; the committed offsets of the topic go with it."""
+    """RequestCode DELETE_TOPIC_IN_BROKER; the broker also deletes the topic's committed offsets."""
 
     topic: str = wire("topic")
 
 
 @header
 class GetTopicStatsInfoRequest(Header):
-    """RequestCode GET_TOPIC_STATS_INFO; the answer's body is for ``decode_topic_stats``."""
+    """RequestCode GET_TOPIC_STATS_INFO; ``decode_topic_stats`` decodes the response's body."""
 
     topic: str = wire("topic")
 
 
 @header
 class GetConsumeStatsRequest(Header):
-    """RequestCode GET_CONSUME_STATS; the answer's body is for ``decode_consume_stats``. No topic: all of the group."""
+    """RequestCode GET_CONSUME_STATS; ``decode_consume_stats`` decodes the response's body. ``topic`` None: all topics
+    of the group."""
 
     consumer_group: str = wire("consumerGroup")
     topic: str | None = wire("topic", default=None)
@@ -78,7 +79,7 @@ class GetConsumeStatsRequest(Header):
 
 @header
 class GetMinOffsetRequest(Header):
-    """RequestCode GET_MIN_OFFSET; 0 where there is no such queue."""
+    """RequestCode GET_MIN_OFFSET; the response is 0 if the queue does not exist."""
 
     topic: str = wire("topic")
     queue_id: int = wire("queueId")
@@ -86,7 +87,7 @@ class GetMinOffsetRequest(Header):
 
 @header
 class GetMaxOffsetRequest(Header):
-    """RequestCode GET_MAX_OFFSET: the offset that the next message gets; 0 where there is no such queue."""
+    """RequestCode GET_MAX_OFFSET: the offset of the next message to be stored; 0 if the queue does not exist."""
 
     topic: str = wire("topic")
     queue_id: int = wire("queueId")
@@ -96,7 +97,7 @@ class GetMaxOffsetRequest(Header):
 class SearchOffsetRequest(Header):
     """RequestCode SEARCH_OFFSET_BY_TIMESTAMP: the first message stored at or after ``timestamp_ms``, else max offset.
 
-    ``boundary_type`` "upper" asks for the last one stored at or before it instead.
+    With ``boundary_type`` "upper": the last one stored at or before it instead.
     """
 
     topic: str = wire("topic")
@@ -107,7 +108,7 @@ class SearchOffsetRequest(Header):
 
 @header
 class OffsetResponse(Header):
-    """Answer to GET_MAX_OFFSET, GET_MIN_OFFSET, SEARCH_OFFSET_BY_TIMESTAMP and QUERY_CONSUMER_OFFSET."""
+    """Response to GET_MAX_OFFSET, GET_MIN_OFFSET, SEARCH_OFFSET_BY_TIMESTAMP and QUERY_CONSUMER_OFFSET."""
 
     offset: int = wire("offset")
 
@@ -119,9 +120,9 @@ class OffsetResponse(Header):
 class PullMessageRequest(Header):
     """RequestCode PULL_MESSAGE. ``sys_flag`` is a PullSysFlag.
 
-    ``subscription`` counts only with SUBSCRIPTION, ``suspend_timeout_ms`` only with SUSPEND, ``commit_offset`` only
-    with COMMIT_OFFSET. A broker looks at a suspended pull every 5 s, so the answer may be that much later.
-    ``broker_name`` is for proxies, which pass the pull on.
+    ``subscription`` applies only with SUBSCRIPTION, ``suspend_timeout_ms`` only with SUSPEND, ``commit_offset`` only
+    with COMMIT_OFFSET. A broker checks suspended pulls every 5 s, so the response may be that much later. Proxies
+    forward the pull to ``broker_name``.
     """
 
     consumer_group: str = wire("consumerGroup")
@@ -140,9 +141,9 @@ class PullMessageRequest(Header):
 
 @header
 class PullMessageResponse(Header):
-    """Answer to PULL_MESSAGE with one of the codes that are outcomes (``wire.remoting.pull``).
+    """Response to PULL_MESSAGE with one of the codes that are outcomes (``wire.remoting.pull``).
 
-    Differs from ``PullMessageResponseHeader.java``: without what slaves and static topics would need.
+    Differs from ``PullMessageResponseHeader.java``: without the fields for slaves and static topics.
     """
 
     next_begin_offset: int = wire("nextBeginOffset")
@@ -155,8 +156,8 @@ class PullMessageResponse(Header):
 
 @header
 class PopMessageRequest(Header):
-    """RequestCode POP_MESSAGE. ``queue_id`` -1: of any queue; ``init_mode`` for a group without offsets: 0 the first
-    message, 1 the end. The body of the answer is as that of a pull."""
+    """RequestCode POP_MESSAGE. ``queue_id`` -1: any queue. ``init_mode``, for a group without offsets: 0 begins at the
+    first message, 1 at the end. The response's body has the format of a pull's."""
 
     consumer_group: str = wire("consumerGroup")
     topic: str = wire("topic")
@@ -172,9 +173,12 @@ class PopMessageRequest(Header):
 
 @header
 class PopMessageResponse(Header):
-    """Answer to POP_MESSAGE with messages. ``start_offsets``: ``"retry flag, queue id, offset"`` of each queue,
-    separated by spaces, the queues by semicolons. ``message_offsets``: the same, with the offsets of the queue's
-    messages separated by commas; queues and offsets are in the order of the body."""
+    """Response to POP_MESSAGE with messages.
+
+    ``start_offsets``: ``"retry flag, queue id, offset"`` of each queue, separated by spaces, the queues by semicolons.
+    ``message_offsets``: the same, with the offsets of the queue's messages separated by commas. Queues and offsets are
+    in the order of the body.
+    """
 
     pop_time_ms: int = wire("popTime")
     invisible_ms: int = wire("invisibleTime")
@@ -185,8 +189,8 @@ class PopMessageResponse(Header):
 
 @header
 class ChangeInvisibleTimeRequest(Header):
-    """RequestCode CHANGE_MESSAGE_INVISIBLETIME. ``topic``: the one that the queue is of, be it a retry topic.
-    ``suspend``: this was no attempt to consume it."""
+    """RequestCode CHANGE_MESSAGE_INVISIBLETIME. ``topic`` is the queue's own, possibly a retry topic. With ``suspend``
+    the delivery does not count as a consume attempt."""
 
     consumer_group: str = wire("consumerGroup")
     topic: str = wire("topic")
@@ -199,7 +203,7 @@ class ChangeInvisibleTimeRequest(Header):
 
 @header
 class ChangeInvisibleTimeResponse(Header):
-    """Answer to CHANGE_MESSAGE_INVISIBLETIME: what is new in the message's handle."""
+    """Response to CHANGE_MESSAGE_INVISIBLETIME: the fields that change in the message's receipt handle."""
 
     pop_time_ms: int = wire("popTime")
     invisible_ms: int = wire("invisibleTime")
@@ -211,7 +215,8 @@ class ChangeInvisibleTimeResponse(Header):
 
 @header
 class QueryConsumerOffsetRequest(Header):
-    """RequestCode QUERY_CONSUMER_OFFSET. Unless told otherwise a broker says 0 for a young queue without an offset."""
+    """RequestCode QUERY_CONSUMER_OFFSET. Unless ``set_zero_if_not_found`` is false, brokers return 0 for a young queue
+    without a committed offset."""
 
     consumer_group: str = wire("consumerGroup")
     topic: str = wire("topic")
@@ -221,7 +226,7 @@ class QueryConsumerOffsetRequest(Header):
 
 @header
 class UpdateConsumerOffsetRequest(Header):
-    """RequestCode UPDATE_CONSUMER_OFFSET; a broker stores any number, also a lower one."""
+    """RequestCode UPDATE_CONSUMER_OFFSET; a broker stores any offset, also a lower one."""
 
     consumer_group: str = wire("consumerGroup")
     topic: str = wire("topic")
@@ -234,7 +239,7 @@ class UpdateConsumerOffsetRequest(Header):
 
 @header
 class UnregisterClientRequest(Header):
-    """RequestCode UNREGISTER_CLIENT; what is unregistered is the connection, the id only says who."""
+    """RequestCode UNREGISTER_CLIENT; the broker unregisters the connection, and ``client_id`` only names the client."""
 
     client_id: str = wire("clientID")
     producer_group: str | None = wire("producerGroup", default=None)
@@ -243,7 +248,7 @@ class UnregisterClientRequest(Header):
 
 @header
 class GetConsumerListByGroupRequest(Header):
-    """RequestCode GET_CONSUMER_LIST_BY_GROUP; the answer's body is for ``decode_consumer_ids``."""
+    """RequestCode GET_CONSUMER_LIST_BY_GROUP; ``decode_consumer_ids`` decodes the response's body."""
 
     consumer_group: str = wire("consumerGroup")
 
@@ -270,10 +275,10 @@ class GetConsumerStatusRequest(Header):
 
 @header
 class SendMessageRequest(Header):
-    """RequestCode SEND_MESSAGE_V2, or with ``is_batch`` SEND_BATCH_MESSAGE; its names on the wire are single letters.
+    """RequestCode SEND_MESSAGE_V2, or with ``is_batch`` SEND_BATCH_MESSAGE; names on the wire are single letters.
 
-    A batch that is not marked as one is stored as one message.
-    Source: ``remoting/protocol/header/SendMessageRequestHeaderV2.java``.
+    A broker stores a batch without ``is_batch`` as one message. Source:
+    ``remoting/protocol/header/SendMessageRequestHeaderV2.java``.
     """
 
     producer_group: str = wire("a")
@@ -293,7 +298,7 @@ class SendMessageRequest(Header):
 
 @header
 class SendMessageResponse(Header):
-    """Answer to a send. ``message_id``: offsetMsgId, for a batch one a message, joined by commas.
+    """Response to a send. ``message_id``: offsetMsgId; for a batch one per message, joined by commas.
 
     ``queue_offset`` is that of the first message.
     """
@@ -308,7 +313,8 @@ class SendMessageResponse(Header):
 class ConsumerSendMsgBackRequest(Header):
     """RequestCode CONSUMER_SEND_MSG_BACK.
 
-    ``delay_level``: from 1 on as given, 0 grows with the count, below 0 sends it straight to the DLQ.
+    ``delay_level``: >= 1 is used as it is, 0 grows with the number of retries, < 0 sends the message to the DLQ at
+    once.
     """
 
     commit_log_offset: int = wire("offset")

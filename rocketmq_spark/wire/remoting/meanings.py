@@ -1,7 +1,7 @@
-"""Meanings: what the code of an answer says to the request that it answers. All that is not in the table refuses.
+"""Meaning of a response code for the request that it responds to. Codes that are not in the table are refusals.
 
-What becomes of a refusal is decided elsewhere: ``remoting.retry``. Source: ``client/impl/MQClientAPIImpl.java``, where
-each method has a switch of its own.
+``remoting.retry`` decides about refusals. Source: ``client/impl/MQClientAPIImpl.java``, where each method has its own
+switch.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.pull import PULL_STATUS
 
 ANY: Final = ""
-"""Whatever the remark."""
+"""Matches any remark."""
 
 
 class Meaning(Enum):
-    """Of an answer that is no refusal."""
+    """Meaning of a response that is not a refusal."""
 
     ACCEPTED = "success"
     EMPTY = "there is nothing of the kind"
@@ -90,12 +90,12 @@ MEANINGS: Final[Mapping[int, Meanings]] = MappingProxyType(
         RequestCode.SEND_BATCH_MESSAGE: _STORED,
     }
 )
-"""By request: code and beginning of the remark, for what has no code of its own, to what it means; the first line that
-fits counts. A request that is not in here takes SUCCESS only."""
+"""For each request code, the meaning by response code and, for cases without a code of their own, by the beginning of
+the remark; the first match applies. For other request codes only SUCCESS is accepted."""
 
 
 def meaning_of(request_code: int, response: RemotingCommand) -> Meaning | None:
-    """None: the server refuses."""
+    """Return the meaning of ``response`` to a request with ``request_code``, or None if the server refuses it."""
     for (code, remark), meaning in MEANINGS.get(request_code, ONLY_SUCCESS).items():
         if response.code == code and (response.remark or "").startswith(remark):
             return meaning
@@ -103,5 +103,6 @@ def meaning_of(request_code: int, response: RemotingCommand) -> Meaning | None:
 
 
 def is_go_away(response: RemotingCommand) -> bool:
-    """Whether a server that stops wants the same request over another connection, whatever it was."""
+    """Return whether the server is shutting down and requires the same request, whatever it was, on another
+    connection."""
     return response.code == ResponseCode.GO_AWAY

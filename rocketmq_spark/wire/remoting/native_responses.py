@@ -1,4 +1,5 @@
-"""Ordinary answers read by the Rust twin (``native/``). Importing this fails where that is not built."""
+"""Native implementation (Rust, ``native/``) of ``ResponseTemplate``. Importing this module fails without the
+extension."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from rocketmq_spark.wire.remoting.pull import PullResult, PullStatus
 
 
 class NativeResponseTemplate(ResponseTemplate):
-    """As ``ResponseTemplate``, and faster."""
+    """Faster ``ResponseTemplate`` with the same results."""
 
     def __init__(self, places: list[Place], suffix: bytes, reason: str) -> None:
         numbered = [(before, None if name is None else PARSED_FIELDS.index(name)) for before, name in places]

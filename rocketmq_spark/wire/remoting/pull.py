@@ -1,4 +1,4 @@
-"""What a pull answered, as values: the status a client sees and why the broker gave it."""
+"""Results of pulls: the status as a Java client reports it, and the broker's reason."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rocketmq_spark.wire.remoting.headers import PullMessageResponse
 
 
 class PullStatus(Enum):
-    """The client's view of a pull. Source: ``client/consumer/PullStatus.java``."""
+    """Status of a pull. Source: ``client/consumer/PullStatus.java``."""
 
     FOUND = "FOUND"
     NO_NEW_MSG = "NO_NEW_MSG"
@@ -28,20 +28,21 @@ PULL_STATUS: Final[dict[int, PullStatus]] = {
     ResponseCode.PULL_RETRY_IMMEDIATELY: PullStatus.NO_MATCHED_MSG,
     ResponseCode.PULL_OFFSET_MOVED: PullStatus.OFFSET_ILLEGAL,
 }
-"""Response codes of a pull that are outcomes, not errors.
-Source: ``client/impl/MQClientAPIImpl.java#processPullResponse``."""
+"""Response codes of a pull that are outcomes, not errors. Source:
+``client/impl/MQClientAPIImpl.java#processPullResponse``."""
 
 
 OFFSET_RESET: Final = "OFFSET_RESET"
-"""The reason of the one pull that is told of an operator's reset; ``next_begin_offset`` is where it was reset to."""
+"""Reason of the one pull result that reports an operator's offset reset; its ``next_begin_offset`` is the new
+offset."""
 
 
 class PullResult(NamedTuple):
-    """The answer to one pull.
+    """Response to one pull.
 
-    ``reason`` is the name of the broker's ``GetMessageStatus`` (it travels as the remark) and tells apart what one
-    status stands for. ``[min_offset, max_offset)`` is what the queue holds. ``body``: encoded messages, one after
-    another, empty unless FOUND.
+    ``reason`` is the name of the broker's ``GetMessageStatus`` (sent as the remark), which distinguishes the causes of
+    one status. The queue holds offsets ``[min_offset, max_offset)``. ``body``: encoded messages, one after another,
+    empty unless FOUND.
     """
 
     status: PullStatus
@@ -53,11 +54,11 @@ class PullResult(NamedTuple):
 
 
 PullOutcome: TypeAlias = PullResult | RocketMQError
-"""What became of a pull."""
+"""Result of a pull, or the error that it failed with."""
 
 
 def read_pull(response: RemotingCommand) -> PullResult:
-    """The result in an answer whose code is one of ``PULL_STATUS``. Raises
+    """Return the result in a response whose code is in ``PULL_STATUS``. Raises
     RemoteProtocolError[MALFORMED_RESPONSE.HEADER]."""
     header = PullMessageResponse.from_fields(response.fields)
     return PullResult(

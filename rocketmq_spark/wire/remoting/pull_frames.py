@@ -1,6 +1,5 @@
-"""The pulls of one queue: their frames differ in three numbers, and a signature where there is one.
-
-So everything else is encoded once."""
+"""Frames of pull requests of one queue. They differ in three numbers, and in the signature if there is one; all other
+bytes are encoded once."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from rocketmq_spark.wire.remoting.signature import SIGNATURE, SignatureTemplate,
 
 FRAME_START_BYTES: Final = 8
 PLACE: Final = 1_000_000_007
-"""Stands for a number in the frame that the others are made from."""
+"""Placeholder for a number in the frame from which the template is made."""
 PLACE_OF_TEXT: Final = str(PLACE)
 
 OFFSET: Final = "queueOffset"
@@ -29,7 +28,8 @@ _START: Final = struct.Struct(">II")
 def pull_header(
     group: str, queue: MessageQueue, offset: int, max_messages: int, expression: str, suspend_ms: int = 0
 ) -> PullMessageRequest:
-    """A pull that brings its subscription along, so that the broker needs no heartbeat of this group to serve it."""
+    """Return a pull request that contains its subscription, so that the broker serves it without a heartbeat of the
+    group. It is suspended if ``suspend_ms`` > 0."""
     return PullMessageRequest(
         consumer_group=group,
         topic=queue.topic,
@@ -44,19 +44,19 @@ def pull_header(
 
 
 class PullFrames:
-    """Frames of pulls that are not suspended."""
+    """Frames of unsigned pulls that are not suspended."""
 
     def __init__(self, group: str, queue: MessageQueue, expression: str) -> None:
         self._header = _header_with_places(pull_header(group, queue, PLACE, PLACE, expression).to_fields())
 
     def frame(self, opaque: int, offset: int, max_messages: int) -> bytes:
-        """The whole frame, its length included."""
+        """Return the frame, length included, of a pull numbered ``opaque``."""
         header = self._header % (opaque, offset, max_messages)
         return _START.pack(len(header) + 4, len(header)) + header
 
 
 class SignedPullFrames(PullFrames):
-    """The same, signed: the signature is a fourth thing in which they differ."""
+    """Frames of signed pulls; the signature is the fourth part that differs."""
 
     def __init__(self, group: str, queue: MessageQueue, expression: str, credentials: Credentials) -> None:
         fields = pull_header(group, queue, PLACE, PLACE, expression).to_fields() | identity(credentials)
@@ -64,14 +64,15 @@ class SignedPullFrames(PullFrames):
         self._header = _header_with_places(fields | {SIGNATURE: PLACE_OF_TEXT})
 
     def frame(self, opaque: int, offset: int, max_messages: int) -> bytes:
-        """The whole frame, its length included."""
+        """Return the signed frame, length included, of a pull numbered ``opaque``."""
         signature = self._signature.sign(max_messages, offset)
         header = self._header % (opaque, offset, max_messages, signature)
         return _START.pack(len(header) + 4, len(header)) + header
 
 
 def _header_with_places(fields: dict[str, str]) -> bytes:
-    """The header of a pull with ``%d`` for its numbers and, behind these, ``%b`` for its signature, if it has one."""
+    """Return the header of a pull with ``%d`` for each number and, after these, ``%b`` for the signature if there is
+    one."""
     sample = encode(RemotingCommand(RequestCode.PULL_MESSAGE, opaque=PLACE, fields=fields))
     text = sample[FRAME_START_BYTES:].decode().replace("%", "%%")
     # No text of a user holds a quotation mark that is not escaped, so these are the fields themselves.
@@ -82,7 +83,8 @@ def _header_with_places(fields: dict[str, str]) -> bytes:
 
 @lru_cache(maxsize=4096)
 def pull_frames(group: str, queue: MessageQueue, expression: str, credentials: Credentials | None = None) -> PullFrames:
-    """The frames of a queue's pulls, signed with ``credentials``. Raises LocalProtocolError[INVALID_MESSAGE]."""
+    """Return the frames of a queue's pulls, signed if ``credentials`` are given; cached. Raises
+    LocalProtocolError[INVALID_MESSAGE]."""
     if credentials is None:
         return PullFrames(group, queue, expression)
     return SignedPullFrames(group, queue, expression, credentials)

@@ -1,7 +1,7 @@
-"""What an answer means whose code is none that was asked for: an error that says who refuses, and why.
+"""Conversion of a response that refuses a request into an error, which names the server and the reason.
 
-Access control has no codes of its own. ACL 2.0 says NO_PERMISSION, which is also said of a topic that nobody may read,
-ACL 1.0 and proxies say SYSTEM_ERROR, which may be anything; the remarks tell.
+Access control has no codes of its own. ACL 2.0 returns NO_PERMISSION, which also means a topic without read permission.
+ACL 1.0 and proxies return SYSTEM_ERROR, which can mean anything. So the remarks are matched.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode, code_n
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 
 REMARK_CHARACTERS: Final = 2_000
-"""Of a remark; a frame has room for 16 million, which would all be in an error, a log line and a Spark event."""
+"""Maximum length of a remark in an error. A frame can carry 16 million characters, which would all be in an error, a
+log line and a Spark event."""
 
 
 @dataclass(frozen=True, slots=True)
 class _ErrorResponse:
-    """Where, what, and with which words. ``name``: of what the words are about, where they name it."""
+    """Server, request, code and remark of a refusal. ``name``: the topic or group that the remark names, else empty."""
 
     address: str
     request: str
@@ -86,7 +87,7 @@ ACCESS_WORDS: Final[tuple[tuple[str, Callable[[_ErrorResponse], BrokerError]], .
     (r"User:\S+ has no permission to access Group:(?P<name>\S+)", _group_forbidden),
     (r"User:\S+ has no permission to access ", _access_forbidden),
 )
-"""What ACL 2.0 says, over any protocol: the beginning of the remark; the first line that fits counts."""
+"""Beginnings of ACL 2.0's remarks, over any protocol, and their errors; the first match applies."""
 
 REFUSALS: Final[tuple[tuple[int, str, Callable[[_ErrorResponse], BrokerError]], ...]] = (
     # ACL 2.0: brokers, and proxies
@@ -103,11 +104,12 @@ REFUSALS: Final[tuple[tuple[int, str, Callable[[_ErrorResponse], BrokerError]], 
     (ResponseCode.SUBSCRIPTION_NOT_EXIST, r".*the pull consumer is rejected by server", _pull_rejected),
     (ResponseCode.NO_PERMISSION, r"Sending message to topic\[(?P<name>.*)\] is forbidden", _topic_reserved),
 )
-"""By code and beginning of the remark; the first line that fits counts."""
+"""Response code, beginning of the remark, and error; the first match applies."""
 
 
 def access_refusal(address: str, request: str, code: int, remark: str) -> BrokerError | None:
-    """What a refusal by ACL 2.0 is, whatever code it comes with; None for other words."""
+    """Return the error for a refusal by ACL 2.0, whatever its code; None if the remark is not one of
+    ``ACCESS_WORDS``."""
     for words, error_of in ACCESS_WORDS:
         match = re.match(words, remark)
         if match is not None:
@@ -116,7 +118,7 @@ def access_refusal(address: str, request: str, code: int, remark: str) -> Broker
 
 
 def refusal(address: str, request_code: int, response: RemotingCommand) -> BrokerError:
-    """The BrokerError by the server at ``address``: BROKER_ERROR, unless ``REFUSALS`` knows it better."""
+    """Return the error for a refusal by the server at ``address``: by ``REFUSALS``, else BROKER_ERROR."""
     request, remark = code_name(RequestCode, request_code), (response.remark or "(no remark)")[:REMARK_CHARACTERS]
     for code, words, error_of in REFUSALS:
         match = re.match(words, remark) if response.code == code else None
@@ -126,6 +128,6 @@ def refusal(address: str, request_code: int, response: RemotingCommand) -> Broke
 
 
 def not_supported_response(request: RemotingCommand) -> RemotingCommand:
-    """What a server is answered that asks for what nobody here knows."""
+    """Return the response to a server's request whose code this client does not support."""
     remark = f"request type {request.code} not supported"
     return RemotingCommand(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=remark)

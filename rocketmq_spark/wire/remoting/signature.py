@@ -1,7 +1,7 @@
-"""Signed requests: two or three more fields, the last of which is a signature over all the others and the body.
+"""Signed requests: two or three additional fields, the last of which is a signature over all others and the body.
 
-Both of RocketMQ's access controls check it in the same way: ACL 1.0 (up to 5.3.2) and ACL 2.0 (since 5.3.0). What is
-added to a request after it was signed makes the signature wrong.
+RocketMQ's two access controls check it in the same way: ACL 1.0 (up to 5.3.2) and ACL 2.0 (since 5.3.0). A field added
+after signing invalidates the signature.
 
 Source: ``acl/common/AclClientRPCHook.java``, ``acl/common/AclUtils.java``.
 """
@@ -25,7 +25,7 @@ SIGNATURE: Final = "Signature"
 
 
 def signed(request: RemotingCommand, credentials: Credentials) -> RemotingCommand:
-    """``request`` with the fields that say who sends it, and prove it."""
+    """Return ``request`` with the fields that identify its sender, and its signature."""
     fields = {**request.fields, **identity(credentials)}
     content = b"".join((*_values(fields), request.body))
     fields[SIGNATURE] = _base64(_hmac(credentials.secret_key, content).digest()).decode()
@@ -33,16 +33,17 @@ def signed(request: RemotingCommand, credentials: Credentials) -> RemotingComman
 
 
 def identity(credentials: Credentials) -> dict[str, str]:
-    """The fields that say who sends a request."""
+    """Return the fields that identify the sender: access key, and security token if there is one."""
     token = credentials.security_token
     return {ACCESS_KEY: credentials.access_key} | ({} if token is None else {SECURITY_TOKEN: token.reveal()})
 
 
 class SignatureTemplate:
-    """Signatures of requests that have no body and differ in some numbers only: all else is hashed once."""
+    """Signatures of requests that have no body and differ only in some numbers: all bytes before the first number are
+    hashed once."""
 
     def __init__(self, fields: Mapping[str, str], numbers: Sequence[str], secret_key: Secret) -> None:
-        """``numbers``: names of those that differ, of ``fields``."""
+        """``numbers``: names of the fields that differ; their values in ``fields``, if any, are ignored."""
         names = sorted({*fields, *numbers}, key=java_string_order)
         first = min(names.index(name) for name in numbers)
         self._mac_prefix = _hmac(secret_key, b"".join(_values({name: fields[name] for name in names[:first]})))
@@ -50,7 +51,7 @@ class SignatureTemplate:
         self._suffix = "".join(parts).encode(errors="surrogatepass")
 
     def sign(self, *numbers: int) -> bytes:
-        """The signature of the request with these numbers, given in the order of their names."""
+        """Return the signature of the request with these numbers, passed in ascending order of their field names."""
         mac = self._mac_prefix.copy()
         mac.update(self._suffix % numbers)
         return _base64(mac.digest())

@@ -1,4 +1,5 @@
-"""Typed access to parsed bodies. What is missing or of another type is a ValueError that names it."""
+"""Typed access to parsed bodies. Every function raises ValueError, with the name, for a missing or wrongly typed
+value."""
 
 from __future__ import annotations
 
@@ -14,17 +15,17 @@ Object = dict[object, object]
 
 
 def as_object(value: object, name: str) -> Object:
-    """``value`` itself, an object; an object that served as a key is one, too."""
+    """Return ``value`` if it is an object, or the object that an ``ObjectKey`` represents."""
     return dict(value) if type(value) is tuple else _expect(dict, value, name)
 
 
 def as_text(value: object, name: str) -> str:
-    """``value`` itself, a string."""
+    """Return ``value`` if it is a string."""
     return _expect(str, value, name)
 
 
 def as_int64(value: object, name: str) -> int:
-    """``value`` itself, an integer of 64 bits."""
+    """Return ``value`` if it is an integer of at most 64 bits."""
     number = _expect(int, value, name)
     if not INT64_MIN <= number <= INT64_MAX:
         raise ValueError(f"{name} has more than 64 bits")
@@ -32,37 +33,37 @@ def as_int64(value: object, name: str) -> int:
 
 
 def table(entry: Object, name: str) -> Object:
-    """The object in field ``name``."""
+    """Return the object in field ``name``."""
     return as_object(entry.get(name), name)
 
 
 def text(entry: Object, name: str) -> str:
-    """The string in field ``name``."""
+    """Return the string in field ``name``."""
     return as_text(entry.get(name), name)
 
 
 def int64(entry: Object, name: str) -> int:
-    """The integer in field ``name``."""
+    """Return the integer in field ``name``."""
     return as_int64(entry.get(name), name)
 
 
 def flag(entry: Object, name: str) -> bool:
-    """The boolean in field ``name``."""
+    """Return the boolean in field ``name``."""
     return _expect(bool, entry.get(name), name)
 
 
 def array(entry: Object, name: str) -> list[object]:
-    """The array in field ``name``."""
+    """Return the array in field ``name``."""
     return _expect(list, entry.get(name), name)
 
 
 def texts(entry: Object, name: str) -> list[str]:
-    """The array of strings in field ``name``."""
+    """Return the array of strings in field ``name``."""
     return [as_text(value, name) for value in array(entry, name)]
 
 
 def objects(entry: Object, name: str) -> list[Object]:
-    """The array of objects in field ``name``."""
+    """Return the array of objects in field ``name``."""
     return [as_object(value, name) for value in array(entry, name)]
 
 
