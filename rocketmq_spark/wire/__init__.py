@@ -1,2 +1,2 @@
-"""Conversion between bytes and values, without sockets, threads or clocks. Import the modules: this package exports no
-names."""
+"""Conversion between bytes and values, without sockets, threads or clocks. Import the modules; this package is
+empty."""

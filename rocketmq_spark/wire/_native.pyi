@@ -1,4 +1,4 @@
-# The Rust twins' part that Python calls; `native/src/python.rs` has it.
+# Interface of the native extension; `native/src/python.rs` implements it.
 
 from collections.abc import Sequence
 

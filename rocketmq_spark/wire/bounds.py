@@ -1,8 +1,8 @@
 """Bounds: maximum sizes, counts and depths that are accepted from a server, a producer or a checkpoint, and their
 errors.
 
-A number needs a bound here if a few bytes of input can make its reader use much memory or time. A text, list or record
-that is itself as large as its length needs none: it lies within a frame, file or body that has a bound.
+A number has a bound here if few bytes of input can cost its reader much memory or time. A text, list or record as large
+as its length needs none: it lies within a frame, file or body that has a bound.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Bound(NamedTuple):
 
 
 def _format_number(number: int) -> str:
-    """Return the number as text, beyond 128 bits only its size: Python refuses to format some thousand digits."""
+    """Return the number, beyond 128 bits its size: Python refuses to format some thousand digits."""
     return str(number) if number.bit_length() <= 128 else f"a number of {number.bit_length()} bits"
 
 
@@ -48,8 +48,8 @@ FRAME_BYTES: Final = Bound("bytes of a frame", Claimant.SERVER, 256 * 1024 * 102
 length."""
 
 RESPONSE_BYTES: Final = Bound("bytes of a response over gRPC", Claimant.SERVER, 128 * 1024 * 1024, "RESPONSE_TOO_LARGE")
-"""Applies to one gRPC message, and to all messages that respond to one receive request. No Spark task carries more.
-Compressed responses are refused."""
+"""Of one gRPC message, and of all responses to one receive request. No Spark task carries more; compression is
+refused."""
 
 HEADER_BYTES: Final = Bound("bytes of a header", Claimant.SERVER, 0xFFFFFF, "MALFORMED_RESPONSE.HEADER")
 """The length field has 24 bits."""
@@ -70,7 +70,7 @@ ROUTE_QUEUES: Final = Bound("queues of a topic", Claimant.SERVER, 65_536, "MALFO
 """Of all brokers together; read queues and write queues count separately."""
 
 ORDERED_QUEUES: Final = Bound("queues of an order configuration", Claimant.SERVER, 65_536, "INVALID_ORDER_CONF")
-"""Only producers use an order configuration, so an invalid one fails no query that reads the topic."""
+"""Only producers use the order configuration: an invalid one fails no query that reads the topic."""
 
 QUEUE_ID: Final = Bound("queue ID", Claimant.SERVER, 2**31 - 1, "MALFORMED_RESPONSE.BODY")
 
@@ -89,13 +89,13 @@ INNER_MESSAGES: Final = Bound("messages of an inner batch", Claimant.PRODUCER, 2
 DECOMPRESSED_BODY_BYTES: Final = Bound(
     "decompressed bytes of a body", Claimant.PRODUCER, 32 * 1024 * 1024, "UNDECODABLE_MESSAGE_BODY"
 )
-"""Maximum of one decompressed body; by RocketMQ's defaults a body has at most 4 MiB before compression. Spark holds a
-row several times in its JVM, which fails when it runs out of memory."""
+"""Of one body; by RocketMQ's defaults it has at most 4 MiB uncompressed. Spark holds a row several times in its JVM,
+which fails when it runs out of memory."""
 
 DECOMPRESSED_BYTES: Final = Bound(
     "decompressed bytes of a pull", Claimant.PRODUCER, 128 * 1024 * 1024, "UNDECODABLE_MESSAGE_BODY"
 )
-"""Maximum of all decompressed bodies of one pull together; beyond it the pull is decoded in parts."""
+"""Of all bodies of one pull together; beyond it, the pull is decoded in parts."""
 
 CHECKPOINT_OFFSET: Final = Bound("offset in a checkpoint", Claimant.CHECKPOINT, 2**63 - 1, "INCOMPATIBLE_CHECKPOINT")
 
@@ -127,8 +127,8 @@ BOUNDS: Final = (
 def check_values(text: str, bound: Bound) -> None:
     """Raises ValueError if the JSON ``text`` may hold more values than ``bound`` allows.
 
-    Every value but the first follows one of ``, { [``, so these are counted. A text of at most ``bound.maximum``
-    characters passes uncounted.
+    Every value but the first follows one of ``, { [``, which are counted in texts of more than ``bound.maximum``
+    characters.
     """
     if len(text) > bound.maximum:
         bound.check(1 + text.count(",") + text.count("{") + text.count("["))

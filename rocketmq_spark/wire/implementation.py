@@ -1,9 +1,7 @@
-"""Selection of the implementation, Python or native (Rust, ``native/``), of message decoding and of fast-path
-responses.
+"""Selection of the Python or native (Rust, ``native/``) implementation of message decoding and fast-path responses.
 
-Both implementations of each follow one contract: ``arrow.columns.ColumnDecoder`` and
-``remoting.fast_path_response.ResponseTemplate``. This is the only module of ``wire`` that is not pure: it reads an
-environment variable, ``VARIABLE``. It imports an implementation only when it is selected.
+Both follow one contract: ``arrow.columns.ColumnDecoder``, ``remoting.fast_path_response.ResponseTemplate``. This is the
+only module of ``wire`` that is not pure: it reads an environment variable. It imports only what is selected.
 """
 
 from __future__ import annotations
@@ -24,13 +22,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 VARIABLE: Final = "ROCKETMQ_SPARK_IMPL"
-"""Environment variable that selects the implementation: ``python`` or ``native``. Unset or empty: native if
-available."""
+"""Environment variable that selects ``python`` or ``native``. Unset or empty: native if available."""
 
 CONTRACT: Final = 3
-"""Version of the interface between the native extension and Python; ``native/src/python.rs`` has the same number. An
-extension of another version, left behind by an update, counts as unavailable: it would fail within a task, or decode by
-other rules."""
+"""Version of the interface to the native extension, as in ``native/src/python.rs``. An extension of another version,
+left behind by an update, is unavailable: it would fail within a task, or decode by other rules."""
 
 PYTHON: Final = "python"
 NATIVE: Final = "native"
@@ -48,9 +44,9 @@ def _check(extension: ModuleType) -> None:
 
 
 def native_module(name: str, requested: str | None) -> ModuleType | None:
-    """Import the module ``name``, which requires the native extension; return None if Python is to be used.
+    """Import module ``name``, which needs the native extension, or return None for Python.
 
-    ``requested`` is the value of ``VARIABLE``. None selects the native module if it is available, else Python.
+    ``requested`` is the value of ``VARIABLE``; None: native if available.
 
     Raises OptionError[INVALID_OPTION_VALUE], OptionError[NATIVE_DECODER_UNAVAILABLE].
     """
@@ -70,8 +66,7 @@ def native_module(name: str, requested: str | None) -> ModuleType | None:
 
 
 def choose_decoder(requested: str | None) -> type[ColumnDecoder]:
-    """Return the decoder class for ``requested``, the value of ``VARIABLE``; None selects the native one if it is
-    available. Raises as ``native_module``."""
+    """Return the decoder class for ``requested``, the value of ``VARIABLE``. Raises as ``native_module``."""
     from rocketmq_spark.wire.arrow.columns import ColumnDecoder
 
     module = native_module("rocketmq_spark.wire.arrow.native_columns", requested)
@@ -80,8 +75,7 @@ def choose_decoder(requested: str | None) -> type[ColumnDecoder]:
 
 
 def choose_response_template(requested: str | None) -> type[ResponseTemplate]:
-    """Return the class that recognises fast-path responses, selected as by ``choose_decoder``. Raises as
-    ``native_module``."""
+    """Return the ResponseTemplate class for ``requested``. Raises as ``native_module``."""
     from rocketmq_spark.wire.remoting.fast_path_response import ResponseTemplate
 
     module = native_module("rocketmq_spark.wire.remoting.native_responses", requested)
@@ -91,8 +85,7 @@ def choose_response_template(requested: str | None) -> type[ResponseTemplate]:
 
 @cache
 def column_decoder() -> type[ColumnDecoder]:
-    """Return the decoder class that the environment selects, see ``choose_decoder``. Cached; logged once per
-    process."""
+    """Return the decoder class that ``VARIABLE`` selects; cached, logged once."""
     decoder = choose_decoder(_requested_implementation())
     built = "" if decoder.implementation == NATIVE else "; the native decoder is not built, or not selected"
     log.debug("DECODER_SELECTED: Decoding messages with the decoder: %s%s", decoder.implementation, built)
@@ -101,7 +94,7 @@ def column_decoder() -> type[ColumnDecoder]:
 
 @cache
 def response_template() -> type[ResponseTemplate]:
-    """Return the class that the environment selects, see ``choose_response_template``. Cached."""
+    """Return the ResponseTemplate class that ``VARIABLE`` selects; cached."""
     return choose_response_template(_requested_implementation())
 
 

@@ -1,1 +1,1 @@
-"""Many stored messages as Arrow columns."""
+"""Decoding of many stored messages to Arrow columns, and encoding of rows to messages."""

@@ -1,4 +1,4 @@
-"""Arrow's types of the columns."""
+"""Arrow types of the message columns."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ _ARROW_TYPES: Final[Mapping[ColumnType, pa.DataType]] = MappingProxyType(
 
 
 def arrow_type(column: Column) -> pa.DataType:
-    """How Arrow holds the values of a column."""
+    """Return the Arrow type of a column."""
     return _ARROW_TYPES[column.type]

@@ -1,6 +1,6 @@
-"""Columns of a message: the one table of their names, types and meanings.
+"""Table of the message columns: names, types and descriptions.
 
-Their Arrow types are in ``arrow_types``, their Spark types in ``source.schema``.
+``arrow_types`` has their Arrow types, ``source.schema`` their Spark types.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ _OF_PROPERTY: Final = "properties."
 
 FIRST_TIMESTAMP_MS: Final = -62_135_424_000_000
 LAST_TIMESTAMP_MS: Final = 253_402_127_999_999
-"""Times before 0001-01-03 and after 9999-12-29 (UTC) are null. In some time zone they are beyond the years 1 to 9999 of
-Python and of SQL, and ``collect`` fails for all rows; Python also looks a day ahead of a time for its summer time."""
+"""Times before 0001-01-03 and after 9999-12-29 (UTC) are null. In some time zone they are outside the years 1 to 9999
+of Python and SQL, and ``collect`` would fail for all rows; for daylight saving time Python also needs the day after a
+time."""
 
 
 class ColumnType(Enum):
-    """Type of a column. TIMESTAMP: microseconds since 1970, UTC; MAP: of text to text."""
+    """Type of a column. TIMESTAMP: microseconds since 1970, UTC; MAP: text to text."""
 
     STRING = auto()
     INT = auto()
@@ -34,8 +35,11 @@ class ColumnType(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One row of the table. ``field`` is the attribute of MessageExt, and of RecordColumns, that has the values, or
-    ``properties.NAME``; ``null_when`` is None for a column that never is null."""
+    """One row of the table.
+
+    ``field`` is the attribute of MessageExt and RecordColumns that has the values, or ``properties.NAME``.
+    ``null_when`` is None for a column that is never null.
+    """
 
     type: ColumnType
     doc: str
@@ -43,19 +47,19 @@ class Column:
     null_when: str | None = None
 
     def value_in(self, message: MessageExt) -> object:
-        """Return the value as ``pyarrow.array`` accepts it for a column of this type."""
+        """Return the column's value in ``message`` as ``pyarrow.array`` accepts it for a column of this type."""
         if (name := self.property_name) is not None:
             return message.properties.get(name)
         return _AS_ARROW.get(self.type, _unchanged)(getattr(message, self.field))
 
     @property
     def property_name(self) -> str | None:
-        """Return the name of the property; None for another column."""
+        """Return the name of the property; None for a column that is not a property's."""
         return self.field.removeprefix(_OF_PROPERTY) if self.field.startswith(_OF_PROPERTY) else None
 
 
 def of_property(name: str) -> Column:
-    """Return the column of one property."""
+    """Return the column of one message property."""
     return Column(_STRING, f"Message property `{name}`.", _OF_PROPERTY + name, "the message does not have the property")
 
 
@@ -139,14 +143,15 @@ RECEIVED_COLUMNS: Final[Mapping[str, Column]] = MappingProxyType(
         )
     }
 )
-"""Further columns with ``loadBalance=message``. No decoder returns them: they are not part of a message."""
+"""Additional columns with ``loadBalance=message``. Decoders of stored messages do not return them: they are not part of
+a message."""
 
 PROPERTIES: Final = "properties"
 
 DEFAULT_COLUMNS: Final = tuple(name for name in tuple(COLUMNS)[:12] if name != PROPERTIES)
-"""``topic`` to ``reconsumeTimes``, without the map: the columns without a user-specified schema."""
+"""The columns without a user-specified schema: ``topic`` to ``reconsumeTimes``, without the map."""
 
 
 def default_columns(*, include_properties: bool) -> tuple[str, ...]:
-    """Return ``DEFAULT_COLUMNS``, and the map in its place with ``include_properties``."""
+    """Return ``DEFAULT_COLUMNS``, with ``include_properties`` also the map, at its place in ``COLUMNS``."""
     return tuple(name for name in COLUMNS if name in DEFAULT_COLUMNS or (include_properties and name == PROPERTIES))

@@ -1,8 +1,8 @@
-"""The decoder of columns: pull response bodies in, Arrow record batches out.
+"""Decoder of pull response bodies to Arrow record batches.
 
-``stored_message.py`` is the reference: rows are what ``decode_messages`` says. Ordinary records are decoded all at once
-(``record_index``, ``record_columns``, ``property_table``), their compressed bodies one by one; inner batches go through
-the scalar decoder and are put back into their places.
+``stored_message.py`` is the reference: rows equal ``decode_messages``. Records other than inner batches are decoded all
+at once (``record_index``, ``record_columns``, ``property_table``), their compressed bodies one by one. The scalar
+decoder decodes inner batches, whose rows are inserted in order.
 """
 
 from __future__ import annotations
@@ -54,34 +54,36 @@ _RESTORED: Final[Mapping[str, Column]] = MappingProxyType(
 BODY: Final = "body"
 
 REPEATED_LIMIT_BYTES: Final = 64 * 1024 * 1024
-"""Of the rows of undecodable messages in one call. One of 30 KB may have 32,767 rows, each with all its properties."""
+"""Maximum memory of the rows of undecodable messages in one call. A message of 30 KB may have 32,767 rows, each with
+all its properties."""
 
 
 class BatchTooLargeError(ValueError):
-    """Each message can be read, but not all in one call: see ``DECOMPRESSED_LIMIT_BYTES``, ``REPEATED_LIMIT_BYTES``.
-    Fewer at a time can, or fewer rows of one."""
+    """Each message can be decoded, but one call cannot hold all: see ``DECOMPRESSED_LIMIT_BYTES``,
+    ``REPEATED_LIMIT_BYTES``. Retry with fewer messages, or with fewer rows of one."""
 
 
 class BatchBuilder(Protocol):
-    """A batch that is decoded bit by bit, while what came is in the processor's cache."""
+    """Builder of one batch from several calls, each decoded while its bodies are in the processor's cache."""
 
     def add(
         self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int, response_offsets: ResponseOffsets = ()
     ) -> bool:
-        """Append what ``ColumnDecoder.decode`` gives; False: something is out of the ordinary, and nothing changed."""
+        """Append the rows of ``ColumnDecoder.decode``. Return False, with the batch unchanged, if the fast path cannot
+        decode all."""
 
     def finish(self) -> pa.RecordBatch:
-        """What has grown. Nothing may be added any more."""
+        """Return the batch. The builder must not be used afterwards."""
 
 
 class ColumnDecoder:
-    """Decodes pull response bodies of one queue to record batches of ``schema``.
+    """Decoder of pull response bodies of one queue to record batches of ``schema``.
 
-    ``columns``: names of ``COLUMNS`` in the wanted order, any other is that of a property; nothing else is decoded.
-    ``tags``: only messages with one of these are kept, because brokers compare hashes; None keeps all.
-    ``is_unfiltered``: the bodies have the others too, so that places can be counted; without ``tags`` they always have.
-    ``restores_origin``: the queue is one of a retry topic, and a message shows the topic and the id that it had before
-    it was sent back, as Java's clients do it (``DefaultMQPushConsumerImpl#resetRetryAndNamespace``).
+    ``columns``: names of ``COLUMNS`` in the order of the result, any other is a property's; only these are decoded.
+    ``tags``: keep messages with one of these, because brokers compare hashes; None: all. ``is_unfiltered``: bodies have
+    messages of all tags, so that positions can be counted; always so without ``tags``. ``restores_origin``: the queue
+    is one of a retry topic; rows show the topic and ID that the message had before it was sent back, as in Java's
+    clients (``DefaultMQPushConsumerImpl#resetRetryAndNamespace``).
 
     Not thread-safe.
     """
@@ -105,16 +107,17 @@ class ColumnDecoder:
         self._tags = tags
         self._is_unfiltered = is_unfiltered or tags is None
         self.max_displacement = 0
-        """How many places in front of their stored offsets messages were, at most: the broker has stored so many others
-        of the queue, and does not deliver them."""
+        """Maximum difference between a message's stored offset and its actual one so far: the number of other messages
+        of the queue that the broker stored and does not deliver."""
 
     def decode(self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int) -> pa.RecordBatch:
-        """The messages with queue offsets in ``[begin_offset, end_offset)``, in order, as a batch that owns its memory.
+        """Decode the messages with queue offsets in ``[begin_offset, end_offset)``, in order, to a batch that owns its
+        memory.
 
         Fastest with 1 to 4 MiB of bodies in a call; they must stay below 2 GiB.
 
-        RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] as ``decode_messages`` raises it for the body with the damage; but
-        what is wrong inside a compressed body or an inner batch counts only where that is decoded.
+        RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] as ``decode_messages`` raises it for the damaged body; but damage
+        within a compressed body or an inner batch counts only where that is decoded.
         """
         offset_range = range(begin_offset, end_offset)
         try:
@@ -129,16 +132,13 @@ class ColumnDecoder:
     def decode_with_undecodable(
         self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int, response_offsets: ResponseOffsets = ()
     ) -> tuple[pa.RecordBatch, list[UndecodableMessage]]:
-        """What ``decode`` gives, and in order the undecodable messages; their rows have null for the body.
+        """Decode like ``decode``, and return undecodable messages in order; their rows have a null body.
 
-        The broker's offsets decide: by ``response_offsets`` how many an inner batch has at most, and, where the bodies
-        have all messages, the place of each.
+        ``response_offsets`` limit the messages of an inner batch and, if the bodies have all messages, determine each
+        offset. The tags in an undecodable inner batch are unknown: all its messages have rows, with its properties.
 
-        Which messages of an unreadable inner batch have a wanted tag nobody knows: all have rows, with its properties.
-
-        RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] for a record whose layout is wrong, unless it is by flags of hosts
-        that its producer has made up: where it ends, and so what comes after it, is not known. TooLargeTogetherError,
-        of which the caller makes smaller calls.
+        RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] for a wrong layout, after which no record can be found, unless by
+        false flags of IPv6 hosts from the producer. BatchTooLargeError: retry with smaller calls.
         """
         offset_range = range(begin_offset, end_offset)
         bodies_bytes = [len(body) for body in bodies]
@@ -165,7 +165,8 @@ class ColumnDecoder:
     def _decoded_or_problem(
         self, records: RecordIndex, offset_range: range, bodies_bytes: Sequence[int]
     ) -> tuple[pa.RecordBatch, Positions] | str:
-        """What ``_decode_all`` returns, or the text of its error: that itself keeps what is decoded so far."""
+        """Return the result of ``_decode_all``, or the text of its error: the error object would keep the decoded data
+        alive."""
         try:
             return self._decode_all(records, offset_range, bodies_bytes)
         except RemoteProtocolError as error:
@@ -191,7 +192,8 @@ class ColumnDecoder:
     def _readable(
         self, bodies: Sequence[Buffer], response_offsets: ResponseOffsets
     ) -> tuple[RecordIndex, dict[int, UndecodableMessage]]:
-        """The records but for those that are not laid out as they say, and these."""
+        """Return the records whose layout is correct, and by position the messages whose layout contradicts their
+        flags."""
         frames = self._frames(bodies, response_offsets)
         try:
             return index_records(frames), {}
@@ -200,8 +202,8 @@ class ColumnDecoder:
             return index_records(frames.select(~np.isin(frames.begins, list(malformed)))), malformed
 
     def batch_builder(self, data_bytes: int, max_rows: int) -> BatchBuilder | None:
-        """A batch of about so many bytes of bodies and no more than so many rows; None: this decoder is for whole
-        batches."""
+        """Return a builder for about ``data_bytes`` of bodies and at most ``max_rows`` rows; None if this decoder has
+        none."""
         return None
 
     def _decode_all(
@@ -224,14 +226,14 @@ class ColumnDecoder:
     def _in_order(
         self, batch: pa.RecordBatch, places: Positions, inner_arrays: Sequence[pa.Array], their_places: Positions
     ) -> tuple[pa.RecordBatch, Positions]:
-        """The rows of both, by the places of their records, and these."""
+        """Merge both sets of rows by the positions of their records; return the batch and the positions of its rows."""
         all_places = np.concatenate((places, their_places))
         order = np.argsort(all_places, kind="stable")
         both = zip(batch.columns, inner_arrays, strict=True)
         return self._batch([pa.concat_arrays(parts).take(pa.array(order)) for parts in both]), all_places[order]
 
     def _decode_vectorized(self, records: RecordIndex) -> tuple[pa.RecordBatch, Positions]:
-        """The batch, and for each of its rows where the record begins."""
+        """Return the batch, and for each row the position of its record."""
         if not len(records):
             return self._batch(self._arrays_of([])), records.begins
         columns = RecordColumns(records, self._broker_name, DECOMPRESSED_LIMIT_BYTES)
@@ -244,7 +246,7 @@ class ColumnDecoder:
     def _decode_inner_batches(
         self, records: RecordIndex, offset_range: range, bodies_bytes: Sequence[int]
     ) -> tuple[list[MessageExt], Positions]:
-        """The messages, and for each of them where its record begins."""
+        """Return the messages, and for each the position of its record."""
         messages: list[MessageExt] = []
         places: list[int] = []
         for begin, found in self._each_alone(records, offset_range, bodies_bytes):
@@ -256,7 +258,7 @@ class ColumnDecoder:
     def _each_alone(
         self, records: RecordIndex, offset_range: range, bodies_bytes: Sequence[int]
     ) -> Iterator[tuple[int, list[MessageExt]]]:
-        """Where each record begins, and the messages."""
+        """Yield the position of each record, and its messages by the scalar decoder."""
         data, left_bytes = memoryview(records.data), DECOMPRESSED_LIMIT_BYTES
         bounds = zip(records.begins.tolist(), records.ends.tolist(), records.next_offsets.tolist(), strict=True)
         for begin, end, next_offset in bounds:
@@ -291,7 +293,7 @@ class ColumnDecoder:
 
 
 def _select_offsets(records: RecordIndex, offset_range: range, broker_name: str) -> RecordIndex:
-    """Those that have messages in the range, where nothing is wrong with them."""
+    """Return the records that have messages in ``offset_range``; their layout must be correct."""
     offsets = records.head["queue_offset"]
     is_inside = (offsets >= offset_range.start) | reach_to(records, offset_range.start, broker_name)
     return records.select((offsets < offset_range.stop) & is_inside)

@@ -1,7 +1,6 @@
-"""Many rows to the messages of a batch at once: the layout of ``message.batch``, written by numpy and Arrow.
+"""Encoding of many rows to messages of a batch at once: the format of ``message.batch``, written by numpy and Arrow.
 
-What has the same width in each message is laid out by numpy; Arrow puts it before and behind the bodies, and no row
-becomes a Python object on the way.
+numpy writes the parts of fixed width, Arrow joins them with the bodies; no row becomes a Python object.
 """
 
 from __future__ import annotations
@@ -27,27 +26,27 @@ _END_SCALAR: Final = pa.scalar(_END, pa.binary())
 _NOTHING: Final = pa.scalar(b"", pa.binary())
 
 ID_PROPERTY_BYTES: Final = _UNIQUE_ID.itemsize
-"""What the id takes of a message's properties."""
+"""Bytes of a message's properties that its ID takes."""
 
 MessageIds = np.ndarray[Any, np.dtype[np.bytes_]]
-"""Ids of 32 characters, ``S32``."""
+"""Message IDs of 32 characters, ``S32``."""
 
 
 def property_of(name: str, values: pa.BinaryArray) -> pa.BinaryArray:
-    """One property of each row as it travels; nothing where ``values`` is null."""
+    """Encode one property of each row; empty where ``values`` is null."""
     begin = pa.scalar(f"{name}{NAME_VALUE_SEPARATOR}".encode())
     return pc.fill_null(_joined(begin, values, _END_SCALAR), _NOTHING)
 
 
 def properties_of(maps: pa.MapArray) -> pa.BinaryArray:
-    """All properties in the map of each row, of text to text, as they travel; nothing where it is null."""
+    """Encode all properties in each row's map of text to text; empty where the map is null."""
     names, values = maps.keys.cast(pa.binary()), maps.items.cast(pa.binary())
     entries = pa.ListArray.from_arrays(maps.offsets, _joined(names, _SPLIT_SCALAR, values, _END_SCALAR))
     return pc.if_else(maps.is_valid(), pc.binary_join(entries, _NOTHING), _NOTHING)
 
 
 def property_bytes(properties: Sequence[pa.BinaryArray], row_count: int) -> Numbers:
-    """How long the properties of each row are together, its id among them."""
+    """Return the length in bytes of each row's encoded properties together, its ID included."""
     lengths = np.full(row_count, ID_PROPERTY_BYTES, np.int32)
     for one in properties:
         lengths += lengths_of(one)
@@ -55,9 +54,10 @@ def property_bytes(properties: Sequence[pa.BinaryArray], row_count: int) -> Numb
 
 
 def encode_messages(bodies: pa.BinaryArray, ids: MessageIds, properties: Sequence[pa.BinaryArray]) -> pa.BinaryArray:
-    """One message for each row, all without nulls; their bytes one after another are the body of a batch.
+    """Encode one message for each row; concatenated, they are the body of a batch.
 
-    Together they are below 2 GiB, and the properties of each are short enough to travel.
+    No argument has nulls. All messages together must be smaller than 2 GiB, and the properties of each within
+    PROPERTIES_LIMIT_BYTES.
     """
     lengths = property_bytes(properties, len(bodies))
     head = np.zeros(len(bodies), _HEAD)
@@ -67,14 +67,14 @@ def encode_messages(bodies: pa.BinaryArray, ids: MessageIds, properties: Sequenc
 
 
 def id_properties(ids: MessageIds) -> pa.BinaryArray:
-    """The property that holds the id of each row, as it travels."""
+    """Encode the property with the message ID of each row."""
     named = np.empty(len(ids), _UNIQUE_ID)
     named["name"], named["id"], named["end"] = _NAME, ids, _END
     return _fixed(named)
 
 
 def lengths_of(values: pa.BinaryArray) -> Numbers:
-    """In bytes; 0 where it is null."""
+    """Return the length of each value in bytes; 0 where it is null."""
     lengths: Numbers = pc.fill_null(pc.binary_length(values), 0).to_numpy()
     return lengths
 
@@ -84,7 +84,7 @@ def _joined(*parts: pa.BinaryArray | pa.Scalar) -> pa.BinaryArray:
 
 
 def _fixed(values: np.ndarray[Any, Any]) -> pa.BinaryArray:
-    """The bytes of each element."""
+    """Return the bytes of each element."""
     width = values.dtype.itemsize
     offsets = np.arange(0, (len(values) + 1) * width, width, dtype=np.int32)
     return pa.Array.from_buffers(

@@ -1,9 +1,9 @@
-"""The decoder of columns with the Rust twin (``native/``) before it. Importing this fails where that is not built.
+"""Column decoder with the native fast path (Rust, ``native/``). Importing this module fails without the extension.
 
-The twin knows only what is ordinary and refuses all else as a whole: damage, inner batches, messages that are not at
-the places where they were stored (which it does not look at where tags are wanted), compressed bodies where ``body`` is
-wanted, text that is no UTF-8, times beyond the years that a column holds, names of properties that repeat or are more
-than 256, IPv4 inside IPv6. What it refuses is decoded by ``columns.ColumnDecoder``, which says what is wrong.
+The fast path decodes all of a call or nothing. It rejects damage, inner batches, messages not at their stored offsets
+(unchecked with ``tags``), compressed bodies if ``body`` is a column, text that is not UTF-8, times beyond a column's
+range, repeated property names or more than 256, IPv4 in IPv6. ``columns.ColumnDecoder`` decodes such calls, and reports
+errors.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Memories: TypeAlias = Sequence[_native.Memory | None]
 
 
 class NativeColumnDecoder(ColumnDecoder):
-    """As ``ColumnDecoder``, and faster."""
+    """Faster ``ColumnDecoder`` with the same results."""
 
     implementation: ClassVar = "native"
 
@@ -44,14 +44,14 @@ class NativeColumnDecoder(ColumnDecoder):
         self._native_decoder = _native.Decoder(fields, broker_name, None if tags is None else sorted(tags))
 
     def decode(self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int) -> pa.RecordBatch:
-        """See ``ColumnDecoder``. The GIL is released; the bodies must not be written to meanwhile."""
+        """See ``ColumnDecoder``. Releases the GIL; no other thread may write to the bodies meanwhile."""
         batch = self.decode_fast_path(bodies, begin_offset, end_offset)
         return super().decode(bodies, begin_offset, end_offset) if batch is None else batch
 
     def decode_with_undecodable(
         self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int, response_offsets: ResponseOffsets = ()
     ) -> tuple[pa.RecordBatch, list[UndecodableMessage]]:
-        """See ``ColumnDecoder``: what is ordinary has no bad messages."""
+        """See ``ColumnDecoder``. Calls that the fast path decodes have no undecodable messages."""
         batch = self.decode_fast_path(bodies, begin_offset, end_offset, response_offsets)
         return (
             super().decode_with_undecodable(bodies, begin_offset, end_offset, response_offsets)
@@ -62,7 +62,7 @@ class NativeColumnDecoder(ColumnDecoder):
     def decode_fast_path(
         self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int, response_offsets: ResponseOffsets = ()
     ) -> pa.RecordBatch | None:
-        """The same; None where something is out of the ordinary."""
+        """Decode like ``decode``, or return None if the native decoder rejects the call."""
         if not self._is_supported:
             return None
         decoded = self._native_decoder.decode(bodies, begin_offset, end_offset, response_offsets)
@@ -76,7 +76,7 @@ class NativeColumnDecoder(ColumnDecoder):
 
 
 class NativeBatchBuilder:
-    """See ``BatchBuilder``. The GIL is released; the bodies must not be written to meanwhile. Not thread-safe."""
+    """See ``BatchBuilder``. Releases the GIL; no other thread may write to the bodies meanwhile. Not thread-safe."""
 
     def __init__(self, schema: pa.Schema, batch_builder: _native.Growing) -> None:
         self._schema = schema
@@ -99,7 +99,8 @@ def _batch(schema: pa.Schema, row_count: int, memories: Sequence[Memories]) -> p
 
 
 def _array(kind: pa.DataType, length: int, memories: Memories) -> pa.Array:
-    """The array whose memory is ``memories``, in Arrow's order; of a map: row ends, then of names and values."""
+    """Return the array with buffers ``memories``, in Arrow's order; for a map: row ends, then buffers of names and of
+    values."""
     if pa.types.is_map(kind):
         row_begins = _array(pa.int32(), length + 1, [None, memories[0]])
         count = row_begins[-1].as_py()

@@ -1,7 +1,7 @@
-"""The properties of many messages at once, as ``properties.decode_properties`` reads them one by one.
+"""Properties of many messages at once, equal to those of ``properties.decode_properties``.
 
-Messages of one producer mostly have the same properties in the same order. Then names are compared with those of the
-first row and looked at no more (``UniformTable``); else each is looked up (``MixedTable``).
+Messages of one producer mostly have the same properties in the same order. Then names are only compared with the first
+row's (``UniformTable``); else each is looked up (``MixedTable``).
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ class PropertyTable(Protocol):
     """All properties of all rows."""
 
     def as_map(self) -> pa.MapArray:
-        """The properties of each row as a map."""
+        """Return the properties of each row as a map."""
 
     def value_of(self, name: str) -> pa.StringArray:
-        """The value of one property in each row, null where it has none."""
+        """Return the value of property ``name`` in each row, null where the row does not have it."""
 
 
 @dataclass(frozen=True, slots=True)
 class UniformTable:
-    """Every row has exactly the properties ``names``, in this order; the names are UTF-8, and all differ.
+    """Properties of rows that all have the properties ``names``, in this order; names are UTF-8 and distinct.
 
-    Property ``i`` is called ``names[i % len(names)]`` and has the value ``text[splits[i] + 1 : ends[i]]``.
+    Property ``i`` has the name ``names[i % len(names)]`` and the value ``text[splits[i] + 1 : ends[i]]``.
     """
 
     text: pa.Buffer
@@ -71,10 +71,10 @@ class UniformTable:
 
 @dataclass(frozen=True, slots=True)
 class MixedTable:
-    """All properties in order, no name twice in a row.
+    """Properties of any rows, in order; no name occurs twice in a row.
 
-    Property ``i`` has the name ``names[i]``, of which ``name_codes[i]`` is the number, and the value
-    ``text[splits[i] + 1 : ends[i]]``. ``row_ends`` are positions in ``text`` too.
+    Property ``i`` has the name ``names[i]``, numbered ``name_codes[i]``, and the value ``text[splits[i] + 1 :
+    ends[i]]``. ``row_ends`` are positions in ``text`` too.
     """
 
     text: pa.Buffer
@@ -100,7 +100,7 @@ class MixedTable:
 
 
 def read_properties(records: RecordIndex) -> PropertyTable:
-    """The properties of all records; there must be one."""
+    """Return the properties of all records, of which there must be at least one."""
     rows = as_text(_terminated(records))
     _, offsets, text = rows.buffers()
     row_ends = np.frombuffer(offsets, np.int32)[1 : len(rows) + 1]
@@ -114,7 +114,7 @@ def read_properties(records: RecordIndex) -> PropertyTable:
 def _names_of_every_row(
     text: pa.Buffer, row_ends: Numbers, begins: Numbers, splits: Numbers, ends: Numbers
 ) -> tuple[bytes, ...] | None:
-    """The names of the first row's properties; None if some row has others, or one has a name twice."""
+    """Return the names of the first row's properties; None if a row has others, or if a name is repeated."""
     width, remainder = divmod(len(ends), len(row_ends))
     if not width or remainder or not (ends[width - 1 :: width] + 1 == row_ends).all():
         return None
@@ -139,7 +139,7 @@ def _mixed_table(text: pa.Buffer, row_ends: Numbers, begins: Numbers, splits: Nu
 
 
 def _terminated(records: RecordIndex) -> pa.BinaryArray:
-    """The bytes of each row's properties, with the last 0x02 where it was left out."""
+    """Return the bytes of each row's properties, with the final 0x02 added where it is missing."""
     begins = records.topic_ends + LENGTH.itemsize
     rows = cut(pa.py_buffer(records.data), begins, records.ends)
     is_open = gather(records.data, _BYTE, records.ends - 1) != _END
@@ -149,7 +149,7 @@ def _terminated(records: RecordIndex) -> pa.BinaryArray:
 
 
 def _complete_properties(text: npt.NDArray[np.uint8]) -> tuple[Numbers, Numbers, Numbers]:
-    """Begins, splits and ends of the properties that have a name and a value.
+    """Return begins, splits and ends of the properties that have a name and a value.
 
     0x02 ends a property, the first 0x01 in it splits it.
     """
@@ -165,14 +165,14 @@ def _complete_properties(text: npt.NDArray[np.uint8]) -> tuple[Numbers, Numbers,
 
 
 def _find(text: npt.NDArray[np.uint8], byte: int) -> Numbers:
-    """Where ``byte`` is. In pieces, so that what is needed on the way stays small and is not paged in and out."""
+    """Return the positions of ``byte``. It searches in pieces: small temporary arrays are not paged in and out."""
     begins = range(0, max(len(text), 1), _PIECE_BYTES)
     found = [np.flatnonzero(text[begin : begin + _PIECE_BYTES] == byte) + begin for begin in begins]
     return np.concatenate(found, dtype=np.int32)
 
 
 def _last_of_each_name(row_begins: Numbers, codes: Numbers, code_count: int) -> Positions | None:
-    """The properties without those whose name comes again in the row; None if that does not happen."""
+    """Return the properties whose name does not recur later in the row; None if no name is repeated."""
     row_count = len(row_begins) - 1
     cells = row_count * code_count
     keys = np.repeat(np.arange(row_count, dtype=np.int64) * code_count, np.diff(row_begins)) + codes
@@ -186,5 +186,5 @@ def _last_of_each_name(row_begins: Numbers, codes: Numbers, code_count: int) -> 
 
 
 def _row_begins(row_ends: Numbers, ends: Numbers) -> Numbers:
-    """Row ``i`` has the properties ``[row_begins[i], row_begins[i + 1])``."""
+    """Return the begins of rows: row ``i`` has the properties ``[row_begins[i], row_begins[i + 1])``."""
     return np.append(0, np.searchsorted(ends, row_ends)).astype(np.int32)

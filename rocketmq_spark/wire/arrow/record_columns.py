@@ -1,4 +1,4 @@
-"""Each column of many records as one Arrow array."""
+"""Columns of many records, each as one Arrow array."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ _HEX: Final = np.frombuffer(b"".join(b"%02X" % byte for byte in range(256)), np.
 
 
 class DamagedBodyError(ValueError):
-    """Some compressed body cannot be decompressed. The scalar decoder says which, and why."""
+    """A compressed body cannot be decompressed. The scalar decoder finds which one, and why."""
 
 
 class RecordColumns:
-    """The columns of records without inner batches. Each is computed when it is asked for.
+    """Columns of records without inner batches, each computed on call.
 
-    Named as the attributes of MessageExt, whose values they have; but times are null where ``TIMESTAMP_TYPE`` cannot
-    hold them. ``body`` raises DamagedBodyError, also where all compressed ones together have more than ``limit_bytes``.
+    Methods are named as the attributes of MessageExt, and return their values; but times are null where
+    ``TIMESTAMP_TYPE`` cannot hold them. ``body`` raises DamagedBodyError, also if all compressed bodies together exceed
+    ``limit_bytes``.
     """
 
     def __init__(self, records: RecordIndex, broker_name: str, limit_bytes: int) -> None:
@@ -40,7 +41,7 @@ class RecordColumns:
         self._broker_name = broker_name
 
     def of(self, column: Column) -> pa.Array:
-        """The values of any column."""
+        """Return the values of any column of the table, or of a property."""
         if (name := column.property_name) is not None:
             return self.properties_table.value_of(name)
         values: pa.Array = getattr(self, column.field)()
@@ -59,7 +60,7 @@ class RecordColumns:
         return _integers(self._records.head["queue_offset"])
 
     def msg_id(self) -> pa.StringArray:
-        """The producer's, else the broker's: by address and commit log offset."""
+        """Return the producer's message ID, else the offsetMsgId."""
         producers_id = self.properties_table.value_of(UNIQ_KEY)
         return pc.coalesce(producers_id, self.offset_msg_id()) if producers_id.null_count else producers_id
 
@@ -77,7 +78,8 @@ class RecordColumns:
         return self.properties_table.value_of(TAGS)
 
     def body(self) -> pa.BinaryArray:
-        """Unpacked. Raises DamagedBodyError where one cannot be, or all together have more than ``limit_bytes``."""
+        """Return bodies, decompressed. Raises DamagedBodyError where that fails, or if all of them exceed
+        ``limit_bytes``."""
         begins, ends = self._records.tails + TAIL.itemsize, self._records.body_ends
         stored = self._cut(begins, ends)
         is_packed = self._records.has_flags(MessageSysFlag.COMPRESSED) & (begins < ends)
@@ -87,7 +89,7 @@ class RecordColumns:
         return pc.replace_with_mask(stored, pa.array(is_packed), plain)
 
     def _unpacked(self, begins: Positions, ends: Positions, sys_flags: npt.NDArray[Any]) -> pa.BinaryArray:
-        """One by one: each is a stream of its own."""
+        """Decompress bodies one by one: each is its own stream."""
         data, left_bytes = memoryview(self._records.data), self._limit_bytes
         plain: list[bytes] = []
         for begin, end, sys_flag in zip(begins.tolist(), ends.tolist(), sys_flags.tolist(), strict=True):
@@ -125,7 +127,7 @@ class RecordColumns:
         return _integers(self._records.head["commit_log_offset"])
 
     def sys_flag(self) -> pa.Int32Array:
-        """Without the bit that asks for decompression, where there is something to decompress."""
+        """Return sysFlags without COMPRESSED where the body is not empty, as it is decompressed."""
         stored = self._records.head["sys_flag"]
         return _integers(
             np.where(self._records.tail["body_bytes"] > 0, stored & ~MessageSysFlag.COMPRESSED.value, stored)
@@ -153,7 +155,7 @@ class RecordColumns:
 
 
 def _integers(stored: npt.NDArray[Any]) -> pa.Array:
-    """Big-endian numbers as Arrow's."""
+    """Convert big-endian numbers to an Arrow array."""
     return pa.array(stored.astype(stored.dtype.newbyteorder("=")))
 
 
@@ -164,7 +166,7 @@ def _timestamps(stored_ms: npt.NDArray[np.int64]) -> pa.TimestampArray:
 
 
 def _hosts(stored: pa.BinaryArray) -> pa.StringArray:
-    """Few hosts send and store many messages, so each is formatted once."""
+    """Format hosts, each distinct one once: few hosts send and store many messages."""
     distinct = stored.dictionary_encode()
     return pa.array([format_host(host) for host in distinct.dictionary.to_pylist()], pa.string()).take(distinct.indices)
 

@@ -1,4 +1,4 @@
-"""Where the parts of many stored records lie: the layout of ``stored_message.py``, checked and measured with numpy."""
+"""Positions of the parts of many stored records: the layout of ``stored_message.py``, read and checked with numpy."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ HEAD: Final = np.dtype(
         ("born_timestamp_ms", ">i8"),
     ]
 )
-"""What every record begins with; the born host follows."""
+"""Begin of every record; the born host follows."""
 
 TAIL: Final = np.dtype([("reconsume_times", ">i4"), ("prepared_transaction_offset", ">i8"), ("body_bytes", ">i4")])
-"""What follows the store host; the body comes next."""
+"""Fields after the store host; the body follows."""
 
 TIMESTAMP: Final = np.dtype(">i8")
 LENGTH: Final = np.dtype(">i2")
@@ -50,20 +50,20 @@ _OFFSET: Final = struct.Struct(">q")
 
 
 class DamagedRecordError(ValueError):
-    """Some record is not what it should be. The scalar decoder says which, and why."""
+    """A record has a wrong layout. The scalar decoder finds which one, and why."""
 
 
 ResponseOffsets: TypeAlias = Sequence[tuple[int, int]]
-"""For each body the queue offsets ``[begin, next)`` that it is the answer to: from where it was pulled, and where the
-broker says to go on. Empty where that is not known."""
+"""For each body the queue offsets ``[begin, next)`` of its response: the offset of the pull, and the broker's next
+offset. Empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordFrames:
-    """Where ``n`` records in ``data`` begin and end; each array has one entry a record.
+    """Begins and ends of ``n`` records in ``data``; arrays have one entry per record.
 
-    ``next_offsets``: at most these queue offsets end what a record has; only where some record is an inner batch.
-    ``max_displacement``: how many places in front of its stored offset some record was, at most.
+    ``next_offsets``: upper limits (exclusive) of each record's queue offsets; MAX_OFFSET without inner batch or
+    response offsets. ``max_displacement``: maximum of a record's stored offset minus its actual one.
     """
 
     data: bytes
@@ -77,7 +77,7 @@ class RecordFrames:
         return len(self.begins)
 
     def select(self, mask: Mask) -> Self:
-        """The records for which ``mask`` is true."""
+        """Return the records for which ``mask`` is true."""
         if mask.all():
             return self
         arrays = (getattr(self, field.name) for field in fields(self)[2:])
@@ -86,10 +86,10 @@ class RecordFrames:
 
 @dataclass(frozen=True, slots=True)
 class RecordIndex(RecordFrames):
-    """The parts of the records; positions are absolute.
+    """Positions of the parts of the records, absolute in ``data``.
 
-    Between them lie born host ``[begins + HEAD, store_timestamps)``, store host ``[store_timestamps + 8, tails)``, body
-    ``[tails + TAIL, body_ends)``, topic ``[topic_begins, topic_ends)``, properties ``[topic_ends + 2, ends)``.
+    Between them are: born host ``[begins + HEAD, store_timestamps)``, store host ``[store_timestamps + 8, tails)``,
+    body ``[tails + TAIL, body_ends)``, topic ``[topic_begins, topic_ends)``, properties ``[topic_ends + 2, ends)``.
     """
 
     store_timestamps: Positions
@@ -100,7 +100,7 @@ class RecordIndex(RecordFrames):
     topic_ends: Positions
 
     def has_flags(self, flags: MessageSysFlag) -> Mask:
-        """Whether a record's sysFlag has all of ``flags``."""
+        """Return for each record whether its sysFlag has all of ``flags``."""
         found: Mask = self.head["sys_flag"] & flags.value == flags.value
         return found
 
@@ -108,8 +108,11 @@ class RecordIndex(RecordFrames):
 def frame_records(
     bodies: Sequence[Buffer], response_offsets: ResponseOffsets = (), *, is_unfiltered: bool = False
 ) -> RecordFrames:
-    """Find the records of pull response bodies, one after another. DamagedRecordError if a size or a magic number is
-    none. ``is_unfiltered``: each answer has all messages of its offsets, so that a record's place may be counted."""
+    """Find the records of pull response bodies, which are joined. Raises DamagedRecordError for a wrong size or magic
+    number.
+
+    ``is_unfiltered``: each response has all messages of its offsets, so that offsets can be counted.
+    """
     data = b"".join(bodies)
     assert len(data) < _DATA_LIMIT_BYTES, "Arrow's 32-bit offsets would overflow"
     bodies_bytes = [len(body) for body in bodies]
@@ -132,11 +135,12 @@ def frame_records(
 def _places(
     stored: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], response_offsets: ResponseOffsets
 ) -> npt.NDArray[np.int64] | None:
-    """The queue offsets of the records by their places in the answers; None where these are the stored ones.
+    """Return the queue offsets of the records by their positions in the responses; None where these are the stored
+    ones.
 
-    A broker writes an offset into a message before it finds whether it can put the message into the consume queue.
-    Where it cannot, all later ones are one place further in front than they say, until it is restarted. So a place
-    counts where an answer has a message for each of its offsets, and none says less than its place.
+    A broker writes an offset into a message before it knows whether the message fits the consume queue. If not, all
+    later messages are one offset below their stored ones until it restarts. So positions count where a response has a
+    message for each of its offsets, and none has a stored offset below its position.
     """
     firsts, afters = np.array(response_offsets, np.int64).T
     begins = np.cumsum(counts) - counts
@@ -152,7 +156,7 @@ def _places(
 
 
 def _at_places(data: bytes, begins: Positions, places: npt.NDArray[np.int64]) -> bytes:
-    """The same records with these queue offsets."""
+    """Return the same records with these queue offsets."""
     changed = bytearray(data)
     for begin, place in zip(begins.tolist(), places.tolist(), strict=True):
         _OFFSET.pack_into(changed, begin + QUEUE_OFFSET_AT, place)
@@ -162,7 +166,7 @@ def _at_places(data: bytes, begins: Positions, places: npt.NDArray[np.int64]) ->
 def _next_offsets(
     offsets: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], response_offsets: ResponseOffsets
 ) -> Positions:
-    """For each record the queue offset of the next one, but at most where its answer ends."""
+    """Return for each record the queue offset of the next one, but at most the end of its response."""
     ascending = np.append(np.unique(offsets), MAX_OFFSET)
     following: Positions = ascending[np.searchsorted(ascending, offsets, side="right").clip(max=len(ascending) - 1)]
     response_ends = np.repeat(np.array([after for _, after in response_offsets], np.int64), counts)
@@ -170,7 +174,7 @@ def _next_offsets(
 
 
 def index_records(frames: RecordFrames) -> RecordIndex:
-    """Find the parts of records. DamagedRecordError if a length among them is wrong."""
+    """Find the parts of records. Raises DamagedRecordError if a length among them is wrong."""
     data, begins, ends, head, next_offsets = frames.data, frames.begins, frames.ends, frames.head, frames.next_offsets
     is_v1 = head["magic"] == MessageMagic.V1
     store_timestamps = begins + HEAD.itemsize + _host_bytes(head, MessageSysFlag.BORNHOST_V6)
@@ -191,7 +195,8 @@ def index_records(frames: RecordFrames) -> RecordIndex:
 
 
 def locate(data: bytes, bodies_bytes: Sequence[int], position: int) -> tuple[int, int, int]:
-    """Which record of its body begins at ``position``, where that is in the body, and how long the body is."""
+    """Return the index within its body of the record at ``position``, the record's position there, and the body's
+    length."""
     body_begin = 0
     for body_bytes in bodies_bytes:
         if position < body_begin + body_bytes:
@@ -202,14 +207,15 @@ def locate(data: bytes, bodies_bytes: Sequence[int], position: int) -> tuple[int
 
 
 def gather(data: Any, kind: np.dtype[Any], positions: Positions | Numbers) -> npt.NDArray[Any]:
-    """The values of type ``kind`` at any, also unaligned, positions."""
+    """Return the values of type ``kind`` at any positions, also unaligned ones."""
     everywhere = np.ndarray((max(0, len(data) - kind.itemsize + 1),), np.dtype((np.void, kind.itemsize)), data, 0, (1,))
     found: npt.NDArray[Any] = everywhere[positions].view(kind)
     return found
 
 
 def _follow_sizes(data: bytes, bodies_bytes: Sequence[int]) -> Positions:
-    """Begin of each record. The one loop over rows: each record says where the next one begins."""
+    """Return the begin of each record. This is the only loop over rows: each record's size determines where the next
+    begins."""
     begins: list[int] = []
     append, unpack = begins.append, _SIZE.unpack_from
     position = body_end = 0

@@ -1,4 +1,4 @@
-"""Arrow arrays cut out of a buffer by positions, without Python objects on the way."""
+"""Arrow arrays cut from a buffer by positions, without intermediate Python objects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 
 
 def interleave(first: Positions | Numbers, second: Positions | Numbers) -> Numbers:
-    """``[first[0], second[0], first[1], second[1], ...]``"""
+    """Return ``[first[0], second[0], first[1], second[1], ...]``."""
     both = np.empty(2 * len(first), np.int32)
     both[0::2] = first
     both[1::2] = second
@@ -24,9 +24,10 @@ def interleave(first: Positions | Numbers, second: Positions | Numbers) -> Numbe
 
 
 def cut(buffer: Any, begins: Positions | Numbers, ends: Positions | Numbers) -> pa.BinaryArray:
-    """The slices ``buffer[begins[i]:ends[i]]``, copied. They must ascend and not overlap; the buffer is below 2 GiB.
+    """Copy the slices ``buffer[begins[i]:ends[i]]``. They must ascend without overlap; the buffer must be smaller than
+    2 GiB.
 
-    Begins and ends together are the offsets of an array whose every other value is wanted.
+    Begins and ends together are the offsets of an array, of which every other value is taken.
     """
     if not len(begins):
         return pa.array([], pa.binary())
@@ -36,7 +37,7 @@ def cut(buffer: Any, begins: Positions | Numbers, ends: Positions | Numbers) -> 
 
 
 def as_text(values: pa.BinaryArray) -> pa.StringArray:
-    """The values as text; where they are malformed, as ``decode_utf8`` reads them."""
+    """Return the values as text; malformed ones as ``decode_utf8`` reads them."""
     try:
         return values.cast(pa.string())
     except pa.ArrowInvalid:
@@ -44,5 +45,5 @@ def as_text(values: pa.BinaryArray) -> pa.StringArray:
 
 
 def utf8_text(values: pa.BinaryArray) -> pa.StringArray:
-    """The values as text, where they are known to be UTF-8."""
+    """Return the values, which must be valid UTF-8, as text without a check."""
     return pa.Array.from_buffers(pa.string(), len(values), values.buffers())

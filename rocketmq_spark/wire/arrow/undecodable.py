@@ -1,7 +1,7 @@
-"""Undecodable messages: those whose bodies cannot be read, and those whose parts are not where their lengths say.
+"""Undecodable messages: their body cannot be read, or their parts are not where their lengths imply.
 
-A body is a stream that is damaged or no stream at all, more than may come out of one, or an inner batch that is none or
-has another number of messages than the broker gave it queue offsets.
+Such a body is a damaged stream or none, one that expands beyond the limit, or an inner batch that is none or has
+another number of messages than the queue offsets that the broker assigned.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _NO_OFFSET: Final = range(0)
 
 @dataclass(frozen=True, slots=True)
 class UndecodableMessage:
-    """``message`` as it is stored, its body and sysFlag too; ``problem`` says why the body cannot be read; ``count`` is
-    how many queue offsets the broker gave it."""
+    """``message`` has body and sysFlag as stored; ``problem`` is why its body cannot be read; ``count`` is the number
+    of queue offsets that the broker assigned."""
 
     message: MessageExt
     problem: str
@@ -33,7 +33,7 @@ class UndecodableMessage:
 
     @property
     def offsets(self) -> range:
-        """Its queue offsets."""
+        """Return its queue offsets."""
         return range(self.message.queue_offset, self.message.queue_offset + self.count)
 
     @property
@@ -41,15 +41,15 @@ class UndecodableMessage:
         return self.message.sys_flag & MessageSysFlag.INNER_BATCH.value != 0
 
     def rows(self, offset_range: range) -> list[MessageExt]:
-        """The message once for each of its offsets in ``offset_range``."""
+        """Return the message once for each of its offsets in ``offset_range``."""
         return [replace(self.message, queue_offset=offset) for offset in self._offsets_in(offset_range)]
 
     def row_count(self, offset_range: range) -> int:
-        """How many ``rows`` there are."""
+        """Return the number of ``rows``."""
         return len(self._offsets_in(offset_range))
 
     def rows_bytes(self, offset_range: range) -> int:
-        """Return about how much memory ``rows`` and columns of them take."""
+        """Return the approximate memory of ``rows`` and columns of them."""
         text = sum(len(name) + len(value) for name, value in self.message.properties.items())
         return self.row_count(offset_range) * (ROW_BYTES + text)
 
@@ -58,7 +58,8 @@ class UndecodableMessage:
 
 
 def find_undecodable(records: RecordIndex, broker_name: str, *, has_body: bool) -> dict[int, UndecodableMessage]:
-    """The bad ones by where their records begin. ``has_body``: not only inner batches are to be read."""
+    """Return undecodable messages by the positions of their records. Without ``has_body`` only inner batches are
+    checked."""
     is_suspect = records.has_flags(MessageSysFlag.INNER_BATCH)
     if has_body:
         is_suspect |= records.has_flags(MessageSysFlag.COMPRESSED)
@@ -73,7 +74,8 @@ def find_undecodable(records: RecordIndex, broker_name: str, *, has_body: bool) 
 
 
 def find_malformed(frames: RecordFrames, broker_name: str) -> dict[int, UndecodableMessage]:
-    """Those that are not laid out as their flags say, by where their records begin. Others may be damaged too."""
+    """Return messages whose layout contradicts their flags, by the positions of their records. Others may be damaged
+    too."""
     malformed: dict[int, UndecodableMessage] = {}
     for begin, record, next_offset in _each(frames):
         try:
@@ -85,8 +87,10 @@ def find_malformed(frames: RecordFrames, broker_name: str) -> dict[int, Undecoda
 
 
 def reach_to(records: RecordIndex, offset: int, broker_name: str) -> Mask:
-    """Which inner batches that begin before ``offset`` have it or one behind it: each has as many messages, or rows if
-    it is undecodable, as the broker gave it queue offsets."""
+    """Return a mask of the inner batches that begin before ``offset`` and contain it.
+
+    Each has as many messages, or rows if it is undecodable, as the broker assigned queue offsets.
+    """
     begins = records.head["queue_offset"]
     is_before = records.has_flags(MessageSysFlag.INNER_BATCH) & (begins < offset)
     reaches = is_before & (records.next_offsets > offset) & (offset - begins < INNER_MESSAGES.maximum)
@@ -98,7 +102,7 @@ def reach_to(records: RecordIndex, offset: int, broker_name: str) -> Mask:
 
 
 def _each(frames: RecordFrames) -> Iterator[tuple[int, memoryview, int]]:
-    """Where each record begins, its bytes, and the queue offset of the next one."""
+    """Yield the position of each record, its bytes, and the queue offset of the next one."""
     data = memoryview(frames.data)
     bounds = (frames.begins.tolist(), frames.ends.tolist(), frames.next_offsets.tolist())
     for begin, end, next_offset in zip(*bounds, strict=True):

@@ -12,10 +12,9 @@ from typing import NamedTuple
 
 
 class BatchAck(NamedTuple):
-    """Messages of one queue, from one POP response, that are acknowledged together.
+    """Messages of one queue, from one POP response, to acknowledge.
 
-    ``topic`` is the topic of the POP request; ``retry`` is the response's flag for a queue of its retry topic.
-    ``offsets`` are queue offsets, none below ``start_offset``. Times are in ms.
+    ``topic`` is that of the POP request; ``retry`` is the response's flag for a queue of its retry topic.
     """
 
     group: str
@@ -30,7 +29,7 @@ class BatchAck(NamedTuple):
 
 
 def encode_batch_ack(broker_name: str, acks: Iterable[BatchAck]) -> bytes:
-    """Return the body for the broker named ``broker_name``."""
+    """Return the body for broker ``broker_name``."""
     return json.dumps({"brokerName": broker_name, "acks": [_fields(ack) for ack in acks]}).encode()
 
 
@@ -49,7 +48,7 @@ def _fields(ack: BatchAck) -> dict[str, object]:
 
 
 def _bits(places: Iterable[int]) -> bytes:
-    """Encode positions as Java serializes a BitSet: position 0 is the lowest bit of the first byte."""
+    """Encode positions as Java does a BitSet: position 0 is the lowest bit of the first byte."""
     number = 0
     for place in places:
         number |= 1 << place

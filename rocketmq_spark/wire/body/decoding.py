@@ -1,7 +1,7 @@
-"""Decoding of JSON bodies, and elements that several of them have.
+"""Decoding of JSON bodies, and their common elements.
 
 Bodies are the JSON of requests and responses other than messages. In all modules of this package every ``decode_``
-raises RemoteProtocolError[MALFORMED_RESPONSE.BODY], every ``encode_`` LocalProtocolError[INVALID_MESSAGE]. Fields are
+raises RemoteProtocolError[MALFORMED_RESPONSE.BODY], every ``encode_`` LocalProtocolError[INVALID_MESSAGE]; fields are
 written in the order of their names, sets in a fixed order.
 
 Source: ``remoting/protocol/body/*.java`` and its neighbours ``route``, ``admin``, ``heartbeat``.
@@ -22,10 +22,9 @@ T = TypeVar("T")
 
 
 def decode_body(subject: str, body: bytes | memoryview, build: Callable[[Object], T]) -> T:
-    """Parse ``body`` as a JSON object and return the result of ``build`` for it.
+    """Parse ``body`` as a JSON object and return what ``build`` makes of it.
 
-    ``subject`` names the body in errors. A ValueError of ``build`` becomes
-    RemoteProtocolError[MALFORMED_RESPONSE.BODY].
+    A ValueError of ``build`` becomes RemoteProtocolError[MALFORMED_RESPONSE.BODY], which calls the body ``subject``.
     """
     value = parse_fastjson(body, subject)
     try:
@@ -35,22 +34,21 @@ def decode_body(subject: str, body: bytes | memoryview, build: Callable[[Object]
 
 
 def by_queue(entry: Object, name: str, read: Callable[[object, str], T]) -> dict[MessageQueue, T]:
-    """Return the object in field ``name`` as a dict by queue; its keys are queues, as objects or as texts of such
-    objects. ``read(value, name)`` converts each value. Raises ValueError for another layout."""
+    """Return the object in field ``name`` as a dict by queue; its keys are queues, as objects or texts of such.
+    ``read(value, name)`` converts each value."""
     rows = table(entry, name).items()
     return {message_queue(as_object(_key(key), "a key of " + name)): read(value, name) for key, value in rows}
 
 
 def _key(key: object) -> object:
-    """Return the object in a quoted key: standard JSON allows only strings as keys, so servers quote objects for it."""
+    """Parse a quoted object: standard JSON allows only strings as keys."""
     if isinstance(key, str) and key.startswith("{"):
         return parse_fastjson(key.encode(), "key")
     return key
 
 
 def message_queue(entry: Object) -> MessageQueue:
-    """Return the queue that an object of a body describes. Raises ValueError for missing fields or an invalid queue
-    ID."""
+    """Return the queue that an object of a body describes."""
     queue = MessageQueue(text(entry, "topic"), text(entry, "brokerName"), int64(entry, "queueId"))
     QUEUE_ID.check(queue.queue_id)
     return queue

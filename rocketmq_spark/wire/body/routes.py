@@ -45,8 +45,8 @@ def _topic_route(topic: str, route: Object) -> TopicRoute:
 
 
 def _ordered_brokers(order_conf: str) -> tuple[tuple[str, int], ...]:
-    """Return broker names and queue counts as Java reads them: it ignores empty parts at the end, and a third field.
-    Empty for an invalid configuration, or for more than ``ORDERED_QUEUES``."""
+    """Return names and queue counts as Java reads them: it ignores empty parts at the end, and a third field. Empty if
+    invalid."""
     brokers = [part.split(":") for part in order_conf.rstrip(";").split(";")]
     if any(len(broker) < 2 or not _QUEUE_COUNT.fullmatch(broker[1]) for broker in brokers):
         return ()

@@ -3,9 +3,9 @@
 Source: ``remoting/protocol/body/ConsumerRunningInfo.java``, ``ProcessQueueInfo.java``; fields without a meaning here
 are 0.
 
-The request may carry offset ranges that a task has found lost, for the member that planned them. RocketMQ has no
-request for that. A broker forwards GET_CONSUMER_RUNNING_INFO to the member with its body, and no other client sends
-that request with a body. Source: ``broker/processor/AdminBrokerProcessor.java#callConsumer``.
+The request may carry ranges that a task has found lost, for the member that planned them: RocketMQ has no request for
+that. A broker forwards GET_CONSUMER_RUNNING_INFO with its body, and no other client gives that request a body. Source:
+``broker/processor/AdminBrokerProcessor.java#callConsumer``.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ PROP_CONSUME_TYPE: Final = "PROP_CONSUME_TYPE"
 PROP_CLIENT_VERSION: Final = "PROP_CLIENT_VERSION"
 PROP_CONSUMER_START_TIMESTAMP: Final = "PROP_CONSUMER_START_TIMESTAMP"
 PROP_CHECKPOINT: Final = "PROP_ROCKETMQ_SPARK_CHECKPOINT"
-"""Not a property of RocketMQ: only this connector writes it."""
+"""Written by this connector only."""
 
 
 class ProcessQueueInfo(NamedTuple):
-    """State of one process queue. ``cached_*`` describe the messages in flight: ``[min, max]`` includes both offsets,
-    as in Java. Fields ending in ``_ms`` are epoch times."""
+    """State of one process queue. ``cached_*``: messages in flight, offsets ``[min, max]``, both included as in
+    Java."""
 
     commit_offset: int
     cached_min_offset: int = 0
@@ -70,8 +70,7 @@ def encode_consumer_running_info(info: ConsumerRunningInfo) -> bytes:
 
 
 def decode_consumer_running_info(body: bytes | memoryview) -> ConsumerRunningInfo:
-    """Decode the response of another member; its ``jstack`` is not read.
-    RemoteProtocolError[MALFORMED_RESPONSE.BODY]."""
+    """Decode another member's response, without ``jstack``. RemoteProtocolError[MALFORMED_RESPONSE.BODY]."""
     return decode_body("running info", body, _running_info)
 
 
@@ -118,7 +117,7 @@ def _process_queue_fields(info: ProcessQueueInfo) -> dict[str, object]:
 
 
 def encode_consumer_status(next_offsets: Mapping[MessageQueue, int]) -> bytes:
-    """Return the body of the response to GET_CONSUMER_STATUS_FROM_CLIENT: the next offset of each queue. Source:
+    """Return the body of the response to GET_CONSUMER_STATUS_FROM_CLIENT. Source:
     ``remoting/protocol/body/GetConsumerStatusBody.java``."""
     return write_fastjson({"consumerTable": {}, "messageQueueTable": next_offsets})
 
@@ -131,7 +130,7 @@ def encode_reported_losses(ranges: Collection[QueueRange]) -> bytes:
 
 
 def decode_reported_losses(body: bytes | memoryview) -> tuple[QueueRange, ...]:
-    """Return the lost ranges in the body of a request; none without a body, as in requests of an operator's tool."""
+    """Return the lost ranges in a request's body; none without a body, as from an operator's tool."""
     if not body:
         return ()
     return decode_body("told loss", body, lambda reported: tuple(map(_range, objects(reported, "lost"))))

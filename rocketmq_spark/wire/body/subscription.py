@@ -30,9 +30,8 @@ _JAVA_BLANKS: Final = "".join(map(chr, range(0x21)))
 class SubscriptionData:
     """Subscription to one topic. Source: ``remoting/protocol/heartbeat/SubscriptionData.java``.
 
-    A broker filters by ``code_set``, hashes that different tags may share, so the puller must filter again by
-    ``tags_set``. Both are empty for all messages. ``version_ms``: a broker replaces a subscription only by one with a
-    higher version.
+    A broker filters by ``code_set``, hashes that tags may share; the puller must filter again by ``tags_set``. Both
+    empty: all messages. ``version_ms``: a broker replaces a subscription only by a newer one.
     """
 
     topic: str
@@ -81,7 +80,7 @@ def subscription_fields(subscription: SubscriptionData) -> dict[str, object]:
 
 
 def read_subscription(entry: Object) -> SubscriptionData:
-    """Return the subscription in an object that ``subscription_fields`` or a Java client has written."""
+    """Return the subscription in an object written by ``subscription_fields`` or a Java client."""
     return SubscriptionData(
         topic=text(entry, "topic"),
         sub_string=text(entry, "subString"),

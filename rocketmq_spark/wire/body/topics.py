@@ -23,8 +23,8 @@ _COMPACTION: Final = "COMPACTION"
 
 
 class TopicSettings(NamedTuple):
-    """Message type of the topic (such as FIFO; NORMAL if it has none), and whether it is compacted: a compacted topic
-    keeps the last message of each key, and no message without keys."""
+    """Message type of the topic, such as FIFO; NORMAL if unset. A compacted topic keeps the last message of each key,
+    and none without keys."""
 
     message_type: str
     keeps_last_of_key: bool
@@ -69,7 +69,7 @@ def decode_consume_stats(body: bytes | memoryview) -> dict[MessageQueue, Consume
 
 def _queue_bounds(value: object, name: str) -> QueueBounds:
     entry = as_object(value, name)
-    stored_ms = max(0, int64(entry, "lastUpdateTimestamp"))  # a broker says -1 when the last message is gone
+    stored_ms = max(0, int64(entry, "lastUpdateTimestamp"))  # -1 if the last message is deleted
     return QueueBounds(int64(entry, "minOffset"), int64(entry, "maxOffset"), stored_ms)
 
 

@@ -1,1 +1,2 @@
-"""What a RocketMQ 5 proxy is told over gRPC, and what it answers. ``messaging_pb2`` is made of ``messaging.proto``."""
+"""Requests to a RocketMQ 5 proxy over gRPC, and its responses. ``messaging_pb2`` is generated from
+``messaging.proto``."""

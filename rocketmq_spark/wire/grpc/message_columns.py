@@ -1,7 +1,7 @@
-"""Messages as a proxy hands them out, as Arrow columns: the same as of stored ones, as far as the protocol has them.
+"""Messages from a proxy as Arrow columns: those of stored messages, as far as the protocol has them.
 
-A proxy gives a message's keys, its tag, its id and its group apart from the properties; here they are among these, as
-brokers store them. It marks each compressed body as GZIP, whatever it is: only the bytes tell.
+A proxy returns keys, tag, ID and group apart from the properties; here they are among them, as brokers store them. It
+marks each compressed body as GZIP, whatever its type: only the bytes identify it.
 
 Source: ``proxy/grpc/v2/common/GrpcConverter.java``.
 """
@@ -37,20 +37,20 @@ _GZIP_MAGIC: Final = b"\x1f\x8b"
 _GZIP_STREAM: Final = 16 + zlib.MAX_WBITS
 _GZIP_MEMBER: Final = b"\x1f\x8b\x08"
 _GZIP_MEMBER_BYTES: Final = 20
-"""The smallest member, which is empty."""
+"""Size of the smallest member, an empty one."""
 _READ_BYTES: Final = 16 * 1024
-"""What follows a member in what was read with it is copied."""
+"""Bytes after a member that were read with it are copied."""
 
 
 class MessageWithBody(NamedTuple):
-    """A message, and its body if that can be read."""
+    """A message and its plain body; None if that cannot be read, or was not requested."""
 
     message: Message
     body: bytes | None
 
 
 class UndecodableReceived(NamedTuple):
-    """A message whose body cannot be read, and why."""
+    """Position of a message whose body cannot be read, and the problem."""
 
     queue: MessageQueue
     offset: int
@@ -60,9 +60,11 @@ class UndecodableReceived(NamedTuple):
 def decode_received(
     responses: bytes, columns: Sequence[str], *, broker_name: str, tags: frozenset[str] | None
 ) -> Iterator[tuple[pa.RecordBatch, list[UndecodableReceived]]]:
-    """The messages of answers with one each, joined, in order; of ``tags``, if there are any. Rows of the unreadable
-    have no body. A name in ``columns`` that is none of ``COLUMNS`` is that of a property, or RECEIPT_HANDLE. It is one
-    batch, unless the bodies have more than DECOMPRESSED_LIMIT_BYTES together.
+    """Decode concatenated responses of one message each, in order, to batches of ``columns``.
+
+    ``tags``: keep messages with one of these; None: all. A column that is not in ``COLUMNS`` is a property, or
+    RECEIPT_HANDLE. Undecodable messages are listed; their rows have a null body. It is one batch, unless the bodies
+    exceed DECOMPRESSED_LIMIT_BYTES together.
 
     Raises RemoteProtocolError[MALFORMED_RESPONSE.BODY].
     """
@@ -122,7 +124,7 @@ def _body_or_problem(message: Message) -> tuple[bytes | None, str | None]:
 
 
 def _body(message: Message, limit_bytes: int) -> bytes:
-    """Raises ValueError."""
+    """Return the plain body. Raises ValueError if it is damaged or exceeds ``limit_bytes``."""
     body = message.body
     if message.system_properties.body_encoding != Encoding.GZIP or not body:
         return body
@@ -132,7 +134,7 @@ def _body(message: Message, limit_bytes: int) -> bytes:
 
 
 def _gunzip(body: bytes, limit_bytes: int) -> bytes:
-    """All members, without what follows the last one, as Java's GZIPInputStream reads them."""
+    """Decompress all members, ignoring bytes after the last one, as Java's GZIPInputStream does."""
     parts: list[bytes] = []
     rest, left_bytes = memoryview(body), limit_bytes + 1
     while left_bytes > 0:
@@ -149,7 +151,8 @@ def _gunzip(body: bytes, limit_bytes: int) -> bytes:
 
 
 def _gunzip_member(data: memoryview, remaining_bytes: int, parts: list[bytes]) -> tuple[int, int]:
-    """How many bytes of ``data`` are read, and how many of ``remaining_bytes`` are left. Appends to ``parts``."""
+    """Append a member's plain bytes to ``parts``. Return the bytes of ``data`` read, and how many ``remaining_bytes``
+    are left."""
     stream = zlib.decompressobj(_GZIP_STREAM)
     position = 0
     while remaining_bytes > 0 and not stream.eof:
@@ -207,4 +210,4 @@ VALUES: Final[Mapping[str, Callable[[Message], object]]] = MappingProxyType(
         "storeHost": lambda message: message.system_properties.store_host,
     }
 )
-"""By column, what a message has for it; of the others there is nothing in the protocol."""
+"""By column, the function that returns a message's value; the protocol has none for other columns."""

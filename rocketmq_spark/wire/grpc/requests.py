@@ -1,7 +1,6 @@
-"""Requests to a proxy, of a group that reads some topics, and who makes them: their metadata, signed where there are
-keys.
+"""Requests to a proxy for a consumer group, and call metadata that identifies the client, signed with its credentials.
 
-What is signed is the time, nothing of the request: whoever reads it can make requests of its own with it. TLS hides it.
+The signature covers the time, not the request: an eavesdropper can sign other requests with it. TLS prevents that.
 
 Source: ``proxy/grpc/v2/client/ClientActivity.java``, ``proxy/grpc/v2/consumer/ReceiveMessageActivity.java``,
 ``common/constant/GrpcConstants.java``, ``auth/authentication/builder/DefaultAuthenticationContextBuilder.java``.
@@ -24,14 +23,14 @@ from rocketmq_spark.wire.grpc import messaging_pb2 as pb
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What a group reads: each of its topics with the same tags."""
+    """Subscription of a group, the same tags for each topic, and its requests."""
 
     group: str
     topics: tuple[str, ...]
     expression: str
 
     def settings(self, host_name: str, timeout_ms: int) -> pb.TelemetryCommand:
-        """Who we are, and what we want: a proxy hands nothing out to who has not said that."""
+        """Return client settings and subscription: a proxy delivers nothing to a client that has not sent them."""
         entries = [pb.SubscriptionEntry(topic=_named(topic), expression=self._filter()) for topic in self.topics]
         settings = pb.Settings(
             client_type=pb.ClientType.SIMPLE_CONSUMER,
@@ -42,17 +41,17 @@ class Subscription:
         return pb.TelemetryCommand(settings=settings)
 
     def heartbeat(self) -> pb.HeartbeatRequest:
-        """We are still there."""
+        """Return the heartbeat of the client."""
         return pb.HeartbeatRequest(group=_named(self.group), client_type=pb.ClientType.SIMPLE_CONSUMER)
 
     def termination(self) -> pb.NotifyClientTerminationRequest:
-        """We are leaving."""
+        """Return the notification that the client leaves the group."""
         return pb.NotifyClientTerminationRequest(group=_named(self.group))
 
     def receive(
         self, topic: str, broker_name: str, *, max_messages: int, invisible_ms: int, poll_ms: int
     ) -> pb.ReceiveMessageRequest:
-        """Messages of any queue of one broker."""
+        """Return a request for messages of any queue of one broker, held up to ``poll_ms``."""
         request = pb.ReceiveMessageRequest(
             group=_named(self.group),
             message_queue=pb.MessageQueue(topic=_named(topic), id=-1, broker=pb.Broker(name=broker_name)),
@@ -64,12 +63,13 @@ class Subscription:
         return request
 
     def acknowledge(self, topic: str, handles: Iterable[str]) -> pb.AckMessageRequest:
-        """These messages are done."""
+        """Return the acknowledgement of messages by their receipt handles."""
         entries = [pb.AckMessageEntry(receipt_handle=handle) for handle in handles]
         return pb.AckMessageRequest(group=_named(self.group), topic=_named(topic), entries=entries)
 
     def change(self, topic: str, handle: str, invisible_ms: int, *, suspend: bool) -> pb.ChangeInvisibleDurationRequest:
-        """A message is invisible for so long from now on; with ``suspend`` that counts as no attempt."""
+        """Make a message invisible for ``invisible_ms`` from now on; with ``suspend`` it counts as no consume
+        attempt."""
         request = pb.ChangeInvisibleDurationRequest(
             group=_named(self.group), topic=_named(topic), receipt_handle=handle, suspend=suspend
         )
@@ -81,7 +81,7 @@ class Subscription:
 
 
 def route(topic: str, addresses: Sequence[tuple[str, int]]) -> pb.QueryRouteRequest:
-    """Where a topic is; ``addresses``: by which we know the proxy, which may say that it is there."""
+    """Return a route request. ``addresses``: the proxy's as the client uses them, which it may return in the route."""
     return pb.QueryRouteRequest(topic=_named(topic), endpoints=_endpoints(addresses))
 
 
@@ -109,13 +109,13 @@ ALGORITHM: Final = "MQv2-HMAC-SHA1"
 
 
 class Identity(NamedTuple):
-    """Of one query."""
+    """Client ID and credentials of one query."""
 
     client_id: str
     credentials: Credentials | None
 
     def metadata(self, epoch_s: float) -> Metadata:
-        """Of a call that is made now."""
+        """Return the metadata of a call made at ``epoch_s``; signed if there are credentials."""
         own = (
             ("x-mq-client-id", self.client_id),
             ("x-mq-language", "PYTHON"),

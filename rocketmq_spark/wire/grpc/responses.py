@@ -1,5 +1,4 @@
-"""What a proxy answers: where a topic is, and what a status means that is none that was asked for, as an error that
-says who refuses, and why.
+"""Routes in a proxy's responses, and errors for a status that refuses a request, with the server and the reason.
 
 Source: ``proxy/grpc/v2/route/RouteActivity.java``, ``proxy/grpc/v2/common/ResponseBuilder.java``,
 ``proxy/grpc/v2/common/GrpcValidator.java``.
@@ -18,24 +17,25 @@ from rocketmq_spark.wire.remoting.refusal import access_refusal
 
 TRANSIENT_CODES: Final = frozenset(
     {
-        Code.MULTIPLE_RESULTS,  # of an acknowledgement that it says nothing of: it may be made twice
-        Code.UNRECOGNIZED_CLIENT_TYPE,  # it has forgotten who we are, and is told again
-        Code.ILLEGAL_POLLING_TIME,  # it came to the request when hardly any of its time was left
-        Code.REQUEST_TIMEOUT,  # by a server in between
-        Code.TOO_MANY_REQUESTS,  # the proxy, or a broker that says SYSTEM_BUSY
-        Code.INTERNAL_ERROR,  # what gRPC and gateways fail with
-        Code.INTERNAL_SERVER_ERROR,  # whatever else a broker refuses, and what goes wrong in the proxy
-        Code.HA_NOT_AVAILABLE,  # a broker's replicas; of what is written only, by now
-        Code.PROXY_TIMEOUT,  # its broker does not answer
+        Code.MULTIPLE_RESULTS,  # an acknowledgement without a result; it may be repeated
+        Code.UNRECOGNIZED_CLIENT_TYPE,  # the proxy has lost the client's settings; they are sent again
+        Code.ILLEGAL_POLLING_TIME,  # little time was left when the proxy began the request
+        Code.REQUEST_TIMEOUT,  # from a gateway
+        Code.TOO_MANY_REQUESTS,  # the proxy, or a broker with SYSTEM_BUSY
+        Code.INTERNAL_ERROR,  # failures of gRPC and gateways
+        Code.INTERNAL_SERVER_ERROR,  # other refusals of a broker, and failures of the proxy
+        Code.HA_NOT_AVAILABLE,  # a broker's replicas; so far only for writes
+        Code.PROXY_TIMEOUT,  # its broker is unresponsive
         Code.MASTER_PERSISTENCE_TIMEOUT,  # as HA_NOT_AVAILABLE
         Code.SLAVE_PERSISTENCE_TIMEOUT,  # as HA_NOT_AVAILABLE
     }
 )
-"""What is not in here is final: it is about the request, the group or us, and the next one would be the same."""
+"""Codes after which a retry may succeed. All others concern the request, the group or the client: a retry fails,
+too."""
 
 _TRANSIENT_REMARKS: Final = re.compile("cannot find broker |deadline time remaining is not enough")
-"""With a code that says something else: a handle of a broker that is out of the route now, called invalid, and
-ILLEGAL_POLLING_TIME to clients whose version is below 5.0.3, called BAD_REQUEST.
+"""Remarks of transient errors with other codes: a receipt handle of a broker that is no longer in the route, as
+invalid; ILLEGAL_POLLING_TIME for client versions below 5.0.3, as BAD_REQUEST.
 
 Source: ``proxy/service/message/ClusterMessageService.java``, ``proxy/grpc/v2/consumer/ReceiveMessageActivity.java``.
 """
@@ -43,11 +43,11 @@ Source: ``proxy/service/message/ClusterMessageService.java``, ``proxy/grpc/v2/co
 _NO_GROUP: Final = re.compile(r"group not found|subscription group \S* ?(?:does )?not exist", re.IGNORECASE)
 _NO_READABLE_QUEUE: Final = "no readable queue"
 _MESSAGE_DELETED: Final = "failed: status is abnormal"
-"""How a proxy tells that its broker knows no such message."""
+"""End of the remark by which a proxy reports that its broker does not have the message."""
 
 
 def refusal(address: str, request: str, status: Status, *, topic: str = "") -> RocketMQError:
-    """``topic``: that the request is about. The error's words are those of ``conditions``."""
+    """Return the error for a refusal by the proxy at ``address``; ``topic``, if any, is the topic of the request."""
     code, remark = status.code, status.message or "(no remark)"
     if code in {Code.UNAUTHORIZED, Code.FORBIDDEN} and remark != _NO_READABLE_QUEUE:
         return _access_error(address, request, code, remark)
@@ -69,7 +69,7 @@ def refusal(address: str, request: str, status: Status, *, topic: str = "") -> R
 
 
 def _access_error(address: str, request: str, code: int, remark: str) -> BrokerError:
-    """By the words of ACL 2.0; where a gateway has others, its code says whether it knows who we are."""
+    """Return the error by the remark of ACL 2.0; for other remarks, as from gateways, by the code."""
     known_error = access_refusal(address, request, code, remark)
     if known_error is not None:
         return known_error
@@ -79,36 +79,37 @@ def _access_error(address: str, request: str, code: int, remark: str) -> BrokerE
 
 
 def is_unknown_handle(status: Status) -> bool:
-    """Whether a message was asked about that is not ours any more: its time was over, or it was deleted."""
+    """Return whether a receipt handle is no longer valid: its invisible duration expired, or its message was
+    deleted."""
     is_invalid = status.code == Code.INVALID_RECEIPT_HANDLE and not _TRANSIENT_REMARKS.search(status.message)
     return is_invalid or status.message.endswith(_MESSAGE_DELETED)
 
 
 def name_of(code: int) -> str:
-    """Of one of the protocol's codes; those of a later version have none here."""
+    """Return the protocol's name of a code; "an unknown code" for one of a later version."""
     known_error = Code.DESCRIPTOR.values_by_number.get(code)
     return "an unknown code" if known_error is None else known_error.name
 
 
 Addresses: TypeAlias = tuple[str, ...]
-"""Of one server, ``host:port`` each."""
+"""Addresses of one server, each ``host:port``."""
 
 _READABLE: Final = frozenset({Permission.READ, Permission.READ_WRITE})
 
 
 def brokers_of(queues: Iterable[MessageQueue]) -> dict[str, Addresses]:
-    """By the names of brokers that have readable queues: where they are asked, which is a proxy each."""
+    """Return for each broker with readable queues, by name, the addresses of its proxy."""
     readable = (queue for queue in queues if queue.permission in _READABLE and queue.broker.id == MASTER_ID)
     return {queue.broker.name: addresses_of(queue.broker.endpoints) for queue in readable}
 
 
 def is_ordered(queues: Iterable[MessageQueue]) -> bool:
-    """Whether the topic takes messages that are to be read in order, and no others."""
+    """Return whether the topic accepts only FIFO messages, which must be consumed in order."""
     return any(list(queue.accept_message_types) == [MessageType.FIFO] for queue in queues)
 
 
 def addresses_of(endpoints: Endpoints) -> Addresses:
-    """In the spelling of options."""
+    """Return the addresses in the syntax of options, IPv6 in brackets."""
     return tuple(
         f"[{address.host}]:{address.port}" if ":" in address.host else f"{address.host}:{address.port}"
         for address in endpoints.addresses

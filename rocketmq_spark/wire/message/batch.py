@@ -38,8 +38,7 @@ class ByteReader:
         return len(self._data) - self._position
 
     def read(self, length_bytes: int, field: str) -> bytes:
-        """Return a copy of the next ``length_bytes`` bytes. Raises ValueError if fewer remain, or if the length is
-        negative."""
+        """Return a copy of the next ``length_bytes`` bytes."""
         begin = self._advance(length_bytes, field)
         return bytes(self._data[begin : self._position])
 
@@ -68,7 +67,7 @@ class InnerMessage:
 
 
 class InnerParts(NamedTuple):
-    """Like ``InnerMessage``, with properties as they are stored: decoded ones take many times the memory."""
+    """Like ``InnerMessage``, with encoded properties: decoded ones take much more memory."""
 
     flag: int
     body: bytes
@@ -82,19 +81,19 @@ def message_properties(message: Message) -> dict[str, str]:
 
 
 def encode_batch(messages: Iterable[Message]) -> bytes:
-    """Return the body of a SEND_BATCH_MESSAGE. Raises LocalProtocolError[INVALID_MESSAGE] for properties that cannot be
+    """Return the body of a SEND_BATCH_MESSAGE. LocalProtocolError[INVALID_MESSAGE] for properties that cannot be
     encoded."""
     return b"".join(_encode(message) for message in messages)
 
 
 def decode_batch(body: bytes) -> list[InnerMessage]:
-    """Decode the messages of a stored batch. Raises ValueError, with the problem, as ``split_batch`` does."""
+    """Decode the messages of a stored batch. Raises ValueError as ``split_batch``."""
     return [InnerMessage(part.flag, part.body, decode_properties(part.properties)) for part in split_batch(body)]
 
 
 def split_batch(body: bytes) -> list[InnerParts]:
-    """Split a stored batch into its messages. Raises ValueError, with the problem, for a wrong length, an empty batch,
-    or more than ``INNER_MESSAGES``."""
+    """Split a stored batch into its messages. Raises ValueError if it is damaged, empty, or above
+    ``INNER_MESSAGES``."""
     reader = ByteReader(memoryview(body))
     messages: list[InnerParts] = []
     while reader.remaining_bytes:

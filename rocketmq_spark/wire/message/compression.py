@@ -1,8 +1,8 @@
-"""Compression of message bodies: ZLIB, LZ4 (the frame format) and Zstandard (frames without content size).
+"""Compression of message bodies: ZLIB, LZ4 (frame format), Zstandard (frames without content size).
 
-Source: ``common/compression/*.java``. Differs: a stream that ends early is an error for every type, and the
-decompressed size is limited, because a few kilobytes can expand to gigabytes. Arrow's codecs are imported with the
-first body that needs one: a process that only plans a query, or runs a broker, does not load them.
+Source: ``common/compression/*.java``. Differs: a stream that ends early is an error for every type, and the result is
+limited, because kilobytes can expand to gigabytes. Arrow's codecs are loaded with the first body that needs one: not
+when planning a query, or in a broker.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ others."""
 _ARROW_CODEC: Final[dict[MessageSysFlag, str]] = {MessageSysFlag.LZ4: "lz4", MessageSysFlag.ZSTD: "zstd"}
 
 _KIND_BY_BITS: Final[dict[int, MessageSysFlag]] = {
-    0: MessageSysFlag.ZLIB,  # producers before 5.0 do not say
+    0: MessageSysFlag.ZLIB,  # producers before 5.0 set no type
     MessageSysFlag.LZ4.value: MessageSysFlag.LZ4,
     MessageSysFlag.ZSTD.value: MessageSysFlag.ZSTD,
     MessageSysFlag.ZLIB.value: MessageSysFlag.ZLIB,

@@ -29,8 +29,8 @@ ORIGIN_MESSAGE_ID: Final = "ORIGIN_MESSAGE_ID"
 POP_CK: Final = "POP_CK"
 """Receipt handle of a redelivered message; the broker adds it at delivery."""
 INNER_BASE: Final = "INNER_BASE"
-"""Queue offset of an inner batch's first message. Brokers with batch consume queues write it; older brokers keep a
-value that a producer set."""
+"""Queue offset of an inner batch's first message, written by brokers with batch consume queues; older ones keep a
+producer's."""
 INNER_NUM: Final = "INNER_NUM"
 """Number of queue offsets that such a broker assigns to the batch."""
 
@@ -38,8 +38,7 @@ _SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 
 
 def decode_utf8(data: bytes) -> str:
-    """Decode text as Java's ``new String(data, UTF_8)`` does: malformed bytes become U+FFFD, and no input raises an
-    error.
+    """Decode text as Java's ``new String(data, UTF_8)``: malformed bytes become U+FFFD, no input raises an error.
 
     Python agrees except for encoded surrogates, which Java replaces as one and Python byte by byte.
     """
@@ -60,8 +59,7 @@ def decode_properties(data: bytes) -> dict[str, str]:
 
 
 def encode_properties(properties: Mapping[str, str]) -> bytes:
-    """Encode properties so that they decode to the same values. Raises LocalProtocolError[INVALID_MESSAGE] where that
-    is impossible: an empty name or value, a separator in it, no text, or more than ``PROPERTIES_LIMIT_BYTES``."""
+    """Encode properties so that they decode to the same. LocalProtocolError[INVALID_MESSAGE] if that is impossible."""
     data = b"".join(_encoded(name, value) for name, value in properties.items())
     if len(data) > PROPERTIES_LIMIT_BYTES:
         raise _invalid(f"the properties have {len(data)} bytes, at most {PROPERTIES_LIMIT_BYTES} are possible")

@@ -1,6 +1,6 @@
-"""Scalar decoder of stored messages, one record after another, as a pull response contains them; written for clarity.
+"""Scalar decoder of stored messages, one record after another, as a pull response has them; written for clarity.
 
-``columns.py`` decodes the same bytes to Arrow, faster; its results must equal those of this reference. One record::
+``columns.py`` decodes the same bytes to Arrow, faster; it must equal this reference. One record::
 
       0 int32 total size      20 int64 queue offset        48 born host: IPv4 or IPv6, int32 port
       4 int32 magic           28 int64 commit log offset   .. int64 store timestamp
@@ -11,8 +11,8 @@
                         .. int16 n, properties
 
 Source: ``common/message/MessageDecoder.java#decode``, ``client/impl/consumer/PullAPIWrapper.java#processPullResult``.
-Differs: Java silently drops the rest of a pull after a damaged record, which is an error here; a record's length must
-equal its total size; port numbers are not checked.
+Differs: Java silently drops the rest of a pull after a damaged record, here it is an error; a record must have its
+total size; port numbers are not checked.
 """
 
 from __future__ import annotations
@@ -48,8 +48,7 @@ def format_host(host: bytes) -> str:
 
 
 def offset_msg_id(store_host: bytes, commit_log_offset: int) -> str:
-    """Return the offsetMsgId of a stored message: its store host (8 or 20 bytes, as stored) and commit log offset, in
-    upper-case hex.
+    """Return the offsetMsgId: store host (8 or 20 bytes, as stored) and commit log offset, in upper-case hex.
 
     Source: ``common/message/MessageDecoder.java#createMessageId``.
     """
@@ -73,10 +72,10 @@ MAX_OFFSET: Final = 2**63 - 1
 ANY_OFFSET: Final = range(-(2**63), 2**63)
 
 ROW_BYTES: Final = 1_024
-"""Estimated memory of a decoded message without its body and properties."""
+"""Memory of a decoded message without its body and properties."""
 
 PROPERTY_BYTES: Final = 200
-"""Estimated memory of a decoded property without its text: two objects, and its share of a dictionary."""
+"""Memory of a decoded property without its text: two objects, and its share of a dictionary."""
 
 _SIZE: Final = struct.Struct(">i")
 _HEAD: Final = struct.Struct(">iiiiiqqiq")
@@ -97,8 +96,8 @@ _IPV6_MORE_BYTES: Final = IPV6_HOST_BYTES - IPV4_HOST_BYTES
 
 
 def decode_messages(body: Buffer, *, broker_name: str) -> list[MessageExt]:
-    """Decode all messages of a pull response body, in order, with bodies decompressed and inner batches unwrapped.
-    ``DECOMPRESSED_LIMIT_BYTES`` limits them together.
+    """Decode all messages of a pull response body, in order, decompressed and unwrapped, to
+    ``DECOMPRESSED_LIMIT_BYTES``.
 
     RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] for the first record that cannot be decoded: ``index`` counts records
     from 0, ``position`` is where it begins, ``length_bytes`` the size of the whole body.
@@ -116,8 +115,7 @@ def decode_messages(body: Buffer, *, broker_name: str) -> list[MessageExt]:
 
 
 def check_layout(body: Buffer, *, broker_name: str) -> None:
-    """Check the layout of all records of a pull response body. Their bodies are not decoded; false flags of IPv6 hosts
-    pass.
+    """Check the layout of all records of a pull response body, not their bodies; false flags of IPv6 hosts pass.
 
     RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] as ``decode_messages``.
     """
@@ -170,12 +168,11 @@ def decode_record(
 ) -> list[MessageExt]:
     """Decode the messages of one record: one, or those of an inner batch, one for each of its queue offsets.
 
-    ``next_offset``: queue offset of the next record, or one before it; MAX_OFFSET if unknown. ``decoded_offsets``:
-    queue offsets to decode of an inner batch; its other messages are only checked.
+    ``next_offset``: at most that of the next record in the queue; MAX_OFFSET if unknown. ``decoded_offsets``: those to
+    decode of an inner batch; its other messages are only checked.
 
-    Raises ValueError, with the problem. Errors are also: a body of more than ``limit_bytes`` when decompressed,
-    messages of an inner batch that take more together, and a number of messages that differs from the offsets the
-    broker assigned.
+    Raises ValueError, also for a body of more than ``limit_bytes`` when decompressed, for messages of an inner batch
+    that take more, and for a number of messages other than that of the queue offsets from the broker.
     """
     message = _decompressed(as_stored(record, broker_name), limit_bytes)
     count = offset_count(message, next_offset)
@@ -200,8 +197,8 @@ def decode_record(
 
 
 def counted_bytes(message: MessageExt) -> int:
-    """Return the bytes of the limit that a decoded message uses. A message of an inner batch uses more than its body: a
-    few compressed bytes may expand to 32,767 rows, or to thousands of properties."""
+    """Return the bytes of the limit that a message uses. One of an inner batch uses more than its body: a few
+    compressed bytes may expand to 32,767 rows, or to thousands of properties."""
     if not _has(message.sys_flag, MessageSysFlag.INNER_BATCH):
         return len(message.body)
     text = sum(PROPERTY_BYTES + len(name) + len(value) for name, value in message.properties.items())
@@ -225,8 +222,7 @@ def offset_count(message: MessageExt, next_offset: int = MAX_OFFSET) -> int:
 
 
 def _count_of(text: str) -> int:
-    """Return the number in ``text`` as ``Short.parseShort`` reads it; 0 where Java raises an error, and for too many
-    digits."""
+    """Return the number in ``text`` as ``Short.parseShort`` reads it; 0 where it raises, and for too many digits."""
     found = _COUNT.fullmatch(text)
     if found is None or _SUPPLEMENTARY.search(text):
         return 0

@@ -6,10 +6,10 @@ from enum import IntFlag
 
 
 class MessageSysFlag(IntFlag):
-    """Bits of the sysFlag of a stored message. Source: ``common/sysflag/MessageSysFlag.java``.
+    """Flags of a stored message. Source: ``common/sysflag/MessageSysFlag.java``.
 
-    ``TRANSACTION_MASK`` covers the transaction kind, 0 for a plain message. ``COMPRESSION_MASK`` covers the compression
-    type, which applies only with ``COMPRESSED``; it is 0 for ZLIB of old producers.
+    ``TRANSACTION_MASK`` covers the transaction kind, 0 for a plain message. ``COMPRESSION_MASK`` covers the type, which
+    applies only with ``COMPRESSED``; 0 is ZLIB, by old producers.
     """
 
     COMPRESSED = 0x1

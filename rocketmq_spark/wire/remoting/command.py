@@ -81,11 +81,8 @@ class RemotingCommand:
 
 
 def encode(command: RemotingCommand, serialization: Serialization = Serialization.JSON) -> bytes:
-    """Return the frame of ``command``, length included.
-
-    Raises LocalProtocolError[INVALID_MESSAGE] for a header that cannot be encoded, or a header or request that is too
-    long.
-    """
+    """Return the frame, length included. Raises LocalProtocolError[INVALID_MESSAGE], also if header or request is too
+    long."""
     try:
         header = _ENCODERS[serialization](command)
     except (UnicodeEncodeError, struct.error) as error:

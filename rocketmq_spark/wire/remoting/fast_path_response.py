@@ -1,10 +1,10 @@
-"""Fast path for responses to pulls: recognises headers that differ from an earlier one only in a few numbers.
+"""Fast path for pull responses: recognises headers that differ from an earlier one only in a few numbers.
 
     {"code":0,"extFields":{"nextBeginOffset":"64","maxOffset":"900", ...},"flag":1,"opaque":7,"remark":"FOUND", ...}
 
-Matching such a header against a template costs a fraction of parsing it. The general codec (``command``, ``pull``)
-defines the meaning of a header. A template is made from a response that the codec has decoded, and only if both read
-the same values from that header with other numbers. The codec decodes all responses that do not match.
+Matching a header against a template costs a fraction of parsing it. The general codec defines the meaning: a template
+is made from a header that it has decoded, and only if both read the same from that header with other numbers. All that
+does not match is for the codec.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HEADER_BEGIN: Final = 8
 length."""
 
 PARSED_FIELDS: Final = (b"opaque", b"nextBeginOffset", b"minOffset", b"maxOffset")
-"""Names of the numbers that a template reads; it skips all other numbers."""
+"""Names of the numbers to read; all others are skipped."""
 
 DIGITS: Final = rb"0|[1-9][0-9]{0,17}"
 """A number as Java writes it. Numbers of more than 18 digits and negative ones do not match."""
@@ -38,8 +38,7 @@ FastPathResponse: TypeAlias = tuple[int, PullResult]
 
 
 class Place(NamedTuple):
-    """Position of a number in a header: after the bytes ``before``. ``name`` is one of ``PARSED_FIELDS``, or None for a
-    number to skip."""
+    """Position of a number in a header: after the bytes ``before``. ``name``: in ``PARSED_FIELDS``; None to skip it."""
 
     before: bytes
     name: bytes | None
@@ -48,7 +47,7 @@ class Place(NamedTuple):
 class ResponseTemplate:
     """Header of a connection's fast-path responses: numbers at ``places``, and ``suffix`` after the last.
 
-    ``places`` contain each of the ``PARSED_FIELDS`` once. ``reason`` is that of every result.
+    ``places`` have each of the ``PARSED_FIELDS`` once.
     """
 
     def __init__(self, places: list[Place], suffix: bytes, reason: str) -> None:
@@ -61,8 +60,8 @@ class ResponseTemplate:
 
     def read(self, received: memoryview, begin: int, end: int) -> tuple[list[FastPathResponse], int]:
         """Return the leading fast-path responses of ``received[begin:end]``, which begins with a frame's length, and
-        the position after them. There an incomplete frame follows, one that does not match, or ``end``. Bodies are
-        views of ``received``."""
+        the position after them: of ``end``, or of a frame that is incomplete or does not match. Bodies are views of
+        ``received``."""
         responses: list[FastPathResponse] = []
         while begin + HEADER_BEGIN <= end:
             length, header_length = _LENGTHS.unpack_from(received, begin)
@@ -84,8 +83,7 @@ class ResponseTemplate:
 def template_of(frame: memoryview, kind: type[ResponseTemplate] = ResponseTemplate) -> ResponseTemplate | None:
     """Make a template from a response, a frame without its length.
 
-    Return None if its status is not FOUND, if it does not have each of ``PARSED_FIELDS`` once, or if the template would
-    not read the same as the codec.
+    None if it is not FOUND, does not have each of ``PARSED_FIELDS`` once, or would not read the same as the codec.
     """
     response = decode(frame)
     if PULL_STATUS.get(response.code) is not PullStatus.FOUND:

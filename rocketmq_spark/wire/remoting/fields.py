@@ -59,7 +59,7 @@ class Header:
     def from_fields(cls, fields: Mapping[str, str]) -> Self:
         """Read the header from ``fields``; unknown names are ignored.
 
-        Raises RemoteProtocolError[MALFORMED_RESPONSE.HEADER] for a missing or invalid field.
+        Raises RemoteProtocolError[MALFORMED_RESPONSE.HEADER].
         """
         values = {}
         for attribute, name, _, read, is_required in cls.rows:

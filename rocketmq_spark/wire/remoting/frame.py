@@ -14,11 +14,11 @@ DEFAULT_LIMIT_BYTES: Final = FRAME_BYTES.maximum
 
 
 class FrameBuffer:
-    """Splits a byte stream, received in chunks of any size, into frames.
+    """Splits a byte stream, in chunks of any size, into frames.
 
-    A frame within one chunk is a view of it, a frame across chunks is copied once. Memory: the bytes of the unfinished
-    frame that have arrived, not its announced length. An error is final: the position of the next frame is lost, and
-    every further ``next_frame`` raises it again.
+    A frame within one chunk is a view of it, one across chunks is copied once. Memory: the part of the unfinished frame
+    that has arrived, not its announced length. An error is final, as the next frame cannot be found: every further
+    ``next_frame`` raises it again.
 
     Not thread-safe.
     """
@@ -50,7 +50,7 @@ class FrameBuffer:
         return self._collect()
 
     def _cut_first_chunk(self) -> memoryview | None:
-        """Return the next frame if the first chunk contains all of it, else None."""
+        """Return the next frame if it lies within the first chunk."""
         chunk = self._chunks[0]
         if len(chunk) < LENGTH_BYTES:
             return None
@@ -64,7 +64,7 @@ class FrameBuffer:
         return chunk[LENGTH_BYTES:end]
 
     def _collect(self) -> memoryview | None:
-        """Return the next frame, assembled from several chunks, or None if it is incomplete."""
+        """Return the next frame, assembled from several chunks."""
         if not self._fill(LENGTH_BYTES) or not self._fill(LENGTH_BYTES + self._frame_bytes(self._unfinished)):
             return None
         frame, self._unfinished = self._unfinished, bytearray()
@@ -89,7 +89,7 @@ class FrameBuffer:
 
 
 def problem_with_length(length: int, peer: str, limit_bytes: int) -> RemoteProtocolError | None:
-    """Return the error for an impossible frame length, FRAME_TOO_LARGE or MALFORMED_FRAME; None for a valid length."""
+    """Return the error for an impossible frame length: FRAME_TOO_LARGE, MALFORMED_FRAME."""
     if length > limit_bytes:
         return RemoteProtocolError("FRAME_TOO_LARGE", peer=peer, length_bytes=length, limit_bytes=limit_bytes)
     if length < MIN_FRAME_BYTES:

@@ -46,10 +46,10 @@ def _is_free(arena: bytearray) -> bool:
 
 
 class FrameArena:
-    """Splits a byte stream into frames, as ``FrameBuffer`` does, but the caller receives into ``writable_buffer``.
+    """Splits a byte stream into frames, as ``FrameBuffer``; but the caller receives into ``writable_buffer``.
 
-    While any view of a frame exists, its bytes do not change. Memory: twice the bytes of the unfinished frame that have
-    arrived, not its announced length; the memory of a large frame is released after it.
+    While a view of a frame exists, its bytes do not change. Memory: twice the part of the unfinished frame that has
+    arrived, not its announced length; that of a large frame is released after it.
 
     Not thread-safe.
     """

@@ -61,7 +61,7 @@ MEANINGS: Final[Mapping[int, Meanings]] = MappingProxyType(
         RequestCode.GET_CONSUMER_LIST_BY_GROUP: {
             (ResponseCode.SUCCESS, ANY): Meaning.ACCEPTED,
             (ResponseCode.SYSTEM_ERROR, "no consumer for this group"): Meaning.EMPTY,
-            # by a proxy, which means to ask the same
+            # from a proxy, in the same case
             (ResponseCode.SYSTEM_ERROR, 'Cannot invoke "org.apache.rocketmq.broker.client.ConsumerGroupInfo.'): (
                 Meaning.EMPTY
             ),
@@ -90,8 +90,8 @@ MEANINGS: Final[Mapping[int, Meanings]] = MappingProxyType(
         RequestCode.SEND_BATCH_MESSAGE: _STORED,
     }
 )
-"""For each request code, the meaning by response code and, for cases without a code of their own, by the beginning of
-the remark; the first match applies. For other request codes only SUCCESS is accepted."""
+"""By request code: response code and, without a code of its own, beginning of the remark; the first match applies. For
+other requests only SUCCESS is accepted."""
 
 
 def meaning_of(request_code: int, response: RemotingCommand) -> Meaning | None:
@@ -103,6 +103,5 @@ def meaning_of(request_code: int, response: RemotingCommand) -> Meaning | None:
 
 
 def is_go_away(response: RemotingCommand) -> bool:
-    """Return whether the server is shutting down and requires the same request, whatever it was, on another
-    connection."""
+    """Return whether a server that shuts down requires the request, whatever it was, on another connection."""
     return response.code == ResponseCode.GO_AWAY

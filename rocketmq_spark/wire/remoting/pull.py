@@ -19,7 +19,7 @@ class PullStatus(Enum):
     NO_MATCHED_MSG = "NO_MATCHED_MSG"
     OFFSET_ILLEGAL = "OFFSET_ILLEGAL"
 
-    __hash__ = object.__hash__  # Enum's own is a Python call, and every pull is looked up by its status
+    __hash__ = object.__hash__  # Enum's is a Python call, and each pull's status is looked up
 
 
 PULL_STATUS: Final[dict[int, PullStatus]] = {

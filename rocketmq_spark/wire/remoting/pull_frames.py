@@ -1,5 +1,5 @@
-"""Frames of pull requests of one queue. They differ in three numbers, and in the signature if there is one; all other
-bytes are encoded once."""
+"""Frames of pulls of one queue. They differ in three numbers, and a signature if there is one; the rest is encoded
+once."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _START: Final = struct.Struct(">II")
 def pull_header(
     group: str, queue: MessageQueue, offset: int, max_messages: int, expression: str, suspend_ms: int = 0
 ) -> PullMessageRequest:
-    """Return a pull request that contains its subscription, so that the broker serves it without a heartbeat of the
-    group. It is suspended if ``suspend_ms`` > 0."""
+    """Return a pull with its subscription, so that the broker needs no heartbeat of the group; suspended if
+    ``suspend_ms`` > 0."""
     return PullMessageRequest(
         consumer_group=group,
         topic=queue.topic,
@@ -75,7 +75,7 @@ def _header_with_places(fields: dict[str, str]) -> bytes:
     one."""
     sample = encode(RemotingCommand(RequestCode.PULL_MESSAGE, opaque=PLACE, fields=fields))
     text = sample[FRAME_START_BYTES:].decode().replace("%", "%%")
-    # No text of a user holds a quotation mark that is not escaped, so these are the fields themselves.
+    # User texts have only escaped quotation marks, so these match the fields themselves.
     for name, place in (("opaque", "{}"), (OFFSET, '"{}"'), (MAX_MESSAGES, '"{}"')):
         text = text.replace(f'"{name}":{place.format(PLACE)}', f'"{name}":{place.format("%d")}')
     return text.replace(f'"{SIGNATURE}":"{PLACE_OF_TEXT}"', f'"{SIGNATURE}":"%b"').encode()
@@ -83,7 +83,7 @@ def _header_with_places(fields: dict[str, str]) -> bytes:
 
 @lru_cache(maxsize=4096)
 def pull_frames(group: str, queue: MessageQueue, expression: str, credentials: Credentials | None = None) -> PullFrames:
-    """Return the frames of a queue's pulls, signed if ``credentials`` are given; cached. Raises
+    """Return the frames of a queue's pulls, signed with ``credentials``; cached. Raises
     LocalProtocolError[INVALID_MESSAGE]."""
     if credentials is None:
         return PullFrames(group, queue, expression)

@@ -1,7 +1,7 @@
-"""Conversion of a response that refuses a request into an error, which names the server and the reason.
+"""Errors for responses that refuse a request, with the server and the reason.
 
-Access control has no codes of its own. ACL 2.0 returns NO_PERMISSION, which also means a topic without read permission.
-ACL 1.0 and proxies return SYSTEM_ERROR, which can mean anything. So the remarks are matched.
+Access control has no codes of its own. ACL 2.0 returns NO_PERMISSION, as for a topic without read permission; ACL 1.0
+and proxies return SYSTEM_ERROR, which may be anything. The remarks distinguish them.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode, code_n
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 
 REMARK_CHARACTERS: Final = 2_000
-"""Maximum length of a remark in an error. A frame can carry 16 million characters, which would all be in an error, a
-log line and a Spark event."""
+"""Of a remark; a frame can carry 16 million, which would all be in an error, a log line and a Spark event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +98,7 @@ REFUSALS: Final[tuple[tuple[int, str, Callable[[_ErrorResponse], BrokerError]], 
     (ResponseCode.SYSTEM_ERROR, r"\S*\.AclException: No .*?permission for topic:(?P<name>[^\s,]+)", _topic_forbidden),
     (ResponseCode.SYSTEM_ERROR, r"\S*\.AclException: No .*?permission for group:(?P<name>[^\s,]+)", _group_forbidden),
     (ResponseCode.SYSTEM_ERROR, r"\S*\.AclException: ", _access_forbidden),
-    # any
+    # all servers
     (ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, r"", _group_not_found),
     (ResponseCode.SUBSCRIPTION_NOT_EXIST, r".*the pull consumer is rejected by server", _pull_rejected),
     (ResponseCode.NO_PERMISSION, r"Sending message to topic\[(?P<name>.*)\] is forbidden", _topic_reserved),

@@ -39,8 +39,8 @@ def identity(credentials: Credentials) -> dict[str, str]:
 
 
 class SignatureTemplate:
-    """Signatures of requests that have no body and differ only in some numbers: all bytes before the first number are
-    hashed once."""
+    """Signatures of requests without body that differ in some numbers only; what precedes the first number is hashed
+    once."""
 
     def __init__(self, fields: Mapping[str, str], numbers: Sequence[str], secret_key: Secret) -> None:
         """``numbers``: names of the fields that differ; their values in ``fields``, if any, are ignored."""
@@ -58,7 +58,7 @@ class SignatureTemplate:
 
 
 def _values(fields: Mapping[str, str]) -> list[bytes]:
-    # What cannot be written as UTF-8 is refused by who encodes the frame.
+    # Encoding the frame rejects text that is not valid UTF-8.
     return [fields[name].encode(errors="surrogatepass") for name in sorted(fields, key=java_string_order)]
 
 
