@@ -61,7 +61,7 @@ BODY_BYTES: Final = Bound("bytes of a JSON body", Claimant.SERVER, 16 * 1024 * 1
 """Java clients read no longer frame. Source: ``remoting/netty/NettyDecoder.java``."""
 
 BODY_VALUES: Final = Bound("values in a JSON body", Claimant.SERVER, 1_000_000, "MALFORMED_RESPONSE.BODY")
-"""For comparison: a queue in statistics has 8 values."""
+"""A queue in statistics has 8 values."""
 
 BODY_DEPTH: Final = Bound("levels of objects as keys in a JSON body", Claimant.SERVER, 32, "MALFORMED_RESPONSE.BODY")
 """RocketMQ's bodies use up to 4 levels. Standard JSON is limited by Python's recursion instead, with the same error."""

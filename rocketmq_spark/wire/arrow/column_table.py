@@ -143,8 +143,7 @@ RECEIVED_COLUMNS: Final[Mapping[str, Column]] = MappingProxyType(
         )
     }
 )
-"""Additional columns with ``loadBalance=message``. Decoders of stored messages do not return them: they are not part of
-a message."""
+"""Further columns with ``loadBalance=message``. No decoder returns them: they are not part of a message."""
 
 PROPERTIES: Final = "properties"
 

@@ -100,7 +100,7 @@ class MixedTable:
 
 
 def read_properties(records: RecordIndex) -> PropertyTable:
-    """Return the properties of all records, of which there must be at least one."""
+    """Return the properties of all records, at least one."""
     rows = as_text(_terminated(records))
     _, offsets, text = rows.buffers()
     row_ends = np.frombuffer(offsets, np.int32)[1 : len(rows) + 1]

@@ -41,7 +41,7 @@ class RecordColumns:
         self._broker_name = broker_name
 
     def of(self, column: Column) -> pa.Array:
-        """Return the values of any column of the table, or of a property."""
+        """Return the values of any column, also of a property."""
         if (name := column.property_name) is not None:
             return self.properties_table.value_of(name)
         values: pa.Array = getattr(self, column.field)()

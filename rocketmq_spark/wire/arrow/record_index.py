@@ -138,9 +138,9 @@ def _places(
     """Return the queue offsets of the records by their positions in the responses; None where these are the stored
     ones.
 
-    A broker writes an offset into a message before it knows whether the message fits the consume queue. If not, all
-    later messages are one offset below their stored ones until it restarts. So positions count where a response has a
-    message for each of its offsets, and none has a stored offset below its position.
+    A broker writes an offset into a message before it adds the message to the consume queue. If that fails, all later
+    messages are one offset below their stored ones until it restarts. So positions count where a response has a message
+    for each of its offsets, and none has a stored offset below its position.
     """
     firsts, afters = np.array(response_offsets, np.int64).T
     begins = np.cumsum(counts) - counts

@@ -347,8 +347,8 @@ def _decompressed(message: MessageExt, limit_bytes: int) -> MessageExt:
 def _unwrap(batch: MessageExt, number: int, inner: InnerParts) -> MessageExt:
     """Return message ``number`` of an inner batch. Source: ``common/message/MessageDecoder.java#decodeMessage``.
 
-    It has the batch's commit log offset and offsetMsgId; Java leaves the latter empty. Fields that Java leaves unset
-    are 0.
+    It has the batch's commit log offset, and its offsetMsgId, which Java leaves unset; other fields that Java leaves
+    unset are 0.
     """
     properties = decode_properties(inner.properties)
     return replace(

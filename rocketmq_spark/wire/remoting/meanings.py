@@ -95,7 +95,7 @@ other requests only SUCCESS is accepted."""
 
 
 def meaning_of(request_code: int, response: RemotingCommand) -> Meaning | None:
-    """Return the meaning of ``response`` to a request with ``request_code``, or None if the server refuses it."""
+    """Return the meaning of a response to ``request_code``, or None if the server refuses."""
     for (code, remark), meaning in MEANINGS.get(request_code, ONLY_SUCCESS).items():
         if response.code == code and (response.remark or "").startswith(remark):
             return meaning

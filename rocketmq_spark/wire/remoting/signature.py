@@ -33,7 +33,7 @@ def signed(request: RemotingCommand, credentials: Credentials) -> RemotingComman
 
 
 def identity(credentials: Credentials) -> dict[str, str]:
-    """Return the fields that identify the sender: access key, and security token if there is one."""
+    """Return the fields that identify the sender: access key and, if any, security token."""
     token = credentials.security_token
     return {ACCESS_KEY: credentials.access_key} | ({} if token is None else {SECURITY_TOKEN: token.reveal()})
 
