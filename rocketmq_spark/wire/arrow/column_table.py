@@ -143,7 +143,7 @@ RECEIVED_COLUMNS: Final[Mapping[str, Column]] = MappingProxyType(
         )
     }
 )
-"""Further columns with ``loadBalance=message``. No decoder returns them: they are not part of a message."""
+"""Further columns with ``loadBalance=message``. No decoder of stored messages returns them."""
 
 PROPERTIES: Final = "properties"
 
