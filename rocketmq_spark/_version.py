@@ -1,3 +1,3 @@
-"""The one place that names the version; ``setup.py`` reads it without importing the package."""
+"""The package's version, defined here only; ``setup.py`` reads it without importing the package."""
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""The row type of the table of conditions, see ``conditions``, and the conversion of foreign text to one line."""
+"""The row type of the table ``conditions``, and functions that show foreign text safely."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from dataclasses import dataclass
 from typing import Final
 
 LINES: Final = "lines"
-"""A template's format, as in ``{log_tail:lines}``, of a value that has several."""
+"""Format of a template value that has several lines, as in ``{log_tail:lines}``."""
 
 CUT: Final = "cut"
-"""A template's format, as in ``{value:cut}``, of what a user wrote, which may be long."""
+"""Format of a template value that a user wrote and that may be long, as in ``{value:cut}``."""
 
 SHOWN_CHARACTERS: Final = 200
 
 TAB_STOPS: Final = 4
-"""Where text of several lines is shown, Java's stack traces among it."""
+"""Width of a tab in text of several lines, such as Java stack traces."""
 
 
 def one_line(text: str) -> str:
     """Return ``text`` with line breaks, control characters and lone surrogates as escapes, such as ``\\n``.
 
-    What producers and servers wrote may hold them; shown as they are, they would forge lines, or steer a terminal.
-    Letters and spaces of any script stay.
+    Text of producers and servers may contain them; unescaped, they could forge log lines or control a terminal. Letters
+    and spaces of any script are kept.
     """
     return "".join(map(_escaped, text))
 
 
 def cut(text: str) -> str:
-    """Return ``text``, or its first SHOWN_CHARACTERS and its length."""
+    """Return ``text``; if it is longer than SHOWN_CHARACTERS, its beginning and its length."""
     if len(text) <= SHOWN_CHARACTERS:
         return text
     return f"{text[:SHOWN_CHARACTERS]}... ({len(text)} characters)"
@@ -41,9 +41,9 @@ def _escaped(char: str) -> str:
 
 
 class _Shown(str):
-    """A value as a template shows it: on one line, unless its format is ``LINES``; whole, unless it is ``CUT``.
+    """A value in a template: on one line unless the format is ``LINES``, in full unless it is ``CUT``.
 
-    Any other format is a noun that is counted: ``{count:offset}`` becomes "1 offset" or "2 offsets".
+    Any other format is a noun to count: ``{count:offset}`` becomes "1 offset" or "2 offsets".
     """
 
     __slots__ = ()
@@ -69,12 +69,12 @@ class Condition:
 
     def summary(self, context: Mapping[str, str | int]) -> str:
         """Return ``what`` with the parameters in ``context`` filled in, each on one line (see ``one_line``)."""
-        return _filled(self.what, context).rstrip(" :")  # a server's remark may be empty
+        return _filled(self.what, context).rstrip(" :")  # the remark of a server may be empty
 
     def text(self, context: Mapping[str, str | int]) -> str:
         """Return the summary and the advice."""
         what = self.summary(context)
-        end = "" if what.endswith((".", "!", "?")) else "."  # a remark may have no end
+        end = "" if what.endswith((".", "!", "?")) else "."  # a remark may lack its period
         return f"{what}{end} {_filled(self.advice, context)}"
 
 

@@ -1,19 +1,19 @@
-"""How what we say reaches whoever runs a query: lines, and errors, of the source and of the sink.
+"""Log lines and errors as the user of a query sees them, for source and sink.
 
-All our lines look alike on the standard error of Spark's Python processes, which Spark shows among its own.
+Log lines go to the standard error of Spark's Python processes, which Spark shows among its own lines:
 
     26/01/05 14:03:22 WARN rocketmq_spark [group=orders-app clientId=10.0.0.5@77#1]: CONNECT_FAILED: Waiting for ...
 
-Time, level and place are as in Spark's default log pattern. In brackets stands who speaks: the consumer group and the
-client id, which the query's progress shows too (``clientId``); of a sink the producer group and its topic; on
-executors, where Spark tells it, the query's id, its batch and the task. Spark tells a source runner neither the id nor
-the name of its query.
+Time, level and logger are as in Spark's default log pattern. The brackets contain the log context. For a source it is
+the consumer group and the client ID (``clientId`` in the query's progress), for a sink the producer group and the
+topic. On executors it includes the query ID, the batch and the task, as far as Spark provides them. Spark does not pass
+the ID or the name of a query to its source runner.
 
-Nothing is set up in a user's own process, nor where somebody has set up logging already: level and look are theirs.
+The user's own process, and a process with configured logging, keep their level and format.
 
-Of an error that it is told, Spark prints the whole traceback, and that of each cause before it. An error of ours says
-by itself what happened and what to do, its cause included; how the code came to it helps nobody who runs a query. So it
-arrives without. The level ``DEBUG`` has all of it in a line before. What is not ours is a bug, and arrives as it is.
+Spark prints the whole traceback of an error, and before it those of its causes. A RocketMQError already names the
+failure, its cause and the fix, so it is raised without traceback; level ``DEBUG`` logs the traceback first. Any other
+exception is a bug, and keeps its traceback.
 """
 
 from __future__ import annotations
@@ -32,26 +32,29 @@ _TIME: Final = "%y/%m/%d %H:%M:%S"
 
 
 class LineFormatter(logging.Formatter):
-    """One line for each record, whatever others wrote that it quotes (see ``one_line``); a traceback follows, indented.
-    ``log_context``: who says it, may be exchanged."""
+    """Formatter of one line per record, with foreign text escaped (see ``one_line``), and an indented traceback after
+    it.
+
+    ``log_context``: names and values in the brackets; may be replaced.
+    """
 
     def __init__(self) -> None:
         super().__init__(f"%(asctime)s %(level)s {LOGGER} [%(log_context)s]: %(message)s", _TIME)
         self.log_context: Mapping[str, str] = {}
 
     def format(self, record: logging.LogRecord) -> str:
-        """With the names of levels that Spark's own lines have."""
+        """Return the record's text, with Spark's level names: WARN for WARNING, ERROR for CRITICAL."""
         record.level = {"WARNING": "WARN", "CRITICAL": "ERROR"}.get(record.levelname, record.levelname)
         record.log_context = one_line(" ".join(f"{name}={value}" for name, value in self.log_context.items()))
         return super().format(record)
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        """The line itself."""
+        """Return the log line, without traceback."""
         record.message = one_line(record.message)
         return super().formatMessage(record)
 
     def formatException(self, ei: Any) -> str:
-        """The traceback, of which no line looks like one of ours."""
+        """Return the traceback, indented, so that none of its lines can be taken for a log line."""
         return "\n".join(
             f"    {one_line(line.expandtabs(TAB_STOPS))}" for line in super().formatException(ei).splitlines()
         )
@@ -62,7 +65,7 @@ _HANDLERS: Final[list[logging.Handler]] = []
 
 
 class TaskContext(Protocol):
-    """What Spark tells a task of itself."""
+    """The part of ``pyspark.TaskContext`` that the log context uses."""
 
     def getLocalProperty(self, key: str) -> str | None: ...
 
@@ -72,7 +75,7 @@ class TaskContext(Protocol):
 
 
 def task_log_context(task: TaskContext | None) -> dict[str, str]:
-    """Which task of which query runs here, as far as Spark tells."""
+    """Return query ID, batch ID and ``partition.attempt`` of the running task, as far as Spark provides them."""
     if task is None:
         return {}
     context = {
@@ -84,10 +87,9 @@ def task_log_context(task: TaskContext | None) -> dict[str, str]:
 
 
 def set_log_context(level: str, **log_context: str) -> None:
-    """From now on the lines of this process say that ``log_context`` says them; those below ``level``, by Spark's name
-    for it, are not said.
+    """Set the log context of this process, and its log level, by Spark's name for it.
 
-    An executor's worker runs one task at a time, of any query.
+    Without effect where the process has configured logging. An executor's worker runs one task at a time, of any query.
     """
     logger = logging.getLogger(LOGGER)
     if not _HANDLERS:
@@ -109,13 +111,13 @@ T = TypeVar("T")
 
 
 def without_traceback(error: Error) -> Error:
-    """The error without what led to it."""
+    """Remove cause, context and traceback from ``error``, and return it."""
     error.__cause__ = error.__context__ = None
     return error.with_traceback(None)
 
 
 def raising_without_traceback(call: Callable[P, T]) -> Callable[P, T]:
-    """``call``, which Spark makes."""
+    """Return ``call``, which Spark calls, raising each RocketMQError without traceback."""
 
     @wraps(call)
     def called(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -129,7 +131,7 @@ def raising_without_traceback(call: Callable[P, T]) -> Callable[P, T]:
 
 
 def iterating_without_traceback(items: Iterator[T]) -> Iterator[T]:
-    """``items``, over which Spark iterates."""
+    """Yield ``items``, over which Spark iterates, raising each RocketMQError without traceback."""
     try:
         yield from items
     except RocketMQError as error:

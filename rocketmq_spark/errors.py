@@ -1,21 +1,21 @@
-"""The one error tree. What its errors say is in the one table of ``conditions``.
+"""The error classes. The texts of their conditions are in the table ``conditions``.
 
-An error says what happened, where, and what the user can do. Code raises ``SomeError("CONDITION", name=value, ...)``
-with the parameters that the condition's template names.
+An error names the failure, its place, and the fix. Code raises ``SomeError("CONDITION", name=value, ...)`` with the
+parameters in the condition's template.
 
-The class says whose fault it is, the condition says what exactly:
+The class is the origin of the failure, the condition its exact kind:
 
     RocketMQError
-    |-- OptionError (also ValueError)   what the user wrote; before any socket is opened where that can be known
-    |-- ProtocolError                   bytes that are not RocketMQ's
-    |   |-- LocalProtocolError          we were asked to send something that no broker would take
-    |   `-- RemoteProtocolError         the peer sent it
-    |-- TransportError                  no connection, no answer in time, connection lost
-    |-- BrokerError                     the peer answered, and the answer is no
-    |-- RouteError                      a topic is not there, has no queue to read, or no master; another broker answers
-    |-- DataLossError                   stored messages that should be there are gone
-    |-- NotSentBackError                failed rows that the brokers have not taken back
-    |-- MembershipError                 the consumer group is in a state that no correct member can work in
+    |-- OptionError (also ValueError)   user input; raised before any socket is opened, if it can be detected then
+    |-- ProtocolError                   bytes or values that violate RocketMQ's protocol
+    |   |-- LocalProtocolError          requested of the connector, but no broker would accept it
+    |   `-- RemoteProtocolError         received from a server
+    |-- TransportError                  no connection, no response in time, connection lost
+    |-- BrokerError                     a server returned an error code
+    |-- RouteError                      a topic has no route, no readable queue or no master; another broker responded
+    |-- DataLossError                   stored messages that the query still needs were deleted
+    |-- NotSentBackError                failed rows that the brokers have not accepted for retry
+    |-- MembershipError                 a state of the consumer group in which no correct member can work
     `-- EmbeddedBrokerError             the child JVM of ``rocketmq_spark.embedded``
 """
 
@@ -44,8 +44,8 @@ __all__ = [
 class RocketMQError(Exception):
     """Base of all errors of this package.
 
-    Attributes: ``condition`` (a key of ``CONDITIONS``) and ``context`` (the parameters of its texts). Errors cross
-    process borders by pickle with both.
+    Attributes: ``condition`` (a key of ``CONDITIONS``) and ``context`` (the parameters of its texts). Pickling keeps
+    both, so errors can cross process borders.
     """
 
     def __init__(self, condition: str, **context: str | int) -> None:
@@ -59,7 +59,7 @@ class RocketMQError(Exception):
 
     @property
     def summary(self) -> str:
-        """The text without advice, for an error that has this one as its cause and advice of its own."""
+        """Return the text without advice, for an error that has this one as its cause and its own advice."""
         return f"[ROCKETMQ_{self.condition}] {CONDITIONS[self.condition].summary(self.context).strip()}"
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -71,7 +71,7 @@ def _rebuild(cls: type[RocketMQError], condition: str, context: dict[str, str | 
 
 
 class OptionError(RocketMQError, ValueError):
-    """An option, schema or checkpoint that the user gave cannot be used."""
+    """An option, schema or checkpoint of the user is unusable."""
 
 
 class ProtocolError(RocketMQError):
@@ -79,25 +79,25 @@ class ProtocolError(RocketMQError):
 
 
 class LocalProtocolError(ProtocolError):
-    """We were asked for something that the protocol cannot carry, or that would lose messages."""
+    """The protocol cannot carry the requested message or value, or sending it would lose messages."""
 
 
 class RemoteProtocolError(ProtocolError):
-    """The peer sent something that cannot be understood.
+    """A server sent bytes that cannot be decoded.
 
-    A connection is closed by what spoils its frames (MALFORMED_FRAME, FRAME_TOO_LARGE); after the others it goes on:
-    the frame was whole, and what is in it cannot be used.
+    MALFORMED_FRAME and FRAME_TOO_LARGE close the connection, because its frames are no longer aligned. After other
+    conditions it stays open: the frame was complete, and only its content is unusable.
     """
 
 
 class TransportError(RocketMQError):
-    """The peer could not be reached, or did not answer."""
+    """A server could not be reached, or did not respond."""
 
 
 class BrokerError(RocketMQError):
-    """The peer answered with an error code.
+    """A server responded with an error code.
 
-    ``code`` is RocketMQ's ResponseCode. Whether to try again is decided by code (``remoting.retry``).
+    ``code`` is RocketMQ's ResponseCode. It determines the retryability (``remoting.retry``).
     """
 
     @property
@@ -106,19 +106,19 @@ class BrokerError(RocketMQError):
 
 
 class RouteError(RocketMQError):
-    """Where a topic lives cannot be found out, or it lives nowhere readable."""
+    """The route of a topic is unavailable, or has no readable queue."""
 
 
 class DataLossError(RocketMQError):
-    """Messages that were promised are not in the broker any more; ``failOnDataLoss`` governs."""
+    """Expected messages are no longer on the broker; option ``failOnDataLoss`` applies."""
 
 
 class NotSentBackError(RocketMQError):
-    """Failed rows were not sent back: the batch's replay sends them again."""
+    """Failed rows were not sent back for retry; replaying the batch sends them again."""
 
 
 class MembershipError(RocketMQError):
-    """The consumer group is in a state that no correct member can work in."""
+    """The consumer group is in a state in which no correct member can work."""
 
 
 class EmbeddedBrokerError(RocketMQError):

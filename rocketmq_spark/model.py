@@ -1,4 +1,4 @@
-"""Frozen value types that every room may use. No behaviour beyond what follows from the values themselves."""
+"""Frozen value types for every package. They have no behaviour beyond what follows from the values themselves."""
 
 from __future__ import annotations
 
@@ -20,25 +20,26 @@ MAX_PORT: Final = 65_535
 
 
 def retry_topic(group: str) -> str:
-    """The topic through which a group gets what it has sent back. Source: ``common/MixAll.java#getRetryTopic``."""
+    """Return the topic that redelivers messages that the group sent back. Source:
+    ``common/MixAll.java#getRetryTopic``."""
     return RETRY_TOPIC_PREFIX + group
 
 
 def dead_letter_topic(group: str) -> str:
-    """The topic of what a group could not process. Source: ``common/MixAll.java#getDLQTopic``."""
+    """Return the topic of messages that the group could not process. Source: ``common/MixAll.java#getDLQTopic``."""
     return DEAD_LETTER_TOPIC_PREFIX + group
 
 
 @lru_cache(maxsize=4096)
 def java_string_order(text: str) -> bytes:
-    """Sort key that orders strings as ``java.lang.String.compareTo`` does: by UTF-16 code units."""
+    """Return a sort key with the order of ``java.lang.String.compareTo``: by UTF-16 code units."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
 class MessageQueue(NamedTuple):
     """One queue of a topic on one broker. Source: ``common/message/MessageQueue.java``.
 
-    A tuple, because it is a key wherever queues are looked up, and a plan of thousands hashes each of them 80 times.
+    A tuple for fast hashing: it is the key of all lookups by queue, and a plan of thousands hashes each one 80 times.
     """
 
     topic: str
@@ -46,7 +47,7 @@ class MessageQueue(NamedTuple):
     queue_id: int
 
     def sort_key(self) -> tuple[bytes, bytes, int]:
-        """Java's ``MessageQueue.compareTo``: topic, broker name, queue id."""
+        """Return a key with the order of Java's ``MessageQueue.compareTo``: topic, broker name, queue ID."""
         return java_string_order(self.topic), java_string_order(self.broker_name), self.queue_id
 
     def __str__(self) -> str:
@@ -54,7 +55,7 @@ class MessageQueue(NamedTuple):
 
 
 def nested(values: Mapping[MessageQueue, Any]) -> dict[str, dict[str, dict[str, Any]]]:
-    """``{topic: {broker name: {queue id: value}}}`` with all keys in queue order."""
+    """Return ``{topic: {broker name: {queue id: value}}}`` with all keys in queue order."""
     topics: dict[str, dict[str, dict[str, Any]]] = {}
     for queue in sorted(values, key=MessageQueue.sort_key):
         topics.setdefault(queue.topic, {}).setdefault(queue.broker_name, {})[str(queue.queue_id)] = values[queue]
@@ -62,7 +63,8 @@ def nested(values: Mapping[MessageQueue, Any]) -> dict[str, dict[str, dict[str, 
 
 
 def flat(topics: Any) -> Iterator[tuple[MessageQueue, Any]]:
-    """The reverse of ``nested``. Raises ValueError, TypeError or AttributeError for what that never made."""
+    """Yield the entries of a dict made by ``nested``. Raises ValueError, TypeError or AttributeError for any other
+    value."""
     for topic, brokers in topics.items():
         for broker_name, by_id in brokers.items():
             for queue_id, value in by_id.items():
@@ -85,8 +87,8 @@ RESERVED_PROPERTIES: Final = frozenset(
         "__RMQ.TRANSIENT.TOPIC_SYS_FLAG", "__SHARDINGKEY", "__transactionId__",
     }
 )  # fmt: skip
-"""Properties that RocketMQ has taken for itself: all that it names, but for TRACE_CONTEXT, by which no server acts.
-Source: ``common/message/MessageConst.java``."""
+"""Property names that RocketMQ reserves: all of its constants but TRACE_CONTEXT, which no server evaluates. Source:
+``common/message/MessageConst.java``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,8 @@ class QueueRange:
 
 
 class QueueBounds(NamedTuple):
-    """What a broker holds of a queue: offsets ``[min_offset, max_offset)``; store time of the last message or 0."""
+    """Offsets ``[min_offset, max_offset)`` that a broker has of a queue, and the store time of the last message, or
+    0."""
 
     min_offset: int
     max_offset: int
@@ -117,10 +120,10 @@ class QueueBounds(NamedTuple):
 
 
 class BrokerAddress(NamedTuple):
-    """Where requests for a broker, or for a name server, go.
+    """Destination of requests for a broker or a name server.
 
-    ``server``: ``host:port`` as routes and options spell it, which is connected to. ``broker_name``: of a broker behind
-    a proxy, to whom the proxy at ``server`` passes the requests on; None without a proxy.
+    ``server``: ``host:port`` as in routes and options, to which connections are opened. ``broker_name``: the broker to
+    which the proxy at ``server`` forwards the requests; None without a proxy.
     """
 
     server: str
@@ -131,9 +134,9 @@ class BrokerAddress(NamedTuple):
 
 
 def split_address(server: str) -> tuple[str, int]:
-    """``"host:port"`` or ``"[ipv6]:port"`` as (host, port). Raises ValueError."""
+    """Return (host, port) of ``"host:port"`` or ``"[ipv6]:port"``. Raises ValueError."""
     host, _, port = server.rpartition(":")
-    # The system's resolver takes ports modulo 65536, and so connects to somebody else.
+    # The system's resolver takes ports modulo 65536, and so would connect to another server.
     if not host or not 0 < int(port) <= MAX_PORT:
         raise ValueError("an address is host:port")
     return host.removeprefix("[").removesuffix("]"), int(port)
@@ -141,8 +144,10 @@ def split_address(server: str) -> tuple[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class BrokerData:
-    """The addresses of one broker name: ``{broker id: "host:port"}``, id 0 is the master. ``is_proxied``: they are
-    those of a proxy."""
+    """The addresses of one broker name: ``{broker id: "host:port"}``, id 0 is the master.
+
+    ``is_proxied``: the addresses are those of a proxy.
+    """
 
     cluster: str
     broker_name: str
@@ -151,7 +156,7 @@ class BrokerData:
 
     @property
     def all_addresses(self) -> dict[int, BrokerAddress]:
-        """By broker id, slaves included."""
+        """Return the addresses by broker ID, slaves included."""
         return {broker_id: self._address(server) for broker_id, server in self.addresses.items()}
 
     @property
@@ -165,7 +170,8 @@ class BrokerData:
 
 @dataclass(frozen=True, slots=True)
 class QueueData:
-    """How many queues of a topic one broker serves, and what may be done with them."""
+    """Numbers of a topic's read and write queues on one broker, and their permission: PERM_READ, PERM_WRITE, or
+    both."""
 
     broker_name: str
     read_queue_count: int
@@ -174,16 +180,16 @@ class QueueData:
 
 
 MAX_SHOWN_CHARACTERS: Final = 200
-"""Characters of an order configuration that an error shows."""
+"""Maximum number of characters of an order configuration in an error."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicRoute:
-    """Where a topic lives. Source: ``remoting/protocol/route/TopicRouteData.java``.
+    """Brokers and queues of a topic. Source: ``remoting/protocol/route/TopicRouteData.java``.
 
-    ``is_static``: the topic's queues have ids of their own, each mapped to one broker's queue after another; ``queues``
-    counts the brokers'. ``order_conf``: the queues that producers use, in this order: ``"broker-a:4;broker-b:4"``;
-    ``ordered_brokers``: what it says, empty where it cannot be read, which concerns producers only.
+    ``is_static``: the topic has logical queue ids, each mapped to queues of one broker after another; ``queues`` counts
+    the brokers' queues. ``order_conf``: the queues for producers, in this order: ``"broker-a:4;broker-b:4"``.
+    ``ordered_brokers``: ``order_conf`` parsed; empty if it is invalid, which concerns producers only.
     """
 
     topic: str
@@ -194,7 +200,7 @@ class TopicRoute:
     ordered_brokers: tuple[tuple[str, int], ...] = ()
 
     def read_queues(self) -> tuple[MessageQueue, ...]:
-        """Queues a consumer may read, in Java's order. Not for static topics.
+        """Return the queues with read permission in Java's order. Not for static topics.
 
         Source: ``client/impl/factory/MQClientInstance.java#topicRouteData2TopicSubscribeInfo``.
         """
@@ -209,8 +215,8 @@ class TopicRoute:
     def publish_queues(self) -> tuple[MessageQueue, ...]:
         """Return the queues of a producer in Java's order: those of ``order_conf``, else those with write permission.
 
-        Brokers without a master are among them. Raises RouteError[INVALID_ORDER_CONF].
-        Source: ``client/impl/factory/MQClientInstance.java#topicRouteData2TopicPublishInfo``.
+        Includes queues of brokers without a master. Raises RouteError[INVALID_ORDER_CONF]. Source:
+        ``client/impl/factory/MQClientInstance.java#topicRouteData2TopicPublishInfo``.
         """
         if self.order_conf:
             if not self.ordered_brokers:
@@ -231,7 +237,7 @@ class TopicRoute:
         return tuple(sorted(queues, key=MessageQueue.sort_key))
 
     def write_queues(self) -> tuple[MessageQueue, ...]:
-        """Return those of ``publish_queues`` that a producer may write: write permission, and a master that is up."""
+        """Return the ``publish_queues`` with write permission whose broker has a master in the route."""
         writable = {
             data.broker_name
             for data in self.queues
@@ -240,7 +246,7 @@ class TopicRoute:
         return tuple(queue for queue in self.publish_queues() if queue.broker_name in writable)
 
     def master_address(self, broker_name: str) -> BrokerAddress | None:
-        """Address of the named broker's master; None while it is away."""
+        """Return the address of the named broker's master; None while it is not in the route."""
         for broker in self.brokers:
             if broker.broker_name == broker_name:
                 return broker.master_address
@@ -249,7 +255,7 @@ class TopicRoute:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message to be sent. ``properties`` must not repeat what ``tags`` and ``keys`` say."""
+    """A message to be sent. ``properties`` must not contain those of ``tags`` and ``keys``."""
 
     topic: str
     body: bytes
@@ -261,7 +267,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """Which message of a broker's commit log is meant. ``topic`` and ``msg_id`` are what its first delivery had."""
+    """Identity of a message in a broker's commit log. ``topic`` and ``msg_id`` are those of its first delivery."""
 
     topic: str
     broker_name: str
@@ -274,10 +280,10 @@ class StoredMessage:
 
 @dataclass(frozen=True, slots=True)
 class MessageExt:
-    """A stored message as a consumer gets it. Source: ``common/message/MessageExt.java``.
+    """A stored message as a consumer receives it. Source: ``common/message/MessageExt.java``.
 
-    ``body`` is decompressed. ``msg_id`` is the producer's UNIQ_KEY where there is one, else ``offset_msg_id``.
-    ``body_crc`` covers the stored (maybe compressed) body. Hosts are ``"ip:port"``.
+    ``body`` is decompressed. ``msg_id`` is the producer's UNIQ_KEY, or without one ``offset_msg_id``. ``body_crc``
+    covers the stored (maybe compressed) body. Hosts are ``"ip:port"``.
     """
 
     topic: str
@@ -309,10 +315,10 @@ class MessageExt:
 
     @property
     def origin_topic(self) -> str:
-        """Where a message was sent that has come back through a retry topic."""
+        """Return the topic to which the message was first sent, also if a retry topic redelivered it."""
         return self.properties.get("RETRY_TOPIC", self.topic)
 
     @property
     def origin_msg_id(self) -> str:
-        """``msg_id`` as it was before the message was sent back."""
+        """Return the ``msg_id`` that the message had before it was sent back for retry."""
         return self.properties.get("UNIQ_KEY") or self.properties.get("ORIGIN_MESSAGE_ID", self.msg_id)

@@ -1,6 +1,6 @@
-"""Who a client is to a cluster, and how it knows the cluster's servers: values, the same for every protocol.
+"""Credentials and TLS settings of a client: values, the same for every protocol.
 
-What they say is carried out by ``wire.remoting.signature`` and ``remoting.secured``.
+``wire.remoting.signature`` and ``remoting.secured`` apply them.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ HIDDEN: Final = "***"
 
 
 class Secret:
-    """A text that is shown nowhere: not by ``str``, ``repr``, a format, or an error that holds it.
+    """A text that is hidden in ``str``, ``repr``, formats, and errors that contain it.
 
-    It is pickled as it is, because executors need it.
+    Pickling keeps the plain text, because executors need it.
     """
 
     __slots__ = ("_text",)
@@ -23,7 +23,7 @@ class Secret:
         self._text = text
 
     def reveal(self) -> str:
-        """The text, for whoever signs or decrypts with it."""
+        """Return the plain text, for signing or decryption."""
         return self._text
 
     def __repr__(self) -> str:
@@ -44,7 +44,7 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """With what requests are signed. Source: ``acl/common/SessionCredentials.java``."""
+    """Keys with which requests are signed. Source: ``acl/common/SessionCredentials.java``."""
 
     access_key: str
     secret_key: Secret
@@ -53,10 +53,10 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """What a TLS connection is made with. Paths are of PEM files on each machine that connects.
+    """TLS settings of connections. Paths are of PEM files on each machine that connects.
 
-    ``trust_cert_path``: whose certificates are trusted, by default those that the system trusts. ``cert_path`` and
-    ``key_path``: with what the client proves who it is, where servers ask for that.
+    ``trust_cert_path``: trusted CA certificates; None: those of the system. ``cert_path`` and ``key_path``: client
+    certificate and key, for servers that require them.
     """
 
     trust_cert_path: str | None = None
@@ -69,7 +69,7 @@ class Tls:
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """Of all connections of one client. None: unsigned, or not encrypted."""
+    """Security settings of all connections of one client. None: unsigned, or not encrypted."""
 
     credentials: Credentials | None = None
     tls: Tls | None = None

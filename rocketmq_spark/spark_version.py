@@ -1,8 +1,8 @@
-"""What the Spark that runs us has, and what takes the place of what it lacks. No other module asks for its version.
+"""Features of the installed Spark, and substitutes for those that it lacks. No other module checks Spark's version.
 
-Python sources came with Spark 4.0; read limits, the start of a batch in ``latestOffset`` and a real ``availableNow``
-with 4.2. What is there is decided by the modules and classes that are there: a vendor's Spark may have them in another
-version. Importing this module raises OptionError[UNSUPPORTED_SPARK_VERSION] on Spark 3.5 and older.
+Python sources exist since Spark 4.0; read limits, the start offset in ``latestOffset`` and a native ``availableNow``
+since 4.2. The presence of modules and classes decides, not the version number: a vendor's Spark may have them in
+another version. Importing this module raises OptionError[UNSUPPORTED_SPARK_VERSION] on Spark 3.5 and older.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ except ImportError as problem:
     ) from problem
 
 HAS_READ_LIMITS: Final = find_spec("pyspark.sql.streaming.datasource") is not None
-"""Whether Spark passes ``latestOffset`` where the batch begins, and how much it may hold."""
+"""Whether Spark passes the start offset and the read limit of a batch to ``latestOffset``."""
 
 HAS_STREAM_ARROW_WRITER: Final = hasattr(datasource, "DataSourceStreamArrowWriter")
-"""Spark 4.0 does not have it, and passes Arrow to whatever is a ``DataSourceArrowWriter``, a stream's writer too."""
+"""False on Spark 4.0, which passes Arrow data to every ``DataSourceArrowWriter``, including a stream's writer."""
 
 if TYPE_CHECKING or HAS_READ_LIMITS:
     from pyspark.sql.streaming.datasource import ReadAllAvailable as ReadAllAvailable
@@ -58,7 +58,7 @@ else:
         max_rows: int
 
     class SupportsTriggerAvailableNow:
-        """As in Spark 4.2, where it makes Spark call ``prepareForTriggerAvailableNow``."""
+        """As in Spark 4.2, which calls ``prepareForTriggerAvailableNow`` of its subclasses."""
 
 
 if TYPE_CHECKING or HAS_STREAM_ARROW_WRITER:
@@ -70,12 +70,13 @@ else:
 
 
 def read_limit(rows: int | None) -> ReadLimit:
-    """What ``max_rows`` says again."""
+    """Return the limit of ``rows`` rows, None: no limit. The inverse of ``max_rows``."""
     return ReadAllAvailable() if rows is None else ReadMaxRows(rows)
 
 
 def max_rows(limit: ReadLimit) -> int | None:
-    """None: all that there is. Raises OptionError[INVALID_OPTION_VALUE] for a limit of another kind."""
+    """Return the limit's number of rows; None: no limit. Raises OptionError[INVALID_OPTION_VALUE] for another kind of
+    limit."""
     if isinstance(limit, ReadMaxRows):
         return limit.max_rows
     if isinstance(limit, ReadAllAvailable):
