@@ -106,7 +106,7 @@ class BrokerError(RocketMQError):
 
 
 class RouteError(RocketMQError):
-    """The route of a topic is unavailable, or has no readable queue."""
+    """A topic has no route, no master or no usable queue there, or another broker responded at a broker's address."""
 
 
 class DataLossError(RocketMQError):

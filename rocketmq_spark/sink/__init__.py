@@ -1,1 +1,1 @@
-"""What goes from Spark to RocketMQ: rows that are written, and rows that could not be processed, to come again."""
+"""Writing to RocketMQ: rows of batch and streaming writes, and messages of ``rocketmq_spark.send``."""

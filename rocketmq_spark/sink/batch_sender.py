@@ -1,6 +1,6 @@
-"""BatchSender: batches of a task on their way, several at once, each until a broker has stored it or its time is over.
+"""BatchSender: sends the batches of a task, several in flight at once, and retries each until a broker has stored it.
 
-Brokers handle the requests of one connection at once, so what is sent one after another may be stored in another order.
+Brokers process the requests of one connection in parallel, so the store order of batches in flight is undefined.
 """
 
 from __future__ import annotations
@@ -36,15 +36,16 @@ from rocketmq_spark.sink.topic_checks import TopicRequirement
 from rocketmq_spark.sink.topic_lookup import TopicLookup
 
 IN_FLIGHT_BYTES: Final = 4 * 1024 * 1024
-"""At most so much of a task is on its way, unless a single batch has more."""
+"""Maximum number of body bytes of a task in flight. A single batch may be larger."""
 
 IN_FLIGHT_REQUESTS: Final = 512
-"""At most so many, of small messages that travel alone: a broker answers what it cannot queue with SYSTEM_BUSY."""
+"""Maximum number of requests in flight, for many single messages: a broker rejects what it cannot queue as
+SYSTEM_BUSY."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """A batch on its way to ``queue``, at ``address``; or what went wrong before it was."""
+    """A batch in flight to ``queue`` at ``address``, or the error that prevented sending it."""
 
     batch: SendBatch
     queue: MessageQueue | None
@@ -53,7 +54,7 @@ class _Attempt:
 
 
 class BatchSender:
-    """Sends the batches of one task. Threads: the task's own."""
+    """Sender of the batches of one task. Threads: the task's own."""
 
     def __init__(
         self,
@@ -80,19 +81,19 @@ class BatchSender:
 
     @staticmethod
     def of_this_process(options: WriteOptions) -> BatchSender:
-        """One over the connections, and with the knowledge of topics, that the process keeps between tasks."""
+        """Return a sender with the connections and route history that the process keeps between tasks."""
         pool = shared_pool(options.broker_timeout_ms, options.security)
         return BatchSender(options, pool, history=history_of(options.name_servers))
 
     @property
     def bytes_in_flight(self) -> int:
-        """Of batches that are sent and not known to be stored."""
+        """Return the body bytes of batches that are sent and not yet acknowledged."""
         return self._bytes_in_flight
 
     def send(self, batch: SendBatch) -> None:
-        """Send it once there is room, and nothing for its own queue is on its way, which it might overtake.
+        """Send ``batch`` once the in-flight limits allow it. Waits for batches that it could overtake in its ``queue``.
 
-        Raises what ``finish`` does, of batches before it.
+        Raises the errors of ``finish``, for earlier batches.
         """
         while self._in_flight and self._is_full_for(batch):
             self._await_oldest()
@@ -106,10 +107,10 @@ class BatchSender:
         return too_large or len(self._in_flight) >= IN_FLIGHT_REQUESTS
 
     def finish(self) -> None:
-        """Wait until all are stored.
+        """Wait until all batches are stored.
 
-        Raises TransportError[CLUSTER_TIMEOUT] for a batch that could not be stored in ``clusterTimeoutMs``, and at
-        once what another attempt would not change.
+        Raises TransportError[CLUSTER_TIMEOUT] for a batch that could not be stored within ``clusterTimeoutMs``, and
+        permanent errors at once.
         """
         while self._in_flight:
             self._await_oldest()
@@ -147,7 +148,10 @@ class BatchSender:
             return _Attempt(batch, queue, address, error)
 
     def _await_attempt(self, attempt: _Attempt) -> None:
-        """Raises BrokerError[MESSAGE_NOT_DURABLE], and what the request did, or the search for its queue."""
+        """Wait for the response of ``attempt``.
+
+        Raises BrokerError[MESSAGE_NOT_DURABLE], and the errors of the request or of ``_next_queue``.
+        """
         try:
             if isinstance(attempt.outcome, RocketMQError):
                 raise attempt.outcome
@@ -170,8 +174,11 @@ class BatchSender:
     # -------------------------------------------------------------------------------------------------- queues
 
     def queue_of(self, target: RowTarget) -> MessageQueue | None:
-        """The queue that a row names, or that its sharding key leads to; the task keeps to what it learns of a topic
-        first. Waits for a topic that is not there, as ``finish`` does for what cannot be stored."""
+        """Return the queue that a row names or that its sharding key selects; None: any queue of the topic.
+
+        The task keeps the list of a topic's queues that it resolved first. Waits for a missing topic, and raises the
+        errors of ``TopicLookup.sharded_queues``.
+        """
         if target.sharding_key is None or target.queue_id is not None:
             return named_queue(target)
         return queue_by_hash(target.sharding_key, self._topics.sharded_queues(target.topic))
@@ -179,13 +186,14 @@ class BatchSender:
     def problems(
         self, requirements: Collection[TopicRequirement], *, first_only: bool
     ) -> Mapping[TopicRequirement, str]:
-        """What rows cannot have of their topics: see ``TopicLookup``."""
+        """Return the unmet ``requirements`` and the reasons: see ``TopicLookup.problems``."""
         return self._topics.problems(requirements, first_only=first_only)
 
     def _is_compacted(self, topic: str) -> bool:
-        """By the first of its brokers that answers; those of RocketMQ 4 know nothing of it, and not everybody may ask.
+        """Return the setting of the first broker that responds; False if it rejects the request.
 
-        Raises TransportError of the last where none answers, and what ``_next_queue`` does.
+        Brokers of RocketMQ 4 do not support the request, and ACL may forbid it. Raises the last broker's TransportError
+        if none responds, and the errors of ``_next_queue``.
         """
         first = self._next_queue(topic)
         other_queues = {queue.broker_name: queue for queue in self._routes.route(topic).write_queues()}
@@ -202,9 +210,11 @@ class BatchSender:
         raise failures[-1]
 
     def _next_queue(self, topic: str) -> MessageQueue:
-        """Any of the topic's, in turn from any on; of brokers that have failed lately only where there is no other.
+        """Return the topic's next queue, round robin from a random one; it prefers brokers that have not failed
+        recently.
 
-        Raises RouteError[MASTER_UNAVAILABLE | TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE], and what a route does.
+        Raises RouteError[MASTER_UNAVAILABLE | TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE], and the errors of
+        ``RouteTable.route``.
         """
         route = self._routes.route(topic)
         queues = route.write_queues()
@@ -221,7 +231,7 @@ class BatchSender:
 
 
 def _not_stored_note(batch: SendBatch, error: RocketMQError) -> str:
-    """For who reads the error."""
+    """Return the note for the error of ``batch``: which rows may not be stored, and the fix, if it is too large."""
     hint = " Set 'maxMessageBytes' to the 'maxMessageSize' of the broker." if is_too_large(error) else ""
     return (
         f"A batch of {batch.row_count} rows for topic {batch.topic}, the first of them row {batch.first_row} of the "

@@ -1,4 +1,4 @@
-"""Columns of rows to send: by name, in any order and any case. Other columns are an error."""
+"""Columns of rows to send, identified by name, in any order and any case. Other columns are an error."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ DELIVER_TIMESTAMP: Final = "deliverTimestamp"
 
 _INTEGERS: Final = ("int", "bigint", "smallint", "tinyint")
 _VOID: Final = "void"
-"""Of a column that is null in each row, such as ``NULL AS tags``."""
+"""Type of a column that is null in each row, such as ``NULL AS tags``."""
 _LENGTH_OR_COLLATION: Final = re.compile(r"\b(?:var)?char\(\d+\)|\bstring collate [\w.]+")
 
 HASHED_TYPES: Final = ("binary", "boolean", "date", "int", "bigint", "smallint", "string", "timestamp", "tinyint")
-"""Types of columns for message IDs: each of their values has exactly one text."""
+"""Column types supported for message IDs: each of their values has exactly one text."""
 
 
 @dataclass(frozen=True, slots=True)
 class SinkColumn:
-    """One row of the table. ``types``: names of Spark SQL types."""
+    """One row of the table ``SINK_COLUMNS``. ``types``: names of Spark SQL types."""
 
     types: tuple[str, ...]
     doc: str
@@ -88,7 +88,10 @@ _BY_SPELLING: Final = {
 def columns_and_ids(
     fields: Sequence[tuple[str, str]], *, has_topic: bool, id_columns: Sequence[str]
 ) -> tuple[dict[str, int], tuple[int, ...]]:
-    """``resolve_columns`` and ``id_positions``, this first: an id column that is misspelt makes another one unknown."""
+    """Return the results of ``resolve_columns`` and ``id_positions``, and raise their errors.
+
+    ``id_positions`` is called first, because a misspelt ID column makes the intended one an unknown column.
+    """
     positions = id_positions(fields, id_columns)
     return resolve_columns(fields, has_topic=has_topic, id_columns=id_columns), positions
 
@@ -96,13 +99,13 @@ def columns_and_ids(
 def resolve_columns(
     fields: Sequence[tuple[str, str]], *, has_topic: bool, id_columns: Sequence[str] = ()
 ) -> dict[str, int]:
-    """Where each column of ``SINK_COLUMNS`` stands that a schema has, given its names and Spark types in order.
+    """Return the position of each column of ``SINK_COLUMNS`` in a schema, given as names and Spark types in order.
 
-    ``id_columns`` may be there as well, see ``id_positions``.
+    The schema may also have ``id_columns``, see ``id_positions``.
 
     Raises OptionError[UNSUPPORTED_SINK_COLUMN | UNSUPPORTED_SINK_COLUMN_TYPE | DUPLICATE_COLUMN_ALIAS |
-    MISSING_SINK_COLUMN]; the last also where there is neither a topic column nor option ``topic`` (``has_topic``), or
-    one of two columns that mean nothing alone.
+    MISSING_SINK_COLUMN]; the last also without both a topic column and option ``topic`` (``has_topic``), or with only
+    one of ``brokerName`` and ``queueId``.
     """
     id_column_positions = id_positions(fields, id_columns)
     extra = {position for position in id_column_positions if fields[position][0].lower() not in _BY_SPELLING}
@@ -124,10 +127,10 @@ def resolve_columns(
 
 
 def id_positions(fields: Sequence[tuple[str, str]], id_columns: Sequence[str]) -> tuple[int, ...]:
-    """Where the columns stand that ids are made of.
+    """Return the positions of the columns that determine message IDs.
 
-    Raises OptionError[INVALID_OPTION_VALUE] for one that is not there, OptionError[UNSUPPORTED_SINK_COLUMN_TYPE] for a
-    type whose values have no one text, OptionError[AMBIGUOUS_COLUMN].
+    Raises OptionError[INVALID_OPTION_VALUE] for a missing column, OptionError[UNSUPPORTED_SINK_COLUMN_TYPE] for a type
+    whose values have no unique text, OptionError[AMBIGUOUS_COLUMN].
     """
     names = [name for name, _ in fields]
     positions = []
@@ -142,9 +145,10 @@ def id_positions(fields: Sequence[tuple[str, str]], id_columns: Sequence[str]) -
 
 
 def position_of(name: str, names: Sequence[str]) -> int | None:
-    """Return the position of ``name`` in ``names``: of its exact spelling, or else of one in another case.
+    """Return the position of ``name`` in ``names``: of its exact spelling, else of a spelling in another case, else
+    None.
 
-    Raises OptionError[AMBIGUOUS_COLUMN] where it could be several: ``spark.sql.caseSensitive`` allows for that.
+    Raises OptionError[AMBIGUOUS_COLUMN] if several match, which ``spark.sql.caseSensitive`` makes possible.
     """
     exact = [position for position, one in enumerate(names) if one == name]
     found = exact or [position for position, one in enumerate(names) if one.lower() == name.lower()]
@@ -166,7 +170,7 @@ def _check_complete(positions: Mapping[str, int], has_topic: bool) -> None:
 
 
 def _check_type(spelling: str, actual: str, expected: Sequence[str]) -> None:
-    """Strings of any length and collation are strings; keys may be an array without any."""
+    """Accept strings of any length and collation as ``string``, and ``array<void>`` as ``array<string>``."""
     plain = _LENGTH_OR_COLLATION.sub("string", actual).replace(f"array<{_VOID}>", "array<string>")
     if plain not in expected:
         raise OptionError(
@@ -179,7 +183,7 @@ def _check_type(spelling: str, actual: str, expected: Sequence[str]) -> None:
 
 
 def available() -> str:
-    """Return all columns with their types, for an error."""
+    """Return all columns with their types, as text for an error."""
     return ", ".join(f"{_spellings(name)} {_listed(column.types)}" for name, column in SINK_COLUMNS.items())
 
 

@@ -1,5 +1,7 @@
-"""Rows that no broker would take, or would store as something else: found before they are sent, and the messages that
-stand for them in a dead-letter topic, each of which says what is wrong with its row."""
+"""Checks of rows before sending: those that a broker would reject or store differently are invalid.
+
+Also makes the dead-letter messages of invalid rows, each with the reason.
+"""
 
 from __future__ import annotations
 
@@ -29,17 +31,17 @@ _RESERVED_NAMES: Final = pa.array(sorted(RESERVED_PROPERTIES)).cast(pa.binary())
 _TOPIC: Final = r"^[%|a-zA-Z0-9_-]{1,127}$"
 
 MAX_INT: Final = 2**31 - 1
-"""What brokers read as an ``int`` is at most so much."""
+"""Maximum of a value that brokers parse as an ``int``."""
 
 MAX_DELAYS: Final = {DELAY_LEVEL: MAX_INT, DELAY_SECONDS: 999_999_999}
-"""Of seconds brokers take no more than ``timerMaxDelaySec``, 3 days by default, and deliver at once what overflows."""
+"""Maximum delays. Brokers limit seconds to ``timerMaxDelaySec``, 3 days by default, and deliver at once on overflow."""
 
 RowProblems = Iterator[tuple[int, str]]
-"""Positions of rows, and what is wrong with each."""
+"""Pairs of a row's position and its problem."""
 
 
 def problems_of(rows: OutgoingRows, properties: Sequence[pa.BinaryArray], *, max_body_bytes: int) -> dict[int, str]:
-    """By position the first problem of each row that has one. ``properties`` are the rows' own, as they travel."""
+    """Return the first problem of each invalid row, by position. ``properties``: encoded properties of the rows."""
     problems: dict[int, str] = {}
     for position, problem in _problems(rows, properties, max_body_bytes):
         problems.setdefault(position, problem)
@@ -133,7 +135,7 @@ def _queue_problems(broker_names: pa.StringArray, queue_ids: pa.Int64Array) -> R
 
 
 def _are_above(digits: pa.BinaryArray, limit_value: int) -> pa.BooleanArray:
-    """Which numbers are above ``limit_value``; those that are not above 0 are found before."""
+    """Return which positive numbers are above ``limit_value``; a separate check finds the others."""
     lengths, limit = pc.binary_length(digits), str(limit_value).encode()
     is_greater = pc.and_(pc.equal(lengths, len(limit)), pc.greater(digits, limit))
     return pc.or_(pc.greater(lengths, len(limit)), is_greater)
@@ -144,7 +146,10 @@ def _has_separator(values: pa.BinaryArray) -> pa.BooleanArray:
 
 
 def _are_malformed(values: pa.BinaryArray) -> Mask:
-    """Which are no text: Spark does not look at bytes that it casts to a string. One by one only where any is so."""
+    """Return which values are not UTF-8, which Spark does not check when it casts binary to string.
+
+    Values are checked one by one only if the check of the whole array fails.
+    """
     try:
         values.cast(pa.string())
     except pa.ArrowInvalid:
@@ -161,7 +166,7 @@ def _is_utf8(value: bytes) -> bool:
 
 
 def _quoted(values: pa.BinaryArray, position: int) -> str:
-    """Text for an error, as Java would read it."""
+    """Return the value as quoted text for an error, decoded as by Java."""
     return repr(decode_utf8(values[position].as_py()))
 
 
@@ -180,7 +185,7 @@ PROBLEM: Final = "INVALID_ROW_PROBLEM"
 ROW: Final = "INVALID_ROW_POSITION"
 TOPIC: Final = "INVALID_ROW_TOPIC"
 NO_BODY: Final = b"(no body)"
-"""Instead of an empty one, which no broker takes."""
+"""Body of a dead-letter message whose row has none: brokers reject an empty body."""
 
 _TEXT_LIMIT: Final = 200
 _SEPARATORS: Final = str.maketrans("\x01\x02", "  ")
@@ -189,8 +194,11 @@ _SEPARATORS: Final = str.maketrans("\x01\x02", "  ")
 def dead_letters(
     rows: OutgoingRows, problems: Mapping[int, str], source: str, topic: str, *, max_body_bytes: int
 ) -> OutgoingRows:
-    """One message for ``topic`` for each row, by position, that has a problem: with the beginning of its body, and
-    properties that say the problem, the row of ``source``, and the topic that it was for."""
+    """Return a message for ``topic`` for each invalid row, in the order of ``problems``.
+
+    It has the beginning of the row's body, at most ``max_body_bytes``, and properties with the problem, the row's
+    number in ``source``, and the row's topic.
+    """
     positions = np.array(list(problems), np.int64)
     invalid = rows.take(positions)
     bodies = [(body or NO_BODY)[:max_body_bytes] for body in invalid.bodies.to_pylist()]
@@ -209,5 +217,5 @@ def dead_letters(
 
 
 def _text(value: str) -> bytes | None:
-    """As a property has it, which is none where it is empty."""
+    """Return ``value`` encoded for a property, with at most 200 characters; None if it is empty."""
     return value.translate(_SEPARATORS)[:_TEXT_LIMIT].encode() if value else None

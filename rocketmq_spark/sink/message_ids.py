@@ -1,9 +1,9 @@
 """Message IDs of rows, the same in each attempt: 32 upper-case hex digits, laid out as those of a Java client.
 
-20 digits are a hash of the task and of the row's contents, 12 digits the row's number in its task. The number alone
-would not do: where a replay misses rows, the rows behind them move to other numbers, and an ID of a stored row would be
-given to another row, which consumers drop as a duplicate. In Java's IDs the last 12 digits are a time, in ms of the
-month, and a counter: so ``mqadmin queryMsgByUniqueKey`` searches for such an ID from the start of the month.
+20 digits are a hash of the task and the row's contents, 12 digits the row's number in its task. The number alone is not
+sufficient: if a replay lacks rows, later rows get other numbers. The ID of a stored row would then belong to another
+row, which consumers drop as a duplicate. In Java's IDs the last 12 digits are a time, in ms of the month, and a
+counter, so ``mqadmin queryMsgByUniqueKey`` searches for such an ID from the start of the month.
 """
 
 from __future__ import annotations
@@ -28,15 +28,19 @@ _DIGITS: Final = np.frombuffer(hexlify(np.arange(1 << 16, dtype=">u2").tobytes()
 
 
 def micro_batch(query_id: str | None, batch_id: str | None, *, of_columns: bool) -> str:
-    """The job that a micro-batch is. Raises OptionError[MESSAGE_ID_UNAVAILABLE] where Spark leaves out which one it is,
-    unless ids are made ``of_columns``: all batches would have the same."""
+    """Return the job name of a micro-batch, see ``task_key``.
+
+    Raises OptionError[MESSAGE_ID_UNAVAILABLE] if Spark provides no query ID or batch ID, unless IDs are made
+    ``of_columns``: without these, all batches would have the same IDs.
+    """
     if (query_id is None or batch_id is None) and not of_columns:
         raise OptionError("MESSAGE_ID_UNAVAILABLE", query=str(query_id), batch=str(batch_id))
     return f"query {query_id} batch {batch_id}"
 
 
 def task_key(job: str, partition_id: int) -> bytes:
-    """Return the key of a task's IDs, 20 bytes. ``job`` is what a replay repeats: a query's batch, or a write."""
+    """Return the key of a task's IDs, 20 bytes. ``job``: the unit that a replay repeats, a micro-batch or a batch
+    write."""
     return hashlib.blake2b(f"{job}\0{partition_id}".encode(), digest_size=20).digest()
 
 
@@ -45,7 +49,7 @@ def row_ids(key: bytes, first_row: int, columns: Sequence[pa.BinaryArray]) -> Me
 
     Args:
         first_row: number of the first row in its task; all numbers are below 2**48.
-        columns: at least one; together all that is sent of the rows.
+        columns: at least one; together all sent content of the rows.
     """
     row_count = len(columns[0])
     rows = np.arange(first_row, first_row + row_count)
@@ -56,7 +60,7 @@ def row_ids(key: bytes, first_row: int, columns: Sequence[pa.BinaryArray]) -> Me
 
 
 def _contents(key: bytes, columns: Sequence[pa.BinaryArray]) -> pa.BinaryArray:
-    """Return what the hash of each row is made of: the key, the lengths of its values (-1: null), and these."""
+    """Return the hash input of each row: the key, the lengths of its values (-1: null), and the values."""
     lengths = np.empty((len(columns[0]), len(columns)), "<i4")
     for position, column in enumerate(columns):
         lengths[:, position] = pc.fill_null(pc.binary_length(column), -1)
@@ -67,7 +71,7 @@ def _contents(key: bytes, columns: Sequence[pa.BinaryArray]) -> pa.BinaryArray:
 
 
 def _hashes(contents: pa.BinaryArray) -> MessageIds:
-    """Return the first digits of the hash of each."""
+    """Return the first 20 hex digits of the hash of each value."""
     digests = b"".join([one.digest() for one in map(hashlib.blake2b, contents.to_pylist())])
     words = np.frombuffer(digests, ">u2").reshape(len(contents), hashlib.blake2b.MAX_DIGEST_SIZE // 2)
     prefixes: MessageIds = _DIGITS[words[:, : _PREFIX_BYTES // 2]].view(f"S{_PREFIX_DIGITS}")[:, 0]
@@ -75,13 +79,14 @@ def _hashes(contents: pa.BinaryArray) -> MessageIds:
 
 
 def column_ids(columns: Sequence[pa.Array]) -> MessageIds:
-    """Ids that are made of the values of these columns and nothing else; null is a value of its own."""
+    """Return IDs that depend on the values of these columns only; null differs from every other value."""
     texts = [_texts(column).to_pylist() for column in columns]
     return np.array([_id_of(values) for values in zip(*texts, strict=True)], "S32")
 
 
 def _texts(values: pa.Array) -> pa.BinaryArray:
-    """What ids are made of, whatever the session's time zone is: bytes as they are, of a timestamp its microseconds."""
+    """Return the hash input of a column, independent of the session time zone: bytes, or for a timestamp its
+    microseconds."""
     if pa.types.is_timestamp(values.type):
         values = values.cast(pa.timestamp("us", values.type.tz)).cast(pa.int64())
     if pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type):

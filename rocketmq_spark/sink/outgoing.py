@@ -1,4 +1,4 @@
-"""What a user hands over to be sent, as messages: each with its id, and checked before any of them leaves."""
+"""Messages of ``rocketmq_spark.send``: each gets an ID, and all are checked before the first is sent."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ def outgoing_messages(
     properties: Mapping[str, str],
     next_id: Callable[[], str],
 ) -> Iterator[Message]:
-    """One message for each body, with the same tags and properties; ``keys`` for all, or a sequence with one for each.
+    """Yield a message for each body, with the same tags and properties; ``keys``: for all, or a sequence with one for
+    each.
 
-    Raises LocalProtocolError[INVALID_MESSAGE] for a body that is empty, or neither text nor bytes, for keys that are
-    not as many as bodies, and for properties that cannot travel or are RocketMQ's own.
+    Raises LocalProtocolError[INVALID_MESSAGE] for a body that is empty or neither text nor bytes, for a number of keys
+    that differs from the number of bodies, and for properties that cannot be encoded or are reserved by RocketMQ.
     """
     each_body = [bodies] if isinstance(bodies, Body) else list(bodies)
     each_keys = [keys] * len(each_body) if keys is None or isinstance(keys, str) else list(keys)
@@ -45,7 +46,7 @@ def outgoing_messages(
 
 
 def message_id(message: Message) -> str:
-    """What readers see as ``msgId``."""
+    """Return the message's ID, which readers get as ``msgId``."""
     return message.properties[UNIQ_KEY]
 
 

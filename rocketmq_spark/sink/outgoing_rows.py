@@ -1,4 +1,4 @@
-"""Rows of an Arrow record batch as what they are to be sent as: a column for each part of a message."""
+"""Rows of an Arrow record batch in the form of messages: one Arrow column for each part of a message."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _KEY_SEPARATOR: Final = pa.scalar(b" ", pa.binary())
 DELAYS: Final[Mapping[str, str]] = MappingProxyType(
     {DELAY_LEVEL: "DELAY", DELAY_SECONDS: "TIMER_DELAY_SEC", DELIVER_TIMESTAMP: "TIMER_DELIVER_MS"}
 )
-"""Columns that say when a message is delivered, and the properties that they become."""
+"""Columns with the delivery time of a message, and the properties that carry it."""
 
 COLUMN_OF: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -44,13 +44,16 @@ COLUMN_OF: Final[Mapping[str, str]] = MappingProxyType(
         **{name: column for column, name in DELAYS.items()},
     }
 )
-"""By property the column that it is made of."""
+"""Columns by the property that carries their value."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutgoingRows:
-    """Rows of a task, by their ``numbers`` in it. A null is what a row does not have; ``texts`` are its properties by
-    name that have columns of their own. Both of ``broker_identities`` and ``queue_ids`` are there, or none."""
+    """Rows of a task. ``numbers``: their positions in the task. A null means that the row lacks the part.
+
+    ``texts``: properties with columns of their own, by property name. ``broker_names`` and ``queue_ids`` are both
+    present or both None.
+    """
 
     numbers: Positions
     bodies: pa.BinaryArray
@@ -60,20 +63,22 @@ class OutgoingRows:
     broker_names: pa.StringArray | None = None
     queue_ids: pa.Int64Array | None = None
     have_invalid_keys: Mask | None = None
-    """Which rows have, among several keys, one that would be none or two in the text of all; None: no row has."""
+    """Rows with several keys of which one is empty or has a blank, so that the joined text would differ; None: no
+    row."""
 
     def __len__(self) -> int:
         return len(self.bodies)
 
     @property
     def destinations(self) -> tuple[pa.BinaryArray, ...]:
-        """What rows name of their destinations: topics, brokers and queues, as far as there are such columns."""
+        """Return the columns that determine destinations: topics and, if present, broker names and queue IDs."""
         columns = (self.topics, self.broker_names, self.queue_ids)
         return tuple(column.cast(pa.string()).cast(pa.binary()) for column in columns if column is not None)
 
     @property
     def are_single(self) -> Mask:
-        """Which rows no batch may hold: in a batch brokers ignore delays, and they refuse batches for retry topics.
+        """Return the rows that must not be in a batch: brokers ignore delays there, and reject batches for retry
+        topics.
 
         Source: ``broker/processor/SendMessageProcessor.java#sendBatchMessage``, ``common/message/MessageBatch.java``.
         """
@@ -85,7 +90,7 @@ class OutgoingRows:
         return single
 
     def take(self, positions: Positions) -> OutgoingRows:
-        """Those that stand there."""
+        """Return the rows at ``positions``."""
         some = pa.array(positions)
         return OutgoingRows(
             self.numbers[positions],
@@ -102,7 +107,8 @@ class OutgoingRows:
 def outgoing_rows(
     batch: pa.RecordBatch, positions: Mapping[str, int], topic: str | None, first_row: int
 ) -> OutgoingRows:
-    """``batch``, whose columns stand at ``positions``; ``topic`` is that of all rows, if it is given."""
+    """Return the rows of ``batch``. ``positions``: those of its columns by name; ``topic``, if set, is that of all
+    rows."""
     named = {name: batch.column(position) for name, position in positions.items()}
     texts = {
         "TAGS": _as_binary(named.get(TAGS)),
@@ -125,13 +131,14 @@ def outgoing_rows(
 
 
 def split_by_bytes(batch: pa.RecordBatch, body_position: int, limit_bytes: int) -> Iterator[pa.RecordBatch]:
-    """``batch`` in slices with bodies of ``limit_bytes`` together, or with one row that has more."""
+    """Yield slices of ``batch`` whose bodies have at most ``limit_bytes`` in total; a single larger row is its own
+    slice."""
     for begin, end in split_ranges(lengths_of(_as_binary(batch.column(body_position))), limit_bytes):
         yield batch.slice(begin, end - begin)
 
 
 def split_ranges(sizes: Numbers, limit: int) -> Iterator[tuple[int, int]]:
-    """Ranges ``[begin, end)`` of neighbours that have at most ``limit`` together, or of a single one that has more."""
+    """Yield ranges ``[begin, end)`` of neighbours with at most ``limit`` in total, or of a single element above it."""
     ends = np.cumsum(sizes, dtype=np.int64)
     begin = 0
     while begin < len(ends):
@@ -177,7 +184,7 @@ def _have_invalid_keys(values: pa.Array | None) -> Mask | None:
 
 
 def _keys(values: pa.Array | None) -> pa.BinaryArray | None:
-    """Several keys as one text; nulls among them are left out."""
+    """Join several keys into one text; nulls among them are omitted."""
     if values is None or not pa.types.is_nested(values.type):
         return _as_binary(values)
     values = values.cast(pa.list_(pa.binary()))
@@ -189,14 +196,14 @@ def _keys(values: pa.Array | None) -> pa.BinaryArray | None:
 
 
 class DistinctRows(NamedTuple):
-    """For each row a code, which those share that say the same; and by code the position of the first of them."""
+    """A code for each row, equal for equal rows; and by code the position of its first row."""
 
     codes: Positions
     firsts: Positions
 
 
 def distinct_rows(columns: Iterable[pa.Array], row_count: int) -> DistinctRows:
-    """Which of ``row_count`` rows say the same in all of ``columns``. A null is a value."""
+    """Return which of ``row_count`` rows are equal in all ``columns``. Null is a value."""
     codes = np.zeros(row_count, np.int64)
     for column in columns:
         encoded = column.dictionary_encode(null_encoding="encode")

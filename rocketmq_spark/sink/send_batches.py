@@ -1,4 +1,4 @@
-"""Rows as what is sent: batches by destination, each as large as a request should be, and single messages."""
+"""Conversion of rows to send requests: batches by destination, each up to the size limit, and single messages."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from rocketmq_spark.wire.arrow.slices import Mask, Numbers, Positions
 from rocketmq_spark.wire.body.subscription import java_hash_code
 
 BATCH_BYTES: Final = 1024 * 1024
-"""At most so much in one batch. Brokers and tasks take less processor time for few large ones than for many; four are
-on their way at once."""
+"""Maximum number of bytes of a batch. A few large batches cost brokers and tasks less processor time than many small
+ones; four are in flight at once."""
 
 STORED_EXTRA_BYTES: Final = 256
-"""What a stored message may have beyond one in a batch: its topic, places, times, hosts, sums, the broker's name."""
+"""Bytes by which a stored message may exceed its size in a batch: topic, offsets, times, hosts, CRC, broker name."""
 
 
 class RowTarget(NamedTuple):
-    """What a row says of where it goes. All None: to any queue of its topic."""
+    """Destination that a row names. All None: any queue of its topic."""
 
     topic: str
     broker_name: str | None = None
@@ -37,21 +37,21 @@ class RowTarget(NamedTuple):
 
 
 class Destination(NamedTuple):
-    """``queue`` None: any of the topic's."""
+    """Topic and queue of a batch; ``queue`` None: any queue of the topic."""
 
     topic: str
     queue: MessageQueue | None
 
 
 QueueOf = Callable[[RowTarget], MessageQueue | None]
-"""The queue for a place; None: any of its topic."""
+"""Function from a row's target to its queue; None: any queue of the topic."""
 
 
 @dataclass(frozen=True, slots=True)
 class SendBatch:
-    """Messages for one topic, and for ``queue`` where that is given: rows ``first_row`` and others of their task.
+    """Messages for one topic, and for one ``queue`` if set. ``first_row``: number of the first of its rows in the task.
 
-    ``body`` is that of the request: several messages one after another, or with ``properties`` that of a single one.
+    ``body`` is the request's: several encoded messages or, with ``properties``, the body of a single message.
     """
 
     topic: str
@@ -65,7 +65,7 @@ class SendBatch:
 
 @dataclass(frozen=True, slots=True)
 class EncodableRows:
-    """Rows that brokers take, with their ids, their properties as they travel, and how their bodies are compressed."""
+    """Valid rows with IDs, encoded properties, and the sysFlags of their compressed bodies."""
 
     rows: OutgoingRows
     ids: MessageIds
@@ -81,9 +81,10 @@ class _Encoded(NamedTuple):
 
 
 def send_batches(encodable: EncodableRows, queue_of: QueueOf, limit_bytes: int = BATCH_BYTES) -> Iterator[SendBatch]:
-    """What to send, to one destination after another in turn; rows for one queue in their order.
+    """Yield the batches, round robin over the destinations; rows for one named queue keep their order.
 
-    A row above ``limit_bytes`` is a single message: of a batch brokers limit the whole, of a single message the body.
+    A row above ``limit_bytes`` is a single message: brokers limit the total size of a batch, but only the body of a
+    single message.
     """
     rows = encodable.rows
     if not len(rows):
@@ -97,7 +98,7 @@ def send_batches(encodable: EncodableRows, queue_of: QueueOf, limit_bytes: int =
 
 
 def _interleave(destinations: Iterable[Iterator[SendBatch]]) -> Iterator[SendBatch]:
-    """One of each after another: to a queue that rows name, nothing is sent while a batch is on its way there."""
+    """Yield one batch of each destination in turn: a named queue gets no batch while another is in flight to it."""
     pending = deque(destinations)
     while pending:
         destination = pending.popleft()
@@ -107,7 +108,7 @@ def _interleave(destinations: Iterable[Iterator[SendBatch]]) -> Iterator[SendBat
 
 
 def _batches_for(destination: Destination, positions: Positions, encoded: _Encoded) -> Iterator[SendBatch]:
-    """The batches of one destination."""
+    """Yield the batches of one destination."""
     encodable, are_single = encoded.encodable, encoded.are_single
     for part in _split_by_kind(positions, encodable.sys_flags * 2 + are_single, in_order=destination.queue is not None):
         make = _single_messages if are_single[part[0]] else _full_batches
@@ -115,7 +116,7 @@ def _batches_for(destination: Destination, positions: Positions, encoded: _Encod
 
 
 def _full_batches(destination: Destination, part: Positions, encoded: _Encoded) -> Iterator[SendBatch]:
-    """Batches that are full, of neighbours in ``part``."""
+    """Yield batches of neighbours in ``part``, each as large as the limit allows."""
     encodable, messages = encoded.encodable, encoded.messages
     ordered = messages if len(part) == len(messages) else messages.take(pa.array(part))
     ends = _offsets(ordered)
@@ -127,7 +128,7 @@ def _full_batches(destination: Destination, part: Positions, encoded: _Encoded) 
 
 
 def _single_messages(destination: Destination, part: Positions, encoded: _Encoded) -> Iterator[SendBatch]:
-    """Single messages."""
+    """Yield each row of ``part`` as a single message."""
     encodable, some = encoded.encodable, pa.array(part)
     columns = (id_properties(encodable.ids[part]), *(column.take(some) for column in encodable.properties))
     bodies = encodable.rows.bodies.take(some).to_pylist()
@@ -139,7 +140,7 @@ def _single_messages(destination: Destination, part: Positions, encoded: _Encode
 
 
 def _by_destination(rows: OutgoingRows, queue_of: QueueOf) -> Iterator[tuple[Destination, Positions]]:
-    """Each destination with the positions of its rows, in their order."""
+    """Yield each destination with the positions of its rows in order."""
     columns = {
         "topic": rows.topics,
         "broker_name": rows.broker_names,
@@ -165,7 +166,7 @@ def _target_of(columns: dict[str, pa.Array], position: int) -> RowTarget:
 
 
 def _split_by_kind(positions: Positions, batch_kinds: Numbers, *, in_order: bool) -> Iterator[Positions]:
-    """Positions that may share a batch. ``in_order``: neighbours only."""
+    """Yield the positions that may share a batch: those of the same kind. ``in_order``: of neighbours only."""
     own_kinds = batch_kinds[positions]
     if in_order:
         yield from np.split(positions, np.flatnonzero(np.diff(own_kinds)) + 1)
@@ -175,23 +176,23 @@ def _split_by_kind(positions: Positions, batch_kinds: Numbers, *, in_order: bool
 
 
 def _offsets(values: pa.BinaryArray) -> list[int]:
-    """Where each value begins in the data, and the last ends."""
+    """Return the start offset of each value in the data buffer, and the end of the last."""
     offsets = np.frombuffer(values.buffers()[1], np.int32)[values.offset : values.offset + len(values) + 1]
     positions: list[int] = offsets.tolist()
     return positions
 
 
 def queue_by_hash(sharding_key: str, queues: tuple[MessageQueue, ...]) -> MessageQueue:
-    """The same for the same key, as long as the queues are the same.
+    """Return the queue of a sharding key: the same one as long as ``queues`` are the same.
 
-    Source: ``client/producer/selector/SelectMessageQueueByHash.java``; differs: a broker that the route names without a
-    master keeps its queues, so that a key does not move while only that is away.
+    Source: ``client/producer/selector/SelectMessageQueueByHash.java``; differs: brokers without a master in the route
+    keep their queues, so that a key keeps its queue while only a master is unavailable.
     """
     return queues[abs(int(math.fmod(java_hash_code(sharding_key), len(queues))))]
 
 
 def sharded_queues(route: TopicRoute) -> tuple[MessageQueue, ...]:
-    """Those among which keys are shared. Raises RouteError[TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE |
+    """Return the queues over which keys are distributed. Raises RouteError[TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE |
     INVALID_ORDER_CONF]."""
     queues = route.publish_queues()
     if not queues:
@@ -200,7 +201,7 @@ def sharded_queues(route: TopicRoute) -> tuple[MessageQueue, ...]:
 
 
 def named_queue(target: RowTarget) -> MessageQueue | None:
-    """The queue that a row names itself."""
+    """Return the queue that a row names, or None."""
     if target.broker_name is None or target.queue_id is None:
         return None
     return MessageQueue(target.topic, target.broker_name, target.queue_id)

@@ -1,4 +1,4 @@
-"""``rocketmq_spark.send``: a few messages from any Python process, confirmed one after another."""
+"""``rocketmq_spark.send``: sends a few messages from any Python process, each acknowledged before the next."""
 
 from __future__ import annotations
 
@@ -25,21 +25,22 @@ def send(
     properties: Mapping[str, str] | None = None,
     options: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[str, ...]:
-    """Send messages to a topic; returns their ids when the brokers have stored all.
+    """Send messages to a topic, and return their IDs once the brokers have stored all.
 
-    Each goes to the next queue, the first to any; after a failure to another broker.
+    Queues are used round robin, from a random one on; a retry uses another broker.
 
     Parameters
     ----------
     namesrv_addr : name servers, ``host:port`` separated by semicolons
-    messages : one body or several; text is sent in UTF-8
+    messages : one body or several; text is encoded as UTF-8
     tags, properties : the same for each message; no property of ``RESERVED_PROPERTIES``
     keys : the same for each message, or a sequence with one for each
     options : connection options of a reader: ``accessKey``, ``secretKey``, ``useTLS``, ``brokerTimeoutMs`` and so on;
         ``clusterTimeoutMs`` has no effect, because the number of attempts is fixed
 
     Raises, before anything is sent, OptionError for the address or the options and LocalProtocolError[INVALID_MESSAGE]
-    for what cannot travel; RouteError, BrokerError or TransportError, when those before it are stored and it may be.
+    for messages that cannot be encoded. Raises RouteError, BrokerError or TransportError for the first message that may
+    not be stored; those before it are stored.
     """
     from rocketmq_spark.remoting.cluster_client import ClusterClient
     from rocketmq_spark.remoting.pool import ConnectionPool

@@ -1,4 +1,4 @@
-"""What rows want of their topics, and which rows cannot have that: their problems are those of their topics."""
+"""Requirements of rows on their topics, and the problems of rows whose topic does not meet them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from rocketmq_spark.wire.arrow.slices import Positions
 
 
 class TopicRequirement(NamedTuple):
-    """A topic that takes rows; with ``broker_name`` and ``queue_id`` a queue of it, and without ``has_keys`` also such
-    as have none."""
+    """A writable topic; with ``broker_name`` and ``queue_id`` one with that queue.
+
+    Without ``has_keys``, the topic must also accept messages without keys.
+    """
 
     topic: str
     broker_name: str | None = None
@@ -24,15 +26,14 @@ class TopicRequirement(NamedTuple):
 
 
 class RowRequirements(NamedTuple):
-    """``requirements``, each once, and for the rows at ``positions`` which of these it is, by its place in
-    ``requirements``."""
+    """Distinct ``requirements``, and for the rows at ``positions`` the index of theirs in ``requirements``."""
 
     requirements: tuple[TopicRequirement, ...]
     positions: Positions
     requirement_indices: Positions
 
     def problems(self, topic_problems: Mapping[TopicRequirement, str]) -> dict[int, str]:
-        """By position what is wrong with the topics of rows."""
+        """Return the topic problems of rows, by position."""
         problem_by_index = [topic_problems.get(one) for one in self.requirements]
         if not any(problem_by_index):
             return {}
@@ -41,7 +42,7 @@ class RowRequirements(NamedTuple):
 
 
 def requirements_of(rows: OutgoingRows, excluded: Iterable[int]) -> RowRequirements:
-    """What rows want; those at the positions ``excluded`` have problems of their own, and are left out."""
+    """Return the requirements of rows, without those at ``excluded`` positions, which have problems of their own."""
     positions = np.delete(np.arange(len(rows)), list(excluded))
     columns = [column.take(pa.array(positions)) for column in _columns(rows)]
     requirement_indices, firsts = distinct_rows(columns, len(positions))
@@ -50,7 +51,7 @@ def requirements_of(rows: OutgoingRows, excluded: Iterable[int]) -> RowRequireme
 
 
 def _columns(rows: OutgoingRows) -> tuple[pa.Array, ...]:
-    """One for each field of ``TopicRequirement``."""
+    """Return a column for each field of ``TopicRequirement``."""
     keys = rows.texts.get("KEYS")
     brokers = pa.nulls(len(rows), pa.string()) if rows.broker_names is None else rows.broker_names
     queue_ids = pa.nulls(len(rows), pa.int64()) if rows.queue_ids is None else rows.queue_ids
@@ -59,7 +60,7 @@ def _columns(rows: OutgoingRows) -> tuple[pa.Array, ...]:
 
 
 def no_such_queue(requirement: TopicRequirement, route: TopicRoute) -> str | None:
-    """Why a named queue is none of its topic's, by what ``route`` says of its broker, if that is routed."""
+    """Return why the topic lacks the named queue; None if it has it, or if its broker is not in ``route``."""
     counts = [data.write_queue_count for data in route.queues if data.broker_name == requirement.broker_name]
     if requirement.queue_id is None or not counts or requirement.queue_id < counts[0]:
         return None
@@ -69,11 +70,11 @@ def no_such_queue(requirement: TopicRequirement, route: TopicRoute) -> str | Non
 
 
 def no_such_broker(requirement: TopicRequirement, route: TopicRoute) -> str:
-    """What is wrong with a row that names a broker that has nothing of its topic."""
+    """Return the problem of a row that names a broker without the row's topic."""
     brokers = ", ".join(sorted(data.broker_name for data in route.queues))
     return f"no broker {requirement.broker_name!r} serves its topic {requirement.topic!r} (there are: {brokers})"
 
 
 def lost_without_keys(topic: str) -> str:
-    """What is wrong with a row without keys for a topic that is compacted."""
+    """Return the problem of a row without keys for a compacted topic."""
     return f"it has no keys, and its topic {topic!r} keeps the last message of each key and no other (COMPACTION)"

@@ -1,4 +1,4 @@
-"""TopicLooks: what a task learns of topics before it sends to them."""
+"""TopicLookup: checks topics before a task sends to them."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from rocketmq_spark.sink.topic_checks import TopicRequirement, lost_without_keys
 
 
 class TopicLookup:
-    """Asks about each topic once, and waits for those that are not there together. Threads: the task's own.
+    """Lookup of each topic once per task, which waits for all missing topics together. Threads: the task's own.
 
-    ``is_compacted``: whether a topic keeps the last message of each key only, by one of its brokers; False where these
-    do not tell. It raises what may pass, such as that none of them can be reached.
+    ``is_compacted``: returns whether a topic keeps only the last message of each key, according to one of its brokers;
+    False if that broker does not report it. It raises transient errors, for example if no broker can be reached.
     """
 
     def __init__(
@@ -45,9 +45,9 @@ class TopicLookup:
         self._unavailable_topics: dict[str, RocketMQError] = {}
 
     def sharded_queues(self, topic: str) -> tuple[MessageQueue, ...]:
-        """Those among which its keys are shared: what the task learns first, and keeps to.
+        """Return the queues over which keys of the topic are distributed: those of the first lookup in this task.
 
-        Raises what makes the topic a problem, and what ``problems`` does.
+        Raises the error that makes the topic unavailable, and the errors of ``problems``.
         """
         self.problems([TopicRequirement(topic, has_keys=True)])
         if topic in self._unavailable_topics:
@@ -57,13 +57,15 @@ class TopicLookup:
     def problems(
         self, requirements: Collection[TopicRequirement], *, first_only: bool = False
     ) -> dict[TopicRequirement, str]:
-        """What of ``requirements`` cannot be had, and why: nobody serves its topic or lets us write, or the broker that
-        it names has nothing of it, when ``missingTopicTimeoutMs`` is over; the topic has no such queue; it is
-        compacted, and loses what has no keys. ``first_only``: as soon as there is any, the others are not waited for.
+        """Return the unmet ``requirements`` and the reason of each.
 
-        A broker that the process knows the topic to have been on, or where nobody may write now, is no problem: whoever
-        sends waits for it. Raises TransportError[CLUSTER_TIMEOUT] for what may pass and has not in
-        ``clusterTimeoutMs``, and at once what another attempt would not change.
+        After ``missingTopicTimeoutMs``: the topic has no route or is not writable, or the named broker does not have
+        it. At once: the topic lacks the named queue, or is compacted and would lose messages without keys.
+        ``first_only``: return as soon as there is a problem, without waiting for other topics.
+
+        A named broker that had the topic before, or is not writable now, is no problem: sending waits for it. Raises
+        TransportError[CLUSTER_TIMEOUT] for a transient error that lasts longer than ``clusterTimeoutMs``, and permanent
+        errors at once.
         """
         by_topic: defaultdict[str, list[TopicRequirement]] = defaultdict(list)
         for one in requirements:
@@ -79,8 +81,8 @@ class TopicLookup:
         return problems
 
     def _find_failing(self, pending: Mapping[str, Collection[TopicRequirement]]) -> list[str]:
-        """Return the topics that are worth another attempt. One that no broker has served in time has a problem; what
-        else has lasted too long is raised."""
+        """Return the topics to retry. Record a problem for a topic unavailable for too long; raise other final
+        errors."""
         failing: list[str] = []
         for topic, error in self._resolve_all(pending).items():
             final_error = self._failures.record_failure(topic_subject(topic), topic, error)
@@ -94,7 +96,8 @@ class TopicLookup:
         return failing
 
     def _resolve_all(self, pending: Mapping[str, Collection[TopicRequirement]]) -> dict[str, RocketMQError]:
-        """Why topics are not known yet. While no name server answers, one is enough to find that."""
+        """Return the errors of topics that could not be resolved. If no name server responds, the first error stands
+        for all."""
         failures: dict[str, RocketMQError] = {}
         for topic, requirements in pending.items():
             try:
@@ -109,9 +112,10 @@ class TopicLookup:
         return failures
 
     def _resolve(self, topic: str, requirements: Collection[TopicRequirement]) -> None:
-        """One attempt.
+        """Make one attempt to resolve a topic.
 
-        Raises RouteError[UNKNOWN_BROKER], and what a route, ``sharded_queues`` and ``is_compacted`` do.
+        Raises RouteError[UNKNOWN_BROKER], and the errors of ``RouteTable.route``, ``sharded_queues`` and
+        ``is_compacted``.
         """
         if topic in self._unavailable_topics:
             return
@@ -128,12 +132,12 @@ class TopicLookup:
             raise RouteError("UNKNOWN_BROKER", topic=topic, broker=broker)
 
     def _brokers_without_route(self, topic: str, requirements: Iterable[TopicRequirement]) -> list[str]:
-        """Brokers that are named, and that nobody knows to have the topic; unless they were waited for in vain."""
+        """Return the named brokers that have never had the topic, without those whose waiting time has expired."""
         named = {one.broker_name for one in requirements if one.broker_name is not None}
         return sorted(named - self._routes.recorded_brokers(topic) - self._unknown_brokers[topic])
 
     def _record_missing(self, topic: str, error: RocketMQError, requirements: Iterable[TopicRequirement]) -> None:
-        """Its time is over: that of the topic, or that of the brokers that are named and are not in its route."""
+        """Record that the waiting time has expired, of the topic or of its named brokers without route."""
         if is_unknown_broker(error):
             self._unknown_brokers[topic].update(self._brokers_without_route(topic, requirements))
         else:

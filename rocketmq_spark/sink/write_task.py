@@ -1,4 +1,4 @@
-"""What a task does with its rows: check them, encode them, send them, and wait until all are stored."""
+"""The work of a write task: check its rows, encode them, send them, and wait until all are stored."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 log = logging.getLogger(__name__)
 
 ENCODED_BYTES: Final = 8 * 1024 * 1024
-"""Bodies that are encoded at once."""
+"""Maximum number of body bytes that are encoded at once."""
 
 
 class FindTopicProblems(Protocol):
-    """What of that which rows want of their topics cannot be had, and why: see ``TopicLookup``."""
+    """Function that returns unmet requirements and their reasons: see ``TopicLookup.problems``."""
 
     def __call__(
         self, requirements: Collection[TopicRequirement], *, first_only: bool
@@ -40,7 +40,7 @@ class FindTopicProblems(Protocol):
 
 
 class Sender(Protocol):
-    """Where batches go: a ``BatchSender``."""
+    """Destination of batches: a ``BatchSender``."""
 
     def problems(
         self, requirements: Collection[TopicRequirement], *, first_only: bool
@@ -55,7 +55,7 @@ class Sender(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Where the columns stand: ``parts`` of a message by name, and those that ids are made of."""
+    """Positions of columns: ``parts`` of a message by name, and the columns that determine message IDs."""
 
     parts: Mapping[str, int]
     id_positions: tuple[int, ...] = ()
@@ -63,7 +63,7 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class WriteTask:
-    """Whose rows they are: of a partition of ``job``, a query's micro-batch or a batch write."""
+    """Partition of ``job``, a query's micro-batch or a batch write."""
 
     job: str
     partition_id: int
@@ -75,11 +75,11 @@ class WriteTask:
 def write_rows(
     batches: Iterable[pa.RecordBatch], columns: Columns, task: WriteTask, options: WriteOptions, sender: Sender
 ) -> int:
-    """Send all rows of a task; how many, once the brokers have stored them.
+    """Send all rows of a task, and return their number once the brokers have stored them.
 
-    Rows that cannot be sent, also for a topic that nobody serves, go to the dead letter topic of ``options``. Without
-    one it raises LocalProtocolError[INVALID_ROW], before anything of their Arrow batch is sent; and what ``sender``
-    raises.
+    Invalid rows, including those for a topic that is unavailable, go to the dead-letter topic of ``options``. Without
+    one it raises LocalProtocolError[INVALID_ROW] before any row of their Arrow batch is sent. Raises the errors of
+    ``sender``.
     """
     key = task_key(task.job, task.partition_id)
     limit_bytes = min(BATCH_BYTES, options.max_message_bytes)
@@ -103,7 +103,7 @@ class _Piece(NamedTuple):
 def _pieces(
     batch: pa.RecordBatch, columns: Columns, key: bytes, first_row: int, options: WriteOptions
 ) -> Iterator[_Piece]:
-    """The rows of an Arrow batch, as many at a time as are encoded at once."""
+    """Yield the rows of an Arrow batch in pieces of ENCODED_BYTES."""
     for part in split_by_bytes(batch, columns.parts[BODY], ENCODED_BYTES):
         rows = outgoing_rows(part, columns.parts, options.topic, first_row)
         properties = _properties(rows)
@@ -118,8 +118,10 @@ def _pieces(
 def _valid_pieces(
     pieces: list[_Piece], task: WriteTask, options: WriteOptions, find_topic_problems: FindTopicProblems
 ) -> Iterator[_Piece]:
-    """What is to be sent of ``pieces``, all of which are checked first: all rows, or those that can be, and dead
-    letters of the others. Topics are asked about once the rows are known to be good, or parted from those that are."""
+    """Check all ``pieces``, then yield those to send: all rows, or the valid rows and dead letters of the others.
+
+    Without a dead-letter topic, topics are looked up only if no row has a problem of its own.
+    """
     problems = [problems_of(piece.rows, piece.properties, max_body_bytes=options.max_message_bytes) for piece in pieces]
     if options.dead_letter_topic is not None or not any(problems):
         problems = _with_topic_problems(
@@ -137,7 +139,7 @@ def _valid_pieces(
 def _with_topic_problems(
     pieces: list[_Piece], problems: list[dict[int, str]], find_topic_problems: FindTopicProblems, *, first_only: bool
 ) -> list[dict[int, str]]:
-    """``problems``, and those that other rows have with their topics, about all of which is asked at once."""
+    """Return ``problems`` and the topic problems of the other rows, after one lookup of all topics together."""
     row_requirements = [
         requirements_of(piece.rows, excluded=row_problems) for piece, row_problems in zip(pieces, problems, strict=True)
     ]
@@ -151,7 +153,7 @@ def _with_topic_problems(
 def _split_invalid(
     piece: _Piece, problems: Mapping[int, str], task: WriteTask, options: WriteOptions
 ) -> Iterator[_Piece]:
-    """The rows that can be sent, and dead letters of the others."""
+    """Log and yield the valid rows, and the dead letters of the invalid ones."""
     assert options.dead_letter_topic is not None
     rows, ids, _ = piece
     first = next(iter(problems))
@@ -202,11 +204,11 @@ NONE: Final = "none"
 KINDS: Final[Mapping[str, MessageSysFlag]] = MappingProxyType(
     {"zlib": MessageSysFlag.ZLIB, "lz4": MessageSysFlag.LZ4, "zstd": MessageSysFlag.ZSTD}
 )
-"""By the value of option ``compression``."""
+"""Compression flags by the value of option ``compression``."""
 
 
 def compressed(bodies: pa.BinaryArray, compression: str, over_bytes: int) -> tuple[pa.BinaryArray, Numbers]:
-    """``bodies``, those above ``over_bytes`` compressed where that makes them smaller, and the sysFlag of each."""
+    """Return the bodies, those above ``over_bytes`` compressed if that makes them smaller, and the sysFlag of each."""
     sys_flags = np.zeros(len(bodies), np.int32)
     sizes = lengths_of(bodies)
     are_large = sizes > over_bytes

@@ -1,6 +1,6 @@
-"""The writers that Spark drives: made where a query is planned, and sent to the executors' tasks.
+"""The writers that Spark calls: created where a query is planned, and pickled for the executors' tasks.
 
-Nothing is left to do when Spark commits: a task has succeeded once all its rows are stored.
+A commit has nothing to do: a task succeeds only after all its rows are stored.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 
 QUERY_ID = "sql.streaming.queryId"
 BATCH_ID = "streaming.sql.batchId"
-"""Properties of a micro-batch's tasks."""
+"""Local properties of a micro-batch's tasks."""
 
 
 @dataclass(frozen=True)
 class TaskCommitMessage(WriterCommitMessage):
-    """What a task has written."""
+    """Number of rows that a task has written."""
 
     row_count: int
 
 
 class RocketMQWriter(DataSourceArrowWriter):
-    """Writes a batch. Each write has ids of its own, which the attempts of its tasks share.
+    """Writer of a batch DataFrame. Message IDs are unique to each write; the attempts of its tasks share them.
 
-    Raises OptionError[UNSUPPORTED_SAVE_MODE] and what ``columns_and_ids`` does.
+    Raises OptionError[UNSUPPORTED_SAVE_MODE], and the errors of ``columns_and_ids``.
     """
 
     def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:
@@ -54,9 +54,9 @@ class RocketMQWriter(DataSourceArrowWriter):
 
 
 class RocketMQStreamWriter(DataSourceStreamArrowWriter):
-    """Writes micro-batches. A micro-batch that is written again has the ids that it had, row by row.
+    """Writer of micro-batches. When a micro-batch is written again, each row has the same message ID as before.
 
-    Raises what ``columns_and_ids`` does, and in a task OptionError[MESSAGE_ID_UNAVAILABLE].
+    Raises the errors of ``columns_and_ids``, and in a task OptionError[MESSAGE_ID_UNAVAILABLE].
     """
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
@@ -75,7 +75,7 @@ class RocketMQStreamWriter(DataSourceStreamArrowWriter):
 
 
 def columns_in(schema: StructType, options: WriteOptions) -> tuple[dict[str, int], tuple[int, ...]]:
-    """Where the columns stand that are sent, and those that ids are made of."""
+    """Return the positions of the columns to send, and of those that determine message IDs: see ``columns_and_ids``."""
     fields = [(field.name, field.dataType.simpleString()) for field in schema.fields]
     return columns_and_ids(fields, has_topic=options.topic is not None, id_columns=options.message_id_columns)
 
