@@ -1,6 +1,6 @@
-"""Apache RocketMQ itself, in child JVMs: for tests, the demo, and a user's own experiments.
+"""Apache RocketMQ itself, in child JVMs: for tests, the demo, and experiments.
 
-Nothing here is a mock. ``with EmbeddedCluster() as cluster`` is the door; ``pytest_plugin`` offers it as a fixture.
+Nothing here is a mock. Use ``with EmbeddedCluster() as cluster``; ``pytest_plugin`` provides it as a fixture.
 """
 
 from rocketmq_spark.embedded.acl import Right

@@ -1,4 +1,4 @@
-"""Access control of embedded brokers: what turns RocketMQ's ACL 2.0 on, or 1.0 where there is no other, and users."""
+"""Access control of embedded brokers: settings of RocketMQ's ACL 2.0, or of 1.0 in versions without it, and users."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _AUTH: Final = "org.apache.rocketmq.auth"
 
 
 class Right(NamedTuple):
-    """What a user may do: ``actions`` such as ``("SUB", "GET")`` on ``resource``, ``Topic:orders`` or ``Group:*``.
+    """Permission of a user: ``actions`` such as ``("SUB", "GET")`` on ``resource``, ``Topic:orders`` or ``Group:*``.
 
-    ACL 1.0 knows PUB and SUB only, and no patterns.
+    ACL 1.0 supports PUB and SUB only, and no patterns.
     """
 
     resource: str
@@ -27,12 +27,12 @@ class Right(NamedTuple):
 
 
 def new_credentials(name: str = ADMIN) -> Credentials:
-    """Of a user ``name``, with a secret key that nobody knows yet."""
+    """Return credentials of a user ``name`` with a new random secret key."""
     return Credentials(name, Secret(secrets.token_hex(16)))
 
 
 def acl_settings(admin: Credentials) -> dict[str, str]:
-    """Lines of broker.conf that let nobody in who has no rights, and ``admin`` do everything."""
+    """Return lines of broker.conf that enable ACL 2.0 and create ``admin``, a user with all rights."""
     name, password = admin.access_key, admin.secret_key.reveal()
     return {
         "authenticationEnabled": "true",
@@ -47,12 +47,12 @@ def acl_settings(admin: Credentials) -> dict[str, str]:
 
 
 def has_acl_1(class_path: Sequence[str]) -> bool:
-    """Whether this version of RocketMQ has ACL 1.0, which those with ACL 2.0 that we know have not."""
+    """Return whether the jars have ACL 1.0, which the supported versions with ACL 2.0 lack."""
     return any(ACL_1_JAR in jar for jar in class_path)
 
 
 def write_acl_1(home: Path, admin: Credentials) -> None:
-    """The file of ACL 1.0, below the ``rocketmq.home.dir`` of who reads it. JSON is YAML."""
+    """Write the file of ACL 1.0 below ``home``, the servers' ``rocketmq.home.dir``. JSON is valid YAML."""
     name, password = admin.access_key, admin.secret_key.reveal()
     accounts = [{"accessKey": name, "secretKey": password, "admin": True}]
     file = home / "conf" / "plain_acl.yml"
@@ -61,7 +61,7 @@ def write_acl_1(home: Path, admin: Credentials) -> None:
 
 
 def acl_1_arguments(user: Credentials, rights: Iterable[Right]) -> list[str]:
-    """Of ``mqadmin updateAclConfig``."""
+    """Return the arguments of ``mqadmin updateAclConfig`` for ``user`` and ``rights``."""
     granted: dict[str, list[str]] = {"Topic": [], "Group": []}
     for right in rights:
         kind, _, name = right.resource.partition(":")
@@ -73,7 +73,7 @@ def acl_1_arguments(user: Credentials, rights: Iterable[Right]) -> list[str]:
 
 
 def create_user(jvm: ChildJvm, controller: Any, user: Credentials, rights: Iterable[Right]) -> None:
-    """Make a user of a broker, who has these rights and no others."""
+    """Create a user of a broker, with exactly these rights."""
     auth = jvm.java.org.apache.rocketmq.auth
     action = jvm.java.org.apache.rocketmq.common.action.Action
     subject = auth.authentication.model.User.of(user.access_key, user.secret_key.reveal())

@@ -1,4 +1,4 @@
-"""What an operator does to the cluster: topics over the wire, and RocketMQ's own ``mqadmin``."""
+"""Administration of the embedded cluster: RPCs to its servers, and RocketMQ's own ``mqadmin``."""
 
 from __future__ import annotations
 
@@ -28,31 +28,31 @@ RPC_TIMEOUT_MS: Final = 10_000
 
 @contextmanager
 def broker_at(address: str, security: Security = UNSECURED) -> Iterator[Broker]:
-    """A broker on a connection of its own, for as long as the block runs."""
+    """Yield a broker on its own connection, which is closed after the block."""
     with closing(ConnectionPool(RPC_TIMEOUT_MS, security=security)) as pool:
         yield Broker(BrokerAddress(address), pool, RPC_TIMEOUT_MS)
 
 
 @contextmanager
 def name_server_at(address: str, security: Security = UNSECURED) -> Iterator[NameServers]:
-    """A name server on a connection of its own, for as long as the block runs."""
+    """Yield a name server on its own connection, which is closed after the block."""
     with closing(ConnectionPool(RPC_TIMEOUT_MS, security=security)) as pool:
         yield NameServers([address], pool, RPC_TIMEOUT_MS)
 
 
 def mqadmin(*arguments: str, version: str | None = None, security: Security = UNSECURED) -> str:
-    """Standard output of ``mqadmin`` with ``arguments``; in a JVM of its own, because it ends it when it is unhappy.
+    """Return the standard output of ``mqadmin``, run in its own JVM, because it ends the JVM on errors.
 
-    Files that some commands write into the current folder are thrown away. Arguments may be secret: no command line has
-    them, which others could read.
+    Files that some commands write into the current folder are deleted. Arguments may be secret: they are passed in a
+    file, not on a command line, which other users could read.
 
     Raises
     ------
-    EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE]   it reports an exception or a wrong usage; the text is its own
+    EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE]   it reports an exception or wrong usage; the text is its output
     """
     with work_folder("mqadmin") as work:
         home: tuple[str, ...] = (f"-Duser.home={work.path}", f"-Drocketmq.home.dir={work.path}")
-        # RocketMQ 4 reads this file whatever it was told.
+        # RocketMQ 4 reads this file regardless of its settings.
         (work.path / "conf").mkdir()
         shutil.copy(LOGBACK, work.path / "conf" / "logback_tools.xml")
         if security.credentials is not None:
@@ -83,12 +83,12 @@ def mqadmin(*arguments: str, version: str | None = None, security: Security = UN
 
 
 def _argument_file(arguments: Iterable[str]) -> str:
-    """As ``java @file`` reads it."""
+    """Return the text of a file for ``java @file``."""
     quoted = (argument.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") for argument in arguments)
     return "\n".join(f'"{argument}"' for argument in quoted)
 
 
 def _tools_yml(credentials: Credentials) -> str:
-    """What ``mqadmin`` signs with. JSON's strings are YAML's too."""
+    """Return the text of tools.yml, with the credentials of ``mqadmin``. JSON strings are valid YAML."""
     lines = {"accessKey": credentials.access_key, "secretKey": credentials.secret_key.reveal()}
     return "".join(f"{name}: {json.dumps(text)}\n" for name, text in lines.items())

@@ -1,6 +1,6 @@
-"""A certificate for embedded servers, made for one cluster's life: by Java's keytool, because Java is there.
+"""A self-signed certificate for the servers of one embedded cluster, made by Java's keytool.
 
-It vouches for itself, so the same file is what clients have to trust.
+It is its own CA certificate, so clients trust the same file.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from rocketmq_spark.embedded.jvm import ChildJvm, find_java
 from rocketmq_spark.errors import EmbeddedBrokerError
 
 ALIAS: Final = "server"
-PASSWORD: Final = "of-no-use"  # noqa: S105  # its file is gone once it was read, out of a folder of our own
+PASSWORD: Final = "of-no-use"  # noqa: S105  # its file is in a private folder, and deleted once it was read
 KEYTOOL_TIMEOUT_S: Final = 60
 HOSTS: Final = "ip:127.0.0.1,dns:localhost"
 
 
 class ServerCertificate:
-    """Files ``certificate`` and ``key`` in ``folder``, which ``write`` makes. ``hosts``: whom it names, as keytool
-    takes it."""
+    """Files ``certificate`` and ``key`` in ``folder``, made by ``write``. ``hosts``: subject alternative names for
+    keytool."""
 
     def __init__(self, folder: Path, hosts: str = HOSTS) -> None:
         self.certificate = folder / "server.pem"
@@ -32,7 +32,7 @@ class ServerCertificate:
         self._hosts = hosts
 
     def java_options(self) -> tuple[str, ...]:
-        """For JVMs whose servers accept TLS and nothing else, and whose clients, the brokers', speak it."""
+        """Return options of JVMs whose servers accept TLS only, and whose clients, the brokers', use it."""
         settings = {
             "tls.server.mode": "enforcing",
             "tls.enable": "true",
@@ -43,7 +43,7 @@ class ServerCertificate:
         return tuple(f"-D{name}={value}" for name, value in settings.items())
 
     def write(self, jvm: ChildJvm) -> None:
-        """Make the files; ``jvm`` reads what keytool writes. Raises EmbeddedBrokerError[EMBEDDED_SERVER_FAILED]."""
+        """Make the files; ``jvm`` reads keytool's output. Raises EmbeddedBrokerError[EMBEDDED_SERVER_FAILED]."""
         self.key.parent.mkdir(mode=0o700)
         run_keytool(self._store, self._hosts)
         with jvm.raising_embedded_errors():
@@ -63,9 +63,9 @@ class ServerCertificate:
 
 
 def run_keytool(store: Path, hosts: str) -> None:
-    """Make a key and its certificate.
+    """Write a key and its certificate to the PKCS #12 file ``store``.
 
-    Raises EmbeddedBrokerError[EMBEDDED_SERVER_FAILED], and what ``find_keytool`` raises.
+    Raises EmbeddedBrokerError[EMBEDDED_SERVER_FAILED], and the errors of ``find_keytool``.
     """
     name = ("-dname", "CN=embedded RocketMQ", "-ext", f"san={hosts}", "-validity", "3650")
     keys = ("-keyalg", "EC", "-groupname", "secp256r1", "-alias", ALIAS)
@@ -79,7 +79,7 @@ def run_keytool(store: Path, hosts: str) -> None:
 
 
 def find_keytool() -> str:
-    """The one beside ``java``, wherever links lead to it. Raises EmbeddedBrokerError[JAVA_NOT_FOUND]."""
+    """Return the path of the keytool beside ``java``, links resolved. Raises EmbeddedBrokerError[JAVA_NOT_FOUND]."""
     java = Path(find_java())
     for folder in (java.parent, java.resolve().parent):
         if keytool := shutil.which("keytool", path=str(folder)):
@@ -88,6 +88,6 @@ def find_keytool() -> str:
 
 
 def as_pem(kind: str, encoded: bytes) -> str:
-    """The text of a PEM file."""
+    """Return the text of a PEM file."""
     lines = "\n".join(textwrap.wrap(base64.b64encode(encoded).decode(), 64))
     return f"-----BEGIN {kind}-----\n{lines}\n-----END {kind}-----\n"

@@ -21,15 +21,15 @@ from rocketmq_spark.errors import EmbeddedBrokerError
 from rocketmq_spark.options.connection import options_of
 from rocketmq_spark.security import Credentials, Security, Tls
 
-# Every broker has it from its first start on, with one queue.
+# Every broker creates it at its first start, with one queue.
 SYSTEM_TOPIC: Final = "SELF_TEST_TOPIC"
 NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
-# Proxies tell each other there of their members. A proxy makes it too, and ends if it is not routed a moment later.
+# Proxies share their clients there. A proxy creates it too, and exits if it has no route a moment later.
 SYNC_TOPIC: Final = "DefaultHeartBeatSyncerTopic"
-# Direct memory is taken when needed: each thread that stores messages keeps 4 MB, for a largest one, and there are
-# forty such threads when delays, transactions and the timer are used; with messages that are popped it was 288 MB.
+# Direct memory is allocated on demand: each thread that stores messages keeps 4 MB, the maximum message size. Delays,
+# transactions and the timer have forty such threads; with popped messages, 288 MB were measured.
 SMALL_JVM: Final = ("-Xms64m", "-Xmx256m", "-XX:MaxDirectMemorySize=384m", "-XX:+UseSerialGC")
-# Making up a certificate for each server takes longer than all the rest of the start.
+# Without it each server generates a certificate, which takes longer than the rest of the start.
 NO_TLS: Final = "-Dtls.server.mode=disabled"
 READY_TIMEOUT_MS: Final = 120_000
 POLL_S: Final = 0.02
@@ -38,26 +38,26 @@ POLL_S: Final = 0.02
 class EmbeddedCluster:
     """One name server and ``brokers`` masters, ``broker-a``, ``broker-b`` and so on, of Apache RocketMQ itself.
 
-    Everything runs in one child JVM, or with ``separate_jvms`` the name server and each broker in one of its own, so
-    that a single one can be killed or paused. Addresses are on the loopback interface only, with free ports that stay
-    the same for the life of the cluster. With ``proxy`` there is one of RocketMQ's beside them, in a JVM of its own.
+    All servers run in one child JVM or, with ``separate_jvms``, each in its own, so that it can be killed or paused
+    alone. Addresses are on the loopback interface only; their ports are free at first and then stay the same. With
+    ``proxy``, RocketMQ's proxy runs too, in its own JVM.
 
     Parameters
     ----------
     broker_config : properties of broker.conf, for every broker.
-    store_dir : where the brokers keep their data; it outlives the cluster. By default a temporary directory.
-    advertised_host : what the brokers register instead of 127.0.0.1: 127.0.0.2, say, with a proxy on the same port.
-    namesrv_port : 0 takes a free one.
-    version : of RocketMQ, one of ``jars.VERSIONS``; by default 5.5.0, or what ROCKETMQ_HOME holds. RocketMQ 4 listens
+    store_dir : data folder of the brokers, which is not deleted. By default a temporary directory.
+    advertised_host : host that brokers register instead of 127.0.0.1: 127.0.0.2, say, with a proxy on the same port.
+    namesrv_port : 0 selects a free one.
+    version : of RocketMQ, one of ``jars.VERSIONS``; by default 5.5.0, or the one in ROCKETMQ_HOME. RocketMQ 4 listens
         on all interfaces.
-    java_options : further ones, for every JVM.
-    acl : whether brokers let only those in who sign their requests; see ``security_options``, ``create_user``.
-    tls : whether servers take only those who speak TLS. Their certificate is made for this cluster.
-    proxy : whether there is a proxy, in cluster mode, on all interfaces; see ``endpoints``, ``proxy_addr``.
+    java_options : additional options of every JVM.
+    acl : whether brokers require signed requests; see ``security_options``, ``create_user``.
+    tls : whether servers require TLS. Their certificate is made for this cluster.
+    proxy : whether to run a proxy, in cluster mode, on all interfaces; see ``endpoints``, ``proxy_addr``.
     proxy_config : properties of rmq-proxy.json.
 
-    What waits for a server raises EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] when it has not registered within
-    120 s; so does what kills, pauses or resumes one that has no JVM of its own.
+    Methods that wait for a server raise EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] if it has not registered
+    within 120 s, and so do those that kill, pause or resume a server without its own JVM.
 
     Threads: one at a time.
     """
@@ -118,7 +118,7 @@ class EmbeddedCluster:
     # ---- life
 
     def start(self) -> None:
-        """Start everything; returns when the name server knows all the brokers, and the proxy, if any, answers."""
+        """Start all servers; returns once all brokers are registered, and the proxy, if any, accepts connections."""
         for name in (NAME_SERVER_JVM, *self._brokers, *([PROXY_JVM] if self._proxy else [])):
             self._jvms.launch(name)
         if self._certificate is not None:
@@ -132,7 +132,7 @@ class EmbeddedCluster:
             self.start_proxy()
 
     def close(self, *, clean: bool = False) -> None:
-        """End all processes and remove the temporary files. ``clean`` lets the brokers flush first, for seconds."""
+        """End all processes and delete the temporary files. ``clean``: flush the brokers first, which takes seconds."""
         with self._resources:
             for broker in self._brokers.values():
                 if clean and broker.is_running:
@@ -153,41 +153,41 @@ class EmbeddedCluster:
         return tuple(self._brokers)
 
     def broker_addr(self, name: str = "broker-a") -> str:
-        """Where the broker listens."""
+        """Return the address at which the broker listens."""
         return self._brokers[name].address
 
     def advertised_addr(self, name: str = "broker-a") -> str:
-        """Where the broker's route says that it is."""
+        """Return the broker's address in the route."""
         return self._brokers[name].advertised_address
 
     @property
     def endpoints(self) -> str:
-        """Where the proxy serves gRPC: what clients of RocketMQ 5 are given. It needs ``proxy=True``."""
+        """Return the proxy's gRPC address, for clients of RocketMQ 5. Requires ``proxy=True``."""
         return self._require_proxy().endpoints
 
     @property
     def proxy_addr(self) -> str:
-        """Where the proxy serves remoting: what other clients are given as a name server. It needs ``proxy=True``."""
+        """Return the proxy's remoting address, a name server to other clients. Requires ``proxy=True``."""
         return self._require_proxy().address
 
     def store_dir(self, name: str = "broker-a") -> Path:
-        """Where the broker keeps its data, ``config/consumerOffset.json`` among it."""
+        """Return the broker's data folder, which has ``config/consumerOffset.json``."""
         return self._brokers[name].home
 
     # ---- who may do what
 
     @property
     def security(self) -> Security:
-        """What a client needs to do everything here."""
+        """Return the security settings of a client with all rights."""
         return self._security
 
     @property
     def security_options(self) -> dict[str, str]:
-        """The same, as options of a reader. The values are in plain text."""
+        """Return ``security`` as options of a reader, secrets in plain text."""
         return options_of(self._security)
 
     def create_user(self, name: str, *rights: Right) -> Credentials:
-        """A new user of every running broker, with a secret key of its own and these rights."""
+        """Create a user of every running broker, with these rights, and return its new credentials."""
         user = new_credentials(name)
         for server in self._brokers.values():
             if server.is_running and self._has_acl_1:
@@ -201,7 +201,7 @@ class EmbeddedCluster:
     def create_topic(
         self, name: str, queues: int = 4, *, perm: int = 6, attributes: Mapping[str, str] = NO_SETTINGS
     ) -> str:
-        """Create or change the topic on every running broker; returns its name when all of its queues are routed.
+        """Create or change the topic on every running broker; returns its name once all its queues are in the route.
 
         ``attributes`` such as ``{"message.type": "FIFO"}``; ``perm`` is 4 to read, 2 to write, 6 for both.
         """
@@ -213,7 +213,7 @@ class EmbeddedCluster:
         return name
 
     def delete_topic(self, name: str) -> None:
-        """Delete it on every running broker, with its messages and the groups' offsets, and from the name server."""
+        """Delete the topic, its messages and its offsets on every running broker, and its route on the name server."""
         for server in self._brokers.values():
             if server.is_running:
                 with broker_at(server.address, self._security) as broker:
@@ -222,23 +222,23 @@ class EmbeddedCluster:
             name_servers.delete_topic(name)
 
     def mqadmin(self, *arguments: str) -> str:
-        """What RocketMQ's own admin tool prints: ``mqadmin("topicStatus", "-t", "T")``. Takes it some seconds."""
+        """Return the output of RocketMQ's admin tool: ``mqadmin("topicStatus", "-t", "T")``. Takes some seconds."""
         return mqadmin(*arguments, "-n", self.namesrv_addr, version=self._version, security=self._security)
 
     # ---- what happens to servers
 
     def stop_broker(self, name: str = "broker-a") -> None:
-        """Shut it down cleanly; takes RocketMQ about ten seconds."""
+        """Shut the broker down cleanly, which takes about ten seconds."""
         self._brokers[name].stop()
 
     def start_broker(self, name: str = "broker-a") -> None:
-        """Start a stopped or killed broker on its old port and store."""
+        """Start a stopped or killed broker on its previous port and store."""
         self._brokers[name].start(self._jvms.jvm_of(name), self.namesrv_addr)
         if self._name_server.is_running:
             self._await_registration([name])
 
     def restart_broker(self, name: str = "broker-a", *, clean: bool = True) -> None:
-        """Stop, or kill if not ``clean``, and start again on the same port and store."""
+        """Stop the broker, or kill it if not ``clean``, and start it on the same port and store."""
         if clean:
             self.stop_broker(name)
         else:
@@ -246,21 +246,21 @@ class EmbeddedCluster:
         self.start_broker(name)
 
     def kill_broker(self, name: str = "broker-a") -> None:
-        """SIGKILL its JVM."""
+        """Kill the broker's JVM by SIGKILL; returns once the name server, if running, has removed the broker."""
         self._jvms.dedicated_jvm(name).kill()
         self._brokers[name].mark_stopped()
         while self._name_server.is_running and name in self._name_server.queue_counts(SYSTEM_TOPIC):
             time.sleep(POLL_S)
 
     def pause_broker(self, name: str = "broker-a") -> None:
-        """SIGSTOP its JVM: connections stay, nothing is answered."""
+        """Stop the broker's JVM by SIGSTOP: connections stay open, requests get no response."""
         self._jvms.dedicated_jvm(name).pause()
 
     def resume_broker(self, name: str = "broker-a") -> None:
         self._jvms.dedicated_jvm(name).resume()
 
     def expire_messages(self, name: str = "broker-a") -> None:
-        """Let retention come at once, read or not: all messages are deleted but those in the commit log's last file.
+        """Delete all messages, read or not, except those in the commit log's last file, as retention does.
 
         ``broker_config={"mappedFileSizeCommitLog": "65536"}`` makes files of 64 KiB.
         """
@@ -270,36 +270,37 @@ class EmbeddedCluster:
         self._name_server.stop()
 
     def kill_name_server(self) -> None:
-        """SIGKILL its JVM."""
+        """Kill the name server's JVM by SIGKILL."""
         self._jvms.dedicated_jvm(NAME_SERVER_JVM).kill()
         self._name_server.mark_stopped()
 
     def start_name_server(self) -> None:
-        """Start it on its old port; returns when the running brokers have registered again."""
+        """Start the name server on its previous port; returns once the running brokers have registered again."""
         self._name_server.start(self._jvms.jvm_of(NAME_SERVER_JVM))
         self._await_registration([name for name, broker in self._brokers.items() if broker.is_running])
 
     def start_proxy(self) -> None:
-        """Start a killed proxy on its old ports; returns when both answer."""
+        """Start a killed proxy on its previous ports; returns once both accept connections."""
         self._require_proxy().start(self._jvms.jvm_of(PROXY_JVM), self.namesrv_addr)
 
     def kill_proxy(self) -> None:
-        """SIGKILL its JVM."""
+        """Kill the proxy's JVM by SIGKILL."""
         self._jvms.dedicated_jvm(PROXY_JVM).kill()
 
     def pause_proxy(self) -> None:
-        """SIGSTOP its JVM: connections stay, nothing is answered."""
+        """Stop the proxy's JVM by SIGSTOP: connections stay open, requests get no response."""
         self._jvms.dedicated_jvm(PROXY_JVM).pause()
 
     def resume_proxy(self) -> None:
         self._jvms.dedicated_jvm(PROXY_JVM).resume()
 
     def pause(self) -> None:
-        """SIGSTOP all JVMs: nothing uses the processor. A name server removes a broker that sends nothing for 120 s."""
+        """Stop all JVMs by SIGSTOP, so that they use no CPU. A name server removes a broker without heartbeat for 120
+        s."""
         self._jvms.pause()
 
     def resume(self) -> None:
-        """SIGCONT, after ``pause``. Connections are as they were."""
+        """Continue all JVMs by SIGCONT, after ``pause``. Connections are unchanged."""
         self._jvms.resume()
 
     # ---- inside
@@ -310,7 +311,7 @@ class EmbeddedCluster:
         return self._proxy
 
     def _await_registration(self, names: Sequence[str], topic: str = SYSTEM_TOPIC, queues: int = 1) -> None:
-        """Let brokers register until the name server knows that each has ``topic`` with that many queues."""
+        """Make brokers register until each has ``topic`` with that number of queues on the name server."""
         deadline = time.monotonic() + READY_TIMEOUT_MS / 1000
         while missing := self._unregistered(names, topic, queues):
             if time.monotonic() > deadline:

@@ -1,11 +1,11 @@
-"""RocketMQ's jars: which ones exactly, where they are kept, and whether they are whole.
+"""RocketMQ's jars: pinned versions, their cache, and their verification.
 
-A file in ``locks`` for each version pins coordinates, sizes and SHA-256 sums, another one what only a proxy needs;
-``tools/lock_jars.py`` writes them. Every jar is checked before every use, and gets its name in the cache only when it
-is whole, so a broken run costs no more than the step it was at.
+A file in ``locks`` for each version pins coordinates, sizes and SHA-256 sums; another one pins the additional jars of a
+proxy. ``tools/lock_jars.py`` writes them. Every jar is verified before every use. It gets its name in the cache only
+after verification, so an interrupted run loses only its current step.
 
-Coordinates become files through the Ivy resolver inside PySpark's jars, in a short-lived JVM of its own. Where it looks
-is Spark's matter: the variable DEFAULT_ARTIFACT_REPOSITORY names another repository, JAVA_TOOL_OPTIONS a proxy.
+The Ivy resolver in PySpark's jars downloads the coordinates, in a short-lived JVM. Spark determines the repository: the
+variable DEFAULT_ARTIFACT_REPOSITORY sets another one, JAVA_TOOL_OPTIONS a proxy.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ BYTES_PER_MB: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Jar:
-    """One line of the lock."""
+    """One line of a lock."""
 
     coordinate: str
     sha256: str
@@ -48,7 +48,7 @@ class Jar:
 
     @property
     def file_name(self) -> str:
-        """As Ivy names what it retrieves: artifacts of different groups may share a name."""
+        """Return the file name as Ivy forms it: artifacts of different groups may share a name."""
         group, artifact, version = self.coordinate.split(":")
         return f"{group}_{artifact}-{version}.jar"
 
@@ -57,29 +57,29 @@ class Jar:
 
 
 def parse_lock(text: str) -> tuple[Jar, ...]:
-    """Lines of ``sha256 size coordinate``; ``#`` starts a comment line."""
+    """Return the jars of lines ``sha256 size coordinate``; ``#`` starts a comment line."""
     rows = [line.split() for line in text.splitlines() if line and not line.startswith("#")]
     return tuple(Jar(coordinate, sha256, int(size)) for sha256, size, coordinate in rows)
 
 
 def format_lock(jars: Iterable[Jar]) -> str:
-    """The lines that ``parse_lock`` reads, in one order: by coordinate."""
+    """Return the lines that ``parse_lock`` reads, sorted by coordinate."""
     in_order = sorted(jars, key=lambda jar: jar.coordinate)
     return "".join(f"{jar.sha256} {jar.size_bytes:>8} {jar.coordinate}\n" for jar in in_order)
 
 
 def lock_file(version: str) -> Path:
-    """Where the lock of that version of RocketMQ is."""
+    """Return the path of the lock of that version of RocketMQ."""
     return LOCKS / f"{version}.lock"
 
 
 def proxy_lock_file(version: str) -> Path:
-    """Where the lock is of what its proxy needs, and its broker does not."""
+    """Return the path of the lock of the jars that only the version's proxy requires."""
     return LOCKS / f"{version}-proxy.lock"
 
 
 def read_lock(version: str = DEFAULT_VERSION, *, proxy: bool = False) -> tuple[Jar, ...]:
-    """A lock that this package is tested with, with what a proxy needs if one is wanted.
+    """Return the jars of a tested version, with ``proxy`` including those of its proxy.
 
     Raises EmbeddedBrokerError[JARS_UNAVAILABLE] for another version.
     """
@@ -92,18 +92,18 @@ def read_lock(version: str = DEFAULT_VERSION, *, proxy: bool = False) -> tuple[J
 
 
 def version_of(lock: Iterable[Jar]) -> str:
-    """RocketMQ's version."""
+    """Return RocketMQ's version in a lock."""
     return next(jar.coordinate.split(":")[2] for jar in lock if ":rocketmq-broker:" in jar.coordinate)
 
 
 def sha256_of(file: Path) -> str:
-    """In hexadecimal."""
+    """Return the file's SHA-256 sum in hexadecimal."""
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def cache_dir(environ: Mapping[str, str] = os.environ) -> Path:
-    """This user's own: ``$ROCKETMQ_SPARK_CACHE``, or ``rocketmq_spark`` in the usual place for caches."""
+    """Return the user's cache: ``$ROCKETMQ_SPARK_CACHE``, or ``rocketmq_spark`` in the standard folder for caches."""
     own_cache, base = environ.get("ROCKETMQ_SPARK_CACHE"), environ.get("XDG_CACHE_HOME")
     if own_cache:
         return Path(own_cache)
@@ -113,16 +113,16 @@ def cache_dir(environ: Mapping[str, str] = os.environ) -> Path:
 def rocketmq_class_path(
     version: str | None = None, environ: Mapping[str, str] = os.environ, *, proxy: bool = False
 ) -> list[str]:
-    """Class path of py4j and RocketMQ, by default 5.5.0, if wanted with its proxy; fetches what the cache lacks.
+    """Return the class path of py4j and RocketMQ, by default 5.5.0; download the jars that the cache lacks.
 
-    With ``ROCKETMQ_HOME`` set, RocketMQ is that distribution's, and nothing is fetched or checked but its version, if
-    one is asked for.
+    With ``ROCKETMQ_HOME`` set, the jars are that distribution's: nothing is downloaded, and only ``version``, if set,
+    is verified.
 
     Raises
     ------
-    EmbeddedBrokerError[JARS_UNAVAILABLE]   no repository answers, ROCKETMQ_HOME holds no jars or another version's, or
-                                            there is no lock for that version
-    EmbeddedBrokerError[JAR_CHECKSUM_MISMATCH]       a repository gave something else
+    EmbeddedBrokerError[JARS_UNAVAILABLE]   no repository responds, ROCKETMQ_HOME has no jars or another version's, or
+                                            no lock exists for that version
+    EmbeddedBrokerError[JAR_CHECKSUM_MISMATCH]       a repository returned another file
     """
     home = environ.get("ROCKETMQ_HOME")
     if home:
@@ -133,9 +133,9 @@ def rocketmq_class_path(
 
 
 def distribution_jars(home: Path, version: str | None = None) -> list[Path]:
-    """The jars of an unpacked distribution, of ``version`` if that is given.
+    """Return the jars of an unpacked distribution, which must have ``version``, if set.
 
-    Raises EmbeddedBrokerError[JARS_UNAVAILABLE] where they are not.
+    Raises EmbeddedBrokerError[JARS_UNAVAILABLE] if they are missing.
     """
     jars = sorted((home / "lib").glob("*.jar"))
     pattern = f"rocketmq-broker-{version}.jar" if version else "*.jar"
@@ -146,7 +146,7 @@ def distribution_jars(home: Path, version: str | None = None) -> list[Path]:
 
 
 def cached_jars(lock: Sequence[Jar], cache: Path) -> list[Path]:
-    """Files of all jars of the lock, fetched where they are not whole in ``cache``."""
+    """Return the files of all jars of the lock; download those that are missing or damaged in ``cache``."""
     folder = cache / "jars"
     if missing_jars(lock, folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -156,27 +156,27 @@ def cached_jars(lock: Sequence[Jar], cache: Path) -> list[Path]:
 
 
 def missing_jars(lock: Iterable[Jar], folder: Path) -> list[Jar]:
-    """Jars of the lock that are not whole in ``folder``."""
+    """Return the jars of the lock that are missing or damaged in ``folder``."""
     return [jar for jar in lock if not jar.is_intact(folder / jar.file_name)]
 
 
 @contextmanager
 def hold_file_lock(file: Path) -> Iterator[None]:
-    """Hold a lock that other processes wait for; it goes with the process, whatever ends it."""
+    """Hold an exclusive lock among processes during the block; the kernel releases it if the process ends."""
     with file.open("w") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         yield
 
 
 def fetch(lock: Sequence[Jar], folder: Path, ivy_folder: Path) -> None:
-    """Fetch into ``folder`` what is not whole there, some jars at a time.
+    """Download the jars that are missing or damaged in ``folder``, JARS_PER_STEP at a time.
 
-    Raises EmbeddedBrokerError[JARS_UNAVAILABLE], and what ``move_checked`` raises.
+    Raises EmbeddedBrokerError[JARS_UNAVAILABLE], and the errors of ``move_checked``.
     """
     missing = missing_jars(lock, folder)
     if not missing:
         return
-    # What a broken run left there is not to be trusted.
+    # Files of an interrupted run may be damaged.
     shutil.rmtree(ivy_folder, ignore_errors=True)
     try:
         with open_ivy(ivy_folder) as ivy:
@@ -192,7 +192,7 @@ def fetch(lock: Sequence[Jar], folder: Path, ivy_folder: Path) -> None:
 
 
 def resolve_with_retries(ivy: Ivy, jars: Sequence[Jar]) -> list[Path]:
-    """Resolve; a single hiccup of the network does not end a long download."""
+    """Return the files of ``jars``, after at most ATTEMPTS attempts: one network error must not end a long download."""
     for _ in range(ATTEMPTS - 1):
         try:
             return ivy.resolve([jar.coordinate for jar in jars])
@@ -202,9 +202,9 @@ def resolve_with_retries(ivy: Ivy, jars: Sequence[Jar]) -> list[Path]:
 
 
 def move_checked(jars: Sequence[Jar], files: Sequence[Path], folder: Path) -> None:
-    """Move each jar to its place in ``folder``, in one step, after its sum was checked.
+    """Verify each jar, then move it to ``folder`` atomically.
 
-    Raises EmbeddedBrokerError[JAR_CHECKSUM_MISMATCH] for the first that has another.
+    Raises EmbeddedBrokerError[JAR_CHECKSUM_MISMATCH] for the first jar with another sum.
     """
     by_name = {file.name: file for file in files}
     for jar in jars:
@@ -215,7 +215,7 @@ def move_checked(jars: Sequence[Jar], files: Sequence[Path], folder: Path) -> No
 
 
 def report_progress(lock: Sequence[Jar], still_missing: Sequence[Jar]) -> None:
-    """One line on standard error."""
+    """Write one line to standard error."""
     total, remaining = (sum(jar.size_bytes for jar in jars) // BYTES_PER_MB for jars in (lock, still_missing))
     count = len(lock) - len(still_missing)
     sys.stderr.write(
@@ -223,7 +223,7 @@ def report_progress(lock: Sequence[Jar], still_missing: Sequence[Jar]) -> None:
     )
 
 
-# A repository that does not answer is given up after this long, instead of never.
+# Timeouts of a repository in ms; Java's default is to wait without limit.
 JVM_OPTIONS: Final = (
     "-Xmx256m",
     "-XX:+UseSerialGC",
@@ -233,11 +233,11 @@ JVM_OPTIONS: Final = (
 
 
 class IvyError(Exception):
-    """Something could not be resolved; the text is Ivy's own, one line."""
+    """A coordinate could not be resolved; the text is Ivy's own, one line."""
 
 
 class Ivy:
-    """An Ivy resolver with its working files in ``folder``; what it has fetched there it does not fetch again."""
+    """An Ivy resolver with working files in ``folder``, where it reuses files of earlier downloads."""
 
     def __init__(self, jvm: ChildJvm, folder: Path) -> None:
         self._java = jvm.java
@@ -245,11 +245,12 @@ class Ivy:
         self._none = self._java.scala.Option.apply(None)
         self._log = self._java.java.lang.System.err
         some_folder = self._java.scala.Option.apply(str(folder))
-        # Not the local Maven repository: Ivy takes one that holds a POM without its jar for complete, and fails.
+        # Without the local Maven repository: Ivy fails if that has a POM without its jar.
         self._settings = self._maven.buildIvySettings(self._none, some_folder, False, self._log)
 
     def resolve(self, coordinates: Sequence[str], *, transitive: bool = False) -> list[Path]:
-        """Files of ``group:artifact:version`` coordinates, and with ``transitive`` of what they need."""
+        """Return the files of ``group:artifact:version`` coordinates, with ``transitive`` including their
+        dependencies."""
         none_excluded = self._java.scala.jdk.javaapi.CollectionConverters.asScala([]).toSeq()
         request = ",".join(coordinates)
         try:
@@ -263,7 +264,7 @@ class Ivy:
 
 @contextmanager
 def open_ivy(folder: Path) -> Iterator[Ivy]:
-    """An Ivy that lives as long as the block."""
+    """Yield an Ivy whose JVM ends with the block."""
     with work_folder("ivy") as work:
         options = (*JVM_OPTIONS, f"-Duser.home={work.path}", f"-Djava.io.tmpdir={work.path}")
         jvm = ChildJvm("ivy", [f"{pyspark_jars()}/*"], options, work.path, [work.owner])
@@ -275,7 +276,7 @@ def open_ivy(folder: Path) -> Iterator[Ivy]:
 
 
 def first_problem(text: str) -> str:
-    """Of Ivy's ``SomeException: [problem, problem, ...]`` the first, and how many there are."""
+    """Return the first problem of Ivy's ``SomeException: [problem, problem, ...]``, and the number of the others."""
     _, bracket, inside = text.partition("[")
     if not bracket:
         return text

@@ -1,7 +1,7 @@
-"""One child JVM, driven from Python through py4j.
+"""One child JVM, controlled from Python through py4j.
 
-The process belongs to this one: it dies with it (its standard input breaks), in a process group of its own, so that
-Ctrl-C in a terminal reaches only Python, and so that the kernel wakes a paused one when Python is gone.
+The child ends with this process, because its standard input breaks. It has its own process group: Ctrl-C in a terminal
+reaches only Python, and the kernel wakes a paused child when Python has ended.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ MINIMUM_JAVA: Final = 17
 START_TIMEOUT_MS: Final = 120_000
 END_TIMEOUT_MS: Final = 2_000
 POLL_S: Final = 0.01
-# For JVMs with RocketMQ in them: what it logs goes to standard error, and only what it warns of.
+# For JVMs with RocketMQ: it logs warnings and errors only, to standard error.
 LOGBACK: Final = Path(__file__).with_name("logback.xml")
 QUIET_LOGGING: Final = f"-Drmq.logback.configurationFile={LOGBACK}"
-# RocketMQ 4 has a logback that is not its own, and needs doors in Java 17 to let go of mapped files.
+# RocketMQ 4 uses the unshaded logback, and requires open packages in Java 17 to unmap files.
 FOR_ROCKETMQ_4: Final = (
     f"-Dlogback.configurationFile={LOGBACK}",
     "--add-opens=java.base/java.nio=ALL-UNNAMED",
@@ -40,9 +40,9 @@ LOG_TAIL_LINES: Final = 20
 
 
 def pyspark_jars() -> Path:
-    """Folder of the jars that PySpark ships, py4j and Ivy among them; found without importing PySpark.
+    """Return the folder of the jars that PySpark ships, py4j and Ivy among them; does not import PySpark.
 
-    Raises EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] where it ships none.
+    Raises EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] if it has none.
     """
     spec = importlib.util.find_spec("pyspark")
     package = Path(spec.origin).parent if spec and spec.origin else Path()
@@ -56,7 +56,7 @@ def pyspark_jars() -> Path:
 
 
 def find_java(environ: Mapping[str, str] = os.environ) -> str:
-    """Path of ``$JAVA_HOME/bin/java``, or of the ``java`` on the PATH. Raises EmbeddedBrokerError[JAVA_NOT_FOUND]."""
+    """Return ``$JAVA_HOME/bin/java``, or the ``java`` on the PATH. Raises EmbeddedBrokerError[JAVA_NOT_FOUND]."""
     home = environ.get("JAVA_HOME")
     if home:
         java = shutil.which("java", path=str(Path(home) / "bin"))
@@ -72,9 +72,8 @@ def find_java(environ: Mapping[str, str] = os.environ) -> str:
 class ChildJvm:
     """A child JVM with a py4j gateway.
 
-    The constructor only launches it, so that several can boot at the same time; ``java`` waits for its gateway.
-    It keeps the file descriptors ``inherited`` open as long as it lives.
-    Threads: any; py4j keeps one connection per concurrent call.
+    The constructor only launches it, so that several can boot at the same time; ``java`` waits for its gateway. The
+    child keeps the file descriptors ``inherited`` open. Threads: any; py4j keeps one connection per concurrent call.
     """
 
     def __init__(
@@ -110,10 +109,10 @@ class ChildJvm:
 
     @property
     def java(self) -> Any:
-        """Its classes as attributes, such as ``java.java.lang.System``; waits until the gateway is up.
+        """Return the JVM's classes as attributes, such as ``java.java.lang.System``; waits for the gateway.
 
-        Raises EmbeddedBrokerError[JAVA_NOT_FOUND] where Java is too old, EMBEDDED_JVM_FAILED where the JVM has ended or
-        says nothing.
+        Raises EmbeddedBrokerError[JAVA_NOT_FOUND] if Java is too old, EmbeddedBrokerError[EMBEDDED_JVM_FAILED] if the
+        JVM has ended or does not respond.
         """
         if self._gateway is None:
             self._gateway = self._connect()
@@ -121,10 +120,10 @@ class ChildJvm:
 
     @contextmanager
     def raising_embedded_errors(self) -> Iterator[None]:
-        """Turn py4j's errors inside the block into one.
+        """Convert py4j's errors inside the block into an EmbeddedBrokerError.
 
-        Raises EmbeddedBrokerError[EMBEDDED_SERVER_FAILED] for what Java has thrown, [EMBEDDED_JVM_FAILED] where it does
-        not answer.
+        Raises EmbeddedBrokerError[EMBEDDED_SERVER_FAILED] for a Java exception,
+        EmbeddedBrokerError[EMBEDDED_JVM_FAILED] if the JVM does not respond.
         """
         try:
             yield
@@ -137,24 +136,24 @@ class ChildJvm:
             raise self._failed(str(error) or "its gateway does not answer") from error
 
     def check(self) -> None:
-        """Raise EmbeddedBrokerError[EMBEDDED_JVM_FAILED] if it has ended."""
+        """Raise EmbeddedBrokerError[EMBEDDED_JVM_FAILED] if the JVM has ended."""
         if not self.is_running:
             self._allow_finalizer_calls(False)
             raise self._failed(describe_exit(self._process.returncode))
 
     def pause(self) -> None:
-        """SIGSTOP; returns when every thread has stopped: the machine is there, the process does nothing."""
+        """Stop the JVM by SIGSTOP; returns once every thread has stopped. The host still accepts its connections."""
         self._allow_finalizer_calls(False)
         os.kill(self.pid, signal.SIGSTOP)
         os.waitpid(self.pid, os.WUNTRACED)
 
     def resume(self) -> None:
-        """SIGCONT, after ``pause``. What it was sent meanwhile it answers now."""
+        """Continue the JVM by SIGCONT, after ``pause``. It now responds to the requests received meanwhile."""
         os.kill(self.pid, signal.SIGCONT)
         self._allow_finalizer_calls(True)
 
     def kill(self) -> None:
-        """SIGKILL, wait for the end, and give up everything on this side. May be called again."""
+        """Kill the JVM by SIGKILL, wait for its end, and close this side's connections. Idempotent."""
         self._process.kill()
         self._process.wait()
         if self._process.stdin:
@@ -164,9 +163,10 @@ class ChildJvm:
             self._allow_finalizer_calls(False)
 
     def _allow_finalizer_calls(self, is_allowed: bool) -> None:
-        """Finalizers of Java objects call the JVM from whatever thread Python's garbage collector runs in.
+        """Set whether finalizers of Java objects may call the JVM, which they do in any thread, from the garbage
+        collector.
 
-        A stopped JVM would hold that thread for ever, and a dead one's port may belong to somebody else by now.
+        A paused JVM would block that thread for ever, and the port of an ended one may belong to another process.
         """
         if self._client is not None:
             self._client.is_connected = is_allowed
@@ -182,7 +182,7 @@ class ChildJvm:
         return gateway
 
     def _read_gateway_address(self) -> tuple[int, str]:
-        """Port and token, the two lines that py4j's gateway prints first."""
+        """Return port and token, the first two lines that py4j's gateway prints."""
         deadline = time.monotonic() + START_TIMEOUT_MS / 1000
         while (text := self._stdout.read_text(errors="replace")).count("\n") < 2:
             self.check()
@@ -196,12 +196,12 @@ class ChildJvm:
         return EmbeddedBrokerError("EMBEDDED_JVM_FAILED", problem=problem, log_tail=self.log_tail())
 
     def log_tail(self) -> str:
-        """The last lines that it wrote to its standard error."""
+        """Return the last LOG_TAIL_LINES lines of its standard error."""
         return "\n".join(self._stderr.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:])
 
 
 def describe_exit(returncode: int) -> str:
-    """How Java has ended, in words; below 0 it is the number of a signal."""
+    """Return a text for Java's return code; below 0 it is the number of a signal."""
     if returncode >= 0:
         return f"Java ended with exit code {returncode}"
     try:
@@ -213,7 +213,7 @@ def describe_exit(returncode: int) -> str:
 
 
 def messages_of(java_exception: Any) -> str:
-    """The exception's text and those of its causes, outermost first."""
+    """Return the exception's message and those of its causes, outermost first."""
     texts: list[str] = []
     while java_exception is not None:
         text = str(java_exception.getMessage() or java_exception.getClass().getSimpleName())
@@ -224,13 +224,14 @@ def messages_of(java_exception: Any) -> str:
 
 
 class QuietGatewayClient(GatewayClient):  # type: ignore[misc]  # py4j has no types
-    """Asks once, and raises what goes wrong without logging it. Threads: any, each with a connection of its own.
+    """Gateway client without retry, which raises errors without logging them. Threads: any, each with its own
+    connection.
 
-    py4j asks an ended JVM once more, and logs a traceback for each time, through the root logger too.
+    py4j's own client retries once if the JVM has ended, and logs a traceback for each attempt, also by the root logger.
     """
 
     def send_command(self, command: str, retry: bool = True, binary: bool = False) -> Any:
-        """What Java answers. Raises what the connection does."""
+        """Return Java's response. Raises the errors of ``GatewayConnection.send_command``."""
         connection = self._get_connection()
         with ExitStack() as close_on_failure:
             close_on_failure.callback(connection.close, False)

@@ -1,6 +1,6 @@
-"""RocketMQ's own proxy, in cluster mode: a JVM of its own between clients and brokers, as most run it.
+"""RocketMQ's own proxy, in cluster mode: in its own JVM between clients and brokers, as in most deployments.
 
-In local mode it is in a broker's JVM, goes down with it, and sets that JVM's TLS; nothing is there to be killed alone.
+In local mode a proxy shares a broker's JVM and its TLS settings, and cannot be killed alone.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _PROVIDERS: Final = "org.apache.rocketmq.proxy.auth"
 
 
 class ProxyServer:
-    """Serves gRPC at one port, and remoting at another; both stay the same over restarts.
+    """A proxy with a gRPC port and a remoting port; both stay the same over restarts.
 
-    It listens on all interfaces: RocketMQ has no setting for that. ``certificate``: where TLS is spoken, which the same
-    Java options say as for brokers. ``inner_credentials``: where there is ACL, as whom it asks brokers who may do what.
-    ``extra_settings``: of rmq-proxy.json.
+    It listens on all interfaces: RocketMQ has no setting for that. ``certificate``: enables TLS, with the same Java
+    options as for brokers. ``inner_credentials``: enable ACL, and sign the proxy's requests to the brokers for users
+    and rights. ``extra_settings``: of rmq-proxy.json.
     """
 
     def __init__(
@@ -45,16 +45,17 @@ class ProxyServer:
 
     @property
     def endpoints(self) -> str:
-        """``host:port`` for gRPC clients."""
+        """Return ``host:port`` for gRPC clients."""
         return f"{LOOPBACK}:{self._grpc_port}"
 
     @property
     def address(self) -> str:
-        """``host:port`` for remoting clients, to whom it is name server and brokers at once."""
+        """Return ``host:port`` for remoting clients, to which the proxy is both name server and broker."""
         return f"{LOOPBACK}:{self._remoting_port}"
 
     def start(self, jvm: ChildJvm, namesrv_address: str) -> None:
-        """Returns when both ports answer. Raises EmbeddedBrokerError[EMBEDDED_SERVER_FAILED | EMBEDDED_JVM_FAILED]."""
+        """Start; returns once both ports are open. Raises EmbeddedBrokerError[EMBEDDED_SERVER_FAILED |
+        EMBEDDED_JVM_FAILED]."""
         with jvm.raising_embedded_errors():
             set_remoting_version(jvm)
             self._grpc_port = self._grpc_port or free_port(jvm)
@@ -65,7 +66,7 @@ class ProxyServer:
             java = jvm.java.java
             java.lang.System.setProperty(CONFIG_PATH, str(file))
             no_arguments = java.lang.reflect.Array.newInstance(java.lang.Class.forName("java.lang.String"), 0)
-            # What goes wrong it prints, and ends the JVM.
+            # On an error it prints it, and ends the JVM.
             jvm.java.org.apache.rocketmq.proxy.ProxyStartup.main(no_arguments)
 
     def _all_settings(self, namesrv_address: str) -> dict[str, object]:
@@ -82,18 +83,18 @@ class ProxyServer:
 
 
 def tls_settings(certificate: ServerCertificate) -> dict[str, object]:
-    """Of rmq-proxy.json."""
+    """Return the TLS settings of rmq-proxy.json."""
     return {
         "tlsTestModeEnable": False,
         "tlsCertPath": str(certificate.certificate),
         "tlsKeyPath": str(certificate.key),
-        # gRPC at the remoting port too, which then needs a native library.
+        # If true, the remoting port serves gRPC too, and requires a native library.
         "enableRemotingLocalProxyGrpc": False,
     }
 
 
 def acl_settings(inner_credentials: Credentials, home: Path) -> dict[str, object]:
-    """Of rmq-proxy.json; users and their rights are the brokers'."""
+    """Return the ACL settings of rmq-proxy.json; users and rights are the brokers'."""
     signing = {"accessKey": inner_credentials.access_key, "secretKey": inner_credentials.secret_key.reveal()}
     return {
         "authConfigPath": str(home / "auth"),

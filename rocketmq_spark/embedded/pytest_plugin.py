@@ -1,4 +1,4 @@
-"""Fixtures for a user's own tests; nothing starts until a test asks for one.
+"""Fixtures for a user's own tests; servers start when a test first requests one.
 
 * ``rocketmq_cluster``: an ``EmbeddedCluster`` with one broker, shared by the whole session.
 * ``rocketmq_topic``: the name of a new topic with four queues, for one test.
@@ -17,17 +17,17 @@ from rocketmq_spark.embedded.cluster import EmbeddedCluster
 
 @pytest.fixture(scope="session")
 def rocketmq_cluster() -> Iterator[EmbeddedCluster]:
-    """A running Apache RocketMQ."""
+    """Yield a running Apache RocketMQ."""
     with EmbeddedCluster() as cluster:
         yield cluster
 
 
 @pytest.fixture
 def rocketmq_topic(rocketmq_cluster: EmbeddedCluster, request: pytest.FixtureRequest) -> str:
-    """A topic that no other test has, called after the test."""
+    """Return a new topic, named after the test."""
     return rocketmq_cluster.create_topic(unique_name(request.node.name))
 
 
 def unique_name(base: str) -> str:
-    """A name for a topic or a group that starts like ``base`` and was never used before."""
+    """Return a new unique name for a topic or group that starts like ``base``."""
     return f"{re.sub(r'[^A-Za-z0-9_]', '_', base)[:60]}_{uuid4().hex[:8]}"

@@ -1,4 +1,4 @@
-"""Which of a cluster's servers is in which JVM, and that all of them end."""
+"""The JVMs of a cluster's servers: which server runs in which one, and their end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PROXY_JVM: Final = "proxy"
 
 
 class ServerJvms:
-    """One for all, or with ``separate`` one for each server; a proxy has its own in any case.
+    """One JVM for all servers or, with ``separate``, one for each; a proxy always has its own.
 
     They work in ``folder``, and end with ``resources``.
     """
@@ -41,11 +41,11 @@ class ServerJvms:
 
     @cached_property
     def class_path(self) -> list[str]:
-        """Of brokers and name servers."""
+        """Return the class path of brokers and name servers."""
         return rocketmq_class_path(self._version)
 
     def launch(self, server: str) -> None:
-        """Launch the server's JVM unless it is there."""
+        """Launch the server's JVM unless it is running."""
         name = self._name(server)
         if name in self._jvms and self._jvms[name].is_running:
             return
@@ -58,13 +58,13 @@ class ServerJvms:
         self._jvms[name] = jvm
 
     def jvm_of(self, server: str) -> ChildJvm:
-        """The server's, launched if it is not there."""
+        """Return the server's JVM; launch it unless it is running."""
         self.launch(server)
         return self._jvms[self._name(server)]
 
     def dedicated_jvm(self, server: str) -> ChildJvm:
-        """The one that nobody else is in. Raises EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] where the server
-        shares its."""
+        """Return the JVM in which only this server runs. Raises EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] if
+        it shares one."""
         name = self._name(server)
         if name == SHARED_JVM:
             raise EmbeddedBrokerError(
@@ -74,17 +74,17 @@ class ServerJvms:
         return self._jvms[name]
 
     def check(self) -> None:
-        """Raise EmbeddedBrokerError[EMBEDDED_JVM_FAILED] if one has ended by itself."""
+        """Raise EmbeddedBrokerError[EMBEDDED_JVM_FAILED] if a JVM has ended by itself."""
         for jvm in self._jvms.values():
             jvm.check()
 
     def pause(self) -> None:
-        """SIGSTOP those that run."""
+        """Stop the running JVMs by SIGSTOP."""
         for jvm in self._running():
             jvm.pause()
 
     def resume(self) -> None:
-        """SIGCONT, after ``pause``."""
+        """Continue the JVMs by SIGCONT, after ``pause``."""
         for jvm in self._running():
             jvm.resume()
 

@@ -1,6 +1,6 @@
-"""RocketMQ's own name server and broker controllers inside a child JVM, each on a port that it keeps.
+"""RocketMQ's own name server and broker controllers inside a child JVM, each on a fixed port.
 
-The controllers are built directly, as their *Startup classes do, because those call System.exit on every error.
+The controllers are built directly, because RocketMQ's *Startup classes call System.exit on every error.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PORT_RANGE: Final = range(20_000, 32_000)
 MAX_FILES_PER_DELETION: Final = 10_000
 SECOND_PORT_DISTANCE: Final = 2
 
-# Small files and no page-cache tricks: a store of a few megabytes that starts at once.
+# Small files and no page-cache warm-up: a store of a few megabytes that starts at once.
 SMALL_BROKER: Final[Mapping[str, str]] = {
     "mappedFileSizeCommitLog": str(16 * 1024 * 1024),
     "mappedFileSizeConsumeQueue": "400000",
@@ -36,28 +36,28 @@ SMALL_BROKER: Final[Mapping[str, str]] = {
     "maxHashSlotNum": "5000",
     "haListenPort": "0",
     "enablePropertyFilter": "true",
-    # A small machine may let a request wait for 200 ms, and that is no reason to refuse it.
+    # On a small machine a request may wait for 200 ms, after which the broker would reject it.
     "brokerFastFailureEnable": "false",
 }
 
-# What lets an idle broker rest; by default RocketMQ 5.5.0's burns a tenth of a core, and a whole one at times.
+# Settings that reduce the CPU use of an idle broker; by default RocketMQ 5.5.0 uses 10 % of a core, at times 100 %.
 QUIET_BROKER: Final[Mapping[str, str]] = {
     # TransactionMetricsFlushService spins from its start until the first of these intervals is over: 10 s by default.
     "transactionMetricFlushInterval": "500",
-    # TransactionalOpBatchService spins for ever, an interval after the last transaction: the longest that there is. It
-    # delays nothing, because each end of a transaction is larger than the largest batch and is written at once.
+    # TransactionalOpBatchService spins for ever, an interval after the last transaction: so the longest one is set. It
+    # delays nothing, because each end of a transaction exceeds the maximum batch size and is written at once.
     "transactionOpBatchInterval": str(2**31 - 1),
     "transactionOpMsgMaxSize": "1",
-    # The timer wheel's 38 MB are compared byte by byte each time; a killed broker goes back by up to that.
+    # Each flush compares the timer wheel's 38 MB byte by byte; a killed broker loses up to one interval.
     "timerFlushIntervalMs": "5000",
-    # Each of these threads looks at an empty queue a hundred times a second.
+    # Each of these threads polls an empty queue a hundred times a second.
     "timerGetMessageThreadNum": "1",
     "timerPutMessageThreadNum": "1",
 }
 
 
 class Server:
-    """What a name server and a broker have in common: a controller in a JVM, and a port that it keeps."""
+    """Common part of name server and broker: a controller in a JVM, and a fixed port."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -73,7 +73,7 @@ class Server:
         return self._jvm is not None and self._jvm.is_running
 
     def stop(self) -> None:
-        """Shut down cleanly: everything is flushed. Takes a broker several seconds."""
+        """Shut down cleanly and flush all data, which takes a broker several seconds."""
         assert self._jvm is not None
         with self._jvm.raising_embedded_errors():
             self._controller.shutdown()
@@ -81,12 +81,12 @@ class Server:
         self.mark_stopped()
 
     def mark_stopped(self) -> None:
-        """Its JVM is gone."""
+        """Record that the server's JVM has ended."""
         self._jvm = self._controller = None
 
 
 class NameServer(Server):
-    """A NamesrvController. ``port`` 0 takes a free one, which later starts use again."""
+    """A NamesrvController. ``port`` 0 selects a free one, which later starts reuse."""
 
     def __init__(self, home: Path, port: int = 0) -> None:
         super().__init__(port)
@@ -109,11 +109,11 @@ class NameServer(Server):
         self._jvm, self._controller = jvm, controller
 
     def queue_counts(self, topic: str) -> dict[str, int]:
-        """How many readable queues of ``topic`` each broker has registered."""
+        """Return the number of readable queues of ``topic`` that each broker has registered."""
         assert self._jvm is not None
         with self._jvm.raising_embedded_errors():
             route = self._controller.getRouteInfoManager().pickupTopicRouteData(topic)
-            # As a whole: while it is walked through call by call, brokers register.
+            # As one value: brokers may register between single calls.
             encoded = None if route is None else bytes(route.encode())
         if encoded is None:
             return {}
@@ -123,8 +123,8 @@ class NameServer(Server):
 class BrokerServer(Server):
     """A BrokerController: master of broker ``name``, with its store in ``home``.
 
-    It listens on the loopback address and registers itself as ``brokerIP1`` with the same port, where a proxy may
-    stand in between. ``settings`` are broker.conf's properties.
+    It listens on the loopback address and registers as ``brokerIP1`` with the same port, where a test's proxy may
+    listen. ``settings`` are broker.conf's properties.
     """
 
     def __init__(self, name: str, home: Path, settings: Mapping[str, str]) -> None:
@@ -141,7 +141,7 @@ class BrokerServer(Server):
         return f"{self.name}({self.address if self.is_running else 'ended'})"
 
     def start(self, jvm: ChildJvm, namesrv_address: str) -> None:
-        """Over its store, at the port that it had before. Raises EmbeddedBrokerError[EMBEDDED_SERVER_FAILED]."""
+        """Start on the existing store and the previous port. Raises EmbeddedBrokerError[EMBEDDED_SERVER_FAILED]."""
         with jvm.raising_embedded_errors():
             set_remoting_version(jvm)
             configs = new_configs(jvm)
@@ -151,7 +151,7 @@ class BrokerServer(Server):
             self._port = self._port or initial_port(jvm)
             netty.setListenPort(self._port)
             controller = jvm.java.org.apache.rocketmq.broker.BrokerController(*configs)
-            # initialize() takes a second port at this distance from the first: a free one.
+            # initialize() binds a second port at this distance below the first: here port 0, a free one.
             netty.setListenPort(SECOND_PORT_DISTANCE)
             if not controller.initialize():
                 raise EmbeddedBrokerError("EMBEDDED_SERVER_FAILED", problem=f"{self.name} could not load its store")
@@ -161,19 +161,19 @@ class BrokerServer(Server):
         self._jvm, self._controller = jvm, controller
 
     def register(self) -> None:
-        """Tell the name server about every topic; the first of these calls after a start is usually lost."""
+        """Register every topic with the name server; the first of these calls after a start is usually lost."""
         assert self._jvm is not None
         with self._jvm.raising_embedded_errors():
             self._controller.registerBrokerAll(True, False, True)
 
     def create_user(self, user: Credentials, rights: Iterable[Right]) -> None:
-        """See ``acl.create_user``."""
+        """Create a user: see ``acl.create_user``."""
         assert self._jvm is not None
         with self._jvm.raising_embedded_errors():
             create_user(self._jvm, self._controller, user, rights)
 
     def expire_messages(self) -> None:
-        """Delete every file of the commit log but the last, and forget what the queues know of them."""
+        """Delete every file of the commit log but the last, and correct the first offsets of the queues."""
         assert self._jvm is not None
         with self._jvm.raising_embedded_errors():
             store = self._controller.getMessageStore()
@@ -199,9 +199,9 @@ class BrokerServer(Server):
 
 
 def new_configs(jvm: ChildJvm) -> tuple[Any, ...]:
-    """The configs of a BrokerController, in the order of its constructor; the second is the server's.
+    """Return the configs of a BrokerController, in the order of its constructor; the second is the server's.
 
-    Four of them, and since 5.3 one for ACL 2.0.
+    They are four, and since RocketMQ 5.3 a fifth for ACL 2.0.
     """
     rocketmq = jvm.java.org.apache.rocketmq
     configs = (
@@ -214,7 +214,7 @@ def new_configs(jvm: ChildJvm) -> tuple[Any, ...]:
 
 
 def name_auth_config(configs: tuple[Any, ...]) -> None:
-    """What BrokerStartup tells the config of ACL 2.0 of the others."""
+    """Set the config of ACL 2.0 from the other configs, as BrokerStartup does."""
     if len(configs) > 4:
         broker, _, _, store, auth = configs
         auth.setConfigName(broker.getBrokerName())
@@ -223,13 +223,13 @@ def name_auth_config(configs: tuple[Any, ...]) -> None:
 
 
 def has_class(jvm: ChildJvm, name: str) -> bool:
-    """Whether this version of RocketMQ has the class."""
+    """Return whether this version of RocketMQ has the class."""
     loader = jvm.java.java.lang.ClassLoader.getSystemClassLoader()
     return loader.getResource(f"{name.replace('.', '/')}.class") is not None
 
 
 def apply_settings(jvm: ChildJvm, settings: Mapping[str, str], configs: tuple[Any, ...]) -> None:
-    """Set in each config what it knows, as BrokerStartup does with the lines of its file."""
+    """Set in each config the properties that it has, as BrokerStartup does with the lines of its file."""
     properties = jvm.java.java.util.Properties()
     properties.putAll(dict(settings))
     for config in configs:
@@ -237,7 +237,8 @@ def apply_settings(jvm: ChildJvm, settings: Mapping[str, str], configs: tuple[An
 
 
 def initial_port(jvm: ChildJvm) -> int:
-    """What a server without a port begins with: 0, it takes one; RocketMQ 4 would not say which, so a free one."""
+    """Return the first port of a server without a configured one: 0, or a free one for RocketMQ 4, which does not
+    report it."""
     rocketmq = jvm.java.org.apache.rocketmq
     if not rocketmq.common.MQVersion.getVersionDesc(rocketmq.common.MQVersion.CURRENT_VERSION).startswith("V4_"):
         return 0
@@ -245,9 +246,9 @@ def initial_port(jvm: ChildJvm) -> int:
 
 
 def free_port(jvm: ChildJvm) -> int:
-    """One that is free at the moment, for a server that would not say which it took.
+    """Return a free port, for a server that would not report its own.
 
-    Below those that the system gives to connections: one of these may have the port again before the server has it.
+    It is below the ports that the system assigns to connections: one of these could take it before the server does.
     Raises EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE].
     """
     address = jvm.java.java.net.InetAddress.getByName(LOOPBACK)
@@ -261,16 +262,16 @@ def free_port(jvm: ChildJvm) -> int:
 
 
 def set_remoting_version(jvm: ChildJvm) -> None:
-    """Make RocketMQ put its real version on the wire; a name server ignores the topics of a broker of version 0."""
+    """Make RocketMQ send its real version; a name server ignores the topics of a broker of version 0."""
     rocketmq = jvm.java.org.apache.rocketmq
     key = rocketmq.remoting.protocol.RemotingCommand.REMOTING_VERSION_KEY
     jvm.java.java.lang.System.setProperty(key, str(rocketmq.common.MQVersion.CURRENT_VERSION))
 
 
 def await_free_port(jvm: ChildJvm, port: int) -> None:
-    """Wait until the port can be bound again: RocketMQ's servers let go of theirs some time after shutdown().
+    """Wait until the port can be bound: RocketMQ's servers release it some time after shutdown().
 
-    Raises EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] if that takes too long.
+    Raises EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] after FREE_PORT_TIMEOUT_MS.
     """
     deadline = time.monotonic() + FREE_PORT_TIMEOUT_MS / 1000
     address = jvm.java.java.net.InetAddress.getByName(LOOPBACK)

@@ -1,8 +1,8 @@
-"""Temporary folders that go with their owner, whatever ends it: the next one that is made removes what the dead left.
+"""Temporary folders that are deleted after their owner has ended: at its end, or when the next folder is created.
 
-The owner is whoever holds the lock on the folder's file ``owner``: this process, and the children that inherit its
-descriptor. The kernel lets go of the lock when the last of them is gone, so a process id that is used again, another
-container's processes on the same disk, or a JVM that outlives its Python for a moment deceive nobody.
+The owner holds the lock on the folder's file ``owner``: this process, and the children that inherit its descriptor. The
+kernel releases the lock when the last of them has ended. So a reused process ID, processes of another container on the
+same disk, or a JVM that briefly outlives its Python process cause no mistakes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PREFIX: Final = "rocketmq-"
 
 @dataclass(frozen=True, slots=True)
 class WorkFolder:
-    """Where it is, and the descriptor that every child process has to inherit that works in it."""
+    """Path of the folder, and the descriptor that every child process working in it must inherit."""
 
     path: Path
     owner: int
@@ -32,7 +32,7 @@ class WorkFolder:
 
 @contextmanager
 def work_folder(purpose: str) -> Iterator[WorkFolder]:
-    """A folder ``rocketmq-<purpose>-…`` among the temporary ones, for as long as the block runs."""
+    """Yield a new temporary folder ``rocketmq-<purpose>-…``, which is deleted after the block."""
     prefix = f"{PREFIX}{purpose}-"
     remove_abandoned(Path(tempfile.gettempdir()), prefix)
     folder = tempfile.TemporaryDirectory(prefix=prefix)
@@ -40,13 +40,14 @@ def work_folder(purpose: str) -> Iterator[WorkFolder]:
     try:
         yield WorkFolder(Path(folder.name), owner)
     finally:
-        # The lock is let go of last: nobody else begins to remove it meanwhile.
+        # The lock is released last, so that no other process removes the folder meanwhile.
         folder.cleanup()
         os.close(owner)
 
 
 def lock_folder(folder: Path) -> int:
-    """Own it; the descriptor of its lock. ``owner`` gets its name when it is locked, so none is there without one."""
+    """Lock the folder, and return the lock's descriptor. ``owner`` is renamed after locking, so it never exists
+    unlocked."""
     unnamed = folder / f"{OWNER_FILE}.new"
     owner = os.open(unnamed, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     fcntl.flock(owner, fcntl.LOCK_EX)
@@ -55,15 +56,15 @@ def lock_folder(folder: Path) -> int:
 
 
 def remove_abandoned(parent: Path, prefix: str) -> None:
-    """Remove this user's folders whose owners are gone; those that never had one are not ours to judge."""
+    """Delete this user's folders whose owners have ended. Folders without a file ``owner`` are kept."""
     for folder in parent.glob(f"{prefix}*"):
-        with suppress(OSError):  # somebody else removes it at the same time, or it is not ours
+        with suppress(OSError):  # another process removes it at the same time, or owns it
             if is_own_folder(folder):
                 _remove_if_abandoned(folder)
 
 
 def is_own_folder(folder: Path) -> bool:
-    """Whether it is a folder, not a link to one, and this user's."""
+    """Return whether it is this user's folder, not a link to one."""
     status = folder.lstat()
     return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
 
@@ -72,7 +73,7 @@ def _remove_if_abandoned(folder: Path) -> None:
     owner = os.open(folder / OWNER_FILE, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
         fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Its file last: were this interrupted, what is left would still be known as abandoned.
+        # The owner file last: if this is interrupted, the rest is still recognised as abandoned.
         for entry in folder.iterdir():
             if entry.name != OWNER_FILE:
                 remove(entry)
@@ -82,7 +83,7 @@ def _remove_if_abandoned(folder: Path) -> None:
 
 
 def remove(entry: Path) -> None:
-    """Remove a file, a link, or a folder with all that is in it."""
+    """Delete a file, a link, or a folder with its contents."""
     if entry.is_dir() and not entry.is_symlink():
         shutil.rmtree(entry)
     else:
