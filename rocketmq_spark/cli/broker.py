@@ -1,4 +1,4 @@
-"""``rocketmq-spark broker``: a real Apache RocketMQ in the foreground, until Ctrl-C."""
+"""``rocketmq-spark broker``: runs a real Apache RocketMQ in the foreground, until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ POLL_S: Final = 0.2
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run until Ctrl-C or SIGTERM, or until the broker's process ends by itself."""
+    """Run until Ctrl-C or SIGTERM, or until the broker's process ends by itself; return the exit code."""
     arguments = new_parser().parse_args(argv)
     signal.signal(signal.SIGTERM, _interrupt)
     cluster = EmbeddedCluster(
@@ -45,12 +45,12 @@ def main(argv: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return 0
     finally:
-        # A store that is kept is worth the seconds that a clean shutdown takes.
+        # A store that is kept justifies the seconds of a clean shutdown.
         cluster.close(clean=arguments.store is not None)
 
 
 def announce(cluster: EmbeddedCluster, *, has_proxy: bool) -> None:
-    """Print the addresses; the first line is for scripts to read."""
+    """Print the addresses and connection options; scripts parse the first line."""
     print(f"name server: {cluster.namesrv_addr}")
     for name in cluster.broker_names:
         print(f"{name}: {cluster.advertised_addr(name)}")
@@ -65,7 +65,7 @@ def announce(cluster: EmbeddedCluster, *, has_proxy: bool) -> None:
 
 
 def new_parser() -> argparse.ArgumentParser:
-    """Of this subcommand's options."""
+    """Return the parser of this subcommand's options."""
     parser = argparse.ArgumentParser(
         prog="rocketmq-spark broker", description="Run a real Apache RocketMQ in the foreground, until Ctrl-C."
     )
@@ -115,7 +115,7 @@ def new_parser() -> argparse.ArgumentParser:
 
 
 def topic_and_queues(text: str) -> tuple[str, int]:
-    """Read ``NAME`` or ``NAME:QUEUES``."""
+    """Parse ``NAME`` or ``NAME:QUEUES``."""
     name, colon, queues = text.partition(":")
     return name, int(queues) if colon else DEFAULT_QUEUES
 

@@ -1,4 +1,4 @@
-"""``rocketmq-spark demo``: a real broker, a stream of orders, who counts and bills them, who comes and goes."""
+"""``rocketmq-spark demo``: a real broker, a stream of orders, and queries that count and bill them, join and leave."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ TOPIC, INVOICES, GROUP = "orders", "invoices", "demo"
 FIRST, SECOND, BILLING, AUDIT = "first", "second", "billing", "audit"
 BY_QUEUE, BY_MESSAGE = "queue", "message"
 QUEUES: Final = {BY_QUEUE: 4, BY_MESSAGE: 1}
-"""Of the topic: a group that shares messages may have more members than there are queues."""
+"""Queues of the topic: with message-based load balancing a group may have more members than queues."""
 BATCH_LIMIT: Final = 100
 TICK_S: Final = 0.2
 WAIT_LIMIT_S: Final = 300.0
-"""How long the demo waits for Spark's first batches, and for the group to divide its work and to catch up."""
+"""Maximum wait for Spark's first batches, and for the group to divide its work and to catch up."""
 
 
 class DemoError(Exception):
-    """The demo cannot go on; the text names the reason."""
+    """The demo cannot continue; the text is the reason."""
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run it; 0 only if no order was lost, the group has committed all of them, and each has an invoice."""
+    """Run the demo; return 0 only if no order was lost, the group has committed all, and each has an invoice."""
     arguments = new_parser().parse_args(argv)
     try:
         with ExitStack() as resources:
@@ -53,7 +53,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def new_parser() -> argparse.ArgumentParser:
-    """Of this subcommand's options."""
+    """Return the parser of this subcommand's options."""
     parser = argparse.ArgumentParser(
         prog="rocketmq-spark demo",
         description="Stream orders through a real Apache RocketMQ into Spark, and check that each one arrives. "
@@ -73,16 +73,16 @@ def new_parser() -> argparse.ArgumentParser:
 
 
 def positive(text: str) -> int:
-    """Read a whole number above 0."""
+    """Parse an integer above 0."""
     if (number := int(text)) < 1:
         raise argparse.ArgumentTypeError("must be at least 1")
     return number
 
 
 class Demo:
-    """The play: orders, two members of a group that count them, a query that writes invoices, one that reads these.
+    """Orders, two members of a group that count them, a query that writes invoices, and one that reads the invoices.
 
-    All that it starts ends with ``resources``, and so does the folder with its files.
+    All processes that it starts, and the folder with its files, end with ``resources``.
     """
 
     def __init__(self, resources: ExitStack, arguments: argparse.Namespace) -> None:
@@ -106,10 +106,10 @@ class Demo:
         self._sent_count = 0
 
     def run(self) -> dict[str, int]:
-        """Return what ``audit`` counts.
+        """Return the counts of ``report.audit``.
 
-        Raises DemoError when a query fails or does not start, EmbeddedBrokerError when the broker has ended, which
-        explains whatever else has failed then.
+        Raises DemoError if a query fails or does not start, EmbeddedBrokerError if the broker has ended, which then
+        explains every other failure.
         """
         try:
             self._start_queries()
@@ -119,7 +119,7 @@ class Demo:
             self._cluster.check()
             raise DemoError(report.cause_of(str(failure))) from failure
 
-    # ---- the acts
+    # ---- phases
 
     def _start_queries(self) -> None:
         self._print("starting a query that counts orders, and one that writes invoices")
@@ -144,7 +144,7 @@ class Demo:
         self._spark.table(FIRST).union(self._spark.table(SECOND)).groupBy("tags").count().orderBy("tags").show()
 
     def _send_orders(self, title: str, start_s: float, end_s: float, *members: str) -> None:
-        """Send orders up to ``end_s``; on a slow machine longer, until ``members`` were seen to divide the work."""
+        """Send orders until ``end_s``; on a slow machine longer, until ``members`` have divided the work."""
         self._print(title)
         self._progress_in_phase.clear()
         while (now_s := time.monotonic()) < end_s or (now_s < end_s + WAIT_LIMIT_S and not self._is_divided(members)):
@@ -153,7 +153,7 @@ class Demo:
         self._send_due(end_s - start_s)
 
     def _send_due(self, elapsed_s: float) -> None:
-        """Send the orders that came in up to ``elapsed_s`` and are not sent yet."""
+        """Send the orders that are due at ``elapsed_s`` and not sent yet."""
         due = int(elapsed_s * self._arguments.rate)
         while self._sent_count < due:
             end = min(due, self._sent_count + BATCH_LIMIT)
@@ -161,7 +161,8 @@ class Demo:
             self._sent_count = end
 
     def _is_divided(self, members: tuple[str, ...]) -> bool:
-        """Whether each of ``members`` has read orders in this act, and each queue belongs to one of them."""
+        """Return whether each of ``members`` has read orders in this phase, and each queue is assigned to one of
+        them."""
         read = [self._progress_in_phase[name] for name in members if name in self._progress_in_phase]
         queue_count = QUEUES[BY_QUEUE] if self._arguments.load_balance == BY_QUEUE else 0
         return len(read) == len(members) and report.is_divided(read, queue_count)
@@ -189,22 +190,22 @@ class Demo:
         return self._spark.readStream.format("rocketmq").options(**options).load()
 
     def _stop_query(self, name: str) -> None:
-        """Let the query finish its running batch and leave its group, and show all that it has done."""
+        """Stop the query after its running batch, so that it leaves its group, and show its last progress."""
         stop(self._queries[name])
         self._show_progress()
         del self._queries[name]
 
-    # ---- the screen
+    # ---- output
 
     def _wait_until(self, is_met: Callable[[], bool]) -> bool:
-        """Show what queries report until ``is_met``; False when it is not within ``WAIT_LIMIT_S``."""
+        """Show the queries' progress until ``is_met`` returns true; return False after ``WAIT_LIMIT_S``."""
         end_s = time.monotonic() + WAIT_LIMIT_S
         while not (was_met := is_met()) and time.monotonic() < end_s:
             self._poll()
         return was_met
 
     def _poll(self) -> None:
-        """Show what is new, while the broker lives."""
+        """Show new progress, and pause. Raises EmbeddedBrokerError if the broker has ended."""
         self._cluster.check()
         self._show_progress()
         time.sleep(TICK_S)

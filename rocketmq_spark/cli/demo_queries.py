@@ -1,4 +1,4 @@
-"""The demo's Spark: a quiet session, and queries that collect messages, write invoices, and print what they report."""
+"""The demo's Spark: a session without console output, and queries that collect messages or write invoices."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ INVOICE: Final = "to_json(named_struct('invoice', keys, 'due_cents', get_json_ob
 
 @contextmanager
 def quiet_session(folder: Path) -> Iterator[SparkSession]:
-    """Run a local Spark that keeps its files in ``folder`` and writes its log to ``folder/spark.log``."""
+    """Yield a local Spark session that keeps its files in ``folder`` and writes its log to ``folder/spark.log``."""
     os.environ.setdefault("PYSPARK_PYTHON", rocketmq_spark_python.command())
     settings: dict[str, bool | float | int | str | None] = {
         "spark.driver.bindAddress": "127.0.0.1",
@@ -51,8 +51,10 @@ def quiet_session(folder: Path) -> Iterator[SparkSession]:
 
 @contextmanager
 def quiet_start(log: Path) -> Iterator[None]:
-    """Child processes that are started inside keep writing their standard error to ``log``. Ctrl-C takes effect at the
-    end: PySpark leaves a JVM behind that was interrupted while it starts."""
+    """Redirect the standard error of child processes that start in the block to ``log``, also after the block.
+
+    Ctrl-C takes effect at the end: PySpark does not end a JVM whose start was interrupted.
+    """
     interrupts: list[int] = []
     previous_handler = signal.signal(signal.SIGINT, lambda number, _frame: interrupts.append(number))
     sys.stderr.flush()
@@ -70,19 +72,19 @@ def quiet_start(log: Path) -> Iterator[None]:
 
 
 def collecting(messages: DataFrame, name: str) -> DataStreamWriter:
-    """Collect IDs, keys and tags into a table in memory, called as the query."""
+    """Return a query that collects IDs, keys and tags into an in-memory table with the query's name."""
     output = messages.select("msgId", "keys", "tags").writeStream.queryName(name)
     return output.format("memory").trigger(processingTime=TRIGGER)
 
 
 def billing(orders: DataFrame, name: str, options: Mapping[str, str]) -> DataStreamWriter:
-    """Write an invoice for each order. One that is read again has an invoice with the same ID."""
+    """Return a query that writes an invoice for each order. Invoices of a redelivered order have the same ID."""
     output = orders.selectExpr(f"{INVOICE} AS body", "tags", "keys").writeStream.queryName(name)
     return output.format("rocketmq").options(**options, messageIdColumns="keys").trigger(processingTime=TRIGGER)
 
 
 def progress_since(query: StreamingQuery, shown: str) -> list[Progress]:
-    """Return the query's progress since ``shown``, a timestamp, or raise what it has failed with."""
+    """Return the query's progress events after the timestamp ``shown``. Raise the error with which it has failed."""
     if (failure := query.exception()) is not None:
         raise failure
     return [json.loads(progress.json) for progress in query.recentProgress if progress.timestamp > shown]

@@ -1,4 +1,4 @@
-"""The demo's orders, what queries report of them, and whether all arrive. Pure: a progress is Spark's parsed JSON."""
+"""The demo's orders, output lines and final counts. Pure: a progress event is Spark's parsed JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rocketmq_spark.model import Message, MessageQueue, QueueBounds
 
 PRODUCTS: Final = ("books", "games", "music")
 COUNTS: Final = ("received", "prefetched", "acknowledged", "expired")
-"""Of messages, in the progress of a query whose group shares these."""
+"""Message counts in the progress of a query with message-based load balancing."""
 
 Progress = Mapping[str, Any]
 
@@ -27,7 +27,7 @@ def order_message(topic: str, number: int) -> Message:
 
 
 def line_of(progress: Progress) -> str:
-    """Return a line for the screen: who, which batch, how much and how fast, and what is left of which queues."""
+    """Return an output line: query, batch, rows and rate, and the lag and the owned queues or the message counts."""
     latest, rate = _latest(progress), progress.get("processedRowsPerSecond") or 0.0
     batch = (
         f"{progress['name']:<7} batch {progress['batchId']:>3} {progress['numInputRows']:>6} rows {rate:>8.0f} rows/s"
@@ -39,7 +39,8 @@ def line_of(progress: Progress) -> str:
 
 
 def queues_of(progress: Progress) -> tuple[str, ...]:
-    """Return IDs of the queues that the query owns; none before its first survey, or where messages are shared."""
+    """Return the IDs of the query's queues: none before its first metadata refresh, or with message-based load
+    balancing."""
     topics = _latest(progress).get("maxOffsets", {}).values()
     return tuple(queue for brokers in topics for queues in brokers.values() for queue in queues)
 
@@ -55,7 +56,7 @@ def _latest(progress: Progress) -> Mapping[str, Any]:
 
 
 def group_lag(held: Mapping[MessageQueue, QueueBounds], committed: Mapping[MessageQueue, int | None]) -> int:
-    """Return how many messages are not committed; of a queue without an offset all that it holds."""
+    """Return the number of messages that are not committed; without a committed offset, all messages of the queue."""
     starts = {queue: bounds.min_offset if (at := committed[queue]) is None else at for queue, bounds in held.items()}
     return sum(max(0, bounds.max_offset - starts[queue]) for queue, bounds in held.items())
 
@@ -63,7 +64,8 @@ def group_lag(held: Mapping[MessageQueue, QueueBounds], committed: Mapping[Messa
 def audit(
     produced: Set[str], read: Collection[str], group_lag: int, invoices: Collection[tuple[str, str]]
 ) -> dict[str, int]:
-    """Add up: keys of the orders that were sent, of the rows that were read, and ID and key of each invoice message."""
+    """Return the counts for order keys that were sent, keys of rows that were read, and (ID, key) of each invoice
+    message."""
     distinct = len(produced & set(read))
     return {
         "produced": len(produced),
@@ -84,9 +86,9 @@ def is_clean(counts: Mapping[str, int]) -> bool:
 
 
 def cause_of(failure: str) -> str:
-    """Return the connector's own sentence of a long Spark failure, or else its first line.
+    """Return the last line with an error of the connector in a Spark failure, or without one its first line.
 
-    A Python traceback names the causes of an error first, and the error itself last.
+    A Python traceback has the causes of an error first, and the error itself last.
     """
     lines = failure.strip().splitlines() or [""]
     ours = [line[line.index("[ROCKETMQ_") :] for line in lines if "[ROCKETMQ_" in line]

@@ -1,4 +1,4 @@
-"""The ``rocketmq-spark`` command: finds the subcommand, and prints an error in one line instead of a traceback."""
+"""The ``rocketmq-spark`` command: runs a subcommand, and prints an error in one line instead of a traceback."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final, NoReturn
 from rocketmq_spark._version import __version__
 from rocketmq_spark.errors import RocketMQError
 
-# What each one does; ``rocketmq_spark.cli.<name>`` holds its ``main`` and is imported only when asked for.
+# Subcommands and their help; ``rocketmq_spark.cli.<name>`` has the function ``main``, and is imported on use only.
 COMMANDS: Final[Mapping[str, str]] = {
     "demo": "stream orders through a real broker into Spark, and check that each one arrives",
     "broker": "run a real Apache RocketMQ in the foreground, for experiments",
@@ -23,7 +23,7 @@ INTERRUPTED: Final = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a subcommand; returns the exit code."""
+    """Run a subcommand; return the exit code."""
     try:
         arguments = new_parser().parse_args(argv)
         command = import_module(f"rocketmq_spark.cli.{arguments.command}")
@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def new_parser() -> argparse.ArgumentParser:
-    """Of the command's name and nothing behind it."""
+    """Return the parser of the subcommand's name; it passes all further arguments on."""
     parser = argparse.ArgumentParser(
         prog="rocketmq-spark",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -45,12 +45,12 @@ def new_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and the message decoder")
     parser.add_argument("command", choices=COMMANDS, help="see below")
     rest = parser.add_argument("rest", nargs=argparse.REMAINDER, help="options of the command; '--help' lists them")
-    rest.required = False  # which Python 3.11 does not know of itself
+    rest.required = False  # Python 3.11 requires it by default
     return parser
 
 
 class _Version(argparse.Action):
-    """Imports the decoder only when asked."""
+    """Option ``--version``, which imports the decoder on use only."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
         decoder = import_module("rocketmq_spark.wire.implementation").column_decoder()

@@ -1,4 +1,4 @@
-"""The options ``--namesrv`` and ``--options`` of the commands that speak to a cluster that is running."""
+"""Options ``--namesrv`` and ``--options`` of the commands that connect to a running cluster."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ DEFAULT_ADDRESS: Final = "127.0.0.1:9876"
 
 
 def add_cluster(parser: argparse.ArgumentParser) -> None:
-    """``--namesrv``, by default what RocketMQ's own tools take: NAMESRV_ADDR, and else the usual port here; and
-    ``--options``, because what stands on a command line can be read by everybody on the machine."""
+    """Add ``--namesrv``, by default NAMESRV_ADDR as in RocketMQ's own tools, else 127.0.0.1:9876; and ``--options``.
+
+    Credentials belong in the file of ``--options``: all users of the machine can read a command line.
+    """
     parser.add_argument(
         "--namesrv",
         default=os.environ.get("NAMESRV_ADDR", DEFAULT_ADDRESS),
@@ -35,7 +37,7 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
 
 
 def properties(file: str) -> dict[str, str]:
-    """Read a file of ``key=value`` lines, as RocketMQ's broker.conf."""
+    """Return the pairs of a file of ``key=value`` lines, such as RocketMQ's broker.conf."""
     try:
         lines = [line.strip() for line in Path(file).read_text(encoding="utf-8").splitlines()]
     except OSError as error:
@@ -46,7 +48,7 @@ def properties(file: str) -> dict[str, str]:
 
 @contextmanager
 def cluster_at(namesrv_addr: str, options: Mapping[str, str]) -> Iterator[ClusterClient]:
-    """For as long as the block runs. Raises OptionError for what is no address or no option of a connection."""
+    """Yield a client of the cluster, closed after the block. Raises OptionError for an invalid address or option."""
     connection = connection_options({**options, "namesrvAddr": namesrv_addr})
     timeout_ms = connection.broker_timeout_ms
     with closing(ConnectionPool(timeout_ms, security=connection.security)) as pool:

@@ -1,4 +1,4 @@
-"""``rocketmq-spark send``: messages from the command line or, a line each, from standard input."""
+"""``rocketmq-spark send``: sends messages from the command line or, one per line, from standard input."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STANDARD_INPUT: Final = "-"
 
 
 def main(argv: Sequence[str]) -> int:
-    """Send all of them; each one's id is a line of the output."""
+    """Send all messages, and print one message ID per line; return the exit code."""
     parser = new_parser()
     arguments = parser.parse_args(argv)
     counts = Counter(name for name, _ in arguments.property)
@@ -37,7 +37,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def bodies(texts: Sequence[str]) -> Iterator[str]:
-    """The texts; ``-`` stands for the lines of standard input, but for empty ones."""
+    """Yield the texts; ``-`` stands for the non-empty lines of standard input."""
     for text in texts:
         if text == STANDARD_INPUT:
             lines = (line.rstrip("\r\n") for line in sys.stdin)
@@ -47,7 +47,7 @@ def bodies(texts: Sequence[str]) -> Iterator[str]:
 
 
 def new_parser() -> argparse.ArgumentParser:
-    """Of this subcommand's options."""
+    """Return the parser of this subcommand's options."""
     parser = argparse.ArgumentParser(
         prog="rocketmq-spark send",
         description="Send messages to a topic. Prints the message ID of each when a broker has stored it.",
@@ -69,7 +69,7 @@ def new_parser() -> argparse.ArgumentParser:
 
 
 def property_pair(text: str) -> tuple[str, str]:
-    """Read ``NAME=VALUE``."""
+    """Parse ``NAME=VALUE``."""
     name, equals, value = text.partition("=")
     if not (name and equals and value):
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")

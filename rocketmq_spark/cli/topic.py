@@ -1,4 +1,4 @@
-"""``rocketmq-spark topic``: create, describe and delete topics of a cluster that is running."""
+"""``rocketmq-spark topic``: creates, describes and deletes topics of a running cluster."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ POLL_S: Final = 0.05
 
 
 def main(argv: Sequence[str]) -> int:
-    """Do what is asked. Raises what the cluster's servers answer, and RouteError."""
+    """Run the action, and print its result; return the exit code. Raises RouteError, BrokerError, TransportError,
+    OptionError."""
     arguments = new_parser().parse_args(argv)
     with cluster_at(arguments.namesrv, arguments.options) as cluster:
         match arguments.action:
@@ -35,7 +36,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def create(cluster: ClusterClient, topic: str, queue_count: int, ready_timeout_ms: int = READY_TIMEOUT_MS) -> str:
-    """Make it on every broker; says where, when the name server knows all the queues.
+    """Create the topic on every broker; return a line for the output once the route has all its queues.
 
     Raises RouteError[TOPIC_EXISTS | NO_MASTER_BROKER | TOPIC_CREATION_TIMEOUT].
     """
@@ -53,7 +54,7 @@ def create(cluster: ClusterClient, topic: str, queue_count: int, ready_timeout_m
 
 
 def is_routed(cluster: ClusterClient, topic: str, queue_count: int, timeout_ms: int) -> bool:
-    """Whether the name server comes to know all the queues; brokers tell it a moment after they have made them."""
+    """Wait until the route has all queues, which brokers register shortly after creation; return False on timeout."""
     deadline_s = time.monotonic() + timeout_ms / 1000
     while (route := route_of(cluster, topic)) is None or len(route.read_queues()) < queue_count:
         if time.monotonic() > deadline_s:
@@ -63,7 +64,8 @@ def is_routed(cluster: ClusterClient, topic: str, queue_count: int, timeout_ms: 
 
 
 def describe(cluster: ClusterClient, topic: str) -> str:
-    """What each queue holds, as the brokers know it. Raises RouteError for a topic that is not there."""
+    """Return a table of the offsets of each queue, as reported by the brokers. Raises RouteError for a missing
+    topic."""
     held: dict[MessageQueue, QueueBounds] = {}
     unavailable: list[str] = []
     for broker in cluster.name_servers.topic_route(topic).brokers:
@@ -75,7 +77,7 @@ def describe(cluster: ClusterClient, topic: str) -> str:
 
 
 def table(held: dict[MessageQueue, QueueBounds]) -> str:
-    """One line a queue, and the sum."""
+    """Return one line per queue, and the total number of messages."""
     lines = [f"{'broker':<20} {'queue':>5} {'first':>12} {'next':>12} {'messages':>12}"]
     for queue in sorted(held, key=MessageQueue.sort_key):
         first, end = held[queue].min_offset, held[queue].max_offset
@@ -85,9 +87,9 @@ def table(held: dict[MessageQueue, QueueBounds]) -> str:
 
 
 def delete(cluster: ClusterClient, topic: str) -> str:
-    """With its messages and what groups have read of it, from every broker and name server.
+    """Delete the topic, its messages and its groups' offsets, on every broker and name server.
 
-    Raises RouteError for a topic that is not there.
+    Raises RouteError for a missing topic.
     """
     for broker in cluster.name_servers.topic_route(topic).brokers:
         if broker.master_address is not None:
@@ -97,7 +99,7 @@ def delete(cluster: ClusterClient, topic: str) -> str:
 
 
 def route_of(cluster: ClusterClient, topic: str) -> TopicRoute | None:
-    """None for a topic that no name server knows."""
+    """Return the topic's route; None if no name server has one."""
     try:
         return cluster.name_servers.topic_route(topic)
     except RouteError as error:
@@ -107,7 +109,7 @@ def route_of(cluster: ClusterClient, topic: str) -> TopicRoute | None:
 
 
 def new_parser() -> argparse.ArgumentParser:
-    """Of this subcommand's options."""
+    """Return the parser of this subcommand's options."""
     parser = argparse.ArgumentParser(
         prog="rocketmq-spark topic", description="Create, describe or delete a topic of a cluster that is running."
     )
@@ -133,7 +135,7 @@ def new_parser() -> argparse.ArgumentParser:
 
 
 def queue_count(text: str) -> int:
-    """Read a number of queues."""
+    """Parse a number of queues, from 1 to MAX_QUEUES."""
     if not text.isdecimal() or not 0 < int(text) <= MAX_QUEUES:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {MAX_QUEUES}")
     return int(text)
