@@ -1,4 +1,4 @@
-"""Options: ``table`` has what a row is, ``kinds`` what values there are; the other modules hold the rows, by use."""
+"""Options: ``table`` defines rows, ``kinds`` the kinds of values; the other modules hold the rows, by use."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -15,4 +15,4 @@ __all__ = ["BROADCASTING", "USES", "ConnectionOptions", "ReadOptions", "WriteOpt
 USES: Final[Mapping[str, type[ConnectionOptions]]] = MappingProxyType(
     {call: table for table, calls in ACCEPTED_BY.items() for call in calls}
 )
-"""Where options apply: what the user calls, and the options that it takes."""
+"""The calls that accept options, each with its table of options."""

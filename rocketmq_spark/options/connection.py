@@ -145,9 +145,10 @@ class ConnectionOptions:
 
 
 def connection_options(configured: Mapping[str, str]) -> ConnectionOptions:
-    """Return the options of a call that has no others; names in any case.
+    """Parse the options of a call that has connection options only; names in any case.
 
-    Raises OptionError[UNKNOWN_OPTION | MISSING_OPTION | INVALID_OPTION_VALUE | INCOMPATIBLE_OPTIONS].
+    Raises OptionError[UNKNOWN_OPTION | MISSING_OPTION | INVALID_OPTION_VALUE | INCOMPATIBLE_OPTIONS |
+    OPTION_REQUIRES_OPTION].
     """
     return checked(
         ConnectionOptions(**parse_table(ConnectionOptions, configured)), CONNECTION_DEPENDENCIES, CONNECTION_CONFLICTS
@@ -155,7 +156,8 @@ def connection_options(configured: Mapping[str, str]) -> ConnectionOptions:
 
 
 def options_of(security: Security) -> dict[str, str]:
-    """Return the options that give ``security``, secrets in plain text."""
+    """Return the options that result in ``security``, secrets in plain text. The inverse of
+    ``ConnectionOptions.security``."""
     credentials, tls = security.credentials, security.tls
     configured: dict[str, str | Secret | None] = {}
     if credentials is not None:

@@ -78,8 +78,8 @@ BY_PREFIX: Final = (
 def hint_for(name: str, known: Mapping[str, str], elsewhere: Mapping[str, str]) -> str | None:
     """Return the hint for an option name of another connector, or None.
 
-    ``known``: options of the call, by name in lower case. ``elsewhere``: for the other options, the calls that have
-    them.
+    ``known``: options of the call, by name in lower case. ``elsewhere``: for all options, by name in lower case, the
+    calls that have them.
     """
     lower = name.lower()
     if lower in HINTS:

@@ -17,7 +17,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[T]):
-    """How a text is parsed. ``parse`` raises ValueError for an invalid text; ``Option`` reports it."""
+    """Parser of an option's text. ``parse`` raises ValueError for an invalid text; ``Option`` reports it.
+
+    ``expected``: the accepted values, for an error.
+    """
 
     expected: str
     parse: Callable[[str], T]
@@ -45,11 +48,11 @@ SYSTEM_GROUPS: Final = frozenset(
         "__MONITOR_CONSUMER",
     }
 )
-"""System groups of RocketMQ, which brokers treat differently.
-Source: ``common/MixAll.java#PREDEFINE_GROUP_SET``."""
+"""System groups of RocketMQ, for which brokers have special rules. Source:
+``common/MixAll.java#PREDEFINE_GROUP_SET``."""
 
 _QUEUE: Final = re.compile(r"([%|a-zA-Z0-9_-]+)@([^\s;](?:[^\x00-\x1f;]*[^\s;])?):([0-9]{1,6})")
-"""The name of a broker may contain blanks."""
+"""A broker name may contain blanks."""
 _BROKER: Final = re.compile(r"(?=.*\S)[^\x00-\x1f\x7f\ud800-\udfff]+")
 _RANGE: Final = re.compile(r"([%|a-zA-Z0-9_-]+@[^,;\[\]\x00-\x1f]+:[0-9]{1,6})\[([0-9]{1,19}),([0-9]{1,19})\)")
 _RANGES: Final = re.compile(rf"(?:{_RANGE.pattern}(?:\s*,\s*(?=\S)|$))*")
@@ -61,7 +64,7 @@ _SQL: Final = re.compile(
     | = \S* \s+ (AND|OR) \s+ \S+ =""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""Comparisons of a SQL92 filter, which hardly occur in a tag; ``a=1`` alone is accepted as a tag."""
+"""Comparisons of a SQL92 filter, which are unlikely in a tag; ``a=1`` alone is accepted as a tag."""
 _SEPARATOR: Final = re.compile(r"[\x01\x02]")
 """Separators of encoded properties, which no name may contain."""
 MAX_QUEUE_ID: Final = 2**31 - 1
@@ -116,7 +119,7 @@ def _parse_names(text: str) -> tuple[str, ...]:
 
 
 def _parse_properties(text: str) -> tuple[str, ...]:
-    """Reject names that differ in case only: Spark treats them as equal."""
+    """Parse names. Rejects those that differ in case only, which Spark treats as equal."""
     names = tuple(dict.fromkeys(_parse_names(text)))
     if _SEPARATOR.search(text) or len({name.lower() for name in names}) < len(names):
         raise ValueError
@@ -142,7 +145,7 @@ def _parse_ranges(text: str) -> tuple[QueueRange, ...]:
 
 
 def _parse_starting_offsets(text: str) -> str | tuple[tuple[MessageQueue, int], ...]:
-    """Return a word for all queues, or offsets of single queues: -2 is the first offset, -1 the end."""
+    """Return ``"earliest"``, ``"latest"``, or offsets of single queues: -2 is the first offset, -1 the end."""
     if text.lower() in {"earliest", "latest"}:
         return text.lower()
     try:
@@ -153,7 +156,7 @@ def _parse_starting_offsets(text: str) -> str | tuple[tuple[MessageQueue, int], 
 
 
 def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Reject a repeated name, of which Python would use the last value."""
+    """Return the pairs as a dict. Rejects a repeated name, of which Python would use the last value."""
     found = dict(pairs)
     return found if len(found) == len(pairs) else _reject()
 
@@ -207,7 +210,7 @@ def integer(minimum: int, maximum: int = 2**31 - 1) -> Kind[int]:
 
 
 def choice(*names: str) -> Kind[str]:
-    """Return the kind of one of ``names``, in any case; its value has the spelling given here."""
+    """Return the kind of one of ``names``, in any case; its value has the spelling of ``names``."""
     by_lower = {name.lower(): name for name in names}
 
     def parse(text: str) -> str:

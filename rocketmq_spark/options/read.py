@@ -1,4 +1,4 @@
-"""Options of a streaming read. Their conflicts: ``read_rules``."""
+"""Options of a streaming read. Their dependencies and conflicts: ``read_rules``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from rocketmq_spark.options.table import Section, accepted_by, checked, option, 
 @accepted_by("spark.readStream")
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions(GroupOptions):
-    """Options of ``spark.readStream.format("rocketmq")``. Times are milliseconds, sizes are messages."""
+    """Options of ``spark.readStream.format("rocketmq")``. Attributes in ms end in ``_ms``; sizes are numbers of
+    messages."""
 
     topics: tuple[str, ...] = option(
         "subscribe",
@@ -225,14 +226,15 @@ class ReadOptions(GroupOptions):
 
     @property
     def missing_queues_limit_ms(self) -> int:
-        """Return how long an unavailable queue is waited for."""
+        """Return the maximum wait for an unavailable queue."""
         return 0 if self.missing_queues == "fail" else self.missing_queues_timeout_ms
 
     @classmethod
     def parse(cls, configured: Mapping[str, str]) -> ReadOptions:
-        """Return the given options; their names may have any case.
+        """Parse the options of a query; names in any case.
 
-        Raises OptionError[UNKNOWN_OPTION | MISSING_OPTION | INVALID_OPTION_VALUE | INCOMPATIBLE_OPTIONS].
+        Raises OptionError[UNKNOWN_OPTION | MISSING_OPTION | INVALID_OPTION_VALUE | INCOMPATIBLE_OPTIONS |
+        OPTION_REQUIRES_OPTION].
         """
         return checked(cls(**parse_table(cls, configured)), READ_DEPENDENCIES, READ_CONFLICTS)
 
@@ -257,5 +259,5 @@ class ReadOptions(GroupOptions):
         return tuple(dict.fromkeys((*self.topics, self.retry_topic))) if self.reads_retry_topic else self.topics
 
     def expression_of(self, topic: str) -> str:
-        """Return the tag filter of a topic: all of the retry topic, whose messages passed the filter before."""
+        """Return the topic's tag filter: ``*`` for the retry topic, whose messages passed the filter before."""
         return "*" if topic == self.retry_topic else self.sub_expression

@@ -1,4 +1,4 @@
-"""Options of the unit of load balancing, and the options that each unit excludes."""
+"""Options that select queue-based or message-based load balancing, and the options that each excludes."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ ONLY_BY_QUEUE: Final[tuple[tuple[str, str, object, str], ...]] = (
 
 
 def _is_set_over_grpc(attribute: str) -> Callable[[Any], bool]:
-    """Return a check for an option that is set together with ``endpoints``."""
+    """Return a predicate: whether ``attribute`` is set together with ``endpoints``."""
     return lambda options: options.endpoints is not None and getattr(options, attribute) is not None
 
 
@@ -111,7 +111,7 @@ _HEADER: Final = "in a header: use printable ASCII characters only, without lead
 
 
 def _is_no_header_value(options: Any, value: str | Secret | None) -> bool:
-    """Return whether ``value`` is to be sent in a gRPC header that cannot contain it."""
+    """Return whether ``value`` would be sent in a gRPC header, which cannot contain it."""
     text = value.reveal() if isinstance(value, Secret) else value or ""
     is_printable = text.isascii() and (not text or text.isprintable())
     return options.endpoints is not None and not (is_printable and text == text.strip())

@@ -45,9 +45,12 @@ class Section(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One row of the table. ``essential``: one of the ten in ``docs/reading.md``; ``section``: of the reference;
-    ``alternative``: an option that replaces this one, which is required; its value is () then; ``unset``: what applies
-    without a value and without ``default``, for the documentation."""
+    """One row of the table.
+
+    ``essential``: one of the ten in ``docs/reading.md``. ``section``: of the reference. ``alternative``: an option that
+    may be set instead of this required one, whose value is then (). ``unset``: for the documentation, the effect if the
+    option is not set and has no ``default``.
+    """
 
     name: str
     kind: Kind[Any]
@@ -75,7 +78,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Two options whose values exclude each other if ``when`` returns true, and the reason ``explanation``."""
+    """Two options whose values exclude each other if ``when`` returns true; ``explanation`` is the reason."""
 
     first: str
     second: str
@@ -83,14 +86,14 @@ class Conflict:
     explanation: str
 
     def check(self, options: object) -> None:
-        """Raises OptionError[INCOMPATIBLE_OPTIONS]."""
+        """Raise OptionError[INCOMPATIBLE_OPTIONS] if the options conflict."""
         if self.when(options):
             raise OptionError("INCOMPATIBLE_OPTIONS", first=self.first, second=self.second, reason=self.explanation)
 
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
-    """An option that requires another one if ``when`` returns true, and the reason ``explanation``."""
+    """An option that requires another one if ``when`` returns true; ``explanation`` is the reason."""
 
     option: str
     required_option: str
@@ -98,7 +101,7 @@ class Dependency:
     explanation: str
 
     def check(self, options: object) -> None:
-        """Raises OptionError[OPTION_REQUIRES_OPTION]."""
+        """Raise OptionError[OPTION_REQUIRES_OPTION] if the dependency is not met."""
         if self.when(options):
             raise OptionError(
                 "OPTION_REQUIRES_OPTION", option=self.option, needed=self.required_option, reason=self.explanation
@@ -119,7 +122,8 @@ def option(
     alternative: str | None = None,
     unset: str = "none",
 ) -> Any:
-    """Return a dataclass field with its row of the table. Checks the default."""
+    """Return a dataclass field with its row of the table. Raises OptionError[INVALID_OPTION_VALUE] for an invalid
+    default."""
     row = Option(name, kind, doc, section, essential, aliases, default, required, secret, alternative, unset)
     if default is not None:
         row.parse(default)
@@ -127,7 +131,7 @@ def option(
 
 
 def accepted_by(*calls: str) -> Callable[[type[T]], type[T]]:
-    """Register the calls that accept the options of a table, for the error about an option of another call."""
+    """Return a decorator that registers the calls that accept a table's options, for ``USES`` and for errors."""
 
     def note(table: type[T]) -> type[T]:
         ACCEPTED_BY[table] = calls
@@ -143,7 +147,7 @@ def rows(table: type) -> Iterator[tuple[str, Option]]:
 
 
 def parse_table(table: type, configured: Mapping[str, str]) -> dict[str, Any]:
-    """Return the attributes of ``table`` for the given options, whose names may have any case.
+    """Return the values of ``configured`` by attribute of ``table``; option names in any case.
 
     Raises OptionError[UNKNOWN_OPTION | MISSING_OPTION | INVALID_OPTION_VALUE | INCOMPATIBLE_OPTIONS].
     """
@@ -159,7 +163,8 @@ def parse_table(table: type, configured: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _in_lower_case(configured: Mapping[str, str]) -> dict[str, str]:
-    """Return ``configured`` by names in lower case. Raises OptionError[INCOMPATIBLE_OPTIONS]."""
+    """Return ``configured`` with names in lower case. Raises OptionError[INCOMPATIBLE_OPTIONS] if two differ in
+    value."""
     first_spellings: dict[str, str] = {}
     for name, text in configured.items():
         first = first_spellings.setdefault(name.lower(), name)
@@ -170,7 +175,8 @@ def _in_lower_case(configured: Mapping[str, str]) -> dict[str, str]:
 
 
 def checked(options: T, *rules: Iterable[Conflict | Dependency]) -> T:
-    """Return ``options``. Raises OptionError for the first rule that they violate."""
+    """Return ``options``. Raises OptionError[INCOMPATIBLE_OPTIONS | OPTION_REQUIRES_OPTION] for the first violated
+    rule."""
     for rule in chain.from_iterable(rules):
         rule.check(options)
     return options
@@ -186,7 +192,7 @@ def _value(row: Option, text: str | None) -> Any:
 
 
 def _pop_text(row: Option, remaining: dict[str, str]) -> str | None:
-    """Remove the row's text from ``remaining`` under any of its spellings, and return it, or the default."""
+    """Remove the row's text from ``remaining``, under any of its spellings. Return it, or the default."""
     found = [(spelling, remaining.pop(spelling.lower())) for spelling in row.spellings if spelling.lower() in remaining]
     if len(found) > 1 and found[0][1] != found[1][1]:
         reason = "They are two names of one option and have different values."
@@ -199,7 +205,8 @@ def _pop_text(row: Option, remaining: dict[str, str]) -> str | None:
 
 
 def _suggestion(name: str, spellings_by_lower_case: Mapping[str, str]) -> str:
-    """Return what to do about a name that is none of ``spellings_by_lower_case``, the spellings by their lower case."""
+    """Return the advice for an unknown option name. ``spellings_by_lower_case``: the call's options, by name in lower
+    case."""
     elsewhere = {
         spelling.lower(): (spelling, " and ".join(calls))
         for other, calls in ACCEPTED_BY.items()

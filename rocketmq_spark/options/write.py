@@ -11,7 +11,8 @@ from rocketmq_spark.options.kinds import BOOLEAN, GROUP, NAMES, TOPIC, choice, i
 from rocketmq_spark.options.table import Section, accepted_by, checked, option, parse_table
 
 NOT_DURABLE_AFTER_MS: Final = 8_000
-"""A broker returns that a message is not flushed or replicated after ``syncFlushTimeout``, 5 s."""
+"""Minimum send timeout with ``acceptNotDurable``. A broker reports a missing flush or replica after
+``syncFlushTimeout``, 5 s."""
 
 
 @accepted_by("df.write", "df.writeStream")
@@ -112,13 +113,14 @@ class WriteOptions(ConnectionOptions):
 
     @property
     def send_timeout_ms(self) -> int:
-        """Return the timeout of a send request."""
+        """Return the timeout of a send request in ms."""
         return max(self.broker_timeout_ms, NOT_DURABLE_AFTER_MS) if self.accept_not_durable else self.broker_timeout_ms
 
     @classmethod
     def parse(cls, configured: Mapping[str, str]) -> WriteOptions:
-        """Return the given options; their names may have any case.
+        """Parse the options of a write; names in any case.
 
-        Raises OptionError[UNKNOWN_OPTION | MISSING_OPTION | INVALID_OPTION_VALUE | INCOMPATIBLE_OPTIONS].
+        Raises OptionError[UNKNOWN_OPTION | MISSING_OPTION | INVALID_OPTION_VALUE | INCOMPATIBLE_OPTIONS |
+        OPTION_REQUIRES_OPTION].
         """
         return checked(cls(**parse_table(cls, configured)), CONNECTION_DEPENDENCIES, CONNECTION_CONFLICTS)
