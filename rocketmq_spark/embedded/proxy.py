@@ -66,7 +66,7 @@ class ProxyServer:
             java = jvm.java.java
             java.lang.System.setProperty(CONFIG_PATH, str(file))
             no_arguments = java.lang.reflect.Array.newInstance(java.lang.Class.forName("java.lang.String"), 0)
-            # On an error it prints it, and ends the JVM.
+            # ProxyStartup prints an error, and ends the JVM.
             jvm.java.org.apache.rocketmq.proxy.ProxyStartup.main(no_arguments)
 
     def _all_settings(self, namesrv_address: str) -> dict[str, object]:
