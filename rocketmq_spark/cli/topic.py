@@ -21,8 +21,7 @@ POLL_S: Final = 0.05
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the action, and print its result; return the exit code. Raises RouteError, BrokerError, TransportError,
-    OptionError."""
+    """Run the action, and print its result; return 0. Raises RouteError, BrokerError, TransportError, OptionError."""
     arguments = new_parser().parse_args(argv)
     with cluster_at(arguments.namesrv, arguments.options) as cluster:
         match arguments.action:

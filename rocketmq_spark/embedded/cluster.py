@@ -115,7 +115,7 @@ class EmbeddedCluster:
     def __repr__(self) -> str:
         return f"EmbeddedCluster({self.namesrv_addr}, {', '.join(map(repr, self._brokers.values()))})"
 
-    # ---- life
+    # ---- start and end
 
     def start(self) -> None:
         """Start all servers; returns once all brokers are registered, and the proxy, if any, accepts connections."""
@@ -142,7 +142,7 @@ class EmbeddedCluster:
         """Raise EmbeddedBrokerError[EMBEDDED_JVM_FAILED] if a JVM has ended by itself."""
         self._jvms.check()
 
-    # ---- where things are
+    # ---- addresses and folders
 
     @property
     def namesrv_addr(self) -> str:
@@ -174,7 +174,7 @@ class EmbeddedCluster:
         """Return the broker's data folder, which has ``config/consumerOffset.json``."""
         return self._brokers[name].home
 
-    # ---- who may do what
+    # ---- users and rights
 
     @property
     def security(self) -> Security:
@@ -225,7 +225,7 @@ class EmbeddedCluster:
         """Return the output of RocketMQ's admin tool: ``mqadmin("topicStatus", "-t", "T")``. Takes some seconds."""
         return mqadmin(*arguments, "-n", self.namesrv_addr, version=self._version, security=self._security)
 
-    # ---- what happens to servers
+    # ---- stopping, pausing and restarting servers
 
     def stop_broker(self, name: str = "broker-a") -> None:
         """Shut the broker down cleanly, which takes about ten seconds."""

@@ -1,4 +1,4 @@
-"""Option names of Spark's Kafka connector and of the former rocketmq-spark connector, and what replaces them. Pure.
+"""Option names of Spark's Kafka connector and of the former rocketmq-spark connector, and their replacements. Pure.
 
 After Spark's guide to its Kafka connector; ``RocketMQConf.scala`` and ``RocketMQConfig.java`` of rocketmq-externals.
 """

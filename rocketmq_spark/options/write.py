@@ -11,7 +11,7 @@ from rocketmq_spark.options.kinds import BOOLEAN, GROUP, NAMES, TOPIC, choice, i
 from rocketmq_spark.options.table import Section, accepted_by, checked, option, parse_table
 
 NOT_DURABLE_AFTER_MS: Final = 8_000
-"""Minimum send timeout with ``acceptNotDurable``. A broker reports a missing flush or replica after
+"""Minimum send timeout with ``acceptNotDurable``. A broker reports that a message is not flushed or replicated after
 ``syncFlushTimeout``, 5 s."""
 
 

@@ -39,8 +39,7 @@ IN_FLIGHT_BYTES: Final = 4 * 1024 * 1024
 """Maximum number of body bytes of a task in flight. A single batch may be larger."""
 
 IN_FLIGHT_REQUESTS: Final = 512
-"""Maximum number of requests in flight, for many single messages: a broker rejects what it cannot queue as
-SYSTEM_BUSY."""
+"""Maximum number of requests in flight, for many single messages: a broker rejects excess requests with SYSTEM_BUSY."""
 
 
 @dataclass(frozen=True, slots=True)

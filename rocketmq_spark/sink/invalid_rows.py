@@ -1,4 +1,4 @@
-"""Checks of rows before sending: those that a broker would reject or store differently are invalid.
+"""Checks of rows before sending: a row that a broker would reject or store differently is invalid.
 
 Also makes the dead-letter messages of invalid rows, each with the reason.
 """

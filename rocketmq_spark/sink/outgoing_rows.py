@@ -131,8 +131,7 @@ def outgoing_rows(
 
 
 def split_by_bytes(batch: pa.RecordBatch, body_position: int, limit_bytes: int) -> Iterator[pa.RecordBatch]:
-    """Yield slices of ``batch`` whose bodies have at most ``limit_bytes`` in total; a single larger row is its own
-    slice."""
+    """Yield slices of ``batch`` with at most ``limit_bytes`` of bodies; a single larger row is its own slice."""
     for begin, end in split_ranges(lengths_of(_as_binary(batch.column(body_position))), limit_bytes):
         yield batch.slice(begin, end - begin)
 

@@ -98,7 +98,7 @@ def send_batches(encodable: EncodableRows, queue_of: QueueOf, limit_bytes: int =
 
 
 def _interleave(destinations: Iterable[Iterator[SendBatch]]) -> Iterator[SendBatch]:
-    """Yield one batch of each destination in turn: a named queue gets no batch while another is in flight to it."""
+    """Yield one batch of each destination, round robin: a named queue has only one batch in flight."""
     pending = deque(destinations)
     while pending:
         destination = pending.popleft()

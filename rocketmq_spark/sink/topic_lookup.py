@@ -96,8 +96,8 @@ class TopicLookup:
         return failing
 
     def _resolve_all(self, pending: Mapping[str, Collection[TopicRequirement]]) -> dict[str, RocketMQError]:
-        """Return the errors of topics that could not be resolved. If no name server responds, the first error stands
-        for all."""
+        """Return the errors of topics that could not be resolved. If no name server responds, all have the first
+        error."""
         failures: dict[str, RocketMQError] = {}
         for topic, requirements in pending.items():
             try:
