@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from pyspark.sql import SparkSession
-from sample import name_server, parser
+from sample import name_server, parser, with_start_position
 
 arguments = parser(__doc__)
 arguments.add_argument("--options", type=Path, help="file of the connector's options, one 'name=value' a line")
@@ -27,9 +27,10 @@ def read_options(file: Path) -> dict[str, str]:
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
-options = {"consumerGroup": parsed.group, "subscribe": parsed.topic, "startingOffsets": "earliest"}
+options = {"consumerGroup": parsed.group, "subscribe": parsed.topic}
 if parsed.options is not None:
     options |= read_options(parsed.options)
+options = with_start_position(options)
 
 with name_server(options.get("namesrvAddr", parsed.namesrv), parsed.topic) as namesrv_addr:
     spark = SparkSession.builder.appName("append a topic to a table").getOrCreate()

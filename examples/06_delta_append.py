@@ -12,7 +12,7 @@ from tempfile import mkdtemp
 
 import pyspark
 from pyspark.sql import SparkSession
-from sample import ORDERS, name_server, pair, parser
+from sample import ORDERS, name_server, pair, parser, with_start_position
 
 from rocketmq_spark import run_available_now
 
@@ -37,9 +37,8 @@ with name_server(parsed.namesrv, parsed.topic, bodies=ORDERS) as namesrv_addr:
         .option("namesrvAddr", namesrv_addr)
         .option("consumerGroup", parsed.group)
         .option("subscribe", parsed.topic)
-        .option("startingOffsets", "earliest")
         .option("maxOffsetsPerTrigger", 10_000)
-        .options(**dict(parsed.option))
+        .options(**with_start_position(dict(parsed.option)))
         .load()
     )
     orders = messages.selectExpr(

@@ -12,7 +12,7 @@ from tempfile import mkdtemp
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
-from sample import ORDERS, name_server, pair, parser
+from sample import ORDERS, name_server, pair, parser, with_start_position
 
 from rocketmq_spark import run_available_now
 
@@ -52,9 +52,8 @@ with name_server(parsed.namesrv, parsed.topic, bodies=ORDERS) as namesrv_addr:
         .option("namesrvAddr", namesrv_addr)
         .option("consumerGroup", parsed.group)
         .option("subscribe", parsed.topic)
-        .option("startingOffsets", "earliest")
         .option("maxOffsetsPerTrigger", 10_000)
-        .options(**dict(parsed.option))
+        .options(**with_start_position(dict(parsed.option)))
         .load()
     )
     json = "from_json(CAST(body AS STRING), 'orderNo STRING, version LONG, status STRING', map('mode', 'FAILFAST'))"

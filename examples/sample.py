@@ -22,6 +22,9 @@ ORDERS = (
     '{"orderNo": "A-1", "version": 2, "status": "shipped"}',
 )
 
+START_OPTIONS = frozenset({"startingoffsets", "startingtimestamp", "consumefromwhere", "consumetimestamp"})
+"""Options of the source that set the start position, in lower case: names of options are not case-sensitive."""
+
 
 def parser(description: str | None, topic: str = "sentences") -> argparse.ArgumentParser:
     """Arguments that every example has; ``topic`` is their default."""
@@ -36,6 +39,13 @@ def pair(text: str) -> tuple[str, str]:
     """An option of the connector, ``name=value``."""
     name, _, value = text.partition("=")
     return name, value
+
+
+def with_start_position(options: dict[str, str]) -> dict[str, str]:
+    """Return ``options``, with ``startingOffsets=earliest`` if none of them sets the start position."""
+    if START_OPTIONS.isdisjoint(name.lower() for name in options):
+        return {"startingOffsets": "earliest", **options}
+    return options
 
 
 @contextmanager
