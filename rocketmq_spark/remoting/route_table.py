@@ -23,7 +23,7 @@ UNKNOWN_ADDRESS: Final = "an address that is not known"
 
 
 class RouteSource(Protocol):
-    """Source of routes: ``NameServers``, or a cluster in memory."""
+    """Where routes come from: ``NameServers``, or a cluster in memory."""
 
     @property
     def addresses(self) -> str: ...
