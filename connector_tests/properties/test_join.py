@@ -3,12 +3,14 @@ twice that no move explains."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
 import pytest
 from hypothesis import settings
 
+from connector_tests.support.delivery_checker import GuaranteeViolationError
 from connector_tests.support.join_machine import (
     ALL_POINTS,
     ChangingGroup,
@@ -18,7 +20,7 @@ from connector_tests.support.join_machine import (
     interleave,
 )
 from connector_tests.support.simulated_group import SimulatedGroup
-from connector_tests.support.simulated_query import IDLE, SourceRunner
+from connector_tests.support.simulated_query import IDLE, Parts, SourceRunner
 
 FIXED: Final = settings(stateful_step_count=80, derandomize=True, database=None, deadline=None)
 """The same interleavings in every run."""
@@ -102,3 +104,20 @@ def test_gone_at_any_point_a_query_reads_each_message_once(point: str, end: Call
 def _produce_everywhere(group: SimulatedGroup) -> None:
     for queue in group.cluster.queues():
         group.cluster.produce(queue, 3)
+
+
+@pytest.mark.xfail(strict=True, raises=GuaranteeViolationError, reason="the message at the same offset is not read")
+def test_tail_written_over_during_a_batch_loses_no_message() -> None:
+    group = ChangingGroup(Parts(), Counter())
+    group.found(
+        layout={"t": {"a": 1, "b": 0}},
+        starting_offset=0,
+        is_orderly=False,
+        query_count=1,
+        keep_their_names=False,
+        limit="",
+    )
+    for _ in range(18):
+        group.resume(number=0, steps=1)
+    group.lose_tail(count=1, cut_off_broker=1, number=0)
+    group.teardown()
