@@ -27,7 +27,7 @@ from state_diagram import state_diagram
 from rocketmq_spark.conditions import CONDITIONS
 from rocketmq_spark.consumer import membership_state, queue_states
 from rocketmq_spark.model import RESERVED_PROPERTIES
-from rocketmq_spark.options import USES, ReadOptions, WriteOptions
+from rocketmq_spark.options import ReadOptions, WriteOptions
 from rocketmq_spark.options.table import Option, Section, rows
 from rocketmq_spark.pull.pull_request import BY_OFFSETS, BY_REASON, BY_STATUS
 from rocketmq_spark.remoting.retry import RETRYABILITY, OperationRetryability, Retryability
@@ -40,7 +40,6 @@ from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode, code_n
 from rocketmq_spark.wire.remoting.meanings import MEANINGS
 
 COMMENT_WIDTH: Final = 100
-OPTIONS: Final = tuple(dict.fromkeys(row for table in USES.values() for _, row in rows(table)))
 READ_OPTIONS: Final = tuple(row for _, row in rows(ReadOptions))
 
 

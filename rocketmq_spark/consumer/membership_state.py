@@ -42,9 +42,7 @@ class MembershipEvent(Enum):
     NOT_LISTED = "a broker that responds does not list this member"
     LISTED_TWICE = "all that respond list this member, and more than one connection has its client ID"
     LISTED = "all that respond list this member, once"
-    INCONSISTENT = (
-        "a member is known to subscribe to something else, consume in another manner, or share our checkpoint"
-    )
+    INCONSISTENT = "a member has another subscription, other consumer settings, or the checkpoint of this member"
     CONSISTENT = "no member is known to"
 
 

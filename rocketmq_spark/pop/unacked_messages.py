@@ -34,7 +34,7 @@ class MessageState(Enum):
     IN_FLIGHT = "in a batch that is not proven"
     COMPLETED = "in the sink, and not acknowledged"
     RETRIES_EXHAUSTED = "not in the dead letter topic yet"
-    ABANDONED = "in a batch that nobody has, and not given back"
+    ABANDONED = "in a batch that no query has, and not released"
 
 
 @dataclass(slots=True)
