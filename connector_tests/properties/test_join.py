@@ -124,5 +124,5 @@ def test_tail_written_over_during_a_batch_loses_no_message() -> None:
     )
     for _ in range(18):
         group.resume(number=0, steps=1)
-    group.lose_tail(count=1, cut_off_broker=1, number=0)
+    group.lose_tail(count=1, lost_count=1, number=0)
     group.teardown()

@@ -253,7 +253,7 @@ def two_queries_of_one_name(parts: Parts) -> None:
         for queue in group.cluster.queues():
             group.cluster.produce(queue, 3)
         for _ in range(4):  # not so long that the newcomer gives up
-            group.recheck_empty_targets(11_000)
+            group.pass_time(11_000)
             for runner in group.alive():
                 runner.resume()
         assert len(group.alive()) == 2
@@ -427,7 +427,7 @@ def cut_off_from_one_broker(parts: Parts) -> None:
             for stops in ((WRITE, IDLE), (IDLE,)):
                 for runner in (cut, other):
                     runner.resume(stops=stops)
-            group.recheck_empty_targets(21_000)
+            group.pass_time(21_000)
         group.run_until_idle()
         group.checker.check_nothing_twice()
 

@@ -69,7 +69,7 @@ class ModelBroker:
     def acknowledge(self, handle: ReceiptHandle) -> None:
         self.held.pop(handle, None)
 
-    def recheck_empty_targets(self, time_ms: int) -> None:
+    def pass_time(self, time_ms: int) -> None:
         self.now_ms += time_ms
         over = [handle for handle, end_ms in self.held.items() if end_ms <= self.now_ms]
         for handle in over:
@@ -120,9 +120,9 @@ class Sharing(RuleBasedStateMachine):
         self.stored_message_of += count
 
     @rule(time_ms=st.integers(1, INVISIBLE_MS))
-    def recheck_empty_targets(self, time_ms: int) -> None:
+    def pass_time(self, time_ms: int) -> None:
         """Who is slow beyond that may lose its leases; the query looks afterwards."""
-        self.broker.recheck_empty_targets(time_ms)
+        self.broker.pass_time(time_ms)
         self.unacked_messages.expire(self.broker.now_ms)
         self.had_trouble |= self.unacked_messages.counts.expired > 0
 

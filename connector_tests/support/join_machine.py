@@ -142,7 +142,7 @@ class HealthyGroup(RuleBasedStateMachine):
         runner = self.runner(number)
         self.start_batch(number, queue)
         self.start(other, available_now=False, point=IDLE)
-        self.recheck_empty_targets(21_000)
+        self.pass_time(21_000)
         if runner.is_alive:
             runner.resume(stops=(IDLE,))
 
@@ -196,10 +196,10 @@ class HealthyGroup(RuleBasedStateMachine):
             runner.resume(1)
 
     @rule(ms=SHORT_MS)
-    def recheck_empty_targets(self, ms: int) -> None:
+    def pass_time(self, ms: int) -> None:
         for runner in self.group.alive():
             _release_group_lock(runner)
-        self.group.recheck_empty_targets(ms)
+        self.group.pass_time(ms)
 
     @invariant()
     def write_after_read(self) -> None:
@@ -325,9 +325,9 @@ class FailingGroup(HealthyGroup):
         _one_of(list(self.group.cluster.brokers.values()), number).retain()
 
     @rule(ms=SHORT_MS)
-    def recheck_empty_targets(self, ms: int) -> None:
+    def pass_time(self, ms: int) -> None:
         """Those who are in the middle of something stand still."""
-        self.group.recheck_empty_targets(ms)
+        self.group.pass_time(ms)
 
     @rule(ms=LONG_MS)
     def sleep(self, ms: int) -> None:
@@ -361,10 +361,10 @@ class ChangingGroup(FailingGroup):
         self._fill(topic, count)
 
     @precondition(lambda self: len(self.group.queries) == 1)
-    @rule(number=NUMBERS, cut_off_broker=st.integers(1, 6), count=st.integers(0, 12))
-    def lose_tail(self, number: int, cut_off_broker: int, count: int) -> None:
+    @rule(number=NUMBERS, lost_count=st.integers(1, 6), count=st.integers(0, 12))
+    def lose_tail(self, number: int, lost_count: int, count: int) -> None:
         broker = _one_of(list(self.group.cluster.brokers.values()), number)
-        broker.restart(cut_off_broker)
+        broker.restart(lost_count)
         self.event_counts["a tail was lost"] += 1
         for topic in self.group.cluster.topics():
             self._fill(topic, count)

@@ -285,7 +285,7 @@ class RewritesVanishedOffsets(Membership):
 
 
 class _IgnoresVanishedOffsets(OffsetCommitter):
-    def _detect_vanished(self, record_verified: Mapping[MessageQueue, int | None]) -> None:
+    def _detect_vanished(self, found: Mapping[MessageQueue, int | None]) -> None:
         return
 
 
@@ -345,14 +345,14 @@ class DecidesUnlisted(Membership):
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
         super().__init__(*arguments, **keywords)
-        self.members = _ListsItself(
-            self._options,
-            self.members._client_id,
-            self.client,
-            self._routes,
-            self._outage_tracker,
-            started_ms=self._started_ms,
-        )
+        self.members = _replaced_by(_ListsItself, self)
+
+
+def _replaced_by(kind: type[GroupMembers], of: Membership) -> GroupMembers:
+    """Return members of another class, made as ``Membership`` makes its own."""
+    return kind(
+        of._options, of.members._client_id, of.client, of._routes, of._outage_tracker, started_ms=of._started_ms
+    )
 
 
 class _ListsItself(GroupMembers):
@@ -387,14 +387,7 @@ class IgnoresDuplicateClientId(Membership):
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
         super().__init__(*arguments, **keywords)
-        self.members = _HidesDuplicateClientId(
-            self._options,
-            self.members._client_id,
-            self.client,
-            self._routes,
-            self._outage_tracker,
-            started_ms=self._started_ms,
-        )
+        self.members = _replaced_by(_HidesDuplicateClientId, self)
 
 
 class _HidesDuplicateClientId(GroupMembers):

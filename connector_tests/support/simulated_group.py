@@ -86,7 +86,7 @@ class SimulatedGroup:
         """All starts of queries whose source runner is not gone, orphans included."""
         return [runner for runner in self.runners if runner.is_alive]
 
-    def recheck_empty_targets(self, ms: int) -> None:
+    def pass_time(self, ms: int) -> None:
         """Time goes by; those that can do their timed work do it."""
         self.clock.advance(ms)
         for runner in self.alive():
@@ -134,7 +134,7 @@ class SimulatedGroup:
         for query in self.queries:
             if query not in without and (query.run is None or not query.run.is_alive):
                 self.start(query)
-        self.recheck_empty_targets(11_000)
+        self.pass_time(11_000)
         for runner in self.alive():
             runner.resume()
         self.check()

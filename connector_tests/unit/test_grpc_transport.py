@@ -113,10 +113,10 @@ def test_no_two_polls_can_be_expected_to_ask_for_one_invisible_duration() -> Non
         asks = {"endpoints": proxy.address, "consumerGroup": "g", "subscribe": "T", "loadBalance": "message"}
         with closing(transport_of(ReadOptions.parse(asks))) as transport:
             transport.refresh_routes()
-            handlers_by_method: SimpleQueue[Any] = SimpleQueue()
+            responses: SimpleQueue[Any] = SimpleQueue()
             for _ in range(8):
-                transport.receive(ReceiveRequest(Target("T", "broker-a"), 1, 1_000), handlers_by_method.put)
-                assert handlers_by_method.get(timeout=30) == []
+                transport.receive(ReceiveRequest(Target("T", "broker-a"), 1, 1_000), responses.put)
+                assert responses.get(timeout=30) == []
         asked_ms = [asked_ms_of(one.request) for one in proxy.requests_received if one.method == "ReceiveMessage"]
     assert len(set(asked_ms)) > 4
     assert min(asked_ms) >= INVISIBLE_MS
@@ -138,9 +138,9 @@ def test_a_response_that_breaks_off_is_logged_once_a_minute(caplog: pytest.LogCa
             transport.refresh_routes()
             for at_ms, lines in ((100_000, 1), (159_999, 1), (160_000, 2)):
                 now_ms[0] = at_ms
-                handlers_by_method: SimpleQueue[Any] = SimpleQueue()
-                transport.receive(ReceiveRequest(Target("T", "broker-a"), 6, 1_000), handlers_by_method.put)
-                assert len(handlers_by_method.get(timeout=30)) == 1
+                responses: SimpleQueue[Any] = SimpleQueue()
+                transport.receive(ReceiveRequest(Target("T", "broker-a"), 6, 1_000), responses.put)
+                assert len(responses.get(timeout=30)) == 1
                 assert len([one for one in caplog.messages if "RESPONSE_INCOMPLETE" in one]) == lines
     line = next(one for one in caplog.messages if "RESPONSE_INCOMPLETE" in one)
     assert line.startswith(

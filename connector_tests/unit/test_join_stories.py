@@ -28,7 +28,7 @@ def test_a_broker_that_is_back_is_surveyed_whoever_noticed_it() -> None:
         for _ in range(3):
             runner.resume()
         group.cluster.set_reach(Reach.UP)
-        group.recheck_empty_targets(11_000)
+        group.pass_time(11_000)
         runner.resume()
         assert group.checker.is_all_read()
 
@@ -108,7 +108,7 @@ def test_a_query_that_cannot_commit_before_it_leaves_fails_like_any_other() -> N
         group.cluster.set_reach(Reach.UNRESPONSIVE)
         for _ in range(12):
             runner.resume()
-            group.recheck_empty_targets(6_000)
+            group.pass_time(6_000)
         assert runner.error is not None
         assert runner.error.condition == "CLUSTER_TIMEOUT"
 
@@ -150,7 +150,7 @@ def test_two_that_take_one_name_at_once_do_not_wait_for_each_other_for_ever() ->
         for runner in runners:
             runner.resume(stops=("request consumer ids",))
         for _ in range(13):
-            group.recheck_empty_targets(10_000)
+            group.pass_time(10_000)
             for runner in runners:
                 runner.resume()
         assert [runner.error and runner.error.condition for runner in runners] == ["DUPLICATE_CLIENT_ID", None]
@@ -202,7 +202,7 @@ def test_a_queue_whose_commit_a_timer_has_made_good_is_read_on() -> None:
         runner.resume()
         runner.resume()
         group.cluster.brokers["a"].write_refusal = None
-        group.recheck_empty_targets(6_000)
+        group.pass_time(6_000)
         assert group.cluster.group_offset(QUEUE) == 5
         runner.resume()
         assert group.checker.is_all_read()
@@ -301,7 +301,7 @@ def test_a_member_that_is_cut_off_from_one_broker_still_has_its_queues_on_the_ot
             for stops in ((WRITE, IDLE), (IDLE,)):
                 for runner in (cut, other):
                     runner.resume(stops=stops)
-            group.recheck_empty_targets(21_000)
+            group.pass_time(21_000)
         assert group.checker.duplicates() == 0
         held = {runner: {one.queue for one in runner.membership.process_queues} for runner in (cut, other)}
         assert not held[cut] & held[other]
@@ -324,7 +324,7 @@ def test_a_queue_that_became_another_one_while_its_query_stops_is_not_told_of_th
         for queue in group.cluster.queues():
             group.cluster.produce(queue, 1)
         for _ in range(3):
-            group.recheck_empty_targets(11_000)
+            group.pass_time(11_000)
             runner.resume()
         assert not runner.is_alive
         assert {group.cluster.group_offset(queue) for queue in group.cluster.queues()} == {0}
@@ -375,7 +375,7 @@ def test_of_available_now_runs_none_waits_for_what_another_topic_of_the_same_nam
         for _ in range(4):
             visitor.resume()
             runner.resume()
-            group.recheck_empty_targets(1_000)
+            group.pass_time(1_000)
         assert not runner.is_alive
         assert runner.error is None
 

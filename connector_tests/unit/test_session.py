@@ -249,7 +249,7 @@ def test_what_came_before_a_failure_is_ours(proxy: ScriptedProxy, known: Session
 
 
 @pytest.mark.parametrize(
-    "handlers_by_method",
+    "responses",
     [
         pytest.param([received("h")] * 33, id="more messages than were asked for"),
         pytest.param([received("h", bytes(30 << 20))] * 5, id="more bytes than a task carries"),
@@ -257,9 +257,9 @@ def test_what_came_before_a_failure_is_ours(proxy: ScriptedProxy, known: Session
     ],
 )
 def test_responses_beyond_the_limit_are_an_error(
-    proxy: ScriptedProxy, known: Session, handlers_by_method: list[pb.ReceiveMessageResponse | bytes]
+    proxy: ScriptedProxy, known: Session, responses: list[pb.ReceiveMessageResponse | bytes]
 ) -> None:
-    proxy.handlers_by_method["ReceiveMessage"] = lambda _: handlers_by_method
+    proxy.handlers_by_method["ReceiveMessage"] = lambda _: responses
     assert str(failure(lambda: receive(known))) == (
         f"[ROCKETMQ_RESPONSE_TOO_LARGE] {proxy.address} returned more messages for ReceiveMessage than requested, "
         "or more than 134217728 bytes. Check that the address is that of a RocketMQ 5 proxy."

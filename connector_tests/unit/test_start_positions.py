@@ -226,7 +226,7 @@ def test_what_is_there_has_not_been_read_before_the_group_is_moved() -> None:
         has_waited = rerun.is_alive
         group.cluster.set_others()
         for _ in range(3):
-            group.recheck_empty_targets(6_000)
+            group.pass_time(6_000)
             rerun.resume()
         assert (has_waited, rerun.is_alive, rerun.error) == (True, False, None)
         (end,) = (SourceOffset.from_json(json.loads(text)) for text in rerun.query.checkpoint.offsets)
@@ -355,7 +355,7 @@ def test_a_mark_of_an_operator_overrules_no_move(moves: str) -> None:
         run = group.start(query, available_now=True)
         for _ in range(10):
             run.resume()
-            group.recheck_empty_targets(11_000)
+            group.pass_time(11_000)
         assert [offset for one in ranges_of(query) for offset in range(one.begin_offset, one.end_offset)] == [*range(8)]
         assert not run.is_alive
 
@@ -367,5 +367,5 @@ def test_a_move_of_nothing_holds_up_no_run() -> None:
         run = group.start(query, available_now=True)
         for _ in range(30):
             run.resume()
-            group.recheck_empty_targets(11_000)
+            group.pass_time(11_000)
         assert not run.is_alive
