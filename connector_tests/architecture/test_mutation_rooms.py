@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import tomllib
 from collections import Counter
 
@@ -45,6 +46,32 @@ def test_rooms_were_run_and_nothing_is_kept_of_a_room_that_is_no_more() -> None:
 def test_nearly_all_mutants_of_a_room_were_killed_and_the_others_are_judged(name: str) -> None:
     assert percent_killed(COUNTS[name].statuses) >= TARGET_PERCENT
     assert COUNTS[name].unexplained == 0
+
+
+@pytest.mark.parametrize("survivor", PINNINGS["survivor"], ids=lambda survivor: survivor["function"])
+def test_a_mutant_that_may_survive_changes_lines_of_its_function(survivor: dict[str, str]) -> None:
+    lines = {line.strip() for line in source_of(survivor["function"]).splitlines()}
+    assert [line for line in survivor["before"].splitlines() if line not in lines] == []
+
+
+def source_of(function: str) -> str:
+    """The text of ``package.module.Class.function``, in which underscores at the ends of names are left out; ``""``
+    where it is not found."""
+    parts = function.split(".")
+    lengths = (n for n in range(len(parts) - 1, 0, -1) if ROOT.joinpath(*parts[:n]).with_suffix(".py").is_file())
+    length = next(lengths, None)
+    if length is None:
+        return ""
+    text = ROOT.joinpath(*parts[:length]).with_suffix(".py").read_text(encoding="utf-8")
+    node: ast.AST | None = ast.parse(text)
+    for name in parts[length:]:
+        node = node and next((inner for inner in ast.walk(node) if is_named(inner, name)), None)
+    return (node and ast.get_source_segment(text, node)) or ""
+
+
+def is_named(node: ast.AST, name: str) -> bool:
+    """Whether ``node`` defines a class or function ``name``."""
+    return isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name.strip("_") == name.strip("_")
 
 
 def test_functions_without_a_mutant_have_a_reason() -> None:
