@@ -3,12 +3,13 @@ with one message."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from random import Random
 
 import pytest
 
-from rocketmq_spark.pull.pull_request import PullRequest
+from rocketmq_spark.pull.pull_request import CompletionQueue, PullRequest
 from rocketmq_spark.pull.pull_window import PullWindow
 from rocketmq_spark.pull.range_puller import MAX_BYTES, MAX_DEPTH
 from rocketmq_spark.wire.remoting.pull import PullResult, PullStatus
@@ -33,7 +34,10 @@ class Reading:
         self._count = count
         self._size_of = size_of
         self._random = None if seed is None else Random(seed)
-        self._window = PullWindow(0, count, max_depth=MAX_DEPTH, max_bytes=MAX_BYTES)
+        self._completion_queue: CompletionQueue = deque()
+        self._window = PullWindow(
+            0, count, max_depth=MAX_DEPTH, max_bytes=MAX_BYTES, completion_queue=self._completion_queue
+        )
         self._in_flight: list[PullRequest] = []
         self._buffered_bytes = self._delivered_to = 0
         self._largest = max(map(size_of, range(count)))
@@ -56,9 +60,9 @@ class Reading:
             self._asked.add(request)
             if self._asked_before is None and len(result.body) >= self._largest:
                 self._asked_before = self._asked | set(answered)
-            self._window.completion_queue.append((request, result))
+            self._completion_queue.append((request, result))
             if not self._window.accept_fast_path():
-                self._window.completion_queue.popleft()
+                self._completion_queue.popleft()
                 self._window.step(request, result)
             for pulled in self._window.deliver():
                 self._buffered_bytes -= len(pulled.body)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -8,7 +9,7 @@ import pytest
 from connector_tests.support.pull_results import MAX, MIN, result, too_small
 from connector_tests.support.simulated_queue import encoded, offsets_of
 from rocketmq_spark.errors import TransportError
-from rocketmq_spark.pull.pull_request import PullAction, PullRequest
+from rocketmq_spark.pull.pull_request import CompletionQueue, PullAction, PullRequest
 from rocketmq_spark.pull.pull_window import MAX_MESSAGES, REFILL_DIVISOR, PullWindow
 from rocketmq_spark.wire.remoting.pull import PullOutcome, PullResult, PullStatus
 
@@ -22,11 +23,16 @@ def skipped_to(next_begin: int) -> PullResult:
 
 
 def window(begin: int = 100, end: int = 1_000, max_depth: int = 4, max_bytes: int = 2**20) -> PullWindow:
-    return PullWindow(begin, end, max_depth=max_depth, max_bytes=max_bytes)
+    return PullWindow(begin, end, max_depth=max_depth, max_bytes=max_bytes, completion_queue=deque())
 
 
 def sent(subject: PullWindow) -> list[PullRequest]:
     return subject.to_pull()
+
+
+def completion_queue(subject: PullWindow) -> CompletionQueue:
+    """The queue that it was given."""
+    return subject._completion_queue
 
 
 def stride_of(subject: PullWindow) -> int | None:
@@ -531,8 +537,8 @@ def test_nothing_is_given_up_that_no_answer_says_is_gone() -> None:
 # ---------------------------------------------------------------------------------------------------- the steady part
 
 
-def answered(subject: PullWindow, *completion_queue: tuple[PullRequest, PullResult]) -> int:
-    subject.completion_queue.extend(completion_queue)
+def answered(subject: PullWindow, *completions: tuple[PullRequest, PullResult]) -> int:
+    completion_queue(subject).extend(completions)
     return subject.accept_fast_path()
 
 
@@ -545,7 +551,7 @@ def test_ordinary_answers_are_taken_together_and_delivered_in_order() -> None:
     first, second, third = opened(subject, stride=40)
     assert answered(subject, *((request, whole(request)) for request in (third, first, second))) == 3
     assert delivered(subject) == [(140, 180, False), (180, 220, False), (220, 260, False)]
-    assert not subject.completion_queue
+    assert not completion_queue(subject)
     assert spans(sent(subject)) == [(260, 300), (300, 340), (340, 380)]
 
 
@@ -562,10 +568,10 @@ def test_ordinary_answers_are_taken_together_and_delivered_in_order() -> None:
 def test_the_first_answer_that_is_not_ordinary_stays_and_so_does_what_is_behind_it(other: PullOutcome) -> None:
     subject = window(max_depth=3)
     first, second, third = opened(subject, stride=40)
-    subject.completion_queue.extend([(first, whole(first)), (second, other), (third, whole(third))])
+    completion_queue(subject).extend([(first, whole(first)), (second, other), (third, whole(third))])
     assert subject.accept_fast_path() == 1
     assert subject.accept_fast_path() == 0
-    assert [request for request, _ in subject.completion_queue] == [second, third]
+    assert [request for request, _ in completion_queue(subject)] == [second, third]
 
 
 def test_a_large_one_among_ordinary_answers_closes_the_window_too() -> None:
@@ -609,7 +615,7 @@ def test_no_answer_is_ordinary_before_the_first_and_while_the_depth_grows_again(
     subject = window(max_depth=4)
     (alone,) = sent(subject)
     assert answered(subject, (alone, whole(alone))) == 0
-    subject.completion_queue.clear()
+    completion_queue(subject).clear()
     subject.step(alone, whole(alone))
     subject.deliver()
     first, *_ = sent(subject)
@@ -632,7 +638,7 @@ def test_ordinary_answers_too_are_followed_by_a_probe() -> None:
         (request, *requests) = requests
         widths.add(request.end_offset - request.next_offset)
         if not answered(subject, (request, whole(request))):
-            subject.step(*subject.completion_queue.popleft())  # type: ignore[arg-type]  # none of these answers is an error
+            subject.step(*completion_queue(subject).popleft())  # type: ignore[arg-type]  # none of these answers is an error
         subject.deliver()
         requests += sent(subject)
     assert widths == {40, 80}

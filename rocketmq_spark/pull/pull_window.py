@@ -54,9 +54,11 @@ class PullWindow:
     Not thread-safe.
     """
 
-    def __init__(self, begin_offset: int, end_offset: int, *, max_depth: int, max_bytes: int) -> None:
-        self.completion_queue: CompletionQueue = deque()
-        """Completions of the requests: the receiver appends them, the window's owner removes them."""
+    def __init__(
+        self, begin_offset: int, end_offset: int, *, max_depth: int, max_bytes: int, completion_queue: CompletionQueue
+    ) -> None:
+        """``completion_queue``: the owner's, for the completions of all requests."""
+        self._completion_queue = completion_queue
         self._end_offset = end_offset
         self._opened_to = begin_offset
         self._delivered_to = begin_offset
@@ -127,7 +129,7 @@ class PullWindow:
     def _open(self, to: int) -> PullRequest:
         begin_offset, end_offset = self._opened_to, min(to, self._end_offset)
         request = PullRequest(
-            begin_offset, end_offset, self._message_limit(begin_offset, end_offset), self.completion_queue
+            begin_offset, end_offset, self._message_limit(begin_offset, end_offset), self._completion_queue
         )
         self._requests.append(request)
         self._opened_to = end_offset
@@ -155,7 +157,7 @@ class PullWindow:
     def accept_fast_path(self) -> int:
         """Process the fast-path responses at the front of the completion queue, at full depth only; return their
         number."""
-        completion_queue, stride = self.completion_queue, self._stride
+        completion_queue, stride = self._completion_queue, self._stride
         accepted = accepted_bytes = largest_bytes = 0
         while completion_queue and self._depth == self._max_depth:
             request, outcome = completion_queue[0]

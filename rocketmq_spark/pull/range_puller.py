@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, RouteError
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds, QueueRange
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pull.pull_request import Completion, PullAction, PulledRange, PullRequest, pull_action
+from rocketmq_spark.pull.pull_request import (
+    Completion,
+    CompletionQueue,
+    PullAction,
+    PulledRange,
+    PullRequest,
+    pull_action,
+)
 from rocketmq_spark.pull.pull_window import PullWindow
 from rocketmq_spark.remoting.failures import Failures, OutageHistory, Policy
 from rocketmq_spark.remoting.retry import (
@@ -113,7 +120,14 @@ class RangePuller:
         self._retried_after_refresh: set[PullRequest] = set()
         self._limit_ms = limit_ms
         self._clock = clock
-        self._window = PullWindow(target.begin_offset, target.end_offset, max_depth=MAX_DEPTH, max_bytes=MAX_BYTES)
+        self._completion_queue: CompletionQueue = deque()
+        self._window = PullWindow(
+            target.begin_offset,
+            target.end_offset,
+            max_depth=MAX_DEPTH,
+            max_bytes=MAX_BYTES,
+            completion_queue=self._completion_queue,
+        )
         self._postponed: list[PullRequest] = []
         self._pause_ms = PULL_PAUSES.shortest_ms
         self._failures = Failures(Policy(retryability_of_pull, PULL_PAUSES, limit_ms, missing_ms), clock, waited)
@@ -159,17 +173,16 @@ class RangePuller:
         """Process all completions; wait for one if there is none."""
         if not self._wait():
             self._try_postponed_again()
-        completion_queue = self._window.completion_queue
-        while completion_queue:
+        while self._completion_queue:
             if self._window.accept_fast_path():
                 self._record_success()
             else:
-                self._process_completion(*completion_queue.popleft())
+                self._process_completion(*self._completion_queue.popleft())
 
     def _wait(self) -> bool:
         """Wait for a completion. Return False if none arrives before a postponed request is due."""
         until_ms = self._clock() + self._pause_ms if self._postponed else None
-        while not self._window.completion_queue:
+        while not self._completion_queue:
             left_ms = RECEIVE_MS if until_ms is None else min(until_ms - self._clock(), RECEIVE_MS)
             if left_ms <= 0:
                 return False
