@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from rocketmq_spark.pull.pull_request import CompletionQueue, PullRequest
+from rocketmq_spark.pull.pull_request import CompletionQueue, PullRequest, pull_action
 from rocketmq_spark.pull.pull_window import PullWindow
 from rocketmq_spark.pull.range_puller import MAX_BYTES, MAX_DEPTH
 from rocketmq_spark.wire.remoting.pull import PullResult, PullStatus
@@ -63,7 +63,7 @@ class Reading:
             self._completion_queue.append((request, result))
             if not self._window.accept_fast_path():
                 self._completion_queue.popleft()
-                self._window.step(request, result)
+                self._window.step(request, result, pull_action(result, request.next_offset))
             for pulled in self._window.deliver():
                 self._buffered_bytes -= len(pulled.body)
                 self._delivered_to = pulled.end_offset

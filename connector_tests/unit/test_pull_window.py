@@ -9,7 +9,7 @@ import pytest
 from connector_tests.support.pull_results import MAX, MIN, result, too_small
 from connector_tests.support.simulated_queue import encoded, offsets_of
 from rocketmq_spark.errors import TransportError
-from rocketmq_spark.pull.pull_request import CompletionQueue, PullAction, PullRequest
+from rocketmq_spark.pull.pull_request import CompletionQueue, PullAction, PullRequest, pull_action
 from rocketmq_spark.pull.pull_window import MAX_MESSAGES, REFILL_DIVISOR, PullWindow
 from rocketmq_spark.wire.remoting.pull import PullOutcome, PullResult, PullStatus
 
@@ -40,6 +40,12 @@ def stride_of(subject: PullWindow) -> int | None:
     return subject._stride
 
 
+def step(subject: PullWindow, request: PullRequest, answer: PullResult) -> PullAction:
+    action = pull_action(answer, request.next_offset)
+    subject.step(request, answer, action)
+    return action
+
+
 def spans(requests: list[PullRequest]) -> list[tuple[int, int]]:
     return [(request.next_offset, request.end_offset) for request in requests]
 
@@ -52,7 +58,7 @@ def opened(subject: PullWindow, stride: int = 10) -> list[PullRequest]:
     """Requests in flight after a first answer that covered ``stride`` offsets, which is delivered."""
     (first,) = sent(subject)
     begin = first.next_offset
-    subject.step(first, found(begin, begin + stride))
+    step(subject, first, found(begin, begin + stride))
     remainder = sent(subject)[0] if not first.is_complete else None
     assert delivered(subject)
     rest = sent(subject)
@@ -75,7 +81,7 @@ def test_no_pull_asks_for_more_messages_than_the_range_has() -> None:
 def test_the_first_answer_tells_the_stride_of_the_others() -> None:
     subject = window()
     (first,) = sent(subject)
-    subject.step(first, found(100, 140))
+    step(subject, first, found(100, 140))
     assert (stride_of(subject), first.is_complete) == (40, True)
     subject.deliver()
     assert spans(sent(subject)) == [(140, 180), (180, 220), (220, 260), (260, 300)]
@@ -85,7 +91,7 @@ def test_what_a_short_answer_left_is_asked_for_and_no_more() -> None:
     """It used to ask for a whole stride again: the next request then got some messages a second time."""
     subject = window()
     (first,) = sent(subject)
-    subject.step(first, found(100, 112))
+    step(subject, first, found(100, 112))
     (again, *_) = sent(subject)
     assert (again.next_offset, again.end_offset, again.max_messages) == (112, 132, 20)
 
@@ -98,7 +104,7 @@ def test_the_last_request_ends_where_the_range_does() -> None:
 def test_a_request_that_waits_is_not_pulled_until_it_is_retried() -> None:
     subject = window()
     (first,) = sent(subject)
-    subject.step(first, result(PullStatus.NO_NEW_MSG, "OFFSET_OVERFLOW_ONE", 100, max_offset=100))
+    step(subject, first, result(PullStatus.NO_NEW_MSG, "OFFSET_OVERFLOW_ONE", 100, max_offset=100))
     assert sent(subject) == []
     subject.retry(first)
     assert sent(subject) == [first]
@@ -107,14 +113,14 @@ def test_a_request_that_waits_is_not_pulled_until_it_is_retried() -> None:
 def test_a_reset_mark_is_followed_by_the_same_pull() -> None:
     subject = window()
     (first,) = sent(subject)
-    assert subject.step(first, result(PullStatus.OFFSET_ILLEGAL, "OFFSET_RESET", 5)) is PullAction.RETRY
+    assert step(subject, first, result(PullStatus.OFFSET_ILLEGAL, "OFFSET_RESET", 5)) is PullAction.RETRY
     assert sent(subject) == [first]
     assert first.next_offset == 100
 
 
 def shorten(subject: PullWindow, requests: list[PullRequest], by: int) -> None:
     for request in requests:
-        subject.step(request, found(request.next_offset, request.end_offset - by))
+        step(subject, request, found(request.next_offset, request.end_offset - by))
 
 
 def test_short_answers_lower_the_stride_to_the_longest_of_them_and_a_longer_one_raises_it() -> None:
@@ -125,7 +131,7 @@ def test_short_answers_lower_the_stride_to_the_longest_of_them_and_a_longer_one_
     assert stride_of(subject) == 40
     shorten(subject, [fourth], by=20)
     assert stride_of(subject) == 25
-    subject.step(fifth, whole(fifth))
+    step(subject, fifth, whole(fifth))
     assert stride_of(subject) == 40
 
 
@@ -137,7 +143,7 @@ def test_a_single_short_answer_among_full_ones_leaves_the_stride() -> None:
         shorten(subject, requests[:1], by=39)
         for request in [*requests[1:10], requests[0]]:
             while not request.is_complete:
-                subject.step(request, found(request.next_offset, min(request.next_offset + 40, request.end_offset)))
+                step(subject, request, found(request.next_offset, min(request.next_offset + 40, request.end_offset)))
         subject.deliver()
         requests = [*requests[10:], *sent(subject)]
         assert stride_of(subject) == 40
@@ -146,7 +152,7 @@ def test_a_single_short_answer_among_full_ones_leaves_the_stride() -> None:
 def cover(subject: PullWindow, requests: list[PullRequest], count: int) -> None:
     """So many offsets of each are answered."""
     for request in requests:
-        subject.step(request, found(request.next_offset, request.next_offset + count))
+        step(subject, request, found(request.next_offset, request.next_offset + count))
 
 
 def begun(subject: PullWindow) -> list[PullRequest]:
@@ -160,10 +166,10 @@ def after_the_stride_rose(subject: PullWindow) -> list[PullRequest]:
     while stride_of(subject) == 20:
         requests += sent(subject)
         (request, *requests) = requests
-        subject.step(request, whole(request))
+        step(subject, request, whole(request))
         subject.deliver()
     for request in requests:
-        subject.step(request, whole(request))
+        step(subject, request, whole(request))
     subject.deliver()
     return sent(subject)
 
@@ -206,7 +212,7 @@ def test_a_probe_follows_one_more_full_answers_than_may_be_in_flight(before: Bef
         cover(subject, [request], 40)
         full_answers += 1
         if not request.is_complete:
-            subject.step(request, whole(request))
+            step(subject, request, whole(request))
         subject.deliver()
         new = sent(subject)
         requests += new
@@ -220,7 +226,7 @@ def test_full_answers_from_before_a_probe_do_not_count_for_the_next_which_waits_
     for _ in range(12):
         (request, *requests) = requests
         is_probe = request.end_offset - request.next_offset > 40
-        subject.step(request, too_small(request.end_offset) if is_probe else whole(request))
+        step(subject, request, too_small(request.end_offset) if is_probe else whole(request))
         subject.deliver()
         new = sent(subject)
         widths.append([request.end_offset - request.next_offset for request in new])
@@ -234,10 +240,10 @@ def full_answers_before_probes(subject: PullWindow, probes: int) -> list[int]:
     while len(counts) <= probes:
         (request, *requests) = requests
         if request.end_offset - request.next_offset > 40:
-            subject.step(request, found(request.next_offset, request.next_offset + 40))
+            step(subject, request, found(request.next_offset, request.next_offset + 40))
             counts.append(0)
         else:
-            subject.step(request, whole(request))
+            step(subject, request, whole(request))
             counts[-1] += 1
         subject.deliver()
         requests += sent(subject)
@@ -267,7 +273,7 @@ def test_a_quarter_of_what_may_be_in_flight_is_asked_for_at_once() -> None:
     requests = opened(subject, stride=40)
     sizes = []
     for request in requests[:8]:
-        subject.step(request, whole(request))
+        step(subject, request, whole(request))
         subject.deliver()
         sizes.append(len(sent(subject)))
     assert sizes == [0, 0, 0, 4, 0, 0, 0, 4]
@@ -276,7 +282,7 @@ def test_a_quarter_of_what_may_be_in_flight_is_asked_for_at_once() -> None:
 def test_large_answers_of_which_few_may_be_in_flight_do_not_wait_for_that() -> None:
     subject = window(0, 100_000, max_depth=16, max_bytes=1_000)
     requests = opened(subject, stride=40)
-    subject.step(requests[0], whole(requests[0]))
+    step(subject, requests[0], whole(requests[0]))
     subject.deliver()
     assert (subject.depth, len(requests), len(sent(subject))) == (3, 3, 1)
 
@@ -288,7 +294,7 @@ def test_large_answers_of_which_few_may_be_in_flight_do_not_wait_for_that() -> N
 def test_the_larger_answers_are_the_fewer_are_in_flight(body_bytes: int, depth: int) -> None:
     subject = window(max_depth=4, max_bytes=1_000)
     (first,) = sent(subject)
-    subject.step(first, found(100, 132)._replace(body=memoryview(bytes(body_bytes))))
+    step(subject, first, found(100, 132)._replace(body=memoryview(bytes(body_bytes))))
     subject.deliver()
     assert len(sent(subject)) == depth
 
@@ -301,7 +307,7 @@ def test_a_refusal_for_load_halves_the_depth_and_answers_bring_it_back() -> None
         subject.reduce_depth()
         depths.append(subject.depth)
     for request in requests:
-        subject.step(request, found(request.next_offset, request.end_offset))
+        step(subject, request, found(request.next_offset, request.end_offset))
         depths.append(subject.depth)
     assert depths == [2, 1, 1, 2, 3, 4, 4]
 
@@ -320,9 +326,9 @@ def test_what_waits_for_delivery_counts_as_depth() -> None:
     subject = window(max_depth=4)
     head, *others = opened(subject, stride=40)
     for request in others:
-        subject.step(request, found(request.next_offset, request.end_offset))
+        step(subject, request, found(request.next_offset, request.end_offset))
     assert sent(subject) == []
-    subject.step(head, found(140, 180))
+    step(subject, head, found(140, 180))
     assert len(delivered(subject)) == 4
     assert len(sent(subject)) == 4
 
@@ -332,7 +338,7 @@ def test_short_answers_do_not_pile_up_either() -> None:
     subject = window(max_depth=4)
     _head, *others = opened(subject, stride=40)
     for request in others:
-        subject.step(request, found(request.next_offset, request.next_offset + 10))
+        step(subject, request, found(request.next_offset, request.next_offset + 10))
     assert sent(subject) == []
 
 
@@ -352,21 +358,21 @@ def test_ordinary_answers_that_wait_count_as_depth_and_with_their_bytes() -> Non
 def test_answers_without_messages_are_taken_for_one_byte_each() -> None:
     subject = window(max_depth=4, max_bytes=3)
     (first,) = sent(subject)
-    subject.step(first, skipped_to(140))
+    step(subject, first, skipped_to(140))
     for _ in range(3):
         subject.deliver()
         requests = sent(subject)
         assert len(requests) == 3
         for request in requests:
-            subject.step(request, skipped_to(request.end_offset))
+            step(subject, request, skipped_to(request.end_offset))
 
 
 def test_what_is_needed_next_for_delivery_is_pulled_in_any_case() -> None:
     subject = window(max_depth=4)
     head, *others = opened(subject, stride=40)
     for request in others:
-        subject.step(request, found(request.next_offset, request.next_offset + 10))
-    subject.step(head, found(140, 150))
+        step(subject, request, found(request.next_offset, request.next_offset + 10))
+    step(subject, head, found(140, 150))
     subject.reduce_depth()
     assert sent(subject) == [head]
 
@@ -377,27 +383,27 @@ def test_what_is_needed_next_for_delivery_is_pulled_in_any_case() -> None:
 def test_answers_are_delivered_as_they_lie_in_the_queue() -> None:
     subject = window(max_depth=3)
     first, second, third = opened(subject, stride=40)
-    subject.step(third, found(220, 260))
-    subject.step(second, skipped_to(220))
+    step(subject, third, found(220, 260))
+    step(subject, second, skipped_to(220))
     assert delivered(subject) == []
-    subject.step(first, found(140, 180))
+    step(subject, first, found(140, 180))
     assert delivered(subject) == [(140, 180, False), (180, 220, False), (220, 260, False)]
 
 
 def test_what_has_come_of_the_first_request_is_delivered_before_its_rest() -> None:
     subject = window(max_depth=3)
     first, second, _third = opened(subject, stride=40)
-    subject.step(second, found(180, 220))
-    subject.step(first, found(140, 150))
+    step(subject, second, found(180, 220))
+    step(subject, first, found(140, 150))
     assert delivered(subject) == [(140, 150, False)]
-    subject.step(first, found(150, 180))
+    step(subject, first, found(150, 180))
     assert delivered(subject) == [(150, 180, False), (180, 220, False)]
 
 
 def test_an_answer_that_reaches_further_counts_up_to_its_requests_end() -> None:
     subject = window(max_depth=2)
     first, _second = opened(subject, stride=40)
-    subject.step(first, found(140, 200))
+    step(subject, first, found(140, 200))
     (pulled,) = subject.deliver()
     assert (pulled.begin_offset, pulled.end_offset) == (140, 180)
     assert offsets_of(pulled) == list(range(140, 180))
@@ -406,7 +412,7 @@ def test_an_answer_that_reaches_further_counts_up_to_its_requests_end() -> None:
 def test_an_answer_counts_only_up_to_the_end_of_the_range() -> None:
     subject = window(100, 300)
     (first,) = sent(subject)
-    subject.step(first, skipped_to(900))
+    step(subject, first, skipped_to(900))
     assert delivered(subject) == [(100, 300, False)]
     assert subject.is_finished
 
@@ -422,20 +428,20 @@ def test_an_empty_range_is_finished_at_once() -> None:
 def test_what_is_below_the_min_offset_is_lost_and_the_rest_is_pulled() -> None:
     subject = window(100, 1_000)
     (first,) = sent(subject)
-    assert subject.step(first, too_small(110)) is PullAction.LOST
+    assert step(subject, first, too_small(110)) is PullAction.LOST
     assert spans(sent(subject)) == [(110, 132)]
 
 
 def test_a_loss_is_told_as_a_whole_however_it_was_found_out() -> None:
     subject = window(100, 1_000, max_depth=3)
     first, second, third = opened(subject, stride=40)
-    subject.step(first, too_small(500))
+    step(subject, first, too_small(500))
     assert delivered(subject) == [], "its end is not known yet"
-    subject.step(third, too_small(500))
-    subject.step(second, too_small(500))
+    step(subject, third, too_small(500))
+    step(subject, second, too_small(500))
     assert delivered(subject) == [], "its end is not known yet"
     (request, *_) = sent(subject)
-    subject.step(request, found(500, 540))
+    step(subject, request, found(500, 540))
     assert delivered(subject) == [(140, 500, True), (500, 540, False)]
     assert len(sent(subject)) == 2, "one is in flight, and nothing waits any more"
 
@@ -443,11 +449,11 @@ def test_a_loss_is_told_as_a_whole_however_it_was_found_out() -> None:
 def test_a_loss_that_is_kept_back_counts_as_depth_beside_what_waits() -> None:
     subject = window(100, 1_000, max_depth=4)
     first, second, third, _fourth = opened(subject, stride=40)
-    subject.step(first, too_small(180))
-    subject.step(third, whole(third))
+    step(subject, first, too_small(180))
+    step(subject, third, whole(third))
     assert delivered(subject) == [], "the loss may go on"
     assert sent(subject) == [], "two are in flight, the loss and the third wait"
-    subject.step(second, whole(second))
+    step(subject, second, whole(second))
     assert delivered(subject) == [(140, 180, True), (180, 220, False), (220, 260, False)]
     assert len(sent(subject)) == 3, "one is in flight"
 
@@ -455,7 +461,7 @@ def test_a_loss_that_is_kept_back_counts_as_depth_beside_what_waits() -> None:
 def test_a_loss_at_the_end_of_the_range_is_told_at_once() -> None:
     subject = window(100, 1_000)
     (first,) = sent(subject)
-    subject.step(first, too_small(9_999))
+    step(subject, first, too_small(9_999))
     assert delivered(subject) == [(100, 1_000, True)]
     assert subject.is_finished
 
@@ -463,11 +469,11 @@ def test_a_loss_at_the_end_of_the_range_is_told_at_once() -> None:
 def test_an_answer_that_was_under_way_when_the_loss_was_noticed_still_counts() -> None:
     subject = window(100, 1_000, max_depth=3)
     first, second, third = opened(subject, stride=40)
-    subject.step(first, too_small(500))
-    subject.step(second, found(180, 220))
-    subject.step(third, too_small(500))
+    step(subject, first, too_small(500))
+    step(subject, second, found(180, 220))
+    step(subject, third, too_small(500))
     (request, *_) = sent(subject)
-    subject.step(request, found(500, 540))
+    step(subject, request, found(500, 540))
     assert delivered(subject) == [(140, 180, True), (180, 220, False), (220, 500, True), (500, 540, False)]
 
 
@@ -479,10 +485,10 @@ def test_what_retention_is_removing_is_given_up_as_far_as_the_answer_goes() -> N
     """It used to give up the rest of the request: messages that are there were said to be lost."""
     subject = window(100, 1_000)
     (first,) = sent(subject)
-    subject.step(first, REMOVING)
+    step(subject, first, REMOVING)
     assert subject.presume_lost(first, REMOVING)
     (request,) = sent(subject)
-    subject.step(request, found(107, 132))
+    step(subject, request, found(107, 132))
     assert delivered(subject) == [(100, 107, True), (107, 132, False)]
 
 
@@ -497,7 +503,7 @@ def test_what_retention_is_removing_is_given_up_as_far_as_the_answer_goes() -> N
 def test_where_the_queue_ends_earlier_the_rest_of_the_range_is_given_up(absent: PullResult) -> None:
     subject = window(100, 1_000)
     (first,) = sent(subject)
-    subject.step(first, absent)
+    step(subject, first, absent)
     assert subject.presume_lost(first, absent)
     assert delivered(subject) == [(100, 1_000, True)]
 
@@ -506,21 +512,21 @@ def test_only_a_loss_that_was_given_up_is_marked_as_that() -> None:
     subject = window(100, 1_000)
     (first,) = sent(subject)
     assert subject.presume_lost(first, REMOVING)
-    subject.step(first, found(107, 132))
+    step(subject, first, found(107, 132))
     assert [(pulled.is_lost, pulled.is_presumed_lost) for pulled in subject.deliver()] == [(True, True), (False, False)]
     (request, *_) = sent(subject)
-    subject.step(request, too_small(160))
-    subject.step(request, found(160, 170))
+    step(subject, request, too_small(160))
+    step(subject, request, found(160, 170))
     assert not any(pulled.is_presumed_lost for pulled in subject.deliver())
 
 
 def test_losses_that_touch_are_given_up_if_either_was() -> None:
     subject = window(100, 1_000)
     (first,) = sent(subject)
-    subject.step(first, too_small(103))
+    step(subject, first, too_small(103))
     assert subject.presume_lost(first, REMOVING)
-    subject.step(first, too_small(110))
-    subject.step(first, found(110, 132))
+    step(subject, first, too_small(110))
+    step(subject, first, found(110, 132))
     lost, _found = subject.deliver()
     assert (lost.begin_offset, lost.end_offset, lost.is_presumed_lost) == (100, 110, True)
 
@@ -529,7 +535,7 @@ def test_nothing_is_given_up_that_no_answer_says_is_gone() -> None:
     subject = window(100, 1_000)
     (first,) = sent(subject)
     stalled = skipped_to(100)
-    subject.step(first, stalled)
+    step(subject, first, stalled)
     assert not subject.presume_lost(first, stalled)
     assert spans([first]) == [(100, 132)]
 
@@ -586,13 +592,13 @@ def test_a_large_answer_is_forgotten_bit_by_bit() -> None:
     subject = window(0, 10_000, max_depth=4, max_bytes=1_400)
     requests = opened(subject, stride=40)
     (head, *requests) = requests
-    subject.step(head, whole(head)._replace(body=memoryview(bytes(1_400))))
+    step(subject, head, whole(head)._replace(body=memoryview(bytes(1_400))))
     depths = [subject.depth]
     for _ in range(20):
         subject.deliver()
         requests += sent(subject)
         (request, *requests) = requests
-        subject.step(request, whole(request)._replace(body=memoryview(bytes(320))))
+        step(subject, request, whole(request)._replace(body=memoryview(bytes(320))))
         depths.append(subject.depth)
     assert depths[0] == 1
     assert depths[8] == 1
@@ -603,10 +609,10 @@ def test_a_large_answer_is_forgotten_bit_by_bit() -> None:
 def test_what_waits_for_delivery_counts_with_its_own_size() -> None:
     subject = window(max_depth=4, max_bytes=4 * 320)
     head, second, third, fourth = opened(subject, stride=40)
-    subject.step(second, whole(second)._replace(body=memoryview(bytes(960))))
+    step(subject, second, whole(second)._replace(body=memoryview(bytes(960))))
     for request in (third, fourth):
-        subject.step(request, whole(request)._replace(body=memoryview(b"")))
-    subject.step(head, whole(head)._replace(body=memoryview(b"")))
+        step(subject, request, whole(request)._replace(body=memoryview(b"")))
+    step(subject, head, whole(head)._replace(body=memoryview(b"")))
     subject.deliver()
     assert len(sent(subject)) == 1, "one of 960 is expected still"
 
@@ -616,7 +622,7 @@ def test_no_answer_is_ordinary_before_the_first_and_while_the_depth_grows_again(
     (alone,) = sent(subject)
     assert answered(subject, (alone, whole(alone))) == 0
     completion_queue(subject).clear()
-    subject.step(alone, whole(alone))
+    step(subject, alone, whole(alone))
     subject.deliver()
     first, *_ = sent(subject)
     subject.reduce_depth()
@@ -638,7 +644,7 @@ def test_ordinary_answers_too_are_followed_by_a_probe() -> None:
         (request, *requests) = requests
         widths.add(request.end_offset - request.next_offset)
         if not answered(subject, (request, whole(request))):
-            subject.step(*completion_queue(subject).popleft())  # type: ignore[arg-type]  # none of these answers is an error
+            step(subject, *completion_queue(subject).popleft())  # type: ignore[arg-type]  # none of these answers is an error
         subject.deliver()
         requests += sent(subject)
     assert widths == {40, 80}

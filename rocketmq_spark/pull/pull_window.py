@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from rocketmq_spark.pull.pull_request import NO_BODY, CompletionQueue, PullAction, PulledRange, PullRequest, pull_action
+from rocketmq_spark.pull.pull_request import NO_BODY, CompletionQueue, PullAction, PulledRange, PullRequest
 from rocketmq_spark.wire.remoting.pull import PullResult, PullStatus
 
 FIRST_STRIDE: Final = 32
@@ -185,12 +185,12 @@ class PullWindow:
             self._update_expected_bytes(accepted, largest_bytes)
         return accepted
 
-    def step(self, request: PullRequest, result: PullResult, vacant_to: int | None = None) -> PullAction:
+    def step(self, request: PullRequest, result: PullResult, action: PullAction, vacant_to: int | None = None) -> None:
         """Process any response to a pull. After WAIT the caller must call ``retry`` later, or ``presume_lost``.
 
-        ``vacant_to``: end of the offsets without messages, for VACANT; by default one offset.
+        ``action``: ``pull_action`` of the response. ``vacant_to``: end of the offsets without messages, for VACANT; by
+        default one offset.
         """
-        action = pull_action(result, request.next_offset)
         if action is PullAction.DELIVER:
             self._advance(request, result.next_begin_offset, result.body)
         elif action is PullAction.SKIP:
@@ -201,7 +201,6 @@ class PullWindow:
             self._mark_vacant(request, result.next_begin_offset, vacant_to or request.next_offset + 1)
         if action is not PullAction.WAIT:
             self.retry(request)
-        return action
 
     def retry(self, request: PullRequest) -> None:
         """Make the request idle, so that it is pulled again: after a pause, a failed pull, or a response with a

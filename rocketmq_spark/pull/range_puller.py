@@ -196,16 +196,18 @@ class RangePuller:
             self._process_result(request, outcome)
 
     def _process_result(self, request: PullRequest, result: PullResult) -> None:
-        if pull_action(result, request.next_offset) is PullAction.LOST and request not in self._retried_after_refresh:
+        action = pull_action(result, request.next_offset)
+        if action is PullAction.LOST and request not in self._retried_after_refresh:
             self._retried_after_refresh.add(request)
             self._refresh_route()
             self._window.retry(request)
             return
         self._retried_after_refresh.discard(request)
-        if self._is_ambiguous(request, result):
-            result = self._pull_unfiltered(request) or result
-        vacant_to = self._find_vacancy_end(request, result)
-        if self._window.step(request, result, vacant_to) is PullAction.WAIT:
+        if self._is_ambiguous(request, result) and (vacant := self._pull_unfiltered(request)) is not None:
+            result, action = vacant, PullAction.VACANT
+        vacant_to = self._find_vacancy_end(request, result) if action is PullAction.VACANT else None
+        self._window.step(request, result, action, vacant_to)
+        if action is PullAction.WAIT:
             self._failures.record_success(self._broker, None)
             self._handle_absent(request, result)
         else:
@@ -238,12 +240,10 @@ class RangePuller:
             return None
         return outcome
 
-    def _find_vacancy_end(self, request: PullRequest, result: PullResult) -> int | None:
-        """Return the end of the vacant offsets that start at the next offset; None if it is not vacant. There may be
-        thousands, so their end is searched for by probes at doubling distances."""
+    def _find_vacancy_end(self, request: PullRequest, result: PullResult) -> int:
+        """Return the end of the vacant offsets that start at the next offset. There may be thousands, so their end is
+        searched for by probes at doubling distances."""
         offset, since = request.next_offset, result.next_begin_offset
-        if pull_action(result, offset) is not PullAction.VACANT:
-            return None
         if self._vacancy is None or offset not in self._vacancy.offsets:
             vacant, step, end_offset = offset, 1, self._target.end_offset
             while vacant + step < end_offset and self._is_vacant(vacant + step, since):
