@@ -27,7 +27,7 @@ from rocketmq_spark.errors import DataLossError, RemoteProtocolError
 from rocketmq_spark.model import Message, MessageQueue, QueueBounds, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.range_puller import RangePuller
-from rocketmq_spark.source import partition_reader
+from rocketmq_spark.source import partition_reader, range_decoding
 from rocketmq_spark.source.data_loss import VACANT, LostRange
 from rocketmq_spark.source.partition_reader import _RangeReader
 from rocketmq_spark.wire.arrow import columns, undecodable
@@ -182,8 +182,8 @@ def check_rows(story: Story, rows: list[Row]) -> None:
 @CASES
 @pytest.mark.usefixtures("implementation")
 def test_true_messages_beside_any_lie_come_once(cases: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partition_reader, "DECODED_AT_ONCE_BYTES", 600)
-    monkeypatch.setattr(partition_reader, "BATCH_BYTES", 3_000)
+    monkeypatch.setattr(range_decoding, "DECODED_AT_ONCE_BYTES", 600)
+    monkeypatch.setattr(range_decoding, "BATCH_BYTES", 3_000)
 
     @settings(max_examples=cases)
     @given(stories())

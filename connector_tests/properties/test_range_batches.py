@@ -15,7 +15,7 @@ from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.executor_pull_client import ExecutorPullClient
 from rocketmq_spark.pull.pull_request import PulledRange
-from rocketmq_spark.source import partition_reader
+from rocketmq_spark.source import range_decoding
 from rocketmq_spark.source.data_loss import OMITTED, RETENTION, LostRange
 from rocketmq_spark.source.partition_reader import _RangeReader
 from rocketmq_spark.wire.message.compression import compress
@@ -102,8 +102,8 @@ def offsets_of(losses: Sequence[LostRange], cause: str) -> list[int]:
 def small(implementation: str) -> Iterator[None]:
     """Pieces and batches of a few messages."""
     changed = pytest.MonkeyPatch()
-    changed.setattr(partition_reader, "DECODED_AT_ONCE_BYTES", AHEAD_BYTES)
-    changed.setattr(partition_reader, "BATCH_BYTES", BATCH_BYTES)
+    changed.setattr(range_decoding, "DECODED_AT_ONCE_BYTES", AHEAD_BYTES)
+    changed.setattr(range_decoding, "BATCH_BYTES", BATCH_BYTES)
     yield
     changed.undo()
 

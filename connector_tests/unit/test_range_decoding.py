@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pyarrow as pa
 import pytest
 
@@ -12,7 +10,7 @@ from connector_tests.support.message_bytes import COMPRESSED, Record, pull_body
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.pull.pull_request import PulledRange
 from rocketmq_spark.source import range_decoding
-from rocketmq_spark.source.range_decoding import ExpectedOffsets, PartialBatch, drop_duplicates, in_parts, overlapping
+from rocketmq_spark.source.range_decoding import ExpectedOffsets, RangeDecoder, drop_duplicates, in_parts, overlapping
 from rocketmq_spark.wire.implementation import NATIVE, PYTHON
 from rocketmq_spark.wire.message.compression import compress
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
@@ -96,64 +94,91 @@ def pulled(*records: Record) -> PulledRange:
     return PulledRange(records[0].queue_offset, records[-1].queue_offset + 1, memoryview(pull_body(*records)))
 
 
-def ahead(implementation: str) -> PartialBatch:
+@pytest.fixture
+def decoded_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each pulled range is enough to decode."""
+    monkeypatch.setattr(range_decoding, "DECODED_AT_ONCE_BYTES", 1)
+
+
+def range_decoder(implementation: str) -> RangeDecoder:
     decoder = decoder_class(implementation)(("keys", "body", "queueOffset"), broker_name="b", tags=None)
-    return PartialBatch(decoder, QueueRange(QUEUE, 0, 100))
+    return RangeDecoder(decoder, QueueRange(QUEUE, 0, 100))
 
 
-def rows(taken: tuple[pa.RecordBatch, ExpectedOffsets] | None) -> tuple[Sequence[bytes], ExpectedOffsets] | None:
-    return None if taken is None else (taken[0].column("body").to_pylist(), taken[1])
+def finish(subject: RangeDecoder) -> list[tuple[list[bytes], ExpectedOffsets]]:
+    return [
+        ([body for batch, _ in batches for body in batch.column("body").to_pylist()], expected)
+        for expected, batches in subject.finish()
+    ]
 
 
-def test_what_is_ordinary_is_decoded_as_it_comes() -> None:
-    begun = ahead(NATIVE)
-    first, second = pulled(message(0), message(1)), pulled(message(2))
-    assert begun.add([first])
-    assert begun.add([second, PulledRange(3, 7, is_lost=True)])
-    assert begun.size_bytes == len(first.body) + len(second.body)
-    assert rows(begun.finish()) == ([b"body-0", b"body-1", b"body-2"], ExpectedOffsets(0, 7, (range(3, 7),)))
-    assert rows(begun.finish()) is None
-    assert begun.size_bytes == 0
+def is_held(memory: bytearray) -> bool:
+    """Whether a view of it is left."""
+    try:
+        memory.append(0)
+    except BufferError:
+        return True
+    return False
 
 
-def test_what_is_odd_and_all_behind_it_is_left_to_the_caller_until_the_batch_is_taken() -> None:
-    begun = ahead(NATIVE)
-    assert begun.add([pulled(message(0))])
-    assert not begun.add([pulled(message(1), compressed(2))])
-    assert not begun.add([pulled(message(3))])
-    assert rows(begun.finish()) == ([b"body-0"], ExpectedOffsets(0, 1))
-    assert begun.add([pulled(message(4))])
-    assert rows(begun.finish()) == ([b"body-4"], ExpectedOffsets(4, 5))
+@pytest.mark.usefixtures("decoded_at_once")
+def test_ordinary_messages_are_decoded_as_they_arrive() -> None:
+    subject = range_decoder(NATIVE)
+    memory = bytearray(pull_body(message(0), message(1)))
+    subject.add(PulledRange(0, 2, memoryview(memory)))
+    assert not is_held(memory)
+    subject.add(pulled(message(2)))
+    subject.add(PulledRange(3, 7, is_lost=True))
+    assert finish(subject) == [([b"body-0", b"body-1", b"body-2"], ExpectedOffsets(0, 7, (range(3, 7),)))]
+    assert finish(subject) == []
 
 
-def test_where_the_first_is_odd_there_is_nothing_to_take() -> None:
-    begun = ahead(NATIVE)
-    assert not begun.add([pulled(compressed(0))])
-    assert rows(begun.finish()) is None
-    assert begun.add([pulled(message(1))])
+@pytest.mark.usefixtures("decoded_at_once")
+def test_a_rejected_range_and_all_behind_it_are_decoded_when_the_batch_ends() -> None:
+    subject = range_decoder(NATIVE)
+    for some in (pulled(message(0)), pulled(message(1), compressed(2)), pulled(message(3))):
+        subject.add(some)
+    rest = [b"body-1", b"body-2", b"body-3"]
+    assert finish(subject) == [([b"body-0"], ExpectedOffsets(0, 1)), (rest, ExpectedOffsets(1, 4))]
+    memory = bytearray(pull_body(message(4)))
+    subject.add(PulledRange(4, 5, memoryview(memory)))
+    assert not is_held(memory), "the next batch is decoded as it arrives again"
+    assert finish(subject) == [([b"body-4"], ExpectedOffsets(4, 5))]
 
 
-def test_messages_beside_the_range_belong_to_other_batches() -> None:
-    begun = ahead(NATIVE)
-    body = memoryview(pull_body(*map(message, range(8))))
-    assert begun.add([PulledRange(2, 4, body)])
-    assert begun.add([PulledRange(4, 5, body)])
-    assert rows(begun.finish()) == ([b"body-2", b"body-3", b"body-4"], ExpectedOffsets(2, 5))
-
-
-def test_python_decodes_whole_batches_only() -> None:
-    begun = ahead(PYTHON)
-    assert not begun.add([pulled(message(0))])
-    assert rows(begun.finish()) is None
-
-
+@pytest.mark.usefixtures("decoded_at_once")
 @pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
-def test_bodies_are_let_go_of_once_they_are_decoded(implementation: str) -> None:
+def test_messages_beside_the_range_belong_to_other_batches(implementation: str) -> None:
+    subject = range_decoder(implementation)
+    body = memoryview(pull_body(*map(message, range(8))))
+    subject.add(PulledRange(2, 4, body))
+    subject.add(PulledRange(4, 5, body))
+    assert finish(subject) == [([b"body-2", b"body-3", b"body-4"], ExpectedOffsets(2, 5))]
+
+
+@pytest.mark.usefixtures("decoded_at_once")
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+def test_no_view_is_left_of_a_finished_batch(implementation: str) -> None:
     memory = bytearray(pull_body(message(0)))
-    begun = ahead(implementation)
-    begun.add([PulledRange(0, 1, memoryview(memory))])
-    memory.append(0)  # a BufferError if anybody still sees it
-    begun.finish()
+    subject = range_decoder(implementation)
+    subject.add(PulledRange(0, 1, memoryview(memory)))
+    assert is_held(memory) == (implementation == PYTHON), "Python decodes whole batches only"
+    assert len(finish(subject)) == 1
+    assert not is_held(memory)
+
+
+@pytest.mark.parametrize("at_once_bytes", [1, 10**6])
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+def test_a_batch_is_due_by_its_bytes_decoded_or_not(
+    implementation: str, at_once_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = pulled(message(0)), pulled(message(1))
+    monkeypatch.setattr(range_decoding, "DECODED_AT_ONCE_BYTES", at_once_bytes)
+    monkeypatch.setattr(range_decoding, "BATCH_BYTES", len(first.body) + len(second.body))
+    subject = range_decoder(implementation)
+    assert [subject.add(first), subject.add(second)] == [False, True]
+    assert finish(subject) == [([b"body-0", b"body-1"], ExpectedOffsets(0, 2))]
+    assert not subject.add(pulled(message(2)))
 
 
 @pytest.mark.parametrize(

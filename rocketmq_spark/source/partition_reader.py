@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, TransportError
+from rocketmq_spark.errors import RocketMQError, TransportError
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.executor_pull_client import ExecutorPullClient
@@ -27,25 +27,14 @@ from rocketmq_spark.pull.range_puller import RangePuller, new_range_puller
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.retry import is_broker_outage
 from rocketmq_spark.source.data_loss import OMITTED, RETENTION, TAIL_LOST, VACANT, LostRange, deleted, report_losses
-from rocketmq_spark.source.range_decoding import (
-    BATCH_BYTES,
-    DECODED_AT_ONCE_BYTES,
-    QUEUE_OFFSET,
-    ExpectedOffsets,
-    PartialBatch,
-    bodies_and_ranges,
-    drop_duplicates,
-    in_parts,
-    overlapping,
-)
+from rocketmq_spark.source.range_decoding import QUEUE_OFFSET, ExpectedOffsets, RangeDecoder, in_parts
 from rocketmq_spark.source.schema import arrow_schema, canonical_names
 from rocketmq_spark.source.skipped_ranges import as_skip_ranges
 from rocketmq_spark.source.undecodable_messages import UndecodableMessages
-from rocketmq_spark.wire.arrow.columns import BatchTooLargeError, ColumnDecoder
-from rocketmq_spark.wire.arrow.undecodable import UndecodableMessage
+from rocketmq_spark.wire.arrow.columns import ColumnDecoder
 from rocketmq_spark.wire.body.subscription import exact_tags
 from rocketmq_spark.wire.implementation import column_decoder
-from rocketmq_spark.wire.message.stored_message import check_layout, first_queue_offset
+from rocketmq_spark.wire.message.stored_message import first_queue_offset
 
 log = logging.getLogger(__name__)
 
@@ -176,7 +165,7 @@ def _combine(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 class _RangeReader:
-    """Reader of one range: collects pulled messages up to a batch size and decodes them.
+    """Reader of one range: decodes what is pulled, and reports lost, missing and undecodable messages.
 
     With a tag filter, the last message is also pulled unfiltered. If its stored offset exceeds its position, the broker
     delivers messages at positions below their stored offsets (see ``record_index``). Only an unfiltered response shows
@@ -201,15 +190,33 @@ class _RangeReader:
         self._puller_for = puller_for
         self._puller = puller_for(queue_range, False)
         self._last = None if self._tags is None else puller_for(_last_of(queue_range), True)
-        self._decoder = self._decoder_of(is_unfiltered=False)
-        self._partial = PartialBatch(self._decoder, queue_range)
         self._undecodable = UndecodableMessages(queue_range.queue, options, client.cluster)
         self._client = client
         self._logged = logged
         self._lost = lost
         self._reported_losses = reported_losses
 
-    def _decoder_of(self, *, is_unfiltered: bool) -> ColumnDecoder:
+    def start(self) -> None:
+        """Send the first pulls."""
+        self._puller.start()
+        if self._last is not None:
+            self._last.start()
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        is_unfiltered = self._last is not None and self._detect_shift(self._last)
+        if is_unfiltered:
+            self._puller = self._puller_for(self._range, True)
+        decoder = RangeDecoder(self._column_decoder(is_unfiltered=is_unfiltered), self._range)
+        for pulled in self._pulled(self._puller):
+            if pulled.is_lost:
+                self._report(pulled.begin_offset, pulled.end_offset, cause_of(pulled))
+            if pulled.is_vacant:
+                self._note_vacant(pulled.begin_offset, pulled.end_offset)
+            if decoder.add(pulled):
+                yield from self._finish_batch(decoder)
+        yield from self._finish_batch(decoder)
+
+    def _column_decoder(self, *, is_unfiltered: bool) -> ColumnDecoder:
         queue = self._range.queue
         return column_decoder()(
             tuple(dict.fromkeys((*self._columns, QUEUE_OFFSET))),
@@ -219,40 +226,17 @@ class _RangeReader:
             restores_origin=queue.topic == self._options.retry_topic,
         )
 
-    def start(self) -> None:
-        """Send the first pulls."""
-        self._puller.start()
-        if self._last is not None:
-            self._last.start()
+    def _finish_batch(self, decoder: RangeDecoder) -> Iterator[pa.RecordBatch]:
+        for expected, batches in decoder.finish():
+            found: list[pa.RecordBatch] = []
+            for batch, undecodable in batches:
+                found.append(batch.select([QUEUE_OFFSET]))
+                yield self._undecodable.apply_mode(batch, undecodable).select(list(self._columns))
+            if decoder.max_displacement:
+                _warn_of_undelivered(self._range.queue, decoder.max_displacement)
+            self._report_missing(expected, found)
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        if self._last is not None and self._is_shifted(self._last):
-            self._puller = self._puller_for(self._range, True)
-            self._decoder = self._decoder_of(is_unfiltered=True)
-            self._partial = PartialBatch(self._decoder, self._range)
-        collected: list[PulledRange] = []
-        size_bytes = 0
-        for pulled in self._pulled(self._puller):
-            if pulled.is_lost:
-                self._report(pulled.begin_offset, pulled.end_offset, cause_of(pulled))
-            if pulled.is_vacant:
-                self._note_vacant(pulled.begin_offset, pulled.end_offset)
-            collected.append(pulled)
-            size_bytes += len(pulled.body)
-            if size_bytes >= DECODED_AT_ONCE_BYTES and self._partial.add(collected):
-                collected, size_bytes = [], 0
-                if self._partial.size_bytes >= BATCH_BYTES:
-                    yield from self._finish_partial()
-            elif size_bytes >= BATCH_BYTES:
-                yield from self._finish_partial()
-                yield from self._decode(collected)
-                collected, size_bytes = [], 0
-        is_decoded = not collected or self._partial.add(collected)
-        yield from self._finish_partial()
-        if not is_decoded:
-            yield from self._decode(collected)
-
-    def _is_shifted(self, last: RangePuller) -> bool:
+    def _detect_shift(self, last: RangePuller) -> bool:
         """Return whether the stored offset of the last message exceeds its position."""
         offsets = [first_queue_offset(pulled.body) for pulled in self._pulled(last)]
         return any(offset is not None and offset >= self._range.end_offset for offset in offsets)
@@ -270,24 +254,6 @@ class _RangeReader:
                 cause=error.summary,
                 skip_ranges=as_skip_ranges(broker_ranges or [self._range]),
             ) from error
-
-    def _finish_partial(self) -> Iterator[pa.RecordBatch]:
-        if (finished := self._partial.finish()) is None:
-            return
-        decoded, expected = finished
-        found = drop_duplicates(decoded)
-        yield found.select(list(self._columns))
-        self._report_missing(expected, [found])
-
-    def _decode(self, collected: list[PulledRange]) -> Iterator[pa.RecordBatch]:
-        expected, all_found = ExpectedOffsets.from_pulled(collected), []
-        for decoded, undecodable in self._decode_around(collected, expected.begin_offset, expected.end_offset):
-            found = drop_duplicates(decoded)
-            all_found.append(found.select([QUEUE_OFFSET]))
-            yield self._undecodable.apply_mode(found, undecodable).select(list(self._columns))
-        if self._decoder.max_displacement:
-            _warn_of_undelivered(self._range.queue, self._decoder.max_displacement)
-        self._report_missing(expected, all_found)
 
     def _report_missing(self, expected: ExpectedOffsets, found: Sequence[pa.RecordBatch]) -> None:
         """Report offsets that are neither rows nor lost, unless a filter applies."""
@@ -322,40 +288,6 @@ class _RangeReader:
         if before is not None and (before.queue, before.end_offset, before.cause) == (queue, begin_offset, VACANT):
             begin_offset = self._lost.pop().begin_offset
         self._lost.append(LostRange(queue, begin_offset, end_offset, VACANT))
-
-    def _decode_around(
-        self, collected: Sequence[PulledRange], begin_offset: int, end_offset: int
-    ) -> Iterator[tuple[pa.RecordBatch, list[UndecodableMessage]]]:
-        """Yield the decoded messages; halve the offsets, repeatedly, if they are too large to decode at once."""
-        bodies, response_ranges = bodies_and_ranges(collected)
-        try:
-            yield self._decoder.decode_with_undecodable(bodies, begin_offset, end_offset, response_ranges)
-            return
-        except BatchTooLargeError as error:
-            if end_offset - begin_offset == 1:
-                raise self._corrupt(collected[0], error) from error
-        except RemoteProtocolError as error:
-            raise self._corrupt(self._first_damaged(collected), error) from error
-        middle = (begin_offset + end_offset) // 2
-        for begin, end in ((begin_offset, middle), (middle, end_offset)):
-            yield from self._decode_around(overlapping(collected, begin, end), begin, end)
-
-    def _corrupt(self, pulled: PulledRange, problem: Exception) -> RemoteProtocolError:
-        return RemoteProtocolError(
-            "CORRUPT_MESSAGE.QUEUE",
-            queue=str(self._range.queue),
-            offset=pulled.begin_offset,
-            problem=problem.summary if isinstance(problem, RocketMQError) else str(problem),
-        )
-
-    def _first_damaged(self, collected: Sequence[PulledRange]) -> PulledRange:
-        """Return the range whose body the scalar decoder rejects: the error counts messages within that body."""
-        for pulled in collected:
-            try:
-                check_layout(pulled.body, broker_name=self._range.queue.broker_name)
-            except RemoteProtocolError:
-                return pulled
-        return collected[0]
 
     def _report(self, begin_offset: int, end_offset: int, cause: str) -> None:
         lost = LostRange(self._range.queue, begin_offset, end_offset, cause)

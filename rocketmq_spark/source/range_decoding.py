@@ -1,5 +1,4 @@
-"""Conversion of pulled messages of a range to rows: the offsets that a batch covers, those that are missing, and
-incremental decoding before a batch is complete."""
+"""Conversion of pulled ranges to rows, as they arrive or a batch at once, with the offsets that a batch must have."""
 
 from __future__ import annotations
 
@@ -9,9 +8,12 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import QueueRange
 from rocketmq_spark.pull.pull_request import PulledRange
-from rocketmq_spark.wire.arrow.columns import BatchBuilder, ColumnDecoder
+from rocketmq_spark.wire.arrow.columns import BatchBuilder, BatchTooLargeError, ColumnDecoder
+from rocketmq_spark.wire.arrow.undecodable import UndecodableMessage
+from rocketmq_spark.wire.message.stored_message import check_layout
 
 QUEUE_OFFSET: Final = "queueOffset"
 
@@ -25,7 +27,6 @@ to a batch decodes a complete batch instead."""
 
 EXPECTED_BYTES: Final = BATCH_BYTES + 2 * DECODED_AT_ONCE_BYTES
 """Maximum encoded size of a batch, unless a response is larger than a broker's default limit."""
-
 
 RECORD_BATCH_BYTES: Final = 64 * 1024 * 1024
 """Maximum size of an Arrow record batch, unless one row is larger. Spark's JVM reads a batch into direct memory at
@@ -103,10 +104,20 @@ def in_parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield from in_parts(half)
 
 
-class PartialBatch:
-    """Next batch of ``queue_range``, decoded incrementally before all of it is pulled.
+class DecodedRanges(NamedTuple):
+    """Rows of adjacent pulled ranges, and the offsets that they must have. ``batches``: each row once, with the
+    undecodable messages among them; decoded as they are consumed."""
 
-    If the decoder rejects a part, the caller keeps that part and all later ones until ``finish``.
+    expected: ExpectedOffsets
+    batches: Iterator[tuple[pa.RecordBatch, list[UndecodableMessage]]]
+
+
+class RangeDecoder:
+    """Decoder of what is pulled of ``queue_range``, in batches of ``BATCH_BYTES``. It holds all pulled ranges that are
+    not in a batch yet, decoded or not.
+
+    Where the decoder has a builder, ranges are decoded as they arrive. Once it rejects one, that range and all later
+    ones of the batch are decoded when the batch ends.
 
     Not thread-safe.
     """
@@ -114,32 +125,88 @@ class PartialBatch:
     def __init__(self, decoder: ColumnDecoder, queue_range: QueueRange) -> None:
         self._decoder = decoder
         self._range = queue_range
-        self._growing: BatchBuilder | None = None
+        self._collected: list[PulledRange] = []
+        self._collected_bytes = 0
+        self._builder: BatchBuilder | None = None
         self._expected: ExpectedOffsets | None = None
-        self._is_refused = False
-        self.size_bytes = 0
-        """Encoded size of the added messages."""
+        """Offsets of the ranges in the builder."""
+        self._decoded_bytes = 0
+        self._is_rejected = False
 
-    def add(self, collected: Sequence[PulledRange]) -> bool:
-        """Decode the next pulled ranges. Return False if they were not added and remain with the caller."""
-        if self._is_refused:
-            return False
-        expected = ExpectedOffsets.from_pulled(collected)
-        if self._growing is None:
+    @property
+    def max_displacement(self) -> int:
+        """See ``ColumnDecoder``."""
+        return self._decoder.max_displacement
+
+    def add(self, pulled: PulledRange) -> bool:
+        """Add the next pulled range. Return whether a batch is due."""
+        self._collected.append(pulled)
+        self._collected_bytes += len(pulled.body)
+        if self._collected_bytes >= DECODED_AT_ONCE_BYTES:
+            self._decode_collected()
+        return max(self._collected_bytes, self._decoded_bytes) >= BATCH_BYTES
+
+    def finish(self) -> Iterator[DecodedRanges]:
+        """Yield all rows of the added ranges. The next ``add`` starts another batch."""
+        if self._collected:
+            self._decode_collected()
+        builder, expected, collected = self._builder, self._expected, self._collected
+        self._builder, self._expected, self._collected, self._is_rejected = None, None, [], False
+        self._decoded_bytes = self._collected_bytes = 0
+        if builder is not None and expected is not None:
+            yield DecodedRanges(expected, iter([(drop_duplicates(builder.finish()), [])]))
+        if collected:
+            expected = ExpectedOffsets.from_pulled(collected)
+            yield DecodedRanges(expected, self._decode(collected, expected.begin_offset, expected.end_offset))
+
+    def _decode_collected(self) -> None:
+        """Decode the collected ranges into the builder, unless it rejects them."""
+        if self._is_rejected:
+            return
+        expected = ExpectedOffsets.from_pulled(self._collected)
+        if self._builder is None:
             most_rows = self._range.end_offset - expected.begin_offset
-            self._growing = self._decoder.batch_builder(EXPECTED_BYTES, most_rows)
-        bodies, response_range = bodies_and_ranges(collected)
-        if self._growing is None or not self._growing.add(
-            bodies, expected.begin_offset, expected.end_offset, response_range
+            self._builder = self._decoder.batch_builder(EXPECTED_BYTES, most_rows)
+        bodies, response_ranges = bodies_and_ranges(self._collected)
+        if self._builder is None or not self._builder.add(
+            bodies, expected.begin_offset, expected.end_offset, response_ranges
         ):
-            self._is_refused = True
-            return False
+            self._is_rejected = True
+            return
         self._expected = expected if self._expected is None else self._expected.followed_by(expected)
-        self.size_bytes += sum(map(len, bodies))
-        return True
+        self._decoded_bytes += self._collected_bytes
+        self._collected, self._collected_bytes = [], 0
 
-    def finish(self) -> tuple[pa.RecordBatch, ExpectedOffsets] | None:
-        """Return the rows and their expected offsets; None if there are none. The next ``add`` starts another batch."""
-        batch_builder, expected = self._growing, self._expected
-        self._growing, self._expected, self._is_refused, self.size_bytes = None, None, False, 0
-        return None if batch_builder is None or expected is None else (batch_builder.finish(), expected)
+    def _decode(
+        self, collected: Sequence[PulledRange], begin_offset: int, end_offset: int
+    ) -> Iterator[tuple[pa.RecordBatch, list[UndecodableMessage]]]:
+        """Yield the rows of ``[begin_offset, end_offset)``; halve the offsets, repeatedly, if they are too large to
+        decode at once. Raises RemoteProtocolError[CORRUPT_MESSAGE.QUEUE]."""
+        bodies, response_ranges = bodies_and_ranges(collected)
+        try:
+            batch, found = self._decoder.decode_with_undecodable(bodies, begin_offset, end_offset, response_ranges)
+        except BatchTooLargeError as error:
+            if end_offset - begin_offset == 1:
+                raise self._corrupt(collected[0], str(error)) from error
+        except RemoteProtocolError as error:
+            raise self._corrupt(self._first_damaged(collected), error.summary) from error
+        else:
+            yield drop_duplicates(batch), found
+            return
+        middle = (begin_offset + end_offset) // 2
+        for begin, end in ((begin_offset, middle), (middle, end_offset)):
+            yield from self._decode(overlapping(collected, begin, end), begin, end)
+
+    def _corrupt(self, pulled: PulledRange, problem: str) -> RemoteProtocolError:
+        return RemoteProtocolError(
+            "CORRUPT_MESSAGE.QUEUE", queue=str(self._range.queue), offset=pulled.begin_offset, problem=problem
+        )
+
+    def _first_damaged(self, collected: Sequence[PulledRange]) -> PulledRange:
+        """Return the range whose body the scalar decoder rejects: the error counts messages within that body."""
+        for pulled in collected:
+            try:
+                check_layout(pulled.body, broker_name=self._range.queue.broker_name)
+            except RemoteProtocolError:
+                return pulled
+        return collected[0]
