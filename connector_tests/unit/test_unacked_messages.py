@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import product
+
+import pytest
+
 from rocketmq_spark.pop.delivery_attempts import MoveOutcome
 from rocketmq_spark.pop.receipt_handles import (
     BrokerHandle,
@@ -11,7 +15,14 @@ from rocketmq_spark.pop.receipt_handles import (
     ReceivedMessage,
     RecordFormat,
 )
-from rocketmq_spark.pop.unacked_messages import REPLAYED, Counts, MessageState, UnackedMessages
+from rocketmq_spark.pop.unacked_messages import (
+    REPLAYED,
+    TRANSITIONS,
+    Counts,
+    MessageEvent,
+    MessageState,
+    UnackedMessages,
+)
 
 INVISIBLE_MS = 1_000
 ALL = 1_000
@@ -380,3 +391,49 @@ def test_what_expired_is_told_by_broker_and_how_much_of_it_waited() -> None:
     unacked_messages.mark_completed(1)
     unacked_messages.mark_expired(one.number for one in unacked_messages.claim_completed(ALL))
     assert (unacked_messages.expired, unacked_messages.counts.expired) == ({"a": 2, "b": 2}, 4), "told once"
+
+
+# ---------------------------------------------------------------------------------------------------- the table
+
+
+PAIRS = list(product(MessageState, MessageEvent))
+
+
+def with_one(state: MessageState) -> UnackedMessages:
+    """One message, number 0, of 5 bytes."""
+    unacked_messages = ledger_with(0 if state in (MessageState.RETRIES_EXHAUSTED, MessageState.ABANDONED) else 1)
+    if state is MessageState.RETRIES_EXHAUSTED:
+        unacked_messages.add_exhausted([ReceivedMessage(handle(0), memoryview(b"12345"))], 0)
+    elif state is MessageState.ABANDONED:
+        unacked_messages.abandon([handle(0)])
+    elif state is not MessageState.PREFETCHED:
+        unacked_messages.start_batch(1, 1)
+        unacked_messages.mark_completed(1 if state is MessageState.COMPLETED else 0)
+    assert states_of(unacked_messages) == [state]
+    return unacked_messages
+
+
+def states_of(unacked_messages: UnackedMessages) -> list[MessageState]:
+    return [state for state in MessageState for _ in range(unacked_messages.count(state))]
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=str)
+def test_a_message_changes_as_the_table_has_it_or_not_at_all(pair: tuple[MessageState, MessageEvent]) -> None:
+    state, event = pair
+    unacked_messages = with_one(state)
+    if pair in TRANSITIONS:
+        unacked_messages._apply(event, 0)
+        assert states_of(unacked_messages) == [one for one in [TRANSITIONS[pair]] if one is not None]
+    else:
+        with pytest.raises(ValueError, match=f"is {state.name} and cannot be {event.name}"):
+            unacked_messages._apply(event, 0)
+        assert states_of(unacked_messages) == [state]
+    prefetched = unacked_messages.count(MessageState.PREFETCHED)
+    assert (unacked_messages.prefetched_count, unacked_messages.prefetched_bytes) == (prefetched, 5 * prefetched)
+
+
+def test_a_message_is_acknowledged_only_when_it_is_completed() -> None:
+    unacked_messages = ledger_with(1)
+    with pytest.raises(ValueError, match="PREFETCHED and cannot be ACKNOWLEDGED"):
+        unacked_messages.mark_acknowledged([0])
+    assert unacked_messages.counts == Counts(received=1)

@@ -1,9 +1,7 @@
-"""All unacknowledged messages of a query, and the state of each.
+"""All unacknowledged messages of a query, and the state of each: ``TRANSITIONS`` has the valid changes.
 
-    PREFETCHED ── start_batch ──▶ IN_FLIGHT ── mark_completed ──▶ COMPLETED ── acknowledged ──▶ (removed)
-       └── released ──▶ (removed)        until it is COMPLETED, its invisible duration is extended
-    RETRIES_EXHAUSTED ── moved ──▶ COMPLETED       redelivered too often; PREFETCHED if the move is rejected
-    ABANDONED ── released ──▶ (removed)            of an earlier start's batch that is not in the sink
+A message is added as PREFETCHED, or as RETRIES_EXHAUSTED if it was redelivered too often; those of an earlier start's
+batch as IN_FLIGHT, COMPLETED or ABANDONED. Until it is COMPLETED or ABANDONED, its invisible duration is extended.
 
 The sender of a request about a message first claims it (``claim_...``), and records the outcome afterwards. A claimed
 message gets no other request: it is never extended and acknowledged together, and requests have its last handle. Times
@@ -13,10 +11,11 @@ are arguments. Not thread-safe.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from itertools import accumulate
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from rocketmq_spark.pop.delivery_attempts import MoveOutcome
@@ -35,6 +34,41 @@ class MessageState(Enum):
     COMPLETED = "in the sink, and not acknowledged"
     RETRIES_EXHAUSTED = "not in the dead letter topic yet"
     ABANDONED = "in a batch that no query has, and not released"
+
+
+class MessageEvent(Enum):
+    """Event that changes the state of a message."""
+
+    BATCH_STARTED = "it is in a batch of this start"
+    BATCH_COMPLETED = "its batch is in the sink"
+    MOVED = "it is stored in the dead-letter topic"
+    MOVE_REJECTED = "it cannot be stored in the dead-letter topic"
+    ACKNOWLEDGED = "its broker has accepted the acknowledgement"
+    RELEASED = "its broker will redeliver it"
+    EXPIRED = "its invisible duration has ended: its broker redelivers it"
+
+
+_PREFETCHED, _IN_FLIGHT, _COMPLETED, _RETRIES_EXHAUSTED, _ABANDONED = MessageState
+_REMOVED: Final = None
+
+TRANSITIONS: Final[Mapping[tuple[MessageState, MessageEvent], MessageState | None]] = MappingProxyType(
+    {
+        (_PREFETCHED, MessageEvent.BATCH_STARTED): _IN_FLIGHT,
+        (_PREFETCHED, MessageEvent.RELEASED): _REMOVED,
+        (_PREFETCHED, MessageEvent.EXPIRED): _REMOVED,
+        (_IN_FLIGHT, MessageEvent.BATCH_COMPLETED): _COMPLETED,
+        # A batch is written as it was logged: what expires in it may be a duplicate, and is counted.
+        (_IN_FLIGHT, MessageEvent.EXPIRED): _IN_FLIGHT,
+        (_COMPLETED, MessageEvent.ACKNOWLEDGED): _REMOVED,
+        (_COMPLETED, MessageEvent.EXPIRED): _REMOVED,
+        (_RETRIES_EXHAUSTED, MessageEvent.MOVED): _COMPLETED,
+        (_RETRIES_EXHAUSTED, MessageEvent.MOVE_REJECTED): _PREFETCHED,
+        (_RETRIES_EXHAUSTED, MessageEvent.RELEASED): _REMOVED,
+        (_RETRIES_EXHAUSTED, MessageEvent.EXPIRED): _REMOVED,
+        (_ABANDONED, MessageEvent.RELEASED): _REMOVED,
+    }
+)
+"""All valid transitions; to None: the message is removed."""
 
 
 @dataclass(slots=True)
@@ -115,22 +149,13 @@ class UnackedMessages:
         """Add messages, PREFETCHED; their invisible duration begins at ``now_ms``."""
         for handle, record, record_format in received:
             self._add(_UnackedMessage(handle, record, record_format, Lease.starting_at(now_ms, self._invisible_ms)))
-            self._prefetched_count += 1
-            self._prefetched_bytes += len(record)
             self.counts.received += 1
 
     def add_exhausted(self, received: Iterable[ReceivedMessage], now_ms: int) -> None:
         """Add messages that were redelivered too often, for no batch."""
         for handle, record, record_format in received:
-            self._add(
-                _UnackedMessage(
-                    handle,
-                    record,
-                    record_format,
-                    Lease.starting_at(now_ms, self._invisible_ms),
-                    MessageState.RETRIES_EXHAUSTED,
-                )
-            )
+            lease = Lease.starting_at(now_ms, self._invisible_ms)
+            self._add(_UnackedMessage(handle, record, record_format, lease, MessageState.RETRIES_EXHAUSTED))
             self.counts.received += 1
 
     def start_batch(self, batch: int, max_messages: int, max_bytes: int | None = None) -> tuple[ReceivedMessage, ...]:
@@ -145,9 +170,8 @@ class UnackedMessages:
             ends = accumulate(len(self._messages[number].record) for number in free)
             free = free[: max(1, sum(end <= max_bytes for end in ends))]
         for number in free:
-            message = self._messages[number]
-            self._leave_prefetched(message)
-            message.state, message.batch = MessageState.IN_FLIGHT, batch
+            self._apply(MessageEvent.BATCH_STARTED, number)
+            self._messages[number].batch = batch
         return tuple(self._messages[number].received for number in free)
 
     def replay_batch(self, messages: Iterable[ReceivedMessage], now_ms: int, epoch_ms: int) -> None:
@@ -182,9 +206,9 @@ class UnackedMessages:
 
     def mark_completed(self, batch: int) -> None:
         """Mark the messages of all batches up to ``batch`` as COMPLETED: they are in the sink."""
-        for _, message in self._in_state(MessageState.IN_FLIGHT):
+        for number, message in self._in_state(MessageState.IN_FLIGHT):
             if message.batch <= batch:
-                message.state, message.record = MessageState.COMPLETED, memoryview(b"")
+                self._apply(MessageEvent.BATCH_COMPLETED, number)
 
     # ------------------------------------------------------------------------------------------ due brokers
 
@@ -249,10 +273,9 @@ class UnackedMessages:
             message = self._messages[number]
             if message.is_claimed or message.is_expiry_counted:
                 continue
+            self._apply(MessageEvent.EXPIRED, number)
             self._count_expired(message)
-            if message.state is not MessageState.IN_FLIGHT:
-                self._remove(number)
-                dropped_count += 1
+            dropped_count += number not in self._messages
         return dropped_count
 
     # ------------------------------------------------------------------------------------------ retries exhausted
@@ -267,15 +290,12 @@ class UnackedMessages:
     def record_moves(self, moves: Iterable[tuple[int, MoveOutcome]]) -> None:
         """Record outcomes of moves: MOVED messages are acknowledged next, REJECTED ones become PREFETCHED."""
         for number, outcome in moves:
-            message = self._messages[number]
-            message.is_claimed = False
             if outcome is MoveOutcome.MOVED:
-                message.state, message.record = MessageState.COMPLETED, memoryview(b"")
+                self._apply(MessageEvent.MOVED, number)
                 self.counts.dead_letters += 1
             elif outcome is MoveOutcome.REJECTED:
-                message.state = MessageState.PREFETCHED
-                self._prefetched_count += 1
-                self._prefetched_bytes += len(message.record)
+                self._apply(MessageEvent.MOVE_REJECTED, number)
+            self._messages[number].is_claimed = False
 
     # ------------------------------------------------------------------------------------------ results
 
@@ -286,15 +306,16 @@ class UnackedMessages:
     def mark_acknowledged(self, numbers: Iterable[int]) -> None:
         """Remove messages whose acknowledgement the broker accepted."""
         for number in numbers:
-            self._remove(number)
+            self._apply(MessageEvent.ACKNOWLEDGED, number)
             self.counts.acknowledged += 1
 
     def mark_expired(self, numbers: Iterable[int]) -> None:
         """Remove messages that had expired when they were acknowledged: they are redelivered."""
         for number in numbers:
-            if not self._messages[number].is_expiry_counted:
-                self._count_expired(self._messages[number])
-            self._remove(number)
+            message = self._messages[number]
+            self._apply(MessageEvent.EXPIRED, number)
+            if not message.is_expiry_counted:
+                self._count_expired(message)
 
     def claim_outside_batches(self, max_messages: int, broker_name: str | None = None) -> list[Claimed]:
         """Claim messages in no batch, to release them."""
@@ -310,7 +331,7 @@ class UnackedMessages:
 
     def mark_released(self, numbers: Iterable[int]) -> None:
         for number in numbers:
-            self._remove(number)
+            self._apply(MessageEvent.RELEASED, number)
             self.counts.released += 1
 
     def unclaim(self, numbers: Collection[int]) -> None:
@@ -328,6 +349,7 @@ class UnackedMessages:
     def _add(self, message: _UnackedMessage) -> None:
         self._messages[self._next] = message
         self._next += 1
+        self._count_prefetched(message, 1)
 
     def _in_state(self, state: MessageState) -> Iterator[tuple[int, _UnackedMessage]]:
         return ((number, message) for number, message in self._messages.items() if message.state is state)
@@ -342,14 +364,25 @@ class UnackedMessages:
                 claimed.append(Claimed(number, message.handle))
         return claimed
 
-    def _remove(self, number: int) -> None:
-        message = self._messages.pop(number)
-        if message.state is MessageState.PREFETCHED:
-            self._leave_prefetched(message)
+    def _apply(self, event: MessageEvent, number: int) -> None:
+        """Apply ``event`` to a message. Raises ValueError, without a change, if it is invalid in its state."""
+        message = self._messages[number]
+        if (message.state, event) not in TRANSITIONS:
+            raise ValueError(f"{message.handle} is {message.state.name} and cannot be {event.name}")
+        after = TRANSITIONS[message.state, event]
+        self._count_prefetched(message, -1)
+        if after is None:
+            del self._messages[number]
+            return
+        message.state = after
+        self._count_prefetched(message, 1)
+        if after is MessageState.COMPLETED:
+            message.record = memoryview(b"")
 
-    def _leave_prefetched(self, message: _UnackedMessage) -> None:
-        self._prefetched_count -= 1
-        self._prefetched_bytes -= len(message.record)
+    def _count_prefetched(self, message: _UnackedMessage, change: int) -> None:
+        if message.state is MessageState.PREFETCHED:
+            self._prefetched_count += change
+            self._prefetched_bytes += change * len(message.record)
 
 
 _URGENT: Final = frozenset({MessageState.COMPLETED, MessageState.ABANDONED})
