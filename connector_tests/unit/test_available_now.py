@@ -39,14 +39,14 @@ def test_targets_are_what_the_first_complete_survey_says() -> None:
 
 
 def test_nothing_is_reached_before_targets_are_fixed() -> None:
-    assert not AvailableNowTargets(0).are_reached(SourceOffset(), {}, now_ms=10**9)
+    assert not AvailableNowTargets(0).check_progress(SourceOffset(), {}, now_ms=10**9)
 
 
 def test_targets_are_reached_by_this_query_or_by_another_member() -> None:
     targets = AvailableNowTargets(TARGET_TIMEOUT_MS)
     targets.fix_targets(snapshot((A, 6), (B, 7)))
-    assert not targets.are_reached(reached((A, 6)), {B: 6}, now_ms=0)
-    assert targets.are_reached(reached((A, 6)), {B: 7}, now_ms=0)
+    assert not targets.check_progress(reached((A, 6)), {B: 6}, now_ms=0)
+    assert targets.check_progress(reached((A, 6)), {B: 7}, now_ms=0)
 
 
 def test_a_target_that_its_queue_does_not_reach_any_more_is_none() -> None:
@@ -61,15 +61,15 @@ def test_a_target_that_its_queue_does_not_reach_any_more_is_none() -> None:
 def test_no_queue_at_all_is_reached_at_once() -> None:
     targets = AvailableNowTargets(TARGET_TIMEOUT_MS)
     targets.fix_targets(snapshot())
-    assert targets.are_reached(SourceOffset(), {}, now_ms=0)
+    assert targets.check_progress(SourceOffset(), {}, now_ms=0)
 
 
 def test_the_wait_for_other_members_is_bounded_and_says_whose_it_was(caplog: pytest.LogCaptureFixture) -> None:
     targets = AvailableNowTargets(TARGET_TIMEOUT_MS)
     targets.fix_targets(snapshot((A, 6), (B, 7)))
-    assert not targets.are_reached(reached((A, 6)), {B: 0}, now_ms=1_000)
-    assert not targets.are_reached(reached((A, 6)), {B: 0}, now_ms=1_000 + TARGET_TIMEOUT_MS - 1)
-    assert targets.are_reached(reached((A, 6)), {B: 0}, now_ms=1_000 + TARGET_TIMEOUT_MS)
+    assert not targets.check_progress(reached((A, 6)), {B: 0}, now_ms=1_000)
+    assert not targets.check_progress(reached((A, 6)), {B: 0}, now_ms=1_000 + TARGET_TIMEOUT_MS - 1)
+    assert targets.check_progress(reached((A, 6)), {B: 0}, now_ms=1_000 + TARGET_TIMEOUT_MS)
     assert caplog.messages == [
         (
             "TARGET_OFFSETS_NOT_REACHED: availableNow ends, but other members have not committed their queues up to "
@@ -81,7 +81,7 @@ def test_the_wait_for_other_members_is_bounded_and_says_whose_it_was(caplog: pyt
 def test_all_queues_that_were_not_waited_for_longer_are_told(caplog: pytest.LogCaptureFixture) -> None:
     targets = AvailableNowTargets(0)
     targets.fix_targets(snapshot((A, 6), (B, 7)))
-    assert targets.are_reached(SourceOffset(), {}, now_ms=1_000)
+    assert targets.check_progress(SourceOffset(), {}, now_ms=1_000)
     assert caplog.messages == [
         (
             "TARGET_OFFSETS_NOT_REACHED: availableNow ends, but other members have not committed their queues up to "
@@ -97,19 +97,19 @@ def test_the_wait_starts_anew_while_the_group_moves_on(
     """It used to count from the first call that found something missing, however much was read after that."""
     targets = AvailableNowTargets(TARGET_TIMEOUT_MS)
     targets.fix_targets(snapshot((A, 6), (B, 7)))
-    assert not targets.are_reached(reached((A, 5)), {}, now_ms=0)
-    assert not targets.are_reached(checkpoint, stored, now_ms=TARGET_TIMEOUT_MS)
-    assert not targets.are_reached(checkpoint, stored, now_ms=2 * TARGET_TIMEOUT_MS - 1)
-    assert targets.are_reached(checkpoint, stored, now_ms=2 * TARGET_TIMEOUT_MS)
+    assert not targets.check_progress(reached((A, 5)), {}, now_ms=0)
+    assert not targets.check_progress(checkpoint, stored, now_ms=TARGET_TIMEOUT_MS)
+    assert not targets.check_progress(checkpoint, stored, now_ms=2 * TARGET_TIMEOUT_MS - 1)
+    assert targets.check_progress(checkpoint, stored, now_ms=2 * TARGET_TIMEOUT_MS)
 
 
 def test_the_wait_for_other_members_begins_anew_after_a_time_when_nobody_could_go_on() -> None:
     targets = AvailableNowTargets(TARGET_TIMEOUT_MS)
     targets.fix_targets(snapshot((A, 6), (B, 7)))
-    assert not targets.are_reached(reached((A, 6)), {B: 0}, now_ms=0)
+    assert not targets.check_progress(reached((A, 6)), {B: 0}, now_ms=0)
     targets.restart_timeout(now_ms=TARGET_TIMEOUT_MS)
-    assert not targets.are_reached(reached((A, 6)), {B: 0}, now_ms=2 * TARGET_TIMEOUT_MS - 1)
-    assert targets.are_reached(reached((A, 6)), {B: 0}, now_ms=2 * TARGET_TIMEOUT_MS)
+    assert not targets.check_progress(reached((A, 6)), {B: 0}, now_ms=2 * TARGET_TIMEOUT_MS - 1)
+    assert targets.check_progress(reached((A, 6)), {B: 0}, now_ms=2 * TARGET_TIMEOUT_MS)
 
 
 def test_available_now_reads_to_its_targets_and_ends() -> None:
@@ -269,7 +269,7 @@ def test_what_is_waited_for_is_logged_once(caplog: pytest.LogCaptureFixture) -> 
     targets = AvailableNowTargets(TARGET_TIMEOUT_MS)
     targets.fix_targets(snapshot((A, 6), (B, 7)))
     for stored in (0, 0, 3):
-        targets.are_reached(reached((A, 6)), {B: stored}, now_ms=0)
+        targets.check_progress(reached((A, 6)), {B: stored}, now_ms=0)
     assert caplog.messages == [
         (
             "TARGET_OFFSETS_NOT_REACHED: availableNow waits for other members to commit their queues up to the target "

@@ -47,12 +47,12 @@ def create(cluster: ClusterClient, topic: str, queue_count: int, ready_timeout_m
         raise RouteError("NO_MASTER_BROKER", name_servers=str(cluster.name_servers))
     for address in masters.values():
         cluster.broker(address).create_topic(topic, queue_count)
-    if not is_routed(cluster, topic, len(masters) * queue_count, ready_timeout_ms):
+    if not await_route(cluster, topic, len(masters) * queue_count, ready_timeout_ms):
         raise RouteError("TOPIC_CREATION_TIMEOUT", topic=topic, brokers=", ".join(masters), waited_ms=ready_timeout_ms)
     return f"{topic}: {queue_count} queues on {one_line(', '.join(masters))}"
 
 
-def is_routed(cluster: ClusterClient, topic: str, queue_count: int, timeout_ms: int) -> bool:
+def await_route(cluster: ClusterClient, topic: str, queue_count: int, timeout_ms: int) -> bool:
     """Wait until the route has all queues, which brokers register shortly after creation; return False on timeout."""
     deadline_s = time.monotonic() + timeout_ms / 1000
     while (route := route_of(cluster, topic)) is None or len(route.read_queues()) < queue_count:

@@ -245,21 +245,21 @@ class Member:
             try:
                 work(membership)
             except RocketMQError as error:
-                level = logging.WARNING if self._must_warn(error.condition) else logging.DEBUG
+                level = self._record_failed_work(error.condition)
                 log.log(
                     level, "SCHEDULED_WORK_FAILED: %s failed; retrying in %g s: %s", name, interval_ms / 1000, error
                 )
         if self._group_lock.published.changes != changes:
             self._notify_change()
 
-    def _must_warn(self, condition: str) -> bool:
-        """Return whether to log at WARNING. False for the first failure: the next metadata refresh usually raises or
-        tracks it."""
+    def _record_failed_work(self, condition: str) -> int:
+        """Record the failure and return the level at which to log it. DEBUG for the first one: the next metadata
+        refresh usually raises or tracks it."""
         throttle = self._failed_works.get(condition)
         if throttle is None:
             self._failed_works[condition] = Throttle()
-            return False
-        return throttle.try_acquire_event(self._clock())
+            return logging.DEBUG
+        return logging.WARNING if throttle.try_acquire_event(self._clock()) else logging.DEBUG
 
     def _notify_change(self) -> None:
         with self._changed:

@@ -113,7 +113,7 @@ class RemotingTransport:
         failure: RocketMQError | None = None
         for address in addresses:
             try:
-                if self._new_pop_broker(address).is_fifo(topic):
+                if self._new_pop_broker(address).query_is_fifo(topic):
                     return OptionError("FIFO_NOT_SUPPORTED", subject=f"Topic {topic!r}")
             except RocketMQError as error:
                 failure = error
@@ -154,24 +154,29 @@ class RemotingTransport:
         try:
             return self._pop_broker_of(*target)
         except RouteError as error:
-            return None if self._is_deleted(target) else error
+            if not self._query_is_deleted(target):
+                return error
+            self._log_deleted(target)
+            return None
         except RocketMQError as error:
             return error
 
-    def _is_deleted(self, target: Target) -> bool:
+    def _query_is_deleted(self, target: Target) -> bool:
         """Return whether the broker has a master but no longer has the topic, by one name server, which lists a broker
         and its topics together. If that lists no such broker, this is unknown: False."""
         try:
-            is_deleted = self._master(target) is None and target.broker_name in self._masters()
+            return self._master(target) is None and target.broker_name in self._masters()
         except RocketMQError:
             return False
-        if is_deleted and target not in self._reported_deleted:
+
+    def _log_deleted(self, target: Target) -> None:
+        """Log the deletion once."""
+        if target not in self._reported_deleted:
             self._reported_deleted.add(target)
             log.warning(
                 "TOPIC_DELETED: Topic=%s was deleted on broker=%s; its outstanding messages need no acknowledgement",
                 *target,
             )
-        return is_deleted
 
     def _master(self, target: Target) -> BrokerAddress | None:
         """Refresh the route and return the master; None without a route. Raises what ``RouteTable.route`` does

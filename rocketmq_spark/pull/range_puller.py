@@ -246,16 +246,16 @@ class RangePuller:
         offset, since = request.next_offset, result.next_begin_offset
         if self._vacancy is None or offset not in self._vacancy.offsets:
             vacant, step, end_offset = offset, 1, self._target.end_offset
-            while vacant + step < end_offset and self._is_vacant(vacant + step, since):
+            while vacant + step < end_offset and self._detect_vacancy(vacant + step, since):
                 vacant, step = vacant + step, 2 * step
             end_offset = min(vacant + step, end_offset)
             while end_offset - vacant > 1:
                 middle = (vacant + end_offset) // 2
-                vacant, end_offset = (middle, end_offset) if self._is_vacant(middle, since) else (vacant, middle)
+                vacant, end_offset = (middle, end_offset) if self._detect_vacancy(middle, since) else (vacant, middle)
             self._vacancy = _Vacancy(range(since, end_offset), result)
         return self._vacancy.offsets.stop
 
-    def _is_vacant(self, offset: int, since: int) -> bool:
+    def _detect_vacancy(self, offset: int, since: int) -> bool:
         """Return whether the message that ends at ``since`` is the last one up to ``offset``."""
         outcome = self._probe_vacancy(offset)
         return outcome is not None and outcome.next_begin_offset == since

@@ -73,7 +73,7 @@ class PopBroker(RemotingClient):
         command = RemotingCommand(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, fields=request.to_fields())
         return self.submit(Rpc(command, _decode_change))
 
-    def is_fifo(self, topic: str) -> bool:
+    def query_is_fifo(self, topic: str) -> bool:
         """Return whether the topic is of type FIFO. With ACLs the permission GET on the topic is required."""
         return self.call(topic_config_rpc(topic)).message_type == FIFO
 

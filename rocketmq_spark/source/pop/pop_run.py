@@ -105,11 +105,12 @@ class PopRun(Run):
                     self._spool.store(self._epoch, self._number, batch_messages)
                 handles = tuple(one.handle for one in batch_messages)
                 return PopOffset(start.consumer_group, self._epoch, self._number, handles)
-            if self._may_return_idle():
+            if self._try_become_idle():
                 return start
             self._receiver.wait(IDLE_WAIT_S)
 
-    def _may_return_idle(self) -> bool:
+    def _try_become_idle(self) -> bool:
+        """Wait once more for messages after all brokers have responded; return whether to end idle."""
         if self._is_available_now:
             return self._receiver.is_empty
         if self._receiver.have_all_responded and monotonic_ms() >= self._idle_from_ms:

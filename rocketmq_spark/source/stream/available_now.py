@@ -46,8 +46,9 @@ class AvailableNowTargets:
         self._unchanged_since_ms = now_ms
         self.awaits_other_members = False
 
-    def are_reached(self, start: SourceOffset, stored: Mapping[MessageQueue, int | None], now_ms: int) -> bool:
-        """Return whether the query may end: the group has reached all targets, or made no progress for the timeout."""
+    def check_progress(self, start: SourceOffset, stored: Mapping[MessageQueue, int | None], now_ms: int) -> bool:
+        """Record progress, and return whether the query may end: the group has reached all targets, or made no
+        progress for the timeout."""
         if not self._is_fixed:
             return False
         missing = unreached(self.offsets, start, stored)

@@ -146,7 +146,7 @@ class BatchPlanner:
                     end = self._plan(membership, start, limit)
                 if end is not start:
                     return end
-            if self._may_return_idle(start):
+            if self._try_become_idle(start):
                 return start
             if _awaits_other_members(self._targets) and self._clock() - began_ms >= OTHER_MEMBERS_WAIT_MS:
                 return start.after_waiting()
@@ -176,7 +176,7 @@ class BatchPlanner:
             return True
         return self._member.wait_for_change(self._positions, wait_ms)
 
-    def _may_return_idle(self, start: SourceOffset) -> bool:
+    def _try_become_idle(self, start: SourceOffset) -> bool:
         """Return whether to end idle. All brokers must have responded once: ``Trigger.Once`` makes no second call."""
         if self._targets is not None:
             return self._try_end_run(start, self._targets)
@@ -193,7 +193,7 @@ class BatchPlanner:
         with self._member.group_lock() as membership:
             targets.lower_to_bounds(membership.client.bounds())
             stored = membership.offsets.store.stored_offsets(targets.offsets)
-            return targets.are_reached(start, stored, self._clock()) and membership.offsets.persist()
+            return targets.check_progress(start, stored, self._clock()) and membership.offsets.persist()
 
     def _try_release_queues(self, start: SourceOffset) -> bool:
         """Leave the group once the brokers have confirmed all completed offsets, or the next owners read duplicates.
