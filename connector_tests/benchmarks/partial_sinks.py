@@ -59,6 +59,10 @@ class EncodingWriter(DataSourceArrowWriter):
 class Dropping:
     """A sender that knows every topic and sends nothing."""
 
+    @property
+    def topics(self) -> Dropping:
+        return self
+
     def problems(
         self, requirements: Collection[TopicRequirement], *, first_only: bool
     ) -> Mapping[TopicRequirement, str]:

@@ -63,6 +63,10 @@ class Wire:
     def __init__(self) -> None:
         self._batches: list[SendBatch] = []
 
+    @property
+    def topics(self) -> Wire:
+        return self
+
     def problems(
         self, requirements: Collection[TopicRequirement], *, first_only: bool
     ) -> Mapping[TopicRequirement, str]:

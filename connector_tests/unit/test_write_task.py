@@ -38,6 +38,10 @@ class Sent:
         self.is_finished = False
         self.topics_asked: list[list[str]] = []
 
+    @property
+    def topics(self) -> Sent:
+        return self
+
     def problems(self, requirements: Collection[TopicRequirement], *, first_only: bool) -> dict[TopicRequirement, str]:
         self.topics_asked.append(sorted(one.topic for one in requirements))
         return {one: "nobody serves it" for one in requirements if one.topic == "missing"}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain, count
 from typing import Final
@@ -31,8 +31,7 @@ from rocketmq_spark.remoting.retry import (
 from rocketmq_spark.remoting.route_table import RouteHistory, history_of
 from rocketmq_spark.remoting.send_result import SendResult, SendStatus
 from rocketmq_spark.remoting.send_rpc import send_batch_rpc
-from rocketmq_spark.sink.send_batches import RowTarget, SendBatch, named_queue, queue_by_hash
-from rocketmq_spark.sink.topic_checks import TopicRequirement
+from rocketmq_spark.sink.send_batches import SendBatch
 from rocketmq_spark.sink.topic_lookup import TopicLookup
 
 IN_FLIGHT_BYTES: Final = 4 * 1024 * 1024
@@ -52,6 +51,63 @@ class _Attempt:
     outcome: ResponseFuture[SendResult] | RocketMQError
 
 
+class WriteQueues:
+    """Queues to send to: a topic's next one, round robin from a random one; brokers that have not failed recently come
+    first. Threads: the task's own."""
+
+    def __init__(self, cluster: ClusterClient, clock: Clock, initial_queue_index: Callable[[], int]) -> None:
+        self._cluster = cluster
+        self._routes = cluster.routes
+        self._clock = clock
+        self._brokers = FailureTracker(retryability_of_write)
+        self._round_robin: defaultdict[str, Iterator[int]] = defaultdict(lambda: count(initial_queue_index()))
+
+    def next_queue(self, topic: str) -> MessageQueue:
+        """Return the topic's next queue.
+
+        Raises RouteError[MASTER_UNAVAILABLE | TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE], and the errors of
+        ``RouteTable.route``.
+        """
+        route = self._routes.route(topic)
+        queues = route.write_queues()
+        if not queues:
+            self._routes.invalidate(topic)
+            names = (queue.broker_name for queue in route.publish_queues())
+            unavailable = next((name for name in names if route.master_address(name) is None), None)
+            if unavailable is not None:
+                raise RouteError("MASTER_UNAVAILABLE", broker=unavailable, topic=topic)
+            raise RouteError("TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE", topic=topic)
+        now_ms = self._clock()
+        usable = [queue for queue in queues if self._brokers.may_try(queue.broker_name, now_ms)] or queues
+        return usable[next(self._round_robin[topic]) % len(usable)]
+
+    def record_success(self, broker_name: str) -> None:
+        self._brokers.record_success(broker_name)
+
+    def record_failure(self, broker_name: str, error: RocketMQError) -> None:
+        self._brokers.record_failure(broker_name, error, now_ms=self._clock(), limit_ms=0)
+
+    def query_is_compacted(self, topic: str) -> bool:
+        """Return the setting of the first broker that responds; False if it rejects the request.
+
+        Brokers of RocketMQ 4 do not support the request, and ACL may forbid it. Raises the last broker's TransportError
+        if none responds, and the errors of ``next_queue``.
+        """
+        first = self.next_queue(topic)
+        other_queues = {queue.broker_name: queue for queue in self._routes.route(topic).write_queues()}
+        failures: list[RocketMQError] = []
+        for name, queue in ({first.broker_name: first} | other_queues).items():
+            broker = self._cluster.broker(self._routes.find_master(queue))
+            try:
+                return broker.topic_settings(topic).keeps_last_of_key
+            except TransportError as error:
+                self.record_failure(name, error)
+                failures.append(error)
+            except RocketMQError:
+                return False
+        raise failures[-1]
+
+
 class BatchSender:
     """Sender of the batches of one task. Threads: the task's own."""
 
@@ -65,18 +121,16 @@ class BatchSender:
         initial_queue_index: Callable[[], int] = RANDOM_INDEX,
     ) -> None:
         self._options = options
-        self._clock = clock
         self._sleep = sleep
         self._cluster = ClusterClient(options.name_servers, pool, options.broker_timeout_ms, history=history)
         self._routes = self._cluster.routes
         limit_ms = options.cluster_timeout_ms
         unavailable_ms = min(limit_ms, options.missing_topic_timeout_ms)
         self._failures = Failures(Policy(retryability_of_write, WRITE_PAUSES, limit_ms, unavailable_ms), clock)
-        self._topics = TopicLookup(self._routes, self._failures, sleep, self._is_compacted)
-        self._brokers = FailureTracker(retryability_of_write)
+        self._queues = WriteQueues(self._cluster, clock, initial_queue_index)
+        self.topics: Final = TopicLookup(self._routes, self._failures, sleep, self._queues.query_is_compacted)
         self._in_flight: deque[_Attempt] = deque()
         self._bytes_in_flight = 0
-        self._round_robin: defaultdict[str, Iterator[int]] = defaultdict(lambda: count(initial_queue_index()))
 
     @staticmethod
     def of_this_process(options: WriteOptions) -> BatchSender:
@@ -132,7 +186,7 @@ class BatchSender:
     def _send_attempt(self, batch: SendBatch) -> _Attempt:
         queue, address = None, None
         try:
-            queue = batch.queue or self._next_queue(batch.topic)
+            queue = batch.queue or self._queues.next_queue(batch.topic)
             address = self._routes.find_master(queue)
             broker = self._cluster.broker(address, self._options.send_timeout_ms)
             request = send_batch_rpc(
@@ -149,13 +203,13 @@ class BatchSender:
     def _await_attempt(self, attempt: _Attempt) -> None:
         """Wait for the response of ``attempt``.
 
-        Raises BrokerError[MESSAGE_NOT_DURABLE], and the errors of the request or of ``_next_queue``.
+        Raises BrokerError[MESSAGE_NOT_DURABLE], and the errors of the request or of ``WriteQueues.next_queue``.
         """
         try:
             if isinstance(attempt.outcome, RocketMQError):
                 raise attempt.outcome
             result = attempt.outcome.result()
-            self._brokers.record_success(result.queue.broker_name)
+            self._queues.record_success(result.queue.broker_name)
             if result.status is not SendStatus.SEND_OK and not self._options.accept_not_durable:
                 raise BrokerError(
                     "MESSAGE_NOT_DURABLE",
@@ -166,67 +220,9 @@ class BatchSender:
                 )
         except RocketMQError as error:
             if attempt.queue is not None and not is_name_server_outage(error):
-                self._brokers.record_failure(attempt.queue.broker_name, error, now_ms=self._clock(), limit_ms=0)
+                self._queues.record_failure(attempt.queue.broker_name, error)
             self._routes.invalidate_on_error(attempt.batch.topic, error)
             raise
-
-    # -------------------------------------------------------------------------------------------------- queues
-
-    def queue_of(self, target: RowTarget) -> MessageQueue | None:
-        """Return the queue that a row names or that its sharding key selects; None: any queue of the topic.
-
-        The task keeps the list of a topic's queues that it resolved first. Waits for a missing topic, and raises the
-        errors of ``TopicLookup.sharded_queues``.
-        """
-        if target.sharding_key is None or target.queue_id is not None:
-            return named_queue(target)
-        return queue_by_hash(target.sharding_key, self._topics.sharded_queues(target.topic))
-
-    def problems(
-        self, requirements: Collection[TopicRequirement], *, first_only: bool
-    ) -> Mapping[TopicRequirement, str]:
-        """Return the unmet ``requirements`` and the reasons: see ``TopicLookup.problems``."""
-        return self._topics.problems(requirements, first_only=first_only)
-
-    def _is_compacted(self, topic: str) -> bool:
-        """Return the setting of the first broker that responds; False if it rejects the request.
-
-        Brokers of RocketMQ 4 do not support the request, and ACL may forbid it. Raises the last broker's TransportError
-        if none responds, and the errors of ``_next_queue``.
-        """
-        first = self._next_queue(topic)
-        other_queues = {queue.broker_name: queue for queue in self._routes.route(topic).write_queues()}
-        failures: list[RocketMQError] = []
-        for name, queue in ({first.broker_name: first} | other_queues).items():
-            broker = self._cluster.broker(self._routes.find_master(queue))
-            try:
-                return broker.topic_settings(topic).keeps_last_of_key
-            except TransportError as error:
-                self._brokers.record_failure(name, error, now_ms=self._clock(), limit_ms=0)
-                failures.append(error)
-            except RocketMQError:
-                return False
-        raise failures[-1]
-
-    def _next_queue(self, topic: str) -> MessageQueue:
-        """Return the topic's next queue, round robin from a random one; it prefers brokers that have not failed
-        recently.
-
-        Raises RouteError[MASTER_UNAVAILABLE | TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE], and the errors of
-        ``RouteTable.route``.
-        """
-        route = self._routes.route(topic)
-        queues = route.write_queues()
-        if not queues:
-            self._routes.invalidate(topic)
-            names = (queue.broker_name for queue in route.publish_queues())
-            unavailable = next((name for name in names if route.master_address(name) is None), None)
-            if unavailable is not None:
-                raise RouteError("MASTER_UNAVAILABLE", broker=unavailable, topic=topic)
-            raise RouteError("TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE", topic=topic)
-        now_ms = self._clock()
-        usable = [queue for queue in queues if self._brokers.may_try(queue.broker_name, now_ms)] or queues
-        return usable[next(self._round_robin[topic]) % len(usable)]
 
 
 def _not_stored_note(batch: SendBatch, error: RocketMQError) -> str:

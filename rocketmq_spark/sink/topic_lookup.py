@@ -16,15 +16,16 @@ from rocketmq_spark.remoting.retry import (
     topic_subject,
 )
 from rocketmq_spark.remoting.route_table import RouteTable
-from rocketmq_spark.sink.send_batches import sharded_queues
+from rocketmq_spark.sink.send_batches import RowTarget, named_queue, queue_by_hash, sharded_queues
 from rocketmq_spark.sink.topic_checks import TopicRequirement, lost_without_keys, no_such_broker, no_such_queue
 
 
 class TopicLookup:
     """Lookup of each topic once per task, which waits for all missing topics together. Threads: the task's own.
 
-    ``is_compacted``: returns whether a topic keeps only the last message of each key, according to one of its brokers;
-    False if that broker does not report it. It raises transient errors, for example if no broker can be reached.
+    ``query_is_compacted``: returns whether a topic keeps only the last message of each key, according to one of its
+    brokers; False if that broker does not report it. It raises transient errors, for example if no broker can be
+    reached.
     """
 
     def __init__(
@@ -32,17 +33,27 @@ class TopicLookup:
         routes: RouteTable,
         failures: Failures,
         sleep: Sleep,
-        is_compacted: Callable[[str], bool],
+        query_is_compacted: Callable[[str], bool],
     ) -> None:
         self._routes = routes
         self._failures = failures
         self._sleep = sleep
-        self._is_compacted = is_compacted
+        self._query_is_compacted = query_is_compacted
         self._compacted: dict[str, bool] = {}
         self._queues: dict[str, tuple[MessageQueue, ...]] = {}
         self._routed: dict[str, TopicRoute] = {}
         self._unknown_brokers: defaultdict[str, set[str]] = defaultdict(set)
         self._unavailable_topics: dict[str, RocketMQError] = {}
+
+    def queue_of(self, target: RowTarget) -> MessageQueue | None:
+        """Return the queue that a row names or that its sharding key selects; None: any queue of the topic.
+
+        The task keeps the list of a topic's queues that it resolved first. Waits for a missing topic, and raises the
+        errors of ``sharded_queues``.
+        """
+        if target.sharding_key is None or target.queue_id is not None:
+            return named_queue(target)
+        return queue_by_hash(target.sharding_key, self.sharded_queues(target.topic))
 
     def sharded_queues(self, topic: str) -> tuple[MessageQueue, ...]:
         """Return the queues over which keys of the topic are distributed: those of the first lookup in this task.
@@ -115,7 +126,7 @@ class TopicLookup:
         """Make one attempt to resolve a topic.
 
         Raises RouteError[UNKNOWN_BROKER], and the errors of ``RouteTable.route``, ``sharded_queues`` and
-        ``is_compacted``.
+        ``query_is_compacted``.
         """
         if topic in self._unavailable_topics:
             return
@@ -123,7 +134,7 @@ class TopicLookup:
             self._routed[topic] = self._routes.route(topic)
             self._queues[topic] = sharded_queues(self._routed[topic])
         if topic not in self._compacted and not all(one.has_keys for one in requirements):
-            self._compacted[topic] = self._is_compacted(topic)
+            self._compacted[topic] = self._query_is_compacted(topic)
         if any(no_such_queue(one, self._routed[topic]) for one in requirements) or self._brokers_without_route(
             topic, requirements
         ):

@@ -31,22 +31,21 @@ ENCODED_BYTES: Final = 8 * 1024 * 1024
 """Maximum number of body bytes that are encoded at once."""
 
 
-class FindTopicProblems(Protocol):
-    """Function that returns unmet requirements and their reasons: see ``TopicLookup.problems``."""
-
-    def __call__(
-        self, requirements: Collection[TopicRequirement], *, first_only: bool
-    ) -> Mapping[TopicRequirement, str]: ...
-
-
-class Sender(Protocol):
-    """Destination of batches: a ``BatchSender``."""
+class Topics(Protocol):
+    """Lookup of the topics of rows: a ``TopicLookup``."""
 
     def problems(
         self, requirements: Collection[TopicRequirement], *, first_only: bool
     ) -> Mapping[TopicRequirement, str]: ...
 
     def queue_of(self, target: RowTarget) -> MessageQueue | None: ...
+
+
+class Sender(Protocol):
+    """Destination of batches: a ``BatchSender``."""
+
+    @property
+    def topics(self) -> Topics: ...
 
     def send(self, batch: SendBatch) -> None: ...
 
@@ -86,8 +85,8 @@ def write_rows(
     row_count = 0
     for batch in batches:
         pieces = list(_pieces(batch, columns, key, row_count, options))
-        for piece in _valid_pieces(pieces, task, options, sender.problems):
-            for send_batch in send_batches(_encodable(piece, options), sender.queue_of, limit_bytes):
+        for piece in _valid_pieces(pieces, task, options, sender.topics):
+            for send_batch in send_batches(_encodable(piece, options), sender.topics.queue_of, limit_bytes):
                 sender.send(send_batch)
         row_count += len(batch)
     sender.finish()
@@ -115,35 +114,31 @@ def _pieces(
         first_row += len(part)
 
 
-def _valid_pieces(
-    pieces: list[_Piece], task: WriteTask, options: WriteOptions, find_topic_problems: FindTopicProblems
-) -> Iterator[_Piece]:
+def _valid_pieces(pieces: list[_Piece], task: WriteTask, options: WriteOptions, topics: Topics) -> Iterator[_Piece]:
     """Check all ``pieces``, then yield those to send: all rows, or the valid rows and dead letters of the others.
 
     Without a dead-letter topic, topics are looked up only if no row has a problem of its own.
     """
     problems = [problems_of(piece.rows, piece.properties, max_body_bytes=options.max_message_bytes) for piece in pieces]
     if options.dead_letter_topic is not None or not any(problems):
-        problems = _with_topic_problems(
-            pieces, problems, find_topic_problems, first_only=options.dead_letter_topic is None
-        )
+        problems = _with_topic_problems(pieces, problems, topics, first_only=options.dead_letter_topic is None)
     if any(problems):
         if options.dead_letter_topic is None:
             raise _invalid_row_error(pieces, problems, task)
-        for refusal in find_topic_problems([TopicRequirement(options.dead_letter_topic)], first_only=True).values():
+        for refusal in topics.problems([TopicRequirement(options.dead_letter_topic)], first_only=True).values():
             raise _invalid_row_error(pieces, problems, task, f"; and 'deadLetterTopic' cannot be used: {refusal}")
     for piece, row_problems in zip(pieces, problems, strict=True):
         yield from _split_invalid(piece, row_problems, task, options) if row_problems else [piece]
 
 
 def _with_topic_problems(
-    pieces: list[_Piece], problems: list[dict[int, str]], find_topic_problems: FindTopicProblems, *, first_only: bool
+    pieces: list[_Piece], problems: list[dict[int, str]], topics: Topics, *, first_only: bool
 ) -> list[dict[int, str]]:
     """Return ``problems`` and the topic problems of the other rows, after one lookup of all topics together."""
     row_requirements = [
         requirements_of(piece.rows, excluded=row_problems) for piece, row_problems in zip(pieces, problems, strict=True)
     ]
-    topic_problems = find_topic_problems(
+    topic_problems = topics.problems(
         dict.fromkeys(one for some in row_requirements for one in some.requirements), first_only=first_only
     )
     found = (some.problems(topic_problems) for some in row_requirements)
