@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final, NoReturn
@@ -27,6 +28,7 @@ from rocketmq_spark.pop.transport import AckOutcome, ChangeOutcome, ReceiveOutco
 from rocketmq_spark.proxy.session import Session
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.remoting.local_address import new_client_id
+from rocketmq_spark.remoting.outage_log import Throttle
 from rocketmq_spark.remoting.retry import is_unknown_topic
 from rocketmq_spark.wire.grpc import messaging_pb2 as pb
 from rocketmq_spark.wire.grpc.requests import Subscription
@@ -39,7 +41,6 @@ ROUTE_REFRESH_INTERVAL_MS: Final = 10_000
 
 ACKS_PER_REQUEST: Final = 1_000
 POLL_JOIN_TIMEOUT_S: Final = 2.0
-BROKEN_OFF_PAUSE_MS: Final = 60_000
 
 
 class GrpcTransport:
@@ -65,8 +66,8 @@ class GrpcTransport:
         self._topics_without_route: set[str] = set()
         """Topics for which the proxy has no broker."""
         self._clock = clock
-        self._broken_off_due_ms: dict[Target, int] = {}
-        """From when on RESPONSE_INCOMPLETE may be logged again."""
+        self._incomplete: defaultdict[Target, Throttle] = defaultdict(Throttle)
+        """By target, of RESPONSE_INCOMPLETE."""
         self._logged_targets: frozenset[Target] = frozenset()
         """Targets for which RECEIPT_HANDLE_UNTRUSTED has been logged."""
         self._has_refreshed = False
@@ -178,7 +179,7 @@ class GrpcTransport:
         except RocketMQError as error:
             return error
         if failure is not None:
-            self._log_broken_off(request.target, len(messages), failure)
+            self._log_incomplete(request.target, len(messages), failure)
         handles = handles_of_response(topic, broker_name, messages, invisible_ms)
         self._log_unverified(request.target, sum(map(is_unverified, handles)))
         return [
@@ -186,11 +187,9 @@ class GrpcTransport:
             for handle, one in zip(handles, messages, strict=True)
         ]
 
-    def _log_broken_off(self, target: Target, count: int, failure: RocketMQError) -> None:
-        """Log an incomplete response, at most once in BROKEN_OFF_PAUSE_MS for a target."""
-        now_ms = self._clock()
-        if now_ms >= self._broken_off_due_ms.get(target, now_ms):
-            self._broken_off_due_ms[target] = now_ms + BROKEN_OFF_PAUSE_MS
+    def _log_incomplete(self, target: Target, count: int, failure: RocketMQError) -> None:
+        """Log an incomplete response of a target; repeated ones at growing intervals."""
+        if self._incomplete[target].try_acquire_event(self._clock()):
             log.warning(
                 "RESPONSE_INCOMPLETE: Response for topic=%s broker=%s ended after %d messages: %s The broker "
                 "redelivers the other messages after 'invisibleDurationMs'. If this line repeats, search for messages "
