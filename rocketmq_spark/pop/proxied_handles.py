@@ -18,15 +18,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
-from rocketmq_spark.pop.receipt_handles import NORMAL_TOPIC, BrokerHandle, OpaqueHandle, ReceiptHandle, handle_of
-
-ORDERED: Final = 999
-"""The revive queue in handles of FIFO messages: an acknowledgement by such a handle sets the group's offset.
-
-Source: ``common/KeyBuilder.java#POP_ORDER_REVIVE_QUEUE``.
-"""
+from rocketmq_spark.pop.receipt_handles import (
+    NORMAL_TOPIC,
+    ORDER_REVIVE_QUEUE,
+    BrokerHandle,
+    OpaqueHandle,
+    ReceiptHandle,
+    handle_of,
+)
 
 _Times: TypeAlias = tuple[int, int, int]
 _Queue: TypeAlias = tuple[str, int]
@@ -99,7 +100,7 @@ def _broker_handles(
 def _repeats_request(handle: BrokerHandle, one: ProxyMessage, requested_ms: int) -> bool:
     """Return whether a broker makes such a handle for a request with this invisible duration."""
     point = handle.pop_check_point
-    is_in_a_revive_queue = 0 <= point.revive_queue_id != ORDERED
+    is_in_a_revive_queue = 0 <= point.revive_queue_id != ORDER_REVIVE_QUEUE
     return point.invisible_ms == requested_ms and point.queue_id == one.queue_id and is_in_a_revive_queue
 
 

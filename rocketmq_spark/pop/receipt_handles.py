@@ -21,6 +21,12 @@ from rocketmq_spark.wire.bounds import CHECKPOINT_MESSAGES, POP_OFFSETS
 NORMAL_TOPIC: Final = "0"
 """The retry flag of the topic itself; its retry topics have other flags."""
 
+ORDER_REVIVE_QUEUE: Final = 999
+"""The revive queue in handles of FIFO messages: an acknowledgement by such a handle sets the group's offset.
+
+Source: ``common/KeyBuilder.java#POP_ORDER_REVIVE_QUEUE``.
+"""
+
 MAX_INVISIBLE_MS: Final = 43_200_000
 """The largest ``invisibleDurationMs``."""
 
