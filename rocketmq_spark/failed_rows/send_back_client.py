@@ -15,8 +15,8 @@ from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.remoting.cluster_client import ClusterClient
-from rocketmq_spark.remoting.failures import Failures, Policy, Sleep
-from rocketmq_spark.remoting.retry import SEND_BACK_PAUSES, broker_subject, retryability_of_request
+from rocketmq_spark.remoting.failures import Failures, Sleep, send_back_policy
+from rocketmq_spark.remoting.retry import broker_subject
 
 
 class SendBackClient:
@@ -37,8 +37,8 @@ class SendBackClient:
         self._max_reconsume_times = max_reconsume_times
         self._client_of = client_of
         self._sleep = sleep
-        limits_ms = options.cluster_timeout_ms, options.missing_topic_timeout_ms
-        self._failures = Failures(Policy(retryability_of_request, SEND_BACK_PAUSES, *limits_ms), clock)
+        policy = send_back_policy(options.cluster_timeout_ms, options.missing_topic_timeout_ms)
+        self._failures = Failures(policy, clock)
 
     def set_log_context(self, **task: str) -> None:
         """Set the log context, with the group, in a process of Spark; outages are logged there."""

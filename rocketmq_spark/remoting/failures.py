@@ -15,6 +15,7 @@ from rocketmq_spark.remoting.outage_log import QUIET_MS, LogLine, Outage, Outage
 from rocketmq_spark.remoting.retry import (
     NAME_SERVERS,
     REQUEST_PAUSES,
+    SEND_BACK_PAUSES,
     Pauses,
     Retryability,
     is_name_server_outage,
@@ -199,6 +200,12 @@ class Policy(NamedTuple):
     pauses: Pauses
     limit_ms: int
     unavailable_limit_ms: int
+
+
+def send_back_policy(cluster_timeout_ms: int, missing_topic_timeout_ms: int) -> Policy:
+    """Return the policy for single messages that are stored at a broker again: sent back for retry, or as dead
+    letters."""
+    return Policy(retryability_of_request, SEND_BACK_PAUSES, cluster_timeout_ms, missing_topic_timeout_ms)
 
 
 class OutageHistory(Protocol):

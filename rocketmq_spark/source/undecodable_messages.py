@@ -22,8 +22,8 @@ from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.cluster_client import ClusterClient
-from rocketmq_spark.remoting.failures import Failures, Policy
-from rocketmq_spark.remoting.retry import SEND_BACK_PAUSES, broker_subject, retryability_of_request
+from rocketmq_spark.remoting.failures import Failures, send_back_policy
+from rocketmq_spark.remoting.retry import broker_subject
 from rocketmq_spark.source.dead_letter import dead_letter
 from rocketmq_spark.source.range_decoding import QUEUE_OFFSET
 from rocketmq_spark.wire.arrow.undecodable import UndecodableMessage
@@ -39,8 +39,8 @@ class DeadLetterSender:
     range of a task. Not thread-safe."""
 
     def __init__(self, options: ReadOptions, client: ClusterClient) -> None:
-        limits_ms = options.cluster_timeout_ms, options.missing_topic_timeout_ms
-        self._failures = Failures(Policy(retryability_of_request, SEND_BACK_PAUSES, *limits_ms), monotonic_ms)
+        policy = send_back_policy(options.cluster_timeout_ms, options.missing_topic_timeout_ms)
+        self._failures = Failures(policy, monotonic_ms)
         self._client = client
         self._group = options.consumer_group
 
