@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
-from typing import ClassVar, Final, Protocol
+from typing import ClassVar, Final, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -61,6 +61,19 @@ all its properties."""
 class BatchTooLargeError(ValueError):
     """Each message can be decoded, but one call cannot hold all: see ``DECOMPRESSED_LIMIT_BYTES``,
     ``REPEATED_LIMIT_BYTES``. Retry with fewer messages, or with fewer rows of one."""
+
+
+class _DecodedRows(NamedTuple):
+    """Rows, and for each the position of its record."""
+
+    batch: pa.RecordBatch
+    places: Positions
+
+
+class _DecodingFailure(NamedTuple):
+    """Text of the error of ``_decode_all``: the error object would keep the decoded data alive."""
+
+    problem: str
 
 
 class BatchBuilder(Protocol):
@@ -126,8 +139,7 @@ class ColumnDecoder:
             for body in bodies:
                 decode_messages(body, broker_name=self._broker_name)
             raise AssertionError("the scalar decoder finds no damage") from damage
-        batch, _ = self._decode_all(records, offset_range, [len(body) for body in bodies])
-        return batch
+        return self._decode_all(records, offset_range, [len(body) for body in bodies]).batch
 
     def decode_with_undecodable(
         self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int, response_offsets: ResponseOffsets = ()
@@ -149,31 +161,29 @@ class ColumnDecoder:
                 check_layout(body, broker_name=self._broker_name)
             raise AssertionError("the scalar decoder finds no damage") from damage
         records = _select_offsets(records, offset_range, self._broker_name)
-        decoded = self._decoded_or_problem(records, offset_range, bodies_bytes)
-        if isinstance(decoded, str):
+        decoded = self._try_decode_all(records, offset_range, bodies_bytes)
+        if isinstance(decoded, _DecodingFailure):
             undecodable = find_undecodable(records, self._broker_name, has_body=BODY in self.schema.names)
             if not undecodable:
-                raise BatchTooLargeError(decoded)
+                raise BatchTooLargeError(decoded.problem)
             is_undecodable = np.isin(records.begins, list(undecodable))
-            decoded = self._decoded_or_problem(records.select(~is_undecodable), offset_range, bodies_bytes)
-            if isinstance(decoded, str):
-                raise BatchTooLargeError(decoded)
+            decoded = self._try_decode_all(records.select(~is_undecodable), offset_range, bodies_bytes)
+            if isinstance(decoded, _DecodingFailure):
+                raise BatchTooLargeError(decoded.problem)
             malformed |= undecodable
-        batch, places = decoded
-        return self._with_undecodable(batch, places, malformed, offset_range) if malformed else (batch, [])
+        return self._with_undecodable(decoded, malformed, offset_range) if malformed else (decoded.batch, [])
 
-    def _decoded_or_problem(
+    def _try_decode_all(
         self, records: RecordIndex, offset_range: range, bodies_bytes: Sequence[int]
-    ) -> tuple[pa.RecordBatch, Positions] | str:
-        """Return the result of ``_decode_all``, or the text of its error: the error object would keep the decoded data
-        alive."""
+    ) -> _DecodedRows | _DecodingFailure:
+        """Return the result of ``_decode_all``, or its failure."""
         try:
             return self._decode_all(records, offset_range, bodies_bytes)
         except RemoteProtocolError as error:
-            return str(error)
+            return _DecodingFailure(str(error))
 
     def _with_undecodable(
-        self, batch: pa.RecordBatch, places: Positions, found: Mapping[int, UndecodableMessage], offset_range: range
+        self, decoded: _DecodedRows, found: Mapping[int, UndecodableMessage], offset_range: range
     ) -> tuple[pa.RecordBatch, list[UndecodableMessage]]:
         undecodable = {place: found[place] for place in sorted(found) if self._counts(found[place], offset_range)}
         rows_bytes = sum(message.rows_bytes(offset_range) for message in undecodable.values())
@@ -181,8 +191,8 @@ class ColumnDecoder:
             raise BatchTooLargeError(f"the rows of undecodable messages take {rows_bytes} bytes together")
         rows = [(place, row) for place, message in undecodable.items() for row in message.rows(offset_range)]
         arrays = self._arrays_without_body([row for _, row in rows])
-        batch, _ = self._in_order(batch, places, arrays, np.array([place for place, _ in rows], np.int64))
-        return batch, list(undecodable.values())
+        merged = self._in_order(*decoded, arrays, np.array([place for place, _ in rows], np.int64))
+        return merged.batch, list(undecodable.values())
 
     def _frames(self, bodies: Sequence[Buffer], response_offsets: ResponseOffsets) -> RecordFrames:
         frames = frame_records(bodies, response_offsets, is_unfiltered=self._is_unfiltered)
@@ -206,42 +216,41 @@ class ColumnDecoder:
         none."""
         return None
 
-    def _decode_all(
-        self, records: RecordIndex, offset_range: range, bodies_bytes: Sequence[int]
-    ) -> tuple[pa.RecordBatch, Positions]:
+    def _decode_all(self, records: RecordIndex, offset_range: range, bodies_bytes: Sequence[int]) -> _DecodedRows:
         is_inner_batch = records.has_flags(MessageSysFlag.INNER_BATCH)
-        batch = None
+        decoded = None
         with suppress(DamagedBodyError):
-            batch, places = self._decode_vectorized(records.select(~is_inner_batch))
-        if batch is None:
+            decoded = self._decode_vectorized(records.select(~is_inner_batch))
+        if decoded is None:
             is_suspect = is_inner_batch | records.has_flags(MessageSysFlag.COMPRESSED)
             for _ in self._each_alone(records.select(is_suspect), offset_range, bodies_bytes):
                 pass
             raise AssertionError("the scalar decoder finds no damage")
         if not is_inner_batch.any():
-            return batch, places
+            return decoded
         messages, their_places = self._decode_inner_batches(records.select(is_inner_batch), offset_range, bodies_bytes)
-        return self._in_order(batch, places, self._arrays_of(messages), their_places)
+        return self._in_order(*decoded, self._arrays_of(messages), their_places)
 
     def _in_order(
         self, batch: pa.RecordBatch, places: Positions, inner_arrays: Sequence[pa.Array], their_places: Positions
-    ) -> tuple[pa.RecordBatch, Positions]:
+    ) -> _DecodedRows:
         """Merge both sets of rows by the positions of their records; return the batch and the positions of its rows."""
         all_places = np.concatenate((places, their_places))
         order = np.argsort(all_places, kind="stable")
         both = zip(batch.columns, inner_arrays, strict=True)
-        return self._batch([pa.concat_arrays(parts).take(pa.array(order)) for parts in both]), all_places[order]
+        merged = self._batch([pa.concat_arrays(parts).take(pa.array(order)) for parts in both])
+        return _DecodedRows(merged, all_places[order])
 
-    def _decode_vectorized(self, records: RecordIndex) -> tuple[pa.RecordBatch, Positions]:
+    def _decode_vectorized(self, records: RecordIndex) -> _DecodedRows:
         """Return the batch, and for each row the position of its record."""
         if not len(records):
-            return self._batch(self._arrays_of([])), records.begins
+            return _DecodedRows(self._batch(self._arrays_of([])), records.begins)
         columns = RecordColumns(records, self._broker_name, DECOMPRESSED_LIMIT_BYTES)
         batch = self._batch([columns.of(column) for column in self._columns])
         if self._tags is None:
-            return batch, records.begins
+            return _DecodedRows(batch, records.begins)
         has_tag = pc.is_in(columns.tags(), value_set=pa.array(sorted(self._tags), pa.string()))
-        return batch.filter(has_tag), records.begins[has_tag.to_numpy(zero_copy_only=False)]
+        return _DecodedRows(batch.filter(has_tag), records.begins[has_tag.to_numpy(zero_copy_only=False)])
 
     def _decode_inner_batches(
         self, records: RecordIndex, offset_range: range, bodies_bytes: Sequence[int]
