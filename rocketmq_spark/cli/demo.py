@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -59,11 +59,9 @@ def new_parser() -> argparse.ArgumentParser:
         description="Stream orders through a real Apache RocketMQ into Spark, and check that each one arrives. "
         "Two queries count them; one more writes an invoice for each to another topic.",
     )
-    seconds, rate = (
-        "duration of the orders in seconds (default: %(default)s)",
-        "orders per second (default: %(default)s)",
-    )
+    seconds = "duration of the orders in seconds (default: %(default)s)"
     parser.add_argument("--seconds", type=positive, default=60, metavar="N", help=seconds)
+    rate = "orders per second (default: %(default)s)"
     parser.add_argument("--rate", type=positive, default=100, metavar="N", help=rate)
     share = "load balancing of the two queries: by queue, or by message of a single queue (default: %(default)s)"
     parser.add_argument("--load-balance", choices=QUEUES, default=BY_QUEUE, help=share)
@@ -100,6 +98,7 @@ class Demo:
         self._cluster.create_topic(INVOICES)
         self._print("starting Spark")
         self._spark = resources.enter_context(quiet_session(folder))
+        self._name_servers = {"namesrvAddr": self._cluster.namesrv_addr, "startingOffsets": "earliest"}
         servers = resources.enter_context(cluster_at(self._cluster.namesrv_addr, {}))
         self._broker = servers.broker(BrokerAddress(self._cluster.broker_addr()))
         self._producer = Producer(servers, group="shop")
@@ -137,7 +136,8 @@ class Demo:
         self._stop_query(SECOND)
         self._send_orders("the second query has left", start_s, start_s + seconds, FIRST)
         self._print("no more orders; waiting until the group has committed all, and reading the invoices")
-        self._queries[AUDIT] = collecting(self._invoices(), AUDIT).start()
+        invoices = self._stream(self._name_servers, consumerGroup=AUDIT, subscribe=INVOICES)
+        self._queries[AUDIT] = collecting(invoices, AUDIT).start()
         self._wait_until(lambda: report.is_clean(self._audit()))
         for name in (FIRST, BILLING, AUDIT):
             self._stop_query(name)
@@ -177,17 +177,11 @@ class Demo:
     # ---- queries
 
     def _orders(self, group: str) -> DataFrame:
-        server = {"namesrvAddr": self._cluster.namesrv_addr, "startingOffsets": "earliest"}
-        if self._arguments.proxy:
-            server = {"endpoints": self._cluster.endpoints}
-        return self._stream(**server, consumerGroup=group, subscribe=TOPIC, loadBalance=self._arguments.load_balance)
+        server = {"endpoints": self._cluster.endpoints} if self._arguments.proxy else self._name_servers
+        return self._stream(server, consumerGroup=group, subscribe=TOPIC, loadBalance=self._arguments.load_balance)
 
-    def _invoices(self) -> DataFrame:
-        server = {"namesrvAddr": self._cluster.namesrv_addr, "startingOffsets": "earliest"}
-        return self._stream(**server, consumerGroup=AUDIT, subscribe=INVOICES)
-
-    def _stream(self, **options: str) -> DataFrame:
-        return self._spark.readStream.format("rocketmq").options(**options).load()
+    def _stream(self, server: Mapping[str, str], **options: str) -> DataFrame:
+        return self._spark.readStream.format("rocketmq").options(**server, **options).load()
 
     def _stop_query(self, name: str) -> None:
         """Stop the query after its running batch, so that it leaves its group, and show its last progress."""

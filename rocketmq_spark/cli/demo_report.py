@@ -39,8 +39,7 @@ def line_of(progress: Progress) -> str:
 
 
 def queues_of(progress: Progress) -> tuple[str, ...]:
-    """Return the IDs of the query's queues: none before its first metadata refresh, or with message-based load
-    balancing."""
+    """Return the IDs of the query's queues: none before its first refresh, or with message-based load balancing."""
     topics = _latest(progress).get("maxOffsets", {}).values()
     return tuple(queue for brokers in topics for queues in brokers.values() for queue in queues)
 
