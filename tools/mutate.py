@@ -45,6 +45,7 @@ from mutation_results import (
     line_of,
     modules_in,
     percent_killed,
+    room_tests,
 )
 
 PAGE: Final = ROOT / "build" / "mutation.md"
@@ -91,9 +92,7 @@ def run_sample(sample: dict[str, Any], reasons: Reasons, processes: int) -> int:
     functions, folder = sample["functions"], FOLDER / "sample"
     modules = sorted({module_of(function) for function in functions})
     forget_all(folder)
-    run_room(
-        folder, {"modules": modules, "tests": sample["tests"]}, [f"{name}__mutmut_*" for name in functions], processes
-    )
+    run_room(folder, {"modules": modules}, [f"{name}__mutmut_*" for name in functions], processes)
     statuses, alive = results_in(folder)
     print(line_of(sum(statuses.values(), Counter())))
     missing = [name for name in functions if not has_mutants(folder, name)]
@@ -148,9 +147,9 @@ def run_room(folder: Path, room: dict[str, Any], names: list[str], processes: in
         copy(source, target)
     mutmut = {
         "source_paths": ["rocketmq_spark"],
-        "only_mutate": [f"{module.replace('.', '/')}.py" for module in room["modules"]],
+        "only_mutate": [f"{module.replace('.', '/')}.py" for module in modules_in(ROOT, room)],
         "also_copy": list(COPIED[1:]),
-        "pytest_add_cli_args_test_selection": [f"connector_tests/{test}" for test in room["tests"]],
+        "pytest_add_cli_args_test_selection": [f"connector_tests/{test}" for test in room_tests(ROOT, room)],
         "pytest_add_cli_args": ["-p", "no:xdist", "-m", "not long"],
         "timeout_multiplier": 2,
     }

@@ -6,6 +6,7 @@ import ast
 import hashlib
 import json
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -111,10 +112,27 @@ def line_of(statuses: Counter[str]) -> str:
 
 
 def modules_in(root: Path, room: Mapping[str, Any]) -> list[str]:
-    """The modules of the package in ``root`` that are in a room, which may say ``folder.*``."""
+    """The modules of the package in ``root`` that are in a room, which may say ``folder.*``: all of it but shells."""
+    shells = tuple(f"{shell}." for shell in shells_of(root))
     files = (file.relative_to(root).with_suffix("") for file in (root / PACKAGE).rglob("*.py"))
     names = (".".join(file.parts) for file in files if file.name != "__init__")
-    return sorted(name for name in names if any(fnmatchcase(name, pattern) for pattern in room["modules"]))
+    pure = (name for name in names if not f"{name}.".startswith(shells))
+    return sorted(name for name in pure if any(fnmatchcase(name, pattern) for pattern in room["modules"]))
+
+
+def shells_of(root: Path) -> list[str]:
+    """The modules and packages that are not pure, of the contract that says so."""
+    settings = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts: list[dict[str, Any]] = settings["tool"]["importlinter"]["contracts"]
+    return [shell for one in contracts if one["type"] == "pure" for shell in one["shells"]]
+
+
+def room_tests(root: Path, room: Mapping[str, Any]) -> list[str]:
+    """The tests that must hold a room, below ``connector_tests``: those that are called after its modules, and those
+    that it names beside them."""
+    stems = sorted({module.rpartition(".")[2] for module in modules_in(root, room)})
+    own = (f"{kind}/test_{stem}.py" for kind in ("unit", "properties") for stem in stems)
+    return [*(test for test in own if (root / "connector_tests" / test).is_file()), *room.get("tests", ())]
 
 
 def defines_functions(root: Path, module: str) -> bool:

@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 from mutation_page import PINNED, ROOT, kept_counts, without_mutants
-from mutation_results import modules_in, percent_killed
+from mutation_results import modules_in, percent_killed, room_tests
 
 from connector_tests.architecture.test_layers import PACKAGE, is_pure, module_name
 
@@ -33,8 +33,14 @@ def test_each_pure_module_is_in_one_room_and_no_other_module_is() -> None:
 def test_what_a_room_names_is_there(name: str) -> None:
     room = ROOMS[name]
     assert [one for one in room["modules"] if not modules_in(ROOT, {"modules": [one]})] == []
-    assert room["tests"]
-    assert [test for test in room["tests"] if not (ROOT / "connector_tests" / test).is_file()] == []
+    assert room_tests(ROOT, room)
+    assert [test for test in room.get("tests", ()) if not (ROOT / "connector_tests" / test).is_file()] == []
+
+
+@pytest.mark.parametrize("name", ROOMS)
+def test_a_room_names_no_test_that_it_has_anyway(name: str) -> None:
+    room = ROOMS[name]
+    assert set(room.get("tests", ())) & set(room_tests(ROOT, {"modules": room["modules"]})) == set()
 
 
 def test_rooms_were_run_and_nothing_is_kept_of_a_room_that_is_no_more() -> None:

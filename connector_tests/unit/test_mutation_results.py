@@ -21,6 +21,7 @@ from mutation_results import (
     encoded_counts,
     modules_in,
     percent_killed,
+    room_tests,
 )
 
 LESS = Change("p.a.count", "return n < 1", "return n <= 1")
@@ -81,11 +82,13 @@ def test_a_reason_is_stale_when_its_room_was_run_and_it_did_not_survive() -> Non
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    """Of two modules in a folder, one beside it, and one that only begins like that."""
-    for name in ("__init__", "wire/__init__", "wire/codes", "wire/fields", "model", "model_of"):
+    """Of two pure modules and a shell in a folder, one beside it, and one that only begins like that."""
+    for name in ("__init__", "wire/__init__", "wire/codes", "wire/fields", "wire/sockets", "model", "model_of"):
         file = tmp_path / "rocketmq_spark" / f"{name}.py"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"NAME = {name!r}\n", encoding="utf-8")
+    contract = '[[tool.importlinter.contracts]]\ntype = "pure"\nshells = ["rocketmq_spark.wire.sockets"]\n'
+    (tmp_path / "pyproject.toml").write_text(contract, encoding="utf-8")
     return tmp_path
 
 
@@ -93,6 +96,16 @@ def test_a_room_has_the_modules_that_it_names_and_those_of_a_whole_folder(packag
     room = {"modules": ["rocketmq_spark.wire.*", "rocketmq_spark.model"]}
     names = ["rocketmq_spark.model", "rocketmq_spark.wire.codes", "rocketmq_spark.wire.fields"]
     assert modules_in(package, room) == names
+
+
+def test_a_room_is_held_by_tests_called_after_its_modules_and_those_it_names(package: Path) -> None:
+    for name in ("unit/test_codes.py", "properties/test_codes.py", "unit/test_model.py", "unit/test_wire.py"):
+        file = package / "connector_tests" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("", encoding="utf-8")
+    room = {"modules": ["rocketmq_spark.wire.*"]}
+    assert room_tests(package, room) == ["unit/test_codes.py", "properties/test_codes.py"]
+    assert room_tests(package, room | {"tests": ["oracle/test_codes.py"]})[2:] == ["oracle/test_codes.py"]
 
 
 def test_the_digest_is_another_when_a_module_is_another_or_there_is_one_more(package: Path) -> None:
