@@ -234,9 +234,7 @@ class Membership:
 
     def _apply_plan(self, plan: RebalancePlan) -> None:
         """Commit offsets before queues are dropped, so that their next owners resume from the completed offset.
-
-        Orderly: a queue with a range in flight is kept until ``mark_completed``, and a new queue is owned only with its
-        lock.
+        Orderly: a queue with a range in flight is kept until ``mark_completed``; a new one is owned only with its lock.
         """
         if plan.drop:
             self.offsets.persist()
@@ -264,6 +262,7 @@ class Membership:
         self._drop(drained)
 
     def _drop(self, queues: Collection[MessageQueue]) -> None:
+        """Disown queues and discard their state, unconfirmed offsets included. Commits and unlocks nothing."""
         self._locks.discard(queues)
         for queue in queues:
             self.offsets.discard(queue)
@@ -273,6 +272,7 @@ class Membership:
         self._change(RebalancePlan(drop=tuple(sorted(queues, key=MessageQueue.sort_key))))
 
     def _change(self, plan: RebalancePlan) -> None:
+        """Record and log the new ownership, without a request. Do nothing for an empty plan."""
         if not plan:
             return
         self._queue_states.apply(QueueEvent.DROPPED, plan.drop)

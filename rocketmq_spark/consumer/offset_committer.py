@@ -40,7 +40,8 @@ class OffsetStore(Protocol):
         missing."""
 
     def write_offsets(self, offsets: Mapping[MessageQueue, int]) -> set[MessageQueue]:
-        """Store exactly ``offsets``; return the queues for which that is confirmed."""
+        """Replace the stored offsets of these queues, also by smaller ones; return the queues for which that is
+        confirmed."""
 
     def may_write(self, queue: MessageQueue) -> bool:
         """Return whether to write now: the queue's last write succeeded, or the pause after it is over."""
@@ -68,8 +69,8 @@ class RemoteBrokerOffsetStore:
         return broker.submit_query_offsets(self._group, queues)
 
     def write_offsets(self, offsets: Mapping[MessageQueue, int]) -> set[MessageQueue]:
-        """Store exactly ``offsets``; return the confirmed queues. If a broker rejects one because an operator has reset
-        it, record the reset's offset."""
+        """Replace the stored offsets of these queues, also by smaller ones; return the confirmed queues. If a broker
+        rejects one because an operator has reset it, record the reset's offset."""
         written: set[MessageQueue] = set()
 
         def update(broker: BrokerApi, queues: Collection[MessageQueue]) -> Future[dict[MessageQueue, RocketMQError]]:
@@ -186,20 +187,28 @@ class OffsetCommitter:
     # ------------------------------------------------------------------------------------------ offsets of the store
 
     def raise_to(self, targets: Mapping[MessageQueue, int], check: Check = dict) -> set[MessageQueue]:
-        """Make the store hold at least ``targets``; return the queues for which it has confirmed that. ``check``
-        returns which of its writes may be made.
+        """Read the stored offsets, write those of ``targets`` that are larger, and return the queues whose stored
+        offset is confirmed to be at least the target. ``check`` is called with the required writes, by queue, and
+        returns those to make.
+
+        Missing in the result are queues of unresponsive brokers, queues whose write failed or is paused, queues that an
+        operator has reset, and ``suspect`` ones: the read detects and records the last two.
 
         If several first offsets of a group and topic arrive at once, a broker may confirm one and lose it
-        (``ConsumerOffsetManager#commitOffset`` creates their table without a lock). So first offsets are read again.
+        (``ConsumerOffsetManager#commitOffset`` creates their table without a lock). So a write to a queue that had no
+        offset is confirmed only by a second read.
         """
-        confirmed, first = self._raise(targets, check)
+        confirmed, first = self._write_larger(targets, check)
         if first:
-            confirmed -= first - self._raise({queue: targets[queue] for queue in first}, check)[0]
+            confirmed -= first - self._write_larger({queue: targets[queue] for queue in first}, check)[0]
         self._confirm({queue: targets[queue] for queue in confirmed})
         return confirmed
 
-    def _raise(self, targets: Mapping[MessageQueue, int], check: Check) -> tuple[set[MessageQueue], set[MessageQueue]]:
-        """Return the queues with offsets that the store has confirmed, and those of them that had none before."""
+    def _write_larger(
+        self, targets: Mapping[MessageQueue, int], check: Check
+    ) -> tuple[set[MessageQueue], set[MessageQueue]]:
+        """Read, check and write once. Return the queues with a confirmed offset, and those of them that had none
+        before."""
         found = self.store.stored_offsets(targets)
         self._detect_resets(found)
         self._detect_vanished(found)
@@ -236,9 +245,9 @@ class OffsetCommitter:
         self.suspect |= found
 
     def lower_to(self, targets: Mapping[MessageQueue, int]) -> set[MessageQueue]:
-        """Store exactly ``targets``, and discard these queues' progress; return the queues for which the store has
-        confirmed that. For queues that end below the group's offset, queues that an operator has reset, and all queues
-        of a group that a new checkpoint moves (``groupOffsets=ignore``)."""
+        """Replace the stored offsets by ``targets``, also by smaller ones, and discard these queues' progress; return
+        the queues for which the store has confirmed that. For queues that end below the group's offset, queues that an
+        operator has reset, and all queues of a group that a new checkpoint moves (``groupOffsets=ignore``)."""
         for queue in targets:
             self.discard(queue)
         written = self.store.write_offsets(targets)

@@ -48,10 +48,10 @@ class OffsetResets:
         self._offsets.pop(queue, None)
 
     def consume_mark(self, queue: MessageQueue) -> None:
-        """Consume the reset mark of a queue, if it has one, and record its offset. The mark is returned to one pull of
-        the group only.
+        """Pull once as the group: if the queue has a reset mark, the broker returns its offset, which is recorded, and
+        removes the mark. No later pull receives this reset.
 
-        Nothing is recorded if the broker does not serve the queue, or does not respond.
+        Do nothing if the broker does not serve the queue, or does not respond. Permanent errors are raised.
         """
         try:
             offset = self._client.call(queue.broker_name, lambda broker: broker.consume_reset(self._group, queue))
@@ -99,7 +99,8 @@ class OffsetResets:
             return False
 
     def consume_marks(self, queues: Iterable[MessageQueue]) -> None:
-        """Consume the marks of queues before another client's pull does, which would lose them."""
+        """Refresh the routes and call ``consume_mark`` for each queue, before a pull of another client removes the
+        marks and the resets are lost."""
         self._client.refresh_routes()
         for queue in queues:
             self.consume_mark(queue)

@@ -49,7 +49,11 @@ P = ParamSpec("P")
 
 
 class OutageAwareClient:
-    """Requests to the servers of the subscribed topics. Not thread-safe."""
+    """Requests to the servers of the subscribed topics. Not thread-safe.
+
+    A transient failure is recorded as the server's outage, and results omit what that server would return. It is not
+    raised here: ``OutageTracker.check`` raises outages that last too long. Permanent errors are raised at once.
+    """
 
     def __init__(self, options: ReadOptions, cluster: ClusterApi, outage_tracker: OutageTracker) -> None:
         self._options = options
@@ -255,8 +259,8 @@ class OutageAwareClient:
     # ------------------------------------------------------------------------------------------ offsets of queues
 
     def bounds(self) -> dict[MessageQueue, QueueBounds]:
-        """Return the bounds of all readable queues, except those of unresponsive brokers. One request for each topic
-        and broker, all concurrent."""
+        """Request and return the bounds of all readable queues: one request for each topic and broker, all concurrent.
+        Missing are queues of unresponsive brokers, and of a topic that a broker has deleted."""
         readable = {topic: set(queues) for topic, queues in self._routes.queues.items()}
         requests = {
             (topic, broker_name): broker_name
