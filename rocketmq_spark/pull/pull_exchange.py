@@ -56,7 +56,8 @@ class PullExchange:
         return len(self._in_flight)
 
     def encode_requests(self, requests: Iterable[PullRequest], frames: PullFrames, now_ms: int) -> bytes:
-        """Return the frames of ``requests``, which are in flight from now on."""
+        """Assign opaques to ``requests`` and return their frames, to be sent now: their deadlines count from
+        ``now_ms``."""
         deadline_ms = now_ms + self._timeout_ms
         data = []
         for request in requests:
@@ -82,8 +83,9 @@ class PullExchange:
         return completions
 
     def expire_overdue(self, now_ms: int) -> list[Completion]:
-        """Return pulls without a response by their deadline as failed. Call it only when there is nothing to receive:
-        the owner may have been busy. If the server is unresponsive altogether, the connection is lost."""
+        """Remove the pulls without a response by their deadline, and return them as failed. Call it only when there is
+        nothing to receive: the owner may have been busy. If the server is unresponsive altogether, mark the connection
+        as lost."""
         late = [opaque for opaque, (_, deadline_ms) in self._in_flight.items() if now_ms >= deadline_ms]
         completions: list[Completion] = [(self._in_flight.pop(opaque)[0], self._timed_out()) for opaque in late]
         loss = unresponsive_error(self._address, now_ms - self._last_received_ms) if late else None
@@ -92,7 +94,8 @@ class PullExchange:
         return completions
 
     def mark_lost(self, cause: RocketMQError) -> list[Completion]:
-        """Return all pulls in flight as failed: the connection is lost. ``loss`` keeps the first cause."""
+        """Mark the connection as lost, remove all pulls in flight, and return them as failed. ``loss`` keeps the first
+        cause."""
         if self.loss is None:
             self.loss = cause
         lost, self._in_flight = self._in_flight, {}

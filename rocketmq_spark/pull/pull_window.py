@@ -239,14 +239,17 @@ class PullWindow:
         first.end_offset = self._opened_to = max(self._opened_to, min(to, self._end_offset))
 
     def _mark_vacant(self, request: PullRequest, since: int, to: int) -> None:
-        """Mark ``[since, to)`` as without messages, in this request and in offsets that are not requested yet."""
+        """Mark offsets up to ``to`` as vacant: the rest of this request, and, if ``to`` is beyond all requests, those
+        behind the last one. Requests in between depend on their own responses. ``since``: end of the last message
+        below ``to``, which may be below this request."""
         self._append_range(request, to, NO_BODY, is_vacant=True)
         request.pulled[-1] = request.pulled[-1]._replace(response_end_offset=since)
         if self._opened_to < min(to, self._end_offset):
             self._mark_vacant(self._open(to), since, to)
 
     def _mark_lost(self, request: PullRequest, to: int, *, is_presumed_lost: bool = False) -> None:
-        """Mark offsets up to ``to`` as lost, in this request and in offsets that are not requested yet."""
+        """Mark offsets up to ``to`` as lost: the rest of this request, and, if ``to`` is beyond all requests, those
+        behind the last one."""
         self._has_lost = True
         self._append_range(request, to, NO_BODY, is_lost=True, is_presumed_lost=is_presumed_lost)
         if self._opened_to < min(to, self._end_offset):
@@ -294,7 +297,8 @@ class PullWindow:
     # ------------------------------------------------------------------------------------------ delivery
 
     def deliver(self) -> list[PulledRange]:
-        """Return the received ranges in the queue's order. A loss is returned as one range, once its end is known."""
+        """Remove and return the received ranges that follow those delivered before, in the queue's order. Adjacent
+        losses are returned as one range, once their end is known."""
         ready: list[PulledRange] = []
         requests = self._requests
         while requests:

@@ -223,13 +223,14 @@ class RangePuller:
         )
 
     def _pull_unfiltered(self, request: PullRequest) -> PullResult | None:
-        """Return the response to an unfiltered pull of the next offset alone, if no message has that offset; else
-        None."""
+        """Return the result of ``_probe_vacancy`` for the next offset, without a pull if the last vacancy has it."""
         if self._vacancy is not None and request.next_offset in self._vacancy.offsets:
             return self._vacancy.outcome
         return self._probe_vacancy(request.next_offset)
 
     def _probe_vacancy(self, offset: int) -> PullResult | None:
+        """Pull ``offset`` alone, without a filter, and wait for the response. Return it if no message has the offset;
+        None if one has, or the pull failed. Completions of other pulls that arrive meanwhile are dispatched."""
         client, completion_queue = self._unfiltered_client or self._client, deque[Completion]()
         alone = PullRequest(offset, offset + 1, 1, completion_queue)
         _dispatch(client.pull(self._target.queue, [alone], self._address))
