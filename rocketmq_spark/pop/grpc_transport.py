@@ -166,6 +166,8 @@ class GrpcTransport:
         thread.start()
 
     def _receive(self, request: ReceiveRequest) -> ReceiveOutcome:
+        """Receive on this thread and wait for the response. Return the messages, or the error: it raises none. Messages
+        before an early end of the response are returned without an error; that is logged."""
         topic, broker_name = request.target
         invisible_ms = unforeseen_ms(self._options.invisible_duration_ms, secrets.randbelow)
         try:
@@ -201,7 +203,7 @@ class GrpcTransport:
             )
 
     def _log_unverified(self, target: Target, count: int) -> None:
-        """Log unverified handles, once for a target; the count of expired messages later includes them all."""
+        """Log that ``count`` messages have handles that may be those of other messages, once for a target."""
         if count and target not in self._logged_targets:
             self._logged_targets = self._logged_targets | {target}
             log.warning(

@@ -47,7 +47,8 @@ def decode_pop_response(
 
 
 def _decode_handles(topic: str, broker_name: str, header: PopMessageResponse) -> list[BrokerHandle]:
-    """Return the handles of all messages that the header lists, in the order of the body."""
+    """Return the handles of all messages that the header lists, in the order of the body. Raises
+    RemoteProtocolError[MALFORMED_RESPONSE.HEADER]."""
     times = tuple(map(str, (header.pop_time_ms, header.invisible_ms, header.revive_queue_id)))
     handles: list[BrokerHandle] = []
     try:

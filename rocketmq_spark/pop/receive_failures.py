@@ -90,12 +90,14 @@ class ReceiveFailures:
                 self._note(topic_subject(topic), failure)
 
     def note(self, broker_name: str, outcome: object) -> None:
-        """Record a broker's response or failure. If its address cannot be resolved, that is a failure of the name
-        servers."""
+        """Record the outcome of a request to a broker: a RocketMQError is a failure, anything else a success. If the
+        broker's address cannot be resolved, that is a failure of the name servers. A permanent error ends the query."""
         is_unresolved = isinstance(outcome, RocketMQError) and is_name_server_outage(outcome)
         self._note(NAME_SERVERS if is_unresolved else broker_subject(broker_name), outcome)
 
     def _note(self, subject: str, outcome: object) -> None:
+        """Record an error as a failure, any other outcome as a success. A permanent error ends the query; one that
+        requires new routes schedules an early refresh."""
         if not isinstance(outcome, RocketMQError):
             with self._changed:
                 self._tracker.record_success(subject)

@@ -133,8 +133,7 @@ class Receiver:
 
     @property
     def is_empty(self) -> bool:
-        """Return whether brokers are empty, no redelivery is expected, and nothing is left here outside started
-        batches."""
+        """Return whether brokers are empty, no redelivery is expected, and all messages here are in started batches."""
         with self._changed:
             return self._receive_scheduler.are_all_empty and self._unacked.has_only_in_flight
 
@@ -219,7 +218,8 @@ class Receiver:
     # ------------------------------------------------------------------------------------------ stop
 
     def stop(self) -> None:
-        """Acknowledge completed messages, release prefetched ones, and close all connections. Idempotent."""
+        """Acknowledge completed messages, release prefetched ones, and close all connections, within STOP_TIMEOUT_MS.
+        Log how many could not be released; they are redelivered when they expire, as those in flight. Idempotent."""
         if self._stopping.is_set():
             return
         self._stopped_ms = self._clock()

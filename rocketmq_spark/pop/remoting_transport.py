@@ -136,7 +136,8 @@ class RemotingTransport:
         return list(dict.fromkeys(Target(queue.topic, queue.broker_name) for queue in queues))
 
     def _pop_broker_of(self, topic: str, broker_name: str) -> PopBroker:
-        """Return a topic's master. Raises RouteError[MASTER_UNAVAILABLE], and what ``RouteTable.route`` raises."""
+        """Return the client of the named broker's master. If the topic's route has none, raise
+        RouteError[MASTER_UNAVAILABLE]; a later call requests a new route. Raises what ``RouteTable.route`` does."""
         address = self._routes.route(topic).master_address(broker_name)
         if address is None:
             if topic not in self._readable:  # routes of readable ones are refreshed in the background
@@ -162,8 +163,8 @@ class RemotingTransport:
             return error
 
     def _query_is_deleted(self, target: Target) -> bool:
-        """Return whether the broker has a master but no longer has the topic, by one name server, which lists a broker
-        and its topics together. If that lists no such broker, this is unknown: False."""
+        """Request the route, and return whether the broker has a master but no longer has the topic, by one name
+        server, which lists a broker and its topics together. If it lists no such broker, this is unknown: False."""
         try:
             return self._master(target) is None and target.broker_name in self._masters()
         except RocketMQError:
