@@ -69,8 +69,9 @@ class Connection:
         return PendingCall(result)
 
     def stream(self, method: str, request: Message, timeout_ms: int) -> Generator[bytes]:
-        """Yield the undecoded responses of a method that streams them, on the caller's thread. Closing the generator
-        cancels the call."""
+        """Yield the undecoded responses of a method that streams them, on the caller's thread. The call starts with the
+        first response that the caller requests; ``timeout_ms`` limits it as a whole. Closing the generator cancels the
+        call."""
         call: Any = self._channel.unary_stream(SERVICE + method, request_serializer=_to_bytes)
         with self._open():
             responses = call(request, timeout=timeout_ms / 1000, metadata=self._metadata())

@@ -147,6 +147,8 @@ class Session:
             raise diagnose(error, self._tls) from error
 
     def _connect(self) -> Connection:
+        """Return the connection, without a request. After a lost connection, replace it by one to the proxy's next
+        address. Raises TransportError[CONNECT_FAILED] after ``close``."""
         if self._is_disconnected:
             self._disconnect()
             self._address_index += 1

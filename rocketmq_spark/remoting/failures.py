@@ -48,8 +48,8 @@ class _Failure:
 
 
 class FailureTracker:
-    """Current failures by subject ("broker broker-a", "name servers", "topic orders"). Times come from the caller, and
-    ``retryability_of`` decides which failures are transient.
+    """Current failures by subject ("broker broker-a", "name servers", "topic orders"). Times come from the caller.
+    ``retryability_of`` decides which error reports an exceeded limit: see ``expired_error``.
 
     A subject is retried after a pause, see ``REQUEST_PAUSES``; pulls have their own pauses. A subject that has failed
     for its whole limit is expired, an error; until then the caller continues with the subjects that work. If the
@@ -73,9 +73,10 @@ class FailureTracker:
         since_ms: int | None = None,
         quiet_ms: int = 0,
     ) -> bool:
-        """Record a failure. Return whether the subject has now failed for its whole limit, and had not before.
+        """Record a failure, of any retryability, and delay the next retry by a growing pause. Return whether this
+        failure is the one with which the outage reaches its limit, so True once; raise and log nothing.
 
-        ``since_ms``: start of the outage, if it began before this tracker's first failure. ``quiet_ms``: see
+        ``since_ms``: start of the outage, for its first failure only; by default ``now_ms``. ``quiet_ms``: see
         ``Outage``.
         """
         before = self._failures.get(subject)

@@ -119,7 +119,7 @@ def retryability_of_pull(error: RocketMQError) -> Retryability:
 
 def is_broker_outage(error: RocketMQError) -> bool:
     """Return whether ``error`` of a pull is an outage of its broker: its retry limit is over (CLUSTER_TIMEOUT), or it
-    is retryable. An outage of the name servers is none of the broker."""
+    is retryable. Return False if the name servers are its cause."""
     cause = error.__cause__
     if isinstance(cause, RocketMQError) and is_name_server_outage(cause):
         return False

@@ -87,6 +87,8 @@ class TlsStream:
         self._flush(timeout_ms)
 
     def _try_handshake(self) -> bool:
+        """Process the received bytes of the handshake. Return whether it is complete; False: more bytes are required.
+        Raises ssl.SSLError."""
         try:
             self._session.do_handshake()
         except ssl.SSLWantReadError:
