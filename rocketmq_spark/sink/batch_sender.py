@@ -201,9 +201,10 @@ class BatchSender:
             return _Attempt(batch, queue, address, error)
 
     def _await_attempt(self, attempt: _Attempt) -> None:
-        """Wait for the response of ``attempt``.
+        """Wait for the response of ``attempt``; no retry. A failure makes ``WriteQueues.next_queue`` prefer other brokers for a
+        while, and may invalidate the topic's route.
 
-        Raises BrokerError[MESSAGE_NOT_DURABLE], and the errors of the request or of ``WriteQueues.next_queue``.
+        Raises the error that prevented sending, that of the request, or BrokerError[MESSAGE_NOT_DURABLE].
         """
         try:
             if isinstance(attempt.outcome, RocketMQError):
@@ -226,7 +227,8 @@ class BatchSender:
 
 
 def _not_stored_note(batch: SendBatch, error: RocketMQError) -> str:
-    """Return the note for the error of ``batch``: which rows may not be stored, and the fix, if it is too large."""
+    """Return the note for the error of ``batch``: which rows may not be stored, and, if the broker rejected the batch
+    as too large, the option to set."""
     hint = " Set 'maxMessageBytes' to the 'maxMessageSize' of the broker." if is_too_large(error) else ""
     return (
         f"A batch of {batch.row_count} rows for topic {batch.topic}, the first of them row {batch.first_row} of the "

@@ -75,6 +75,7 @@ def _problems(rows: OutgoingRows, properties: Sequence[pa.BinaryArray], max_body
 
 
 def _topic_problems(topics: pa.StringArray) -> RowProblems:
+    """Yield the topics that are null or no valid names; whether they exist is checked later."""
     yield from _problems_at(topics.is_null(), "its topic is null")
     distinct = topics.dictionary_encode()
     are_invalid = pc.invert(pc.match_substring_regex(distinct.dictionary, _TOPIC))
@@ -86,6 +87,7 @@ def _topic_problems(topics: pa.StringArray) -> RowProblems:
 
 
 def _text_problems(name: str, values: pa.BinaryArray) -> RowProblems:
+    """Yield the values of property ``name`` that are empty, not in UTF-8, or contain a separator; null is valid."""
     column = COLUMN_OF[name]
     yield from _problems_at(pc.equal(pc.binary_length(values), 0), f"its {column} is empty, and RocketMQ would drop it")
     yield from _problems_at(_are_malformed(values), f"its {column} is not in UTF-8")
@@ -171,6 +173,7 @@ def _quoted(values: pa.BinaryArray, position: int) -> str:
 
 
 def _problems_at(found: Mask | pa.BooleanArray, problem: str) -> RowProblems:
+    """Yield ``problem`` for each position at which ``found`` is true; null counts as false."""
     return ((int(position), problem) for position in np.flatnonzero(_mask(found)))
 
 

@@ -21,11 +21,13 @@ def outgoing_messages(
     properties: Mapping[str, str],
     next_id: Callable[[], str],
 ) -> Iterator[Message]:
-    """Yield a message for each body, with the same tags and properties; ``keys``: for all, or a sequence with one for
-    each.
+    """Yield a message for each body, with the same tags and properties and a new ID of ``next_id``. ``keys``: one text
+    for all messages, or a sequence with one for each.
 
-    Raises LocalProtocolError[INVALID_MESSAGE] for a body that is empty or neither text nor bytes, for a number of keys
-    that differs from the number of bodies, and for properties that cannot be encoded or are reserved by RocketMQ.
+    All bodies are read before the first message is yielded. Raises LocalProtocolError[INVALID_MESSAGE] before that for
+    a number of keys that differs from the number of bodies and for properties reserved by RocketMQ; at its message,
+    after the previous ones are yielded, for a body that is empty or neither text nor bytes and for properties that
+    cannot be encoded.
     """
     each_body = [bodies] if isinstance(bodies, Body) else list(bodies)
     each_keys = [keys] * len(each_body) if keys is None or isinstance(keys, str) else list(keys)

@@ -183,7 +183,8 @@ def _have_invalid_keys(values: pa.Array | None) -> Mask | None:
 
 
 def _keys(values: pa.Array | None) -> pa.BinaryArray | None:
-    """Join several keys into one text; nulls among them are omitted."""
+    """Return the keys of each row as one text: a list's keys joined by a blank, without nulls; null for an empty list.
+    A column of single keys is returned as it is."""
     if values is None or not pa.types.is_nested(values.type):
         return _as_binary(values)
     values = values.cast(pa.list_(pa.binary()))

@@ -68,15 +68,15 @@ class TopicLookup:
     def problems(
         self, requirements: Collection[TopicRequirement], *, first_only: bool = False
     ) -> dict[TopicRequirement, str]:
-        """Return the unmet ``requirements`` and the reason of each.
+        """Look up the topics, and return the unmet ``requirements`` with the reason of each; {} if all are met.
 
-        After ``missingTopicTimeoutMs``: the topic has no route or is not writable, or the named broker does not have
-        it. At once: the topic lacks the named queue, or is compacted and would lose messages without keys.
-        ``first_only``: return as soon as there is a problem, without waiting for other topics.
+        Reasons that are returned after waiting for ``missingTopicTimeoutMs``: the topic has no route or no writable
+        queue, or the named broker never had it. Returned at once: the topic lacks the named queue, or is compacted and
+        would lose messages without keys. ``first_only``: return the first problem, without waiting for other topics.
 
-        A named broker that had the topic before, or is not writable now, is no problem: sending waits for it. Raises
-        TransportError[CLUSTER_TIMEOUT] for a transient error that lasts longer than ``clusterTimeoutMs``, and permanent
-        errors at once.
+        A named broker that had the topic before, or that is not writable now while others are, is no problem: sending
+        waits for it. Raises TransportError[CLUSTER_TIMEOUT] for a transient error that lasts longer than
+        ``clusterTimeoutMs``, and permanent errors at once.
         """
         by_topic: defaultdict[str, list[TopicRequirement]] = defaultdict(list)
         for one in requirements:
