@@ -217,6 +217,11 @@ class ColumnDecoder:
         return None
 
     def _decode_all(self, records: RecordIndex, offset_range: range, bodies_bytes: Sequence[int]) -> _DecodedRows:
+        """Return the rows of ``records`` in order, and for each the position of its record. Of inner batches, only the
+        messages in ``offset_range`` have rows. ``bodies_bytes``: size of each response body, to locate an error.
+
+        RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] for a record that cannot be decoded.
+        """
         is_inner_batch = records.has_flags(MessageSysFlag.INNER_BATCH)
         decoded = None
         with suppress(DamagedBodyError):

@@ -128,6 +128,8 @@ def _names_of_every_row(
 
 
 def _mixed_table(text: pa.Buffer, row_ends: Numbers, begins: Numbers, splits: Numbers, ends: Numbers) -> MixedTable:
+    """Return the table of the properties at these positions in ``text``. If a name occurs twice in a row, the last
+    value counts, as in Java."""
     names = utf8_text(cut(text, begins, splits))
     encoded = names.dictionary_encode()
     codes = encoded.indices.to_numpy()

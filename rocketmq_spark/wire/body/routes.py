@@ -45,8 +45,8 @@ def _topic_route(topic: str, route: Object) -> TopicRoute:
 
 
 def _ordered_brokers(order_conf: str) -> tuple[tuple[str, int], ...]:
-    """Return names and queue counts as Java reads them: it ignores empty parts at the end, and a third field. Empty if
-    invalid."""
+    """Return broker names and queue counts of ``broker-a:4;broker-b:4``, as Java reads it, which ignores empty parts at
+    the end and a third field. Return () if a part is invalid, or for more queues than ``ORDERED_QUEUES`` allows."""
     brokers = [part.split(":") for part in order_conf.rstrip(";").split(";")]
     if any(len(broker) < 2 or not _QUEUE_COUNT.fullmatch(broker[1]) for broker in brokers):
         return ()

@@ -124,7 +124,8 @@ def _body_or_problem(message: Message) -> tuple[bytes | None, str | None]:
 
 
 def _body(message: Message, limit_bytes: int) -> bytes:
-    """Return the plain body. Raises ValueError if it is damaged or exceeds ``limit_bytes``."""
+    """Return the body, decompressed if it is marked as compressed. Raises ValueError for a compressed body that cannot
+    be decompressed or exceeds ``limit_bytes`` decompressed. A plain body has no limit; no checksum is checked."""
     body = message.body
     if message.system_properties.body_encoding != Encoding.GZIP or not body:
         return body

@@ -67,6 +67,8 @@ def encode_properties(properties: Mapping[str, str]) -> bytes:
 
 
 def _encoded(name: str, value: str) -> bytes:
+    """Encode one property. LocalProtocolError[INVALID_MESSAGE] if its name or value is no text, is empty, has a
+    separator, or is not encodable in UTF-8."""
     if not isinstance(name, str):
         raise _invalid(f"the name of property {name!r} must be text, not {type(name).__name__}")
     if not isinstance(value, str):

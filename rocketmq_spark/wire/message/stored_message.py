@@ -206,10 +206,11 @@ def counted_bytes(message: MessageExt) -> int:
 
 
 def offset_count(message: MessageExt, next_offset: int = MAX_OFFSET) -> int:
-    """Return the number of queue offsets that the broker assigned to a record.
+    """Return the number of queue offsets that the broker assigned to a record: 1, except in a batch consume queue.
 
-    It is 1, except in a batch consume queue: there a broker uses INNER_NUM and adds INNER_BASE. A producer can set
-    both, for a broker without such queues. So they count only if the offsets end at or before ``next_offset``. Source:
+    There a broker assigns INNER_NUM offsets to an inner batch, and adds the first one as INNER_BASE. For a broker
+    without such queues, a producer may set both properties itself. So INNER_NUM is used only if INNER_BASE is the
+    record's own offset and the last of the offsets is below ``next_offset``, the end of the response. Source:
     ``store/CommitLog.java#getMessageNum``, ``store/queue/BatchConsumeQueue.java#assignQueueOffset``.
     """
     properties = message.properties
