@@ -105,10 +105,11 @@ class Demo:
         self._sent_count = 0
 
     def run(self) -> dict[str, int]:
-        """Return the counts of ``report.audit``.
+        """Start the queries, send orders for ``--seconds``, stop the queries, and return the counts of
+        ``report.audit``. Waits up to WAIT_LIMIT_S in each of its steps.
 
-        Raises DemoError if a query fails or does not start, EmbeddedBrokerError if the broker has ended, which then
-        explains every other failure.
+        Raises EmbeddedBrokerError if the broker has ended, whatever failed first; else DemoError if a query fails or
+        does not start, or a request fails. Queries that still run then end with ``resources``.
         """
         try:
             self._start_queries()

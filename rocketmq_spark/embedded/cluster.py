@@ -246,7 +246,8 @@ class EmbeddedCluster:
         self.start_broker(name)
 
     def kill_broker(self, name: str = "broker-a") -> None:
-        """Kill the broker's JVM by SIGKILL; returns once the name server, if running, has removed the broker."""
+        """Kill the broker's JVM by SIGKILL; returns once the name server, if running, has removed the broker, for which
+        it waits without a limit."""
         self._jvms.dedicated_jvm(name).kill()
         self._brokers[name].mark_stopped()
         while self._name_server.is_running and name in self._name_server.queue_counts(SYSTEM_TOPIC):

@@ -199,9 +199,8 @@ class BrokerServer(Server):
 
 
 def new_configs(jvm: ChildJvm) -> tuple[Any, ...]:
-    """Return the configs of a BrokerController, in the order of its constructor; the second is the server's.
-
-    They are four, and since RocketMQ 5.3 a fifth for ACL 2.0.
+    """Return new default configs for a BrokerController, in the order of its constructor: BrokerConfig,
+    NettyServerConfig, NettyClientConfig, MessageStoreConfig, and since RocketMQ 5.3 AuthConfig, for ACL 2.0.
     """
     rocketmq = jvm.java.org.apache.rocketmq
     configs = (

@@ -32,7 +32,8 @@ class WorkFolder:
 
 @contextmanager
 def work_folder(purpose: str) -> Iterator[WorkFolder]:
-    """Yield a new temporary folder ``rocketmq-<purpose>-…``, which is deleted after the block."""
+    """Yield a new temporary folder ``rocketmq-<purpose>-…``, which is deleted after the block. Delete those of ended
+    owners first."""
     prefix = f"{PREFIX}{purpose}-"
     remove_abandoned(Path(tempfile.gettempdir()), prefix)
     folder = tempfile.TemporaryDirectory(prefix=prefix)

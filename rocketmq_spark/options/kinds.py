@@ -138,6 +138,8 @@ def _parse_queue(text: str) -> MessageQueue:
 
 
 def _parse_ranges(text: str) -> tuple[QueueRange, ...]:
+    """Parse ``t@b:0[7,9), t@b:1[0,5)``; equal ranges count once. Raises ValueError without a text, as other
+    parsers here do: ``Kind.expected`` describes the valid ones."""
     if not _RANGES.fullmatch(text):
         raise ValueError
     parts = dict.fromkeys(match.groups() for match in _RANGE.finditer(text))
