@@ -314,7 +314,8 @@ def _last_of(queue_range: QueueRange) -> QueueRange:
 
 @lru_cache(maxsize=1_024)
 def _warn_of_undelivered(queue: MessageQueue, count: int) -> None:
-    """Log a warning, once per queue and count in a process."""
+    """Log that the broker stores ``count`` messages that it delivers to no consumer, once per queue and count in a
+    process."""
     log.warning(
         "MESSAGES_UNREADABLE: Broker stores messages of queue=%s count=%d that it delivers to no consumer, most likely "
         "because their producer set flags of an IPv6 host; all other messages are read",

@@ -80,10 +80,11 @@ class RocketMQPopReader(Resumable, DataSourceStreamReader, SupportsTriggerAvaila
 
     @raising_without_traceback
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """Return the end of the next batch; ``start`` itself, unchanged to the letter, if there are no messages.
+        """Begin to receive if that is not done yet, acknowledge the batch that ends at ``start``, and return the end of
+        the next one: see ``PopRun.latest_offset``. Return ``start`` itself, letter for letter, without messages.
 
         Raises whatever ends the query, as ``docs/reference/errors.md`` has it; OptionError[INVALID_OPTION_VALUE] for a
-        ``limit`` that is neither a number of rows nor all that there is.
+        ``limit`` that is neither a number of rows nor unlimited.
         """
         begin = self._read(start)
         end = self._started_run().latest_offset(begin, max_rows(limit))

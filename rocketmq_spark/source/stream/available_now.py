@@ -47,8 +47,8 @@ class AvailableNowTargets:
         self.awaits_other_members = False
 
     def check_progress(self, start: SourceOffset, stored: Mapping[MessageQueue, int | None], now_ms: int) -> bool:
-        """Record progress, and return whether the query may end: the group has reached all targets, or made no
-        progress for the timeout."""
+        """Record and log the group's progress. Return whether the query may end: the group has reached all targets, or
+        made no progress for the timeout. Sets ``awaits_other_members``."""
         if not self._is_fixed:
             return False
         missing = unreached(self.offsets, start, stored)

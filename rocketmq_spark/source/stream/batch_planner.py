@@ -126,13 +126,13 @@ class BatchPlanner:
         self._targets = AvailableNowTargets(self._options.cluster_timeout_ms)
 
     def latest_offset(self, start: SourceOffset, limit: int | None) -> SourceOffset:
-        """Return the end of the next micro-batch; ``start`` itself if there is nothing to read. An ``availableNow`` run
-        that waits for other members returns the end of a batch without rows, so that Spark calls again.
+        """Commit ``start``, whose messages are in the sink, wait for work, plan, and return the next micro-batch's end.
 
-        ``start`` shows that all messages below its ends are in the sink. If it is empty, at first, the call returns
-        only when the start positions of the topics are resolved. ``limit``: offsets in total, None for no limit. Raises
-        DataLossError[DATA_LOSS.OFFSETS_UNAVAILABLE] (with ``failOnDataLoss``), what ``Membership.refresh_metadata``
-        does, and RouteError[QUEUES_UNAVAILABLE.TIMEOUT | QUEUES_UNAVAILABLE.FAIL] for queues unavailable for too long.
+        Return ``start`` itself if there is nothing to read, or after a graceful stop was requested, once the queues are
+        released. Return the end of a batch without rows if an ``availableNow`` run waits for other members. While
+        ``start`` is empty, wait until all start positions are confirmed. ``limit``: offsets in total; None: no limit.
+        Raises what ``Membership.refresh_metadata`` does, DataLossError[DATA_LOSS.OFFSETS_UNAVAILABLE], and
+        RouteError[QUEUES_UNAVAILABLE.TIMEOUT | QUEUES_UNAVAILABLE.FAIL] for queues unavailable for too long.
         """
         self._mark_completed(start)
         wait_ms = idle_wait_ms(len(start.queues))

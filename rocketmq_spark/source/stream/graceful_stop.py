@@ -90,8 +90,8 @@ class DrainRequest:
         self._state = after(self._state, event)
 
     def _ensure_folder(self) -> bool:
-        """Return whether the folder exists and is this user's alone: after a cleanup of temporary files another user
-        may have its name. The query does not fail because a stop cannot be requested; the requester gets an error."""
+        """Create the folder if a cleanup of temporary files removed it. Return whether it is this user's alone: another
+        user may have its name by then. Failures are logged once: they fail the requester's stop, not the query."""
         try:
             self.control.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             with private_folder(self.control.path):
@@ -118,9 +118,10 @@ def stop(query: StreamingQuery, timeout_s: float = 60.0) -> None:
     [STOP_CONTROL_DIR_MISSING] if the request could not be made: the query then continues, and ``query.stop()`` stops it
     as a crash would. If one of several sources has released its queues by then, the query cannot continue: it is
     stopped, and MembershipError[GRACEFUL_STOP_INCOMPLETE] raised. In that case an interrupt of the caller also stops
-    the query. A failure of the query meanwhile is raised too. A query with a trigger interval checks for requests only
-    at its next trigger; allow for that. A query without any progress yet owns nothing to release and cannot receive a
-    request: it is still waiting for its servers or its topic.
+    the query. If the query fails after it received the request, its error is raised. A query that has ended before is
+    no error. A query with a trigger interval checks for requests only at its next trigger: set ``timeout_s`` above it.
+    A query without any progress yet, which still waits for its servers or its topic, cannot receive a request:
+    [GRACEFUL_STOP_TIMEOUT] is raised; it owns no queue, so end it by ``query.stop()``.
     """
     name = str(query.name or query.id)
     requested: set[Control] = set()
@@ -205,11 +206,14 @@ def _request(controls: set[Control]) -> None:
 
 
 def _check_sources(query: str, offsets: list[Any], controls: set[Control]) -> None:
+    """Raise MembershipError[NOT_A_ROCKETMQ_QUERY] if all sources show offsets, and none of them a control folder."""
     if offsets and None not in offsets and not controls:
         raise MembershipError("NOT_A_ROCKETMQ_QUERY", query=query)
 
 
 def _check_machine(query: str, controls: set[Control]) -> None:
+    """Raise MembershipError[STOP_FROM_OTHER_HOST] for a source that shows another host name and whose control folder is
+    not here either. Containers on one machine may share the folder under different host names."""
     here = platform.node()
     for control in controls:
         if control.host != here and not control.path.is_dir():

@@ -172,6 +172,8 @@ def _text(value: object) -> str:
 
 
 def _queues(value: Any) -> Iterator[tuple[MessageQueue, QueueProgress]]:
+    """Yield the queues of an offset. Raises OptionError[CHECKPOINT_OPTION_CHANGED] for a value of ``PopOffset``. Other
+    values of the wrong form, here and below, raise the errors that ``SourceOffset.from_json`` converts."""
     if value.get("loadBalance") == BY_MESSAGE:
         raise OptionError(
             "CHECKPOINT_OPTION_CHANGED",

@@ -128,6 +128,7 @@ def first_positions(
 def _by_policy(
     where: ConsumeFromWhere, held: QueueBounds, found: Mapping[MessageQueue, int], queue: MessageQueue
 ) -> int:
+    """Return the start position by ``consumeFromWhere``; the min offset of a retry topic's queue in any case."""
     if queue.topic.startswith(RETRY_TOPIC_PREFIX):
         return held.min_offset
     if where is ConsumeFromWhere.TIMESTAMP:
@@ -164,12 +165,15 @@ class TopicStarts:
         self._unconfirmed: dict[MessageQueue, int] = {}
 
     def must_move(self, start: SourceOffset) -> bool:
-        """Return whether to reset the group's offsets before they count."""
+        """Return whether to reset the group's offsets, by ``groupOffsets``, before they are used; never after topics
+        have started."""
         moves = "checkpoint" if start.queues else "ignore"
         return self._options.group_offsets == moves and not self.topics
 
     def start_topics(self, membership: Membership, start: SourceOffset, snapshot: MetadataSnapshot) -> None:
-        """Start the topics for which all required facts are available."""
+        """Start all topics that have not started: commit the start positions of unread ones, and reset the group's
+        offsets as ``groupOffsets`` requires. While a fact or a confirmation is missing for one topic, none starts; call
+        it again. Raises OptionError[INVALID_OPTION_VALUE] for an offset that its queue does not have."""
         must_move_group = self.must_move(start)
         is_alone = not must_move_group or membership.members.check_only_member()
         if not snapshot.is_complete or not is_alone:
@@ -197,12 +201,14 @@ class TopicStarts:
             return
         first = first_positions(self._point, {queue: snapshot.bounds[queue] for queue in (*unread, *to_move)}, found)
         is_moved = self._move(membership, {queue: first[queue] for queue in to_move} | to_restore, stored)
-        if self._raise(membership, {queue: first[queue] for queue in unread}) and is_moved:
+        if self._commit_first(membership, {queue: first[queue] for queue in unread}) and is_moved:
             self.topics |= {queue.topic for queue in queues}
             self._log_resumption(snapshot, {queue: stored[queue] for queue in read_by_group if queue not in to_move})
             self._log_lost_offsets(start, stored)
 
-    def _raise(self, membership: Membership, first: Mapping[MessageQueue, int]) -> bool:
+    def _commit_first(self, membership: Membership, first: Mapping[MessageQueue, int]) -> bool:
+        """Commit start positions, and those of earlier calls that the store has not confirmed. Return whether it has
+        confirmed all now."""
         # A topic with stored positions of some queues no longer counts as unread.
         first = {**first, **self._unconfirmed}
         confirmed = membership.offsets.raise_to(first)

@@ -106,7 +106,8 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
 
     @raising_without_traceback
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """Return the end of the next batch; ``start`` itself, letter for letter, if there is nothing to read.
+        """Join the group if that is not done yet, commit ``start`` and return the end of the next batch: see
+        ``BatchPlanner.latest_offset``. Return ``start`` itself, letter for letter, if there is nothing to read.
 
         Raises whatever ends the query, as ``docs/reference/errors.md`` has it; OptionError[INVALID_OPTION_VALUE] for a
         ``limit`` that is neither a number of rows nor unlimited.
@@ -134,8 +135,13 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
 
     @raising_without_traceback
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Return the ranges in ``end`` as tasks. They depend on nothing else: a replay after a crash reads the same
-        ranges, except those that ``skipRanges`` skips."""
+        """Return the ranges in ``end`` as tasks. The ranges depend on nothing else: a replay after a crash reads the
+        same ranges, except those that ``skipRanges`` skips.
+
+        Before the first ``latestOffset``, Spark replays a batch: join the group, and see ``BatchPlanner.recover``.
+        Raises DataLossError for its deleted offsets (with ``failOnDataLoss``), OptionError for a checkpoint of other
+        options, and for a range of ``skipRanges`` that is not exactly one of the batch.
+        """
         offset = self._offsets.read(end)
         if end != self._planned_end:
             self._delete_notes()
