@@ -64,7 +64,7 @@ def test_what_may_be_told_leads_where_the_table_says(standing: MembershipState, 
 @pytest.mark.parametrize(("standing", "told"), ILLEGAL)
 def test_what_cannot_be_told_raises_and_changes_nothing(standing: MembershipState, told: MembershipEvent) -> None:
     member = of_standing(standing)
-    with pytest.raises(ValueError, match=f"who is {standing.name} cannot be told {told.name}"):
+    with pytest.raises(ValueError, match=f"a member that is {standing.name} has no event {told.name}"):
         member.apply(told)
     assert member.state is standing
 

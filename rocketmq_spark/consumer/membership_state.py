@@ -28,11 +28,9 @@ JOINING_LIMIT_MS: Final = 10_000
 class MembershipState(Enum):
     """State of a member in its group."""
 
-    NEW = "new: its client id may be another connection's still, so it owns nothing beside one that has it"
-    JOINING = (
-        "alone with its client id; of one mind with the others it never was, and it owns nothing beside who differs"
-    )
-    MEMBER = "of one mind with the others, or was once: it goes on beside who has taken its client id or differs now"
+    NEW = "new: it owns no queue while another connection may have its client ID"
+    JOINING = "the only one with its client ID, once at least: it owns no queue while another member is inconsistent"
+    MEMBER = "consistent with the others, once at least: it keeps its queues if one is inconsistent or has its ID later"
 
 
 class MembershipEvent(Enum):
@@ -40,10 +38,10 @@ class MembershipEvent(Enum):
 
     NO_RESPONSE = "no broker returns the members of the group"
     NOT_LISTED = "a broker that responds does not list this member"
-    LISTED_TWICE = "all that respond list this member, and more than one connection has its client ID"
-    LISTED = "all that respond list this member, once"
+    LISTED_TWICE = "all brokers that respond list this member, and more than one connection has its client ID"
+    LISTED = "all brokers that respond list this member, once"
     INCONSISTENT = "a member has another subscription, other consumer settings, or the checkpoint of this member"
-    CONSISTENT = "no member is known to"
+    CONSISTENT = "no member is known to be inconsistent"
 
 
 class MembershipAction(Enum):
@@ -52,8 +50,8 @@ class MembershipAction(Enum):
     SEND_HEARTBEATS = "heartbeats to all brokers"
     CHECK_GROUP = "heartbeats to all brokers, and requests the reason why they do not list it"
     WAIT = "requests the members again at the next metadata refresh"
-    COMPARE = "compares itself with the others, and receives the result"
-    SHARE = "shares the queues with the others"
+    COMPARE = "compares itself with the other members; the result is the next event"
+    SHARE = "allocates the queues among the members"
 
 
 class Limit(Enum):
@@ -182,7 +180,7 @@ class MembershipStateMachine:
         """Apply ``event`` and return its transition. Raises ValueError, without a change, if ``state`` has no such
         event."""
         if (self.state, event) not in MEMBERSHIP_TRANSITIONS:
-            raise ValueError(f"who is {self.state.name} cannot be told {event.name}")
+            raise ValueError(f"a member that is {self.state.name} has no event {event.name}")
         transition = MEMBERSHIP_TRANSITIONS[self.state, event]
         self.state = transition.next_state
         return transition

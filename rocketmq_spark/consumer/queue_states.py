@@ -18,20 +18,20 @@ class QueueState(Enum):
     """State of a queue for a member."""
 
     NOT_OWNED = "owned by another member or by none"
-    AWAITING_LOCK = "ours by the group's lists, and its lock is another's still"
-    OWNED = "ours, and planned"
-    RELEASING = "another's by the group's lists; it stays, unplanned, until nothing of it is unproven or unconfirmed"
+    AWAITING_LOCK = "allocated to this member, while another member still has its lock"
+    OWNED = "owned by this member, and planned"
+    RELEASING = "allocated to another member, but owned and not planned until no range is in flight or unconfirmed"
 
 
 class QueueEvent(Enum):
     """Event that changes the state of a queue."""
 
-    LOCK_DENIED = "its broker refuses a new owner the lock"
-    LOCK_NOT_REQUESTED = "it is not asked for any more, or its broker does not answer"
-    ADDED = "it is added, with its lock if it needs one"
-    REASSIGNED = "the group's lists give it to another"
+    LOCK_DENIED = "its broker denies this member the lock"
+    LOCK_NOT_REQUESTED = "its lock is no longer requested, or its broker does not respond"
+    ADDED = "this member becomes its owner, with `consumeOrderly` once it has the lock"
+    REASSIGNED = "an allocation assigns it to another member"
     RETAINED = "an allocation assigns it again before it is released"
-    DROPPED = "it is let go: settled, refused the renewal of its lock, or concurrent"
+    DROPPED = "this member is no longer its owner; with `consumeOrderly` after its release, or if the lock is denied"
 
 
 _NOT_OWNED, _AWAITING_LOCK, _OWNED, _RELEASING = QueueState

@@ -31,9 +31,9 @@ class SplitMessages(NamedTuple):
 class MoveOutcome(Enum):
     """Outcome of moving a message to the dead-letter topic."""
 
-    MOVED = "it is there"
-    RETRY = "it may be there, and is tried again"
-    REJECTED = "it is for a batch after all: rather once more than not at all"
+    MOVED = "the topic has it"
+    RETRY = "the topic may have it, and the move is retried"
+    REJECTED = "it cannot be moved, and goes to a batch: a duplicate is better than a loss"
 
 
 def has_redelivered(received: Iterable[ReceivedMessage]) -> bool:

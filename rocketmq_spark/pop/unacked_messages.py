@@ -30,10 +30,10 @@ class MessageState(Enum):
     """The state of a message."""
 
     PREFETCHED = "in no batch yet"
-    IN_FLIGHT = "in a batch that is not proven"
+    IN_FLIGHT = "in a batch that is not completed"
     COMPLETED = "in the sink, and not acknowledged"
-    RETRIES_EXHAUSTED = "not in the dead letter topic yet"
-    ABANDONED = "in a batch that no query has, and not released"
+    RETRIES_EXHAUSTED = "has exceeded retryMaxTimes, and is not in the dead-letter topic yet"
+    ABANDONED = "in an earlier start's batch that is not in the sink, and not released"
 
 
 class MessageEvent(Enum):

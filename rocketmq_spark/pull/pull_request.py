@@ -23,12 +23,12 @@ from rocketmq_spark.wire.remoting.pull import OFFSET_RESET, PullOutcome, PullRes
 class PullAction(Enum):
     """Effect of a response on the offsets from the requested one on."""
 
-    DELIVER = "its messages are all that there is below the next offset"
-    SKIP = "nothing below the next offset matches"
-    RETRY = "the same offset once more, at once"
-    WAIT = "the broker does not have it now; the same offset later"
-    LOST = "everything below the broker's min offset is deleted"
-    VACANT = "no message has the asked offset; go on at the one behind it"
+    DELIVER = "the response has all matching messages below its next offset"
+    SKIP = "no message below the next offset matches"
+    RETRY = "pull the same offset again, at once"
+    WAIT = "the broker lacks the offset now; pull it again later"
+    LOST = "all messages below the broker's min offset are deleted"
+    VACANT = "no message has the requested offset; pull the next one"
 
 
 BY_REASON: Final[Mapping[tuple[PullStatus, str], PullAction]] = MappingProxyType(

@@ -15,7 +15,7 @@ class Claimant(Enum):
     """Sender of the bounded number."""
 
     SERVER = "a name server, broker or proxy"
-    PRODUCER = "whoever sent a message"
+    PRODUCER = "the producer of a message"
     CHECKPOINT = "the checkpoint"
 
 

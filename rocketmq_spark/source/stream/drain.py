@@ -40,18 +40,18 @@ class DrainState(Enum):
     """State of a source runner that is requested to end its query."""
 
     RUNNING = "no request to end the query, or it was withdrawn"
-    REQUESTED = "nothing new is planned; what is proven is being confirmed by the brokers"
-    DRAINING = "its queues are on their way to others: there is no way back"
-    DRAINED = "nothing of the query is left unproven, and it reads nothing any more"
+    REQUESTED = "no batch is planned; the runner waits until the brokers have confirmed all completed offsets"
+    DRAINING = "the runner releases its queues, which is irreversible"
+    DRAINED = "the runner has released its queues: nothing is left uncompleted, and it reads no more"
 
 
 class DrainEvent(Enum):
     """Actions of the requester or the runner."""
 
-    REQUEST = "the asker makes `drain`, again and again: the folder may be cleaned"
-    WITHDRAW = "the requester, or a cleanup of the folder, deletes `drain`; it may come too late"
+    REQUEST = "the requester creates `drain`, repeatedly, because a cleanup may delete the folder"
+    WITHDRAW = "the requester, or a cleanup of the folder, deletes `drain`; without effect after CLAIM"
     CLAIM = "the runner renames `drain` to `draining`"
-    FINISH = "the runner makes `drained`, again and again"
+    FINISH = "the runner creates `drained`; it may repeat that"
 
 
 _RUNNING, _REQUESTED, _DRAINING, _DRAINED = DrainState

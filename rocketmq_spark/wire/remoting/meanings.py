@@ -23,11 +23,11 @@ class Meaning(Enum):
     """Meaning of a response that is not a refusal."""
 
     ACCEPTED = "success"
-    EMPTY = "there is nothing of the kind"
-    OFFSET_RESET_PENDING = "an operator has reset this offset, so what we sent was not stored"
+    EMPTY = "an empty result"
+    OFFSET_RESET_PENDING = "an operator has reset this offset, so the sent one was not stored"
     DELETED = "the message is deleted"
-    POLL_EXPIRED = "by the server's clock the request came after the time for which it was to be held"
-    WRONG_SERVER_KIND = "a server of this kind is not asked for that"
+    POLL_EXPIRED = "by the server's clock the polling time of the request was over when it arrived"
+    WRONG_SERVER_KIND = "a server of this kind does not support the request"
 
 
 Meanings = Mapping[tuple[int, str], Meaning]
