@@ -56,7 +56,7 @@ def problems(rows: OutgoingRows) -> dict[int, str]:
 @pytest.mark.parametrize(
     ("row", "problem"),
     [
-        ({"body": b""}, "its body is empty, which no broker takes"),
+        ({"body": b""}, "its body is empty, and brokers reject it"),
         ({"body": None}, "its body is null"),
         ({"body": b"123456"}, "its body has 6 bytes, and 5 is the most"),
         ({"topic": None}, "its topic is null"),
@@ -77,7 +77,7 @@ def problems(rows: OutgoingRows) -> dict[int, str]:
         ({"delayLevel": 0}, "its delayLevel is not above 0"),
         ({"delaySeconds": -5}, "its delaySeconds is not above 0"),
         ({"delaySeconds": 1_000_000_000}, "its delaySeconds is above 999999999"),
-        ({"delayLevel": 1, "delaySeconds": 1}, "it says more than once when it is to be delivered"),
+        ({"delayLevel": 1, "delaySeconds": 1}, "it has more than one delivery time"),
         ({"properties": [("TAGS", "x")]}, "its property 'TAGS' is RocketMQ's own"),
         ({"properties": [("a", "b"), ("", "x")]}, "its property '' has no name"),
         ({"properties": [("a\x01", "x")]}, "its property 'a\\x01' has a separator in its name"),

@@ -46,7 +46,7 @@ def test_one_body_or_several_become_messages(bodies: Body | Iterable[Body], expe
 @pytest.mark.parametrize("bodies", [[3, 2], [True], [[1, 2]], [None], {1: b"a"}])
 def test_what_is_no_text_and_no_bytes_is_no_body(bodies: Any) -> None:
     """A number n was sent as n zero bytes, and the bytes of a bytearray as numbers."""
-    with pytest.raises(LocalProtocolError, match=r"a body is text or bytes, and not (int|bool|list|NoneType)"):
+    with pytest.raises(LocalProtocolError, match=r"a body must be text or bytes, not (int|bool|list|NoneType)"):
         outgoing(bodies)
 
 
@@ -97,7 +97,7 @@ def test_a_property_that_is_no_text_is_refused_by_name(arguments: dict[str, Any]
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ({"bodies": ["a", ""]}, ": a message without a body is none that a broker takes"),
+        ({"bodies": ["a", ""]}, ": a body is empty, and brokers reject it"),
         ({"bodies": ["a", "b"], "keys": ["k"]}, "1 keys were given for 2 messages"),
         ({"bodies": "a", "properties": {"a": "x\x02y"}}, "'a' contains a separator"),
         ({"bodies": "a", "tags": ""}, "'TAGS' is empty"),

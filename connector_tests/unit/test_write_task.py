@@ -167,7 +167,7 @@ def test_rows_for_a_topic_that_nobody_serves_are_named_before_anything_of_their_
     dead = [one.properties for one in sent.messages() if "INVALID_ROW_POSITION" in one.properties]
     assert [(one["INVALID_ROW_TOPIC"], one["INVALID_ROW_PROBLEM"]) for one in dead] == [
         ("missing", "nobody serves it"),
-        ("x", "its body is empty, which no broker takes"),
+        ("x", "its body is empty, and brokers reject it"),
     ]
     assert sent.topics_asked == [["T", "missing"], ["T", "missing"], ["DEAD"]]
 
@@ -178,7 +178,7 @@ def test_a_dead_letter_topic_that_takes_nothing_is_told_before_anything_is_sent(
     with pytest.raises(LocalProtocolError) as raised:
         write_rows([batch], columns, TASK, replace(options, dead_letter_topic="missing"), sent)
     assert (
-        "Invalid row 1 in partition 3 of query q batch 1: its body is empty, which no broker takes; and "
+        "Invalid row 1 in partition 3 of query q batch 1: its body is empty, and brokers reject it; and "
         "'deadLetterTopic' cannot be used: nobody serves it. This Arrow batch has 1 invalid row;"
     ) in str(raised.value)
     assert sent.batches == []
@@ -264,7 +264,7 @@ def test_rows_that_cannot_be_sent_go_to_the_dead_letter_topic_if_there_is_one(
     (record,) = caplog.records
     assert record.getMessage() == (
         "INVALID_ROW: Sending 2 invalid rows of partition 3 of query q batch 1 to dead-letter topic=DEAD; first: "
-        "row=1: its body is empty, which no broker takes"
+        "row=1: its body is empty, and brokers reject it"
     )
 
 

@@ -51,7 +51,7 @@ def problems_of(rows: OutgoingRows, properties: Sequence[pa.BinaryArray], *, max
 def _problems(rows: OutgoingRows, properties: Sequence[pa.BinaryArray], max_body_bytes: int) -> RowProblems:
     body_bytes = lengths_of(rows.bodies)
     yield from _problems_at(rows.bodies.is_null(), "its body is null")
-    yield from _problems_at(body_bytes == 0, "its body is empty, which no broker takes")
+    yield from _problems_at(body_bytes == 0, "its body is empty, and brokers reject it")
     for position in np.flatnonzero(body_bytes > max_body_bytes):
         yield int(position), f"its body has {body_bytes[position]} bytes, and {max_body_bytes} is the most"
     yield from _topic_problems(rows.topics)
@@ -124,7 +124,7 @@ def _delay_problems(rows: OutgoingRows) -> RowProblems:
             if column in MAX_DELAYS:
                 limit_value = MAX_DELAYS[column]
                 yield from _problems_at(_are_above(values, limit_value), f"its {column} is above {limit_value}")
-    yield from _problems_at(counts > 1, "it says more than once when it is to be delivered")
+    yield from _problems_at(counts > 1, "it has more than one delivery time")
 
 
 def _queue_problems(broker_names: pa.StringArray, queue_ids: pa.Int64Array) -> RowProblems:

@@ -35,13 +35,13 @@ def outgoing_messages(
         raise _invalid_message(f"{len(each_keys)} keys were given for {len(each_body)} messages")
     for name in properties:
         if name in RESERVED_PROPERTIES:
-            raise _invalid_message(f"property {name!r} is RocketMQ's own; tags and keys are given as such")
+            raise _invalid_message(f"property {name!r} is RocketMQ's own; pass tags and keys as arguments")
     for body, own_keys in zip(each_body, each_keys, strict=True):
         if not isinstance(body, Body):
-            raise _invalid_message(f"a body is text or bytes, and not {type(body).__name__}")
+            raise _invalid_message(f"a body must be text or bytes, not {type(body).__name__}")
         data = body.encode() if isinstance(body, str) else bytes(body)
         if not data:
-            raise _invalid_message("a message without a body is none that a broker takes")
+            raise _invalid_message("a body is empty, and brokers reject it")
         message = Message(topic, data, tags, own_keys, {**properties, UNIQ_KEY: next_id()})
         encode_properties(message_properties(message))
         yield message
