@@ -20,7 +20,8 @@ POLL_S: Final = 0.2
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run until Ctrl-C or SIGTERM, or until the broker's process ends by itself; return the exit code."""
+    """Run until Ctrl-C or SIGTERM; return 0. Raises EmbeddedBrokerError[EMBEDDED_JVM_FAILED] if a broker's process ends
+    by itself. In both cases all servers are stopped first."""
     arguments = new_parser().parse_args(argv)
     signal.signal(signal.SIGTERM, _interrupt)
     cluster = EmbeddedCluster(
@@ -50,7 +51,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def announce(cluster: EmbeddedCluster, *, has_proxy: bool) -> None:
-    """Print the addresses and connection options; scripts parse the first line."""
+    """Print the addresses and connection options, secrets in plain text; scripts parse the first line."""
     print(f"name server: {cluster.namesrv_addr}")
     for name in cluster.broker_names:
         print(f"{name}: {cluster.advertised_addr(name)}")

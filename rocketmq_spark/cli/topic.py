@@ -86,7 +86,8 @@ def table(held: dict[MessageQueue, QueueBounds]) -> str:
 
 
 def delete(cluster: ClusterClient, topic: str) -> str:
-    """Delete the topic, its messages and its groups' offsets, on every broker and name server.
+    """Delete the topic, its messages and its groups' offsets, on every name server, and every broker of its route that
+    has a master. Return the text to print.
 
     Raises RouteError for a missing topic.
     """

@@ -92,6 +92,8 @@ class PopSendBackClient:
         return problems
 
     def _change_all(self, messages: Sequence[FailedMessage]) -> list[Outcome]:
+        """Return the outcome of each message. Those whose handle the server rejects are requested once more with a
+        handle of the current time."""
         with closing(self._transport_of(self._options)) as transport:
             outcomes = _change_invisible_durations(
                 transport, [(one, _handle_of(one)) for one in messages], self._delay_level

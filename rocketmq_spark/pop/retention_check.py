@@ -67,8 +67,9 @@ class RetentionCheck:
         return self._clock() >= max(checked_ms + INTERVAL_MS, delivered_ms + OFFSET_STABLE_MS)
 
     def check(self, target: Target, broker: Broker) -> None:
-        """Report what the master of ``target`` has deleted. Raises what ``report`` does, and any ``RocketMQError`` that
-        is not permanent; after a permanent one, the next check follows after INTERVAL_MS."""
+        """Check now, whether due or not: report ranges that the master of ``target`` has deleted, once they are found a
+        second time after CONFIRM_DELAY_S. Raises what ``report`` does, and any ``RocketMQError`` that is not permanent;
+        after a permanent one, which is logged, the next check is due after INTERVAL_MS."""
         try:
             lost = {_range_start(deleted_range) for deleted_range in self._deleted(target, broker)} - self._reported
             if lost and self._wait(CONFIRM_DELAY_S):

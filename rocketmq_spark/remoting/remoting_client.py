@@ -115,7 +115,8 @@ class RemotingClient:
     ) -> T | RocketMQError:
         """Return the value or the error of a completed request.
 
-        The reader thread cannot send the request again: GO_AWAY is a transient refusal there (``retry``).
+        After GO_AWAY, retire the connection, so that later requests open another. The reader thread cannot send the
+        request again: GO_AWAY is a transient refusal there (``retry``).
         """
         try:
             response = pending.result()

@@ -131,6 +131,7 @@ def _load_trusted(context: ssl.SSLContext, tls: Tls) -> None:
 
 
 def _load_client_certificate(context: ssl.SSLContext, tls: Tls) -> None:
+    """Load the certificate and key of ``tls``, if it has them. Errors are those that ``_load`` converts."""
     if tls.cert_path is not None:
         # Without a password OpenSSL would prompt for that of an encrypted key at the terminal.
         password = "" if tls.key_password is None else tls.key_password.reveal()
