@@ -295,6 +295,7 @@ class AllocateMachineRoomNearby:
         return rooms
 
     def _members_by_room(self, client_ids: Sequence[str]) -> dict[str, list[str]]:
+        """Return the members of each room. A member without a room is left out, and logged once."""
         rooms: dict[str, list[str]] = {}
         for client_id in client_ids:
             room = self.resolver.consumer_deploy_in(client_id)

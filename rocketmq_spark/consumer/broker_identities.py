@@ -137,6 +137,7 @@ class _IdentityFuture:
             raise self._identities.error_without_topics(self._broker_name, self._topics)
 
     def _has_queues(self, bounds: Future[Bounds]) -> bool:
+        """Wait for the response; return whether the broker has queues of the topic. A missing topic is no error."""
         try:
             return bool(bounds.result())
         except BrokerError as error:

@@ -29,6 +29,8 @@ class GroupLock:
     def _new_holder(
         self, membership: Membership, lock: AbstractContextManager[object]
     ) -> Callable[[], AbstractContextManager[Membership]]:
+        """Return a context manager's factory: it holds ``lock`` during the block, and then publishes the membership."""
+
         @contextmanager
         def hold() -> Iterator[Membership]:
             with lock:

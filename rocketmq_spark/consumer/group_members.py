@@ -193,6 +193,9 @@ class GroupMembers:
         return action is MembershipAction.SHARE
 
     def _apply_event(self, event: MembershipEvent, difference: MembershipError | None = None) -> MembershipAction:
+        """Change the state and return the action. Send what the action requires: heartbeats, and the check of the
+        group, which raises the errors of ``check_group``. Record the problem, if there is one, and the end of resolved
+        ones."""
         transition = self._state_machine.apply(event)
         self._outage_tracker.discard(*transition.unknown)
         for subject in transition.resolved:

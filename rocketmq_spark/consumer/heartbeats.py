@@ -42,6 +42,7 @@ class Heartbeats:
 
 @contextmanager
 def _warning_of(address: BrokerAddress) -> Iterator[None]:
+    """Log an error of the block instead of raising it."""
     try:
         yield
     except RocketMQError as error:

@@ -187,6 +187,8 @@ class Member:
     # ------------------------------------------------------------------------------------------ scheduled work
 
     def _run(self) -> None:
+        """Work until ``stop``. An unexpected error ends the thread; the next metadata refresh raises it as
+        ``crash``."""
         try:
             self._work_until_stopped()
         except Exception as error:
@@ -196,6 +198,7 @@ class Member:
             self._notify_change()
 
     def _work_until_stopped(self) -> None:
+        """Do each work when its timer is due, and the rebalance also when woken; wait in between."""
         rebalancing, watching = _Timer(self._options.rebalance_interval_ms), _Timer(WATCH_INTERVAL_MS)
         persisting = _Timer(self._options.persist_offset_interval_ms)
         work: list[tuple[_Timer, Callable[[], object]]] = [

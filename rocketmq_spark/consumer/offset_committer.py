@@ -255,6 +255,7 @@ class OffsetCommitter:
         return written
 
     def _confirm(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Record offsets that the store has confirmed, of owned queues, and the link that returned them."""
         links = {broker_name: self._link_to(broker_name) for broker_name in {queue.broker_name for queue in offsets}}
         for queue, offset in offsets.items():
             if self._is_owned(queue):

@@ -105,6 +105,8 @@ class LocalFileOffsetStore:
         self._offsets = readable
 
     def _read_backup(self, backup: bytes | None, *, is_torn: bool) -> dict[MessageQueue, int]:
+        """Return the backup's offsets, with a warning; {} if neither file exists. Raises
+        OptionError[OFFSET_FILE_UNUSABLE] if the backup is damaged, or missing beside a torn file."""
         if backup is None and not is_torn:
             return {}
         readable = None if backup is None else decode_offsets(backup)

@@ -120,6 +120,7 @@ def _load_user_strategy(path: str) -> Strategy:
 
 
 def _instantiate(path: str, option: str) -> Any:
+    """Import ``module:Class`` and return a new instance. Raises OptionError[INVALID_OPTION_VALUE] for ``option``."""
     module, _, name = path.partition(":")
     try:
         return getattr(import_module(module), name)()
