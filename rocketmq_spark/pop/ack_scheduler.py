@@ -135,6 +135,8 @@ class AckScheduler:
         return self._note_outcomes(broker_name, outcomes)
 
     def _release(self, broker_name: str) -> bool:
+        """Claim messages to release, at ``stop`` all outside batches, and make them visible again at once. Return
+        whether the broker had no failure; failed ones are claimed again later."""
         claim = self._unacked.claim_outside_batches if self._is_stopping else self._unacked.claim_abandoned
         claimed = self._claim(claim, broker_name)
         outcomes = self._transport.change_invisible_duration(
@@ -151,6 +153,8 @@ class AckScheduler:
         return self._note_outcomes(broker_name, outcomes)
 
     def _extend(self, broker_name: str) -> bool:
+        """Claim messages whose extension is due, and extend their invisible duration. Return whether the broker had no
+        failure. Do nothing once ``begin_stop`` was called."""
         if self._is_stopping:
             return True
         requested_ms = self._clock()
@@ -215,6 +219,7 @@ class Workers:
                 thread.start()  # before another thread can join it
 
     def _work(self, name: str, do: Callable[[], None]) -> None:
+        """Run ``do``; log and pass on an exception. Then remove this worker, so that ``start`` may start it again."""
         try:
             do()
         except Exception as error:

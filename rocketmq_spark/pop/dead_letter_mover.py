@@ -114,6 +114,8 @@ class DeadLetterMover:
         return outcomes
 
     def _move(self, message: StoredMessage, failing: set[str]) -> MoveOutcome:
+        """Move one message, unless its broker is in ``failing``; log a failure and, if it is transient, add the broker
+        to ``failing``. Raises no RocketMQError."""
         if message.broker_name in failing:
             return MoveOutcome.RETRY
         try:

@@ -86,6 +86,8 @@ class GrpcTransport:
         return self._refresh()
 
     def _refresh(self) -> dict[str, RocketMQError]:
+        """Refresh routes, sessions and targets. Open and register sessions with new proxies; close those in no route,
+        unless a route is missing. Return the errors by topic."""
         failures = self._refresh_topic_routes()
         required = {addresses for route in self._routes.values() for addresses in route.values()}
         self._sessions = self._sessions | {one: self._session(one) for one in required if one not in self._sessions}
@@ -227,6 +229,7 @@ class GrpcTransport:
         return [outcomes[handle] for handle in handles]
 
     def _submit_acknowledge(self, handles: Sequence[ReceiptHandle]) -> Callable[[], list[bool | RocketMQError]]:
+        """Send one request for the handles of one broker. An error of sending is raised by the result."""
         first, texts = handles[0], [handle.text for handle in handles]
         try:
             return self._session_of(first.topic, first.broker_name).submit_ack(first.topic, texts)
@@ -240,6 +243,8 @@ class GrpcTransport:
         return [_changed(handle, result) for handle, result in zip(handles, submitted, strict=True)]
 
     def _submit_change(self, handle: ReceiptHandle, invisible_ms: int, suspend: bool) -> Callable[[], str | None]:
+        """Send one request, none for an unverified handle: its result is None, as for an expired one. An error of
+        sending is raised by the result."""
         if is_unverified(handle):
             return lambda: None
         try:

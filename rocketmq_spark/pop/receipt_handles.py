@@ -224,6 +224,7 @@ def group_by_check_point(handles: Iterable[BrokerHandle]) -> dict[PopCheckPoint,
 
 
 def _decode_runs(pop_check_point: PopCheckPoint, encoded: str) -> list[BrokerHandle]:
+    """Decode relative offsets such as ``0-3,7``. Raises ValueError, also for more than CHECKPOINT_MESSAGES allows."""
     handles: list[BrokerHandle] = []
     for part in encoded.split(","):
         run = _RUN.fullmatch(part)

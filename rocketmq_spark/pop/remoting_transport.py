@@ -152,6 +152,7 @@ class RemotingTransport:
         return {target: self._broker_of(target) for target in dict.fromkeys(map(_target, handles))}
 
     def _broker_of(self, target: Target) -> _BrokerOrError:
+        """Return the client of the target's master, or the error; None if the topic was deleted there."""
         try:
             return self._pop_broker_of(*target)
         except RouteError as error:
@@ -330,6 +331,7 @@ class RemotingTransport:
 
 
 def _decode_outcome(target: Target, outcome: PopOutcome) -> ReceiveOutcome:
+    """Return the messages of a poll, () if it found none, or the error, of decoding too; raise none."""
     if outcome is None or isinstance(outcome, RocketMQError):
         return outcome or ()
     try:
@@ -353,6 +355,8 @@ def _acknowledged(broker: _BrokerOrError, failure: RocketMQError | None) -> AckO
 
 
 def _changed(handle: BrokerHandle, submitted: _SubmittedChange) -> ChangeOutcome:
+    """Wait for the response. Return the handle after the change, None if the old one is no longer valid, or the
+    error."""
     if submitted is None or isinstance(submitted, RocketMQError):
         return submitted
     try:

@@ -117,6 +117,7 @@ class Session:
         self._disconnect()
 
     def _start_telemetry(self) -> None:
+        """Connect, send the settings, and wait for the proxy's. Raises the errors of ``keep_alive``."""
         with self._diagnosing():
             connection = self._connect()
             self._end_telemetry()

@@ -63,6 +63,7 @@ class Telemetry:
         self._ending.wait()
 
     def _receive(self) -> None:
+        """Put the first response, or the error, into ``_received``; then read until the stream ends."""
         try:
             for data in islice(self._call, 1):
                 self._received.put(parse_response(TelemetryCommand, data))
