@@ -105,6 +105,7 @@ class PullConnection:
         self._stream.close()
 
     def _send(self, data: bytes) -> list[Completion]:
+        """Send frames. If that fails, mark the connection as lost and return all its pulls as failed."""
         try:
             self._stream.sendall(data, self._timeout_ms)
         except TransportError as error:

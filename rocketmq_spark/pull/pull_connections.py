@@ -95,6 +95,7 @@ class PullConnections:
         return [*self._connections.values(), *self._draining]
 
     def _open_connection(self, address: BrokerAddress) -> PullConnection:
+        """Connect to ``address``. An open connection that is replaced is kept until its pulls are completed."""
         previous = self._connections.pop(address, None)
         if previous is not None and previous.is_open:
             self._draining.append(previous)
@@ -106,6 +107,7 @@ class PullConnections:
         return connection
 
     def _evict_connections(self) -> None:
+        """Close idle connections and those above the limit, and replaced ones without a pull in flight."""
         for connection in connections_to_close(
             list(self._connections.values()), self._limit - 1, self._clock() - self._idle_ms
         ):

@@ -127,6 +127,8 @@ class PullExchange:
         return [] if pending is None else [(pending[0], self._decode_response(command, frame))]
 
     def _decode_response(self, response: RemotingCommand, frame: memoryview) -> PullOutcome:
+        """Return the result or the error of a pull; raise none. The first response with messages becomes the
+        template."""
         self.is_draining |= is_go_away(response)
         if response.code not in PULL_STATUS:
             return refusal(self._address, RequestCode.PULL_MESSAGE, response)

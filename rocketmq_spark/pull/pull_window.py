@@ -127,6 +127,7 @@ class PullWindow:
         return int(available_bytes // self._expected_bytes)
 
     def _open(self, to: int) -> PullRequest:
+        """Add a request behind the last one, up to ``to``, which counts as in flight."""
         begin_offset, end_offset = self._opened_to, min(to, self._end_offset)
         request = PullRequest(
             begin_offset, end_offset, self._message_limit(begin_offset, end_offset), self._completion_queue
@@ -144,6 +145,8 @@ class PullWindow:
         return min(end_offset - begin_offset, MAX_MESSAGES)
 
     def _width(self) -> int:
+        """Return the number of offsets of the next request. When a probe is due, that is twice the stride; its interval
+        restarts."""
         if self._stride is None:
             return FIRST_STRIDE
         if self._full_responses <= self._probe_interval:

@@ -196,6 +196,8 @@ class RangePuller:
             self._process_result(request, outcome)
 
     def _process_result(self, request: PullRequest, result: PullResult) -> None:
+        """Pass a response to the window. Before offsets count as lost or vacant, pull them again: from the master in a
+        new route, and without a filter. Raises what ``_handle_absent`` does."""
         action = pull_action(result, request.next_offset)
         if action is PullAction.LOST and request not in self._retried_after_refresh:
             self._retried_after_refresh.add(request)
@@ -267,6 +269,8 @@ class RangePuller:
         self._absent_since_ms = None
 
     def _process_failure(self, request: PullRequest, error: RocketMQError) -> None:
+        """Postpone the request, halve the depth, and change the address if the error requires it. If no retry
+        may succeed, raise what ``Failures.record_failure`` returns."""
         error = self._as_queue_unavailable(error)
         if (final_error := self._failures.record_failure(self._broker, None, error)) is not None:
             raise final_error

@@ -226,6 +226,8 @@ class Connection:
     # ------------------------------------------------------------------------------------------- reader thread
 
     def _run(self) -> None:
+        """Read responses until the connection is lost, on the reader thread. Then close the stream and fail all pending
+        requests."""
         try:
             while True:
                 self._read()

@@ -132,6 +132,8 @@ class ConnectionPool:
             return self._slots.setdefault(address, _Slot())
 
     def _open(self, address: str, slot: _Slot) -> Connection:
+        """Return the slot's connection, opened if needed. Raises TransportError[CONNECT_FAILED], also if another thread
+        is still connecting after the connect timeout."""
         if not slot.opening.acquire(timeout=self._connect_timeout_ms / 1000):
             reason = f"another thread has been connecting for {self._connect_timeout_ms} ms"
             raise TransportError("CONNECT_FAILED", address=address, reason=reason)
@@ -145,6 +147,7 @@ class ConnectionPool:
             slot.opening.release()
 
     def _connected(self, address: str) -> Connection:
+        """Close surplus connections and open a new one. Raises TransportError[CONNECT_FAILED], also after ``close``."""
         self._close_surplus()
         stream = self._connect(address, self._connect_timeout_ms)
         connection = Connection(address, stream, self._on_request, self._clock, credentials=self._credentials)

@@ -68,6 +68,8 @@ class Producer:
     def _send_with_retries(
         self, topic: str, queue: MessageQueue | None, send: Callable[[MessageQueue, Broker], SendResult]
     ) -> SendResult:
+        """Call ``send`` up to SEND_ATTEMPTS times, without a pause, on ``queue`` or, if it is None, on queues of other
+        brokers. A permanent error, and that of the last attempt, is raised."""
         failed: set[str] = set()
         for attempt in range(1, SEND_ATTEMPTS + 1):
             try:

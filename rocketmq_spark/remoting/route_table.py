@@ -155,6 +155,7 @@ class RouteTable:
         return failures
 
     def _store(self, route: TopicRoute) -> None:
+        """Cache a route and record its brokers. An equal route changes only that it is no longer invalidated."""
         self._invalidated.discard(route.topic)
         if route.topic in self._cached and self._cached[route.topic].route == route:
             return
@@ -164,6 +165,8 @@ class RouteTable:
         self._history.add(route)
 
     def _to_failure(self, topic: str, error: RocketMQError) -> RocketMQError:
+        """Return the error for callers, caused by ``error``: RouteError[TOPIC_UNAVAILABLE.NO_ROUTE] for a topic that
+        had a route, TransportError[NAME_SERVERS_UNAVAILABLE] for an error that is not permanent; else ``error``."""
         failure = error
         if is_unknown_topic(error) and topic in self._history:
             brokers = ", ".join(f"{name} ({self.last_address(name)})" for name in sorted(self.recorded_brokers(topic)))

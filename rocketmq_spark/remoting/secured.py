@@ -41,6 +41,8 @@ def _connect_plain(address: str, timeout_ms: int) -> Stream:
 
 
 def _connect_tls(tls: Tls, address: str, timeout_ms: int) -> Stream:
+    """Connect with TLS. If the server drops the handshake, probe it without TLS, and raise
+    TransportError[TLS_NOT_SUPPORTED] if it accepts that."""
     try:
         return connect_tcp(address, timeout_ms, tls_context(tls))
     except TransportError as error:
@@ -79,6 +81,8 @@ class PlainStream:
         return received
 
     def _received(self, receive: Callable[[A, int], R | None], argument: A, timeout_ms: int) -> R | None:
+        """Return what ``receive`` does. If the server closes the connection instead of responding, check whether it
+        requires TLS, which raises another error."""
         try:
             received = receive(argument, timeout_ms)
         except TransportError as error:
@@ -139,6 +143,7 @@ def _load_client_certificate(context: ssl.SSLContext, tls: Tls) -> None:
 
 
 def _load(option: str, path: str | None, load: Callable[[], None]) -> None:
+    """Call ``load``. Raises OptionError[TLS_FILE_UNUSABLE] for ``option`` if it fails."""
     try:
         load()
     except (OSError, ValueError) as error:

@@ -83,6 +83,7 @@ class TcpStream:
                 return None
 
     def sendall(self, data: Buffer, timeout_ms: int) -> None:
+        """Send all of ``data`` within ``timeout_ms``. After an error a part may be sent. Raises TransportError."""
         unsent = memoryview(data)
         deadline_ms = monotonic_ms() + timeout_ms
         with raising_connection_lost(self.address):
