@@ -169,6 +169,8 @@ class BatchSender:
             self._await_oldest()
 
     def _await_oldest(self) -> None:
+        """Wait until the oldest batch is stored, and send it again after each transient failure. Add to the final
+        error a note on which rows may not be stored."""
         attempt = self._in_flight.popleft()
         self._bytes_in_flight -= len(attempt.batch.body)
         batch = attempt.batch
@@ -184,6 +186,8 @@ class BatchSender:
     # ---------------------------------------------------------------------------------------------- one attempt
 
     def _send_attempt(self, batch: SendBatch) -> _Attempt:
+        """Send the batch without waiting, to its queue or the topic's next one. An error is the outcome, and not
+        raised."""
         queue, address = None, None
         try:
             queue = batch.queue or self._queues.next_queue(batch.topic)

@@ -176,6 +176,8 @@ def _encodable(piece: _Piece, options: WriteOptions) -> EncodableRows:
 def _invalid_row_error(
     pieces: list[_Piece], problems: list[dict[int, str]], task: WriteTask, suffix: str = ""
 ) -> LocalProtocolError:
+    """Return the error for the first invalid row, with the number of all; at least one is invalid. ``suffix`` follows
+    its problem."""
     rows, found = next(
         (piece.rows, row_problems) for piece, row_problems in zip(pieces, problems, strict=True) if row_problems
     )

@@ -86,6 +86,7 @@ class LossCount:
             self._count(one.queue, one.begin_offset, one.end_offset)
 
     def _count(self, queue: MessageQueue, begin_offset: int, end_offset: int) -> None:
+        """Count the offsets of a lost range that are not counted yet; the range counts only if it has such offsets."""
         counted = self._counted.setdefault(queue, [])
         first = bisect_left(counted, begin_offset, key=lambda one: one[1])
         touched = counted[first : bisect_right(counted, end_offset, key=lambda one: one[0])]

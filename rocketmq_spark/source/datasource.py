@@ -117,6 +117,7 @@ def _limited_reader(options: ReadOptions, schema: StructType) -> RocketMQPopRead
 
 
 def _checked(options: Mapping[str, str]) -> ReadOptions | OptionError:
+    """Parse and check the options without a connection. Return an error instead of raising it."""
     try:
         _check_no_table(options)
         read_options = ReadOptions.parse(options)

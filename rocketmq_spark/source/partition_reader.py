@@ -242,6 +242,8 @@ class _RangeReader:
         return any(offset is not None and offset >= self._range.end_offset for offset in offsets)
 
     def _pulled(self, puller: RangePuller) -> Iterator[PulledRange]:
+        """Yield the pulled ranges. Raises TransportError[LOGGED_BATCH_UNREADABLE], with the ranges to skip, for an
+        outage of the broker, and other errors of ``RangePuller.pulled`` as they are."""
         try:
             yield from puller.pulled()
         except RocketMQError as error:

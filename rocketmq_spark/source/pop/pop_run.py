@@ -119,6 +119,8 @@ class PopRun(Run):
         return False
 
     def _mark_completed(self, start: PopOffset) -> None:
+        """Acknowledge the batch that ends at ``start`` and delete it from the spool; for an earlier start's batch, see
+        ``EarlierBatch.mark_completed``."""
         if start.epoch == self._epoch:
             self._in_flight = ()
             self._receiver.mark_completed(start.number)

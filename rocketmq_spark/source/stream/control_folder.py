@@ -139,6 +139,8 @@ class EndRequest:
 
 
 def _is_locked(name: str, folder: int) -> bool:
+    """Return whether another process holds the lock on a file of ``folder``; does not keep it. Raises OSError for a
+    missing file."""
     file = os.open(name, os.O_RDWR | os.O_NOFOLLOW, dir_fd=folder)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -137,6 +137,8 @@ def _by_policy(
 
 
 def _listed(queue: MessageQueue, offset: int, held: QueueBounds) -> int:
+    """Return the offset, with -2 and -1 resolved. Raises OptionError[INVALID_OPTION_VALUE] outside the queue's
+    bounds."""
     resolved_offset = {EARLIEST: held.min_offset, LATEST: held.max_offset}.get(offset, offset)
     if not held.min_offset <= resolved_offset <= held.max_offset:
         raise _invalid_offset(
