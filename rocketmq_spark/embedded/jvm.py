@@ -172,6 +172,8 @@ class ChildJvm:
             self._client.is_connected = is_allowed
 
     def _connect(self) -> JavaGateway:
+        """Wait for the JVM's gateway and connect to it. Raises EmbeddedBrokerError[JAVA_NOT_FOUND] if Java is too
+        old."""
         port, token = self._read_gateway_address()
         parameters = GatewayParameters(port=port, auth_token=token, auto_convert=True)
         self._client = QuietGatewayClient(gateway_parameters=parameters)

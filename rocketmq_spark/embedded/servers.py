@@ -93,6 +93,7 @@ class NameServer(Server):
         self._home = home
 
     def start(self, jvm: ChildJvm) -> None:
+        """Start it in ``jvm``, on the port of its last start, if there was one."""
         with jvm.raising_embedded_errors():
             set_remoting_version(jvm)
             self._port = self._port or initial_port(jvm)

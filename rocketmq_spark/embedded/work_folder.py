@@ -71,6 +71,7 @@ def is_own_folder(folder: Path) -> bool:
 
 
 def _remove_if_abandoned(folder: Path) -> None:
+    """Remove the folder if no process holds the lock on its owner file. Raises OSError if one does."""
     owner = os.open(folder / OWNER_FILE, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
         fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -99,6 +99,8 @@ def _values(name: str, with_bodies: Sequence[MessageWithBody], broker_name: str)
 def _split_by_size(
     messages: Iterable[Message], broker_name: str, *, has_body: bool
 ) -> Iterator[tuple[list[MessageWithBody], list[UndecodableReceived]]]:
+    """Yield messages with their bodies, and the undecodable ones among them, at most DECOMPRESSED_LIMIT_BYTES of bodies
+    at a time; at least once, even without a message."""
     some: list[MessageWithBody] = []
     undecodable: list[UndecodableReceived] = []
     size_bytes = 0

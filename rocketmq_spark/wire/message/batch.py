@@ -112,6 +112,8 @@ def _encode(message: Message) -> bytes:
 
 
 def _parts(reader: ByteReader) -> InnerParts:
+    """Read the next inner message. Raises ValueError if its sizes are inconsistent or exceed the bytes that are
+    left."""
     begin = reader.position
     size_bytes, _, _, flag, body_bytes = reader.unpack(_HEAD, "inner head")
     body = reader.read(body_bytes, "inner body")

@@ -88,6 +88,7 @@ def decompress(body: Buffer, sys_flag: int, limit_bytes: int = DECOMPRESSED_LIMI
 
 
 def _decompress_zlib(body: Buffer, max_bytes: int) -> bytes:
+    """Return at most ``max_bytes`` of the plain body. zlib.error if it is damaged or ends early."""
     stream = zlib.decompressobj()
     plain = stream.decompress(body, max_bytes)
     if not stream.eof and len(plain) < max_bytes:

@@ -244,6 +244,7 @@ def _has(sys_flag: int, bit: MessageSysFlag) -> bool:
 
 
 def _record_bytes(remaining: memoryview) -> int:
+    """Return the size of the first record. Raises ValueError if it is impossible, or its bytes are not all there."""
     if len(remaining) < MIN_RECORD_BYTES:
         raise ValueError(f"only {len(remaining)} bytes are left")
     (total_bytes,) = _SIZE.unpack_from(remaining)

@@ -143,6 +143,7 @@ def _encode_json(command: RemotingCommand) -> bytes:
 
 
 def _decode_json(header: memoryview, body: memoryview) -> RemotingCommand:
+    """Decode a JSON header. Raises ValueError."""
     text = str(header, "utf-8")
     check_values(text, HEADER_VALUES)
     values, end = _scan_json(text)
@@ -193,6 +194,7 @@ def _sized(size: struct.Struct, text: str) -> bytes:
 
 
 def _decode_binary(header: memoryview, body: memoryview) -> RemotingCommand:
+    """Decode a binary header. Raises ValueError or struct.error."""
     code, language, version, opaque, flag = _BINARY_START.unpack_from(header)
     remark, position = _read_sized(_INT32, header, _BINARY_START.size)
     (entries_bytes,) = _INT32.unpack_from(header, position)
