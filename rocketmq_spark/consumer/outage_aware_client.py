@@ -235,8 +235,8 @@ class OutageAwareClient:
             )
 
     def _record_name_servers(self, errors: Sequence[RocketMQError]) -> None:
-        """Record an outage of the name servers for the first of ``errors``, without a limit to wait for unless it is
-        transient; none: a success. Raises OptionError[NOT_A_NAME_SERVER]."""
+        """Record an outage of the name servers for the first of ``errors``, with the limit 0 unless it is transient;
+        without errors, record a success. Raises OptionError[NOT_A_NAME_SERVER]."""
         for error in errors:
             if is_no_name_server(error):
                 raise error

@@ -135,8 +135,8 @@ class AckScheduler:
         return self._note_outcomes(broker_name, outcomes)
 
     def _release(self, broker_name: str) -> bool:
-        """Claim messages to release, at ``stop`` all outside batches, and make them visible again at once. Return
-        whether the broker had no failure; failed ones are claimed again later."""
+        """Claim abandoned messages, or at the stop all outside batches, and release them; those that fail are claimed
+        again later. Return whether none failed."""
         claim = self._unacked.claim_outside_batches if self._is_stopping else self._unacked.claim_abandoned
         claimed = self._claim(claim, broker_name)
         outcomes = self._transport.change_invisible_duration(

@@ -137,7 +137,7 @@ class RemotingTransport:
 
     def _pop_broker_of(self, topic: str, broker_name: str) -> PopBroker:
         """Return the client of the named broker's master. If the topic's route has none, raise
-        RouteError[MASTER_UNAVAILABLE]; a later call requests a new route. Raises what ``RouteTable.route`` does."""
+        RouteError[MASTER_UNAVAILABLE]; the route is refreshed later. Raises what ``RouteTable.route`` does."""
         address = self._routes.route(topic).master_address(broker_name)
         if address is None:
             if topic not in self._readable:  # routes of readable ones are refreshed in the background

@@ -69,9 +69,8 @@ class ExecutorPullClient:
         """Return a connection to the queue's broker at ``address``, or at its master in the route if that is None or
         its connection was lost while idle: after a reconnection another broker may have the address.
 
-        Raises RouteError[BROKER_ADDRESS_MISMATCH] if a broker of another name is there, which a new connection requests
-        once; a broker that reports no name is accepted. Raises the errors of ``RouteTable.find_master`` and of
-        connecting.
+        Request the broker's name once per connection. Raises RouteError[BROKER_ADDRESS_MISMATCH] if it is another; a
+        broker that reports none is accepted. Raises the errors of ``RouteTable.find_master`` and of connecting.
         """
         address = address or self._routes.find_master(queue)
         if self._pull_connections.detect_idle_loss(address):

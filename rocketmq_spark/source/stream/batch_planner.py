@@ -131,8 +131,8 @@ class BatchPlanner:
         Return ``start`` itself if there is nothing to read, or after a graceful stop was requested, once the queues are
         released. Return the end of a batch without rows if an ``availableNow`` run waits for other members. While
         ``start`` is empty, wait until all start positions are confirmed. ``limit``: offsets in total; None: no limit.
-        Raises what ``Membership.refresh_metadata`` does, DataLossError[DATA_LOSS.OFFSETS_UNAVAILABLE], and
-        RouteError[QUEUES_UNAVAILABLE.TIMEOUT | QUEUES_UNAVAILABLE.FAIL] for queues unavailable for too long.
+        Raises DataLossError[DATA_LOSS.OFFSETS_UNAVAILABLE] (``failOnDataLoss``), what ``Membership.refresh_metadata``
+        does, and RouteError[QUEUES_UNAVAILABLE.TIMEOUT | QUEUES_UNAVAILABLE.FAIL] for queues unavailable for too long.
         """
         self._mark_completed(start)
         wait_ms = idle_wait_ms(len(start.queues))

@@ -138,7 +138,7 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
         """Return the ranges in ``end`` as tasks. The ranges depend on nothing else: a replay after a crash reads the
         same ranges, except those that ``skipRanges`` skips.
 
-        Before the first ``latestOffset``, Spark replays a batch: join the group, and see ``BatchPlanner.recover``.
+        A call before the first ``latestOffset`` replays a batch: join the group, and see ``BatchPlanner.recover``.
         Raises DataLossError for its deleted offsets (with ``failOnDataLoss``), OptionError for a checkpoint of other
         options, and for a range of ``skipRanges`` that is not exactly one of the batch.
         """
