@@ -19,6 +19,7 @@ LOCKS = {
     "consumer/member.py": {"_changed", "GroupLock"},
     "pop/receiver.py": {"_changed"},
     "remoting/connection.py": {"_gate", "_sending"},
+    "remoting/memory.py": {"_changed"},
     "remoting/pool.py": {"_sharing", "_table", "opening"},
     "remoting/tail_watch.py": {"_lock"},
     "remoting/tcp.py": {"_ending"},
@@ -56,6 +57,7 @@ LONGER = {
     ("pop/ack_scheduler.py", "wait"): "lets go of its lock",
     ("pop/receiver.py", "wait"): "lets go of its lock",
     ("pop/ack_scheduler.py", "start"): "until the thread runs, which takes no lock before",
+    ("remoting/memory.py", "wait_for"): "lets go of its lock",
     ("remoting/tls.py", "sendall"): "what the session has written leaves in one order; it has a time limit",
 }
 """Calls under a lock that may take longer, and why they may."""

@@ -45,6 +45,7 @@ COLUMNS_BY_NAME: Final = {
 }
 """The column table names them."""
 FOR_TESTS: Final = {
+    "rocketmq_spark.remoting.memory.memory_pair": "an in-memory stream; it stays beside the port that it keeps",
     "rocketmq_spark.wire.message.batch.decode_batch": "the inverse of encode_batch; readers split a batch first",
 }
 
@@ -65,6 +66,7 @@ PARAMETERS_FOR_TESTS: Final = {
     "*(transport_of=)": "a transport over streams in memory",
     "*(environ=)": "an environment",
     "*.OutageNotes(folder=)": "a folder of the test",
+    "*.memory_pair(*=)": "a test's own",
     "*.BatchSender(initial_queue_index=)": "which queue is first, otherwise by chance",
     "*.Producer(initial_queue_index=)": "the same",
     "*.Producer(unique_ids=)": "ids that are known before",

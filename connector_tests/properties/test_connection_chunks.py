@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connector_tests.support.memory_stream import MemoryStream, memory_pair
 from connector_tests.support.scripted_broker import build_response
 from rocketmq_spark.errors import TransportError
 from rocketmq_spark.remoting.connection import Connection
+from rocketmq_spark.remoting.memory import MemoryStream, memory_pair
 from rocketmq_spark.wire.remoting.command import FLAG_ONEWAY, FLAG_RESPONSE, RemotingCommand, decode, encode
 from rocketmq_spark.wire.remoting.frame import FrameBuffer
 

@@ -14,9 +14,9 @@ from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
 
-from connector_tests.support.memory_stream import memory_pair
 from connector_tests.support.timeouts import WAIT_S
 from rocketmq_spark.errors import RemoteProtocolError, TransportError
+from rocketmq_spark.remoting.memory import memory_pair
 from rocketmq_spark.remoting.stream import Stream
 from rocketmq_spark.remoting.tcp import TcpStream
 from rocketmq_spark.wire.remoting.codes import ResponseCode

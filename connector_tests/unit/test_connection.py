@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from connector_tests.support.manual_clock import ManualClock
-from connector_tests.support.memory_stream import MemoryStream, memory_pair
 from connector_tests.support.scripted_broker import ScriptedBroker, Session, build_response
 from connector_tests.support.streams import eventually
 from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, TransportError
 from rocketmq_spark.remoting import connection as connection_module
 from rocketmq_spark.remoting.connection import Connection, PendingResponse
 from rocketmq_spark.remoting.correlation import MAX_OPAQUE, UNRESPONSIVE_LIMIT_MS, opaques
+from rocketmq_spark.remoting.memory import MemoryStream, memory_pair
 from rocketmq_spark.remoting.stream import Buffer
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import FLAG_ONEWAY, RemotingCommand

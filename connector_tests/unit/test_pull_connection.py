@@ -9,7 +9,6 @@ from dataclasses import replace
 import pytest
 
 from connector_tests.support.manual_clock import ManualClock
-from connector_tests.support.memory_stream import memory_pair
 from connector_tests.support.scripted_broker import ScriptedBroker, build_response
 from connector_tests.support.timeouts import WAIT_S
 from rocketmq_spark.errors import RocketMQError, TransportError
@@ -17,6 +16,7 @@ from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.pull.pull_connection import PullConnection
 from rocketmq_spark.pull.pull_request import Completion, PullRequest
 from rocketmq_spark.remoting.correlation import UNRESPONSIVE_LIMIT_MS
+from rocketmq_spark.remoting.memory import memory_pair
 from rocketmq_spark.remoting.stream import Stream
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import FLAG_RESPONSE, RemotingCommand, decode

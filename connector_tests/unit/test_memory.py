@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from connector_tests.support.memory_stream import memory_pair
 from rocketmq_spark.errors import TransportError
+from rocketmq_spark.remoting.memory import memory_pair
 
 
 def test_bytes_arrive_in_order_and_never_more_than_asked_for() -> None:
