@@ -205,8 +205,8 @@ class BatchSender:
             return _Attempt(batch, queue, address, error)
 
     def _await_attempt(self, attempt: _Attempt) -> None:
-        """Wait for the response of ``attempt``; no retry. A failure makes ``WriteQueues.next_queue`` prefer other brokers for a
-        while, and may invalidate the topic's route.
+        """Wait for the response of ``attempt``; no retry. A failure makes ``WriteQueues.next_queue`` prefer other
+        brokers for a while, and may invalidate the topic's route.
 
         Raises the error that prevented sending, that of the request, or BrokerError[MESSAGE_NOT_DURABLE].
         """
