@@ -63,10 +63,10 @@ def record(file: str) -> None:
         for _ in range(MESSAGES // len(messages)):
             producer.send_batch(messages)
         pool.close()
-        Path(file).write_bytes(b"".join(_answers(cluster.broker_addr())))
+        Path(file).write_bytes(b"".join(_responses(cluster.broker_addr())))
 
 
-def _answers(address: str) -> Iterator[bytes]:
+def _responses(address: str) -> Iterator[bytes]:
     host, port = address.split(":")
     frames, buffer = pull_frames("G", QUEUE, "*"), FrameBuffer(address)
     with socket.create_connection((host, int(port))) as broker:
@@ -84,7 +84,7 @@ class Replay:
         buffer = FrameBuffer(file)
         buffer.feed(Path(file).read_bytes())
         frames = (bytes(frame) for frame in iter(buffer.next_frame, None))
-        self._answers = {number * MESSAGES_A_PULL: _around_opaque(frame) for number, frame in enumerate(frames)}
+        self._responses = {number * MESSAGES_A_PULL: _around_opaque(frame) for number, frame in enumerate(frames)}
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
 
@@ -99,9 +99,9 @@ class Replay:
             while data := client.recv(1 << 20):
                 buffer.feed(data)
                 for request in iter(buffer.next_frame, None):
-                    client.sendall(self._answer(bytes(request)))
+                    client.sendall(self._response(bytes(request)))
 
-    def _answer(self, request: bytes) -> bytes:
+    def _response(self, request: bytes) -> bytes:
         offset = _OFFSET.search(request)
         if offset is None:
             command = decode(request)
@@ -110,7 +110,7 @@ class Replay:
             return encode(RemotingCommand(code, opaque=command.opaque, flag=FLAG_RESPONSE, body=body))
         opaque = _OPAQUE.search(request)
         assert opaque is not None
-        before, after, body = self._answers[int(offset[1])]
+        before, after, body = self._responses[int(offset[1])]
         header = before + opaque[1] + after
         return (4 + len(header) + len(body)).to_bytes(4, "big") + len(header).to_bytes(4, "big") + header + body
 
@@ -136,8 +136,8 @@ def measure(address: str, rounds: int) -> tuple[float, list[float]]:
     costs_us = []
     for _ in range(rounds):
         begin_s = process_time()
-        answer_count = _pull_all(client, options)
-        costs_us.append((process_time() - begin_s) / answer_count * 1e6)
+        response_count = _pull_all(client, options)
+        costs_us.append((process_time() - begin_s) / response_count * 1e6)
     return calls, costs_us
 
 

@@ -71,7 +71,7 @@ def decode_all(schema: StructType, options: ReadOptions, broker_pid: int, queues
     ranges = [QueueRange(MessageQueue(TOPIC, "broker-a", queue_id), 0, rows // queues) for queue_id in range(queues)]
     with Usage({BROKER: broker_pid, CLIENT: psutil.Process().pid}) as usage:
         begin = perf_counter()
-        decoded = sum(batch.num_rows for wanted in ranges for batch in read_ranges([wanted], options, schema))
+        decoded = sum(batch.num_rows for queue_range in ranges for batch in read_ranges([queue_range], options, schema))
         seconds = perf_counter() - begin
     assert decoded == rows, f"{decoded} rows instead of {rows}"
     return {"rows": rows, "seconds": seconds, **usage.figures()}
@@ -87,8 +87,8 @@ def _pull_share(options: ReadOptions, rows: int, queue_ids: Sequence[int]) -> tu
 
 def _pull(client: ExecutorPullClient, options: ReadOptions, queue_id: int, rows: int) -> int:
     """Bytes of the messages of one queue."""
-    wanted = QueueRange(MessageQueue(TOPIC, "broker-a", queue_id), 0, rows)
-    return sum(len(pulled.body) for pulled in new_range_puller(wanted, client, options, monotonic_ms).pulled())
+    queue_range = QueueRange(MessageQueue(TOPIC, "broker-a", queue_id), 0, rows)
+    return sum(len(pulled.body) for pulled in new_range_puller(queue_range, client, options, monotonic_ms).pulled())
 
 
 @contextmanager

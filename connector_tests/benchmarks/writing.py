@@ -53,8 +53,8 @@ def run_writing(workloads: Sequence[Workload], rounds: int, jars: Sequence[Path]
                 spark.dataSource.register(sink)
             brokers = [side.broker_pid for side in (stand.rocketmq, stand.kafka) if side is not None]
             racing = sinks(spark, stand, workload) | java
-            settled = {name: partial(once_idle, brokers, run) for name, run in racing.items()}
-            yield from alternate(PART, workload.name, settled, rounds)
+            resolved = {name: partial(once_idle, brokers, run) for name, run in racing.items()}
+            yield from alternate(PART, workload.name, resolved, rounds)
 
 
 def once_idle(pids: Sequence[int], run: Contestant) -> Figures:

@@ -84,10 +84,10 @@ def test_a_demo_without_a_proxy_reports_that_its_broker_died(tmp_path: Path, env
             children = psutil.Process(demo.pid).children()
             (broker,) = (child for child in children if "py4j.GatewayServer" in child.cmdline())
             broker.kill()
-            _, said = demo.communicate(timeout=PROCESS_S)
+            _, output_text = demo.communicate(timeout=PROCESS_S)
         finally:
             kill_tree(demo)
     assert demo.returncode == 1
-    assert "[ROCKETMQ_EMBEDDED_JVM_FAILED] The embedded broker's JVM failed: Java was ended by SIGKILL" in said
-    assert "Traceback" not in said
+    assert "[ROCKETMQ_EMBEDDED_JVM_FAILED] The embedded broker's JVM failed: Java was ended by SIGKILL" in output_text
+    assert "Traceback" not in output_text
     assert list(tmp_path.iterdir()) == []

@@ -54,7 +54,7 @@ def test_a_tag_filter_reads_the_tag_and_moves_past_the_rest(messages: Topic, str
     assert messages.lag(group) == 0
 
 
-def test_a_topic_made_anew_is_noticed(messages: Topic, stream: StreamOf, cluster: EmbeddedCluster, group: str) -> None:
+def test_a_recreated_topic_is_noticed(messages: Topic, stream: StreamOf, cluster: EmbeddedCluster, group: str) -> None:
     old = messages.send(8)
     stream().run_to_end()
     cluster.delete_topic(messages.name)
@@ -69,7 +69,7 @@ def test_a_topic_made_anew_is_noticed(messages: Topic, stream: StreamOf, cluster
     assert messages.lag(group) == 0
 
 
-def test_a_topic_made_anew_between_two_plans(
+def test_a_recreated_topic_between_two_plans(
     messages: Topic, stream: StreamOf, cluster: EmbeddedCluster, group: str
 ) -> None:
     """It outgrows the old one before the running query looks again. RocketMQ 4 keeps the group's offsets: 8 of 24

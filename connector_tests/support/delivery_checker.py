@@ -324,6 +324,6 @@ def _is_of_a_move(mine: Planned, other: Planned) -> bool:
     """Whether ``mine`` was the unproven micro-batch of its queue when that moved away from its owner, or to the owner
     of ``other``."""
     held, others = mine.holding, other.holding
-    moved_away = held is None or (held.released is not None and mine is held.planned[-1])
+    moved_elsewhere = held is None or (held.released is not None and mine is held.planned[-1])
     moved_to_other = others is None or mine.is_open_at(others.since, others.gained)
-    return moved_away or moved_to_other
+    return moved_elsewhere or moved_to_other

@@ -31,7 +31,7 @@ ROUNDS = 5
 POLL_S = 0.02
 LOG_TIMEOUT_S = END_TO_END_S
 STARTED_S = 240
-SETTLED_S = 5.0
+RESOLVED_S = 5.0
 PHASE_S = 20.0
 """Outages come at any moment of what is done every so often."""
 
@@ -130,7 +130,7 @@ def measured(rounds: int) -> dict[str, list[dict[str, float]]]:
         indicators = stack.enter_context(queries(stack.enter_context(test_session(folder)), cluster, folder))
         for _ in range(rounds):
             for outage in OUTAGES:
-                time.sleep(SETTLED_S + random.uniform(0, PHASE_S))
+                time.sleep(RESOLVED_S + random.uniform(0, PHASE_S))
                 outage.begin(cluster)
                 found[outage.name].append(delays_s(indicators))
                 sys.stdout.write(f"{outage.name}: {found[outage.name][-1]}\n")

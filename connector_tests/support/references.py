@@ -138,7 +138,7 @@ class References:
 
     def _all_calls(self) -> tuple[defaultdict[str, list[ast.Call]], set[str]]:
         calls: defaultdict[str, list[ast.Call]] = defaultdict(list)
-        handed_over = set()
+        released = set()
         for module in self._modules:
             called = {id(node.func): node for node in ast.walk(module.tree) if isinstance(node, ast.Call)}
             for node in ast.walk(module.tree):
@@ -148,8 +148,8 @@ class References:
                         if id(node) in called:
                             calls[reached].append(called[id(node)])
                         elif reached not in self._classes:
-                            handed_over.add(reached)
-        return calls, handed_over
+                            released.add(reached)
+        return calls, released
 
     def _reached(self, targets: Iterable[str]) -> Iterator[str]:
         """Full names of the definitions that a use of these may run."""

@@ -107,7 +107,7 @@ class ScriptedBroker:
     def on(self, code: int, script: Script | RemotingCommand) -> None:
         self._scripts[code] = (lambda _request: script) if isinstance(script, RemotingCommand) else script
 
-    def silent_on(self, code: int) -> None:
+    def unresponsive_on(self, code: int) -> None:
         """Requests with this code are received and never answered."""
         self._scripts[code] = lambda _request: None
 

@@ -61,9 +61,9 @@ class StartedProcesses:
         while not self._ended.wait(POLL_S):
             running = set(psutil.pids())
             self._known &= running
-            self._known.update({pid for pid in running - self._known if self._is_settled(pid, me)})
+            self._known.update({pid for pid in running - self._known if self._is_resolved(pid, me)})
 
-    def _is_settled(self, pid: int, me: psutil.Process) -> bool:
+    def _is_resolved(self, pid: int, me: psutil.Process) -> bool:
         """Whether it is counted, or never will be. Others may become something: a shell, Spark's JVM."""
         with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
             process = psutil.Process(pid)

@@ -105,7 +105,7 @@ class WritingJob:
         eventually(reached.exists, f"a task of batch {batch} that stands still")
         return int(reached.read_text())
 
-    def go_on(self, batch: int) -> None:
+    def resume(self, batch: int) -> None:
         (self._stops / f"{batch}.reached").unlink()
 
     def batches_done(self) -> int:

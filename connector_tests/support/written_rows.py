@@ -76,14 +76,14 @@ def stored(cluster: EmbeddedCluster, topic: str, pool: ConnectionPool) -> list[d
 
 def stored_batches(cluster: EmbeddedCluster, topic: str, pool: ConnectionPool) -> Iterator[pa.RecordBatch]:
     """The same as it comes."""
-    ranges = [QueueRange(queue, 0, end) for queue, end in sorted(settled_ends(cluster, topic, pool).items())]
+    ranges = [QueueRange(queue, 0, end) for queue, end in sorted(resolved_ends(cluster, topic, pool).items())]
     options = ReadOptions.parse(
         {"namesrvAddr": cluster.namesrv_addr, "consumerGroup": "readers-of-what-was-written", "subscribe": topic}
     )
     return iter(read_ranges(ranges, options, default_schema(include_properties=True)))
 
 
-def settled_ends(cluster: EmbeddedCluster, topic: str, pool: ConnectionPool) -> dict[MessageQueue, int]:
+def resolved_ends(cluster: EmbeddedCluster, topic: str, pool: ConnectionPool) -> dict[MessageQueue, int]:
     """Where each queue ends once that stays so: a broker counts what it has stored a moment later."""
     found, same_count = ends(cluster, topic, pool), 0
     while same_count < 3:

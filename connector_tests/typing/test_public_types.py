@@ -46,7 +46,7 @@ REVEALED = {
     "cluster.security_options": "dict[str, str]",
 }
 
-TAKEN = [
+ACCEPTED = [
     "rocketmq_spark.send('a:1', 't', ['text', b'bytes'], keys=['k', 'l'])",
     "rocketmq_spark.send_back(frame, {'subscribe': 't'}, delay_level=3)",
     "rocketmq_spark.send_back(rows, {'subscribe': 't'})",
@@ -74,29 +74,29 @@ REFUSED = [
 def problems_of(lines: list[str], file: Path) -> dict[str, list[str]]:
     """What mypy, as the project has it, says of each line by itself."""
     file.write_text(HEAD + "\n".join(lines), encoding="utf-8")
-    told, failure, _ = api.run(["--config-file", str(ROOT / "pyproject.toml"), str(file)])
+    printed, failure, _ = api.run(["--config-file", str(ROOT / "pyproject.toml"), str(file)])
     assert not failure
     found: dict[str, list[str]] = {line: [] for line in lines}
-    for number, text in re.findall(r"use\.py:(\d+): (.*)$", told, re.MULTILINE):
+    for number, text in re.findall(r"use\.py:(\d+): (.*)$", printed, re.MULTILINE):
         found[lines[int(number) - HEAD.count("\n") - 1]].append(text)
     return found
 
 
 @pytest.fixture(scope="module")
 def problems(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    lines = [*(f"reveal_type({expression})" for expression in REVEALED), *TAKEN, *REFUSED]
+    lines = [*(f"reveal_type({expression})" for expression in REVEALED), *ACCEPTED, *REFUSED]
     return problems_of(lines, tmp_path_factory.mktemp("typing") / "use.py")
 
 
 @pytest.mark.parametrize("expression", REVEALED)
 def test_a_public_name_has_its_type(problems: dict[str, list[str]], expression: str) -> None:
-    (told,) = problems[f"reveal_type({expression})"]
-    told = re.sub(r"\b(?:[a-z_]+\.)+(?=\w)", "", told)  # modules
-    assert told == f'note: Revealed type is "{REVEALED[expression]}"'
+    (printed,) = problems[f"reveal_type({expression})"]
+    printed = re.sub(r"\b(?:[a-z_]+\.)+(?=\w)", "", printed)  # modules
+    assert printed == f'note: Revealed type is "{REVEALED[expression]}"'
 
 
-@pytest.mark.parametrize("line", TAKEN)
-def test_a_right_call_is_taken(problems: dict[str, list[str]], line: str) -> None:
+@pytest.mark.parametrize("line", ACCEPTED)
+def test_a_right_call_is_accepted(problems: dict[str, list[str]], line: str) -> None:
     assert problems[line] == []
 
 

@@ -27,7 +27,7 @@ FRAMES: dict[str, bytes] = {
 QUEUE = MessageQueue("vectors", "broker-a", 0)
 
 
-def answer(name: str) -> RemotingCommand:
+def response(name: str) -> RemotingCommand:
     buffer = FrameBuffer("captured")
     buffer.feed(FRAMES[name])
     frame = buffer.next_frame()
@@ -37,17 +37,17 @@ def answer(name: str) -> RemotingCommand:
 
 
 def messages(name: str) -> list[MessageExt]:
-    return decode_messages(answer(name).body, broker_name=QUEUE.broker_name)
+    return decode_messages(response(name).body, broker_name=QUEUE.broker_name)
 
 
 @pytest.mark.parametrize("name", FRAMES)
-def test_every_captured_frame_answers_our_request(name: str) -> None:
-    command = answer(name)
+def test_every_captured_frame_responds_to_our_request(name: str) -> None:
+    command = response(name)
     assert (command.is_response, command.opaque, command.version) == (True, 1, CLIENT_VERSION)
 
 
 def test_a_route_names_queues_and_the_masters_address() -> None:
-    route = decode_topic_route("vectors", answer("route").body)
+    route = decode_topic_route("vectors", response("route").body)
     assert route.read_queues() == (QUEUE, MessageQueue("vectors", "broker-a", 1))
     address = route.master_address("broker-a")
     assert address is not None
@@ -55,13 +55,13 @@ def test_a_route_names_queues_and_the_masters_address() -> None:
 
 
 def test_cluster_info_has_broker_ids_that_are_no_json() -> None:
-    body = bytes(answer("cluster").body)
+    body = bytes(response("cluster").body)
     assert b'{0:"' in body
     assert set(decode_cluster_info(body).brokers) == {"broker-a"}
 
 
 def test_topic_stats_have_objects_as_keys() -> None:
-    body = bytes(answer("topic stats").body)
+    body = bytes(response("topic stats").body)
     assert b"{{" in body
     bounds = decode_topic_stats(body)
     assert (bounds[QUEUE].min_offset, bounds[QUEUE].max_offset) == (0, 3)
@@ -69,7 +69,7 @@ def test_topic_stats_have_objects_as_keys() -> None:
 
 
 def test_a_lock_is_granted_by_queue() -> None:
-    assert decode_lock_ok(answer("locks").body) == {QUEUE}
+    assert decode_lock_ok(response("locks").body) == {QUEUE}
 
 
 def test_a_pull_gives_messages_as_they_were_sent() -> None:
@@ -85,9 +85,9 @@ def test_a_pull_gives_messages_as_they_were_sent() -> None:
     assert pulled[2].msg_id == f"{2:032X}"
 
 
-def test_a_pull_by_tag_skips_to_the_end_and_leaves_the_others_out() -> None:
+def test_a_pull_by_tag_skips_to_the_end_and_omits_the_others() -> None:
     assert [message.queue_offset for message in messages("pull by tag")] == [1]
-    assert PullMessageResponse.from_fields(answer("pull by tag").fields).next_begin_offset == 3
+    assert PullMessageResponse.from_fields(response("pull by tag").fields).next_begin_offset == 3
 
 
 @pytest.mark.parametrize(
@@ -97,8 +97,8 @@ def test_a_pull_by_tag_skips_to_the_end_and_leaves_the_others_out() -> None:
         ("pull beyond the end", ResponseCode.PULL_OFFSET_MOVED, "OFFSET_OVERFLOW_BADLY"),
     ],
 )
-def test_a_pull_without_messages_says_why_and_where_to_go_on(name: str, code: ResponseCode, reason: str) -> None:
-    command = answer(name)
+def test_a_pull_without_messages_reports_why_and_where_to_resume(name: str, code: ResponseCode, reason: str) -> None:
+    command = response(name)
     header = PullMessageResponse.from_fields(command.fields)
     assert (command.code, command.remark, header.next_begin_offset, header.max_offset) == (code, reason, 3, 3)
 
@@ -112,10 +112,10 @@ def test_a_pull_without_messages_says_why_and_where_to_go_on(name: str, code: Re
     ],
 )
 def test_what_there_is_not_has_a_code(name: str, code: ResponseCode) -> None:
-    assert answer(name).code == code
+    assert response(name).code == code
 
 
 @pytest.mark.parametrize("name", ["pull found", "pull by tag"])
-def test_the_columns_of_a_pull_are_what_its_messages_say(name: str, column_decoder: type[ColumnDecoder]) -> None:
+def test_the_columns_of_a_pull_are_what_its_messages_contain(name: str, column_decoder: type[ColumnDecoder]) -> None:
     decoder = column_decoder(tuple(COLUMNS), broker_name=QUEUE.broker_name, tags=None)
-    assert rows(decoder.decode([answer(name).body], 0, 2**62)) == expected_rows(messages(name), list(COLUMNS))
+    assert rows(decoder.decode([response(name).body], 0, 2**62)) == expected_rows(messages(name), list(COLUMNS))
