@@ -13,12 +13,12 @@ from rocketmq_spark.pop.ack_scheduler import Workers
 
 
 def test_each_is_there_once_and_none_waits_for_another() -> None:
-    news, go_on = threading.Condition(), threading.Event()
+    changed, resume = threading.Condition(), threading.Event()
     done: list[str] = []
-    workers = Workers(news, lambda error: done.append(str(error)))
+    workers = Workers(changed, lambda error: done.append(str(error)))
 
     def wait() -> None:
-        go_on.wait()
+        resume.wait()
         done.append("first")
 
     workers.start("a", wait)
@@ -26,18 +26,18 @@ def test_each_is_there_once_and_none_waits_for_another() -> None:
     workers.start("b", lambda: done.append("beside it"))
     eventually(lambda: workers.busy == {"a"}, "the other has ended")
     assert done == ["beside it"]
-    with news:
-        go_on.set()
-        news.wait_for(lambda: not workers.busy)
+    with changed:
+        resume.set()
+        changed.wait_for(lambda: not workers.busy)
     assert done == ["beside it", "first"]
     workers.start("a", lambda: done.append("again"))
     workers.join(10)
     assert done[-1] == "again"
 
 
-def test_what_one_raises_is_told_and_it_may_work_again(caplog: pytest.LogCaptureFixture) -> None:
-    told: list[Exception] = []
-    workers = Workers(threading.Condition(), told.append)
+def test_what_one_raises_is_reported_and_it_may_work_again(caplog: pytest.LogCaptureFixture) -> None:
+    reported: list[Exception] = []
+    workers = Workers(threading.Condition(), reported.append)
     problem = LookupError("by the test")
 
     def fail() -> None:
@@ -45,28 +45,28 @@ def test_what_one_raises_is_told_and_it_may_work_again(caplog: pytest.LogCapture
 
     workers.start("a", fail)
     eventually(lambda: not workers.busy, "it has ended")
-    assert told == [problem]
+    assert reported == [problem]
     assert "INTERNAL_ERROR: Unexpected error in thread rocketmq-pop-a; the query fails" in caplog.text
-    workers.start("a", lambda: told.append(problem))
+    workers.start("a", lambda: reported.append(problem))
     workers.join(10)
-    eventually(lambda: len(told) == 2, "it works again")
+    eventually(lambda: len(reported) == 2, "it works again")
 
 
 @pytest.fixture
-def threads_take_turns_often() -> Iterator[None]:
+def threads_switch_often() -> Iterator[None]:
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
     sys.setswitchinterval(before)
 
 
-@pytest.mark.usefixtures("threads_take_turns_often")
-def test_who_waits_waits_for_those_too_who_are_just_beginning() -> None:
+@pytest.mark.usefixtures("threads_switch_often")
+def test_a_caller_that_waits_waits_for_those_too_that_are_just_beginning() -> None:
     """A stop ended with "cannot join thread before it is started"."""
-    told: list[Exception] = []
+    reported: list[Exception] = []
     done: list[int] = []
     for number in range(3_000):
-        workers = Workers(threading.Condition(), told.append)
+        workers = Workers(threading.Condition(), reported.append)
 
         def start(workers: Workers = workers, number: int = number) -> None:
             workers.start("look", lambda: done.append(number))
@@ -77,4 +77,4 @@ def test_who_waits_waits_for_those_too_who_are_just_beginning() -> None:
         beginning.join()
         workers.join(60)
         assert not workers.busy
-    assert (len(done), told) == (3_000, [])
+    assert (len(done), reported) == (3_000, [])

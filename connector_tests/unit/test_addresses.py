@@ -25,7 +25,7 @@ AT_A, AT_B = (MessageQueue("orders", broker_name, 0) for broker_name in "ab")
 @pytest.mark.parametrize(
     ("queues", "name"), [([], None), ([AT_A], "a"), ([AT_B], "b"), ([AT_A, AT_B], "b"), ([AT_B, AT_A], "b")]
 )
-def test_bounds_name_who_has_answered_and_one_queue_of_another_is_enough(
+def test_bounds_name_the_responding_broker_and_one_queue_of_another_is_enough(
     queues: list[MessageQueue], name: str | None
 ) -> None:
     assert find_broker_name(dict.fromkeys(queues, QueueBounds(0, 5)), "a") == name
@@ -43,16 +43,16 @@ def test_no_queue_ends_before_it_begins(bounds: dict[MessageQueue, QueueBounds],
     assert find_invalid_bounds(bounds) == queue
 
 
-class CountingDoor(SimulatedClusterClient):
+class CountingHandler(SimulatedClusterClient):
     """Counts what is asked of whom, by "request broker"."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         super().__init__(cluster, "our connection")
-        self.asked: Counter[str] = Counter()
+        self.calls: Counter[str] = Counter()
         self.on_arrival: Callable[[str], None] = lambda name: None
 
     def arrive(self, name: str) -> None:
-        self.asked[name] += 1
+        self.calls[name] += 1
         self.on_arrival(name)
         super().arrive(name)
 
@@ -65,7 +65,7 @@ class Pair:
         self.cluster = SimulatedCluster(["a", "b"], self.clock)
         self.cluster.create_topic("orders", queues or {"a": 1, "b": 1})
         self.cluster.produce(AT_A, 5)
-        self.client = CountingDoor(self.cluster)
+        self.client = CountingHandler(self.cluster)
         self.options = ReadOptions.parse(
             {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders", "clusterTimeoutMs": "60000"}
         )
@@ -81,7 +81,7 @@ class Pair:
 
 
 @pytest.mark.parametrize("queues", [{"a": 1, "b": 1}, {"a": 1, "b": 0}])
-def test_another_broker_is_told_nothing_of_a_queue(queues: dict[str, int]) -> None:
+def test_another_broker_receives_nothing_of_a_queue(queues: dict[str, int]) -> None:
     pair = Pair(**queues)
     pair.cluster.exchange_addresses("a", "b", is_published=False)
     pair.member.mark_completed({AT_A: 5})
@@ -90,7 +90,7 @@ def test_another_broker_is_told_nothing_of_a_queue(queues: dict[str, int]) -> No
     assert pair.member.offsets.unconfirmed == {AT_A: 5}
 
 
-def test_who_meets_another_broker_first_knows_that_it_knows_too_little_and_asks_again() -> None:
+def test_a_server_that_meets_another_broker_first_notices_that_it_has_too_little_and_calls_again() -> None:
     pair = Pair(a=1, b=0)
     pair.member.leave()
     pair.cluster.exchange_addresses("a", "b", is_published=False)
@@ -103,7 +103,7 @@ def test_who_meets_another_broker_first_knows_that_it_knows_too_little_and_asks_
     assert newcomer.refresh_metadata().bounds.keys() == {AT_A}
 
 
-def test_it_goes_on_when_the_name_server_knows() -> None:
+def test_it_resumes_when_the_name_server_has_it() -> None:
     pair = Pair()
     pair.cluster.exchange_addresses("a", "b", is_published=False)
     pair.member.mark_completed({AT_A: 5})
@@ -126,17 +126,17 @@ def test_what_stays_wrong_ends_the_query_with_both_names() -> None:
     assert pair.clock() >= 60_000
 
 
-def test_a_connection_is_asked_once() -> None:
+def test_a_connection_is_probed_once() -> None:
     pair = Pair()
     pair.member.offsets.raise_to({AT_A: 1, AT_B: 0})
-    assert (pair.client.asked["bounds a"], pair.client.asked["bounds b"]) == (1, 1), "by the survey"
+    assert (pair.client.calls["bounds a"], pair.client.calls["bounds b"]) == (1, 1), "by the survey"
     pair.cluster.brokers["a"].restart()
     for offset in (2, 3):
         pair.member.offsets.raise_to({AT_A: offset})
-    assert (pair.client.asked["bounds a"], pair.client.asked["bounds b"]) == (2, 1)
+    assert (pair.client.calls["bounds a"], pair.client.calls["bounds b"]) == (2, 1)
 
 
-def test_who_is_known_is_so_by_one_connection() -> None:
+def test_a_server_that_is_known_by_one_connection() -> None:
     pair = Pair()
     names = BrokerIdentities(pair.client, frozenset())
     address = address_of("a")
@@ -152,7 +152,7 @@ def test_who_is_known_is_so_by_one_connection() -> None:
     assert not names.is_verified("a")
 
 
-def test_who_has_none_of_a_brokers_topics_is_not_that_one_until_that_has_answered() -> None:
+def test_a_server_that_has_none_of_a_brokers_topics_is_not_that_one_until_that_has_responded() -> None:
     pair = Pair(a=1, b=0)
     names, address = BrokerIdentities(pair.client, frozenset()), address_of("a")
     pair.cluster.exchange_addresses("a", "b", is_published=False)
@@ -189,7 +189,7 @@ def test_a_broker_is_known_by_any_of_its_topics_and_only_where_it_has_none_it_is
     assert raised.value.context["other"] == "one without gone, orders, gone too"
 
 
-def test_who_says_that_it_has_none_of_a_brokers_topics_is_another_one() -> None:
+def test_a_server_that_reports_that_it_has_none_of_a_brokers_topics_is_another_one() -> None:
     pair = Pair()
     names, a = BrokerIdentities(pair.client, {ResponseCode.TOPIC_NOT_EXIST}), pair.cluster.brokers["a"]
     a.refusal = refused(ResponseCode.TOPIC_NOT_EXIST)
@@ -197,7 +197,7 @@ def test_who_says_that_it_has_none_of_a_brokers_topics_is_another_one() -> None:
         names.submit_check(pair.client.broker(address_of("a")), "a").result()
 
 
-def test_who_has_queues_of_another_broker_too_is_that_one() -> None:
+def test_a_server_that_has_queues_of_another_broker_too_is_that_one() -> None:
     pair = Pair()
     names, a = BrokerIdentities(pair.client, frozenset()), pair.cluster.brokers["a"]
     a.stored_ms[AT_B] = []
@@ -206,7 +206,7 @@ def test_who_has_queues_of_another_broker_too_is_that_one() -> None:
     assert raised.value.context == {"address": a.address, "broker": "a", "other": "b"}
 
 
-def test_who_is_not_known_by_its_connection_is_not_asked_and_told_by_its_address() -> None:
+def test_a_server_that_is_not_known_by_its_connection_is_not_called_and_reported_by_its_address() -> None:
     pair = Pair()
     names = BrokerIdentities(pair.client, frozenset())
     for broker_name, address in (("a", pair.cluster.brokers["a"].address), ("z", UNKNOWN_ADDRESS)):
@@ -219,16 +219,16 @@ def test_who_is_not_known_by_its_connection_is_not_asked_and_told_by_its_address
         }
 
 
-def test_an_answer_says_nothing_of_a_connection_that_was_lost_after_the_question() -> None:
+def test_a_response_reports_nothing_of_a_connection_that_was_lost_after_the_request() -> None:
     pair = Pair()
     names, broker = BrokerIdentities(pair.client, frozenset()), pair.cluster.brokers["a"]
-    answer = names.submit_bounds(pair.client.broker(address_of("a")), "orders", "a")
+    response = names.submit_bounds(pair.client.broker(address_of("a")), "orders", "a")
     broker.restart()
-    assert AT_A in answer.result()
+    assert AT_A in response.result()
     assert not names.is_verified("a")
 
 
-def test_a_broker_whose_connection_is_lost_while_others_are_asked_is_asked_nothing_over_the_next_one() -> None:
+def test_a_broker_whose_connection_is_lost_while_others_are_called_is_not_called_again_over_the_next_one() -> None:
     """Another may be there by then."""
     pair = Pair()
 
@@ -238,24 +238,24 @@ def test_a_broker_whose_connection_is_lost_while_others_are_asked_is_asked_nothi
 
     pair.client.on_arrival = lose_b
     assert pair.member.offsets.store.stored_offsets([AT_A, AT_B]).keys() == {AT_A}
-    assert pair.client.asked["read offsets b"] == 0
+    assert pair.client.calls["read offsets b"] == 0
     pair.client.on_arrival = lambda name: None
     pair.clock.advance(REQUEST_PAUSES.longest_ms)
     assert pair.member.offsets.store.stored_offsets([AT_A, AT_B]).keys() == {AT_A, AT_B}
 
 
-def test_many_new_connections_are_asked_in_the_time_of_one() -> None:
+def test_many_new_connections_are_opened_in_the_time_of_one() -> None:
     pair = Pair()
     for name in "ab":
         pair.cluster.brokers[name].restart()
     pair.client.round_trip_ms = 20
     began_ms = pair.clock()
     pair.member.offsets.raise_to({AT_A: 1, AT_B: 1})
-    assert (pair.client.asked["bounds a"], pair.client.asked["bounds b"]) == (2, 2)
+    assert (pair.client.calls["bounds a"], pair.client.calls["bounds b"]) == (2, 2)
     assert pair.clock() - began_ms == 20 * len(("who is there", "what is stored", "write", "a first one, again"))
 
 
-def test_a_refusal_to_say_who_it_is_is_raised_as_it_is() -> None:
+def test_a_refusal_to_identify_itself_is_raised_as_it_is() -> None:
     pair = Pair()
     pair.cluster.brokers["a"].restart()
     pair.cluster.brokers["a"].refusal = BrokerError(

@@ -22,7 +22,7 @@ from rocketmq_spark.errors import MembershipError
 from rocketmq_spark.model import MessageQueue
 
 
-class RoomByPrefix:
+class MachineRoomByPrefix:
     """``room-anything`` runs in ``room``; what has no dash runs nowhere."""
 
     def broker_deploy_in(self, queue: MessageQueue) -> str:
@@ -34,7 +34,7 @@ class RoomByPrefix:
 
 AVERAGELY = AllocateMessageQueueAveragely()
 CIRCLE = AllocateMessageQueueAveragelyByCircle()
-NEARBY = AllocateMachineRoomNearby(AVERAGELY, RoomByPrefix())
+NEARBY = AllocateMachineRoomNearby(AVERAGELY, MachineRoomByPrefix())
 SIX: list[AllocateMessageQueueStrategy] = [
     AVERAGELY,
     CIRCLE,
@@ -70,7 +70,7 @@ def test_averagely_leaves_the_last_members_idle_when_there_are_more_of_them_than
     assert allocation(AVERAGELY, queues_of("T", 2), ["a", "b", "c"]) == [[0], [1], []]
 
 
-def test_by_circle_deals_the_queues_out_in_turn() -> None:
+def test_by_circle_assigns_the_queues_round_robin() -> None:
     assert allocation(CIRCLE, queues_of("T", 8), ["a", "b", "c"]) == [[0, 3, 6], [1, 4, 7], [2, 5]]
 
 
@@ -98,7 +98,7 @@ def test_there_is_no_negative_number_of_virtual_nodes() -> None:
         AllocateMessageQueueConsistentHash(-1)
 
 
-def test_config_gives_its_list_to_whoever_asks() -> None:
+def test_config_gives_its_list_to_each_caller() -> None:
     fixed = queues_of("T", 2)
     assert AllocateMessageQueueByConfig(tuple(fixed)).allocate("group", "stranger", queues_of("U", 9), ["a"]) == fixed
 
@@ -154,8 +154,8 @@ class ByGroup:
         return list(queues) if client_id == group else []
 
 
-def test_the_strategy_within_rooms_is_told_the_group() -> None:
-    strategy = AllocateMachineRoomNearby(ByGroup(), RoomByPrefix())
+def test_the_strategy_within_rooms_receives_the_group() -> None:
+    strategy = AllocateMachineRoomNearby(ByGroup(), MachineRoomByPrefix())
     queues = queues_of("T", 1, "east-1") + queues_of("T", 1, "north-1")
     assert strategy.allocate("east-a", "east-a", queues, ["east-a"]) == queues
 
@@ -168,7 +168,7 @@ def test_what_runs_in_no_known_room_is_named(broker: str, member: str) -> None:
 
 
 @pytest.mark.parametrize("strategy", THAT_CHECK, ids=lambda strategy: strategy.name)
-def test_who_is_not_in_the_list_gets_nothing(strategy: AllocateMessageQueueStrategy) -> None:
+def test_a_member_that_is_not_in_the_list_gets_nothing(strategy: AllocateMessageQueueStrategy) -> None:
     assert strategy.allocate("group", "east-b", queues_of("T", 3, "east-1"), ["east-a"]) == []
 
 
@@ -217,7 +217,7 @@ def test_over_all_topics_no_member_has_one_topic_alone() -> None:
     assert [[queue.topic for queue in queues] for queues in owned] == [["busy", "quiet"] * 2] * 2
 
 
-def test_over_all_topics_who_is_not_in_the_list_gets_nothing() -> None:
+def test_over_all_topics_a_member_that_is_not_in_the_list_gets_nothing() -> None:
     assert ALL_TOPICS.allocate_all_topics("group", "x", queues_of("T", 3), ["a"]) == []
 
 
@@ -239,7 +239,7 @@ def test_members_are_ordered_as_java_orders_strings() -> None:
     assert allocate_all(AVERAGELY, "g", "\U0001f680", {"T": queues_of("T", 2)}, members) == queues_of("T", 1)
 
 
-def test_a_topic_without_queues_is_left_out() -> None:
+def test_a_topic_without_queues_is_omitted() -> None:
     assert allocate_all(AVERAGELY, "g", "a", {"T": queues_of("T", 1), "U": []}, ["a"]) == queues_of("T", 1)
     assert allocate_all(ALL_TOPICS, "g", "a", {"U": []}, ["a"]) == []
 
@@ -287,7 +287,7 @@ class AllByGroup:
 
 
 @pytest.mark.parametrize("strategy", [ByGroup(), AllByGroup()])
-def test_a_strategy_is_told_the_group(strategy: Strategy) -> None:
+def test_a_strategy_receives_the_group(strategy: Strategy) -> None:
     topics = {"T": queues_of("T", 2)}
     assert allocate_all(strategy, "me", "me", topics, ["me", "you"]) == topics["T"]
     assert allocate_all(strategy, "you", "me", topics, ["me", "you"]) == []

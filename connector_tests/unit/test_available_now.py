@@ -29,7 +29,7 @@ def snapshot(*maxima: tuple[MessageQueue, int], is_complete: bool = True) -> Met
     return MetadataSnapshot(frozenset(), {one: holding(max_offset) for one, max_offset in maxima}, is_complete)
 
 
-def test_targets_are_what_the_first_complete_survey_says() -> None:
+def test_targets_are_what_the_first_complete_refresh_reports() -> None:
     targets = AvailableNowTargets(TARGET_TIMEOUT_MS)
     targets.fix_targets(snapshot((A, 5), is_complete=False))
     assert targets.offsets == {}
@@ -64,7 +64,7 @@ def test_no_queue_at_all_is_reached_at_once() -> None:
     assert targets.check_progress(SourceOffset(), {}, now_ms=0)
 
 
-def test_the_wait_for_other_members_is_bounded_and_says_whose_it_was(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_wait_for_other_members_is_bounded_and_names_its_member(caplog: pytest.LogCaptureFixture) -> None:
     targets = AvailableNowTargets(TARGET_TIMEOUT_MS)
     targets.fix_targets(snapshot((A, 6), (B, 7)))
     assert not targets.check_progress(reached((A, 6)), {B: 0}, now_ms=1_000)
@@ -78,7 +78,7 @@ def test_the_wait_for_other_members_is_bounded_and_says_whose_it_was(caplog: pyt
     ]
 
 
-def test_all_queues_that_were_not_waited_for_longer_are_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_all_queues_that_were_not_waited_for_longer_are_reported(caplog: pytest.LogCaptureFixture) -> None:
     targets = AvailableNowTargets(0)
     targets.fix_targets(snapshot((A, 6), (B, 7)))
     assert targets.check_progress(SourceOffset(), {}, now_ms=1_000)
@@ -91,7 +91,7 @@ def test_all_queues_that_were_not_waited_for_longer_are_told(caplog: pytest.LogC
 
 
 @pytest.mark.parametrize(("checkpoint", "stored"), [(reached((A, 6)), {B: 3}), (reached((A, 6), (B, 3)), {})])
-def test_the_wait_starts_anew_while_the_group_moves_on(
+def test_the_wait_starts_again_while_the_group_changes(
     checkpoint: SourceOffset, stored: dict[MessageQueue, int | None]
 ) -> None:
     """It used to count from the first call that found something missing, however much was read after that."""
@@ -103,7 +103,7 @@ def test_the_wait_starts_anew_while_the_group_moves_on(
     assert targets.check_progress(checkpoint, stored, now_ms=2 * TARGET_TIMEOUT_MS)
 
 
-def test_the_wait_for_other_members_begins_anew_after_a_time_when_nobody_could_go_on() -> None:
+def test_the_wait_for_other_members_begins_again_after_a_time_when_no_member_could_resume() -> None:
     targets = AvailableNowTargets(TARGET_TIMEOUT_MS)
     targets.fix_targets(snapshot((A, 6), (B, 7)))
     assert not targets.check_progress(reached((A, 6)), {B: 0}, now_ms=0)
@@ -148,7 +148,7 @@ def test_available_now_waits_for_other_members_within_limits() -> None:
     assert TARGET_TIMEOUT_MS <= clock() <= TARGET_TIMEOUT_MS + 1_000
 
 
-class AwayForAWhile(SteadyMember):
+class UnavailableForAWhile(SteadyMember):
     """Queues that are away come back after ``clusterTimeoutMs`` and more; time passes while the query waits."""
 
     def wait_for_change(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
@@ -159,21 +159,21 @@ class AwayForAWhile(SteadyMember):
         return True
 
 
-def available_now(member: AwayForAWhile, **given: str) -> BatchPlanner:
+def available_now(member: UnavailableForAWhile, **given: str) -> BatchPlanner:
     subject = planner(member, drain=None, clusterTimeoutMs=str(TARGET_TIMEOUT_MS), **given)
     subject.stop_at_current_end()
     return subject
 
 
-def test_available_now_waits_for_queues_that_are_away_and_reads_them() -> None:
+def test_available_now_waits_for_queues_that_are_unavailable_and_reads_them() -> None:
     """It would end without them, and say nothing."""
-    member = AwayForAWhile({A: holding(10), B: holding(10)}, stored={A: 10, B: 4}, unavailable={B})
+    member = UnavailableForAWhile({A: holding(10), B: holding(10)}, stored={A: 10, B: 4}, unavailable={B})
     _, ranges = read(available_now(member), reached((A, 10), (B, 4)))
     assert ranges == [QueueRange(B, 4, 10)]
 
 
-def test_available_now_does_not_end_while_queues_are_away_that_it_has_not_finished() -> None:
-    member = AwayForAWhile({A: holding(10), B: holding(10)}, stored={A: 0, B: 0})
+def test_available_now_does_not_end_while_queues_are_unavailable_that_it_has_not_finished() -> None:
+    member = UnavailableForAWhile({A: holding(10), B: holding(10)}, stored={A: 0, B: 0})
     subject = available_now(member)
     end, _ = read(subject, SourceOffset(), limit=8)
     member.unavailable = {B}
@@ -185,7 +185,7 @@ def test_available_now_does_not_end_while_queues_are_away_that_it_has_not_finish
 
 
 def test_available_now_ends_without_queues_that_may_be_dropped() -> None:
-    member = AwayForAWhile({A: holding(10), B: holding(10)}, stored={A: 4, B: 4}, unavailable={B})
+    member = UnavailableForAWhile({A: holding(10), B: holding(10)}, stored={A: 4, B: 4}, unavailable={B})
     subject = available_now(member, missingQueues="drop")
     end, ranges = read(subject, reached((A, 4), (B, 4)))
     assert ranges == [QueueRange(A, 4, 10)]
@@ -196,7 +196,7 @@ def test_available_now_ends_without_queues_that_may_be_dropped() -> None:
 
 def test_available_now_ends_though_the_last_batch_of_a_dropped_queue_cannot_be_committed_any_more() -> None:
     """Its topic was deleted while the batch was written, and the group's offset with it. The run never ended."""
-    member = AwayForAWhile({A: holding(10)})
+    member = UnavailableForAWhile({A: holding(10)})
     subject = available_now(member, missingQueues="drop")
     end, _ = read(subject, SourceOffset())
     assert end.queues[A].end_offset == 10
@@ -208,7 +208,7 @@ def test_available_now_ends_though_the_last_batch_of_a_dropped_queue_cannot_be_c
 
 
 def test_available_now_ends_without_queues_that_are_dropped_on_the_way() -> None:
-    member = AwayForAWhile({A: holding(10), B: holding(10)}, stored={A: 0, B: 0})
+    member = UnavailableForAWhile({A: holding(10), B: holding(10)}, stored={A: 0, B: 0})
     subject = available_now(member, missingQueues="drop")
     end, _ = read(subject, SourceOffset(), limit=8)
     member.unavailable = {B}
@@ -227,7 +227,7 @@ def test_available_now_reads_no_queue_that_came_later() -> None:
     assert subject.latest_offset(end, None) is end
 
 
-class AwayInBetween(SteadyMember):
+class UnavailableInBetween(SteadyMember):
     """The last queue goes while the query waits for another member, and comes back."""
 
     def wait_for_change(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
@@ -236,9 +236,9 @@ class AwayInBetween(SteadyMember):
         return True
 
 
-def test_available_now_is_patient_with_others_anew_when_queues_were_away() -> None:
+def test_available_now_waits_for_others_again_when_queues_were_unavailable() -> None:
     theirs, *others = queues(3)
-    member = AwayInBetween(
+    member = UnavailableInBetween(
         dict.fromkeys((theirs, *others), holding(10)),
         stored={theirs: 4, **dict.fromkeys(others, 10)},
         not_owned={theirs},
@@ -249,7 +249,7 @@ def test_available_now_is_patient_with_others_anew_when_queues_were_away() -> No
     assert 50_000 + TARGET_TIMEOUT_MS - 1_000 <= member.clock() <= 50_000 + TARGET_TIMEOUT_MS + 1_000
 
 
-def test_while_others_read_spark_is_given_batches_without_rows_and_can_ask_the_other_loads() -> None:
+def test_while_others_read_spark_is_given_batches_without_rows_and_can_use_the_other_loads() -> None:
     """Two loads of one group in one query are members of it, and Spark asks one after the other."""
     member = Waiting({A: holding(10), B: holding(10)}, stored={A: 10, B: 4}, not_owned={B})
     subject = planner(member)

@@ -88,6 +88,6 @@ def test_numbers_end_where_the_bytes_do(reader: ByteReader) -> None:
         reader.unpack(SHORT, "crc")
 
 
-def test_nothing_is_taken_where_nothing_is_left(reader: ByteReader) -> None:
+def test_nothing_is_accepted_where_nothing_is_left(reader: ByteReader) -> None:
     reader.read(5, "all")
     assert reader.read(0, "body") == b""

@@ -26,7 +26,7 @@ from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 
 
 @pytest.mark.parametrize("stored", [20, 60])
-def test_broadcasting_goes_on_at_the_checkpoint_whatever_the_file_says_and_corrects_it(stored: int) -> None:
+def test_broadcasting_resumes_at_the_checkpoint_whatever_the_file_has_and_corrects_it(stored: int) -> None:
     """Who restores an old checkpoint gets what came after it again."""
     member = SteadyMember({A: holding(100), B: holding(50)}, stored={A: stored, B: 10})
     subject = planner(member, messageModel="BROADCASTING", instanceName="one")
@@ -35,7 +35,7 @@ def test_broadcasting_goes_on_at_the_checkpoint_whatever_the_file_says_and_corre
     assert member.in_file == {A: 40, B: 10}
 
 
-def test_broadcasting_says_where_the_file_goes_on_and_nothing_of_what_brokers_know(
+def test_broadcasting_logs_where_the_file_resumes_and_nothing_of_what_brokers_have(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     member = SteadyMember({A: holding(100), B: holding(50)}, stored={B: 10})
@@ -49,14 +49,14 @@ def test_broadcasting_says_where_the_file_goes_on_and_nothing_of_what_brokers_kn
     )
 
 
-def test_what_is_planned_keeps_the_store_time_that_is_known_where_a_clock_was_put_back() -> None:
+def test_what_is_planned_keeps_the_store_time_that_is_known_where_a_clock_was_set_back() -> None:
     member = SteadyMember({A: holding(20)}, stored={A: 10})
     member.store_times(A, *[5_000] * 10, *[2_000] * 10)
     end, _ = read(planner(member), SourceOffset({A: QueueProgress(5, 10, 5_000)}))
     assert end.queues == {A: QueueProgress(10, 20, 5_000)}
 
 
-def test_a_commit_of_another_member_since_the_survey_is_no_sign_of_a_lost_queue() -> None:
+def test_a_commit_of_another_member_since_the_refresh_is_no_sign_of_a_lost_queue() -> None:
     """The bounds were asked before the group's offset, and a ghost committed in between: its commit lay beyond
     them, and the planner took the topic for a new one of the same name."""
     member = SteadyMember({A: holding(100)}, stored={A: 95})
@@ -79,7 +79,7 @@ def test_the_first_batch_reads_from_the_first_positions_on() -> None:
     assert member.observed.planned[-1] == {A: (4, 10), B: (0, 20)}
 
 
-def test_latest_starts_at_the_end_and_says_so_in_the_first_offset() -> None:
+def test_latest_starts_at_the_end_and_reports_it_in_the_first_offset() -> None:
     """Nothing else would remember it: what is stored before the next start of the query would be skipped."""
     member = SteadyMember({A: holding(10)})
     end, ranges = read(planner(member, startingOffsets="latest"), SourceOffset())
@@ -100,7 +100,7 @@ def test_a_time_starts_every_queue_with_its_first_message_since_then() -> None:
     [{"is_complete": False}, {"not_searching": {B}}, {"not_confirming": {B}}],
     ids=lambda unknown: next(iter(unknown)),
 )
-def test_the_first_call_waits_until_it_is_settled_where_the_topic_begins(unknown: dict[str, Any]) -> None:
+def test_the_first_call_waits_until_it_is_resolved_where_the_topic_begins(unknown: dict[str, Any]) -> None:
     """It used to answer an empty offset. Spark ran an empty batch with it, and what was sent after that batch was
     before the beginning."""
     member = LateRouteMember({A: holding(10), B: holding(20)}, stored_after={A: 7}, **unknown)  # B: none, its end
@@ -144,7 +144,7 @@ def test_the_next_batch_reads_on_and_proves_the_one_before() -> None:
     assert member.observed.proven == {A: 10}
 
 
-def test_each_queue_is_proven_once_while_it_is_ours() -> None:
+def test_each_queue_is_completed_once_while_it_is_ours() -> None:
     """Where one has become another since, the offset says nothing of that. One that comes later is proven then."""
     member = SteadyMember({A: holding(10), B: holding(10)}, stored={A: 10, B: 10}, not_owned={B}, has_news=True)
     subject, start = planner(member), reached((A, 10), (B, 10))
@@ -156,7 +156,7 @@ def test_each_queue_is_proven_once_while_it_is_ours() -> None:
     assert proven == [{A, B}, {A, B}, {B}, {B}, {B}, set()], "none is held before the first survey"
 
 
-def test_a_planner_tells_where_queues_were_surveyed_and_how_many_proofs_came_late() -> None:
+def test_a_planner_reports_where_the_refresh_found_queues_and_how_many_completions_came_late() -> None:
     member = SteadyMember({A: holding(10)})
     subject = planner(member)
     assert (subject.masters, subject.completed_after_rebalance) == ({}, 0)
@@ -165,7 +165,7 @@ def test_a_planner_tells_where_queues_were_surveyed_and_how_many_proofs_came_lat
     assert (subject.masters["broker-a"], subject.completed_after_rebalance) == (ADDRESS, 0)
 
 
-def test_without_anything_new_the_start_itself_is_answered() -> None:
+def test_without_anything_new_the_start_itself_is_returned() -> None:
     member = SteadyMember({A: holding(10)})
     subject = planner(member)
     end, _ = read(subject, SourceOffset())
@@ -173,7 +173,7 @@ def test_without_anything_new_the_start_itself_is_answered() -> None:
     assert subject.latest_offset(end, None) is end
 
 
-def test_an_idle_call_asks_nothing() -> None:
+def test_an_idle_call_sends_no_request() -> None:
     member = SteadyMember({A: holding(10)})
     subject = planner(member)
     end, _ = read(subject, SourceOffset())
@@ -228,7 +228,7 @@ def test_a_queue_that_rests_and_has_no_store_time_yet_gets_one() -> None:
     assert end.queues[A] == QueueProgress(10, 10, 1_000)
 
 
-def test_a_limit_below_one_offset_a_queue_serves_them_in_turn() -> None:
+def test_a_limit_below_one_offset_a_queue_serves_them_round_robin() -> None:
     member = SteadyMember({A: holding(1_000), B: holding(3)})
     subject = planner(member)
     first, first_ranges = read(subject, SourceOffset(), limit=1)
@@ -236,18 +236,18 @@ def test_a_limit_below_one_offset_a_queue_serves_them_in_turn() -> None:
     assert (first_ranges, second_ranges) == ([QueueRange(A, 0, 1)], [QueueRange(B, 0, 1)])
 
 
-def test_each_queue_has_its_turn_before_any_has_its_second() -> None:
+def test_each_queue_is_served_before_any_is_served_twice() -> None:
     """However much waits in some of them."""
     three = queues(3)
     subject = planner(SteadyMember({one: holding(count) for one, count in zip(three, (1_000, 50, 9), strict=True)}))
     end, served = SourceOffset(), []
     for _ in range(6):
-        end, (turn,) = read(subject, end, limit=1)
-        served.append(turn.queue)
+        end, (queue_range,) = read(subject, end, limit=1)
+        served.append(queue_range.queue)
     assert served == [*three, *three]
 
 
-def test_a_queue_that_was_lost_is_forgotten_and_looked_at_anew_when_it_comes_back() -> None:
+def test_a_queue_that_was_lost_is_forgotten_and_probed_again_when_it_comes_back() -> None:
     member = SteadyMember({A: holding(10), B: holding(20)}, has_news=True)
     subject = planner(member)
     end, _ = read(subject, SourceOffset())
@@ -269,14 +269,14 @@ def test_progress_shows_the_lag_behind_the_max_offsets() -> None:
     assert subject.backlog.waiting_ms(1_700) == {A: 700}
 
 
-@pytest.mark.parametrize("trouble", [{"unresponsive": {"broker-a"}}, {"unavailable": {B}}])
-def test_while_a_queue_of_ours_is_not_heard_of_nobody_knows_the_lag(trouble: dict[str, Any]) -> None:
+@pytest.mark.parametrize("failure", [{"unresponsive": {"broker-a"}}, {"unavailable": {B}}])
+def test_the_lag_is_unknown_while_a_queue_of_ours_is_unavailable(failure: dict[str, Any]) -> None:
     """It used to be 0, beside what was waited for."""
     member = SteadyMember({A: holding(10), B: holding(10)}, has_news=True)
     subject = planner(member)
     end, _ = read(subject, SourceOffset())
     knew = subject.backlog.is_complete
-    for name, state in trouble.items():
+    for name, state in failure.items():
         setattr(member, name, state)
     subject.latest_offset(end, None)
     assert (knew, subject.backlog.is_complete) == (True, False)
@@ -285,7 +285,7 @@ def test_while_a_queue_of_ours_is_not_heard_of_nobody_knows_the_lag(trouble: dic
     assert (subject.backlog.is_complete, subject.backlog.lag) == (True, {A: 0, B: 0})
 
 
-def test_nobody_knows_the_lag_while_the_query_goes_on_without_queues() -> None:
+def test_the_lag_is_unknown_while_the_query_runs_without_queues() -> None:
     """It used to be that of the others: 0, whatever waits in those that are away."""
     member = SteadyMember({A: holding(10), B: holding(10)}, has_news=True)
     subject = planner(member, missingQueues="drop")
@@ -298,7 +298,7 @@ def test_nobody_knows_the_lag_while_the_query_goes_on_without_queues() -> None:
     assert (subject.backlog.is_complete, subject.backlog.lag) == (True, {A: 0, B: 0})
 
 
-def test_a_member_without_a_queue_has_no_lag_and_one_that_has_heard_nothing_does_not_know() -> None:
+def test_a_member_without_a_queue_has_no_lag_and_one_that_has_received_nothing_has_no_lag() -> None:
     member = SteadyMember({A: holding(10)}, not_owned={A}, has_news=True)
     subject = planner(member)
     knew = subject.backlog.is_complete
@@ -309,7 +309,7 @@ def test_a_member_without_a_queue_has_no_lag_and_one_that_has_heard_nothing_does
     assert not subject.backlog.is_complete
 
 
-def test_the_lag_of_our_queues_is_known_though_others_are_not_heard_of() -> None:
+def test_the_lag_of_our_queues_is_known_though_others_are_unavailable() -> None:
     member = SteadyMember({A: holding(10)}, has_news=True)
     subject = planner(member)
     end, _ = read(subject, SourceOffset())
@@ -341,7 +341,7 @@ def test_a_graceful_stop_proves_the_last_batch_plans_nothing_new_and_leaves() ->
     assert (member.has_left, drain.is_answered) == (True, True)
 
 
-def test_a_graceful_stop_that_waits_for_a_broker_asks_only_when_there_is_something_to_ask() -> None:
+def test_a_graceful_stop_that_waits_for_a_broker_calls_only_when_there_is_something_to_request() -> None:
     """It used to survey five times a second."""
     member, drain = SteadyMember({A: holding(10)}), DrainRequest()
     subject = planner(member, drain=drain)
@@ -362,7 +362,7 @@ def test_a_run_that_ends_by_itself_is_not_over_before_what_it_has_read_is_confir
     assert member.stored == {A: 10}
 
 
-def test_a_graceful_stop_that_waits_for_a_broker_looks_for_no_losses_in_what_it_will_not_read() -> None:
+def test_a_graceful_stop_that_waits_for_a_broker_searches_for_no_losses_in_what_it_will_not_read() -> None:
     member, drain = SteadyMember({A: holding(10)}, has_news=True), DrainRequest()
     subject = planner(member, drain=drain)
     end, _ = read(subject, SourceOffset())
@@ -377,14 +377,14 @@ class WithdrawnAtLast(DrainRequest):
         return False
 
 
-def test_a_first_call_plans_when_the_wish_to_stop_it_gracefully_is_withdrawn() -> None:
+def test_a_first_call_plans_when_the_request_to_stop_it_gracefully_is_withdrawn() -> None:
     """An AvailableNow run would be over, with nothing."""
     subject = planner(SteadyMember({A: holding(10)}), drain=WithdrawnAtLast(is_wanted=True))
     subject.stop_at_current_end()
     assert read(subject, SourceOffset())[1] == [QueueRange(A, 0, 10)]
 
 
-def test_a_query_goes_on_when_the_wish_to_stop_it_gracefully_is_withdrawn() -> None:
+def test_a_query_resumes_when_the_request_to_stop_it_gracefully_is_withdrawn() -> None:
     member, drain = SteadyMember({A: holding(10)}), WithdrawnAtLast()
     subject = planner(member, drain=drain)
     end, _ = read(subject, SourceOffset())

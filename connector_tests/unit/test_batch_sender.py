@@ -45,16 +45,16 @@ class Time:
         self.now_ms += round(seconds * 1000)
 
 
-class Answers:
+class Responses:
     """What a broker answers to one batch after another; the last code stays."""
 
     def __init__(self, broker: ScriptedBroker, *codes: int) -> None:
         self._codes = list(codes) or [ResponseCode.SUCCESS]
         self.requests: list[RemotingCommand] = []
         self.remark: str | None = None
-        broker.on(RequestCode.SEND_BATCH_MESSAGE, self._answer)
+        broker.on(RequestCode.SEND_BATCH_MESSAGE, self._response)
 
-    def _answer(self, request: RemotingCommand) -> RemotingCommand:
+    def _response(self, request: RemotingCommand) -> RemotingCommand:
         self.requests.append(request)
         code = self._codes.pop(0) if len(self._codes) > 1 else self._codes[0]
         return build_response(code, STORED, remark=self.remark)
@@ -93,7 +93,7 @@ def failure(cluster: ScriptedCluster, history: RouteHistory | None = None, **giv
 
 
 def test_a_batch_goes_to_the_next_queue_with_the_producer_group(cluster: ScriptedCluster) -> None:
-    at_a, at_b = Answers(cluster.brokers["a"]), Answers(cluster.brokers["b"])
+    at_a, at_b = Responses(cluster.brokers["a"]), Responses(cluster.brokers["b"])
     write(cluster, BATCHES, producerGroup="G")
     assert (at_a.bodies(), at_b.bodies()) == (BODIES[0::2], BODIES[1::2])
     assert {(one.fields["a"], one.fields["b"], one.fields["m"]) for one in at_a.requests} == {("G", "T", "true")}
@@ -101,7 +101,7 @@ def test_a_batch_goes_to_the_next_queue_with_the_producer_group(cluster: Scripte
 
 def test_tasks_begin_with_different_queues(cluster: ScriptedCluster) -> None:
     """Each began with the first queue of the first broker: what fits into a batch went there, of all tasks."""
-    at_a, at_b = Answers(cluster.brokers["a"]), Answers(cluster.brokers["b"])
+    at_a, at_b = Responses(cluster.brokers["a"]), Responses(cluster.brokers["b"])
     for _ in range(60):
         a_task = BatchSender(WriteOptions.parse({"namesrvAddr": NAME_SERVER}), cluster.pool)
         a_task.send(BATCHES[0])
@@ -110,9 +110,9 @@ def test_tasks_begin_with_different_queues(cluster: ScriptedCluster) -> None:
     assert min(len(at_a.requests), len(at_b.requests)) > 5
 
 
-def test_each_topic_has_its_turns(cluster: ScriptedCluster) -> None:
+def test_each_topic_is_served_round_robin(cluster: ScriptedCluster) -> None:
     """Topics that took turns with each other had one broker each."""
-    at_a, at_b = Answers(cluster.brokers["a"]), Answers(cluster.brokers["b"])
+    at_a, at_b = Responses(cluster.brokers["a"]), Responses(cluster.brokers["b"])
     write(cluster, [replace(batch, topic="TU"[number % 2]) for number, batch in enumerate(BATCHES)])
     for at_one in (at_a, at_b):
         assert sorted(request.fields["b"] for request in at_one.requests) == ["T", "U"]
@@ -124,7 +124,7 @@ def test_several_batches_are_on_their_way_at_once_and_never_more_bytes_than_allo
     size_bytes = len(BODIES[0])
     monkeypatch.setattr(batch_sender, "IN_FLIGHT_BYTES", 2 * size_bytes + 1)
     for broker in cluster.brokers.values():
-        Answers(broker)
+        Responses(broker)
     sender = BatchSender(WriteOptions.parse({"namesrvAddr": NAME_SERVER}), cluster.pool)
     in_flight = []
     for batch in BATCHES:
@@ -143,7 +143,7 @@ def test_no_more_requests_are_on_their_way_than_a_broker_queues(
     """Of delayed rows, each a request, bytes alone let 40,000 go at once."""
     monkeypatch.setattr(batch_sender, "IN_FLIGHT_REQUESTS", 2)
     for broker in cluster.brokers.values():
-        Answers(broker)
+        Responses(broker)
     sender = BatchSender(WriteOptions.parse({"namesrvAddr": NAME_SERVER}), cluster.pool)
     in_flight = []
     for batch in BATCHES:
@@ -157,7 +157,7 @@ def test_no_more_requests_are_on_their_way_than_a_broker_queues(
     "code", [ResponseCode.SYSTEM_BUSY, ResponseCode.FLOW_CONTROL, ResponseCode.SERVICE_NOT_AVAILABLE]
 )
 def test_a_broker_that_is_busy_is_given_time_while_another_takes_the_batch(cluster: ScriptedCluster, code: int) -> None:
-    at_a, at_b = Answers(cluster.brokers["a"], code), Answers(cluster.brokers["b"])
+    at_a, at_b = Responses(cluster.brokers["a"], code), Responses(cluster.brokers["b"])
     clock = write(cluster, BATCHES[:1])
     assert (at_a.bodies(), at_b.bodies()) == ([BODIES[0]], [BODIES[0]])
     assert clock.pauses == [50]
@@ -165,23 +165,25 @@ def test_a_broker_that_is_busy_is_given_time_while_another_takes_the_batch(clust
 
 def test_where_all_brokers_are_busy_the_batch_waits_for_them(cluster: ScriptedCluster) -> None:
     busy = [ResponseCode.SYSTEM_BUSY] * 3
-    at_a = Answers(cluster.brokers["a"], *busy, ResponseCode.SUCCESS)
-    at_b = Answers(cluster.brokers["b"], *busy, ResponseCode.SUCCESS)
+    at_a = Responses(cluster.brokers["a"], *busy, ResponseCode.SUCCESS)
+    at_b = Responses(cluster.brokers["b"], *busy, ResponseCode.SUCCESS)
     clock = write(cluster, BATCHES[:1])
     assert len(at_a.requests) + len(at_b.requests) == len(clock.pauses) + 1
     assert clock.pauses[:3] == [50, 100, 200]
 
 
-def test_a_broker_that_is_away_is_replaced_by_another_and_not_tried_for_each_batch(cluster: ScriptedCluster) -> None:
+def test_a_broker_that_is_unavailable_is_replaced_by_another_and_not_tried_for_each_batch(
+    cluster: ScriptedCluster,
+) -> None:
     cluster.down.add("a:10911")
-    at_b = Answers(cluster.brokers["b"])
+    at_b = Responses(cluster.brokers["b"])
     clock = write(cluster, BATCHES)
     assert sorted(at_b.bodies()) == BODIES
     assert len(clock.pauses) <= 2
 
 
 def test_what_was_in_flight_when_the_connection_is_lost_is_sent_again(cluster: ScriptedCluster) -> None:
-    at_b = Answers(cluster.brokers["b"])
+    at_b = Responses(cluster.brokers["b"])
     seen: list[bytes] = []
 
     def cut(request: RemotingCommand) -> RemotingCommand:
@@ -197,8 +199,8 @@ def test_what_was_in_flight_when_the_connection_is_lost_is_sent_again(cluster: S
 def test_what_no_broker_stores_within_the_limit_is_an_error_that_names_the_topic_and_the_last_failure(
     cluster: ScriptedCluster,
 ) -> None:
-    Answers(cluster.brokers["a"], ResponseCode.SYSTEM_BUSY)
-    Answers(cluster.brokers["b"], ResponseCode.SYSTEM_BUSY)
+    Responses(cluster.brokers["a"], ResponseCode.SYSTEM_BUSY)
+    Responses(cluster.brokers["b"], ResponseCode.SYSTEM_BUSY)
     error, clock = failure(cluster, clusterTimeoutMs="3000")
     assert isinstance(error, TransportError)
     assert error.condition == "CLUSTER_TIMEOUT"
@@ -207,10 +209,10 @@ def test_what_no_broker_stores_within_the_limit_is_an_error_that_names_the_topic
     assert 3_000 <= clock.now_ms < 5_000
 
 
-def test_that_nothing_is_lost_is_said_of_streams_alone(cluster: ScriptedCluster) -> None:
+def test_that_nothing_is_lost_is_logged_for_streams_alone(cluster: ScriptedCluster) -> None:
     """A batch write has no checkpoint, and the rows before may be stored; it was told that nothing is lost."""
-    Answers(cluster.brokers["a"], ResponseCode.SYSTEM_BUSY)
-    Answers(cluster.brokers["b"], ResponseCode.SYSTEM_BUSY)
+    Responses(cluster.brokers["a"], ResponseCode.SYSTEM_BUSY)
+    Responses(cluster.brokers["b"], ResponseCode.SYSTEM_BUSY)
     error, _ = failure(cluster, clusterTimeoutMs="3000")
     assert "(limit 3000 ms)" in str(error)
     assert str(error).endswith(
@@ -219,10 +221,10 @@ def test_that_nothing_is_lost_is_said_of_streams_alone(cluster: ScriptedCluster)
     )
 
 
-def test_what_another_attempt_would_not_change_is_an_error_at_once_that_tells_the_rows(
+def test_what_another_attempt_would_not_change_is_an_error_at_once_that_reports_the_rows(
     cluster: ScriptedCluster,
 ) -> None:
-    Answers(cluster.brokers["a"], ResponseCode.MESSAGE_ILLEGAL)
+    Responses(cluster.brokers["a"], ResponseCode.MESSAGE_ILLEGAL)
     error, clock = failure(cluster)
     assert isinstance(error, BrokerError)
     assert error.code == ResponseCode.MESSAGE_ILLEGAL
@@ -234,23 +236,23 @@ def test_what_another_attempt_would_not_change_is_an_error_at_once_that_tells_th
     "code", [ResponseCode.FLUSH_DISK_TIMEOUT, ResponseCode.FLUSH_SLAVE_TIMEOUT, ResponseCode.SLAVE_NOT_AVAILABLE]
 )
 def test_what_is_not_durable_is_sent_again_unless_that_is_accepted(cluster: ScriptedCluster, code: int) -> None:
-    at_a, at_b = Answers(cluster.brokers["a"], code), Answers(cluster.brokers["b"])
+    at_a, at_b = Responses(cluster.brokers["a"], code), Responses(cluster.brokers["b"])
     write(cluster, BATCHES[:1], acceptNotDurable="true")
     assert (len(at_a.requests), len(at_b.requests)) == (1, 0)
     write(cluster, BATCHES[:1])
     assert (len(at_a.requests), len(at_b.requests)) == (2, 1)
-    Answers(cluster.brokers["b"], code)
+    Responses(cluster.brokers["b"], code)
     error, _ = failure(cluster, clusterTimeoutMs="500")
     assert "MESSAGE_NOT_DURABLE" in str(error)
     assert "acceptNotDurable" in str(error)
 
 
-def test_what_is_waited_for_is_said_at_once_at_growing_intervals_and_when_it_is_over(
+def test_what_is_waited_for_is_logged_at_once_at_growing_intervals_and_when_it_is_over(
     cluster: ScriptedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A sink used to say nothing for five minutes, and then to fail."""
     caplog.set_level("INFO")
-    Answers(cluster.brokers["a"], *([ResponseCode.SYSTEM_BUSY] * 14), ResponseCode.SUCCESS)
+    Responses(cluster.brokers["a"], *([ResponseCode.SYSTEM_BUSY] * 14), ResponseCode.SUCCESS)
     write(cluster, [pinned(BATCHES[0])], clusterTimeoutMs="300000")
     begun, *more, over = caplog.messages
     assert outage_text(begun).startswith("Waiting for queue T@a:0 (fails in 299 s): [ROCKETMQ_BROKER_ERROR] ")
@@ -258,15 +260,15 @@ def test_what_is_waited_for_is_said_at_once_at_growing_intervals_and_when_it_is_
     assert text_of(over) == "Recovered after 19 s: queue T@a:0"
 
 
-def test_of_what_is_stored_after_a_moment_nothing_is_said(
+def test_of_what_is_stored_after_a_moment_nothing_is_logged(
     cluster: ScriptedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
-    Answers(cluster.brokers["a"], ResponseCode.SYSTEM_BUSY, ResponseCode.SUCCESS)
+    Responses(cluster.brokers["a"], ResponseCode.SYSTEM_BUSY, ResponseCode.SUCCESS)
     write(cluster, [pinned(BATCHES[0])])
     assert caplog.messages == []
 
 
-def test_a_topic_that_is_waited_for_before_a_row_can_be_sent_is_said(
+def test_a_topic_that_is_waited_for_before_a_row_can_be_sent_is_logged(
     cluster: ScriptedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, build_response(ResponseCode.TOPIC_NOT_EXIST))
@@ -292,34 +294,34 @@ def test_a_topic_that_is_not_there_is_named_when_its_time_is_over(cluster: Scrip
     assert clock.pauses == []
 
 
-def test_a_topic_that_was_written_to_is_waited_for_as_its_brokers_are_and_not_told_as_one_that_does_not_exist(
+def test_a_topic_that_was_written_to_is_waited_for_as_its_brokers_are_and_not_reported_as_one_that_does_not_exist(
     cluster: ScriptedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The name servers forget a killed broker's topics: a sink once gave it a minute, and advised to create it."""
     history = RouteHistory()
     for broker in cluster.brokers.values():
-        Answers(broker)
+        Responses(broker)
     write(cluster, BATCHES, history=history)
     cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, build_response(ResponseCode.TOPIC_NOT_EXIST))
     error, clock = failure(cluster, history=history, missingTopicTimeoutMs="0")
-    away = (
+    unavailable = (
         f"[ROCKETMQ_TOPIC_UNAVAILABLE.NO_ROUTE] Topic 'T' is unavailable: name server {NAME_SERVER} no longer "
         "returns a route. Last brokers: a (a:10911), b (b:10911)."
     )
     advice = "Start these brokers, and check that they register. If the topic was deleted, create it again."
     assert error.condition == "CLUSTER_TIMEOUT"
-    assert away in str(error)
-    assert outage_text(caplog.messages[0]) == f"Waiting for topic T (fails in 9 s): {away} {advice}"
+    assert unavailable in str(error)
+    assert outage_text(caplog.messages[0]) == f"Waiting for topic T (fails in 9 s): {unavailable} {advice}"
     assert clock.now_ms >= 10_000
 
 
 def test_a_topic_that_is_back_is_written_to_where_it_is(cluster: ScriptedCluster) -> None:
-    def gone_for_a_while(request: RemotingCommand) -> RemotingCommand:
+    def deleted_for_a_while(request: RemotingCommand) -> RemotingCommand:
         return cluster.route(request) if clock.now_ms > 5_000 else build_response(ResponseCode.TOPIC_NOT_EXIST)
 
-    at_a, clock, history = Answers(cluster.brokers["a"]), Time(), RouteHistory()
+    at_a, clock, history = Responses(cluster.brokers["a"]), Time(), RouteHistory()
     write(cluster, [pinned(BATCHES[0])], history=history)
-    cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, gone_for_a_while)
+    cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, deleted_for_a_while)
     write(cluster, [pinned(BATCHES[1])], clock, history=history, missingTopicTimeoutMs="0")
     assert at_a.bodies() == BODIES[:2]
 
@@ -329,9 +331,9 @@ class NameServerIsBack:
 
     def __init__(self, cluster: ScriptedCluster, clock: Time, back_ms: int, registered_ms: int) -> None:
         self._cluster, self._clock, self._back_ms, self._registered_ms = cluster, clock, back_ms, registered_ms
-        cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, self._answer)
+        cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, self._response)
 
-    def _answer(self, request: RemotingCommand) -> RemotingCommand:
+    def _response(self, request: RemotingCommand) -> RemotingCommand:
         if self._clock.now_ms < self._back_ms:
             raise TransportError("CONNECTION_LOST", address="the client", reason="the script cuts it")
         if self._clock.now_ms < self._registered_ms:
@@ -345,7 +347,7 @@ def test_a_topic_is_given_its_time_from_when_a_name_server_is_back(
 ) -> None:
     """The outage was charged to the topic: a name server that was back before its brokers ended the sink at once."""
     caplog.set_level("INFO")
-    at_a, clock = Answers(cluster.brokers["a"]), Time()
+    at_a, clock = Responses(cluster.brokers["a"]), Time()
     NameServerIsBack(cluster, clock, back_ms=20_000, registered_ms=26_000)
     write(cluster, [batch], clock, clusterTimeoutMs="60000", missingTopicTimeoutMs="10000")
     assert at_a.bodies() == [bytes(batch.body)]
@@ -373,7 +375,7 @@ def test_a_topic_that_is_missing_when_a_name_server_is_back_has_its_own_limit(cl
     assert 30_000 <= clock.now_ms < 36_000
 
 
-def test_name_servers_that_stay_silent_are_named(cluster: ScriptedCluster) -> None:
+def test_name_servers_that_stay_unresponsive_are_named(cluster: ScriptedCluster) -> None:
     cluster.down.add(NAME_SERVER)
     error, clock = failure(cluster, clusterTimeoutMs="3000", missingTopicTimeoutMs="0")
     assert error.condition == "CLUSTER_TIMEOUT"
@@ -382,16 +384,16 @@ def test_name_servers_that_stay_silent_are_named(cluster: ScriptedCluster) -> No
     assert 3_000 <= clock.now_ms < 5_000
 
 
-def test_brokers_that_are_away_when_a_name_server_is_back_have_their_own_limit(cluster: ScriptedCluster) -> None:
+def test_brokers_that_are_unavailable_when_a_name_server_is_back_have_their_own_limit(cluster: ScriptedCluster) -> None:
     for broker in cluster.brokers.values():
-        Answers(broker)
+        Responses(broker)
     history, clock = RouteHistory(), Time()
     write(cluster, BATCHES, history=history)
     NameServerIsBack(cluster, clock, back_ms=8_000, registered_ms=14_000)
     assert write(cluster, BATCHES, clock, history).now_ms >= 14_000
 
 
-def test_a_broker_that_is_given_as_a_name_server_is_said_at_once(cluster: ScriptedCluster) -> None:
+def test_a_broker_that_is_given_as_a_name_server_is_logged_at_once(cluster: ScriptedCluster) -> None:
     unknown = build_response(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark="request type 105 not supported")
     cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, unknown)
     error, clock = failure(cluster)
@@ -413,19 +415,19 @@ def test_a_broker_that_is_given_as_a_name_server_is_said_at_once(cluster: Script
         (ResponseCode.MESSAGE_ILLEGAL, "the message is illegal, maybe ... msg body length limit 65536B, ..."),
     ],
 )
-def test_what_is_too_large_for_a_broker_is_an_error_at_once_that_says_what_to_set(
+def test_what_is_too_large_for_a_broker_is_an_error_at_once_that_reports_what_to_set(
     cluster: ScriptedCluster, code: ResponseCode, remark: str
 ) -> None:
     """The one was tried again for as long as a silent broker, and then it was said to be silent."""
-    Answers(cluster.brokers["a"], code).remark = remark
+    Responses(cluster.brokers["a"], code).remark = remark
     error, clock = failure(cluster)
     assert (error.condition, clock.pauses) == ("BROKER_ERROR", [])
     assert error.__notes__ == [f"{NOT_STORED} Set 'maxMessageBytes' to the 'maxMessageSize' of the broker."]
 
 
-def test_a_topic_that_is_gone_is_not_made_again_by_a_send(cluster: ScriptedCluster) -> None:
+def test_a_topic_that_is_deleted_is_not_made_again_by_a_send(cluster: ScriptedCluster) -> None:
     """A broker with autoCreateTopicEnable makes it like the topic that the request names, TBW102 by default."""
-    at_a = Answers(cluster.brokers["a"])
+    at_a = Responses(cluster.brokers["a"])
     write(cluster, BATCHES[:1])
     assert at_a.requests[0].fields["c"] == "-"
 
@@ -436,14 +438,14 @@ def pinned(batch: SendBatch, broker: str = "a") -> SendBatch:
 
 def test_a_batch_for_a_queue_goes_there_and_is_stored_before_the_next_one_is_sent(cluster: ScriptedCluster) -> None:
     """The broker refuses the first once: what was sent behind it would be stored before it."""
-    at_a = Answers(cluster.brokers["a"], ResponseCode.SYSTEM_BUSY, ResponseCode.SUCCESS)
-    Answers(cluster.brokers["b"])
+    at_a = Responses(cluster.brokers["a"], ResponseCode.SYSTEM_BUSY, ResponseCode.SUCCESS)
+    Responses(cluster.brokers["b"])
     write(cluster, [pinned(batch) for batch in BATCHES])
     assert at_a.bodies() == [BODIES[0], *BODIES]
 
 
 def test_a_broker_whose_queue_is_named_is_waited_for_and_then_the_queue_is_named(cluster: ScriptedCluster) -> None:
-    Answers(cluster.brokers["b"])
+    Responses(cluster.brokers["b"])
     cluster.down.add("a:10911")
     clock = Time()
     with pytest.raises(TransportError, match=r"CLUSTER_TIMEOUT.*queue T@a:0") as raised:
@@ -474,7 +476,7 @@ def test_a_sharding_key_leads_to_a_queue_also_while_its_broker_is_not_in_the_rou
     keys = [RowTarget("T", sharding_key=f"key-{number}") for number in range(20)]
     before = [asking.topics.queue_of(place) for place in keys]
     assert {queue.broker_name for queue in before if queue is not None} == {"a", "b"}
-    Answers(cluster.brokers["a"], ResponseCode.SYSTEM_BUSY, ResponseCode.SUCCESS)
+    Responses(cluster.brokers["a"], ResponseCode.SYSTEM_BUSY, ResponseCode.SUCCESS)
     del cluster.brokers["b"]
     asking.send(pinned(BATCHES[0]))
     asking.finish()
@@ -496,9 +498,11 @@ COMPACTED = b'{"attributes":{"cleanup.policy":"COMPACTION"}}'
 WITHOUT_KEYS = TopicRequirement("T")
 
 
-def test_the_next_broker_says_whether_a_topic_is_compacted_where_one_is_away(cluster: ScriptedCluster) -> None:
-    for away in ("a", "b"):
-        cluster.down = {f"{away}:10911"}
+def test_the_next_broker_reports_whether_a_topic_is_compacted_where_one_is_unavailable(
+    cluster: ScriptedCluster,
+) -> None:
+    for unavailable in ("a", "b"):
+        cluster.down = {f"{unavailable}:10911"}
         for broker in cluster.brokers.values():
             broker.on(RequestCode.GET_TOPIC_CONFIG, build_response(body=COMPACTED))
         clock = Time()
@@ -506,7 +510,7 @@ def test_the_next_broker_says_whether_a_topic_is_compacted_where_one_is_away(clu
         assert clock.pauses == []
 
 
-def test_a_topic_whose_brokers_are_all_away_is_waited_for_before_rows_without_keys_are_sent(
+def test_a_topic_whose_brokers_are_all_unavailable_is_waited_for_before_rows_without_keys_are_sent(
     cluster: ScriptedCluster,
 ) -> None:
     """It was taken for one that is not compacted: what was sent to it when they were back was lost."""
@@ -518,7 +522,7 @@ def test_a_topic_whose_brokers_are_all_away_is_waited_for_before_rows_without_ke
 
 
 @pytest.mark.parametrize("code", [ResponseCode.NO_PERMISSION, ResponseCode.SYSTEM_ERROR, None])
-def test_a_broker_that_does_not_tell_is_written_to(cluster: ScriptedCluster, code: int | None) -> None:
+def test_a_broker_that_does_not_report_its_permission_is_written_to(cluster: ScriptedCluster, code: int | None) -> None:
     """An older one does not know the request, an ACL may refuse it."""
     if code is not None:
         for broker in cluster.brokers.values():

@@ -72,7 +72,7 @@ def test_figures_of_a_start_are_called_as_they_are_measured() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "shown"), [(1.0, ("≥ 2 ×", "2 ×", "met")), (1.25, ("≥ 2 ×", "1.6 ×", "not met"))])
-def test_a_rate_is_that_of_medians_to_the_peers(seconds: float, shown: tuple[str, ...]) -> None:
+def test_a_rate_is_that_of_medians_to_the_other_connectors(seconds: float, shown: tuple[str, ...]) -> None:
     runs = reading(OURS, seconds, seconds, 99.0) + reading(KAFKA, 2.0, 2.0, 0.1)
     assert tuple(Bound("reading", CASE, OURS, KAFKA, RATE, 2.0).cells(runs)[1:]) == shown
 
@@ -85,7 +85,7 @@ def test_of_processor_time_less_is_better() -> None:
         assert bound.cells(runs)[1:] == ("≤ 1 ×", f"{used_s:g} ×", met)
 
 
-def test_without_a_peer_the_figure_itself_is_bounded() -> None:
+def test_without_another_connector_the_figure_itself_is_bounded() -> None:
     runs = [Run("decode", "100 B", "all", 1, {"rows": 1_000_000, "seconds": 0.5})]
     assert Bound("decode", "100 B", "all", None, RATE, 2.0).cells(runs)[1:] == ("≥ 2", "2", "met")
 

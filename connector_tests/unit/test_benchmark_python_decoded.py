@@ -12,7 +12,7 @@ from rocketmq_spark.wire.implementation import PYTHON, VARIABLE, column_decoder
 
 
 @pytest.fixture(autouse=True)
-def chosen_anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def chosen_again(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.delenv(VARIABLE, raising=False)
     column_decoder.cache_clear()
     yield
@@ -20,7 +20,7 @@ def chosen_anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.native
-def test_python_decodes_within_and_whoever_did_before_behind() -> None:
+def test_python_decodes_within_and_the_configured_decoder_behind() -> None:
     native = native_decoder()
     assert column_decoder() is native
     with decoding_in_python():
@@ -28,13 +28,13 @@ def test_python_decodes_within_and_whoever_did_before_behind() -> None:
     assert column_decoder() is native
 
 
-@pytest.mark.parametrize("asked", [None, PYTHON, ""])
-def test_what_the_environment_asks_for_is_put_back_after_an_error_too(
-    asked: str | None, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("configured", [None, PYTHON, ""])
+def test_what_the_environment_sets_is_restored_after_an_error_too(
+    configured: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if asked is not None:
-        monkeypatch.setenv(VARIABLE, asked)
+    if configured is not None:
+        monkeypatch.setenv(VARIABLE, configured)
     with pytest.raises(ValueError, match="in a task"), decoding_in_python():
         assert os.environ[VARIABLE] == PYTHON
         raise ValueError("in a task")
-    assert os.environ.get(VARIABLE) == asked
+    assert os.environ.get(VARIABLE) == configured

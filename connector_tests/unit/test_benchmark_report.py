@@ -51,8 +51,8 @@ def reading(
 ) -> list[Run]:
     """A million rows in each of so many seconds."""
     return [
-        Run("reading", case, contestant, number, {"rows": 1_000_000, "seconds": taken, **used_s, **figures})
-        for number, taken in enumerate(seconds, 1)
+        Run("reading", case, contestant, number, {"rows": 1_000_000, "seconds": elapsed, **used_s, **figures})
+        for number, elapsed in enumerate(seconds, 1)
     ]
 
 
@@ -87,7 +87,7 @@ def test_rates_and_costs_are_by_the_million_rows() -> None:
     assert a_million([run], "broker cpu_s") == [3.0]
 
 
-def test_a_figure_that_a_run_does_not_have_is_left_out() -> None:
+def test_a_figure_that_a_run_does_not_have_is_omitted() -> None:
     (run,) = reading(OURS, 1.0)
     assert values([run], "nothing") == a_million([run], "nothing") == rates([run], "nothing") == []
 
@@ -98,7 +98,7 @@ def test_cases_and_contestants_keep_the_order_in_which_they_were_run() -> None:
     assert {name: len(rounds) for name, rounds in contestants(runs, "reading", "b").items()} == {OURS: 1, KAFKA: 2}
 
 
-def test_the_report_compares_with_both_peers() -> None:
+def test_the_report_compares_with_both_other_connectors() -> None:
     runs = reading(OURS, 1.0, 2.0, 3.0, batch_seconds=1.0) + reading(KAFKA, 4.0, batch_seconds=4.0)
     runs += reading(LITE_PULL, 8.0)
     rows = section(report(runs, [], ENVIRONMENT, "chart.png"), f"Reading {CASE}")
@@ -119,7 +119,7 @@ def test_the_report_compares_with_both_peers() -> None:
         (OUR_BODIES + UNCHECKED_SUFFIX, KAFKA_VALUES + UNCHECKED_SUFFIX, [KAFKA, KAFKA_VALUES]),
     ],
 )
-def test_a_reader_is_compared_with_the_peer_of_its_kind(ours: str, peer: str, others: list[str]) -> None:
+def test_a_reader_is_compared_with_the_other_connector_of_its_kind(ours: str, peer: str, others: list[str]) -> None:
     runs = reading(ours, 2.0) + reading(peer, 3.0) + [run for other in others for run in reading(other, 7.0)]
     rows = section(report(runs, [], ENVIRONMENT, "chart.png"), f"Reading {CASE}")
     assert rows[ours][1] == "1.50 ×"
@@ -138,15 +138,21 @@ def test_what_spark_takes_is_that_of_workers_and_jvm_and_no_clients() -> None:
 def test_a_writer_is_compared_with_kafkas_sink_and_with_javas_producer() -> None:
     seconds = ((OURS, 1.0, "JVM"), (KAFKA, 2.0, "JVM"), (JAVA_BATCHES, 5.0, "client"))
     runs = [
-        Run("writing", CASE, name, 1, {"rows": 1_000_000, "seconds": taken, f"{role} cpu_s": 0.5, "broker cpu_s": 0.25})
-        for name, taken, role in seconds
+        Run(
+            "writing",
+            CASE,
+            name,
+            1,
+            {"rows": 1_000_000, "seconds": elapsed, f"{role} cpu_s": 0.5, "broker cpu_s": 0.25},
+        )
+        for name, elapsed, role in seconds
     ]
     rows = section(report(runs, [], ENVIRONMENT, "chart.png"), f"Writing {CASE}")
     assert rows[OURS] == ["1 (1 to 1)", "2.00 ×", "5.00 ×", "0.25", "", "", "0.5", ""]
     assert rows[JAVA_BATCHES] == ["0.2 (0.2 to 0.2)", "0.40 ×", "1.00 ×", "0.25", "", "", "0.5", ""]
 
 
-def test_the_parts_of_a_write_are_told_apart_by_who_does_fewer_of_them() -> None:
+def test_the_parts_of_a_write_are_distinguished_by_which_version_does_fewer_of_them() -> None:
     workers = ((OURS, 0.5), (COUNTED, 0.125), (OUR_ENCODES, 0.375), (KAFKA, 0.0))
     runs = [
         Run("writing", CASE, name, 1, {"rows": 1_000_000, "seconds": 1, "worker cpu_s": used_s, "JVM cpu_s": 2.0})
@@ -184,9 +190,9 @@ def test_decoding_shows_what_a_row_costs() -> None:
 
 
 def test_a_workers_memory_is_shown_at_tenths_of_its_time_and_at_its_peak() -> None:
-    looks = [number * 2**20 for number in (10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 5)]
-    assert set(memory_figures(looks[:1]).values()) == {10}
-    run = Run("memory", "1000 messages", OURS, 1, {"rows": 1000, "seconds": 0.5, **memory_figures(looks)})
+    samples = [number * 2**20 for number in (10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 5)]
+    assert set(memory_figures(samples[:1]).values()) == {10}
+    run = Run("memory", "1000 messages", OURS, 1, {"rows": 1000, "seconds": 0.5, **memory_figures(samples)})
     rows = section(report([run], [], ENVIRONMENT, "chart.png"), "Memory: 1000 messages")
     assert rows["worker, MiB"] == ["at 10 % of its time", "at 50 % of its time", "at 90 % of its time", "peak"]
     assert rows[OURS] == ["20", "60", "100", "100"]
@@ -205,7 +211,7 @@ def test_a_held_pull_counts_as_often_as_its_time_is_over() -> None:
     assert figures["pulls counted"] == 40
 
 
-def test_the_report_says_up_to_how_many_topics_a_broker_is_left_alone() -> None:
+def test_the_report_states_up_to_how_many_topics_a_broker_is_left_alone() -> None:
     runs = [idle(1, 2, 20_000), idle(10, 36, 20_000), idle(50, 38, 20_000)]
     page = report(runs, [], ENVIRONMENT, "chart.png")
     assert section(page, "Idle")["10"] == ["4", "2", "0.2", "1.8", "HEART_BEAT 1.8"]
@@ -213,7 +219,7 @@ def test_the_report_says_up_to_how_many_topics_a_broker_is_left_alone() -> None:
     assert "up to 0 topics" in report(runs[2:], [], ENVIRONMENT, "chart.png")
 
 
-def test_who_could_not_take_part_is_named() -> None:
+def test_a_caller_that_could_not_take_part_is_named() -> None:
     failure = failure_of("Kafka", RuntimeError("no repository answers\nand more"))
     assert failure == Failure("Kafka", "no repository answers")
     page = report(reading(OURS, 1.0), [failure], ENVIRONMENT, "chart.png")

@@ -70,7 +70,7 @@ def test_the_parts_are_all_that_the_machine_had() -> None:
     assert found.parts[IDLE] == pytest.approx(8.0 - 5.0 - 0.2)
 
 
-def test_idle_time_around_the_batches_is_told_apart() -> None:
+def test_idle_time_around_the_batches_is_distinguished() -> None:
     found = wall(measured(OURS, 4.0, QUERY | {IDLE_IN_BATCHES: 1.0}))
     assert found.parts[IDLE] == pytest.approx(1.0)
     assert found.parts[IDLE_AROUND] == pytest.approx(2.8 - 1.0)

@@ -79,7 +79,7 @@ def test_keys_that_are_queues_may_come_as_texts_too() -> None:
         decode_topic_stats(STATS % (b'"T@b:1"', 1))
 
 
-def test_a_last_message_that_is_gone_has_no_store_time() -> None:
+def test_a_last_message_that_is_deleted_has_no_store_time() -> None:
     assert decode_topic_stats(STATS % (KEY, -1))[QUEUE].last_store_timestamp_ms == 0
 
 
@@ -127,7 +127,7 @@ def test_the_locked_queues_are_read() -> None:
         (decode_lock_ok, b'{"lockOKMQSet":["q"]}', "lockOKMQSet is 'q'"),
     ],
 )
-def test_a_body_of_another_shape_is_the_peers_error(
+def test_a_body_of_another_shape_is_the_remote_ends_error(
     decode: Callable[[bytes], object], body: bytes, problem: str
 ) -> None:
     with pytest.raises(RemoteProtocolError, match=problem) as caught:
@@ -179,7 +179,7 @@ def test_a_consumers_status_has_queues_as_keys() -> None:
         (decode_consumer_running_info, b"{}", "running info"),
     ],
 )
-def test_a_bad_body_is_named_by_what_it_should_have_been(
+def test_an_undecodable_body_is_named_by_what_it_should_have_been(
     decode: Callable[[bytes], object], body: bytes, subject: str
 ) -> None:
     with pytest.raises(RemoteProtocolError) as caught:
@@ -225,7 +225,7 @@ def test_the_tags_of_a_subscription_are_in_javas_order() -> None:
     assert fields["tagsSet"] == ["\U00010000", "\ue000"]
 
 
-def test_a_groups_settings_say_how_its_messages_come_again() -> None:
+def test_a_groups_settings_define_how_its_messages_are_redelivered() -> None:
     body = b'{"brokerId":0,"consumeEnable":true,"groupName":"g","retryMaxTimes":16,"retryQueueNums":1}'
     assert decode_group_retry_settings(body) == GroupRetrySettings(max_times=16, queue_count=1)
 
@@ -240,7 +240,7 @@ def test_a_groups_settings_say_how_its_messages_come_again() -> None:
         (b"{}", "NORMAL", False),
     ],
 )
-def test_a_topics_settings_say_of_which_type_its_messages_are_and_whether_it_is_compacted(
+def test_a_topics_settings_define_of_which_type_its_messages_are_and_whether_it_is_compacted(
     settings: bytes, type_: str, keeps_last_of_key: bool
 ) -> None:
     assert decode_topic_settings(settings) == TopicSettings(type_, keeps_last_of_key)

@@ -93,8 +93,8 @@ def queue_offsets(count: int) -> None:
 
 
 def response_bytes(count: int) -> None:
-    answers = (bytes(size) for size in (count - 1, 1))
-    assert len(list(limit_size(answers, "p:8081"))) == 2
+    responses = (bytes(size) for size in (count - 1, 1))
+    assert len(list(limit_size(responses, "p:8081"))) == 2
 
 
 def pop_offsets(claimed: int) -> None:
@@ -109,14 +109,14 @@ def inner_messages(count: int) -> None:
     try:
         assert len(decode_record(memoryview(record), "b", bounds.DECOMPRESSED_BYTES.maximum)) == count
     except ValueError as problem:
-        raise bad_message(problem) from None
+        raise undecodable_message(problem) from None
 
 
 def decompressed_body_bytes(count: int) -> None:
     try:
         decompress(compress(bytes(count), MessageSysFlag.ZLIB), MessageSysFlag.ZLIB)
     except ValueError as problem:
-        raise bad_message(problem) from None
+        raise undecodable_message(problem) from None
 
 
 def decompressed_bytes(count: int) -> None:
@@ -126,10 +126,10 @@ def decompressed_bytes(count: int) -> None:
     try:
         decompress(body, MessageSysFlag.ZLIB, 1_000)
     except ValueError as problem:
-        raise bad_message(problem) from None
+        raise undecodable_message(problem) from None
 
 
-def bad_message(problem: ValueError) -> RemoteProtocolError:
+def undecodable_message(problem: ValueError) -> RemoteProtocolError:
     """What ``badMessages`` decides about."""
     return RemoteProtocolError("UNDECODABLE_MESSAGE_BODY", queue="T@b:0", offset=0, problem=str(problem))
 
@@ -200,7 +200,7 @@ def test_every_bound_is_held_by_some_module() -> None:
     [(-1, "things: -1, at most 7"), (8, "things: 8, at most 7"), (1 << 20_000, "things: a number of 20001 bits")],
     ids=["negative", "too many", "too long to write"],
 )
-def test_a_refused_claim_says_what_and_how_much(claimed: int, words: str) -> None:
+def test_a_refused_claim_reports_what_and_how_much(claimed: int, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         Bound("things", bounds.Claimant.SERVER, 7, "MALFORMED_RESPONSE.BODY").check(claimed)
 

@@ -64,7 +64,7 @@ def test_a_remark_alone_is_no_refusal(server: ScriptedBroker, broker: AdminBroke
     assert broker.max_offset(QUEUE) == 5
 
 
-def test_an_answer_without_its_header_is_a_protocol_error(server: ScriptedBroker, broker: AdminBroker) -> None:
+def test_a_response_without_its_header_is_a_protocol_error(server: ScriptedBroker, broker: AdminBroker) -> None:
     server.on(RequestCode.GET_MAX_OFFSET, build_response())
     with pytest.raises(RemoteProtocolError, match=r"MALFORMED_RESPONSE\.HEADER"):
         broker.max_offset(QUEUE)
@@ -112,33 +112,33 @@ def test_a_pull_brings_its_subscription_and_neither_waits_nor_commits(
     assert (fields["sysFlag"], fields["subscription"], fields["queueOffset"]) == ("4", "TagA || TagB", "0")
 
 
-def test_a_long_poll_asks_the_broker_to_hold_it(server: ScriptedBroker, broker: AdminBroker) -> None:
+def test_a_long_poll_requests_that_the_broker_holds_it(server: ScriptedBroker, broker: AdminBroker) -> None:
     server.on(RequestCode.PULL_MESSAGE, build_response(ResponseCode.PULL_NOT_FOUND, BOUNDS))
-    told: thread_queue.Queue[PullResult | RocketMQError] = thread_queue.Queue()
-    broker.long_poll("G", QUEUE, 9, 15_000, told.put)
-    assert isinstance(told.get(timeout=WAIT_S), PullResult)
+    reported: thread_queue.Queue[PullResult | RocketMQError] = thread_queue.Queue()
+    broker.long_poll("G", QUEUE, 9, 15_000, reported.put)
+    assert isinstance(reported.get(timeout=WAIT_S), PullResult)
     fields = server.next_session().next_received().fields
     assert (fields["sysFlag"], fields["suspendTimeoutMillis"], fields["maxMsgNums"]) == ("6", "15000", "1")
 
 
 def test_a_long_poll_outlives_the_timeout_of_requests(server: ScriptedBroker, impatient: AdminBroker) -> None:
-    server.silent_on(RequestCode.PULL_MESSAGE)
-    told: thread_queue.Queue[PullResult | RocketMQError] = thread_queue.Queue()
-    impatient.long_poll("G", QUEUE, 0, 15_000, told.put)
+    server.unresponsive_on(RequestCode.PULL_MESSAGE)
+    reported: thread_queue.Queue[PullResult | RocketMQError] = thread_queue.Queue()
+    impatient.long_poll("G", QUEUE, 0, 15_000, reported.put)
     with pytest.raises(TransportError, match="RESPONSE_TIMED_OUT"):
         impatient.pull("G", QUEUE, 0, 1)
-    assert told.empty()
+    assert reported.empty()
 
 
-def test_a_long_poll_without_a_connection_is_told_and_not_raised() -> None:
+def test_a_long_poll_without_a_connection_is_reported_and_not_raised() -> None:
     def refuse(address: str, _timeout_ms: int) -> Stream:
         raise TransportError("CONNECT_FAILED", address=address, reason="refused")
 
-    told: thread_queue.Queue[PullResult | RocketMQError] = thread_queue.Queue()
+    reported: thread_queue.Queue[PullResult | RocketMQError] = thread_queue.Queue()
     AdminBroker(BrokerAddress(ADDRESS), ConnectionPool(1000, connect=refuse), LONG_MS).long_poll(
-        "G", QUEUE, 0, 15_000, told.put
+        "G", QUEUE, 0, 15_000, reported.put
     )
-    assert isinstance(told.get_nowait(), TransportError)
+    assert isinstance(reported.get_nowait(), TransportError)
 
 
 # ----------------------------------------------------------------------------------------------------- offsets
@@ -154,7 +154,7 @@ def test_an_offset_that_the_broker_does_not_have_is_none_and_zero_is_zero(
     assert server.next_session().next_received().fields["setZeroIfNotFound"] == "false"
 
 
-def test_updates_go_out_together_before_the_first_answer(server: ScriptedBroker, broker: AdminBroker) -> None:
+def test_updates_go_out_together_before_the_first_response(server: ScriptedBroker, broker: AdminBroker) -> None:
     held: list[RemotingCommand] = []
 
     def hold(request: RemotingCommand) -> None:
@@ -218,7 +218,7 @@ def test_a_message_is_stored_whatever_became_of_disk_and_slave(
 # ------------------------------------------------------------------------------------------------- going away
 
 
-def test_a_broker_that_is_going_away_is_asked_once_more_over_a_new_connection(
+def test_a_broker_that_sends_goaway_is_called_once_more_over_a_new_connection(
     server: ScriptedBroker, broker: AdminBroker
 ) -> None:
     leaving = [build_response(ResponseCode.GO_AWAY)]
@@ -230,7 +230,7 @@ def test_a_broker_that_is_going_away_is_asked_once_more_over_a_new_connection(
     assert server.connect_count == 2
 
 
-def test_a_broker_that_keeps_going_away_is_a_refusal_that_may_be_retried(
+def test_a_broker_that_keeps_sending_goaway_is_a_refusal_that_may_be_retried(
     server: ScriptedBroker, broker: AdminBroker
 ) -> None:
     server.on(RequestCode.GET_MAX_OFFSET, build_response(ResponseCode.GO_AWAY))
@@ -240,13 +240,13 @@ def test_a_broker_that_keeps_going_away_is_a_refusal_that_may_be_retried(
     assert server.connect_count == 2
 
 
-def test_on_the_reader_thread_going_away_is_told_and_the_next_request_takes_a_new_connection(
+def test_on_the_reader_thread_goaway_is_reported_and_the_next_request_takes_a_new_connection(
     server: ScriptedBroker, broker: AdminBroker
 ) -> None:
     server.on(RequestCode.PULL_MESSAGE, build_response(ResponseCode.GO_AWAY))
-    told: thread_queue.Queue[PullResult | RocketMQError] = thread_queue.Queue()
-    broker.long_poll("G", QUEUE, 0, 15_000, told.put)
-    error = told.get(timeout=WAIT_S)
+    reported: thread_queue.Queue[PullResult | RocketMQError] = thread_queue.Queue()
+    broker.long_poll("G", QUEUE, 0, 15_000, reported.put)
+    error = reported.get(timeout=WAIT_S)
     assert isinstance(error, BrokerError)
     assert retryability_of_request(error) is Retryability.TRANSIENT
     server.on(RequestCode.GET_MAX_OFFSET, build_response(fields={"offset": "5"}))

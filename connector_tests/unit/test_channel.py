@@ -41,7 +41,7 @@ def test_nothing_is_written_to_standard_error_but_by_us() -> None:
 
 
 KEY = CERTIFICATE.with_suffix(".key")
-NOBODY = "127.0.0.1:1"
+NO_SERVER = "127.0.0.1:1"
 TIMEOUT_MS = 5_000
 
 
@@ -52,23 +52,25 @@ def shake_hands(accepted: socket.socket) -> None:
         secured.recv(1)
 
 
-def test_files_are_handed_over_and_nobody_is_asked() -> None:
+def test_files_are_passed_and_no_server_is_called() -> None:
     mine = Tls(str(CERTIFICATE), str(CERTIFICATE), str(KEY))
     certificate = CERTIFICATE.read_bytes()
-    assert tls_credentials(NOBODY, mine, TIMEOUT_MS) == TlsCredentials(certificate, KEY.read_bytes(), certificate, None)
+    assert tls_credentials(NO_SERVER, mine, TIMEOUT_MS) == TlsCredentials(
+        certificate, KEY.read_bytes(), certificate, None
+    )
 
 
 def test_a_certificate_and_its_key_may_be_in_one_file(tmp_path: Path) -> None:
     both = CERTIFICATE.read_bytes() + KEY.read_bytes()
     file = tmp_path / "both.pem"
     file.write_bytes(both)
-    found = tls_credentials(NOBODY, Tls(str(CERTIFICATE), str(file)), TIMEOUT_MS)
+    found = tls_credentials(NO_SERVER, Tls(str(CERTIFICATE), str(file)), TIMEOUT_MS)
     assert (found.key, found.chain) == (both, both)
 
 
 def test_what_the_system_trusts_is_trusted_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
-    roots = tls_credentials(NOBODY, Tls(), TIMEOUT_MS).roots
+    roots = tls_credentials(NO_SERVER, Tls(), TIMEOUT_MS).roots
     assert roots is not None
     assert ssl.PEM_cert_to_DER_cert(CERTIFICATE.read_text()) in map(ssl.PEM_cert_to_DER_cert, certificates(roots))
 
@@ -78,12 +80,14 @@ def certificates(roots: bytes) -> list[str]:
     return [part + end for part in roots.decode().split(end) if part.strip()]
 
 
-def test_whose_host_name_is_not_checked_is_known_by_the_name_that_it_has(serve: Callable[[Serve], str]) -> None:
+def test_a_server_whose_host_name_is_not_checked_is_known_by_the_name_that_it_has(
+    serve: Callable[[Serve], str],
+) -> None:
     found = tls_credentials(serve(shake_hands), Tls(str(CERTIFICATE), check_host_name=False), TIMEOUT_MS)
     assert (found.roots, found.name) == (CERTIFICATE.read_bytes(), "localhost")
 
 
-def test_who_need_not_prove_who_it_is_is_trusted_as_it_is(serve: Callable[[Serve], str]) -> None:
+def test_a_server_without_credentials_is_trusted(serve: Callable[[Serve], str]) -> None:
     found = tls_credentials(serve(shake_hands), Tls(auth_server=False), TIMEOUT_MS)
     assert found.name == "localhost"
     assert found.roots is not None
@@ -95,9 +99,9 @@ def test_a_certificate_of_another_authority_is_refused(serve: Callable[[Serve], 
         tls_credentials(serve(shake_hands), Tls(check_host_name=False), TIMEOUT_MS)
 
 
-def test_a_server_that_is_away_cannot_be_looked_at() -> None:
+def test_a_server_that_is_unavailable_cannot_be_probed() -> None:
     with pytest.raises(TransportError, match="CONNECT_FAILED"):
-        tls_credentials(NOBODY, Tls(auth_server=False), TIMEOUT_MS)
+        tls_credentials(NO_SERVER, Tls(auth_server=False), TIMEOUT_MS)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ NOTHING_YET = (
     "No data loss yet. Its offsets are kept, and the query resumes from them when you subscribe to it again. Messages "
     "that brokers delete until then are lost."
 )
-LEFT_OUT = f"subscribe changed from 'orders,payments' to 'orders' since this checkpoint was written. {NOTHING_YET}"
+OMITTED = f"subscribe changed from 'orders,payments' to 'orders' since this checkpoint was written. {NOTHING_YET}"
 
 
 def options(**given: str) -> ReadOptions:
@@ -26,7 +26,7 @@ def options(**given: str) -> ReadOptions:
     return ReadOptions.parse(required | given)
 
 
-def test_an_offset_tells_the_options_that_count() -> None:
+def test_an_offset_has_the_options_that_count() -> None:
     assert planned_with(options(subExpression="TagA"), NAME) == replace_filter("TagA")
     given = {"subscribe": "payments,orders", "retryTopic": "true"}
     assert planned_with(options(**given), NAME) == BEFORE._replace(retry_topic="true")
@@ -55,11 +55,11 @@ def test_what_loses_nothing_is_no_word_worth(given: dict[str, str]) -> None:
     assert warnings_of(CHECKPOINT, options(**given)) == []
 
 
-def test_a_topic_that_is_left_out_is_a_warning() -> None:
-    assert warnings_of(CHECKPOINT, options(subscribe="orders")) == [LEFT_OUT]
+def test_a_topic_that_is_omitted_is_a_warning() -> None:
+    assert warnings_of(CHECKPOINT, options(subscribe="orders")) == [OMITTED]
 
 
-def test_a_topic_that_was_left_out_before_is_no_news() -> None:
+def test_a_topic_that_was_omitted_before_is_no_change() -> None:
     """It was said at each start, of a checkpoint that had been written with the same topics as these."""
     since = replace(CHECKPOINT, planned_with=planned_with(options(subscribe="orders"), NAME))
     assert warnings_of(since, options(subscribe="orders")) == []
@@ -86,7 +86,7 @@ def test_a_retry_topic_that_is_not_read_any_more_is_one_too() -> None:
 
 
 @pytest.mark.parametrize("before", [None, PlannedWith("g", "CLUSTERING", "*")])
-def test_a_checkpoint_of_before_tells_of_a_retry_topic_by_its_positions(before: PlannedWith | None) -> None:
+def test_a_checkpoint_of_before_reports_a_retry_topic_by_its_positions(before: PlannedWith | None) -> None:
     old = SourceOffset({**QUEUES, queue(0, topic="%RETRY%g"): QueueProgress(0, 5)}, before)
     (line,) = warnings_of(old, options())
     assert line.startswith("This checkpoint has offsets of '%RETRY%g', but retryTopic is 'false'. No data loss yet. ")
@@ -107,11 +107,11 @@ def test_a_query_that_reads_by_itself_from_now_on_is_a_warning() -> None:
     )
 
 
-def test_several_changes_are_all_told() -> None:
+def test_several_changes_are_all_reported() -> None:
     assert len(warnings_of(CHECKPOINT, options(subscribe="orders", subExpression="TagA"))) == 2
 
 
-def test_another_group_is_an_error_that_says_what_would_be_lost() -> None:
+def test_another_group_is_an_error_that_reports_what_would_be_lost() -> None:
     with pytest.raises(OptionError) as raised:
         warnings_of(CHECKPOINT, options(consumerGroup="h"))
     assert str(raised.value) == (
@@ -132,7 +132,7 @@ def test_a_query_that_read_by_itself_cannot_share_from_now_on() -> None:
         warnings_of(alone, options())
 
 
-def test_a_checkpoint_of_before_tells_of_topics_only() -> None:
+def test_a_checkpoint_of_before_reports_topics_only() -> None:
     old = SourceOffset(QUEUES)
     assert warnings_of(old, options(consumerGroup="h", subExpression="TagA")) == []
     assert warnings_of(old, options(consumerGroup="h", subscribe="orders")) == [
@@ -145,10 +145,10 @@ def test_a_checkpoint_of_before_tells_of_topics_only() -> None:
     assert warnings_of(noting, options(subscribe="orders")) == warnings_of(old, options(subscribe="orders"))
 
 
-def test_a_new_checkpoint_has_nothing_to_say() -> None:
+def test_a_new_checkpoint_has_nothing_to_report() -> None:
     assert warnings_of(SourceOffset(), options(consumerGroup="h", subExpression="TagA")) == []
 
 
-def test_errors_are_found_before_anything_is_said() -> None:
+def test_errors_are_found_before_anything_is_logged() -> None:
     outcomes = [change.outcome for change in CHANGES]
     assert outcomes == sorted(outcomes, key=[Outcome.ERROR, Outcome.WARNING].index)

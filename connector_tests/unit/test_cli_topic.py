@@ -39,7 +39,7 @@ def test_without_a_master_nothing_is_created(scripted: ScriptedCluster) -> None:
         create(scripted.client(), "T", 4)
 
 
-def test_a_topic_that_no_name_server_comes_to_know_is_no_success(scripted: ScriptedCluster) -> None:
+def test_a_topic_that_no_name_server_lists_is_no_success(scripted: ScriptedCluster) -> None:
     scripted.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, NOT_THERE)
     scripted.brokers["a"].on(RequestCode.UPDATE_AND_CREATE_TOPIC, build_response())
     known_brokers(scripted, a="a:10911")
@@ -47,7 +47,7 @@ def test_a_topic_that_no_name_server_comes_to_know_is_no_success(scripted: Scrip
         create(scripted.client(), "T", 4, ready_timeout_ms=1)
 
 
-def test_a_topic_that_is_there_is_not_asked_for_again(scripted: ScriptedCluster) -> None:
+def test_a_topic_that_is_there_is_not_requested_again(scripted: ScriptedCluster) -> None:
     with pytest.raises(RouteError, match=r"TOPIC_EXISTS.*with 1 queue;"):
         create(scripted.client(), "T", 4)
 

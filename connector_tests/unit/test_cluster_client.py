@@ -40,9 +40,9 @@ CALLS: dict[RequestCode, Callable[[Broker], None]] = {
 
 
 @pytest.mark.parametrize("request_code", CALLS, ids=lambda one: one.name)
-@pytest.mark.parametrize(("code", "asked_count"), [(ResponseCode.SYSTEM_BUSY, 2), (ResponseCode.FLOW_CONTROL, 1)])
-def test_after_a_refusal_the_next_call_asks_where_to_go_unless_it_was_the_right_broker(
-    cluster: ScriptedCluster, request_code: RequestCode, code: ResponseCode, asked_count: int
+@pytest.mark.parametrize(("code", "call_count"), [(ResponseCode.SYSTEM_BUSY, 2), (ResponseCode.FLOW_CONTROL, 1)])
+def test_after_a_refusal_the_next_call_finds_out_where_to_go_unless_it_was_the_right_broker(
+    cluster: ScriptedCluster, request_code: RequestCode, code: ResponseCode, call_count: int
 ) -> None:
     client = cluster.client()
     cluster.brokers["a"].on(request_code, build_response(code))
@@ -51,10 +51,10 @@ def test_after_a_refusal_the_next_call_asks_where_to_go_unless_it_was_the_right_
             client.call(QUEUE, CALLS[request_code])
     session = cluster.brokers["a"].next_session()
     assert [session.next_received().code for _ in range(2)] == [request_code] * 2
-    assert cluster.route_request_count == asked_count
+    assert cluster.route_request_count == call_count
 
 
-def test_a_call_goes_to_the_master_and_returns_what_it_answers(cluster: ScriptedCluster) -> None:
+def test_a_call_goes_to_the_master_and_returns_its_response(cluster: ScriptedCluster) -> None:
     client = cluster.client()
     assert [client.call(QUEUE._replace(broker_name=name), lambda broker: broker.address) for name in "ab"] == [
         BrokerAddress("a:10911"),

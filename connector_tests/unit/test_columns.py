@@ -69,11 +69,11 @@ def at(*queue_offsets: int) -> list[bytes]:
     return [pull_body(*(replace(MESSAGE, queue_offset=offset) for offset in queue_offsets))]
 
 
-def test_a_column_is_null_when_its_row_says_so_and_else_never(decoder: NewDecoder) -> None:
+def test_a_column_is_null_when_its_row_is_null_and_else_never(decoder: NewDecoder) -> None:
     bare = replace(MESSAGE, properties={}, born_timestamp_ms=2**62, store_timestamp_ms=-(2**62), body=b"")
     (row,) = decoder(*COLUMNS).decode([bare.encode()], *ALL).to_pylist()
     nullable = {name for name, column in COLUMNS.items() if column.null_when is not None}
-    assert {name for name, value in row.items() if value is None} == nullable - {"body"}, "see test_bad_messages"
+    assert {name for name, value in row.items() if value is None} == nullable - {"body"}, "see test_unreadable_bodies"
 
 
 def test_every_column_has_its_value(decoder: NewDecoder) -> None:
@@ -101,13 +101,13 @@ def test_every_column_has_its_value(decoder: NewDecoder) -> None:
     }
 
 
-def test_the_default_columns_end_with_reconsume_times_and_have_no_map_unless_it_is_wanted() -> None:
+def test_the_default_columns_end_with_reconsume_times_and_have_no_map_unless_it_is_required() -> None:
     assert (len(DEFAULT_COLUMNS), DEFAULT_COLUMNS[0], DEFAULT_COLUMNS[-1]) == (11, "topic", "reconsumeTimes")
     assert default_columns(include_properties=False) == DEFAULT_COLUMNS
     assert default_columns(include_properties=True) == tuple(COLUMNS)[:12]
 
 
-def test_a_column_of_a_property_says_so() -> None:
+def test_a_column_of_a_property_is_described_as_one() -> None:
     assert of_property("a") == Column(
         ColumnType.STRING, "Message property `a`.", "properties.a", "the message does not have the property"
     )
@@ -168,7 +168,7 @@ def test_a_range_may_begin_and_end_inside_an_inner_batch(decoder: NewDecoder) ->
     assert offsets(decoder("queueOffset").decode([batch.encode()], 6, 8)) == [6, 7]
 
 
-def test_only_messages_with_a_wanted_tag_are_kept(decoder: NewDecoder) -> None:
+def test_only_messages_with_a_subscribed_tag_are_kept(decoder: NewDecoder) -> None:
     tagged = [replace(MESSAGE, queue_offset=n, properties={"TAGS": tag}) for n, tag in enumerate(("Aa", "BB", "Aa"))]
     untagged = replace(MESSAGE, queue_offset=3, properties=b"")
     batch = batch_of(replace(MESSAGE, queue_offset=4), [(b"", {"TAGS": "BB"}), (b"", {"TAGS": "Aa"})])
@@ -230,7 +230,7 @@ def test_names_that_never_repeat_in_a_row_may_be_many(decoder: NewDecoder) -> No
     assert batch.column("properties").to_pylist() == [[(f"name-{n}", "v")] for n in range(300)]
 
 
-def test_a_batch_does_not_look_into_the_bodies_any_more(decoder: NewDecoder) -> None:
+def test_a_batch_does_not_read_the_bodies_any_more(decoder: NewDecoder) -> None:
     body = bytearray(MESSAGE.encode())
     batch = decoder(*COLUMNS).decode([memoryview(body)], *ALL)
     before = batch.to_pylist()
@@ -239,7 +239,7 @@ def test_a_batch_does_not_look_into_the_bodies_any_more(decoder: NewDecoder) -> 
 
 
 @pytest.mark.parametrize("body", [b"no zlib", b"n"])
-def test_a_body_that_nobody_asks_for_is_not_decompressed(decoder: NewDecoder, body: bytes) -> None:
+def test_a_body_that_is_not_requested_is_not_decompressed(decoder: NewDecoder, body: bytes) -> None:
     broken = replace(MESSAGE, sys_flag=COMPRESSED, body=body)
     assert decoder("queueOffset", "sysFlag").decode([broken.encode()], *ALL).to_pylist() == [
         {"queueOffset": 7, "sysFlag": 0}
@@ -255,16 +255,16 @@ def test_a_message_outside_the_range_is_not_decompressed(decoder: NewDecoder) ->
 
 def test_damage_is_reported_where_it_is_in_its_own_body(decoder: NewDecoder) -> None:
     good, broken = MESSAGE.encode(), replace(MESSAGE, sys_flag=COMPRESSED, body=b"no zlib").encode()
-    for bad in (good[:4] + b"?" + good[5:], broken):
+    for undecodable in (good[:4] + b"?" + good[5:], broken):
         with pytest.raises(RemoteProtocolError) as caught:
-            decoder("body").decode([good * 3, good + good + bad + good, good], *ALL)
+            decoder("body").decode([good * 3, good + good + undecodable + good, good], *ALL)
         context = caught.value.context
         assert (context["index"], context["position"]) == (2, 2 * len(good))
-        assert context["length_bytes"] == 3 * len(good) + len(bad)
+        assert context["length_bytes"] == 3 * len(good) + len(undecodable)
 
 
 @pytest.mark.parametrize("end", [-1, 0, 1, 2])
-def test_a_last_body_that_leaves_no_room_for_its_topic_is_damage(decoder: NewDecoder, end: int) -> None:
+def test_a_last_body_that_leaves_no_space_for_its_topic_is_damage(decoder: NewDecoder, end: int) -> None:
     """The record ends with 1 byte of a length, ``T``, and 2 bytes of another length."""
     stored = bytearray(MESSAGE_WITHOUT_PROPERTIES.encode())
     body_bytes_at = len(stored) - len("T" + "payload") - 3 - 4
@@ -273,7 +273,7 @@ def test_a_last_body_that_leaves_no_room_for_its_topic_is_damage(decoder: NewDec
         decoder("queueOffset").decode([bytes(stored)], *ALL)
 
 
-def test_the_first_message_of_a_body_is_not_looked_for_in_the_body_before_it(decoder: NewDecoder) -> None:
+def test_the_first_message_of_a_body_is_not_searched_for_in_the_body_before_it(decoder: NewDecoder) -> None:
     good, broken = MESSAGE.encode(), replace(MESSAGE, sys_flag=COMPRESSED, body=b"no zlib").encode()
     with pytest.raises(RemoteProtocolError) as caught:
         decoder("body").decode([good, broken + good], *ALL)
@@ -281,7 +281,7 @@ def test_the_first_message_of_a_body_is_not_looked_for_in_the_body_before_it(dec
     assert (context["index"], context["position"], context["length_bytes"]) == (0, 0, len(broken) + len(good))
 
 
-def test_the_topic_and_the_id_are_those_of_the_queue_where_nobody_asks_for_others(decoder: NewDecoder) -> None:
+def test_the_topic_and_the_id_are_those_of_the_queue_where_no_others_are_requested(decoder: NewDecoder) -> None:
     sent_back = replace(MESSAGE, properties={"RETRY_TOPIC": "origin", "ORIGIN_MESSAGE_ID": "O", "UNIQ_KEY": "U"})
     (row,) = decoder("topic", "msgId").decode([sent_back.encode()], *ALL).to_pylist()
     assert row == {"topic": "TopicA", "msgId": "U"}
@@ -305,7 +305,7 @@ def moved(*offsets: int) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("stored", "answered", "rows"),
+    ("stored", "responded", "rows"),
     [
         pytest.param([(5, 6, 7)], [(5, 8)], [5, 6, 7], id="nothing moved"),
         pytest.param([(5, 7, 8)], [(5, 8)], [5, 6, 7], id="moved"),
@@ -317,11 +317,11 @@ def moved(*offsets: int) -> bytes:
     ],
 )
 def test_rows_have_their_places_where_these_can_be_counted(
-    decoder: NewDecoder, stored: list[tuple[int, ...]], answered: list[tuple[int, int]], rows: list[int]
+    decoder: NewDecoder, stored: list[tuple[int, ...]], responded: list[tuple[int, int]], rows: list[int]
 ) -> None:
     bodies = [moved(*one) for one in stored]
-    assert offsets(decoder("queueOffset", "body").decode_with_undecodable(bodies, *ALL, answered)[0]) == rows
-    filtered, _ = decoder("queueOffset", tags=frozenset({"TagA"})).decode_with_undecodable(bodies, *ALL, answered)
+    assert offsets(decoder("queueOffset", "body").decode_with_undecodable(bodies, *ALL, responded)[0]) == rows
+    filtered, _ = decoder("queueOffset", tags=frozenset({"TagA"})).decode_with_undecodable(bodies, *ALL, responded)
     assert offsets(filtered) == [offset for one in stored for offset in one], "no place can be counted"
 
 
@@ -331,17 +331,19 @@ def test_an_inner_batch_ends_where_the_next_message_begins(
 ) -> None:
     batch = batch_of(replace(MESSAGE, queue_offset=10), [(b"", b""), (b"", b"")])
     bodies = [pull_body(batch, replace(MESSAGE, queue_offset=next_offset))]
-    found, bad = decoder("queueOffset", "body").decode_with_undecodable(bodies, *ALL, [(10, next_offset + 1)])
+    found, undecodable = decoder("queueOffset", "body").decode_with_undecodable(bodies, *ALL, [(10, next_offset + 1)])
     assert offsets(found) == [*(rows or [10]), next_offset]
-    assert [one.offsets for one in bad] == ([] if rows else [range(10, 11)])
-    alone, bad = decoder("queueOffset", "body").decode_with_undecodable([batch.encode()], *ALL, [(10, next_offset)])
+    assert [one.offsets for one in undecodable] == ([] if rows else [range(10, 11)])
+    alone, undecodable = decoder("queueOffset", "body").decode_with_undecodable(
+        [batch.encode()], *ALL, [(10, next_offset)]
+    )
     assert offsets(alone) == (rows or [10])
-    assert len(bad) == (rows is None)
+    assert len(undecodable) == (rows is None)
 
 
-@pytest.mark.parametrize("answered", [[], [(0, 7)]], ids=["nothing known", "the answer is known"])
+@pytest.mark.parametrize("responded", [[], [(0, 7)]], ids=["nothing known", "the answer is known"])
 def test_an_inner_batch_before_the_range_is_not_decoded(
-    decoder: NewDecoder, answered: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+    decoder: NewDecoder, responded: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However few offsets were wanted, those before them used up the limit."""
     monkeypatch.setattr(subject, "DECOMPRESSED_LIMIT_BYTES", 8_000)
@@ -353,10 +355,12 @@ def test_an_inner_batch_before_the_range_is_not_decoded(
     ]
     bodies = [pull_body(*records, replace(MESSAGE, queue_offset=6))]
     for offset in range(7):
-        found, bad = decoder("queueOffset", "body").decode_with_undecodable(bodies, offset, offset + 1, answered)
-        assert (offsets(found), bad) == ([offset], [])
+        found, undecodable = decoder("queueOffset", "body").decode_with_undecodable(
+            bodies, offset, offset + 1, responded
+        )
+        assert (offsets(found), undecodable) == ([offset], [])
     with pytest.raises(BatchTooLargeError):
-        decoder("queueOffset", "body").decode_with_undecodable(bodies, 0, 7, answered)
+        decoder("queueOffset", "body").decode_with_undecodable(bodies, 0, 7, responded)
 
 
 @pytest.mark.parametrize(
@@ -370,7 +374,7 @@ def test_messages_of_an_inner_batch_count_by_more_than_their_bodies(
     """A million rows came out of 31 compressed messages, and 5 million properties out of one, in one batch."""
     monkeypatch.setattr(subject, "DECOMPRESSED_LIMIT_BYTES", 8_000)
     bodies = [pull_body(batch_of(replace(MESSAGE, queue_offset=10), [(b"", properties)] * 20))]
-    found, bad = decoder("queueOffset", "properties").decode_with_undecodable(bodies, 12, 12 + fitting)
-    assert (offsets(found), bad) == (list(range(12, 12 + fitting)), [])
+    found, undecodable = decoder("queueOffset", "properties").decode_with_undecodable(bodies, 12, 12 + fitting)
+    assert (offsets(found), undecodable) == (list(range(12, 12 + fitting)), [])
     with pytest.raises(BatchTooLargeError, match="the messages of its inner batch take more than the 8000 bytes"):
         decoder("queueOffset", "properties").decode_with_undecodable(bodies, 12, 13 + fitting)

@@ -66,7 +66,7 @@ def test_fields_may_be_any_mapping() -> None:
         assert decode(encode(RemotingCommand(14, fields=fields), serialization)[4:]).fields == fields
 
 
-def test_what_is_empty_is_left_out_of_the_json_header() -> None:
+def test_what_is_empty_is_omitted_from_the_json_header() -> None:
     header = json.loads(encode(RemotingCommand(34))[8:])
     assert header.keys() == {"code", "language", "version", "opaque", "flag", "serializeTypeCurrentRPC"}
 
@@ -131,7 +131,7 @@ def test_an_unknown_response_code_is_kept() -> None:
         (frame_of(BINARY_FRAME[8:20], serialization=1), "unpack_from requires a buffer of at least *"),
     ],
 )
-def test_a_header_that_is_none_is_the_peers_error(frame: bytes, problem: str) -> None:
+def test_a_header_that_is_none_is_the_remote_ends_error(frame: bytes, problem: str) -> None:
     with pytest.raises(RemoteProtocolError) as caught:
         decode(frame)
     assert (caught.value.condition, caught.value.context["subject"]) == ("MALFORMED_RESPONSE.HEADER", "frame")
@@ -187,7 +187,7 @@ def test_a_request_may_be_as_long_as_a_server_reads() -> None:
         encode(RemotingCommand(310, body=bytes(MAX_REQUEST_BYTES - empty_bytes + 1)))
 
 
-def test_a_header_may_be_as_long_as_its_length_can_say() -> None:
+def test_a_header_may_be_as_long_as_its_length_can_encode() -> None:
     empty_bytes = len(encode(RemotingCommand(0, 1, FLAG_RESPONSE, remark=""))) - 8
     longest = RemotingCommand(0, 1, FLAG_RESPONSE, remark="x" * (MAX_HEADER_BYTES - empty_bytes))
     assert decode(encode(longest)[4:]) == longest

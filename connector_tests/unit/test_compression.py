@@ -38,7 +38,7 @@ def test_a_body_that_is_read_in_several_pieces_comes_back(kind: MessageSysFlag) 
     assert decompress(compress(large, kind), int(kind)) == large
 
 
-def test_zlib_is_what_java_writes_and_says_where_it_ends_early() -> None:
+def test_zlib_is_what_java_writes_and_reports_where_it_ends_early() -> None:
     packed = compress(PLAIN, ZLIB)
     assert packed == zlib.compress(PLAIN, 5) != zlib.compress(PLAIN)
     with pytest.raises(ValueError) as raised:
@@ -93,7 +93,7 @@ def test_producers_that_name_no_type_mean_zlib() -> None:
 
 
 @pytest.mark.parametrize("bits", [0x400, 0x500, 0x600, 0x700])
-def test_a_type_that_rocketmq_does_not_know_is_an_error(bits: int) -> None:
+def test_a_type_that_rocketmq_does_not_have_is_an_error(bits: int) -> None:
     with pytest.raises(ValueError, match=f"compression {bits:#x} is unknown"):
         decompress(PLAIN, bits | 0x1)
 

@@ -45,7 +45,7 @@ def test_each_spelling_has_one_meaning(given: dict[str, str], meant: StartingPoi
     assert meaning_of(**given) == meant
 
 
-def test_several_options_may_say_the_same() -> None:
+def test_several_options_may_have_the_same_value() -> None:
     assert meaning_of(startingOffsets="earliest", consumeFromWhere="consume_from_first_offset") == FIRST
     assert meaning_of(startingTimestamp=LOCAL_MS, consumeTimestamp=LOCAL) == SINCE
 
@@ -62,7 +62,7 @@ def test_several_options_may_say_the_same() -> None:
         {"consumeTimestamp": LOCAL, "consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET"},
     ],
 )
-def test_options_that_say_different_things_are_both_named(given: dict[str, str]) -> None:
+def test_options_that_contradict_are_both_named(given: dict[str, str]) -> None:
     with pytest.raises(OptionError) as raised:
         meaning_of(**given)
     assert raised.value.condition == "INCOMPATIBLE_OPTIONS"

@@ -38,7 +38,7 @@ def test_folder_of_an_earlier_start_is_made_again_for_its_user_alone() -> None:
     assert not Path(again.name).exists()
 
 
-def test_folder_of_a_killed_runner_is_taken_over_without_its_requests() -> None:
+def test_folder_of_a_killed_runner_is_reused_without_its_requests() -> None:
     killed = Path(tempfile.mkdtemp(prefix=PREFIX))
     for file in FILES.values():
         (killed / file).touch()
@@ -76,7 +76,7 @@ def test_checkpoint_cannot_name_any_other_folder(tmp_path: Path, path_of: Callab
     assert not of_another_name(tmp_path).exists()
 
 
-def test_folder_that_is_open_to_others_is_not_taken_over() -> None:
+def test_folder_that_is_open_to_others_is_not_reused() -> None:
     path = Path(tempfile.mkdtemp(prefix=PREFIX))
     path.chmod(0o777)
     assert take_over(control(path)) is None
@@ -99,14 +99,14 @@ def test_folder_that_is_made_after_the_end_is_left_alone() -> None:
 def test_request_is_found_while_its_asker_waits() -> None:
     folder = new_folder()
     folder.cleanup()
-    asked = EndRequest.create(control(folder.name))
-    assert asked is not None
+    called = EndRequest.create(control(folder.name))
+    assert called is not None
     find = EndRequest.find(control(folder.name))
     assert find is not None
-    assert (asked.is_found, asked.is_reached) == (True, False)
+    assert (called.is_found, called.is_reached) == (True, False)
     find.mark_reached()
-    assert asked.is_reached
-    asked.withdraw()
+    assert called.is_reached
+    called.withdraw()
 
 
 def test_request_of_a_killed_asker_is_none() -> None:
@@ -181,7 +181,7 @@ def test_start_without_an_end_request_reads_on(before: Control) -> None:
     assert not before.path.exists()
 
 
-def test_end_request_is_found_once_and_answered_at_rest(before: Control) -> None:
+def test_end_request_is_found_once_and_handled_at_rest(before: Control) -> None:
     request = EndRequest.create(before)
     assert request is not None
     reader, other = Reader(), Reader()

@@ -25,7 +25,7 @@ def test_numbers_go_round_within_what_java_takes_for_an_int() -> None:
     assert list(islice(opaques(MAX_OPAQUE - 1), 4)) == [MAX_OPAQUE - 1, MAX_OPAQUE, 0, 1]
 
 
-def test_who_is_late_is_named_with_what_it_was_asked() -> None:
+def test_a_server_that_is_late_is_named_with_its_request() -> None:
     error = timeout_error(ADDRESS, RequestCode.PULL_MESSAGE, 3_000)
     assert (error.condition, dict(error.context)) == (
         "RESPONSE_TIMED_OUT",
@@ -33,7 +33,7 @@ def test_who_is_late_is_named_with_what_it_was_asked() -> None:
     )
 
 
-def test_a_server_is_given_up_at_the_limit_of_its_silence_and_not_before() -> None:
+def test_a_server_times_out_at_its_limit_and_not_before() -> None:
     assert unresponsive_error(ADDRESS, UNRESPONSIVE_LIMIT_MS - 1) is None
     error = unresponsive_error(ADDRESS, UNRESPONSIVE_LIMIT_MS)
     assert isinstance(error, TransportError)

@@ -73,9 +73,9 @@ def test_what_no_task_could_read_is_lost_whatever_kept_it(cause: str, caplog: py
 def test_of_very_many_ranges_the_error_names_some_and_counts_the_others() -> None:
     with pytest.raises(DataLossError) as raised:
         report_losses([LostRange(queue, 0, 10, RETENTION) for queue in queues(1_000)], is_failure=True)
-    told = str(raised.value)
-    assert told.count(" of orders@") == MAX_LISTED_RANGES
-    assert f"; and {10 * (1_000 - MAX_LISTED_RANGES)} offsets in {1_000 - MAX_LISTED_RANGES} more ranges" in told
+    reported = str(raised.value)
+    assert reported.count(" of orders@") == MAX_LISTED_RANGES
+    assert f"; and {10 * (1_000 - MAX_LISTED_RANGES)} offsets in {1_000 - MAX_LISTED_RANGES} more ranges" in reported
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_the_line_is_all_that_is_left_of_them_and_names_all(
 
 
 @pytest.mark.parametrize("is_failure", [True, False])
-def test_where_nothing_is_lost_nothing_is_said(is_failure: bool, caplog: pytest.LogCaptureFixture) -> None:
+def test_where_nothing_is_lost_nothing_is_logged(is_failure: bool, caplog: pytest.LogCaptureFixture) -> None:
     report_losses([], is_failure=is_failure)
     assert caplog.messages == []
 
@@ -140,21 +140,21 @@ def test_losses_in_any_order_add_up(order: tuple[int, int, int]) -> None:
         ([(A, 0, 10), (B, 0, 10)], 20, 2),
     ],
 )
-@pytest.mark.parametrize("tells", [(), (0,), (1,), (0, 1, 2, 3)])
-def test_an_offset_that_several_tell_to_be_lost_is_lost_once(
-    lost: list[tuple[MessageQueue, int, int]], offsets: int, ranges: int, tells: tuple[int, ...]
+@pytest.mark.parametrize("reports", [(), (0,), (1,), (0, 1, 2, 3)])
+def test_an_offset_that_several_report_to_be_lost_is_lost_once(
+    lost: list[tuple[MessageQueue, int, int]], offsets: int, ranges: int, reports: tuple[int, ...]
 ) -> None:
     """What the planner had found and a task found again was counted twice. ``tells``: which are told by tasks."""
     count = LossCount()
     for number, one in enumerate(lost):
-        if number in tells:
+        if number in reports:
             count.add_reported({QueueRange(*one)})
         else:
             count.add([LostRange(*one, RETENTION)])
     assert (count.offsets, count.ranges) == (offsets, ranges)
 
 
-def test_offsets_of_a_topic_that_was_made_anew_are_others() -> None:
+def test_offsets_of_a_recreated_topic_are_others() -> None:
     count = LossCount()
     count.add([LostRange(A, 0, 10, RETENTION), LostRange(B, 0, 10, RETENTION)])
     count.add([LostRange(A, 10, 12, RECREATED)])
@@ -162,12 +162,12 @@ def test_offsets_of_a_topic_that_was_made_anew_are_others() -> None:
     assert (count.offsets, count.ranges) == (30, 3)
 
 
-def test_what_tasks_tell_again_and_again_is_not_another_loss_of_a_topic_that_was_made_anew() -> None:
-    told, count = {QueueRange(A, 0, 10)}, LossCount()
-    count.add_reported(told)
-    count.add_reported(told)
+def test_what_tasks_report_again_and_again_is_not_another_loss_of_a_recreated_topic() -> None:
+    reported, count = {QueueRange(A, 0, 10)}, LossCount()
+    count.add_reported(reported)
+    count.add_reported(reported)
     count.add([LostRange(A, 10, 12, RECREATED)])
-    count.add_reported(told)
+    count.add_reported(reported)
     assert (count.offsets, count.ranges) == (10, 1)
 
 
@@ -189,16 +189,16 @@ def test_of_a_range_only_what_is_below_the_first_offset_that_is_left_is_deleted(
     assert deleted(ranges, bounds) == (LostRange(A, 0, 50, RETENTION), LostRange(A, 10, 40, RETENTION))
 
 
-def test_what_is_told_covers_what_lies_within() -> None:
-    told = LostRange(A, 10, 20, RETENTION)
+def test_what_is_reported_covers_what_lies_within() -> None:
+    reported = LostRange(A, 10, 20, RETENTION)
     within = [(A, 10, 20), (A, 12, 13)], [(A, 9, 12), (A, 19, 21), (B, 10, 20)]
-    assert [[LostRange(*one, RETENTION) in told for one in group] for group in within] == [[True] * 2, [False] * 3]
+    assert [[LostRange(*one, RETENTION) in reported for one in group] for group in within] == [[True] * 2, [False] * 3]
 
 
-def test_what_tasks_tell_is_counted_once_beside_what_was_planned_around() -> None:
+def test_what_tasks_report_is_counted_once_beside_what_was_planned_around() -> None:
     count = LossCount()
     count.add([LostRange(A, 0, 5, RETENTION)])
-    told = {QueueRange(A, 5, 9), QueueRange(B, 0, 2)}
-    count.add_reported(told)
-    count.add_reported(told | {QueueRange(B, 7, 8)})
+    reported = {QueueRange(A, 5, 9), QueueRange(B, 0, 2)}
+    count.add_reported(reported)
+    count.add_reported(reported | {QueueRange(B, 7, 8)})
     assert (count.offsets, count.ranges) == (5 + 4 + 2 + 1, 4)

@@ -14,7 +14,7 @@ from rocketmq_spark.wire.message.properties import (
 from rocketmq_spark.wire.message.stored_message import as_stored
 
 QUEUE = MessageQueue("orders", "broker-a", 3)
-SAID = {
+REPORTED = {
     "RETRY_TOPIC": "orders",
     "ORIGIN_MESSAGE_ID": "0A00000200002A9F0000000000000ABC",
     "BAD_MESSAGE_PROBLEM": "it is  damaged ",
@@ -39,13 +39,13 @@ def letter_of(body: bytes = b"no stream", **properties: str) -> Message:
     )
 
 
-def test_it_has_the_body_as_stored_and_says_what_it_was() -> None:
+def test_it_has_the_body_as_stored_and_reports_what_it_was() -> None:
     assert letter_of(TAGS="a", KEYS="k", UNIQ_KEY="U", own="x") == Message(
-        "orders", b"no stream", properties={"TAGS": "a", "KEYS": "k", "UNIQ_KEY": "U", "own": "x", **SAID}, flag=5
+        "orders", b"no stream", properties={"TAGS": "a", "KEYS": "k", "UNIQ_KEY": "U", "own": "x", **REPORTED}, flag=5
     )
 
 
-QUOTED = frozenset({"TAGS", "KEYS", "UNIQ_KEY", *SAID})
+QUOTED = frozenset({"TAGS", "KEYS", "UNIQ_KEY", *REPORTED})
 """What RocketMQ has taken, and a dead letter has all the same."""
 
 
@@ -53,7 +53,7 @@ QUOTED = frozenset({"TAGS", "KEYS", "UNIQ_KEY", *SAID})
 def test_a_dead_letter_has_no_property_by_which_servers_act(name: str) -> None:
     """With TRAN_MSG a broker stored it as a half message, which nobody commits; others it delivered later or elsewhere,
     or refused: MESSAGE_ILLEGAL."""
-    assert letter_of(b"no stream", **{name: "true"}).properties == SAID
+    assert letter_of(b"no stream", **{name: "true"}).properties == REPORTED
 
 
 def test_a_dead_letter_without_body_has_a_blank() -> None:
@@ -61,7 +61,7 @@ def test_a_dead_letter_without_body_has_a_blank() -> None:
     assert letter_of(b"").body == b" "
 
 
-def test_of_what_was_sent_back_the_first_place_is_said() -> None:
+def test_of_what_was_sent_back_the_first_place_is_logged() -> None:
     properties = letter_of(RETRY_TOPIC="first", ORIGIN_MESSAGE_ID="M").properties
     assert (properties["RETRY_TOPIC"], properties["ORIGIN_MESSAGE_ID"]) == ("first", "M")
 
@@ -71,22 +71,22 @@ def test_what_is_quoted_is_cut() -> None:
     assert (properties["RETRY_TOPIC"], properties["ORIGIN_MESSAGE_ID"]) == ("t" * 255, "M" * 64)
 
 
-def test_properties_that_leave_no_room_stay_behind_but_for_the_producers_id() -> None:
+def test_properties_that_leave_no_space_stay_behind_but_for_the_producers_id() -> None:
     properties = letter_of(UNIQ_KEY="U", own="x" * 32_200).properties
-    assert properties == {"UNIQ_KEY": "U", **SAID}
+    assert properties == {"UNIQ_KEY": "U", **REPORTED}
     assert "own" in letter_of(own="x" * 31_900).properties
 
 
 @pytest.mark.parametrize("name", ["UNIQ_KEY", "KEYS", "TAGS", "RETRY_TOPIC", "ORIGIN_MESSAGE_ID", "own"])
 @pytest.mark.parametrize("count", [31_500, 32_000, 32_500])
-def test_a_dead_letter_leaves_room_for_what_brokers_add(name: str, count: int) -> None:
+def test_a_dead_letter_leaves_space_for_what_brokers_add(name: str, count: int) -> None:
     """It was refused at each attempt: MESSAGE_ILLEGAL, INVALID_MESSAGE."""
     for properties in ({name: "x" * count}, {name: "\ufffd" * (count // 3)}):
         letter = letter_of(b"no stream", **properties)
         assert len(encode_properties(letter.properties)) <= PROPERTIES_LIMIT_BYTES - PROPERTIES_RESERVE_BYTES
 
 
-def test_a_producers_id_that_leaves_no_room_is_cut() -> None:
+def test_a_producers_id_that_leaves_no_space_is_cut() -> None:
     """Each of its bytes is no text, and becomes three."""
     record = Record(topic="orders", body=b"no", properties=b"UNIQ_KEY\x01" + b"\xff" * 11_000 + b"\x02")
     letter = dead_letter(UndecodableMessage(as_stored(memoryview(record.encode()), "broker-a"), "it is damaged"), QUEUE)

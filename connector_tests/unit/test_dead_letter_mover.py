@@ -47,7 +47,7 @@ def settings(max_times: int, queues: int = 1) -> RemotingCommand:
     return build_response(body=b'{"groupName":"G","retryMaxTimes":%d,"retryQueueNums":%d}' % (max_times, queues))
 
 
-def test_how_often_a_message_may_come_again_is_asked_for_once_a_minute(cluster: ScriptedCluster) -> None:
+def test_how_often_a_message_may_be_redelivered_is_requested_once_a_minute(cluster: ScriptedCluster) -> None:
     time = Time()
     one = mover(cluster, time)
     cluster.brokers["a"].on(SETTINGS, settings(5))
@@ -71,7 +71,7 @@ def test_nothing_is_moved_where_brokers_keep_nothing_that_is_sent_back(cluster: 
     assert mover(cluster).retry_max_times(TARGET) is None
 
 
-def test_who_may_not_ask_takes_what_groups_have_by_default(
+def test_a_caller_that_may_not_call_takes_what_groups_have_by_default(
     cluster: ScriptedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -82,7 +82,7 @@ def test_who_may_not_ask_takes_what_groups_have_by_default(
     assert line.startswith("RETRY_LIMIT_UNKNOWN: Cannot read retryMaxTimes of group=G at broker=a, using 16: ")
 
 
-def test_while_nobody_answers_nothing_is_moved_and_it_is_asked_again(cluster: ScriptedCluster) -> None:
+def test_without_a_response_nothing_is_moved_and_the_call_is_repeated(cluster: ScriptedCluster) -> None:
     one = mover(cluster)
     cluster.brokers["a"].on(SETTINGS, build_response(ResponseCode.SYSTEM_BUSY))
     assert one.retry_max_times(TARGET) is None
@@ -99,15 +99,15 @@ def exhausted(broker_name: str, place: int) -> ReceivedMessage:
 def test_a_message_is_sent_straight_to_the_dead_letter_topic(
     cluster: ScriptedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
-    asked: list[dict[str, str]] = []
+    calls: list[dict[str, str]] = []
 
     def take(request: RemotingCommand) -> RemotingCommand:
-        asked.append(dict(request.fields))
+        calls.append(dict(request.fields))
         return build_response()
 
     cluster.brokers["a"].on(SEND_BACK, take)
     assert mover(cluster).move([exhausted("a", 77)]) == [MoveOutcome.MOVED]
-    (fields,) = asked
+    (fields,) = calls
     names = ("offset", "group", "delayLevel", "originMsgId", "originTopic", "maxReconsumeTimes")
     assert [fields[name] for name in names] == ["77", "G", "-1", "ID77", "T", "0"]
     assert caplog.messages == [
@@ -115,13 +115,13 @@ def test_a_message_is_sent_straight_to_the_dead_letter_topic(
     ]
 
 
-def test_a_broker_that_fails_is_asked_once_and_others_all_the_same(
+def test_a_broker_that_fails_is_called_once_and_others_all_the_same(
     cluster: ScriptedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
-    asked: list[str] = []
+    calls: list[str] = []
 
     def fail(_request: RemotingCommand) -> RemotingCommand:
-        asked.append("a")
+        calls.append("a")
         return build_response(ResponseCode.SYSTEM_BUSY)
 
     cluster.brokers["a"].on(SEND_BACK, fail)
@@ -132,14 +132,14 @@ def test_a_broker_that_fails_is_asked_once_and_others_all_the_same(
         MoveOutcome.MOVED,
         MoveOutcome.RETRY,
     ]
-    assert asked == ["a"]
+    assert calls == ["a"]
     one.move([exhausted("a", 1)])
     assert len([line for line in caplog.messages if "DEAD_LETTER_NOT_STORED" in line]) == 1, "said once"
 
 
 def test_a_broker_that_fails_again_is_logged_again(cluster: ScriptedCluster, caplog: pytest.LogCaptureFixture) -> None:
-    answers = [build_response(ResponseCode.SYSTEM_BUSY), build_response(), build_response(ResponseCode.SYSTEM_BUSY)]
-    cluster.brokers["a"].on(SEND_BACK, lambda _request: answers.pop(0))
+    responses = [build_response(ResponseCode.SYSTEM_BUSY), build_response(), build_response(ResponseCode.SYSTEM_BUSY)]
+    cluster.brokers["a"].on(SEND_BACK, lambda _request: responses.pop(0))
     one = mover(cluster)
     assert [one.move([exhausted("a", 1)]) for _ in range(3)] == [
         [MoveOutcome.RETRY],
@@ -149,13 +149,13 @@ def test_a_broker_that_fails_again_is_logged_again(cluster: ScriptedCluster, cap
     assert len([line for line in caplog.messages if "DEAD_LETTER_NOT_STORED" in line]) == 2
 
 
-def test_of_a_refusal_that_is_final_other_messages_may_know_nothing(cluster: ScriptedCluster) -> None:
-    answers = [build_response(ResponseCode.NO_PERMISSION), build_response()]
-    cluster.brokers["a"].on(SEND_BACK, lambda _request: answers.pop(0))
+def test_of_a_refusal_that_is_final_other_messages_are_not_affected(cluster: ScriptedCluster) -> None:
+    responses = [build_response(ResponseCode.NO_PERMISSION), build_response()]
+    cluster.brokers["a"].on(SEND_BACK, lambda _request: responses.pop(0))
     assert mover(cluster).move([exhausted("a", 1), exhausted("a", 2)]) == [MoveOutcome.REJECTED, MoveOutcome.MOVED]
 
 
-def test_only_what_has_come_again_is_worth_a_question(cluster: ScriptedCluster) -> None:
+def test_only_what_was_redelivered_is_worth_a_request(cluster: ScriptedCluster) -> None:
     one, first = (
         mover(cluster),
         ReceivedMessage(BrokerHandle(PopCheckPoint("T", 0, 0, 60_000, 0, "0", "a", 0), 0), memoryview(b"")),

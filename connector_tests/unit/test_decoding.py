@@ -21,7 +21,7 @@ def test_a_body_is_what_its_builder_makes_of_it() -> None:
 
 
 @pytest.mark.parametrize("body", [b'{"n":"7"}', b"{}", b"[]", b"null", b"{", b""])
-def test_what_cannot_be_built_is_the_peers_error_with_the_subject(body: bytes) -> None:
+def test_what_cannot_be_built_is_the_remote_ends_error_with_the_subject(body: bytes) -> None:
     with pytest.raises(RemoteProtocolError) as raised:
         decode_body("number", body, number)
     assert (raised.value.condition, raised.value.context["subject"]) == ("MALFORMED_RESPONSE.BODY", "number")

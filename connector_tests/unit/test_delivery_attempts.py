@@ -28,18 +28,20 @@ def came(times: int, retry: str = "1") -> ReceivedMessage:
 @pytest.mark.parametrize(
     ("most", "usable", "exhausted"), [(2, [0, 1, 2], [3, 4]), (0, [0], [1, 2, 3, 4]), (-1, [0], [1, 2, 3, 4])]
 )
-def test_what_came_again_more_often_than_it_may_is_spent(most: int, usable: list[int], exhausted: list[int]) -> None:
+def test_what_was_redelivered_more_often_than_it_may_has_exhausted_its_retries(
+    most: int, usable: list[int], exhausted: list[int]
+) -> None:
     """As a proxy counts: the first time is none."""
     found = split_exhausted([came(times) for times in range(5)], most)
     assert [redelivery_count(one) for one in found.usable] == usable
     assert [redelivery_count(one) for one in found.exhausted] == exhausted
 
 
-def test_where_nobody_says_how_often_nothing_is_spent() -> None:
+def test_without_a_retry_limit_no_retries_are_exhausted() -> None:
     assert split_exhausted([came(1_000)], None) == ([came(1_000)], [])
 
 
-def test_what_comes_again_comes_from_a_retry_topic() -> None:
+def test_what_is_redelivered_comes_from_a_retry_topic() -> None:
     """A producer may write what it likes into a message of the topic itself."""
     assert [redelivery_count(came(5, retry)) for retry in ("0", "1", "2")] == [0, 5, 5]
     assert not has_redelivered([came(5, "0"), came(0)])
@@ -47,9 +49,11 @@ def test_what_comes_again_comes_from_a_retry_topic() -> None:
 
 
 def test_a_proxys_messages_are_the_proxys_to_move() -> None:
-    answered = ReceivedMessage(OpaqueHandle("T", "broker-a", "its own"), memoryview(b"an answer"), RecordFormat.PROXIED)
+    responded = ReceivedMessage(
+        OpaqueHandle("T", "broker-a", "its own"), memoryview(b"an answer"), RecordFormat.PROXIED
+    )
     understood = ReceivedMessage(BrokerHandle(CHECK_POINT, 3), memoryview(b"an answer"), RecordFormat.PROXIED)
-    assert [redelivery_count(one) for one in (answered, understood)] == [0, 0]
+    assert [redelivery_count(one) for one in (responded, understood)] == [0, 0]
 
 
 def test_a_message_is_moved_by_its_place_in_the_commit_log() -> None:

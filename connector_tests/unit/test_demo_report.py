@@ -52,7 +52,7 @@ class TestProgress:
     def test_the_line_has_rows_rate_lag_and_queues(self) -> None:
         assert words(line_of(progress(QUEUES))) == "first batch 7 2 rows 40 rows/s lag 3 queues 0,2"
 
-    def test_before_the_first_survey_there_are_no_queues(self) -> None:
+    def test_before_the_first_refresh_there_are_no_queues(self) -> None:
         assert queues_of(progress()) == ()
         assert words(line_of(progress())) == "first batch 7 2 rows 40 rows/s lag ? queues none"
 

@@ -59,7 +59,7 @@ def test_a_message_stays_one_line_whatever_a_producer_wrote() -> None:
     )
 
 
-def test_a_traceback_has_no_line_that_looks_like_one_of_ours() -> None:
+def test_a_traceback_has_no_line_that_resembles_one_of_ours() -> None:
     try:
         raise ValueError("no\n26/01/05 14:03:22 INFO rocketmq_spark [group=g]: all is well")
     except ValueError:
@@ -71,7 +71,7 @@ def test_a_traceback_has_no_line_that_looks_like_one_of_ours() -> None:
     ("level", "word"),
     [(logging.DEBUG, "DEBUG"), (logging.INFO, "INFO"), (logging.WARNING, "WARN"), (logging.CRITICAL, "ERROR")],
 )
-def test_a_line_has_its_time_and_level_as_spark_writes_them_and_all_who_say_it(level: int, word: str) -> None:
+def test_a_line_has_its_time_and_level_as_spark_writes_them_and_all_contexts(level: int, word: str) -> None:
     formatter = LineFormatter()
     formatter.log_context = {"group": "g", "batch": "3"}
     line = formatter.format(logging.LogRecord("rocketmq_spark.x", level, "x.py", 1, "it is %s", ("so",), None))
@@ -92,7 +92,7 @@ def own_logger(monkeypatch: pytest.MonkeyPatch) -> Iterator[logging.Logger]:
         logger.setLevel(before[0])
 
 
-def test_a_process_without_logging_gets_one_handler_however_often_it_speaks_as_another(
+def test_a_process_without_logging_gets_one_handler_however_often_its_context_changes(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with own_logger(monkeypatch) as logger:
@@ -106,7 +106,7 @@ def test_a_process_without_logging_gets_one_handler_however_often_it_speaks_as_a
     assert lines == ["[group=g]: first", "[group=h]: second"]
 
 
-def test_whose_logging_is_set_up_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_whose_logging_is_set_up_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
     theirs = logging.NullHandler()
     with own_logger(monkeypatch) as logger:
         logger.addHandler(theirs)
@@ -131,7 +131,7 @@ class Context:
         return 1
 
 
-def test_a_task_is_named_as_far_as_spark_tells_it() -> None:
+def test_a_task_is_named_as_far_as_spark_reports_it() -> None:
     assert task_log_context(None) == {}
     assert task_log_context(Context()) == {"task": "3.1"}
     streaming = {"sql.streaming.queryId": "0f3a", "streaming.sql.batchId": "7"}
@@ -146,7 +146,7 @@ def lines_of(program: str) -> list[str]:
     return done.stderr.splitlines()
 
 
-def test_each_line_has_time_level_and_who_says_it_as_sparks_own_lines_have() -> None:
+def test_each_line_has_time_level_and_context_as_sparks_own_lines_have() -> None:
     lines = lines_of(PROGRAM.format(level="INFO"))
     time_and_rest = [re.fullmatch(r"(\d\d/\d\d/\d\d \d\d:\d\d:\d\d) (.*)", line) for line in lines]
     assert [found[2] for found in time_and_rest if found is not None] == [
@@ -157,12 +157,12 @@ def test_each_line_has_time_level_and_who_says_it_as_sparks_own_lines_have() -> 
 
 
 @pytest.mark.parametrize(("level", "count"), [("DEBUG", 4), ("INFO", 3), ("WARN", 2), ("ERROR", 1)])
-def test_what_is_below_the_level_is_not_said(level: str, count: int) -> None:
+def test_what_is_below_the_level_is_not_logged(level: str, count: int) -> None:
     assert len(lines_of(PROGRAM.format(level=level))) == count
 
 
 @pytest.mark.parametrize("level", ["DEBUG", "ERROR"])
-def test_who_has_set_up_logging_gets_the_lines_with_a_level_and_look_of_his_own(level: str) -> None:
+def test_a_process_that_has_set_up_logging_gets_the_lines_with_a_level_and_format_of_its_own(level: str) -> None:
     assert lines_of(EARLIER + PROGRAM.format(level=level)) == ["THEIRS waiting for broker a", "THEIRS it is gone"]
 
 
@@ -190,13 +190,13 @@ def of_an_iteration() -> None:
         pass
 
 
-@pytest.mark.parametrize("ask", [of_a_call, of_an_iteration])
+@pytest.mark.parametrize("action", [of_a_call, of_an_iteration])
 def test_an_error_of_ours_comes_once_and_without_the_way_to_it(
-    ask: Callable[[], None], caplog: pytest.LogCaptureFixture
+    action: Callable[[], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, "rocketmq_spark")
     with pytest.raises(TransportError) as raised:
-        ask()
+        action()
     shown = "".join(traceback.format_exception(raised.value))
     assert shown.count(str(REFUSED)) == 1
     assert "in deep_down" not in shown

@@ -9,7 +9,7 @@ import pytest
 from rocketmq_spark.source.stream.drain import FILES, IRREVERSIBLE, TRANSITIONS, DrainEvent, DrainState, after, shown_by
 
 PAIRS = list(product(DrainState, DrainEvent))
-GOING_ON, ASKED, HANDING_OVER, HANDED_OVER = DrainState
+GOING_ON, CALLED, HANDING_OVER, RELEASED = DrainState
 
 
 @pytest.mark.parametrize("pair", [pair for pair in PAIRS if pair not in TRANSITIONS], ids=str)
@@ -20,25 +20,25 @@ def test_what_cannot_happen_raises(pair: tuple[DrainState, DrainEvent]) -> None:
 
 
 @pytest.mark.parametrize("pair", list(TRANSITIONS), ids=str)
-def test_what_may_happen_leads_where_the_table_says(pair: tuple[DrainState, DrainEvent]) -> None:
+def test_what_may_happen_leads_where_the_table_defines(pair: tuple[DrainState, DrainEvent]) -> None:
     assert after(*pair) is TRANSITIONS[pair]
 
 
 @pytest.mark.parametrize(("state", "event"), list(product(DrainState, (DrainEvent.REQUEST, DrainEvent.WITHDRAW))))
-def test_an_asker_may_ask_and_withdraw_at_any_time(state: DrainState, event: DrainEvent) -> None:
+def test_a_requester_may_request_and_withdraw_at_any_time(state: DrainState, event: DrainEvent) -> None:
     assert (state, event) in TRANSITIONS
 
 
 def test_there_is_no_way_back_once_a_request_is_claimed_and_one_before() -> None:
     leads_to = {state: {TRANSITIONS[pair] for pair in TRANSITIONS if pair[0] is state} for state in DrainState}
     assert {state for state in DrainState if leads_to[state] <= IRREVERSIBLE} == IRREVERSIBLE
-    assert GOING_ON in leads_to[ASKED]
+    assert GOING_ON in leads_to[CALLED]
 
 
-def test_queues_are_handed_over_by_a_claim_and_an_answer_and_in_no_other_way() -> None:
-    ways = {event for (state, event), to in TRANSITIONS.items() if to is HANDED_OVER is not state}
+def test_queues_are_released_by_a_claim_and_a_response_and_in_no_other_way() -> None:
+    ways = {event for (state, event), to in TRANSITIONS.items() if to is RELEASED is not state}
     assert ways == {DrainEvent.FINISH}
-    assert [state for state in DrainState if (state, DrainEvent.CLAIM) in TRANSITIONS] == [ASKED]
+    assert [state for state in DrainState if (state, DrainEvent.CLAIM) in TRANSITIONS] == [CALLED]
     assert {state for state in DrainState if (state, DrainEvent.FINISH) in TRANSITIONS} == IRREVERSIBLE
 
 

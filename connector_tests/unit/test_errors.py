@@ -59,7 +59,7 @@ def test_every_condition_renders_with_its_parameters_and_nothing_else(condition:
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
-def test_every_condition_says_what_happened_and_what_to_do(condition: str) -> None:
+def test_every_condition_states_what_happened_and_what_to_do(condition: str) -> None:
     row = CONDITIONS[condition]
     assert row.what.strip() == row.what
     assert row.advice.strip() == row.advice
@@ -160,11 +160,11 @@ def test_every_condition_reads_the_same_in_another_process(condition: str) -> No
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
 
 
-def test_what_a_peer_says_is_not_taken_for_a_template() -> None:
+def test_what_a_remote_end_reports_is_not_mistaken_for_a_template() -> None:
     assert "NO_PERMISSION (16) for PULL_MESSAGE: {forbidden}" in str(REFUSAL)
 
 
-def test_a_refusal_knows_its_code_as_a_number() -> None:
+def test_a_refusal_has_its_code_as_a_number() -> None:
     assert REFUSAL.code == 16
 
 
@@ -182,7 +182,7 @@ def test_a_wrong_option_is_a_value_error() -> None:
     assert issubclass(OptionError, ValueError)
 
 
-def test_wrong_bytes_are_a_protocol_error_whoever_made_them() -> None:
+def test_wrong_bytes_are_a_protocol_error_on_either_side() -> None:
     assert issubclass(LocalProtocolError, ProtocolError)
     assert issubclass(RemoteProtocolError, ProtocolError)
     assert not issubclass(RemoteProtocolError, LocalProtocolError)
@@ -196,7 +196,7 @@ FORGED = "no\n26/01/05 14:03:22 INFO rocketmq_spark [group=g]: all is well\x1b[2
 
 
 @pytest.mark.parametrize("condition", sorted(CONDITIONS.keys() - {"EMBEDDED_JVM_FAILED"}))
-def test_an_error_stays_one_line_whatever_a_peer_wrote(condition: str) -> None:
+def test_an_error_stays_one_line_whatever_a_remote_end_wrote(condition: str) -> None:
     text = str(RocketMQError(condition, **dict.fromkeys(parameters_of(CONDITIONS[condition]), FORGED)))
     assert text.isprintable()
     assert "INFO rocketmq_spark [group=g]: all is well" in text

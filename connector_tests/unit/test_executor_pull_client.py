@@ -42,7 +42,7 @@ def client(cluster: ScriptedCluster) -> ExecutorPullClient:
     return ExecutorPullClient(options(subExpression="TagA"), cluster.pool, cluster.pulling)
 
 
-def told(client: ExecutorPullClient, address: BrokerAddress | None = None) -> PullOutcome:
+def reported(client: ExecutorPullClient, address: BrokerAddress | None = None) -> PullOutcome:
     deadline = time.monotonic() + WAIT_S
     completions = client.pull(QUEUE, [PullRequest(5, 8, 3, deque())], address)
     while not completions:
@@ -55,7 +55,7 @@ def told(client: ExecutorPullClient, address: BrokerAddress | None = None) -> Pu
 def test_a_pull_goes_to_the_queues_master_with_the_subscription(
     cluster: ScriptedCluster, client: ExecutorPullClient
 ) -> None:
-    result = told(client)
+    result = reported(client)
     assert isinstance(result, PullResult)
     assert bytes(result.body) == b"messages"
     fields = cluster.brokers["a"].next_session().next_received().fields
@@ -63,25 +63,25 @@ def test_a_pull_goes_to_the_queues_master_with_the_subscription(
     assert (fields["queueOffset"], fields["maxMsgNums"]) == ("5", "3")
 
 
-def test_the_route_is_asked_for_once_while_all_goes_well(cluster: ScriptedCluster, client: ExecutorPullClient) -> None:
-    told(client)
-    told(client)
+def test_the_route_is_requested_once_while_all_goes_well(cluster: ScriptedCluster, client: ExecutorPullClient) -> None:
+    reported(client)
+    reported(client)
     assert cluster.route_request_count == 1
 
 
-def test_a_route_that_is_forgotten_is_asked_for_again(cluster: ScriptedCluster, client: ExecutorPullClient) -> None:
+def test_a_route_that_is_forgotten_is_requested_again(cluster: ScriptedCluster, client: ExecutorPullClient) -> None:
     cluster.down.add("a:10911")
-    assert isinstance(told(client), TransportError)
+    assert isinstance(reported(client), TransportError)
     cluster.down.clear()
     client.forget_route(QUEUE)
-    assert isinstance(told(client), PullResult)
+    assert isinstance(reported(client), PullResult)
     assert cluster.route_request_count == 2
 
 
-def test_a_range_whose_pull_failed_finds_out_where_its_queue_is_and_goes_on(
+def test_a_range_whose_pull_failed_finds_out_where_its_queue_is_and_resumes(
     cluster: ScriptedCluster, client: ExecutorPullClient
 ) -> None:
-    cluster.brokers["a"].silent_on(RequestCode.PULL_MESSAGE)
+    cluster.brokers["a"].unresponsive_on(RequestCode.PULL_MESSAGE)
     puller = new_range_puller(QueueRange(QUEUE, 5, 10), client, options(), monotonic_ms)
     puller.start()
     session = cluster.brokers["a"].next_session()
@@ -95,7 +95,7 @@ def test_a_range_whose_pull_failed_finds_out_where_its_queue_is_and_goes_on(
 # --------------------------------------------------------------------------------------- where the queue was surveyed
 
 
-def told_by(name: str) -> RemotingCommand:
+def reported_by(name: str) -> RemotingCommand:
     return build_response(fields={"nextBeginOffset": "10", "minOffset": "0", "maxOffset": "10"}, body=name.encode())
 
 
@@ -110,7 +110,7 @@ def two() -> Iterator[ScriptedCluster]:
     """Two brokers, each of which answers with its name."""
     with ScriptedCluster("a", "b") as cluster:
         for name, broker in cluster.brokers.items():
-            broker.on(RequestCode.PULL_MESSAGE, told_by(name))
+            broker.on(RequestCode.PULL_MESSAGE, reported_by(name))
             broker.on(RequestCode.GET_TOPIC_STATS_INFO, stats_of(name))
         yield cluster
 
@@ -129,29 +129,29 @@ def read(client: ExecutorPullClient, address: BrokerAddress | None) -> list[byte
     return [bytes(pulled.body) for pulled in puller.pulled()]
 
 
-def test_a_pull_goes_where_the_queue_was_surveyed_and_asks_for_no_route(two: ScriptedCluster) -> None:
+def test_a_pull_goes_where_the_refresh_found_the_queue_and_requests_no_route(two: ScriptedCluster) -> None:
     two.exchange("a", "b")
-    assert body_of(told(client_of(two), AT_B)) == b"a"
+    assert body_of(reported(client_of(two), AT_B)) == b"a"
     assert two.route_request_count == 0
 
 
 def test_behind_a_proxy_each_broker_is_pulled_from_by_its_name(two: ScriptedCluster) -> None:
     two.route_fields = {"MSG_REGION": "", "TRACE_ON": "false"}
     client = client_of(two)
-    assert body_of(told(client)) == b"a"
+    assert body_of(reported(client)) == b"a"
     pulled = two.brokers["a"].next_session().next_received()
     assert (pulled.code, pulled.fields["bname"]) == (RequestCode.PULL_MESSAGE, "a"), "and nobody is asked who is there"
-    assert body_of(told(client, BrokerAddress("b:10911", "a"))) == b"b", "who is meant is the proxy's to find"
-    error = told(client, BrokerAddress("b:10911", "b"))
+    assert body_of(reported(client, BrokerAddress("b:10911", "a"))) == b"b", "who is meant is the proxy's to find"
+    error = reported(client, BrokerAddress("b:10911", "b"))
     assert isinstance(error, RouteError)
     assert error.condition == "BROKER_ADDRESS_MISMATCH"
 
 
-def test_bounds_behind_a_proxy_are_asked_for_one_by_one(two: ScriptedCluster) -> None:
+def test_bounds_behind_a_proxy_are_requested_one_by_one(two: ScriptedCluster) -> None:
     two.route_fields = {"MSG_REGION": "", "TRACE_ON": "false"}
     two.brokers["a"].on(RequestCode.GET_MIN_OFFSET, build_response(fields={"offset": "3"}))
     two.brokers["a"].on(RequestCode.GET_MAX_OFFSET, build_response(fields={"offset": "7"}))
-    two.brokers["a"].on(RequestCode.PULL_MESSAGE, build_response(ResponseCode.PULL_NOT_FOUND, told_by("a").fields))
+    two.brokers["a"].on(RequestCode.PULL_MESSAGE, build_response(ResponseCode.PULL_NOT_FOUND, reported_by("a").fields))
     assert client_of(two).bounds([QUEUE]) == {QUEUE: QueueBounds(3, 7)}
 
 
@@ -167,7 +167,7 @@ def test_bounds_behind_a_proxy_use_a_permitted_group(
 
     def pull(request: RemotingCommand) -> RemotingCommand:
         groups.append(request.fields["consumerGroup"])
-        return build_response(ResponseCode.PULL_NOT_FOUND, told_by("a").fields)
+        return build_response(ResponseCode.PULL_NOT_FOUND, reported_by("a").fields)
 
     for code in (RequestCode.GET_MIN_OFFSET, RequestCode.GET_MAX_OFFSET):
         two.brokers["a"].on(code, build_response(fields={"offset": "3"}))
@@ -179,7 +179,7 @@ def test_bounds_behind_a_proxy_use_a_permitted_group(
 def test_another_broker_at_the_address_is_noticed_and_named(two: ScriptedCluster) -> None:
     """It would answer politely, and its messages would be taken for the other's."""
     two.exchange("a", "b")
-    error = told(client_of(two), AT_A)
+    error = reported(client_of(two), AT_A)
     assert isinstance(error, RouteError)
     assert error.condition == "BROKER_ADDRESS_MISMATCH"
     assert (error.context["broker"], error.context["address"], error.context["other"]) == ("a", "a:10911", "b")
@@ -198,41 +198,41 @@ def test_a_route_that_an_earlier_batch_left_is_not_trusted(two: ScriptedCluster)
     assert two.route_request_count == 2
 
 
-def test_after_a_connection_was_lost_the_route_is_asked_for_again(two: ScriptedCluster) -> None:
+def test_after_a_connection_was_lost_the_route_is_requested_again(two: ScriptedCluster) -> None:
     client = client_of(two)
-    assert body_of(told(client, AT_A)) == b"a"
+    assert body_of(reported(client, AT_A)) == b"a"
     two.exchange("a", "b")
     two.brokers["a"].next_session().hang_up()
-    assert body_of(told(client, AT_A)) == b"a"
+    assert body_of(reported(client, AT_A)) == b"a"
     assert two.route_request_count == 1
 
 
-def test_a_broker_is_asked_for_its_name_once_a_connection(two: ScriptedCluster) -> None:
+def test_a_broker_is_called_for_its_name_once_a_connection(two: ScriptedCluster) -> None:
     client = client_of(two)
     for _ in range(3):
-        told(client, AT_A)
-    pulls, questions = (two.brokers["a"].next_session() for _ in range(2))
+        reported(client, AT_A)
+    pulls, requests = (two.brokers["a"].next_session() for _ in range(2))
     assert [pulls.next_received().code for _ in range(3)] == 3 * [RequestCode.PULL_MESSAGE]
-    assert questions.next_received().code == RequestCode.GET_TOPIC_STATS_INFO
-    assert questions.received.empty()
+    assert requests.next_received().code == RequestCode.GET_TOPIC_STATS_INFO
+    assert requests.received.empty()
 
 
-def test_a_broker_that_refuses_to_tell_its_name_is_believed(two: ScriptedCluster) -> None:
+def test_a_broker_that_refuses_to_report_its_name_is_trusted(two: ScriptedCluster) -> None:
     two.brokers["a"].on(RequestCode.GET_TOPIC_STATS_INFO, build_response(ResponseCode.NO_PERMISSION))
-    assert body_of(told(client_of(two), AT_A)) == b"a"
+    assert body_of(reported(client_of(two), AT_A)) == b"a"
 
 
-def test_a_refusal_is_told(cluster: ScriptedCluster, client: ExecutorPullClient) -> None:
+def test_a_refusal_is_reported(cluster: ScriptedCluster, client: ExecutorPullClient) -> None:
     cluster.brokers["a"].on(RequestCode.PULL_MESSAGE, build_response(ResponseCode.NO_PERMISSION))
-    error = told(client)
+    error = reported(client)
     assert isinstance(error, BrokerError)
     assert error.code == ResponseCode.NO_PERMISSION
 
 
-def test_name_servers_that_are_down_are_told_by_name_and_not_raised(cluster: ScriptedCluster) -> None:
+def test_name_servers_that_are_down_are_reported_by_name_and_not_raised(cluster: ScriptedCluster) -> None:
     cluster.down |= {NAME_SERVER, "other:9876"}
     client = ExecutorPullClient(options(namesrvAddr=f"{NAME_SERVER};other:9876"), cluster.pool, cluster.pulling)
-    error = told(client)
+    error = reported(client)
     assert isinstance(error, TransportError)
     assert str(error).startswith(
         "[ROCKETMQ_NAME_SERVERS_UNAVAILABLE] Cannot get the route of topic 'T': no name server of ns:9876;other:9876 "
@@ -240,19 +240,19 @@ def test_name_servers_that_are_down_are_told_by_name_and_not_raised(cluster: Scr
     )
 
 
-def test_what_a_name_server_refuses_for_good_is_told_as_it_is(
+def test_what_a_name_server_refuses_for_good_is_reported_as_it_is(
     cluster: ScriptedCluster, client: ExecutorPullClient
 ) -> None:
     cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, build_response(ResponseCode.REQUEST_CODE_NOT_SUPPORTED))
-    error = told(client)
+    error = reported(client)
     assert isinstance(error, RocketMQError)
     assert error.condition == "NOT_A_NAME_SERVER"
 
 
-def test_a_range_whose_name_servers_are_down_is_read_on_where_it_was_surveyed(two: ScriptedCluster) -> None:
+def test_a_range_whose_name_servers_are_down_is_read_on_where_the_refresh_found_it(two: ScriptedCluster) -> None:
     """A lost connection used to be waited for by asking name servers alone, though the broker was back."""
     client = client_of(two)
-    assert body_of(told(client, AT_A)) == b"a"
+    assert body_of(reported(client, AT_A)) == b"a"
     two.down.add(NAME_SERVER)
     two.brokers["a"].next_session().hang_up()
     assert read(client, AT_A) == [b"a"]

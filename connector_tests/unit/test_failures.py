@@ -121,7 +121,7 @@ def test_a_success_begins_the_time_again() -> None:
     assert subject.record_failure(LOST, at_ms=1_900) is not None
 
 
-def test_name_servers_that_are_silent_for_the_limit_are_what_it_ends_with() -> None:
+def test_name_servers_that_are_unresponsive_for_the_limit_are_what_it_ends_with() -> None:
     subject = Subject(limit_ms=1_000)
     assert subject.record_failure(UNROUTED, at_ms=0) is None
     over = subject.record_failure(UNROUTED, at_ms=1_000, subject="b")
@@ -129,7 +129,7 @@ def test_name_servers_that_are_silent_for_the_limit_are_what_it_ends_with() -> N
     assert over.context["subject"] == "the name servers"
 
 
-def test_a_subject_s_time_begins_when_a_name_server_answers() -> None:
+def test_a_subject_s_time_begins_when_a_name_server_responds() -> None:
     subject = Subject(unserved_ms=1_000)
     assert subject.record_failure(MISSING, at_ms=0) is None
     assert subject.record_failure(UNROUTED, at_ms=900) is None
@@ -160,12 +160,12 @@ def failing_otherwise(subject: Subject) -> None:
     subject.failures.record_failure("a", "T", LOST)
 
 
-@pytest.mark.parametrize("tell", [record_route, failing_otherwise])
-def test_name_servers_answer_again_once_a_topic_that_lacked_a_route_has_one(tell: Callable[[Subject], None]) -> None:
+@pytest.mark.parametrize("report", [record_route, failing_otherwise])
+def test_name_servers_respond_again_once_a_topic_that_lacked_a_route_has_one(report: Callable[[Subject], None]) -> None:
     subject = Subject(limit_ms=1_000)
     subject.record_failure(UNROUTED, at_ms=0)
     subject.clock.advance(900)
-    tell(subject)
+    report(subject)
     assert subject.record_failure(UNROUTED, at_ms=1_800) is None, "an outage of its own"
     assert subject.record_failure(UNROUTED, at_ms=2_800) is not None
 
@@ -178,7 +178,7 @@ def test_a_route_that_was_known_before_shows_nothing_of_name_servers() -> None:
     assert subject.record_failure(UNROUTED, at_ms=1_000) is not None
 
 
-def test_a_server_that_is_tried_without_a_route_is_excused_while_name_servers_are_silent() -> None:
+def test_a_server_that_is_tried_without_a_route_is_exempted_while_name_servers_are_unresponsive() -> None:
     subject = Subject(limit_ms=1_000)
     subject.record_failure(UNROUTED, at_ms=0)
     for at_ms in (100, 900, 1_800):

@@ -57,7 +57,7 @@ def test_what_fastjson_writes_is_read(body: bytes, value: object) -> None:
         b"{" * 1_000_000,
     ],
 )
-def test_what_is_not_fastjson_is_the_peers_error(body: bytes) -> None:
+def test_what_is_not_fastjson_is_the_remote_ends_error(body: bytes) -> None:
     with pytest.raises(RemoteProtocolError, match="Cannot decode the body of a test") as caught:
         parse_fastjson(body, "test")
     assert caught.value.condition == "MALFORMED_RESPONSE.BODY"
@@ -72,7 +72,7 @@ def test_what_is_not_fastjson_is_the_peers_error(body: bytes) -> None:
         (b"{0:1", "unexpected 'end' at character 4 of 4"),
     ],
 )
-def test_an_error_says_what_stands_where(body: bytes, problem: str) -> None:
+def test_an_error_reports_what_is_where(body: bytes, problem: str) -> None:
     with pytest.raises(RemoteProtocolError) as caught:
         parse_fastjson(body, "test")
     assert caught.value.context["problem"] == problem

@@ -76,7 +76,7 @@ def test_a_client_that_closes_is_seen_closing_by_the_server_and_back(proxy: Faul
         assert received(ours, 99) == b"bye"
 
 
-def test_a_delay_holds_answers_back(proxy: FaultProxy) -> None:
+def test_a_delay_holds_responses_back(proxy: FaultProxy) -> None:
     proxy.delay(60_000)
     with client(proxy) as ours:
         ours.sendall(b"x")
@@ -101,7 +101,7 @@ def test_a_cut_counts_over_chunks_and_connections(proxy: FaultProxy) -> None:
         assert until_reset(second) == b"c"
 
 
-def test_a_stalled_connection_stays_up_and_goes_on_later(proxy: FaultProxy) -> None:
+def test_a_stalled_connection_stays_up_and_continues_later(proxy: FaultProxy) -> None:
     with client(proxy) as ours:
         proxy.stall()
         ours.sendall(b"late")

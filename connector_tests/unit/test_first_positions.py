@@ -27,15 +27,15 @@ def test_a_topic_of_which_no_queue_has_an_offset_is_unread() -> None:
     assert unread_queues(SourceOffset(), {A: None, B: None}) == [A, B]
 
 
-def test_a_topic_that_the_group_knows_has_started_even_at_offset_zero() -> None:
+def test_a_topic_that_the_group_has_is_started_even_at_offset_zero() -> None:
     assert unread_queues(SourceOffset(), {A: None, B: 0}) == []
 
 
-def test_a_topic_that_the_checkpoint_knows_has_started() -> None:
+def test_a_topic_that_the_checkpoint_has_is_started() -> None:
     assert unread_queues(SourceOffset({B: QueueProgress(0, 0)}), {A: None, B: None}) == []
 
 
-def test_a_topic_starts_whatever_the_group_knows_of_another() -> None:
+def test_a_topic_starts_whatever_the_group_has_of_another() -> None:
     assert unread_queues(SourceOffset(), {A: 50, OTHER_TOPIC: None}) == [OTHER_TOPIC]
 
 
@@ -66,7 +66,7 @@ def test_a_time_begins_with_the_first_message_since_then_that_is_still_held(foun
     assert first_positions(start, {A: BOUNDS[A]}, {A: found}) == {A: first}
 
 
-def test_listed_queues_begin_where_it_is_said_and_the_others_at_their_first_message() -> None:
+def test_listed_queues_begin_where_the_list_defines_and_the_others_at_their_first_message() -> None:
     held = QueueBounds(10, 100)
     start = StartingPoint(ConsumeFromWhere.FIRST_OFFSET, offsets=((A, 23), (B, -1)))
     assert first_positions(start, {A: held, B: held, C: held}, {}) == {A: 23, B: 100, C: 10}
@@ -75,7 +75,7 @@ def test_listed_queues_begin_where_it_is_said_and_the_others_at_their_first_mess
 
 
 @pytest.mark.parametrize("offset", [9, 101])
-def test_an_offset_that_a_queue_does_not_have_is_an_error_that_says_what_it_has(offset: int) -> None:
+def test_an_offset_that_a_queue_does_not_have_is_an_error_that_reports_what_it_has(offset: int) -> None:
     start = StartingPoint(ConsumeFromWhere.FIRST_OFFSET, offsets=((A, offset),))
     with pytest.raises(OptionError) as raised:
         first_positions(start, BOUNDS, {})
@@ -103,9 +103,9 @@ def test_a_listed_queue_of_a_topic_that_has_started_is_nobodys_business() -> Non
     assert first_positions(start, BOUNDS, {}) == {A: 10, B: 0}
 
 
-def test_where_the_group_goes_on_is_told_with_what_is_left_of_what_there_is() -> None:
-    told = format_resumption("the group", {A: 12, B: 15}, {A: QueueBounds(10, 12), B: QueueBounds(10, 20)})
-    assert told.endswith(
+def test_where_the_group_resumes_is_reported_with_what_is_left_of_what_there_is() -> None:
+    reported = format_resumption("the group", {A: 12, B: 15}, {A: QueueBounds(10, 12), B: QueueBounds(10, 20)})
+    assert reported.endswith(
         ". Backlog 5 of 12 offsets: queue=orders@broker-a:0 offset=12 of [10, 12), queue=orders@broker-a:1 offset=15 "
         "of [10, 20)"
     )
@@ -114,12 +114,12 @@ def test_where_the_group_goes_on_is_told_with_what_is_left_of_what_there_is() ->
 @pytest.mark.parametrize(
     ("count", "end"), [(MAX_LOGGED_QUEUES, "7 offset=0 of [0, 1)"), (MAX_LOGGED_QUEUES + 1, "and 1 more queues")]
 )
-def test_of_many_queues_some_are_told(count: int, end: str) -> None:
+def test_of_many_queues_some_are_reported(count: int, end: str) -> None:
     many = dict.fromkeys(queues(count), 0)
     assert format_resumption("the group", many, dict.fromkeys(many, QueueBounds(0, 1))).endswith(end)
 
 
 @pytest.mark.parametrize("read_to", [0, 1])
-def test_a_group_that_is_forgotten_is_told_of_queues_of_which_something_was_read(read_to: int) -> None:
-    told = format_lost_offsets({A: None}, SourceOffset({A: QueueProgress(0, read_to)}))
-    assert (told is not None) == (read_to > 0)
+def test_a_group_that_is_forgotten_is_reported_with_queues_of_which_something_was_read(read_to: int) -> None:
+    reported = format_lost_offsets({A: None}, SourceOffset({A: QueueProgress(0, read_to)}))
+    assert (reported is not None) == (read_to > 0)

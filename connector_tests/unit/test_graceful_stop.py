@@ -77,7 +77,7 @@ def answering(*runners: DrainRequest) -> Callable[[], None]:
     return group_lock
 
 
-def test_it_stops_when_all_sources_have_answered(runner: DrainRequest) -> None:
+def test_it_stops_when_all_sources_have_responded(runner: DrainRequest) -> None:
     other = DrainRequest()
     controls = [runner.control, None, other.control]
     stop_query(query := RunningQuery(controls, answering(runner, other)))
@@ -91,7 +91,7 @@ def test_it_stops_when_all_sources_have_answered(runner: DrainRequest) -> None:
     other.close()
 
 
-def test_it_does_not_stop_before_a_source_has_answered(runner: DrainRequest) -> None:
+def test_it_does_not_stop_before_a_source_has_responded(runner: DrainRequest) -> None:
     query = RunningQuery([runner.control])
     with pytest.raises(MembershipError, match="GRACEFUL_STOP_TIMEOUT"):
         stop_query(query, timeout_s=0.2)
@@ -100,7 +100,7 @@ def test_it_does_not_stop_before_a_source_has_answered(runner: DrainRequest) -> 
     assert not runner.claim()
 
 
-def test_a_query_without_a_source_of_ours_is_told_at_once() -> None:
+def test_a_query_without_a_source_of_ours_is_reported_at_once() -> None:
     query = RunningQuery([None, None])
     with pytest.raises(MembershipError) as raised:
         stop_query(query, timeout_s=60)
@@ -120,7 +120,7 @@ def test_a_source_that_has_shown_nothing_yet_may_be_one_of_ours(runner: DrainReq
     assert query.is_stopped
 
 
-def test_who_is_interrupted_while_it_waits_takes_its_request_back(runner: DrainRequest) -> None:
+def test_a_query_that_is_interrupted_while_it_waits_takes_its_request_back(runner: DrainRequest) -> None:
     def interrupt() -> None:
         if runner.check_request():
             raise KeyboardInterrupt
@@ -130,48 +130,48 @@ def test_who_is_interrupted_while_it_waits_takes_its_request_back(runner: DrainR
     assert not runner.check_request()
 
 
-def test_who_is_interrupted_after_a_source_has_handed_over_stops_the_query_which_reads_nothing_any_more(
+def test_a_query_interrupted_after_its_source_has_released_its_queues_reads_nothing_more(
     runner: DrainRequest,
 ) -> None:
     """It used to live on as a zombie: active, without an error, and its messages waited for ever."""
 
-    def hand_over_and_interrupt() -> None:
+    def release_and_interrupt() -> None:
         answering(runner)()
         raise KeyboardInterrupt
 
-    query = RunningQuery([runner.control], first(lambda: None, hand_over_and_interrupt))
+    query = RunningQuery([runner.control], first(lambda: None, release_and_interrupt))
     with pytest.raises(KeyboardInterrupt):
         stop_query(query)
     assert query.is_stopped
 
 
-def first(*turns: Callable[[], None]) -> Callable[[], None]:
+def first(*actions: Callable[[], None]) -> Callable[[], None]:
     """A turn for each time that somebody looks."""
-    left = iter(turns)
+    left = iter(actions)
     return lambda: next(left)()
 
 
-def test_a_request_that_was_claimed_is_not_taken_back_and_its_answer_is_waited_for(runner: DrainRequest) -> None:
+def test_a_request_that_was_claimed_is_not_withdrawn_and_its_response_is_waited_for(runner: DrainRequest) -> None:
     finish = threading.Timer(0.3, runner.finish)
 
-    def hand_over_slowly() -> None:
+    def release_slowly() -> None:
         if runner.check_request() and runner.claim() and finish.ident is None:
             finish.start()
 
-    stop_query(query := RunningQuery([runner.control], hand_over_slowly), timeout_s=0.1)
+    stop_query(query := RunningQuery([runner.control], release_slowly), timeout_s=0.1)
     finish.join()
     assert query.is_stopped
     assert (runner.control.path / DRAINED).exists()
     assert runner.check_request(), "what was handed over stays so"
 
 
-def test_a_folder_that_was_cleaned_away_is_made_again_and_asked_through(runner: DrainRequest) -> None:
+def test_a_folder_that_was_cleaned_up_is_made_again_and_used(runner: DrainRequest) -> None:
     shutil.rmtree(runner.control.folder)
     stop_query(query := RunningQuery([runner.control], answering(runner)))
     assert query.is_stopped
 
 
-def test_who_asks_asks_again_when_the_request_is_cleaned_away(runner: DrainRequest) -> None:
+def test_a_requester_repeats_the_request_when_the_request_is_cleaned_up(runner: DrainRequest) -> None:
     seen = 0
 
     def group_lock() -> None:
@@ -203,7 +203,7 @@ def claimed(runner: DrainRequest) -> None:
     assert runner.claim()
 
 
-def test_an_answer_is_given_though_the_folder_was_cleaned_away(runner: DrainRequest) -> None:
+def test_a_response_is_given_though_the_folder_was_cleaned_up(runner: DrainRequest) -> None:
     claimed(runner)
     shutil.rmtree(runner.control.folder)
     runner.finish()
@@ -211,7 +211,7 @@ def test_an_answer_is_given_though_the_folder_was_cleaned_away(runner: DrainRequ
     assert runner.check_request(), "what was handed over stays so"
 
 
-def test_an_answer_that_was_cleaned_away_is_given_again(runner: DrainRequest) -> None:
+def test_a_response_that_was_cleaned_up_is_given_again(runner: DrainRequest) -> None:
     claimed(runner)
     runner.finish()
     shutil.rmtree(runner.control.folder)
@@ -219,19 +219,19 @@ def test_an_answer_that_was_cleaned_away_is_given_again(runner: DrainRequest) ->
     assert query.is_stopped
 
 
-@pytest.mark.parametrize("is_asked", [False, True])
-def test_a_runner_that_has_claimed_nothing_answers_nothing(runner: DrainRequest, is_asked: bool) -> None:
-    if is_asked:
+@pytest.mark.parametrize("is_called", [False, True])
+def test_a_runner_that_has_claimed_nothing_writes_no_response(runner: DrainRequest, is_called: bool) -> None:
+    if is_called:
         (runner.control.path / DRAIN).touch()
-    assert runner.check_request() is is_asked
+    assert runner.check_request() is is_called
     before = sorted(runner.control.path.iterdir())
-    with pytest.raises(ValueError, match=f"{'REQUESTED' if is_asked else 'RUNNING'} cannot FINISH"):
+    with pytest.raises(ValueError, match=f"{'REQUESTED' if is_called else 'RUNNING'} cannot FINISH"):
         runner.finish()
     assert sorted(runner.control.path.iterdir()) == before
-    assert runner.check_request() is is_asked
+    assert runner.check_request() is is_called
 
 
-def test_a_request_that_is_withdrawn_between_a_look_and_the_claim_is_not_claimed(runner: DrainRequest) -> None:
+def test_a_request_that_is_withdrawn_between_a_probe_and_the_claim_is_not_claimed(runner: DrainRequest) -> None:
     (runner.control.path / DRAIN).touch()
     assert runner.check_request()
     (runner.control.path / DRAIN).unlink()
@@ -240,7 +240,7 @@ def test_a_request_that_is_withdrawn_between_a_look_and_the_claim_is_not_claimed
     assert list(runner.control.path.iterdir()) == []
 
 
-def test_a_folder_that_cannot_be_made_is_said_once_and_fails_no_query(
+def test_a_folder_that_cannot_be_made_is_logged_once_and_fails_no_query(
     runner: DrainRequest, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder = runner.control.path
@@ -256,21 +256,21 @@ def linked(folder: Path, other: Path) -> None:
     folder.symlink_to(other, target_is_directory=True)
 
 
-def open_to_others(folder: Path, other: Path) -> None:
+def open_to_other_users(folder: Path, other: Path) -> None:
     other.rename(folder)
     folder.chmod(0o777)
 
 
-@pytest.mark.parametrize("taken_by", [linked, open_to_others])
+@pytest.mark.parametrize("claimed_by", [linked, open_to_other_users])
 def test_a_folder_that_others_made_meanwhile_is_not_used(
-    runner: DrainRequest, tmp_path: Path, caplog: pytest.LogCaptureFixture, taken_by: Callable[[Path, Path], None]
+    runner: DrainRequest, tmp_path: Path, caplog: pytest.LogCaptureFixture, claimed_by: Callable[[Path, Path], None]
 ) -> None:
     claimed(runner)
     folder, other = runner.control.path, tmp_path / "other"
     other.mkdir()
     (other / DRAIN).touch()
     shutil.rmtree(folder)
-    taken_by(folder, other)
+    claimed_by(folder, other)
     runner.finish()
     assert [file.name for file in folder.iterdir()] == [DRAIN]
     assert caplog.text.count("rocketmq_spark.stop cannot stop this query") == 1
@@ -309,12 +309,12 @@ def test_another_machine_is_named_at_once(runner: DrainRequest) -> None:
     assert not (runner.control.path / DRAIN).exists(), "the sources in reach go on as well"
 
 
-def test_another_machine_with_a_folder_in_common_is_asked(runner: DrainRequest) -> None:
+def test_another_machine_with_a_folder_in_common_is_used(runner: DrainRequest) -> None:
     stop_query(query := RunningQuery([Control("driver-7", runner.control.folder)], answering(runner)))
     assert query.is_stopped
 
 
-def test_a_folder_that_stays_away_is_named(runner: DrainRequest) -> None:
+def test_a_folder_that_stays_unavailable_is_named(runner: DrainRequest) -> None:
     shutil.rmtree(runner.control.folder)
     with pytest.raises(MembershipError) as raised:
         stop_query(RunningQuery([runner.control]), timeout_s=0.2)
@@ -330,7 +330,7 @@ def test_a_query_that_has_ended_needs_no_asking(runner: DrainRequest) -> None:
 
 
 @pytest.mark.parametrize("failure", [RuntimeError("no broker answers"), None])
-def test_a_query_that_fails_while_it_is_asked_is_not_stopped_gracefully(
+def test_a_query_that_fails_during_the_request_is_not_stopped_gracefully(
     runner: DrainRequest, failure: Exception | None
 ) -> None:
     """Its last batch is not acknowledged, and ``stop`` returned as if it were. One that came to its end is."""

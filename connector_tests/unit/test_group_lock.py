@@ -42,7 +42,7 @@ from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.pull import OFFSET_RESET, PullResult, PullStatus
 
 QUEUES = tuple(MessageQueue("orders", "broker-a", queue_id) for queue_id in range(4))
-OF_THE_TURN = (
+OF_THE_GROUP_LOCK = (
     Membership,
     GroupMembers,
     OffsetCommitter,
@@ -95,24 +95,24 @@ def parts_of(one: object) -> list[object]:
     return [*getattr(one, "__dict__", {}).values(), *(getattr(one, name, None) for name in slots)]
 
 
-def test_no_attribute_of_a_member_or_its_turn_leads_to_the_membership() -> None:
+def test_no_attribute_of_a_member_or_its_group_lock_leads_to_the_membership() -> None:
     found = list(reachable(Member(OPTIONS)))
     assert any(isinstance(one, GroupLock) for one in found)
-    assert [one for one in found if isinstance(one, OF_THE_TURN)] == []
+    assert [one for one in found if isinstance(one, OF_THE_GROUP_LOCK)] == []
 
 
-def test_what_is_published_leads_to_nothing_that_a_turn_changes() -> None:
+def test_what_is_published_leads_to_nothing_that_a_holder_of_the_group_lock_changes() -> None:
     group_lock = GroupLock(membership(cluster_of_one()), threading.RLock())
     with group_lock() as lent:
         lent.refresh_metadata()
         lent.mark_in_flight({QUEUES[0]: (0, 10)})
-    assert [one for one in reachable(group_lock.published) if isinstance(one, OF_THE_TURN)] == []
+    assert [one for one in reachable(group_lock.published) if isinstance(one, OF_THE_GROUP_LOCK)] == []
 
 
 # ---------------------------------------------------------------------------------------------------- what is published
 
 
-def test_what_is_published_is_exchanged_as_a_whole_when_a_turn_ends() -> None:
+def test_what_is_published_is_exchanged_as_a_whole_when_the_group_lock_is_released() -> None:
     group_lock = GroupLock(membership(cluster_of_one()), threading.RLock())
     before = group_lock.published
     with group_lock() as lent:
@@ -131,7 +131,7 @@ def test_what_is_published_is_exchanged_as_a_whole_when_a_turn_ends() -> None:
     assert group_lock.published.view.process_queues[QUEUES[0]].cached_count == 0
 
 
-def test_a_turn_that_fails_publishes_what_it_has_done() -> None:
+def test_a_thread_that_fails_under_the_group_lock_publishes_what_it_has_done() -> None:
     group_lock = GroupLock(membership(cluster_of_one()), threading.RLock())
     with pytest.raises(ZeroDivisionError), group_lock() as lent:
         lent.refresh_metadata()
@@ -139,7 +139,7 @@ def test_a_turn_that_fails_publishes_what_it_has_done() -> None:
     assert group_lock.published.view.process_queues.keys() == set(QUEUES)
 
 
-def test_a_silent_broker_is_not_polled_and_due_when_it_may_be_asked_again() -> None:
+def test_an_unresponsive_broker_is_not_polled_and_due_when_it_may_be_called_again() -> None:
     cluster = cluster_of_one()
     group_lock = GroupLock(membership(cluster), threading.RLock())
     with group_lock() as lent:
@@ -152,7 +152,7 @@ def test_a_silent_broker_is_not_polled_and_due_when_it_may_be_asked_again() -> N
     assert [group_lock.published.is_due(cluster.clock() + ms) for ms in (0, 249, 250)] == [False, False, True]
 
 
-def test_what_ended_the_timed_work_is_raised_by_the_next_survey() -> None:
+def test_what_ended_the_timed_work_is_raised_by_the_next_refresh() -> None:
     group_lock = GroupLock(membership(cluster_of_one()), threading.RLock())
     with group_lock() as lent:
         lent.crash = ZeroDivisionError("the thread")
@@ -223,7 +223,7 @@ class Doorway:
         """One guest comes no more."""
         self._change(guests=-1)
 
-    def wait_until_wanted(self) -> None:
+    def wait_until_required(self) -> None:
         """Until somebody stands before it, or nobody will."""
         with self._changed:
             assert self._changed.wait_for(lambda: self._waiting or self._guests == 1, timeout=WAIT_S)
@@ -235,7 +235,7 @@ class Doorway:
             self._changed.notify_all()
 
 
-def many_turns(group_lock: GroupLock, doorway: Doorway | None = None, count: int = 20) -> None:
+def many_group_locks(group_lock: GroupLock, doorway: Doorway | None = None, count: int = 20) -> None:
     for _ in range(count):
         with group_lock() as lent:
             lent.refresh_metadata()
@@ -250,8 +250,8 @@ def test_one_thread_at_a_time_uses_a_membership() -> None:
     client = SimulatedClusterClient(cluster, "us")
     lent = watched(watchdog)(OPTIONS, "me", client, cluster.clock, cluster.clock, started_ms=1)
     group_lock = GroupLock(lent, doorway)
-    client.before_each = doorway.wait_until_wanted
-    threads = [threading.Thread(target=many_turns, args=(group_lock, doorway)) for _ in range(4)]
+    client.before_each = doorway.wait_until_required
+    threads = [threading.Thread(target=many_group_locks, args=(group_lock, doorway)) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -260,22 +260,22 @@ def test_one_thread_at_a_time_uses_a_membership() -> None:
     assert watchdog.intrusions == {}
 
 
-def test_the_watchdog_sees_who_comes_in_without_the_turn() -> None:
+def test_the_watchdog_sees_threads_without_the_group_lock() -> None:
     cluster, watchdog = cluster_of_one(), Watchdog()
-    client, is_inside, may_go_on = SimulatedClusterClient(cluster, "us"), threading.Event(), threading.Event()
+    client, is_inside, may_resume = SimulatedClusterClient(cluster, "us"), threading.Event(), threading.Event()
     lent = watched(watchdog)(OPTIONS, "me", client, cluster.clock, cluster.clock, started_ms=1)
     group_lock = GroupLock(lent, threading.RLock())
 
     def wait_inside() -> None:
         is_inside.set()
-        may_go_on.wait(10)
+        may_resume.wait(10)
 
     client.before_each = wait_inside
-    thread = threading.Thread(target=many_turns, args=(group_lock, None, 1))
+    thread = threading.Thread(target=many_group_locks, args=(group_lock, None, 1))
     thread.start()
     assert is_inside.wait(10)
     assert lent.crash is None
-    may_go_on.set()
+    may_resume.set()
     thread.join()
     assert watchdog.intrusions == {"crash": 1}
 
@@ -287,33 +287,33 @@ class AskingBroker:
         self._member = member
         self._count = count
         self._is_requested = threading.Semaphore(0)
-        self._has_asked = threading.Semaphore(0)
+        self._has_called = threading.Semaphore(0)
         self.is_over = threading.Event()
-        self.told: list[RemotingCommand | None] = []
+        self.reported: list[RemotingCommand | None] = []
 
     def run(self) -> None:
         for _ in range(self._count):
             assert self._is_requested.acquire(timeout=WAIT_S)
-            self.told.append(self._member._on_request(RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO)))
+            self.reported.append(self._member._on_request(RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO)))
             self._member._on_request(RemotingCommand(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED))
-            self._has_asked.release()
+            self._has_called.release()
         self.is_over.set()
-        self._has_asked.release()  # for a request that came in between
+        self._has_called.release()  # for a request that came in between
 
     def in_a_request(self) -> None:
         if not self.is_over.is_set():
             self._is_requested.release()
-            assert self._has_asked.acquire(timeout=WAIT_S)
+            assert self._has_called.acquire(timeout=WAIT_S)
 
 
-class PollingDoor(SimulatedClusterClient):
+class PollingHandler(SimulatedClusterClient):
     """A long poll is answered at once: an operator has reset the queue."""
 
     def broker(self, address: BrokerAddress) -> SimulatedBrokerClient:
-        return PolledDoor(self, self.cluster.broker_at(address))
+        return PolledHandler(self, self.cluster.broker_at(address))
 
 
-class PolledDoor(SimulatedBrokerClient):
+class PolledHandler(SimulatedBrokerClient):
     def long_poll(
         self, group: str, queue: MessageQueue, offset: int, suspend_ms: int, on_response: PullCallback
     ) -> None:
@@ -324,7 +324,7 @@ def test_a_running_member_its_planner_and_its_brokers_never_meet_in_the_membersh
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cluster, watchdog = cluster_of_one(), Watchdog()
-    client = PollingDoor(cluster, "us")
+    client = PollingHandler(cluster, "us")
     monkeypatch.setattr(member_module, "Membership", watched(watchdog))
     monkeypatch.setattr(member_module, "ClusterClient", lambda *_: client)
     member = Member(OPTIONS)
@@ -345,18 +345,18 @@ def test_a_running_member_its_planner_and_its_brokers_never_meet_in_the_membersh
     assert len(watchdog.users) == 2, "the planner's thread and the member's own"
     assert watchdog.calls > 100
     assert resets == dict.fromkeys(QUEUES, 3)
-    assert len(asking.told) == 200
-    assert None not in asking.told
+    assert len(asking.reported) == 200
+    assert None not in asking.reported
 
 
-def test_what_a_broker_has_not_confirmed_is_told_again_after_the_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_broker_has_not_confirmed_is_sent_again_after_the_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     """``persistOffsetIntervalMs``, with a clock by hand: not a moment sooner."""
     clock = ManualClock(1_000_000)
-    asked: Counter[int] = Counter()
+    call_counter: Counter[int] = Counter()
     woken = threading.Event()
 
     def persist(_: OffsetCommitter) -> bool:
-        asked[clock()] += 1
+        call_counter[clock()] += 1
         woken.set()
         return True
 
@@ -370,7 +370,7 @@ def test_what_a_broker_has_not_confirmed_is_told_again_after_the_interval(monkey
         assert woken.wait(5 if is_due else 0.3) is is_due
         woken.clear()
     member.stop()
-    assert [at - 1_000_000 for at in asked][:3] == [0, 700, 1_400]
+    assert [at - 1_000_000 for at in call_counter][:3] == [0, 700, 1_400]
 
 
 class Passing(threading.Event):
@@ -386,20 +386,20 @@ class Passing(threading.Event):
         if not self._steps:
             self._member._stopping.set()
             return False
-        passed_ms, is_told = self._steps.pop(0)
+        passed_ms, is_notified = self._steps.pop(0)
         self._clock.advance(passed_ms)
-        if is_told:
+        if is_notified:
             self._member._on_request(RemotingCommand(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED))
-        return is_told
+        return is_notified
 
 
-def test_the_group_is_looked_at_again_after_the_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_group_is_probed_again_after_the_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     """``rebalanceIntervalMs``: not a moment sooner, unless a broker tells of a change; from then on it counts anew."""
-    clock, looked = ManualClock(1_000_000), list[int]()
+    clock, probed = ManualClock(1_000_000), list[int]()
 
     class Looking(Membership):
         def rebalance(self) -> bool:
-            looked.append(clock() - 1_000_000)
+            probed.append(clock() - 1_000_000)
             return False
 
     monkeypatch.setattr(member_module, "Membership", Looking)
@@ -407,7 +407,7 @@ def test_the_group_is_looked_at_again_after_the_interval(monkeypatch: pytest.Mon
     member = Member(replace(OPTIONS, rebalance_interval_ms=3_000), clock=clock)
     member._woken = Passing(clock, member, [(2_999, False), (1, False), (100, True), (2_999, False), (1, False)])
     member._work_until_stopped()
-    assert looked == [0, 3_000, 3_100, 6_100]
+    assert probed == [0, 3_000, 3_100, 6_100]
 
 
 def test_timed_work_that_fails_is_warned_of_when_it_fails_again_and_ever_more_rarely(
@@ -431,19 +431,21 @@ def test_timed_work_that_fails_is_warned_of_when_it_fails_again_and_ever_more_ra
     assert warned_s == [20, 40, 80, 140, 260, 500]
 
 
-def test_a_broker_is_answered_while_somebody_has_the_turn() -> None:
+def test_a_broker_gets_a_response_while_another_thread_holds_the_group_lock() -> None:
     """Who holds it may be waiting for the very thread that answers."""
-    member, told = Member(OPTIONS), list[RemotingCommand | None]()
+    member, reported = Member(OPTIONS), list[RemotingCommand | None]()
     with member.group_lock():
         asking = threading.Thread(
-            target=lambda: told.append(member._on_request(RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO)))
+            target=lambda: reported.append(member._on_request(RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO)))
         )
         asking.start()
         asking.join(timeout=WAIT_S)
-        assert len(told) == 1
+        assert len(reported) == 1
 
 
-def test_who_leaves_does_not_wait_for_a_turn_that_a_signal_has_left_open(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_member_that_leaves_does_not_wait_for_a_group_lock_that_a_signal_has_left_held(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """SIGTERM may come when a turn is taken and its block not entered: nobody ends it before the process does."""
     cluster = cluster_of_one()
     monkeypatch.setattr(member_module, "LAST_WORK_MS", 50)

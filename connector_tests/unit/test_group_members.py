@@ -32,18 +32,18 @@ from rocketmq_spark.wire.body.running_info import PROP_CHECKPOINT
 
 
 @pytest.mark.parametrize(
-    ("option", "value", "told"),
+    ("option", "value", "reported"),
     [
         ("startingOffsets", "earliest", "CONSUME_FROM_FIRST_OFFSET"),
         ("startingOffsets", "latest", "CONSUME_FROM_LAST_OFFSET"),
         ("startingTimestamp", "5000", "CONSUME_FROM_TIMESTAMP"),
     ],
 )
-def test_heartbeats_tell_where_the_member_consumes_from(option: str, value: str, told: str) -> None:
-    assert Group().member(**{option: value}).members.consumer_data.consume_from_where == told
+def test_heartbeats_contain_where_the_member_consumes_from(option: str, value: str, reported: str) -> None:
+    assert Group().member(**{option: value}).members.consumer_data.consume_from_where == reported
 
 
-def test_a_group_that_a_broker_does_not_know_ends_the_wait_to_be_listed() -> None:
+def test_a_group_that_a_broker_does_not_have_ends_the_wait_to_be_listed() -> None:
     group = Group()
     group.broker.ignores_heartbeats = True
     member = group.member()
@@ -57,7 +57,7 @@ def test_a_group_that_a_broker_does_not_know_ends_the_wait_to_be_listed() -> Non
     assert group.cluster.group_list_requests == [QUEUES[0].topic]
 
 
-def test_a_newcomer_with_a_taken_client_id_owns_nothing_until_the_other_is_gone() -> None:
+def test_a_joining_member_with_a_duplicate_client_id_owns_nothing_until_the_other_has_left() -> None:
     group = Group("me")
     newcomer = group.member()
     assert newcomer.refresh_metadata().owned == set()
@@ -66,7 +66,7 @@ def test_a_newcomer_with_a_taken_client_id_owns_nothing_until_the_other_is_gone(
     assert newcomer.refresh_metadata().owned == set(QUEUES)
 
 
-def test_a_newcomer_with_a_taken_client_id_fails_after_two_minutes_and_names_it() -> None:
+def test_a_joining_member_with_a_duplicate_client_id_fails_after_two_minutes_and_names_it() -> None:
     group = Group("me")
     newcomer = group.member()
     newcomer.refresh_metadata()
@@ -75,7 +75,7 @@ def test_a_newcomer_with_a_taken_client_id_fails_after_two_minutes_and_names_it(
         newcomer.refresh_metadata()
 
 
-def test_who_was_alone_with_its_client_id_keeps_its_queues_when_another_takes_it() -> None:
+def test_a_member_that_was_alone_with_its_client_id_keeps_its_queues_when_another_takes_it() -> None:
     group = Group()
     first = group.member()
     first.refresh_metadata()
@@ -83,7 +83,7 @@ def test_who_was_alone_with_its_client_id_keeps_its_queues_when_another_takes_it
     assert first.refresh_metadata().owned == set(QUEUES)
 
 
-def test_who_keeps_a_member_from_being_alone_is_named_and_of_many_some() -> None:
+def test_a_member_that_shares_the_group_is_named_and_of_many_some() -> None:
     others = [f"you-{number}" for number in range(MAX_NAMED + 1)]
     group = Group(*others)
     member = group.member()
@@ -101,39 +101,39 @@ def test_who_keeps_a_member_from_being_alone_is_named_and_of_many_some() -> None
     assert member.publish().outages == ()
 
 
-def told_topics(connection: Connection) -> list[str]:
+def received_topics(connection: Connection) -> list[str]:
     assert connection.heartbeat is not None
     return [subscription.topic for subscription in connection.heartbeat.consumers[0].subscriptions]
 
 
 @pytest.mark.parametrize("reads_it", ["true", "false"])
-def test_a_heartbeat_names_the_retry_topic_whoever_reads_it(reads_it: str) -> None:
+def test_a_heartbeat_names_the_retry_topic_whichever_reader_there_is(reads_it: str) -> None:
     group = Group()
     member = group.member(retryTopic=reads_it)
     member.refresh_metadata()
     (connection,) = group.broker.connections.values()
-    assert told_topics(connection) == ["orders", "%RETRY%g"]
+    assert received_topics(connection) == ["orders", "%RETRY%g"]
     assert ("%RETRY%g" in {one.topic for one in member.members.consumer_data.subscriptions}) == (reads_it == "true")
 
 
-def test_a_heartbeat_tells_how_and_to_what_the_member_subscribes_and_since_when() -> None:
+def test_a_heartbeat_contains_how_and_to_what_the_member_subscribes_and_since_when() -> None:
     group = Group()
     group.cluster.create_topic("payments", {"broker-a": 1})
     member = group.member(subscribe="orders,payments", subExpression="TagA")
     member.refresh_metadata()
     (connection,) = group.broker.connections.values()
     assert connection.heartbeat is not None
-    (told,) = connection.heartbeat.consumers
-    assert (told.group, told.consume_type, told.message_model) == ("g", "CONSUME_ACTIVELY", "CLUSTERING")
-    assert [(one.topic, one.sub_string, one.version_ms) for one in told.subscriptions] == [
+    (reported,) = connection.heartbeat.consumers
+    assert (reported.group, reported.consume_type, reported.message_model) == ("g", "CONSUME_ACTIVELY", "CLUSTERING")
+    assert [(one.topic, one.sub_string, one.version_ms) for one in reported.subscriptions] == [
         ("orders", "TagA", 1),
         ("payments", "TagA", 1),
         ("%RETRY%g", "*", 1),
     ]
-    assert member.members.consumer_data.subscriptions == told.subscriptions[:2]
+    assert member.members.consumer_data.subscriptions == reported.subscriptions[:2]
 
 
-def test_a_newcomer_that_differs_owns_nothing_fails_soon_and_names_both() -> None:
+def test_a_joining_member_that_differs_owns_nothing_fails_soon_and_names_both() -> None:
     group = Group("you", subscriptions={"you": {"orders": "TagA", "bills": "*"}})
     newcomer = group.member()
     assert newcomer.refresh_metadata().owned == set()
@@ -145,7 +145,7 @@ def test_a_newcomer_that_differs_owns_nothing_fails_soon_and_names_both() -> Non
     assert newcomer.process_queues == ()
 
 
-def test_a_newcomer_waits_for_a_predecessor_with_the_old_subscription_that_is_leaving() -> None:
+def test_a_joining_member_waits_for_a_predecessor_with_the_old_subscription_that_is_leaving() -> None:
     group = Group("old", subscriptions={"old": {"orders": "TagA"}})
     newcomer = group.member()
     assert newcomer.refresh_metadata().owned == set()
@@ -155,7 +155,7 @@ def test_a_newcomer_waits_for_a_predecessor_with_the_old_subscription_that_is_le
     assert newcomer.refresh_metadata().owned == set(QUEUES)
 
 
-def test_a_newcomer_that_differs_waits_no_longer_than_the_user_allows() -> None:
+def test_a_joining_member_that_differs_waits_no_longer_than_the_user_allows() -> None:
     group = Group("you", subscriptions={"you": {"bills": "*"}})
     newcomer = group.member(clusterTimeoutMs="1000")
     newcomer.refresh_metadata()
@@ -174,7 +174,7 @@ def unlisted(group: Group, **given: str) -> Membership:
     return member
 
 
-def test_who_is_not_listed_for_the_clusters_limit_is_named_with_its_group() -> None:
+def test_a_member_that_is_not_listed_for_the_clusters_limit_is_named_with_its_group() -> None:
     group = Group()
     member = unlisted(group, clusterTimeoutMs="60000")
     group.clock.advance(59_999)
@@ -188,7 +188,7 @@ def test_who_is_not_listed_for_the_clusters_limit_is_named_with_its_group() -> N
     )
 
 
-def test_who_is_listed_by_some_brokers_only_is_not_listed() -> None:
+def test_a_member_that_is_listed_by_some_brokers_only_is_not_listed() -> None:
     """The others may have given its queues away."""
     group = Group(brokers=2)
     group.cluster.brokers["broker-b"].ignores_heartbeats = True
@@ -200,17 +200,17 @@ def test_who_is_listed_by_some_brokers_only_is_not_listed() -> None:
     assert member.refresh_metadata().owned == set(group.cluster.queues())
 
 
-@pytest.mark.parametrize("heard_by", ["broker-a", "broker-b"])
-def test_who_is_listed_by_one_broker_only_is_a_member(heard_by: str) -> None:
+@pytest.mark.parametrize("received_by", ["broker-a", "broker-b"])
+def test_a_member_that_is_listed_by_one_broker_only_is_a_member(received_by: str) -> None:
     """It reads what lies there, whatever it is cut off from."""
     group = Group(brokers=2)
-    group.cluster.brokers[heard_by].connections["theirs"] = Connection("you", group.clock())
+    group.cluster.brokers[received_by].connections["theirs"] = Connection("you", group.clock())
     member = group.member()
     assert len(member.refresh_metadata().owned) == 4
     assert member.members.query_members() == ["me", "you"]
 
 
-def test_brokers_that_hear_us_again_and_list_us_are_waited_for_no_more() -> None:
+def test_brokers_that_receive_our_heartbeats_again_and_list_us_are_waited_for_no_more() -> None:
     group = Group()
     member = unlisted(group, clusterTimeoutMs="60000")
     (wait,) = member.publish().outages
@@ -222,7 +222,7 @@ def test_brokers_that_hear_us_again_and_list_us_are_waited_for_no_more() -> None
 
 
 @pytest.mark.parametrize(("others", "subject"), [(("you",), SUBSCRIPTIONS), (("me",), IDENTITY)])
-def test_what_brokers_said_of_the_group_is_not_held_against_it_while_they_say_nothing(
+def test_what_brokers_reported_of_the_group_is_not_held_against_it_while_they_report_nothing(
     others: tuple[str, ...], subject: str
 ) -> None:
     group = Group(*others, subscriptions={"you": {"bills": "*"}})
@@ -235,14 +235,14 @@ def test_what_brokers_said_of_the_group_is_not_held_against_it_while_they_say_no
     assert {wait.resource for wait in member.publish().outages} == {broker_subject("broker-a")}
 
 
-def test_brokers_that_fall_silent_while_they_do_not_list_us_are_surveyed_with_pauses() -> None:
+def test_brokers_that_become_unresponsive_while_they_do_not_list_us_are_probed_with_pauses() -> None:
     group = Group()
     member = unlisted(group)
     group.broker.reach = Reach.UNRESPONSIVE
     assert refreshes_per_minute(group, member) < 30
 
 
-def test_brokers_that_fall_silent_while_they_do_not_list_us_are_what_is_wrong() -> None:
+def test_brokers_that_become_unresponsive_while_they_do_not_list_us_are_what_is_wrong() -> None:
     group = Group()
     member = unlisted(group, clusterTimeoutMs="60000")
     group.broker.reach = Reach.UNRESPONSIVE
@@ -255,7 +255,7 @@ def test_brokers_that_fall_silent_while_they_do_not_list_us_are_what_is_wrong() 
         member.refresh_metadata()
 
 
-def test_who_was_there_first_goes_on_for_its_limit_beside_a_newcomer_that_differs() -> None:
+def test_a_member_that_was_there_first_resumes_for_its_limit_beside_a_joining_member_that_differs() -> None:
     group = Group(subscriptions={"you": {"bills": "*"}})
     first = group.member(clusterTimeoutMs="60000")
     first.refresh_metadata()
@@ -266,7 +266,7 @@ def test_who_was_there_first_goes_on_for_its_limit_beside_a_newcomer_that_differ
         first.refresh_metadata()
 
 
-def test_a_newcomer_that_differs_and_leaves_is_forgotten() -> None:
+def test_a_joining_member_that_differs_and_leaves_is_forgotten() -> None:
     group = Group(subscriptions={"you": {"bills": "*"}})
     first = group.member()
     first.refresh_metadata()
@@ -278,7 +278,7 @@ def test_a_newcomer_that_differs_and_leaves_is_forgotten() -> None:
     assert first.refresh_metadata().is_complete
 
 
-def test_members_are_asked_when_the_list_changes_and_not_again_once_they_agree() -> None:
+def test_members_are_called_when_the_list_changes_and_not_again_once_they_agree() -> None:
     group = Group("silent", "you", subscriptions={"you": {"orders": "*"}, "new": {"orders": "*"}})
     member = group.member()
     member.refresh_metadata()
@@ -288,7 +288,7 @@ def test_members_are_asked_when_the_list_changes_and_not_again_once_they_agree()
     assert group.cluster.running_info_requests == [["silent", "you"], ["new", "silent"]]
 
 
-def test_a_member_that_does_not_answer_is_not_asked_for_ever_though_it_comes_and_goes() -> None:
+def test_a_member_that_does_not_respond_is_not_called_for_ever_though_it_joins_and_leaves() -> None:
     """A Java consumer that hangs over the question drops out of the group, and all would ask it again."""
     group = Group("silent")
     member = group.member()
@@ -298,7 +298,7 @@ def test_a_member_that_does_not_answer_is_not_asked_for_ever_though_it_comes_and
     assert group.cluster.running_info_requests == [["silent"], ["silent"]]
 
 
-def test_a_member_that_answers_is_asked_each_time_that_it_comes_back() -> None:
+def test_a_member_that_responds_is_called_each_time_that_it_comes_back() -> None:
     group = Group(subscriptions={"you": {"orders": "*"}})
     member = group.member()
     for others in (("you",), (), ("you",), (), ("you",)):
@@ -337,7 +337,7 @@ class RequestLog(SimulatedClusterClient):
         super().arrive(name)
 
 
-def test_brokers_that_no_plan_needs_are_not_told_of_us_while_a_plan_waits() -> None:
+def test_brokers_that_no_plan_needs_get_no_heartbeat_while_a_plan_waits() -> None:
     group = Group()
     group.broker.slaves = 2
     options = ReadOptions.parse({"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders"})
@@ -345,11 +345,11 @@ def test_brokers_that_no_plan_needs_are_not_told_of_us_while_a_plan_waits() -> N
     member = Membership(options, "me", client, group.clock, group.clock, started_ms=1)
     member.refresh_metadata()
     assert [name for name in client.requests if "heartbeat" in name] == ["heartbeat broker-a"]
-    everybody = set(map(address_of, ("broker-a", "broker-a-slave-1", "broker-a-slave-2")))
-    assert set(member.members.next_heartbeats().addresses) == everybody
+    all_members = set(map(address_of, ("broker-a", "broker-a-slave-1", "broker-a-slave-2")))
+    assert set(member.members.next_heartbeats().addresses) == all_members
 
 
-def test_of_addresses_that_do_not_answer_one_is_told_again_each_round() -> None:
+def test_of_addresses_that_do_not_respond_one_is_reported_again_each_round() -> None:
     group = Group()
     group.broker.slaves = 3
     member, client = group.member(), SimulatedClusterClient(group.cluster, "our connection")
@@ -363,7 +363,7 @@ def test_of_addresses_that_do_not_answer_one_is_told_again_each_round() -> None:
     assert rounds == [["1", "2", "3", "a"], ["a", "1"], ["a", "2"], ["2", "a", "3"], ["2", "a", "1"]]
 
 
-def test_a_newcomer_with_a_copied_checkpoint_owns_nothing_and_fails_soon() -> None:
+def test_a_joining_member_with_a_copied_checkpoint_owns_nothing_and_fails_soon() -> None:
     group = Group("you", subscriptions={"you": {"orders": "*"}})
     group.cluster.consumer_settings = {"you": {PROP_CHECKPOINT: "6f1e"}}
     options = ReadOptions.parse({"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders"})
@@ -389,7 +389,7 @@ JAVA: Final = "org.apache.rocketmq.client.consumer.rebalance."
         ),
     ],
 )
-def test_a_newcomer_that_consumes_in_another_manner_owns_nothing_and_fails_soon(
+def test_a_joining_member_that_consumes_with_other_settings_owns_nothing_and_fails_soon(
     theirs: dict[str, str], difference: str
 ) -> None:
     group = Group("you", subscriptions={"you": {"orders": "*"}})
@@ -410,16 +410,16 @@ def test_a_newcomer_that_consumes_in_another_manner_owns_nothing_and_fails_soon(
         {STRATEGY: "com.example.OurOwn@1b2c6ec2"},
     ],
 )
-def test_a_member_of_the_same_manner_or_of_one_that_nobody_can_judge_is_no_difference(theirs: dict[str, str]) -> None:
+def test_a_member_of_the_same_settings_or_of_unknown_settings_is_no_difference(theirs: dict[str, str]) -> None:
     group = Group("you", subscriptions={"you": {"orders": "*"}})
     group.cluster.consumer_settings = {"you": theirs}
     assert group.member().refresh_metadata().owned == set(QUEUES[:2])
 
 
-def test_members_tell_their_own_manner() -> None:
+def test_members_send_their_own_settings() -> None:
     group = Group()
-    told = group.member(consumeOrderly="true", allocateStrategy="AVG_BY_CIRCLE").publish().view.consumer_settings
-    assert told == {
+    reported = group.member(consumeOrderly="true", allocateStrategy="AVG_BY_CIRCLE").publish().view.consumer_settings
+    assert reported == {
         "messageModel": "CLUSTERING",
         "PROP_CONSUMEORDERLY": "true",
         STRATEGY: "AllocateMessageQueueAveragelyByCircle",
@@ -427,7 +427,7 @@ def test_members_tell_their_own_manner() -> None:
 
 
 @pytest.mark.parametrize(("others", "subject"), [(("you",), SUBSCRIPTIONS), (("me",), IDENTITY)])
-def test_a_newcomer_that_is_listed_at_last_waits_for_that_no_more_whatever_else_is_wrong(
+def test_a_joining_member_that_is_listed_at_last_waits_for_that_no_more_whatever_else_is_wrong(
     others: tuple[str, ...], subject: str
 ) -> None:
     """Else it fails too soon, and with the wrong words."""
@@ -446,7 +446,9 @@ def test_a_newcomer_that_is_listed_at_last_waits_for_that_no_more_whatever_else_
     assert member.refresh_metadata().owned == set()
 
 
-def test_who_was_there_first_goes_on_beside_a_newcomer_that_differs_for_longer_than_that_waits() -> None:
+def test_a_member_that_was_there_first_resumes_beside_a_joining_member_that_differs_for_longer_than_that_waits() -> (
+    None
+):
     group = Group(subscriptions={"you": {"bills": "*"}})
     first = group.member(clusterTimeoutMs="60000")
     first.refresh_metadata()
@@ -456,7 +458,7 @@ def test_who_was_there_first_goes_on_beside_a_newcomer_that_differs_for_longer_t
     assert first.refresh_metadata().owned == set(QUEUES[:2])
 
 
-def test_a_newcomer_that_differs_and_whose_client_id_another_takes_owns_its_queues_once_who_differs_is_gone() -> None:
+def test_a_joining_member_with_a_duplicate_client_id_owns_its_queues_once_the_differing_member_has_left() -> None:
     group = Group("you", subscriptions={"you": {"bills": "*"}})
     newcomer = group.member()
     newcomer.refresh_metadata()
@@ -464,7 +466,7 @@ def test_a_newcomer_that_differs_and_whose_client_id_another_takes_owns_its_queu
     assert newcomer.refresh_metadata().owned == set(QUEUES)
 
 
-def test_a_newcomer_that_is_not_listed_any_more_waits_no_more_for_who_had_its_client_id() -> None:
+def test_a_joining_member_that_is_not_listed_any_more_waits_no_more_for_the_former_owner_of_its_client_id() -> None:
     group = Group("me")
     newcomer = group.member()
     newcomer.refresh_metadata()
@@ -474,7 +476,7 @@ def test_a_newcomer_that_is_not_listed_any_more_waits_no_more_for_who_had_its_cl
     assert [wait.resource for wait in newcomer.publish().outages] == [GROUP]
 
 
-def test_who_has_not_told_a_broker_of_itself_takes_its_namesake_there_not_for_itself() -> None:
+def test_a_member_that_is_not_registered_at_a_broker_does_not_count_a_duplicate_client_id_there() -> None:
     """A broker that was silent is asked again before it is greeted again."""
     group = Group()
     group.broker.reach = Reach.UNRESPONSIVE

@@ -57,7 +57,7 @@ def result(proxy: ScriptedProxy) -> str:
     )
 
 
-def test_it_is_waited_for_and_said_to_be_and_then_it_is_read(
+def test_it_is_waited_for_and_logged_and_then_it_is_read(
     proxy: ScriptedProxy, caplog: pytest.LogCaptureFixture
 ) -> None:
     with receiving(proxy) as one:
@@ -66,7 +66,9 @@ def test_it_is_waited_for_and_said_to_be_and_then_it_is_read(
         assert (wait.resource, wait.reason) == ("topic T", result(proxy))
         assert wait.until_ms == wait.since_ms + 60_000
         one.check()
-        proxy.handlers_by_method["Telemetry"] = lambda said: [pb.TelemetryCommand(status=OK, settings=said.settings)]
+        proxy.handlers_by_method["Telemetry"] = lambda request: [
+            pb.TelemetryCommand(status=OK, settings=request.settings)
+        ]
         eventually(lambda: one.have_all_responded, "an answer")
         assert one.outages == ()
     lines = [line.getMessage() for line in caplog.records if line.levelno >= logging.WARNING]

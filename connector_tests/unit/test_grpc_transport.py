@@ -23,25 +23,25 @@ INVISIBLE_MS = 300_000
 HANDLE = BrokerHandle.parse("gone", "0 1795445135749 60000 3 0 broker-a 0 0")
 
 
-@pytest.mark.parametrize("is_looked_after", [True, False])
-def test_of_a_topic_that_is_gone_the_proxy_says_that_it_knows_a_message_no_more(is_looked_after: bool) -> None:
+@pytest.mark.parametrize("is_probed_after", [True, False])
+def test_of_a_topic_that_is_deleted_the_proxy_reports_that_a_message_is_unknown(is_probed_after: bool) -> None:
     """A query that has left the topic out, and whose checkpoint has a batch of it, could not be started."""
     over = status(pb.Code.INVALID_RECEIPT_HANDLE, "handle has expired")
 
-    def route(said: Any) -> Any:
-        if said.topic.name == "gone":
+    def route(sent: Any) -> Any:
+        if sent.topic.name == "gone":
             return pb.QueryRouteResponse(status=status(pb.Code.TOPIC_NOT_FOUND, "no such topic"))
         return pb.QueryRouteResponse(status=OK, message_queues=[proxy.queue()])
 
     with ScriptedProxy() as proxy:
         proxy.handlers_by_method["QueryRoute"] = route
         proxy.handlers_by_method["ChangeInvisibleDuration"] = lambda _: pb.ChangeInvisibleDurationResponse(status=over)
-        proxy.handlers_by_method["AckMessage"] = lambda said: of_entries(said, [over])
-        asks = {"endpoints": proxy.address, "consumerGroup": "g", "subscribe": "T", "loadBalance": "message"}
-        transport = transport_of(ReadOptions.parse(asks))
+        proxy.handlers_by_method["AckMessage"] = lambda sent: of_entries(sent, [over])
+        given = {"endpoints": proxy.address, "consumerGroup": "g", "subscribe": "T", "loadBalance": "message"}
+        transport = transport_of(ReadOptions.parse(given))
         assert isinstance(transport, GrpcTransport)
         with closing(transport):
-            if is_looked_after:
+            if is_probed_after:
                 transport.refresh_routes()
                 transport.change_invisible_duration(
                     [HANDLE], 1, suspend=True
@@ -54,9 +54,9 @@ def test_of_a_topic_that_is_gone_the_proxy_says_that_it_knows_a_message_no_more(
 POP_TIME_MS = 1_795_445_135_749
 
 
-def handles(asked_ms: int) -> dict[str, ReceiptHandle]:
+def handles(called_ms: int) -> dict[str, ReceiptHandle]:
     """Of the message at offset 3 of queue 7, by what a proxy says that was asked with this invisible duration."""
-    times = f"{POP_TIME_MS} {asked_ms} 3"
+    times = f"{POP_TIME_MS} {called_ms} 3"
     ours = f"0 {times} 1 broker-a 7 3"
     others = (
         f"0 {times} 1 broker-a 7 2 99",
@@ -71,27 +71,27 @@ def handles(asked_ms: int) -> dict[str, ReceiptHandle]:
     return {f"{ours} 99": BrokerHandle.parse("T", ours)} | opaque
 
 
-def asked_ms_of(said: Any) -> int:
-    return int(said.invisible_duration.ToMilliseconds())
+def called_ms_of(sent: Any) -> int:
+    return int(sent.invisible_duration.ToMilliseconds())
 
 
 def test_no_request_is_made_by_a_handle_that_a_producer_wrote(caplog: pytest.LogCaptureFixture) -> None:
     """A proxy takes it for its broker's, and fails, or changes another message. It may number others wrongly."""
     with ScriptedProxy() as proxy:
-        proxy.handlers_by_method["ReceiveMessage"] = lambda said: [
-            received(text, queue_id=7, queue_offset=3) for text in handles(asked_ms_of(said))
+        proxy.handlers_by_method["ReceiveMessage"] = lambda sent: [
+            received(text, queue_id=7, queue_offset=3) for text in handles(called_ms_of(sent))
         ]
-        asks = {"endpoints": proxy.address, "consumerGroup": "g", "subscribe": "T", "loadBalance": "message"}
-        with closing(transport_of(ReadOptions.parse(asks))) as transport:
+        given = {"endpoints": proxy.address, "consumerGroup": "g", "subscribe": "T", "loadBalance": "message"}
+        with closing(transport_of(ReadOptions.parse(given))) as transport:
             transport.refresh_routes()
             responses: SimpleQueue[Any] = SimpleQueue()
             for _ in range(2):
                 transport.receive(ReceiveRequest(Target("T", "broker-a"), 8, 1_000), responses.put)
                 delivered = responses.get(timeout=30)
-            asked_ms = [asked_ms_of(one.request) for one in proxy.requests_received if one.method == "ReceiveMessage"][
-                -1
-            ]
-            texts = handles(asked_ms)
+            called_ms = [
+                called_ms_of(one.request) for one in proxy.requests_received if one.method == "ReceiveMessage"
+            ][-1]
+            texts = handles(called_ms)
             ours = next(iter(texts))
             found = [one.handle for one in delivered]
             records = [pb.ReceiveMessageResponse.FromString(one.record).message for one in delivered]
@@ -107,19 +107,19 @@ def test_no_request_is_made_by_a_handle_that_a_producer_wrote(caplog: pytest.Log
     assert line.startswith("RECEIPT_HANDLE_UNTRUSTED: 6 messages of topic=T broker=broker-a cannot be acknowledged")
 
 
-def test_no_two_polls_can_be_expected_to_ask_for_one_invisible_duration() -> None:
+def test_no_two_polls_can_be_expected_to_request_one_invisible_duration() -> None:
     """Else a producer could write a handle with it."""
     with ScriptedProxy() as proxy:
-        asks = {"endpoints": proxy.address, "consumerGroup": "g", "subscribe": "T", "loadBalance": "message"}
-        with closing(transport_of(ReadOptions.parse(asks))) as transport:
+        given = {"endpoints": proxy.address, "consumerGroup": "g", "subscribe": "T", "loadBalance": "message"}
+        with closing(transport_of(ReadOptions.parse(given))) as transport:
             transport.refresh_routes()
             responses: SimpleQueue[Any] = SimpleQueue()
             for _ in range(8):
                 transport.receive(ReceiveRequest(Target("T", "broker-a"), 1, 1_000), responses.put)
                 assert responses.get(timeout=30) == []
-        asked_ms = [asked_ms_of(one.request) for one in proxy.requests_received if one.method == "ReceiveMessage"]
-    assert len(set(asked_ms)) > 4
-    assert min(asked_ms) >= INVISIBLE_MS
+        called_ms = [called_ms_of(one.request) for one in proxy.requests_received if one.method == "ReceiveMessage"]
+    assert len(set(called_ms)) > 4
+    assert min(called_ms) >= INVISIBLE_MS
 
 
 def test_a_response_that_breaks_off_is_logged_at_growing_intervals(caplog: pytest.LogCaptureFixture) -> None:
@@ -132,8 +132,8 @@ def test_a_response_that_breaks_off_is_logged_at_growing_intervals(caplog: pytes
     now_ms = [100_000]
     with ScriptedProxy() as proxy:
         proxy.handlers_by_method["ReceiveMessage"] = break_off
-        asks = {"endpoints": proxy.address, "consumerGroup": "g", "subscribe": "T", "loadBalance": "message"}
-        options = ReadOptions.parse(asks)
+        given = {"endpoints": proxy.address, "consumerGroup": "g", "subscribe": "T", "loadBalance": "message"}
+        options = ReadOptions.parse(given)
         with closing(GrpcTransport(options, (proxy.address,), lambda: now_ms[0])) as transport:
             transport.refresh_routes()
             for at_ms, lines in ((100_000, 1), (114_999, 1), (115_000, 2), (144_999, 2), (145_000, 3)):

@@ -86,7 +86,7 @@ def test_a_pull_is_written_as_the_java_client_does() -> None:
     ]
 
 
-def test_a_pulls_answer_is_read_from_what_a_broker_sends() -> None:
+def test_a_pulls_response_is_read_from_what_a_broker_sends() -> None:
     fields = {
         "suggestWhichBrokerId": "0",
         "nextBeginOffset": "9223372036854775807",
@@ -100,10 +100,10 @@ def test_a_pulls_answer_is_read_from_what_a_broker_sends() -> None:
     assert (header.next_begin_offset, header.min_offset, header.max_offset) == (2**63 - 1, 0, 7)
 
 
-def test_an_answer_without_a_remark_has_no_reason() -> None:
+def test_a_response_without_a_remark_has_no_reason() -> None:
     numbers = {"nextBeginOffset": "1", "minOffset": "2", "maxOffset": "3"}
-    answer = RemotingCommand(ResponseCode.PULL_NOT_FOUND, fields=numbers)
-    assert read_pull(answer) == PullResult(PullStatus.NO_NEW_MSG, "", 1, 2, 3, memoryview(b""))
+    response = RemotingCommand(ResponseCode.PULL_NOT_FOUND, fields=numbers)
+    assert read_pull(response) == PullResult(PullStatus.NO_NEW_MSG, "", 1, 2, 3, memoryview(b""))
 
 
 @pytest.mark.parametrize("offset", [0, -1, 2**63 - 1, -(2**63)])
@@ -111,13 +111,13 @@ def test_every_long_is_a_real_offset(offset: int) -> None:
     assert OffsetResponse.from_fields(OffsetResponse(offset=offset).to_fields()).offset == offset
 
 
-def test_a_query_asks_for_no_made_up_zero() -> None:
+def test_a_query_requests_no_made_up_zero() -> None:
     """A broker answers 0 for a young queue without an offset unless it is told not to."""
     fields = QueryConsumerOffsetRequest(consumer_group="g", topic="T", queue_id=0).to_fields()
     assert fields["setZeroIfNotFound"] == "false"
 
 
-def test_a_route_is_wanted_in_standard_json() -> None:
+def test_a_route_is_required_in_standard_json() -> None:
     assert GetRouteInfoRequest(topic="T").to_fields() == {"topic": "T", "acceptStandardJsonOnly": "true"}
 
 
@@ -136,7 +136,7 @@ def test_booleans_are_read_as_java_does(text: str, value: bool) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "1.5", str(2**63), str(-(2**63) - 1), "9" * 5000])
-def test_a_number_that_is_none_is_the_peers_error(text: str) -> None:
+def test_a_number_that_is_none_is_the_remote_ends_error(text: str) -> None:
     with pytest.raises(RemoteProtocolError) as caught:
         OffsetResponse.from_fields({"offset": text})
     assert caught.value.context == {"subject": "OffsetResponse", "problem": f"'offset' is {text[:100]!r}"}

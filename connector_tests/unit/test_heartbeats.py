@@ -29,35 +29,35 @@ def cluster() -> SimulatedCluster:
     return SimulatedCluster(list(BROKERS), ManualClock(1_000_000))
 
 
-def answered(cluster: SimulatedCluster, *names: str) -> set[BrokerAddress]:
+def responded(cluster: SimulatedCluster, *names: str) -> set[BrokerAddress]:
     round_ = Heartbeats(BEAT, tuple(address_of(name) for name in names))
     return round_.send(SimulatedClusterClient(cluster, "me"))
 
 
-def test_every_address_is_told(cluster: SimulatedCluster) -> None:
-    assert answered(cluster, *BROKERS) == set(map(address_of, BROKERS))
+def test_every_address_is_reported(cluster: SimulatedCluster) -> None:
+    assert responded(cluster, *BROKERS) == set(map(address_of, BROKERS))
     assert [cluster.brokers[name].consumer_ids() for name in BROKERS] == [["me"], ["me"]]
 
 
-def test_nobody_else_is(cluster: SimulatedCluster) -> None:
-    assert answered(cluster, "broker-b") == {address_of("broker-b")}
+def test_no_other_member_is(cluster: SimulatedCluster) -> None:
+    assert responded(cluster, "broker-b") == {address_of("broker-b")}
     assert cluster.brokers["broker-a"].consumer_ids() == []
 
 
-def test_who_is_out_of_reach_keeps_nobody_else_from_being_told(
+def test_a_caller_that_is_out_of_reach_prevents_no_other_caller_from_being_notified(
     cluster: SimulatedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster.brokers["broker-a"].reach = Reach.UNRESPONSIVE
     with caplog.at_level(logging.DEBUG, "rocketmq_spark.consumer.heartbeats"):
-        assert answered(cluster, *BROKERS) == {address_of("broker-b")}
+        assert responded(cluster, *BROKERS) == {address_of("broker-b")}
     assert {record.levelname for record in caplog.records if "HEARTBEAT_FAILED" in record.message} == {"DEBUG"}
 
 
-def test_a_refused_one_is_a_warning_because_nothing_else_tells_of_it(
+def test_a_refused_one_is_a_warning_because_nothing_else_reports_it(
     cluster: SimulatedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster.brokers["broker-a"].refusal = REFUSAL
-    assert answered(cluster, *BROKERS) == {address_of("broker-b")}
+    assert responded(cluster, *BROKERS) == {address_of("broker-b")}
     (warning,) = (record for record in caplog.records if record.levelname == "WARNING")
     assert f"HEARTBEAT_FAILED: Heartbeat to address={address_of('broker-a')}" in warning.getMessage()
 
@@ -69,7 +69,9 @@ class Unreachable(SimulatedClusterClient):
         raise BrokerError("BROKER_ERROR", address=str(address), request="?", code=1, code_name="X", remark="no")
 
 
-def test_who_cannot_be_asked_is_named_too(cluster: SimulatedCluster, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_caller_that_cannot_be_called_is_named_too(
+    cluster: SimulatedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
     addresses = tuple(map(address_of, BROKERS))
     assert Heartbeats(BEAT, addresses).send(Unreachable(cluster, "me")) == set()
     assert [message.partition(";")[0] for message in caplog.messages] == [

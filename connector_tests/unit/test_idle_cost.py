@@ -48,7 +48,7 @@ def test_an_idle_query_reads_its_offset_proves_and_publishes_nothing_again(monke
         assert (read, proven, viewed) == ([], [], [])
 
 
-def test_what_the_brokers_have_not_confirmed_is_proven_again() -> None:
+def test_what_the_brokers_have_not_confirmed_is_completed_again() -> None:
     with SimulatedGroup({"t": {"a": 1}}) as group:
         (queue,) = group.cluster.queues()
         runner = idle(group)

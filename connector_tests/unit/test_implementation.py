@@ -35,13 +35,13 @@ def not_built(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def chosen_anew() -> Iterator[None]:
+def chosen_again() -> Iterator[None]:
     reset_decoder_choice()
     yield
     reset_decoder_choice()
 
 
-def test_python_is_used_where_it_is_asked_for() -> None:
+def test_python_is_used_where_it_is_requested() -> None:
     assert choose_decoder(PYTHON) is ColumnDecoder
     assert choose_response_template(PYTHON) is ResponseTemplate
 
@@ -63,14 +63,14 @@ def test_without_it_python_does_the_same(not_built: None) -> None:
     assert choose_response_template(None) is ResponseTemplate
 
 
-def test_what_is_asked_for_and_missing_is_an_error(not_built: None) -> None:
+def test_what_is_requested_and_missing_is_an_error(not_built: None) -> None:
     with pytest.raises(OptionError, match=r"native decoder that ROCKETMQ_SPARK_IMPL selects.*make native") as caught:
         choose_decoder(NATIVE)
     assert EXTENSION_MODULE in str(caught.value.context["problem"])
 
 
 @pytest.mark.native
-def test_a_twin_of_another_version_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_native_decoder_of_another_version_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """It was taken, and failed in the middle of a task."""
     native_decoder()
     monkeypatch.setattr("rocketmq_spark.wire._native.CONTRACT", CONTRACT + 1)
@@ -82,51 +82,51 @@ def test_a_twin_of_another_version_is_none(monkeypatch: pytest.MonkeyPatch) -> N
         choose_decoder(NATIVE)
 
 
-def test_a_template_that_is_asked_for_and_missing_is_an_error(not_built: None) -> None:
+def test_a_template_that_is_requested_and_missing_is_an_error(not_built: None) -> None:
     with pytest.raises(OptionError, match=r"native decoder that ROCKETMQ_SPARK_IMPL selects"):
         choose_response_template(NATIVE)
 
 
-def test_connections_of_a_process_read_answers_as_the_environment_asks(
-    chosen_anew: None, monkeypatch: pytest.MonkeyPatch
+def test_connections_of_a_process_read_responses_as_the_environment_configures(
+    chosen_again: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = {}
-    for asked in (PYTHON, ""):
-        monkeypatch.setenv(VARIABLE, asked)
+    for configured in (PYTHON, ""):
+        monkeypatch.setenv(VARIABLE, configured)
         reset_decoder_choice()
-        made[asked] = shared_pull_connections(1_000)
+        made[configured] = shared_pull_connections(1_000)
     assert made[PYTHON]._template_class is ResponseTemplate
     assert made[""]._template_class is choose_response_template(None)
 
 
-def test_what_nobody_has_is_an_error() -> None:
+def test_what_is_missing_is_an_error() -> None:
     with pytest.raises(OptionError, match=r"Invalid value 'rust' for 'ROCKETMQ_SPARK_IMPL'.*'python' or 'native'"):
         choose_decoder("rust")
 
 
-@pytest.mark.parametrize(("asked", "said"), [(PYTHON, "python; the native decoder is not"), ("", "python; ")])
-def test_it_is_said_once_at_debug_level(
-    asked: str,
-    said: str,
+@pytest.mark.parametrize(("configured", "reported"), [(PYTHON, "python; the native decoder is not"), ("", "python; ")])
+def test_it_is_logged_once_at_debug_level(
+    configured: str,
+    reported: str,
     not_built: None,
-    chosen_anew: None,
+    chosen_again: None,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setenv(VARIABLE, asked)
+    monkeypatch.setenv(VARIABLE, configured)
     with caplog.at_level(logging.DEBUG, "rocketmq_spark.wire.implementation"):
         assert column_decoder() is column_decoder() is ColumnDecoder
     (record,) = caplog.records
     assert record.levelno == logging.DEBUG
-    assert said in record.getMessage()
+    assert reported in record.getMessage()
 
 
-def test_the_version_tells_who_decodes() -> None:
-    for asked, told in ((PYTHON, PYTHON), ("", choose_decoder(None).implementation)):
+def test_the_version_names_the_decoder() -> None:
+    for configured, shown in ((PYTHON, PYTHON), ("", choose_decoder(None).implementation)):
         command = (sys.executable, "-m", "rocketmq_spark.cli.main", "--version")
-        environment = os.environ | {VARIABLE: asked}
+        environment = os.environ | {VARIABLE: configured}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-        assert done.stdout == f"{__version__} (decoder: {told})\n"
+        assert done.stdout == f"{__version__} (decoder: {shown})\n"
 
 
 def test_the_version_with_a_wrong_name_is_one_sentence() -> None:

@@ -28,7 +28,7 @@ GOOD = {"body": b"12345", "topic": "T-1_%|", "tags": "t", "keys": "k", "properti
 NO_OTHER_PROPERTIES = {"tags": None, "keys": None}
 LIMIT = OWN_PROPERTIES_LIMIT_BYTES
 NO_TOPIC = "is no topic's name (letters, digits and %|_-, at most 127)"
-ROOM_FOR_A = OWN_PROPERTIES_LIMIT_BYTES - ID_PROPERTY_BYTES - len("a\x01\x02")
+SPACE_FOR_A = OWN_PROPERTIES_LIMIT_BYTES - ID_PROPERTY_BYTES - len("a\x01\x02")
 
 
 def test_an_array_s_key_that_would_be_another_is_found_in_its_row() -> None:
@@ -86,7 +86,7 @@ def problems(rows: OutgoingRows) -> dict[int, str]:
         ({"properties": [("a", None)]}, "its property 'a' is empty or null, and RocketMQ would drop it"),
         ({"properties": [("a", "\x02")]}, "its property 'a' contains a separator (0x02)"),
         (
-            {**NO_OTHER_PROPERTIES, "properties": [("a", "x" * (ROOM_FOR_A + 1))]},
+            {**NO_OTHER_PROPERTIES, "properties": [("a", "x" * (SPACE_FOR_A + 1))]},
             f"its properties have {LIMIT + 1} bytes, and {LIMIT} is the most",
         ),
     ],
@@ -97,7 +97,7 @@ def test_what_no_broker_takes_is_found_in_the_row_that_has_it(row: dict[str, Any
 
 
 def test_what_a_broker_takes_is_no_problem() -> None:
-    full = {**NO_OTHER_PROPERTIES, "properties": [("a", "x" * ROOM_FOR_A)]}
+    full = {**NO_OTHER_PROPERTIES, "properties": [("a", "x" * SPACE_FOR_A)]}
     without = {"tags": None, "keys": None, "properties": None, "topic": "a" * 127}
     placed = {"brokerName": "b", "queueId": 0, "shardingKey": "k", "delayLevel": 18}
     largest = {"brokerName": "b", "queueId": 2**31 - 1, "delayLevel": 2**31 - 1}
@@ -159,7 +159,7 @@ def test_of_a_slice_the_rows_are_counted_from_its_beginning() -> None:
     assert list(problems(outgoing_rows(batch.slice(0, 2), names, None, 0))) == [0]
 
 
-def test_the_first_problem_of_each_row_is_told_in_the_order_of_the_rows() -> None:
+def test_the_first_problem_of_each_row_is_reported_in_the_order_of_the_rows() -> None:
     found = problems(rows_of({"tags": ""}, {}, {"tags": "", "body": b""}))
     assert {row: problem.split(",")[0] for row, problem in found.items()} == {
         0: "its tags is empty",
@@ -173,7 +173,7 @@ POSITIONS = {"body": 0, "topic": 1, "tags": 2}
 PROBLEMS = {1: "its body\x02 is empty", 2: "x" * 300, 3: "its body is empty"}
 
 
-def test_a_row_that_cannot_be_sent_becomes_a_message_that_says_what_it_was() -> None:
+def test_a_row_that_cannot_be_sent_becomes_a_message_that_reports_what_it_was() -> None:
     batch = pa.record_batch([BODIES, TOPICS, pa.array([""] * 4)], names=["b", "t", "g"])
     rows = outgoing_rows(batch, POSITIONS, None, 10)
     letters = dead_letters(rows, PROBLEMS, "partition 3 of query q batch 1", "DEAD", max_body_bytes=8)
@@ -188,7 +188,7 @@ def test_a_row_that_cannot_be_sent_becomes_a_message_that_says_what_it_was() -> 
     }
 
 
-def test_a_topic_that_is_no_text_is_told_as_java_would_read_it() -> None:
+def test_a_topic_that_is_no_text_is_reported_as_java_would_read_it() -> None:
     topics = pa.Array.from_buffers(pa.string(), 1, pa.array([b"a\xff"], pa.binary()).buffers())
     batch = pa.record_batch([pa.array([b"body"]), topics, pa.array(["t"])], names=["b", "t", "g"])
     letters = dead_letters(outgoing_rows(batch, POSITIONS, None, 0), {0: "why"}, "a", "DEAD", max_body_bytes=8)

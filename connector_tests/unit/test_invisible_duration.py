@@ -44,12 +44,12 @@ def test_its_times_are_whole_numbers() -> None:
         (43_200_000, 43_170_000, 43_200_000),
     ],
 )
-def test_a_poll_asks_for_a_duration_that_nobody_can_foresee(invisible_ms: int, least_ms: int, most_ms: int) -> None:
+def test_a_poll_requests_an_unforeseeable_duration(invisible_ms: int, least_ms: int, most_ms: int) -> None:
     """It is one that a proxy takes, if that takes ``invisible_ms``, and only then."""
-    asked = [unforeseen_ms(invisible_ms, secrets.randbelow) for _ in range(2_000)]
-    assert least_ms <= min(asked) <= least_ms + (most_ms - least_ms) // 10
-    assert most_ms - (most_ms - least_ms) // 10 <= max(asked) <= most_ms
-    assert len(set(asked)) > 500
+    durations = [unforeseen_ms(invisible_ms, secrets.randbelow) for _ in range(2_000)]
+    assert least_ms <= min(durations) <= least_ms + (most_ms - least_ms) // 10
+    assert most_ms - (most_ms - least_ms) // 10 <= max(durations) <= most_ms
+    assert len(set(durations)) > 500
 
 
 LINE = (
@@ -59,7 +59,7 @@ LINE = (
 )
 
 
-def test_it_says_how_many_of_which_brokers_and_what_to_do() -> None:
+def test_it_reports_how_many_of_which_brokers_and_what_to_do() -> None:
     lines = ExpiryLog(10_000)
     assert lines.lines(Counter(), 0) == []
     assert list(map(str, lines.lines(Counter(b=2, a=5), 0))) == [LINE]
@@ -68,13 +68,13 @@ def test_it_says_how_many_of_which_brokers_and_what_to_do() -> None:
 
 def test_messages_that_expire_all_day_are_a_line_ever_more_rarely() -> None:
     lines = ExpiryLog(10_000)
-    told_ms = [now_ms for now_ms in range(0, 3_600_000, 1_000) if lines.lines(Counter(a=now_ms + 1), now_ms)]
-    assert told_ms[:5] == [0, 15_000, 45_000, 105_000, 225_000]
-    assert [after - before for before, after in pairwise(told_ms)][-3:] == [600_000] * 3
-    assert len(told_ms) <= 12
+    reported_ms = [now_ms for now_ms in range(0, 3_600_000, 1_000) if lines.lines(Counter(a=now_ms + 1), now_ms)]
+    assert reported_ms[:5] == [0, 15_000, 45_000, 105_000, 225_000]
+    assert [after - before for before, after in pairwise(reported_ms)][-3:] == [600_000] * 3
+    assert len(reported_ms) <= 12
 
 
-def test_each_line_counts_what_is_new_and_after_a_quiet_time_it_is_said_at_once_and_soon_again() -> None:
+def test_each_line_counts_what_is_new_and_after_a_quiet_time_it_is_logged_at_once_and_soon_again() -> None:
     lines = ExpiryLog(10_000)
     assert lines.lines(Counter(a=1), 0)
     (line,) = lines.lines(Counter(a=4), 15_000)

@@ -25,7 +25,7 @@ class Noted(NamedTuple):
     stored: int | None
 
 
-class NotedDoor(SimulatedClusterClient):
+class NotedHandler(SimulatedClusterClient):
     """Notes what is requested by whoever lets the member leave."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
@@ -45,7 +45,7 @@ def test_a_member_leaves_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = SimulatedCluster(["broker-a"], ManualClock(1_000_000))
     cluster.create_topic("orders", {"broker-a": 2})
     proven, unproven = cluster.queues()
-    client, broker = NotedDoor(cluster), cluster.brokers["broker-a"]
+    client, broker = NotedHandler(cluster), cluster.brokers["broker-a"]
     monkeypatch.setattr(member_module, "ClusterClient", lambda *_: client)
     monkeypatch.setattr(Member, "_work_until_stopped", lambda member: member._stopping.wait())
     member = Member(ReadOptions.parse(ORDERLY), clock=cluster.clock)

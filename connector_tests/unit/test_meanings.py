@@ -11,25 +11,25 @@ from rocketmq_spark.wire.remoting.pull import PULL_STATUS
 SENDING = (RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
 
 
-def answer(code: int, remark: str | None = None) -> RemotingCommand:
+def response(code: int, remark: str | None = None) -> RemotingCommand:
     return RemotingCommand(code, remark=remark)
 
 
 @pytest.mark.parametrize("request_code", [code for code in RequestCode if code not in MEANINGS])
 def test_a_request_that_is_not_in_the_table_takes_success_only(request_code: RequestCode) -> None:
-    taken = {code for code in ResponseCode if meaning_of(request_code, answer(code)) is not None}
-    assert taken == {ResponseCode.SUCCESS}
+    known = {code for code in ResponseCode if meaning_of(request_code, response(code)) is not None}
+    assert known == {ResponseCode.SUCCESS}
 
 
 @pytest.mark.parametrize("request_code", SENDING)
 def test_a_message_is_stored_in_each_of_java_s_states_of_sending_and_in_no_other(request_code: RequestCode) -> None:
-    taken = {code for code in ResponseCode if meaning_of(request_code, answer(code)) is Meaning.ACCEPTED}
-    assert taken == {status.value for status in SendStatus}
+    known = {code for code in ResponseCode if meaning_of(request_code, response(code)) is Meaning.ACCEPTED}
+    assert known == {status.value for status in SendStatus}
 
 
 def test_a_pull_has_an_outcome_for_each_of_java_s_states_of_pulling_and_for_no_other() -> None:
-    taken = {code for code in ResponseCode if meaning_of(RequestCode.PULL_MESSAGE, answer(code)) is Meaning.ACCEPTED}
-    assert taken == PULL_STATUS.keys()
+    known = {code for code in ResponseCode if meaning_of(RequestCode.PULL_MESSAGE, response(code)) is Meaning.ACCEPTED}
+    assert known == PULL_STATUS.keys()
 
 
 @pytest.mark.parametrize(
@@ -66,10 +66,10 @@ def test_a_pull_has_an_outcome_for_each_of_java_s_states_of_pulling_and_for_no_o
         (RequestCode.HEART_BEAT, 9_999, None, None),
     ],
 )
-def test_the_remark_tells_apart_what_has_no_code_of_its_own(
+def test_the_remark_distinguishes_what_has_no_code_of_its_own(
     request_code: RequestCode, code: int, remark: str | None, meaning: Meaning | None
 ) -> None:
-    assert meaning_of(request_code, answer(code, remark)) is meaning
+    assert meaning_of(request_code, response(code, remark)) is meaning
 
 
 def test_a_line_that_holds_for_any_remark_hides_none_that_comes_after_it() -> None:
@@ -80,8 +80,8 @@ def test_a_line_that_holds_for_any_remark_hides_none_that_comes_after_it() -> No
             assert hidden == []
 
 
-def test_going_away_means_nothing_to_a_request_and_is_told_apart() -> None:
-    going = answer(ResponseCode.GO_AWAY)
+def test_goaway_means_nothing_to_a_request_and_is_distinguished() -> None:
+    going = response(ResponseCode.GO_AWAY)
     assert is_go_away(going)
-    assert not is_go_away(answer(ResponseCode.SUCCESS))
+    assert not is_go_away(response(ResponseCode.SUCCESS))
     assert [code for code in RequestCode if meaning_of(code, going) is not None] == []

@@ -18,7 +18,7 @@ from rocketmq_spark.remoting import pool
 from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 
-NOBODY = "127.0.0.1:1"
+NO_SERVER = "127.0.0.1:1"
 WAIT_MS = int(WAIT_S * 1000)
 ROUNDS = 3
 
@@ -50,7 +50,7 @@ class Heartbeats:
     told to ``go_on``."""
 
     def __init__(self, limit: int) -> None:
-        self.go_on = threading.Event()
+        self.resume = threading.Event()
         self.are_enough = threading.Event()
         self._left = limit
         self._counting = threading.Lock()
@@ -61,18 +61,18 @@ class Heartbeats:
             is_answered = self._left > 0
         if not is_answered:
             self.are_enough.set()
-            self.go_on.wait(WAIT_S)
+            self.resume.wait(WAIT_S)
         return build_response()
 
 
-def heard_by(brokers: list[ScriptedBroker], script: Callable[[RemotingCommand], RemotingCommand]) -> None:
+def received_by(brokers: list[ScriptedBroker], script: Callable[[RemotingCommand], RemotingCommand]) -> None:
     for broker in brokers:
         broker.on(RequestCode.HEART_BEAT, script)
         broker.on(RequestCode.UNREGISTER_CLIENT, build_response())
 
 
-def test_what_ends_the_members_thread_wakes_the_planner_and_is_raised_by_its_next_survey() -> None:
-    member = Member(options(NOBODY), fail)
+def test_what_ends_the_members_thread_wakes_the_planner_and_is_raised_by_its_next_refresh() -> None:
+    member = Member(options(NO_SERVER), fail)
     member.start()
     try:
         assert member.wait_for_change({}, WAIT_MS)
@@ -90,18 +90,18 @@ def test_more_than_64_brokers_keep_their_connections_from_one_round_of_heartbeat
     beats = Heartbeats(ROUNDS * len(names))
     with ScriptedCluster(*names) as cluster:
         brokers = list(cluster.brokers.values())
-        heard_by(brokers, beats)
+        received_by(brokers, beats)
         with member_of(cluster, monkeypatch):
             assert beats.are_enough.wait(WAIT_S)
-            beats.go_on.set()
+            beats.resume.set()
         assert {broker.connect_count for broker in brokers} == {1}
 
 
-def test_an_address_that_does_not_answer_a_heartbeat_holds_up_no_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_that_does_not_respond_to_a_heartbeat_holds_up_no_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     """A slave that cannot be reached once kept the turn for as long as a request may take, every 30 s."""
     beats = Heartbeats(limit=4)
     with ScriptedCluster("broker-a") as cluster:
-        heard_by(list(cluster.brokers.values()), beats)
+        received_by(list(cluster.brokers.values()), beats)
         with member_of(cluster, monkeypatch) as member:
             assert beats.are_enough.wait(WAIT_S)
             has_planned = threading.Event()
@@ -113,6 +113,6 @@ def test_an_address_that_does_not_answer_a_heartbeat_holds_up_no_plan(monkeypatc
             planning = threading.Thread(target=plan)
             planning.start()
             is_free = has_planned.wait(WAIT_S / 4)
-            beats.go_on.set()
+            beats.resume.set()
             planning.join()
     assert is_free

@@ -23,7 +23,7 @@ from rocketmq_spark.remoting.retry import REQUEST_PAUSES
 from rocketmq_spark.wire.remoting.codes import ResponseCode
 
 
-def lives(member: Membership) -> dict[MessageQueue, int]:
+def assignments(member: Membership) -> dict[MessageQueue, int]:
     return {held.queue: held.generation for held in member.process_queues}
 
 
@@ -62,7 +62,7 @@ def test_an_orderly_member_owns_only_what_it_could_lock() -> None:
     assert orderly.refresh_metadata().owned == set(QUEUES) - {QUEUES[1]}
     del group.broker.locks[QUEUES[1]]
     orderly.retry_locks()
-    assert lives(orderly).keys() == set(QUEUES), "before any survey"
+    assert assignments(orderly).keys() == set(QUEUES), "before any survey"
     assert orderly.refresh_metadata().owned == set(QUEUES)
 
 
@@ -78,7 +78,7 @@ def test_a_lock_that_was_refused_is_not_tried_again_once_its_queue_is_another_me
     assert group.cluster.now == before
 
 
-def test_a_queue_that_is_being_given_up_is_kept_where_nobody_wants_it_any_more() -> None:
+def test_a_queue_that_is_being_released_is_kept_where_it_is_no_longer_required() -> None:
     group = Group()
     orderly = group.member(consumeOrderly="true")
     orderly.refresh_metadata()
@@ -91,7 +91,7 @@ def test_a_queue_that_is_being_given_up_is_kept_where_nobody_wants_it_any_more()
     assert snapshot.releasing == set()
 
 
-def test_nothing_that_is_given_up_is_told_of_while_the_group_does_not_list_us() -> None:
+def test_nothing_that_is_skipped_is_reported_while_the_group_does_not_list_us() -> None:
     group = Group()
     orderly = group.member(consumeOrderly="true")
     orderly.refresh_metadata()
@@ -105,11 +105,11 @@ def test_nothing_that_is_given_up_is_told_of_while_the_group_does_not_list_us() 
     assert not snapshot.is_complete
 
 
-def test_a_survey_tells_which_brokers_delete_offsets_with_their_topic() -> None:
+def test_a_refresh_reports_which_brokers_delete_offsets_with_their_topic() -> None:
     assert Group().member().refresh_metadata().brokers_deleting_offsets == {"broker-a"}
 
 
-def test_an_orderly_queue_with_an_unproven_range_is_released_only_when_it_is_proven_and_committed() -> None:
+def test_an_orderly_queue_with_an_uncompleted_range_is_released_only_when_it_is_completed_and_committed() -> None:
     group = Group()
     orderly = group.member(consumeOrderly="true")
     orderly.refresh_metadata()
@@ -122,7 +122,7 @@ def test_an_orderly_queue_with_an_unproven_range_is_released_only_when_it_is_pro
     assert group.locked == {QUEUES[0], QUEUES[1]}
 
 
-def test_a_concurrent_queue_is_released_at_once_and_what_is_proven_later_is_not_committed() -> None:
+def test_a_concurrent_queue_is_released_at_once_and_what_is_completed_later_is_not_committed() -> None:
     group = Group()
     concurrent = group.member()
     concurrent.refresh_metadata()
@@ -134,23 +134,23 @@ def test_a_concurrent_queue_is_released_at_once_and_what_is_proven_later_is_not_
     assert concurrent.completed_after_rebalance == 1
 
 
-def test_a_proof_is_late_when_its_queue_has_another_life_by_then_or_none_and_is_counted_once() -> None:
+def test_a_completion_is_late_when_its_queue_has_another_assignment_by_then_or_none_and_is_counted_once() -> None:
     group = Group()
     member = group.member()
     member.refresh_metadata()
     stays, comes_back, goes, _unplanned = QUEUES
     member.mark_in_flight({stays: (0, 10), comes_back: (0, 10), goes: (0, 10)})
-    before = lives(member)
+    before = assignments(member)
     for others in (("x", "y", "z"), (), ("x",)):
         group.cluster.set_others(*others)
         member.refresh_metadata()
-    assert lives(member) == {stays: before[stays], comes_back: 5}
+    assert assignments(member) == {stays: before[stays], comes_back: 5}
     for _ in range(2):
         member.mark_completed(dict.fromkeys(QUEUES, 10))
     assert member.completed_after_rebalance == 2
 
 
-def test_a_proof_within_a_range_commits_no_further_than_where_that_begins() -> None:
+def test_a_completion_within_a_range_commits_no_further_than_where_that_begins() -> None:
     """A restart may have planned otherwise than what was logged: what is in flight is not in the sink as a whole."""
     group = Group()
     member = group.member()
@@ -175,15 +175,19 @@ def test_how_far_a_queue_was_planned_is_forgotten_with_it() -> None:
     assert member.publish().view.positions == {QUEUES[0]: 4}
 
 
-def test_operators_are_shown_who_reads_what_since_when_and_how_far() -> None:
+def test_operators_are_shown_members_queues_times_and_offsets() -> None:
     group = Group()
     group.clock.advance(7)
     member = group.member(consumeOrderly="true")
     member.refresh_metadata()
-    told = member.publish()
-    assert told.masters == {"broker-a": BrokerAddress(group.broker.address)}
-    assert (told.view.consumer.group, told.view.name_servers, told.view.started_ms) == ("g", ("n:9876",), 1)
-    held = told.view.process_queues[QUEUES[0]]
+    published = member.publish()
+    assert published.masters == {"broker-a": BrokerAddress(group.broker.address)}
+    assert (published.view.consumer.group, published.view.name_servers, published.view.started_ms) == (
+        "g",
+        ("n:9876",),
+        1,
+    )
+    held = published.view.process_queues[QUEUES[0]]
     assert (held.commit_offset, held.cached_count, held.is_locked, held.last_lock_timestamp_ms) == (0, 0, True, 7)
     member.mark_in_flight({QUEUES[0]: (0, 10)})
     assert member.publish().view.process_queues[QUEUES[0]].cached_count == 10
@@ -192,7 +196,7 @@ def test_operators_are_shown_who_reads_what_since_when_and_how_far() -> None:
     assert (held.commit_offset, held.cached_count) == (10, 0)
 
 
-def test_what_was_confirmed_before_it_was_proven_is_in_flight_no_more() -> None:
+def test_what_was_confirmed_before_it_was_completed_is_in_flight_no_more() -> None:
     group = Group()
     member = group.member()
     member.refresh_metadata()
@@ -203,7 +207,7 @@ def test_what_was_confirmed_before_it_was_proven_is_in_flight_no_more() -> None:
     assert member.publish().view.process_queues[QUEUES[0]].cached_count == 0
 
 
-def test_each_change_of_ownership_is_one_more_and_so_is_each_broker_that_answers_again() -> None:
+def test_each_change_of_ownership_is_one_more_and_so_is_each_broker_that_responds_again() -> None:
     group = Group()
     member = group.member()
     changes = [member.publish().changes]
@@ -214,17 +218,17 @@ def test_each_change_of_ownership_is_one_more_and_so_is_each_broker_that_answers
     assert changes == [0, 1, 2, 2, 3]
     group.broker.reach = Reach.UNRESPONSIVE
     member.refresh_metadata()
-    silent_ms = group.clock()
+    unresponsive_ms = group.clock()
     due_ms = member.publish().next_try_ms
     assert due_ms is not None
-    assert [member.publish().is_due(at_ms) for at_ms in (silent_ms, due_ms - 1, due_ms)] == [False, False, True]
+    assert [member.publish().is_due(at_ms) for at_ms in (unresponsive_ms, due_ms - 1, due_ms)] == [False, False, True]
     group.broker.reach = Reach.UP
     group.clock.advance(REQUEST_PAUSES.longest_ms)
     member.refresh_metadata()
     assert member.publish().changes == 4
 
 
-def test_a_change_of_ownership_is_said_with_some_of_the_queues(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_change_of_ownership_is_logged_with_some_of_the_queues(caplog: pytest.LogCaptureFixture) -> None:
     group = Group(brokers=2)
     group.cluster.grow("orders", "broker-a", 1)
     member = group.member()
@@ -270,7 +274,7 @@ class LosesOne(SimulatedBroker):
             self.offsets.pop(QUEUES[1])
 
 
-class FallsSilent(LosesOne):
+class BecomesUnresponsive(LosesOne):
     """And answers nothing after that."""
 
     def store(self, offsets: Mapping[MessageQueue, int]) -> None:
@@ -284,7 +288,7 @@ def with_broker(kind: type[SimulatedBroker]) -> Group:
     return group
 
 
-def test_a_first_offset_that_a_broker_confirmed_and_lost_is_told_again() -> None:
+def test_a_first_offset_that_a_broker_confirmed_and_lost_is_sent_again() -> None:
     """Its queue looked new then, and with ``latest`` it was read from its first message instead of from its end."""
     group = with_broker(LosesOne)
     member = group.member()
@@ -293,8 +297,8 @@ def test_a_first_offset_that_a_broker_confirmed_and_lost_is_told_again() -> None
     assert group.broker.offsets == {QUEUES[0]: 50, QUEUES[1]: 60}
 
 
-def test_a_first_offset_that_cannot_be_looked_at_again_is_not_confirmed() -> None:
-    member = with_broker(FallsSilent).member()
+def test_a_first_offset_that_cannot_be_probed_again_is_not_confirmed() -> None:
+    member = with_broker(BecomesUnresponsive).member()
     member.refresh_metadata()
     assert member.offsets.raise_to({QUEUES[0]: 50, QUEUES[1]: 60}) == set()
 
@@ -315,7 +319,7 @@ def test_nothing_is_written_where_the_groups_offset_has_vanished() -> None:
     assert group.broker.offsets == {QUEUES[0]: 20}
 
 
-def test_what_is_proven_is_persisted_before_a_queue_is_dropped() -> None:
+def test_what_is_completed_is_persisted_before_a_queue_is_dropped() -> None:
     group = Group()
     member = group.member()
     member.refresh_metadata()
@@ -325,7 +329,7 @@ def test_what_is_proven_is_persisted_before_a_queue_is_dropped() -> None:
     assert group.broker.offsets == {QUEUES[3]: 7}
 
 
-def test_a_commit_that_was_refused_by_a_broker_that_fell_silent_then_is_not_due_all_the_time() -> None:
+def test_a_commit_that_was_refused_by_a_broker_that_became_unresponsive_then_is_not_due_all_the_time() -> None:
     """It cannot be tried while the broker is left alone: 83 surveys a second were once made of such, and then four."""
     group = Group()
     member = committed_to(group, 10)
@@ -362,14 +366,14 @@ class LocksSlowly(SimulatedBroker):
         return granted
 
 
-def test_a_locks_time_counts_from_before_it_was_asked_for() -> None:
+def test_a_locks_time_counts_from_before_it_was_requested() -> None:
     """The broker counts from some moment before its answer; from after it, two members could hold one lock."""
     group = with_broker(LocksSlowly)
     orderly = group.member(consumeOrderly="true")
-    asked_ms = group.clock()
+    called_ms = group.clock()
     orderly.refresh_metadata()
-    told = orderly.publish().view.process_queues
-    assert {told[queue].last_lock_timestamp_ms for queue in QUEUES} == {asked_ms}
+    published = orderly.publish().view.process_queues
+    assert {published[queue].last_lock_timestamp_ms for queue in QUEUES} == {called_ms}
 
 
 def test_a_lock_is_forgotten_with_its_queue() -> None:
@@ -446,7 +450,7 @@ def test_a_commit_to_many_brokers_takes_as_many_round_trips_as_to_one() -> None:
     assert commit_ms(16) == commit_ms(1) == (60, 40)
 
 
-def test_a_survey_of_many_topics_takes_a_few_round_trips() -> None:
+def test_a_refresh_of_many_topics_takes_a_few_round_trips() -> None:
     clock = ManualClock()
     cluster = SimulatedCluster(["broker-a", "broker-b"], clock)
     topics = [f"topic-{number}" for number in range(50)]
@@ -471,7 +475,7 @@ def with_a_masterless_broker(**given: str) -> tuple[Group, Membership]:
     return group, group.member(**given)
 
 
-def test_a_broker_that_is_listed_without_a_master_is_silent_and_not_absent() -> None:
+def test_a_broker_that_is_listed_without_a_master_is_unresponsive_and_not_absent() -> None:
     """A first AvailableNow run used to end without its messages, and ``latest`` to begin wrong."""
     group, member = with_a_masterless_broker()
     assert not member.refresh_metadata().is_complete
@@ -489,7 +493,7 @@ def test_a_broker_that_stays_without_a_master_is_named_after_the_clusters_limit(
         member.refresh_metadata()
 
 
-def test_queues_that_were_read_are_away_while_their_broker_has_no_master() -> None:
+def test_queues_that_were_read_are_unavailable_while_their_broker_has_no_master() -> None:
     queue = MessageQueue("orders", "broker-b", 0)
     group, member = with_a_masterless_broker(clusterTimeoutMs="60000")
     for _ in range(2):
@@ -499,19 +503,19 @@ def test_queues_that_were_read_are_away_while_their_broker_has_no_master() -> No
         group.clock.advance(60_000)
 
 
-def test_locks_are_renewed_by_the_timer_and_not_by_surveys() -> None:
+def test_locks_are_renewed_by_the_timer_and_not_by_refreshes() -> None:
     group = Group()
     orderly = group.member(consumeOrderly="true")
     orderly.refresh_metadata()
-    for renew, renewed_ms in ((orderly.refresh_metadata, 0), (orderly.renew_locks, 20_000)):
+    for extend, extended_ms in ((orderly.refresh_metadata, 0), (orderly.renew_locks, 20_000)):
         group.clock.advance(10_000)
-        renew()
-        assert {at_ms for _, at_ms in group.broker.locks.values()} == {renewed_ms}
-        told = orderly.publish().view.process_queues
-        assert {told[queue].last_lock_timestamp_ms for queue in QUEUES} == {renewed_ms}
+        extend()
+        assert {at_ms for _, at_ms in group.broker.locks.values()} == {extended_ms}
+        published = orderly.publish().view.process_queues
+        assert {published[queue].last_lock_timestamp_ms for queue in QUEUES} == {extended_ms}
 
 
-def test_a_lock_that_was_too_old_and_is_renewed_is_news() -> None:
+def test_a_lock_that_was_too_old_and_is_renewed_is_a_change() -> None:
     """A survey in which it grew too old left its queue out, and nothing made the next survey: the query stood still."""
     group = Group()
     member = group.member(consumeOrderly="true")

@@ -1,4 +1,4 @@
-"""What a member is to its group: every standing and all that it is told, and what cannot be told changes nothing."""
+"""The states of a member in its group: every state is reached, and an event that cannot be sent changes nothing."""
 
 from __future__ import annotations
 
@@ -42,49 +42,49 @@ FROM_LISTS = [
 FROM_MEMBERS = [MembershipEvent.INCONSISTENT, MembershipEvent.CONSISTENT]
 
 
-def of_standing(standing: MembershipState) -> MembershipStateMachine:
+def of_membership_state(member_state: MembershipState) -> MembershipStateMachine:
     member = MembershipStateMachine()
-    for told in WAYS[standing]:
-        member.apply(told)
+    for event in WAYS[member_state]:
+        member.apply(event)
     return member
 
 
-@pytest.mark.parametrize("standing", MembershipState)
-def test_every_standing_is_reached(standing: MembershipState) -> None:
-    assert of_standing(standing).state is standing
+@pytest.mark.parametrize("member_state", MembershipState)
+def test_every_membership_state_is_reached(member_state: MembershipState) -> None:
+    assert of_membership_state(member_state).state is member_state
 
 
-@pytest.mark.parametrize(("standing", "told"), LEGAL)
-def test_what_may_be_told_leads_where_the_table_says(standing: MembershipState, told: MembershipEvent) -> None:
-    member = of_standing(standing)
-    assert member.apply(told) is MEMBERSHIP_TRANSITIONS[standing, told]
-    assert member.state is MEMBERSHIP_TRANSITIONS[standing, told].next_state
+@pytest.mark.parametrize(("member_state", "event"), LEGAL)
+def test_what_may_be_sent_leads_where_the_table_defines(member_state: MembershipState, event: MembershipEvent) -> None:
+    member = of_membership_state(member_state)
+    assert member.apply(event) is MEMBERSHIP_TRANSITIONS[member_state, event]
+    assert member.state is MEMBERSHIP_TRANSITIONS[member_state, event].next_state
 
 
-@pytest.mark.parametrize(("standing", "told"), ILLEGAL)
-def test_what_cannot_be_told_raises_and_changes_nothing(standing: MembershipState, told: MembershipEvent) -> None:
-    member = of_standing(standing)
-    with pytest.raises(ValueError, match=f"a member that is {standing.name} has no event {told.name}"):
-        member.apply(told)
-    assert member.state is standing
+@pytest.mark.parametrize(("member_state", "event"), ILLEGAL)
+def test_what_cannot_be_sent_raises_and_changes_nothing(member_state: MembershipState, event: MembershipEvent) -> None:
+    member = of_membership_state(member_state)
+    with pytest.raises(ValueError, match=f"a member that is {member_state.name} has no event {event.name}"):
+        member.apply(event)
+    assert member.state is member_state
 
 
-def test_who_may_have_another_s_client_id_compares_nothing_and_everything_else_may_be_told() -> None:
+def test_a_member_that_may_have_another_s_client_id_compares_nothing_and_everything_else_may_be_reported() -> None:
     assert set(ILLEGAL) == set(product([MembershipState.NEW], FROM_MEMBERS))
 
 
-@pytest.mark.parametrize(("standing", "told"), LEGAL)
-def test_no_standing_is_lost_again(standing: MembershipState, told: MembershipEvent) -> None:
+@pytest.mark.parametrize(("member_state", "event"), LEGAL)
+def test_no_membership_state_is_lost_again(member_state: MembershipState, event: MembershipEvent) -> None:
     order = list(MembershipState)
-    assert order.index(MEMBERSHIP_TRANSITIONS[standing, told].next_state) >= order.index(standing)
+    assert order.index(MEMBERSHIP_TRANSITIONS[member_state, event].next_state) >= order.index(member_state)
 
 
-@pytest.mark.parametrize(("standing", "told"), LEGAL)
-def test_who_compares_may_be_told_how_that_ends_and_then_shares_or_waits(
-    standing: MembershipState, told: MembershipEvent
+@pytest.mark.parametrize(("member_state", "event"), LEGAL)
+def test_a_member_that_compares_may_receive_the_result_and_then_shares_or_waits(
+    member_state: MembershipState, event: MembershipEvent
 ) -> None:
-    step = MEMBERSHIP_TRANSITIONS[standing, told]
-    if told in FROM_MEMBERS:
+    step = MEMBERSHIP_TRANSITIONS[member_state, event]
+    if event in FROM_MEMBERS:
         assert step.action in (MembershipAction.SHARE, MembershipAction.WAIT)
     else:
         assert step.action is not MembershipAction.SHARE
@@ -92,18 +92,18 @@ def test_who_compares_may_be_told_how_that_ends_and_then_shares_or_waits(
         assert {(step.next_state, verdict) for verdict in FROM_MEMBERS} <= MEMBERSHIP_TRANSITIONS.keys()
 
 
-@pytest.mark.parametrize(("standing", "told"), LEGAL)
-def test_who_plans_nothing_says_for_what_it_waits_or_nobody_says_anything(
-    standing: MembershipState, told: MembershipEvent
+@pytest.mark.parametrize(("member_state", "event"), LEGAL)
+def test_a_member_that_plans_nothing_reports_for_what_it_waits_or_no_reason_is_logged(
+    member_state: MembershipState, event: MembershipEvent
 ) -> None:
-    step = MEMBERSHIP_TRANSITIONS[standing, told]
+    step = MEMBERSHIP_TRANSITIONS[member_state, event]
     outages = step.action in (MembershipAction.WAIT, MembershipAction.CHECK_GROUP)
     assert (step.problem is not None) or not outages
-    assert bool(step.unknown) is (told is MembershipEvent.NO_RESPONSE)
+    assert bool(step.unknown) is (event is MembershipEvent.NO_RESPONSE)
 
 
 @pytest.mark.parametrize(
-    ("client_ids", "told"),
+    ("client_ids", "event"),
     [
         (None, MembershipEvent.NO_RESPONSE),
         ([], MembershipEvent.NOT_LISTED),
@@ -113,8 +113,8 @@ def test_who_plans_nothing_says_for_what_it_waits_or_nobody_says_anything(
         (["me", "me", "me", "you"], MembershipEvent.LISTED_TWICE),
     ],
 )
-def test_what_the_lists_say(client_ids: list[str] | None, told: MembershipEvent) -> None:
-    assert event_from_lists(client_ids, "me") is told
+def test_what_the_lists_contain(client_ids: list[str] | None, event: MembershipEvent) -> None:
+    assert event_from_lists(client_ids, "me") is event
 
 
 @pytest.mark.parametrize(
@@ -136,22 +136,24 @@ AT_ODDS = {"you": {"bills": "*"}}
 CLUSTER_TIMEOUT_MS = 60_000
 
 
-class Heard:
-    """What the table says of a member that is told this and that."""
+class Received:
+    """What the table says of a member that is event this and that."""
 
-    def __init__(self, standing: MembershipState) -> None:
-        self._standing = standing
+    def __init__(self, member_state: MembershipState) -> None:
+        self._membership_state = member_state
         self.outages: dict[str, int] = {}
         self.shares = False
-        for told in WAYS[standing]:
+        for event in WAYS[member_state]:
             self._take(
-                MEMBERSHIP_TRANSITIONS[MembershipState.JOINING if told in FROM_MEMBERS else MembershipState.NEW, told]
+                MEMBERSHIP_TRANSITIONS[MembershipState.JOINING if event in FROM_MEMBERS else MembershipState.NEW, event]
             )
 
-    def apply(self, told: MembershipEvent, verdict: MembershipEvent) -> None:
-        self._take(MEMBERSHIP_TRANSITIONS[self._standing, told])
-        if MEMBERSHIP_TRANSITIONS[self._standing, told].action is MembershipAction.COMPARE:
-            self._take(MEMBERSHIP_TRANSITIONS[MEMBERSHIP_TRANSITIONS[self._standing, told].next_state, verdict])
+    def apply(self, event: MembershipEvent, verdict: MembershipEvent) -> None:
+        self._take(MEMBERSHIP_TRANSITIONS[self._membership_state, event])
+        if MEMBERSHIP_TRANSITIONS[self._membership_state, event].action is MembershipAction.COMPARE:
+            self._take(
+                MEMBERSHIP_TRANSITIONS[MEMBERSHIP_TRANSITIONS[self._membership_state, event].next_state, verdict]
+            )
 
     def _take(self, step: MembershipTransition) -> None:
         for subject in (*step.resolved, *step.unknown):
@@ -161,38 +163,38 @@ class Heard:
         self.shares = step.action is MembershipAction.SHARE
 
 
-def group_with(standing: MembershipState) -> tuple[Group, Membership]:
+def group_with(member_state: MembershipState) -> tuple[Group, Membership]:
     group = Group(subscriptions=AT_ODDS)
     member = group.member(clusterTimeoutMs=str(CLUSTER_TIMEOUT_MS))
-    if standing is not MembershipState.NEW:
-        group.cluster.set_others(*["you"] * (standing is MembershipState.JOINING))
+    if member_state is not MembershipState.NEW:
+        group.cluster.set_others(*["you"] * (member_state is MembershipState.JOINING))
         member.refresh_metadata()
     return group, member
 
 
-def tell(group: Group, told: MembershipEvent, verdict: MembershipEvent) -> None:
-    if told is MembershipEvent.NO_RESPONSE:
+def report(group: Group, event: MembershipEvent, verdict: MembershipEvent) -> None:
+    if event is MembershipEvent.NO_RESPONSE:
         group.broker.reach = Reach.UNRESPONSIVE
-    if told is MembershipEvent.NOT_LISTED:
+    if event is MembershipEvent.NOT_LISTED:
         group.broker.connections.clear()
         group.broker.ignores_heartbeats = True
     group.cluster.set_others(
-        *["me"] * (told is MembershipEvent.LISTED_TWICE), *["you"] * (verdict is MembershipEvent.INCONSISTENT)
+        *["me"] * (event is MembershipEvent.LISTED_TWICE), *["you"] * (verdict is MembershipEvent.INCONSISTENT)
     )
 
 
-@pytest.mark.parametrize("standing", MembershipState)
-@pytest.mark.parametrize("told", FROM_LISTS)
+@pytest.mark.parametrize("member_state", MembershipState)
+@pytest.mark.parametrize("event", FROM_LISTS)
 @pytest.mark.parametrize("verdict", FROM_MEMBERS)
-def test_a_member_plans_and_waits_as_the_table_says(
-    standing: MembershipState, told: MembershipEvent, verdict: MembershipEvent
+def test_a_member_plans_and_waits_as_the_table_defines(
+    member_state: MembershipState, event: MembershipEvent, verdict: MembershipEvent
 ) -> None:
-    group, member = group_with(standing)
-    heard = Heard(standing)
-    heard.apply(told, verdict)
-    tell(group, told, verdict)
-    assert bool(member.refresh_metadata().owned) is heard.shares
+    group, member = group_with(member_state)
+    received = Received(member_state)
+    received.apply(event, verdict)
+    report(group, event, verdict)
+    assert bool(member.refresh_metadata().owned) is received.shares
     outages = [wait for wait in member.publish().outages if wait.resource in (GROUP, IDENTITY, SUBSCRIPTIONS)]
     assert {wait.resource: wait.until_ms for wait in outages} == {
-        resource: group.clock() + limit_ms for resource, limit_ms in heard.outages.items()
+        resource: group.clock() + limit_ms for resource, limit_ms in received.outages.items()
     }

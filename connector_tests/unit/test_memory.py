@@ -8,7 +8,7 @@ from rocketmq_spark.errors import TransportError
 from rocketmq_spark.remoting.memory import memory_pair
 
 
-def test_bytes_arrive_in_order_and_never_more_than_asked_for() -> None:
+def test_bytes_arrive_in_order_and_never_more_than_requested() -> None:
     ours, theirs = memory_pair()
     ours.sendall(b"abcdef", 1000)
     ours.sendall(b"gh", 1000)
@@ -43,14 +43,14 @@ def test_sending_after_the_end_is_a_lost_connection_that_names_the_address() -> 
         ours.sendall(b"x", 1000)
 
 
-def test_a_peer_that_takes_nothing_blocks_a_sender_only_for_its_timeout() -> None:
+def test_a_remote_end_that_takes_nothing_blocks_a_sender_only_for_its_timeout() -> None:
     ours, theirs = memory_pair(capacity_bytes=3)
     with pytest.raises(TransportError, match="accepted no data for 20 ms"):
         ours.sendall(b"abcd", 20)
     assert theirs.recv(99, 0) == b"abc"
 
 
-def test_a_sender_goes_on_as_the_peer_makes_room() -> None:
+def test_a_sender_continues_as_the_remote_end_makes_space() -> None:
     ours, theirs = memory_pair(capacity_bytes=2)
     sender = threading.Thread(target=ours.sendall, args=(b"abcdef", 10_000))
     sender.start()
@@ -69,7 +69,7 @@ def test_shutdown_wakes_a_receiver_on_the_same_side() -> None:
     assert received == [b""]
 
 
-def test_bytes_are_received_into_the_room_that_is_given() -> None:
+def test_bytes_are_received_into_the_memory_that_is_given() -> None:
     ours, theirs = memory_pair()
     room = memoryview(bytearray(b"......"))
     assert ours.recv_into(room, 1) is None

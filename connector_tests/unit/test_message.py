@@ -152,7 +152,7 @@ def test_only_both_flags_together_make_an_inner_batch(bit: int) -> None:
 
 
 @pytest.mark.parametrize("sys_flag", [-1 & ~0x71, -(2**31) | 0x8, 0x8, 0xC, 0x7FFFF000])
-def test_flags_that_nobody_knows_are_kept(sys_flag: int) -> None:
+def test_flags_that_are_unknown_are_kept(sys_flag: int) -> None:
     assert decoded(replace(FULL, sys_flag=sys_flag & ~0x80))[0].sys_flag == sys_flag & ~0x80
 
 
@@ -221,7 +221,7 @@ def with_ipv6(sys_flag: int) -> bytes:
         ),
     ],
 )
-def test_a_damaged_record_is_an_error_that_says_where(record: bytes, problem: str) -> None:
+def test_a_damaged_record_is_an_error_that_reports_where(record: bytes, problem: str) -> None:
     body = GOOD + GOOD + record
     with pytest.raises(RemoteProtocolError) as caught:
         decode_messages(body, broker_name="b")
@@ -280,8 +280,8 @@ def test_a_first_record_that_is_damaged_is_an_error(body: bytes) -> None:
 
 
 def test_a_layout_is_right_whatever_is_in_the_bodies() -> None:
-    bad_body = Record(sys_flag=COMPRESSED, body=b"not compressed").encode()
-    check_layout(GOOD + bad_body, broker_name="b")
+    undecodable_body = Record(sys_flag=COMPRESSED, body=b"not compressed").encode()
+    check_layout(GOOD + undecodable_body, broker_name="b")
     for damaged in (patched(4, b"\0\0\0\0"), GOOD[:90]):
         with pytest.raises(RemoteProtocolError, match=r"magic number 0|only 90 bytes") as caught:
             check_layout(GOOD + damaged, broker_name="b")

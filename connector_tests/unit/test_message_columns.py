@@ -27,16 +27,16 @@ BORN_MS, STORED_MS = 1_795_445_135_749, 1_795_445_136_001
 NOT_IN_THE_PROTOCOL = {"offsetMsgId", "commitLogOffset", "sysFlag", "flag", "bodyCRC"}
 
 
-def answer(body: bytes = BODY, topic: str = "T", **system: Any) -> pb.ReceiveMessageResponse:
+def response(body: bytes = BODY, topic: str = "T", **system: Any) -> pb.ReceiveMessageResponse:
     one = received("h", body, **system)
     one.message.topic.name = topic
     return one
 
 
 def decoded(
-    *answers: pb.ReceiveMessageResponse, columns: tuple[str, ...] = tuple(COLUMNS), tags: frozenset[str] | None = None
+    *responses: pb.ReceiveMessageResponse, columns: tuple[str, ...] = tuple(COLUMNS), tags: frozenset[str] | None = None
 ) -> tuple[list[dict[str, Any]], list[UndecodableReceived]]:
-    joined = b"".join(one.SerializeToString() for one in answers)
+    joined = b"".join(one.SerializeToString() for one in responses)
     ((batch, unreadable),) = decode_received(joined, columns, broker_name="broker-a", tags=tags)
     types = [arrow_type(COLUMNS[name]) if name in COLUMNS else pa.string() for name in columns]
     assert batch.schema == pa.schema(list(zip(columns, types, strict=True)))
@@ -44,7 +44,7 @@ def decoded(
 
 
 def test_all_that_a_message_has_is_in_its_row() -> None:
-    one = answer(
+    one = response(
         tag="TagA",
         keys=["k1", "k2"],
         message_id="01AB",
@@ -87,7 +87,7 @@ def test_all_that_a_message_has_is_in_its_row() -> None:
 
 
 def test_what_a_message_has_not_is_null() -> None:
-    (row,), _ = decoded(answer(message_id="01AB", delivery_attempt=1))
+    (row,), _ = decoded(response(message_id="01AB", delivery_attempt=1))
     assert (row["keys"], row["tags"], row["properties"]) == (None, None, [("UNIQ_KEY", "01AB")])
 
 
@@ -96,14 +96,14 @@ def test_a_column_has_a_value_or_is_not_in_the_protocol() -> None:
 
 
 def test_a_property_is_a_column_also_where_the_protocol_has_it_apart() -> None:
-    one = answer(message_id="01AB", message_group="customer-7")
+    one = response(message_id="01AB", message_group="customer-7")
     one.message.user_properties["colour"] = "red"
-    both, _ = decoded(one, answer(), columns=("colour", "__SHARDINGKEY"))
+    both, _ = decoded(one, response(), columns=("colour", "__SHARDINGKEY"))
     assert [tuple(row.values()) for row in both] == [("red", "customer-7"), (None, None)]
 
 
 def test_a_message_has_its_handle() -> None:
-    one, none = answer(), answer()
+    one, none = response(), response()
     one.message.system_properties.receipt_handle = "its own"
     none.message.system_properties.ClearField("receipt_handle")
     both, _ = decoded(one, none, columns=("receiptHandle",))
@@ -111,7 +111,7 @@ def test_a_message_has_its_handle() -> None:
 
 
 def test_a_topic_of_a_namespace_shows_it() -> None:
-    one = answer()
+    one = response()
     one.message.topic.resource_namespace = "shop"
     (row,), _ = decoded(one, columns=("topic",))
     assert row == {"topic": "shop%T"}
@@ -119,10 +119,10 @@ def test_a_topic_of_a_namespace_shows_it() -> None:
 
 def test_messages_come_in_their_order_and_only_those_of_the_tags() -> None:
     tags = ("TagA", "TagB", None, "TagA")
-    answers = [answer(queue_offset=number, tag=tag) for number, tag in enumerate(tags)]
-    rows, _ = decoded(*answers, columns=("queueOffset",), tags=frozenset({"TagA"}))
+    responses = [response(queue_offset=number, tag=tag) for number, tag in enumerate(tags)]
+    rows, _ = decoded(*responses, columns=("queueOffset",), tags=frozenset({"TagA"}))
     assert [row["queueOffset"] for row in rows] == [0, 3]
-    assert len(decoded(*answers, columns=("queueOffset",))[0]) == 4
+    assert len(decoded(*responses, columns=("queueOffset",))[0]) == 4
 
 
 def test_no_messages_are_no_rows() -> None:
@@ -139,15 +139,15 @@ def test_no_messages_are_no_rows() -> None:
     ],
     ids=["ZLIB", "GZIP", "LZ4", "ZSTD"],
 )
-def test_a_compressed_body_is_what_its_bytes_say(compressed: bytes) -> None:
-    (row,), _ = decoded(answer(compressed, body_encoding=pb.Encoding.GZIP), columns=("body",))
+def test_a_compressed_body_is_what_its_bytes_contain(compressed: bytes) -> None:
+    (row,), _ = decoded(response(compressed, body_encoding=pb.Encoding.GZIP), columns=("body",))
     assert row == {"body": BODY}
-    (row,), _ = decoded(answer(compressed, body_encoding=pb.Encoding.IDENTITY), columns=("body",))
+    (row,), _ = decoded(response(compressed, body_encoding=pb.Encoding.IDENTITY), columns=("body",))
     assert row == {"body": compressed}
 
 
 def test_an_empty_body_is_not_decompressed() -> None:
-    (row,), _ = decoded(answer(b"", body_encoding=pb.Encoding.GZIP), columns=("body",))
+    (row,), _ = decoded(response(b"", body_encoding=pb.Encoding.GZIP), columns=("body",))
     assert row == {"body": b""}
 
 
@@ -160,19 +160,19 @@ def test_an_empty_body_is_not_decompressed() -> None:
     ],
     ids=["no stream", "it ends early", "no GZIP"],
 )
-def test_a_body_that_cannot_be_read_is_told_and_its_row_has_none(damaged: bytes, problem: str) -> None:
-    bad = answer(damaged, body_encoding=pb.Encoding.GZIP, queue_id=2, queue_offset=5)
-    rows, (unreadable,) = decoded(answer(), bad, columns=("queueOffset", "body"))
+def test_a_body_that_cannot_be_read_is_reported_and_its_row_has_none(damaged: bytes, problem: str) -> None:
+    undecodable = response(damaged, body_encoding=pb.Encoding.GZIP, queue_id=2, queue_offset=5)
+    rows, (unreadable,) = decoded(response(), undecodable, columns=("queueOffset", "body"))
     assert [row["body"] for row in rows] == [BODY, None]
     assert (unreadable.queue, unreadable.offset) == (MessageQueue("T", "broker-a", 2), 5)
     assert unreadable.problem.startswith(problem)
-    assert decoded(bad, columns=("queueOffset",)) == ([{"queueOffset": 5}], [])
+    assert decoded(undecodable, columns=("queueOffset",)) == ([{"queueOffset": 5}], [])
 
 
 @pytest.mark.parametrize("squeeze", [zlib.compress, gzip.compress])
 def test_what_comes_out_of_a_body_is_bounded(squeeze: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(message_columns, "DECOMPRESSED_LIMIT_BYTES", 1_000)
-    fits, too_large = (answer(squeeze(bytes(size)), body_encoding=pb.Encoding.GZIP) for size in (1_000, 1_001))
+    fits, too_large = (response(squeeze(bytes(size)), body_encoding=pb.Encoding.GZIP) for size in (1_000, 1_001))
     assert decoded(fits, columns=("body",)) == ([{"body": bytes(1_000)}], [])
     rows, unreadable = decoded(fits, too_large, columns=("body",))
     assert ([row["body"] for row in rows], len(unreadable)) == ([bytes(1_000), None], 1)
@@ -182,7 +182,7 @@ def test_what_comes_out_of_a_body_is_bounded(squeeze: Any, monkeypatch: pytest.M
 def test_all_members_of_a_gzip_body_are_read_and_what_follows_is_not(behind: bytes) -> None:
     """As Java's GZIPInputStream does; only the first one was read."""
     members = [gzip.compress(part) for part in (b"one", b"", b"two" * 30_000, b"")]
-    whole = answer(b"".join(members) + behind, body_encoding=pb.Encoding.GZIP)
+    whole = response(b"".join(members) + behind, body_encoding=pb.Encoding.GZIP)
     assert decoded(whole, columns=("body",)) == ([{"body": b"one" + b"two" * 30_000}], [])
 
 
@@ -191,7 +191,7 @@ def test_a_later_gzip_member_is_bounded_and_checked_too(monkeypatch: pytest.Monk
     first, second = gzip.compress(bytes(600)), gzip.compress(bytes(401))
     damaged = gzip.compress(b"x" * 100)[:-9] + bytes(9)
     bodies = (first + second, first + gzip.compress(bytes(400)), first + second[:-1], first + damaged)
-    rows, unreadable = decoded(*(answer(one, body_encoding=pb.Encoding.GZIP) for one in bodies), columns=("body",))
+    rows, unreadable = decoded(*(response(one, body_encoding=pb.Encoding.GZIP) for one in bodies), columns=("body",))
     assert [row["body"] for row in rows] == [None, bytes(1_000), None, None]
     assert [one.problem.partition(":")[0] for one in unreadable] == [
         "its body has more than the 1000 bytes allowed when decompressed",
@@ -203,13 +203,13 @@ def test_a_later_gzip_member_is_bounded_and_checked_too(monkeypatch: pytest.Monk
 def test_many_empty_gzip_members_take_no_longer_each() -> None:
     body = gzip.compress(b"") * 50_000 + gzip.compress(b"last")
     begin = time.process_time()
-    assert decoded(answer(body, body_encoding=pb.Encoding.GZIP), columns=("body",)) == ([{"body": b"last"}], [])
+    assert decoded(response(body, body_encoding=pb.Encoding.GZIP), columns=("body",)) == ([{"body": b"last"}], [])
     assert time.process_time() - begin < 10
 
 
 @pytest.mark.parametrize("squeeze", [zlib.compress, gzip.compress])
 def test_a_body_larger_than_any_row_may_be_is_unreadable(squeeze: Any) -> None:
-    large = answer(squeeze(bytes(33 * 1024 * 1024)), body_encoding=pb.Encoding.GZIP)
+    large = response(squeeze(bytes(33 * 1024 * 1024)), body_encoding=pb.Encoding.GZIP)
     rows, (unreadable,) = decoded(large, columns=("body",))
     assert rows == [{"body": None}]
     assert unreadable.problem == "its body has more than the 33554432 bytes allowed when decompressed"
@@ -218,11 +218,11 @@ def test_a_body_larger_than_any_row_may_be_is_unreadable(squeeze: Any) -> None:
 def test_bodies_that_are_too_large_together_come_in_several_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(message_columns, "DECOMPRESSED_LIMIT_BYTES", 1_000)
     sizes = (500, 500, 1, 1_001, 999, 1)
-    answers = [
-        answer(zlib.compress(bytes(size)), body_encoding=pb.Encoding.GZIP, queue_offset=number)
+    responses = [
+        response(zlib.compress(bytes(size)), body_encoding=pb.Encoding.GZIP, queue_offset=number)
         for number, size in enumerate(sizes)
     ]
-    joined = b"".join(one.SerializeToString() for one in answers)
+    joined = b"".join(one.SerializeToString() for one in responses)
     columns = ("queueOffset", "body")
     found = list(decode_received(joined, columns, broker_name="broker-a", tags=None))
     assert [batch["queueOffset"].to_pylist() for batch, _ in found] == [[0, 1], [2, 3, 4], [5]]
@@ -233,7 +233,7 @@ def test_bodies_that_are_too_large_together_come_in_several_batches(monkeypatch:
     assert len(only[0]) == len(sizes), "nothing is decompressed"
 
 
-def test_what_is_no_answer_is_an_error() -> None:
+def test_what_is_no_response_is_an_error() -> None:
     with pytest.raises(
         RemoteProtocolError, match=r"MALFORMED_RESPONSE\.BODY.* ReceiveMessageResponse.*: Error parsing message"
     ):

@@ -29,7 +29,7 @@ def peer(server: ScriptedBroker) -> Iterator[RemotingClient]:
     pool.close()
 
 
-def test_queues_are_looked_at_by_the_tools_and_some_at_once(server: ScriptedBroker, peer: RemotingClient) -> None:
+def test_queues_are_probed_by_the_tools_and_some_at_once(server: ScriptedBroker, peer: RemotingClient) -> None:
     groups: list[str] = []
 
     def find_nothing(request: RemotingCommand) -> RemotingCommand:
@@ -41,11 +41,11 @@ def test_queues_are_looked_at_by_the_tools_and_some_at_once(server: ScriptedBrok
     assert groups == [TOOLS_GROUP] * len(QUEUES)
 
 
-def test_a_look_that_is_told_of_a_reset_says_so_and_is_made_again(server: ScriptedBroker, peer: RemotingClient) -> None:
-    answers = {"0": [NONE, RESET], "1": [NONE]}
-    server.on(RequestCode.PULL_MESSAGE, lambda request: answers[request.fields["queueId"]].pop())
-    told: list[tuple[MessageQueue, int]] = []
-    looker = Prober("g", lambda *reset: told.append(reset))
-    assert probe_store_times(peer, {QUEUES[0]: 5, QUEUES[1]: 5}, looker) == {QUEUES[0]: None, QUEUES[1]: None}
-    assert told == [(QUEUES[0], 7)]
-    assert answers == {"0": [], "1": []}
+def test_a_probe_that_receives_a_reset_reports_it_and_is_repeated(server: ScriptedBroker, peer: RemotingClient) -> None:
+    responses = {"0": [NONE, RESET], "1": [NONE]}
+    server.on(RequestCode.PULL_MESSAGE, lambda request: responses[request.fields["queueId"]].pop())
+    reported: list[tuple[MessageQueue, int]] = []
+    reset_prober = Prober("g", lambda *reset: reported.append(reset))
+    assert probe_store_times(peer, {QUEUES[0]: 5, QUEUES[1]: 5}, reset_prober) == {QUEUES[0]: None, QUEUES[1]: None}
+    assert reported == [(QUEUES[0], 7)]
+    assert responses == {"0": [], "1": []}

@@ -50,7 +50,7 @@ def test_no_messages_need_no_task() -> None:
     assert tasks_of([], None) == []
 
 
-def test_a_task_has_as_many_messages_as_the_options_say() -> None:
+def test_a_task_has_as_many_messages_as_the_options_define() -> None:
     messages = [received(number) for number in range(5)]
     assert offsets(messages, 2) == [[("broker-a", 0), ("broker-a", 1)], [("broker-a", 2), ("broker-a", 3)],
                                     [("broker-a", 4)]]  # fmt: skip
@@ -65,7 +65,7 @@ def test_messages_of_several_brokers_share_a_task() -> None:
     assert offsets(messages) == [[("broker-a", 0), ("broker-a", 2), ("broker-b", 1)]]
 
 
-def test_tasks_and_parts_have_a_bounded_size_and_nothing_is_left_out() -> None:
+def test_tasks_and_parts_have_a_bounded_size_and_nothing_is_omitted() -> None:
     messages = [received(number, size_bytes=MIB) for number in range(20)]
     tasks = tasks_of(messages, None)
     assert max(sum(len(part.body) for part in task) for task in tasks) <= TASK_BYTES
@@ -89,7 +89,7 @@ def rows(*records: Record, client_of: ClientOf = ClusterClient.shared, **options
     return [row for batch in read for row in batch.to_pylist()]
 
 
-def test_a_row_has_the_handle_of_its_message_wherever_the_column_is_and_whatever_is_left_out() -> None:
+def test_a_row_has_the_handle_of_its_message_wherever_the_column_is_and_whatever_is_omitted() -> None:
     records = [
         Record(properties={"TAGS": tag}, queue_offset=number, commit_log_offset=70 + number)
         for number, tag in enumerate(("AaAa", "BBBB", "AaAa"))
@@ -110,13 +110,15 @@ def test_a_row_has_the_handle_of_its_message_wherever_the_column_is_and_whatever
     assert [part.handles for part in without] == [()], "nobody wants them"
 
 
-def test_a_proxys_answers_have_their_handles_themselves() -> None:
-    answered = ReceivedMessage(OpaqueHandle("T", "broker-a", "its own"), memoryview(b"an answer"), RecordFormat.PROXIED)
-    ((part,),) = tasks_of([answered], None, with_handles=True)
+def test_a_proxys_responses_have_their_handles_themselves() -> None:
+    responded = ReceivedMessage(
+        OpaqueHandle("T", "broker-a", "its own"), memoryview(b"an answer"), RecordFormat.PROXIED
+    )
+    ((part,),) = tasks_of([responded], None, with_handles=True)
     assert part.handles == ()
 
 
-BAD: Final = Record(body=b"no zlib", queue_offset=5, sys_flag=COMPRESSED)
+UNDECODABLE: Final = Record(body=b"no zlib", queue_offset=5, sys_flag=COMPRESSED)
 
 
 def test_an_executor_makes_rows_of_them_whatever_their_order() -> None:
@@ -128,15 +130,15 @@ def test_an_executor_makes_rows_of_them_whatever_their_order() -> None:
     assert [(row["body"], row["reconsumeTimes"]) for row in found] == [(b"b", 0), (b"a", 1)]
 
 
-def test_tags_whose_hashes_are_the_same_are_told_apart() -> None:
+def test_tags_whose_hashes_are_the_same_are_distinguished() -> None:
     found = rows(Record(properties={"TAGS": "AaAa"}), Record(properties={"TAGS": "BBBB"}), subExpression="AaAa")
     assert [row["tags"] for row in found] == ["AaAa"]
 
 
-def test_a_bad_message_ends_the_query_or_has_no_body() -> None:
+def test_an_undecodable_message_ends_the_query_or_has_no_body() -> None:
     with pytest.raises(RemoteProtocolError, match=r"UNDECODABLE_MESSAGE_BODY.*offset 5 of T@broker-a:0"):
-        rows(BAD)
-    assert [(row["queueOffset"], row["body"]) for row in rows(BAD, badMessages="null")] == [(5, None)]
+        rows(UNDECODABLE)
+    assert [(row["queueOffset"], row["body"]) for row in rows(UNDECODABLE, badMessages="null")] == [(5, None)]
 
 
 def test_bodies_that_are_too_large_together_come_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,28 +177,30 @@ def test_rows_of_one_good_batch_come_a_few_at_a_time(monkeypatch: pytest.MonkeyP
     assert [row["queueOffset"] for row in rows(batch, Record(queue_offset=45))] == list(range(5, 46))
 
 
-def dead_letters(answers: int, *records: Record) -> tuple[list[object], list[RemotingCommand]]:
+def dead_letters(responses: int, *records: Record) -> tuple[list[object], list[RemotingCommand]]:
     """Offsets of the rows, and what the broker was asked that answers each time with the same code."""
-    asked: list[RemotingCommand] = []
+    calls: list[RemotingCommand] = []
 
     def stored(request: RemotingCommand) -> RemotingCommand:
-        asked.append(request)
-        return build_response(answers, fields={"msgId": "0", "queueId": "0", "queueOffset": "0"})
+        calls.append(request)
+        return build_response(responses, fields={"msgId": "0", "queueId": "0", "queueOffset": "0"})
 
     with ScriptedCluster("broker-a") as cluster:
         cluster.brokers["broker-a"].on(RequestCode.SEND_MESSAGE_V2, stored)
 
         given = {"namesrvAddr": NAME_SERVER, "badMessages": "deadLetter"}
-        return [row["queueOffset"] for row in rows(*records, client_of=lambda _: cluster.client(), **given)], asked
+        return [row["queueOffset"] for row in rows(*records, client_of=lambda _: cluster.client(), **given)], calls
 
 
 def at(offset: int, body: bytes = b"good", sys_flag: int = 0, properties: bytes = b"") -> Record:
     return Record("T", body, properties, queue_offset=offset, commit_log_offset=70 + offset, sys_flag=sys_flag)
 
 
-def test_a_bad_message_is_sent_to_the_dead_letter_topic_and_has_no_row(caplog: pytest.LogCaptureFixture) -> None:
-    bad = at(5, b"no zlib", COMPRESSED, b"own\x01x\x02")
-    found, (letter,) = dead_letters(ResponseCode.SUCCESS, at(9), bad, at(2))
+def test_an_undecodable_message_is_sent_to_the_dead_letter_topic_and_has_no_row(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    broken = at(5, b"no zlib", COMPRESSED, b"own\x01x\x02")
+    found, (letter,) = dead_letters(ResponseCode.SUCCESS, at(9), broken, at(2))
     assert found == [9, 2]
     assert (letter.fields["b"], letter.fields["a"], letter.body) == ("%RETRY%g", "g", b"no zlib")
     assert "own\x01x\x02" in letter.fields["i"]
@@ -207,13 +211,13 @@ def test_a_bad_message_is_sent_to_the_dead_letter_topic_and_has_no_row(caplog: p
     )
 
 
-def test_no_message_of_a_bad_batch_has_a_row() -> None:
+def test_no_message_of_an_undecodable_batch_has_a_row() -> None:
     batch = at(5, b"no batch", INNER_BATCH, b"INNER_BASE\x015\x02INNER_NUM\x013\x02")
     found, letters = dead_letters(ResponseCode.SUCCESS, batch, at(8))
     assert (found, len(letters)) == ([8], 1)
 
 
-def test_rows_of_one_bad_batch_come_a_few_at_a_time_and_it_is_logged_once(
+def test_rows_of_one_undecodable_batch_come_a_few_at_a_time_and_it_is_logged_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(columns, "REPEATED_LIMIT_BYTES", 12_000)
@@ -224,11 +228,11 @@ def test_rows_of_one_bad_batch_come_a_few_at_a_time_and_it_is_logged_once(
     assert dead_letters(ResponseCode.SUCCESS, batch, at(45))[0] == [45]
 
 
-def test_without_bad_messages_nobody_is_asked() -> None:
+def test_without_undecodable_messages_no_broker_is_called() -> None:
     assert dead_letters(ResponseCode.SUCCESS, at(1), at(2)) == ([1, 2], [])
 
 
-def test_a_bad_message_of_a_proxys_that_a_spool_has_kept_ends_the_query() -> None:
+def test_an_undecodable_message_of_a_proxys_that_a_spool_has_kept_ends_the_query() -> None:
     system = SystemProperties(body_encoding=Encoding.GZIP, queue_offset=5)
     message = Message(topic=Resource(name="T"), body=b"no gzip", system_properties=system)
     record = memoryview(ReceivedMessages(messages=[message]).SerializeToString())

@@ -11,7 +11,7 @@ from rocketmq_spark.source.stream.missing_queues import MissingQueues
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 
 A, B = queues(2)
-AWAY = {B: "10.0.0.1:10911"}
+UNAVAILABLE = {B: "10.0.0.1:10911"}
 LIMIT_MS = 60_000
 START = SourceOffset({A: QueueProgress(0, 7), B: QueueProgress(2, 41)})
 
@@ -30,12 +30,12 @@ def test_wait_is_the_default() -> None:
 
 def test_waiting_ends_with_an_error_that_names_queue_position_and_last_address() -> None:
     subject = missing("wait")
-    subject.update(AWAY, START, now_ms=1_000)
+    subject.update(UNAVAILABLE, START, now_ms=1_000)
     assert not subject.is_due(1_000 + 1)
-    subject.update(AWAY, START, now_ms=1_000 + LIMIT_MS - 1)
+    subject.update(UNAVAILABLE, START, now_ms=1_000 + LIMIT_MS - 1)
     assert subject.is_due(1_000 + LIMIT_MS)
     with pytest.raises(RouteError) as raised:
-        subject.update(AWAY, START, now_ms=1_000 + LIMIT_MS)
+        subject.update(UNAVAILABLE, START, now_ms=1_000 + LIMIT_MS)
     assert raised.value.context == {
         "count": 1,
         "queues": "orders@broker-a:1 at offset 41, last broker address 10.0.0.1:10911",
@@ -47,40 +47,40 @@ def test_waiting_ends_with_an_error_that_names_queue_position_and_last_address()
 
 
 @pytest.mark.parametrize("policy", ["wait", "drop"])
-def test_while_a_queue_is_away_it_is_looked_for_again_after_each_pause(policy: str) -> None:
+def test_while_a_queue_is_unavailable_it_is_searched_for_again_after_each_pause(policy: str) -> None:
     subject = missing(policy)
     assert not subject.is_due(10**9)
     for seen_ms in (1_000, 1_000 + REQUEST_PAUSES.longest_ms):
-        subject.update(AWAY, START, now_ms=seen_ms)
+        subject.update(UNAVAILABLE, START, now_ms=seen_ms)
         assert not subject.is_due(seen_ms + REQUEST_PAUSES.longest_ms - 1)
         assert subject.is_due(seen_ms + REQUEST_PAUSES.longest_ms)
     subject.update({}, START, now_ms=90_000)
     assert not subject.is_due(10**9)
 
 
-def test_at_the_limit_it_is_looked_for_at_once() -> None:
+def test_at_the_limit_it_is_searched_for_at_once() -> None:
     subject = missing("wait")
     for seen_ms in (1_000, 1_000 + LIMIT_MS - 1):
-        subject.update(AWAY, START, now_ms=seen_ms)
+        subject.update(UNAVAILABLE, START, now_ms=seen_ms)
     assert subject.is_due(1_000 + LIMIT_MS)
 
 
-def test_each_queue_has_its_own_limit_which_begins_anew_when_it_was_back() -> None:
+def test_each_queue_has_its_own_limit_which_begins_again_when_it_was_back() -> None:
     subject = missing("wait")
-    subject.update(AWAY, START, now_ms=0)
+    subject.update(UNAVAILABLE, START, now_ms=0)
     subject.update({}, START, now_ms=LIMIT_MS)
     assert subject.awaited == set()
-    subject.update(AWAY, START, now_ms=LIMIT_MS)
-    subject.update(AWAY | {A: "10.0.0.1:10911"}, START, now_ms=2 * LIMIT_MS - 1)
+    subject.update(UNAVAILABLE, START, now_ms=LIMIT_MS)
+    subject.update(UNAVAILABLE | {A: "10.0.0.1:10911"}, START, now_ms=2 * LIMIT_MS - 1)
     with pytest.raises(RouteError) as raised:
-        subject.update(AWAY | {A: "10.0.0.1:10911"}, START, now_ms=2 * LIMIT_MS)
+        subject.update(UNAVAILABLE | {A: "10.0.0.1:10911"}, START, now_ms=2 * LIMIT_MS)
     assert str(A) not in str(raised.value.context["queues"])
 
 
-def test_the_error_tells_the_longest_wait_of_all_that_are_overdue() -> None:
+def test_the_error_reports_the_longest_wait_of_all_that_are_overdue() -> None:
     subject = missing("wait")
-    subject.update(AWAY, START, now_ms=0)
-    both = AWAY | {A: "10.0.0.1:10911"}
+    subject.update(UNAVAILABLE, START, now_ms=0)
+    both = UNAVAILABLE | {A: "10.0.0.1:10911"}
     subject.update(both, START, now_ms=7)
     with pytest.raises(RouteError) as raised:
         subject.update(both, START, now_ms=LIMIT_MS + 7)
@@ -96,18 +96,20 @@ def test_fail_is_an_error_at_once_that_names_all_of_them() -> None:
 def test_fail_advises_to_wait_and_not_a_limit_that_it_has_not() -> None:
     """It said that they were away for 0 ms, and to raise 'missingQueuesTimeoutMs', which does nothing with it."""
     with pytest.raises(RouteError) as raised:
-        missing("fail").update(AWAY, START, now_ms=7)
-    told = str(raised.value)
-    assert "] 1 queue unavailable, with missingQueues=fail: orders@broker-a:1 at" in told
-    assert "To wait for them, set 'missingQueues' to 'wait'. To continue without them, set 'missingQueues' to" in told
-    assert " ms" not in told
-    assert "missingQueuesTimeoutMs" not in told
+        missing("fail").update(UNAVAILABLE, START, now_ms=7)
+    reported = str(raised.value)
+    assert "] 1 queue unavailable, with missingQueues=fail: orders@broker-a:1 at" in reported
+    assert (
+        "To wait for them, set 'missingQueues' to 'wait'. To continue without them, set 'missingQueues' to" in reported
+    )
+    assert " ms" not in reported
+    assert "missingQueuesTimeoutMs" not in reported
 
 
-def test_drop_goes_on_for_ever_and_tells_the_position() -> None:
+def test_drop_continues_for_ever_and_reports_the_position() -> None:
     subject = missing("drop")
     for now_ms in (0, LIMIT_MS, 100 * LIMIT_MS):
-        subject.update(AWAY, START, now_ms)
+        subject.update(UNAVAILABLE, START, now_ms)
         assert not subject.is_due(now_ms + 1)
     assert subject.dropped == {B}
     assert subject.awaited == set()
@@ -125,18 +127,18 @@ def test_drop_goes_on_for_ever_and_tells_the_position() -> None:
     assert len(subject.dropped) == len(subject.outages) == 0
 
 
-def test_what_is_waited_for_is_told_by_topic_and_broker_with_its_end() -> None:
+def test_what_is_waited_for_is_reported_by_topic_and_broker_with_its_end() -> None:
     subject = missing("wait")
-    subject.update(AWAY, START, now_ms=1_000)
+    subject.update(UNAVAILABLE, START, now_ms=1_000)
     assert [(wait.since_ms, wait.until_ms) for wait in subject.outages] == [(1_000, 1_000 + LIMIT_MS)]
-    subject.update(AWAY | {A: "10.0.0.1:10911"}, START, now_ms=2_000)
+    subject.update(UNAVAILABLE | {A: "10.0.0.1:10911"}, START, now_ms=2_000)
     (both,) = subject.outages
     assert both.resource == "2 queues of topic orders at broker-a (10.0.0.1:10911)"
     assert both.reason == "not in the route or not readable; offsets are kept: queue=0 offset=7, queue=1 offset=41"
     assert (both.since_ms, both.until_ms) == (1_000, 1_000 + LIMIT_MS)
 
 
-def test_queues_of_another_topic_or_broker_are_told_by_themselves() -> None:
+def test_queues_of_another_topic_or_broker_are_reported_by_themselves() -> None:
     many = {
         queue(0): "a:1",
         queue(1): "a:1",
@@ -153,16 +155,16 @@ def test_queues_of_another_topic_or_broker_are_told_by_themselves() -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "told"),
+    ("count", "reported"),
     [(12, "queue=8 offset=5, queue=9 offset=5 and 2 more"), (10, "queue=8 offset=5, queue=9 offset=5")],
 )
-def test_of_many_queues_some_positions_are_told(count: int, told: str) -> None:
+def test_of_many_queues_some_positions_are_reported(count: int, reported: str) -> None:
     many = queues(count)
     subject = missing("wait")
     start = SourceOffset({queue: QueueProgress(0, 5) for queue in many})
     subject.update(dict.fromkeys(many, "10.0.0.1:10911"), start, now_ms=0)
     assert subject.outages[0].resource.startswith(f"{count} queues of topic orders")
-    assert subject.outages[0].reason.endswith(told)
+    assert subject.outages[0].reason.endswith(reported)
 
 
 def test_nothing_is_missing_while_everything_is_there() -> None:

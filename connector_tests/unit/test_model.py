@@ -139,7 +139,7 @@ def message(**properties: str) -> MessageExt:
     return decoded
 
 
-def test_a_message_that_came_back_knows_where_it_was_and_who() -> None:
+def test_a_message_that_came_back_has_its_first_place_and_its_consumer() -> None:
     assert message(RETRY_TOPIC="T").origin_topic == "T"
     assert message(ORIGIN_MESSAGE_ID="O", UNIQ_KEY="U").origin_msg_id == "U"
     assert message(ORIGIN_MESSAGE_ID="O").origin_msg_id == "O"

@@ -55,14 +55,14 @@ def test_counts_have_no_survivors_but_how_many_lack_a_reason() -> None:
     assert "tell" not in encoded_counts({"one": counts})
 
 
-def test_a_room_that_is_measured_anew_leaves_the_others_as_they_are_kept() -> None:
+def test_a_room_that_is_measured_again_leaves_the_others_as_they_are_kept() -> None:
     before = encoded({"two": ROOM, "one": ROOM})
     after = encoded({**decoded(before), "two": Measured("2026-11-24", "ba9876543210", {}, frozenset())})
     assert decoded(after)["one"] == ROOM
     assert after.startswith(before[: before.index('"two"')])
 
 
-def test_who_never_ends_is_killed_and_who_no_test_reaches_is_not() -> None:
+def test_a_mutant_without_end_is_killed_and_one_without_a_test_is_not() -> None:
     assert percent_killed(Counter({"killed": 5, "timeout": 3, "survived": 1, "no tests": 1})) == 80
     assert percent_killed(Counter()) == 0
 
@@ -119,18 +119,18 @@ def test_the_digest_is_another_when_a_module_is_another_or_there_is_one_more(pac
     assert digest_of(package, two) != before
 
 
-def test_a_module_that_defines_functions_is_told_from_one_that_does_not(package: Path) -> None:
+def test_a_module_that_defines_functions_is_distinguished_from_one_that_does_not(package: Path) -> None:
     (package / "rocketmq_spark/model.py").write_text("class Model:\n    def name(self): ...\n", encoding="utf-8")
     names = ("rocketmq_spark.model", "rocketmq_spark.model_of")
     assert [defines_functions(package, name) for name in names] == [True, False]
 
 
-def test_the_page_has_each_room_and_says_of_one_that_it_was_not_run() -> None:
+def test_the_page_has_each_room_and_states_of_one_that_it_was_not_run() -> None:
     lines = page(ROOMS, {"one": COUNTS}, {}).splitlines()
     assert "| one | 3 | 15 | 13 | 87 % | 2026-11-23 | `0123456789ab` |" in lines
     assert "| two | 1 | not run | | | | |" in lines
-    said = "1 of 2 rooms were run: 15 mutants: 11 killed, 1 no tests, 1 survived, 2 timeout; 86.7 % killed."
-    assert said in lines
+    reported = "1 of 2 rooms were run: 15 mutants: 11 killed, 1 no tests, 1 survived, 2 timeout; 86.7 % killed."
+    assert reported in lines
 
 
 def test_the_page_names_modules_that_were_not_measured_and_those_without_mutants() -> None:

@@ -58,7 +58,7 @@ class TwoServers:
         self.servers[FIRST].on(ROUTE, first)
         self.servers[SECOND].on(ROUTE, second)
 
-    def asked(self) -> tuple[int, int]:
+    def call_counts(self) -> tuple[int, int]:
         return self.servers[FIRST].connect_count, self.servers[SECOND].connect_count
 
 
@@ -78,19 +78,19 @@ def failure(two: TwoServers) -> RocketMQError:
     return raised.value
 
 
-def test_a_route_comes_from_the_first_that_answers_and_no_other_is_asked(two: TwoServers) -> None:
+def test_a_route_comes_from_the_first_that_responds_and_no_other_is_called(two: TwoServers) -> None:
     two.on_route(A_ROUTE, A_ROUTE)
     assert two.name_servers.topic_route("T").master_address("b") == BrokerAddress("10.0.0.1:10911")
-    assert two.asked() == (1, 0)
+    assert two.call_counts() == (1, 0)
 
 
-def test_a_server_that_is_down_is_passed_over_and_asked_last_from_then_on(two: TwoServers) -> None:
+def test_a_server_that_is_down_is_passed_over_and_called_last_from_then_on(two: TwoServers) -> None:
     two.on_route(A_ROUTE, A_ROUTE)
     two.down.add(FIRST)
     assert two.name_servers.topic_route("T").queues
     two.down.clear()
     assert two.name_servers.topic_route("T").queues
-    assert two.asked() == (0, 1)
+    assert two.call_counts() == (0, 1)
 
 
 def test_a_server_that_is_not_ready_is_passed_over(two: TwoServers) -> None:
@@ -103,22 +103,22 @@ def test_a_server_that_is_no_name_server_is_passed_over(two: TwoServers) -> None
     assert two.name_servers.topic_route("T").queues
 
 
-def test_a_topic_that_one_does_not_know_may_be_known_to_another(two: TwoServers) -> None:
+def test_a_topic_that_one_does_not_have_may_be_known_to_another(two: TwoServers) -> None:
     """A name server that has just started has no topics until the brokers' next registration."""
     two.on_route(UNKNOWN_TOPIC, A_ROUTE)
     assert two.name_servers.topic_route("T").queues
 
 
-def test_a_topic_that_nobody_knows_is_a_route_error_that_names_topic_and_server(two: TwoServers) -> None:
+def test_an_unknown_topic_is_a_route_error_that_names_topic_and_server(two: TwoServers) -> None:
     two.on_route(UNKNOWN_TOPIC, UNKNOWN_TOPIC)
     error = failure(two)
     assert isinstance(error, RouteError)
     assert (error.condition, error.context["topic"], error.context["address"]) == ("TOPIC_NOT_FOUND", "T", FIRST)
 
 
-def test_a_proxys_route_says_which_broker_is_meant_and_a_name_servers_where_it_is(two: TwoServers) -> None:
-    said_by_proxies = {"MSG_REGION": "", "TRACE_ON": "false"}
-    two.on_route(replace(A_ROUTE, fields=said_by_proxies), A_ROUTE)
+def test_a_proxys_route_reports_which_broker_is_meant_and_a_name_servers_where_it_is(two: TwoServers) -> None:
+    sent_by_proxies = {"MSG_REGION": "", "TRACE_ON": "false"}
+    two.on_route(replace(A_ROUTE, fields=sent_by_proxies), A_ROUTE)
     assert two.name_servers.topic_route("T").master_address("b") == BrokerAddress("10.0.0.1:10911", "b")
     two.down.add(FIRST)
     two.pool.close()
@@ -135,9 +135,9 @@ def test_a_static_topic_is_a_route_error_that_names_it(two: TwoServers) -> None:
     assert (error.condition, error.context["topic"]) == ("STATIC_TOPIC_NOT_SUPPORTED", "T")
 
 
-@pytest.mark.parametrize("away", [FIRST, SECOND])
-def test_a_server_that_is_not_trusted_is_passed_over_and_told_where_no_other_may_come_back(
-    two: TwoServers, away: str
+@pytest.mark.parametrize("unavailable", [FIRST, SECOND])
+def test_a_server_that_is_not_trusted_is_passed_over_and_reported_where_no_other_may_come_back(
+    two: TwoServers, unavailable: str
 ) -> None:
     two.on_route(A_ROUTE, A_ROUTE)
     two.refused = {FIRST}
@@ -147,11 +147,11 @@ def test_a_server_that_is_not_trusted_is_passed_over_and_told_where_no_other_may
     two.pool = ConnectionPool(1000, connect=two._connect)
     two.name_servers = NameServers((FIRST, SECOND), two.pool, 1000)
     assert failure(two).condition == "TLS_CERTIFICATE_UNTRUSTED"
-    two.down.add(away)
+    two.down.add(unavailable)
     assert failure(two).condition == "CONNECT_FAILED"
 
 
-def test_a_missing_topic_is_told_even_when_the_other_server_is_down(two: TwoServers) -> None:
+def test_a_missing_topic_is_reported_even_when_the_other_server_is_down(two: TwoServers) -> None:
     two.on_route(UNKNOWN_TOPIC, A_ROUTE)
     two.down.add(SECOND)
     assert failure(two).condition == "TOPIC_NOT_FOUND"
@@ -180,13 +180,13 @@ def test_a_topic_is_deleted_from_every_server(two: TwoServers) -> None:
     for server in two.servers.values():
         server.on(RequestCode.DELETE_TOPIC_IN_NAMESRV, build_response())
     two.name_servers.delete_topic("T")
-    assert two.asked() == (1, 1)
+    assert two.call_counts() == (1, 1)
 
 
 NOT_SUPPORTED = build_response(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark="request type 105 not supported")
 
 
-def test_a_server_that_knows_no_such_request_is_no_name_server(two: TwoServers) -> None:
+def test_a_server_that_supports_no_such_request_is_no_name_server(two: TwoServers) -> None:
     two.on_route(NOT_SUPPORTED, NOT_SUPPORTED)
     assert str(failure(two)) == (
         f"[ROCKETMQ_NOT_A_NAME_SERVER] {FIRST} is not a name server, but probably a broker: it does not support "
@@ -201,18 +201,18 @@ def test_one_that_is_no_name_server_is_passed_over(two: TwoServers) -> None:
 
 
 @pytest.mark.parametrize("order", [(FIRST, SECOND), (SECOND, FIRST)])
-def test_while_another_is_silent_it_may_be_the_name_server(two: TwoServers, order: tuple[str, str]) -> None:
+def test_while_another_is_unresponsive_it_may_be_the_name_server(two: TwoServers, order: tuple[str, str]) -> None:
     two.down.add(SECOND)
     two.on_route(NOT_SUPPORTED, A_ROUTE)
     two.name_servers = NameServers(order, two.pool, 1000)
     assert failure(two).condition == "CONNECT_FAILED"
 
 
-def test_what_a_name_server_says_counts_before_what_is_none(two: TwoServers) -> None:
+def test_what_a_name_server_reports_counts_before_what_is_none(two: TwoServers) -> None:
     two.on_route(NOT_SUPPORTED, UNKNOWN_TOPIC)
     assert failure(two).condition == "TOPIC_NOT_FOUND"
 
 
-def test_who_knows_no_brokers_is_no_name_server(two: TwoServers) -> None:
+def test_a_server_that_has_no_brokers_is_no_name_server(two: TwoServers) -> None:
     with pytest.raises(OptionError, match=f"NOT_A_NAME_SERVER.*{FIRST}"):
         two.name_servers.cluster_info()

@@ -56,13 +56,13 @@ def ordinary(
     *bodies: bytes | bytearray | memoryview,
     columns: tuple[str, ...] = tuple(COLUMNS),
     tags: frozenset[str] | None = None,
-    wanted: tuple[int, int] = EVERYTHING,
+    offset_range: tuple[int, int] = EVERYTHING,
 ) -> pa.RecordBatch | None:
     """The batch of native code alone, which is that of Python alone; None if it refuses."""
-    batch = Native(columns, broker_name="b", tags=tags).decode_fast_path(bodies, *wanted)
+    batch = Native(columns, broker_name="b", tags=tags).decode_fast_path(bodies, *offset_range)
     if batch is not None:
         batch.validate(full=True)
-        expected = ColumnDecoder(columns, broker_name="b", tags=tags).decode(bodies, *wanted)
+        expected = ColumnDecoder(columns, broker_name="b", tags=tags).decode(bodies, *offset_range)
         assert batch.schema.equals(expected.schema, check_metadata=True)
         assert batch.equals(expected)
     return batch
@@ -89,7 +89,7 @@ def ordinary(
         pytest.param([replace(MESSAGE, topic=f"t{n % 3}", properties={"TAGS": str(n)}) for n in range(99)], id="many"),
     ],
 )
-def test_ordinary_messages_are_taken(records: list[Record]) -> None:
+def test_ordinary_messages_are_accepted(records: list[Record]) -> None:
     batch = ordinary(b"", pull_body(*records), b"", pull_body(*records))
     assert batch is not None
     assert len(batch) == 2 * len(records)
@@ -130,15 +130,15 @@ def test_messages_at_other_places_than_stored_are_refused() -> None:
     assert decoder.decode_fast_path([body], 0, 10, [(5, 8)]) is None
     batch_builder = decoder.batch_builder(1_000, 3)
     assert batch_builder is not None and not batch_builder.add([body], 0, 10, [(5, 8)])
-    for answered in ([], [(5, 9)], [(5, 7)]):
-        assert decoder.decode_fast_path([body], 0, 10, answered) is not None
+    for responded in ([], [(5, 9)], [(5, 7)]):
+        assert decoder.decode_fast_path([body], 0, 10, responded) is not None
     filtered = Native(("queueOffset",), broker_name="b", tags=frozenset({"TagA"}))
     assert filtered.decode_fast_path([body], 0, 10, [(5, 8)]) is not None
     placed = Native(("queueOffset",), broker_name="b", tags=frozenset({"TagA"}), is_unfiltered=True)
     assert (placed.decode_fast_path([body], 0, 10, [(5, 8)]), placed.batch_builder(1_000, 3)) == (None, None)
 
 
-def test_what_nobody_asks_for_may_be_odd() -> None:
+def test_what_is_not_requested_may_be_odd() -> None:
     odd = replace(
         PACKED,
         topic=b"\xff",
@@ -152,10 +152,10 @@ def test_what_nobody_asks_for_may_be_odd() -> None:
     assert ordinary(odd.encode(), columns=columns) is not None
     for column in ("topic", "msgId", "tags", "body", "bornTimestamp", "storeTimestamp", "bornHost", "storeHost"):
         assert ordinary(odd.encode(), columns=(*columns, column)) is None
-        assert ordinary(odd.encode(), columns=(*columns, column), wanted=(0, 7)) is not None, "outside the range"
+        assert ordinary(odd.encode(), columns=(*columns, column), offset_range=(0, 7)) is not None, "outside the range"
 
 
-def test_of_ordinary_messages_those_with_a_wanted_tag_are_kept() -> None:
+def test_of_ordinary_messages_those_with_a_subscribed_tag_are_kept() -> None:
     bodies = [replace(MESSAGE, queue_offset=at, properties={"TAGS": tag}).encode() for at, tag in enumerate("abca")]
     for tags, kept in ((frozenset("ab"), [0, 1, 3]), (frozenset("x"), []), (None, [0, 1, 2, 3])):
         batch = ordinary(*bodies, tags=tags)
@@ -164,7 +164,7 @@ def test_of_ordinary_messages_those_with_a_wanted_tag_are_kept() -> None:
 
 
 def test_damage_outside_the_range_is_refused() -> None:
-    assert ordinary(MESSAGE.encode()[:-1], wanted=(0, 7)) is None
+    assert ordinary(MESSAGE.encode()[:-1], offset_range=(0, 7)) is None
 
 
 def test_a_compressed_body_is_refused_whatever_its_tag() -> None:
@@ -175,14 +175,14 @@ def test_a_compressed_body_is_refused_whatever_its_tag() -> None:
 class WithoutPython(Native):
     """Fails where it would ask Python."""
 
-    def _frames(self, bodies: object, answered: object) -> NoReturn:
+    def _frames(self, bodies: object, responded: object) -> NoReturn:
         raise AssertionError("decoded by Python")
 
 
-def test_what_is_taken_is_not_decoded_by_python() -> None:
+def test_what_is_accepted_is_not_decoded_by_python() -> None:
     decoder = WithoutPython(tuple(COLUMNS), broker_name="b", tags=None)
-    batch, bad = decoder.decode_with_undecodable([MESSAGE.encode()], *EVERYTHING)
-    assert bad == []
+    batch, undecodable = decoder.decode_with_undecodable([MESSAGE.encode()], *EVERYTHING)
+    assert undecodable == []
     assert batch.equals(ordinary(MESSAGE.encode()))
     assert batch.equals(decoder.decode([MESSAGE.encode()], *EVERYTHING))
     with pytest.raises(AssertionError, match="decoded by Python"):
@@ -190,7 +190,7 @@ def test_what_is_taken_is_not_decoded_by_python() -> None:
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_any_bytes_in_a_row_are_taken(kind: type[bytes | bytearray | memoryview]) -> None:
+def test_any_bytes_in_a_row_are_accepted(kind: type[bytes | bytearray | memoryview]) -> None:
     for body in (MESSAGE.encode(), b""):
         assert ordinary(kind(body)) is not None
     around = b"\xff" * 50 + MESSAGE.encode() + b"\xff" * 50

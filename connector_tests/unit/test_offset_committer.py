@@ -45,10 +45,10 @@ class Case:
         self.servers = OutageAwareClient(OPTIONS, self.client, outages)
         self.servers.refresh_routes()
         self.resets = OffsetResets("g", self.servers)
-        self.keeper = RemoteBrokerOffsetStore("g", self.servers, self.resets)
+        self.store = RemoteBrokerOffsetStore("g", self.servers, self.resets)
         self.ours = set(ALL)
         self.links: list[str] = []
-        self.offsets = OffsetCommitter(self.keeper, self.resets, self.ours.__contains__, self._link)
+        self.offsets = OffsetCommitter(self.store, self.resets, self.ours.__contains__, self._link)
 
     def _link(self, broker_name: str) -> Link | None:
         self.links.append(broker_name)
@@ -79,69 +79,69 @@ def case() -> Case:
 # ---------------------------------------------------------------------------------------------------- the brokers
 
 
-def test_offsets_are_read_from_each_broker_and_not_of_silent_ones(case: Case) -> None:
+def test_offsets_are_read_from_each_broker_and_not_of_unresponsive_ones(case: Case) -> None:
     case.a.offsets[A0], case.b.offsets[B1] = 3, 4
-    assert case.keeper.stored_offsets(ALL) == {A0: 3, A1: None, B0: None, B1: 4}
+    assert case.store.stored_offsets(ALL) == {A0: 3, A1: None, B0: None, B1: 4}
     case.b.reach = Reach.UNRESPONSIVE
-    assert case.keeper.stored_offsets(ALL) == {A0: 3, A1: None}
+    assert case.store.stored_offsets(ALL) == {A0: 3, A1: None}
 
 
-def test_offsets_are_written_at_each_broker_and_what_is_not_answered_is_left_alone_for_a_while(case: Case) -> None:
+def test_offsets_are_written_at_each_broker_and_what_gets_no_response_is_left_alone_for_a_while(case: Case) -> None:
     case.b.unacknowledged_writes = {B0}
-    assert case.keeper.write_offsets({A0: 3, B0: 4, B1: 5}) == {A0, B1}
+    assert case.store.write_offsets({A0: 3, B0: 4, B1: 5}) == {A0, B1}
     assert case.stored == {A0: 3, B1: 5}
-    assert [case.keeper.may_write(queue) for queue in (A0, B0, B1)] == [True, False, True]
+    assert [case.store.may_write(queue) for queue in (A0, B0, B1)] == [True, False, True]
     case.b.unacknowledged_writes = set()
-    assert case.keeper.write_offsets({B0: 4, B1: 6}) == {B1}, "not asked again yet"
+    assert case.store.write_offsets({B0: 4, B1: 6}) == {B1}, "not asked again yet"
     case.clock.advance(REQUEST_PAUSES.longest_ms)
-    assert case.keeper.write_offsets({B0: 4}) == {B0}
-    assert case.keeper.may_write(B0)
+    assert case.store.write_offsets({B0: 4}) == {B0}
+    assert case.store.may_write(B0)
     assert case.stored == {A0: 3, B0: 4, B1: 6}
 
 
-def test_a_refused_write_is_tried_again_after_a_pause_and_forgotten_once_it_is_answered(case: Case) -> None:
+def test_a_refused_write_is_tried_again_after_a_pause_and_forgotten_once_it_gets_a_response(case: Case) -> None:
     case.a.write_refusal = BUSY
-    assert case.keeper.write_offsets({A0: 3}) == set()
-    assert not case.keeper.may_write(A0)
+    assert case.store.write_offsets({A0: 3}) == set()
+    assert not case.store.may_write(A0)
     case.clock.advance(REQUEST_PAUSES.shortest_ms)
-    assert case.keeper.may_write(A0)
+    assert case.store.may_write(A0)
     case.a.write_refusal = None
-    assert case.keeper.write_offsets({A0: 3}) == {A0}
+    assert case.store.write_offsets({A0: 3}) == {A0}
     case.a.write_refusal = BUSY
-    case.keeper.write_offsets({A0: 4})
+    case.store.write_offsets({A0: 4})
     case.clock.advance(REQUEST_PAUSES.shortest_ms)
-    assert case.keeper.may_write(A0), "the first pause again"
+    assert case.store.may_write(A0), "the first pause again"
 
 
-def test_a_write_that_a_mark_keeps_off_tells_where_an_operator_has_reset_to(case: Case) -> None:
+def test_a_write_that_a_mark_keeps_off_reports_where_an_operator_has_reset_to(case: Case) -> None:
     case.a.reset(A0, 1)
-    assert case.keeper.write_offsets({A0: 3, A1: 4}) == {A1}
+    assert case.store.write_offsets({A0: 3, A1: 4}) == {A1}
     assert (case.resets.pending, case.resets.changes) == ({A0: 1}, 1)
-    assert case.keeper.may_write(A0), "no refusal"
+    assert case.store.may_write(A0), "no refusal"
 
 
-def test_a_queue_is_the_same_where_nothing_below_the_proof_was_stored_later(case: Case) -> None:
+def test_a_queue_is_the_same_where_nothing_below_the_completion_was_stored_later(case: Case) -> None:
     proofs = {A0: Completion(5, 5), A1: Completion(5, 4), B0: Completion(5, 0), B1: Completion(11, 99)}
-    assert case.keeper.are_unchanged(proofs) == {A0: True, A1: False, B0: True, B1: False}
+    assert case.store.are_unchanged(proofs) == {A0: True, A1: False, B0: True, B1: False}
     case.b.reach = Reach.UNRESPONSIVE
-    assert case.keeper.are_unchanged(proofs) == {A0: True, A1: False, B0: True}
+    assert case.store.are_unchanged(proofs) == {A0: True, A1: False, B0: True}
 
 
-def test_a_queue_that_was_met_empty_is_another_one_once_it_has_any_message_below_the_proof(case: Case) -> None:
-    assert case.keeper.are_unchanged(
+def test_a_queue_that_was_met_empty_is_another_one_once_it_has_any_message_below_the_completion(case: Case) -> None:
+    assert case.store.are_unchanged(
         {A0: Completion(5, EMPTIED_STORE_TIME_MS), A1: Completion(1, EMPTIED_STORE_TIME_MS)}
     ) == {A0: False, A1: True}
 
 
-def test_a_hint_that_is_too_small_is_looked_into(case: Case) -> None:
+def test_a_hint_that_is_too_small_is_inspected(case: Case) -> None:
     case.a.hint_deficit = 1
-    assert case.keeper.are_unchanged({A0: Completion(5, 5), A1: Completion(5, 4)}) == {A0: True, A1: False}
+    assert case.store.are_unchanged({A0: Completion(5, 5), A1: Completion(5, 4)}) == {A0: True, A1: False}
 
 
 # ---------------------------------------------------------------------------------------------------- what is told
 
 
-def test_what_is_proven_is_told_until_the_broker_has_confirmed_it(case: Case) -> None:
+def test_what_is_completed_is_committed_until_the_broker_has_confirmed_it(case: Case) -> None:
     case.mark_completed({A0: 3, B0: 4})
     assert case.offsets.unconfirmed == {A0: 3, B0: 4}
     case.b.reach = Reach.UNRESPONSIVE
@@ -176,27 +176,27 @@ def test_only_progress_of_our_own_queues_is_remembered(case: Case) -> None:
     assert [case.offsets.has_confirmed(queue) for queue in (A0, B0)] == [True, False]
 
 
-def test_a_first_offset_is_looked_at_again_and_written_again_where_it_is_lost(case: Case) -> None:
+def test_a_first_offset_is_probed_again_and_written_again_where_it_is_lost(case: Case) -> None:
     def lose_once(queue: MessageQueue, _offset: int) -> None:
-        if queue == A0 and len(told) == 0:
+        if queue == A0 and len(reported) == 0:
             del case.a.offsets[A0]
-        told.append(queue)
+        reported.append(queue)
 
-    told: list[MessageQueue] = []
+    reported: list[MessageQueue] = []
     case.cluster.on_stored = lose_once
     case.b.offsets[B0] = 1
     assert case.offsets.raise_to({A0: 3, A1: 2, B0: 4}) == {A0, A1, B0}
-    assert told == [A0, A1, B0, A0]
+    assert reported == [A0, A1, B0, A0]
     assert case.stored == {A0: 3, A1: 2, B0: 4}
 
 
-def test_a_first_offset_that_cannot_be_looked_at_again_is_not_confirmed(case: Case) -> None:
+def test_a_first_offset_that_cannot_be_probed_again_is_not_confirmed(case: Case) -> None:
     case.cluster.on_stored = lambda _queue, _offset: setattr(case.a, "reach", Reach.UNRESPONSIVE)
     assert case.offsets.raise_to({A0: 3, B0: 4}) == {B0}
     assert [case.offsets.has_confirmed(queue) for queue in (A0, B0)] == [False, True]
 
 
-def test_what_is_lowered_is_what_the_broker_has_and_nothing_proven_before_is_told(case: Case) -> None:
+def test_what_is_lowered_is_what_the_broker_has_and_nothing_completed_before_is_committed(case: Case) -> None:
     case.a.offsets[A0] = 9
     case.mark_completed({A0: 10, A1: 4})
     assert case.offsets.lower_to({A0: 2}) == {A0}
@@ -207,7 +207,7 @@ def test_what_is_lowered_is_what_the_broker_has_and_nothing_proven_before_is_tol
     assert not case.offsets.has_confirmed(A0)
 
 
-def test_links_are_asked_for_once_for_each_broker(case: Case) -> None:
+def test_links_are_requested_once_for_each_broker(case: Case) -> None:
     case.offsets.raise_to(dict.fromkeys(ALL, 3))
     assert sorted(case.links) == ["a", "b"]
 
@@ -245,7 +245,7 @@ def test_a_smaller_offset_over_another_connection_is_a_broker_that_forgot(case: 
 
 def test_where_no_link_is_known_nothing_is_an_operators_word(case: Case) -> None:
     confirmed(case)
-    offsets = OffsetCommitter(case.keeper, case.resets, case.ours.__contains__, lambda _broker_name: None)
+    offsets = OffsetCommitter(case.store, case.resets, case.ours.__contains__, lambda _broker_name: None)
     offsets.raise_to({B0: 5})
     case.b.offsets[B0] = 2
     offsets.raise_to({B0: 7})
@@ -278,7 +278,7 @@ def test_one_that_was_not_reset_hides_none_behind_it(case: Case) -> None:
     assert case.resets.pending == {A1: 1}, "though nothing had to be written"
 
 
-def test_marks_are_looked_for_and_their_queues_forgotten_with_them(case: Case) -> None:
+def test_marks_are_searched_for_and_their_queues_forgotten_with_them(case: Case) -> None:
     case.a.reset(A1, 1)
     case.b.reset(B1, 0)
     case.resets.consume_marks(ALL)
@@ -293,7 +293,7 @@ def test_marks_are_looked_for_and_their_queues_forgotten_with_them(case: Case) -
 # ---------------------------------------------------------------------------------------------------- doubt
 
 
-def test_a_queue_whose_proof_is_of_another_one_is_doubtful_and_nothing_of_it_is_written(case: Case) -> None:
+def test_a_queue_whose_completion_is_of_another_one_is_doubtful_and_nothing_of_it_is_written(case: Case) -> None:
     for queue, stored_to_ms in ((A0, 5), (A1, 4), (B0, 4)):
         case.offsets.mark_completed(queue, 5, stored_to_ms)
     assert not case.offsets.persist()
@@ -318,7 +318,7 @@ def test_a_queue_whose_confirmed_offset_has_vanished_is_doubtful_until_it_is_for
     assert case.stored[A0] == 7
 
 
-def test_what_cannot_be_looked_at_is_not_written_though_its_broker_would_take_it(case: Case) -> None:
+def test_what_cannot_be_probed_is_not_written_though_its_broker_would_take_it(case: Case) -> None:
     case.a.hint_deficit, case.a.pull_refusal = 1, BUSY
     case.offsets.mark_completed(A0, 5, 5)
     assert not case.offsets.persist()
@@ -328,7 +328,7 @@ def test_what_cannot_be_looked_at_is_not_written_though_its_broker_would_take_it
     assert case.offsets.persist()
 
 
-def test_where_nobody_can_say_now_whether_it_is_the_same_it_is_told_later(case: Case) -> None:
+def test_an_identity_that_is_unknown_now_is_reported_later(case: Case) -> None:
     case.offsets.mark_completed(A0, 5, 5)
     case.client.fates = [Fate.NO_RESPONSE]
     assert not case.offsets.persist()

@@ -14,7 +14,7 @@ KEYS = {"accessKey": "me", "secretKey": "s"}
 
 
 @pytest.mark.parametrize(("given", "pending"), [({}, {}), (KEYS, {QUEUES[0]: 3})])
-def test_who_signs_looks_for_its_own_group_and_keeps_the_resets_that_it_is_told(
+def test_a_caller_that_signs_searches_for_its_own_group_and_keeps_the_resets_that_it_receives(
     given: dict[str, str], pending: dict[MessageQueue, int]
 ) -> None:
     """Else the mark stays, for the first pull."""
@@ -28,7 +28,7 @@ def test_who_signs_looks_for_its_own_group_and_keeps_the_resets_that_it_is_told(
     assert group.broker.marks == ({} if pending else {QUEUES[0]: 3})
 
 
-def test_a_refused_commit_tells_where_the_operator_has_reset_the_queue_to() -> None:
+def test_a_refused_commit_reports_where_the_operator_has_reset_the_queue_to() -> None:
     group = Group()
     group.broker.reset(QUEUES[0], 7)
     member = group.member()
@@ -41,7 +41,7 @@ def test_a_refused_commit_tells_where_the_operator_has_reset_the_queue_to() -> N
 
 
 @pytest.mark.parametrize("offset", [3, 10, 15])
-def test_a_reset_during_a_batch_is_learned_with_its_proof_and_wins_over_it(offset: int) -> None:
+def test_a_reset_during_a_batch_is_learned_with_its_completion_and_wins_over_it(offset: int) -> None:
     group = Group()
     member = committed_to(group, 10)
     group.broker.reset(QUEUES[0], offset)
@@ -56,7 +56,7 @@ def test_a_reset_during_a_batch_is_learned_with_its_proof_and_wins_over_it(offse
     assert group.broker.offsets == {QUEUES[0]: offset}
 
 
-def test_a_lower_offset_over_an_unbroken_connection_is_a_reset_whose_mark_somebody_has_taken() -> None:
+def test_a_lower_offset_over_an_unbroken_connection_is_a_reset_whose_mark_another_client_has_received() -> None:
     """A pull of an executor was told, and the proof of its batch used to be written over the operator's word."""
     group = Group()
     member = committed_to(group, 10)

@@ -32,9 +32,9 @@ def test_update_names_queue_and_offset() -> None:
     assert command.fields == {"consumerGroup": "g", "topic": "orders", "queueId": "3", "commitOffset": "17"}
 
 
-def test_update_that_is_not_taken_names_the_queue() -> None:
+def test_update_that_is_not_accepted_names_the_queue() -> None:
     decode = commit_rpc("a:1", "g", QUEUE, 17).decode
     decode(RemotingCommand(ResponseCode.SUCCESS))
-    not_taken = RemotingCommand(ResponseCode.SUCCESS, remark="Offset has been previously reset")
+    not_accepted = RemotingCommand(ResponseCode.SUCCESS, remark="Offset has been previously reset")
     with pytest.raises(BrokerError, match="OFFSET_RESET_PENDING"):
-        decode(not_taken)
+        decode(not_accepted)

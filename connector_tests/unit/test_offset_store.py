@@ -20,7 +20,7 @@ from rocketmq_spark.options import ReadOptions
 A, B, C = queues(3)
 
 
-def test_what_is_proven_is_to_be_told() -> None:
+def test_what_is_completed_is_to_be_committed() -> None:
     store = PendingOffsets()
     store.update(A, 5)
     store.update(B, 0)
@@ -34,14 +34,14 @@ def test_progress_never_moves_back() -> None:
     assert store.unconfirmed == {A: 5}
 
 
-def test_what_the_broker_confirmed_is_not_told_again() -> None:
+def test_what_the_broker_confirmed_is_not_sent_again() -> None:
     store = PendingOffsets()
     store.update(A, 5)
     store.confirm(A, 5)
     assert store.unconfirmed == {}
 
 
-def test_what_the_broker_is_known_to_store_needs_no_telling_when_it_is_proven_again() -> None:
+def test_what_the_broker_is_known_to_store_is_not_committed_again_when_it_is_completed_again() -> None:
     store = PendingOffsets()
     store.confirm(A, 5)
     store.update(A, 5)
@@ -50,7 +50,7 @@ def test_what_the_broker_is_known_to_store_needs_no_telling_when_it_is_proven_ag
     assert store.unconfirmed == {A: 6}
 
 
-def test_what_was_known_of_a_queue_that_comes_back_is_told_anew() -> None:
+def test_what_was_known_of_a_queue_that_comes_back_is_reported_again() -> None:
     store = PendingOffsets()
     store.confirm(A, 5)
     store.remove(A)
@@ -58,7 +58,7 @@ def test_what_was_known_of_a_queue_that_comes_back_is_told_anew() -> None:
     assert store.unconfirmed == {A: 5}
 
 
-def test_what_was_proven_while_the_broker_answered_stays_to_be_told() -> None:
+def test_what_was_completed_while_the_broker_responded_stays_to_be_committed() -> None:
     store = PendingOffsets()
     store.update(A, 5)
     store.update(A, 9)
@@ -66,7 +66,7 @@ def test_what_was_proven_while_the_broker_answered_stays_to_be_told() -> None:
     assert store.unconfirmed == {A: 9}
 
 
-def test_a_broker_that_stores_more_than_we_know_confirms() -> None:
+def test_a_broker_that_stores_more_than_was_sent_confirms() -> None:
     store = PendingOffsets()
     store.update(A, 5)
     store.confirm(A, 70)
@@ -90,13 +90,13 @@ def test_the_first_offsets_of_a_queue_count_like_any_others() -> None:
     assert store.unconfirmed == {}
 
 
-def test_confirming_what_was_never_told_changes_nothing() -> None:
+def test_confirming_what_was_never_sent_changes_nothing() -> None:
     store = PendingOffsets()
     store.confirm(A, 5)
     assert store.unconfirmed == {}
 
 
-def test_nothing_is_said_about_a_queue_that_was_lost() -> None:
+def test_nothing_is_logged_about_a_queue_that_was_lost() -> None:
     store = PendingOffsets()
     store.update(A, 5)
     store.update(B, 6)
@@ -124,7 +124,7 @@ def test_a_queue_that_could_not_be_read_is_not_written() -> None:
     assert offsets_to_raise({A: 5, B: 5}, {A: None}) == {A: 5}
 
 
-def test_a_queue_that_nobody_wants_written_is_not_written() -> None:
+def test_a_queue_that_no_member_writes_is_not_written() -> None:
     assert offsets_to_raise({}, {A: None, B: 3}) == {}
 
 
@@ -265,7 +265,7 @@ def test_a_crash_between_the_two_steps_of_a_write_leaves_the_one_before(path: Pa
 
 
 @pytest.mark.parametrize("before", [None, b"torn as well"])
-def test_when_nothing_can_be_read_it_says_so_and_where(path: Path, before: bytes | None) -> None:
+def test_when_nothing_can_be_read_it_reports_it_and_where(path: Path, before: bytes | None) -> None:
     path.parent.mkdir()
     path.write_bytes(b"torn")
     if before is not None:

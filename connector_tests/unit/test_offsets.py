@@ -22,7 +22,7 @@ PLANNED_WITH_TOPICS = PLANNED_WITH._replace(subscribe="orders,payments", retry_t
 ALL_OPTIONS = PLANNED_WITH_TOPICS.to_json()
 
 
-def test_it_is_written_as_the_module_says() -> None:
+def test_it_is_written_as_the_module_defines() -> None:
     assert json.dumps(OFFSET.to_json()) == json.dumps(SPELLED)
 
 
@@ -91,7 +91,7 @@ def test_queue_ids_are_ordered_as_numbers() -> None:
     assert list(offset.to_json()["queues"]["orders"]["broker-a"]) == ["1", "9", "10"]
 
 
-def test_the_end_offset_alone_says_what_its_batch_reads() -> None:
+def test_the_end_offset_alone_defines_what_its_batch_reads() -> None:
     assert list(OFFSET.ranges()) == [QueueRange(queue(0), 120, 180)]
 
 
@@ -171,7 +171,7 @@ def test_whatever_this_version_does_not_write_is_refused(value: object) -> None:
         ),
     ],
 )
-def test_a_refusal_says_why_and_of_what(value: object, problem: str) -> None:
+def test_a_refusal_reports_why_and_of_what(value: object, problem: str) -> None:
     with pytest.raises(OptionError) as raised:
         SourceOffset.from_json(value)
     assert raised.value.context == {"problem": f"{problem} in {value}"}

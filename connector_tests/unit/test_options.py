@@ -72,7 +72,7 @@ def test_what_is_required_and_missing_is_named(missing: str) -> None:
     assert (error.condition, error.context) == ("MISSING_OPTION", {"option": missing, "expected": expected})
 
 
-def test_names_are_taken_in_any_case() -> None:
+def test_names_are_accepted_in_any_case() -> None:
     assert ReadOptions.parse({name.upper(): text for name, text in REQUIRED.items()}) == parse()
 
 
@@ -149,7 +149,7 @@ def test_what_belongs_elsewhere_is_no_misspelling(
     assert caught.value.context == {"option": given, "suggestion": suggestion}
 
 
-def test_an_unknown_name_is_told_before_what_it_was_meant_for_is_missed() -> None:
+def test_an_unknown_name_is_reported_before_what_it_was_meant_for_is_missed() -> None:
     without_group = {name: text for name, text in REQUIRED.items() if name != "consumerGroup"}
     assert "Use 'consumerGroup'." in str(refusal({**without_group, "group": "x"}))
     assert refusal(without_group).condition == "MISSING_OPTION"
@@ -169,7 +169,7 @@ def test_no_name_or_alias_stands_for_two_options() -> None:
 # ---------------------------------------------------------------------------------------------------- values
 
 
-def test_a_bad_value_is_refused_with_what_is_expected() -> None:
+def test_an_invalid_value_is_refused_with_what_is_expected() -> None:
     error = refusal({**REQUIRED, "maxOffsetsPerTrigger": "0"})
     assert str(error) == (
         "[ROCKETMQ_INVALID_OPTION_VALUE] Invalid value '0' for 'maxOffsetsPerTrigger'. Set it to an integer "
@@ -196,7 +196,7 @@ def test_no_value_is_refused_before_the_user_wrote_one() -> None:
             assert getattr(parse(), attribute) == (None if row.default is None else row.parse(row.default))
 
 
-TAKEN: list[tuple[Kind[Any], str, object]] = [
+ACCEPTED: list[tuple[Kind[Any], str, object]] = [
     (ADDRESSES, "a:1", ("a:1",)),
     (ADDRESSES, "a.b-c_d:65535 ; 10.0.0.1:80", ("a.b-c_d:65535", "10.0.0.1:80")),
     (ADDRESSES, "a:1,b:2;a:1", ("a:1", "b:2")),
@@ -263,8 +263,8 @@ TAKEN: list[tuple[Kind[Any], str, object]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "text", "value"), TAKEN)
-def test_values_are_taken(kind: Kind[Any], text: str, value: object) -> None:
+@pytest.mark.parametrize(("kind", "text", "value"), ACCEPTED)
+def test_values_are_accepted(kind: Kind[Any], text: str, value: object) -> None:
     assert row_of(kind).parse(f" {text}\t") == value
 
 
@@ -379,7 +379,7 @@ def test_values_are_refused(kind: Kind[Any], text: str) -> None:
     assert raised.value.context["expected"] == kind.expected
 
 
-def test_a_local_time_is_what_the_clock_on_the_wall_says() -> None:
+def test_a_local_time_is_what_the_wall_clock_shows() -> None:
     at_ms = row_of(LOCAL_TIME).parse("20260103101112")
     assert datetime.fromtimestamp(at_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S") == "2026-01-03 10:11:12"
 
@@ -390,7 +390,7 @@ def is_refused(kind: Kind[Any], text: str) -> bool:
     return True
 
 
-def test_a_whole_number_is_taken_from_the_first_to_the_last_that_it_names() -> None:
+def test_a_whole_number_is_accepted_from_the_first_to_the_last_that_it_names() -> None:
     kind = integer(2, 4)
     assert kind.expected == "an integer from 2 to 4"
     assert [kind.parse(text) for text in ("2", "4")] == [2, 4]
@@ -399,7 +399,7 @@ def test_a_whole_number_is_taken_from_the_first_to_the_last_that_it_names() -> N
     assert is_refused(integer(0), str(2**31))
 
 
-def test_a_choice_says_what_there_is_and_takes_it_in_any_case() -> None:
+def test_a_choice_lists_its_values_and_accepts_them_in_any_case() -> None:
     kind = choice("earliest", "CONSUME_FROM_Timestamp")
     assert kind.expected == "'earliest' or 'CONSUME_FROM_Timestamp'"
     assert [kind.parse(text) for text in ("EARLIEST", "consume_from_timestamp")] == [
@@ -512,12 +512,12 @@ def test_what_is_nothing_without_another_option_is_refused(given: dict[str, str]
     assert str(error).endswith(f" {explanation} Set '{missing}', or remove '{error.context['option']}'.")
 
 
-def test_who_does_not_check_servers_trusts_no_certificates() -> None:
+def test_a_caller_that_does_not_check_servers_trusts_no_certificates() -> None:
     error = refusal({**REQUIRED, "useTLS": "true", "tlsAuthServer": "false", "tlsTrustCertPath": "/ca.pem"})
     assert (error.condition, error.context["second"]) == ("INCOMPATIBLE_OPTIONS", "tlsTrustCertPath")
 
 
-def test_options_say_how_connections_are_secured() -> None:
+def test_options_define_how_connections_are_secured() -> None:
     assert parse().security == UNSECURED
     tls = {"tlsTrustCertPath": "/ca.pem", "tlsCertPath": "/me.pem", "tlsKeyPath": "/me.key", "tlsKeyPassword": "p"}
     given = {"accessKey": "me", "secretKey": "s", "securityToken": "t", "useTLS": "true", **tls}
@@ -539,7 +539,7 @@ def test_security_can_be_written_as_options(security: Security) -> None:
     assert parse(**options_of(security)).security == security
 
 
-def test_security_is_written_as_the_options_are_spelled_and_what_is_not_said_is_left_out() -> None:
+def test_security_is_written_as_the_options_are_spelled_and_unset_ones_are_omitted() -> None:
     """Others read them too: the command line, which says with which options an embedded cluster lets one in."""
     tls = Tls("/ca.pem", "/me.pem", "/me.key", Secret("p"), auth_server=True, check_host_name=False)
     assert options_of(Security(Credentials("me", Secret("s"), Secret("t")), tls)) == {
@@ -558,7 +558,7 @@ def test_security_is_written_as_the_options_are_spelled_and_what_is_not_said_is_
 
 
 @pytest.mark.parametrize("parse_other", [connection_options, WriteOptions.parse])
-def test_who_reads_nothing_has_the_connections_options_and_what_goes_with_them(
+def test_a_caller_that_reads_nothing_has_the_connections_options_and_what_goes_with_them(
     parse_other: Callable[[Mapping[str, str]], ConnectionOptions],
 ) -> None:
     where = {"NAMESRVADDR": "a:9876;b:9876"}
@@ -577,7 +577,7 @@ def test_who_reads_nothing_has_the_connections_options_and_what_goes_with_them(
 
 
 @pytest.mark.parametrize(
-    "said",
+    "reported",
     [
         {"startingOffsets": "latest"},
         {"startingTimestamp": "1"},
@@ -586,8 +586,8 @@ def test_who_reads_nothing_has_the_connections_options_and_what_goes_with_them(
     ],
     ids=str,
 )
-def test_the_group_is_moved_only_to_where_one_of_the_options_says(said: dict[str, str]) -> None:
-    assert parse(groupOffsets="ignore", **said).ignores_group_offsets
+def test_the_group_is_moved_only_to_where_one_of_the_options_defines(reported: dict[str, str]) -> None:
+    assert parse(groupOffsets="ignore", **reported).ignores_group_offsets
     error = refusal({**REQUIRED, "groupOffsets": "ignore"})
     assert (error.condition, error.context["needed"]) == ("OPTION_REQUIRES_OPTION", "startingOffsets")
 
@@ -687,7 +687,7 @@ def test_the_retry_topic_is_read_beside_the_others_and_as_a_whole() -> None:
     assert (options.expression_of("orders"), options.expression_of("%RETRY%g")) == ("TagA", "*")
 
 
-def test_the_retry_topic_is_not_read_unless_asked_for() -> None:
+def test_the_retry_topic_is_not_read_unless_requested() -> None:
     assert parse().read_topics == ("orders",)
 
 
@@ -697,7 +697,7 @@ def test_orderly_and_the_retry_topic_exclude_each_other() -> None:
     assert error.context == {"first": "consumeOrderly", "second": "retryTopic", "reason": RETRY_TOPIC_NEEDS_NO_ORDER}
 
 
-def test_what_says_nothing_where_messages_are_shared_may_be_given_as_it_is_by_default() -> None:
+def test_an_option_without_effect_on_messages_may_be_given_as_it_is_by_default() -> None:
     by_name = {row.name: (attribute, row) for attribute, row in rows(ReadOptions)}
     for name, attribute, default, _ in ONLY_BY_QUEUE:
         found, row = by_name[name]
@@ -730,6 +730,8 @@ def test_a_group_that_shares_messages_begins_at_its_first_message_or_at_its_end(
         ({"acceptNotDurable": "true", "brokerTimeoutMs": "20000"}, 20_000),
     ],
 )
-def test_who_takes_what_is_not_durable_waits_until_brokers_say_so(given: dict[str, str], waited_ms: int) -> None:
+def test_a_caller_that_takes_what_is_not_durable_waits_until_brokers_confirm_it(
+    given: dict[str, str], waited_ms: int
+) -> None:
     """They say it after 5 s: a write that would have taken it failed, because it had not been waited for."""
     assert WriteOptions.parse({"namesrvAddr": "a:9876"} | given).send_timeout_ms == waited_ms

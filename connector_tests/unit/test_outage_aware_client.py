@@ -35,7 +35,7 @@ A0, A1 = queues(2, broker_name="a")
 B0, B1 = queues(2, broker_name="b")
 ALL = (A0, A1, B0, B1)
 NO_TOPIC = RouteError("TOPIC_NOT_FOUND", topic="orders", address="n:9876")
-SILENT_NAMES = TransportError("CONNECT_FAILED", address="n:9876", reason="refused")
+UNRESPONSIVE_NAMES = TransportError("CONNECT_FAILED", address="n:9876", reason="refused")
 
 
 class Case:
@@ -95,20 +95,20 @@ def stored(broker: BrokerApi, queue: MessageQueue, *, offset: int) -> int | None
 # ---------------------------------------------------------------------------------------------------- one broker
 
 
-def test_who_answers_is_not_waited_for_and_gets_all_that_it_is_asked_with(case: Case) -> None:
+def test_a_server_that_responds_is_not_waited_for_and_gets_all_that_is_requested_with(case: Case) -> None:
     case.cluster.produce(A1, 3)
     assert case.servers.call("a", stored, A1, offset=2) == case.clock()
     assert case.outages == ()
 
 
-def test_a_broker_of_no_route_is_not_asked(case: Case) -> None:
+def test_a_broker_of_no_route_is_not_called(case: Case) -> None:
     before = case.cluster.now
     assert case.servers.call("z", stored, A0, offset=0) is None
     assert case.cluster.now == before
     assert case.outages == ()
 
 
-def test_a_silent_broker_is_waited_for_and_left_alone_for_a_while(case: Case) -> None:
+def test_an_unresponsive_broker_is_waited_for_and_left_alone_for_a_while(case: Case) -> None:
     case.cluster.produce(A0, 1)
     case.a.reach = Reach.UNRESPONSIVE
     assert case.servers.call("a", stored, A0, offset=0) is None
@@ -130,36 +130,36 @@ def test_a_refusal_that_will_not_pass_is_raised_and_no_outage(case: Case) -> Non
     assert case.outages == ()
 
 
-def test_each_broker_is_asked_for_its_own_queues_and_who_is_silent_is_left_out(case: Case) -> None:
-    asked: list[tuple[MessageQueue, ...]] = []
+def test_each_broker_is_called_for_its_own_queues_and_one_that_is_unresponsive_is_omitted(case: Case) -> None:
+    calls: list[tuple[MessageQueue, ...]] = []
 
     def call(broker: BrokerApi, of_broker: object) -> int:
         assert isinstance(of_broker, list)
-        asked.append(tuple(of_broker))
+        calls.append(tuple(of_broker))
         broker.store_times(dict.fromkeys(of_broker, 0), TOOLS_PROBER)
-        return len(asked)
+        return len(calls)
 
     assert list(case.servers.call_sequentially([B1, A0, A1, B0], call)) == [1, 2]
     case.b.reach = Reach.UNRESPONSIVE
     assert list(case.servers.call_sequentially([B1, A0], call)) == [4]
-    assert asked == [(B1, B0), (A0, A1), (B1,), (A0,)]
+    assert calls == [(B1, B0), (A0, A1), (B1,), (A0,)]
 
 
 def of_group(broker: BrokerApi, of_broker: Collection[MessageQueue]) -> Future[dict[MessageQueue, int | None]]:
     return broker.submit_query_offsets("g", of_broker)
 
 
-def test_each_broker_is_asked_for_its_own_queues_all_in_the_time_of_one(case: Case) -> None:
+def test_each_broker_is_called_for_its_own_queues_all_in_the_time_of_one(case: Case) -> None:
     case.a.offsets[A0], case.b.offsets[B0] = 1, 2
     case.servers.call_each([A0, B0], of_group)
     case.client.round_trip_ms = 20
     began_ms = case.clock()
-    told = case.servers.call_each([B1, A0, A1, B0], of_group)
-    assert told == [([B1, B0], {B1: None, B0: 2}), ([A0, A1], {A0: 1, A1: None})]
+    reported = case.servers.call_each([B1, A0, A1, B0], of_group)
+    assert reported == [([B1, B0], {B1: None, B0: 2}), ([A0, A1], {A0: 1, A1: None})]
     assert case.clock() - began_ms == 20
 
 
-def test_of_brokers_asked_at_once_the_silent_are_left_out_and_asked_again_after_a_pause(case: Case) -> None:
+def test_of_brokers_called_at_once_the_unresponsive_are_omitted_and_called_again_after_a_pause(case: Case) -> None:
     case.a.reach = Reach.UNRESPONSIVE
     assert [queues for queues, _ in case.servers.call_each([B1, A0], of_group)] == [[B1]]
     assert case.waited_for == {broker_subject("a"): LIMIT_MS}
@@ -172,13 +172,13 @@ def test_of_brokers_asked_at_once_the_silent_are_left_out_and_asked_again_after_
     assert case.outages == ()
 
 
-def test_a_broker_asked_at_once_with_others_that_refuses_for_good_is_raised(case: Case) -> None:
+def test_a_broker_called_at_once_with_others_that_refuses_for_good_is_raised(case: Case) -> None:
     case.a.refusal = refused(ResponseCode.NO_PERMISSION)
     with pytest.raises(BrokerError, match="NO_PERMISSION"):
         case.servers.call_each([A0, B0], of_group)
 
 
-def test_any_broker_is_one_that_was_not_silent_and_if_it_is_now_that_is_no_outage(
+def test_any_broker_is_one_that_was_responsive_and_if_it_is_now_that_is_no_outage(
     case: Case, caplog: pytest.LogCaptureFixture
 ) -> None:
     def name(broker: BrokerApi) -> dict[MessageQueue, int | None]:
@@ -202,7 +202,7 @@ def test_any_broker_is_one_that_was_not_silent_and_if_it_is_now_that_is_no_outag
     assert case.cluster.now == before, "nobody is left to be asked"
 
 
-def test_who_was_told_has_answered_and_who_was_not_is_no_warning(case: Case, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_acknowledged_update_and_one_not_sent_are_no_warning(case: Case, caplog: pytest.LogCaptureFixture) -> None:
     assert case.servers.try_call(address_of("a"), lambda broker: broker.unregister("me", "g"))
     assert caplog.messages == []
     case.a.refusal = refused(ResponseCode.SYSTEM_BUSY)
@@ -238,19 +238,19 @@ def test_a_broker_of_a_version_that_was_not_seen_to_delete_offsets_may_keep_them
 
 def stats(case: Case, none_for: set[int] | None = None) -> dict[str, int]:
     """How many queues each broker tells of."""
-    told = case.servers.call_concurrently(
+    reported = case.servers.call_concurrently(
         {"first": "a", "second": "b"}, lambda broker, _: broker.submit_topic_stats("orders"), none_for or set()
     )
-    return {key: len(bounds) for key, bounds in told.items()}
+    return {key: len(bounds) for key, bounds in reported.items()}
 
 
-def test_all_that_answer_are_told_of_by_the_questions_keys(case: Case) -> None:
+def test_all_that_respond_are_returned_by_the_requests_keys(case: Case) -> None:
     case.cluster.grow("orders", "b", 1)
     assert stats(case) == {"first": 2, "second": 3}
     assert case.outages == ()
 
 
-def test_who_is_silent_among_many_is_waited_for_and_not_asked_again_at_once(case: Case) -> None:
+def test_a_server_that_is_unresponsive_among_many_is_waited_for_and_not_called_again_at_once(case: Case) -> None:
     case.b.reach = Reach.UNRESPONSIVE
     assert stats(case) == {"first": 2}
     assert case.waited_for == {broker_subject("b"): LIMIT_MS}
@@ -261,18 +261,18 @@ def test_who_is_silent_among_many_is_waited_for_and_not_asked_again_at_once(case
     assert case.outages == ()
 
 
-def test_a_broker_that_fails_once_is_asked_nothing_more_in_the_round(case: Case) -> None:
+def test_a_broker_that_fails_once_is_not_called_again_in_the_round(case: Case) -> None:
     case.a.reach = Reach.UNRESPONSIVE
     before = case.cluster.now
-    told = case.servers.call_concurrently(
+    reported = case.servers.call_concurrently(
         dict.fromkeys(range(3), "a") | {3: "z"}, lambda broker, _: broker.submit_topic_stats("orders")
     )
-    assert told == {}
+    assert reported == {}
     assert case.cluster.now == before + 3, "all three are under way before the first fails"
     assert case.waited_for == {broker_subject("a"): LIMIT_MS}
 
 
-def test_who_cannot_even_be_asked_is_waited_for_and_the_others_answer(case: Case) -> None:
+def test_a_server_that_cannot_even_be_called_is_waited_for_and_the_others_respond(case: Case) -> None:
     def submit(broker: BrokerApi, key: str) -> Future[object]:
         if key == "first":
             raise TransportError("CONNECT_FAILED", address="a:1", reason="refused")
@@ -282,7 +282,7 @@ def test_who_cannot_even_be_asked_is_waited_for_and_the_others_answer(case: Case
     assert case.waited_for == {broker_subject("a"): LIMIT_MS}
 
 
-def test_a_refusal_that_stands_for_nothing_is_left_out_and_an_answer(case: Case) -> None:
+def test_a_refusal_that_stands_for_nothing_is_omitted_and_a_response(case: Case) -> None:
     case.b.reach = Reach.UNRESPONSIVE
     stats(case)
     case.b.reach = Reach.UP
@@ -301,8 +301,8 @@ def test_any_other_refusal_among_many_is_raised(case: Case) -> None:
 # ---------------------------------------------------------------------------------------------------- name servers
 
 
-def test_a_silent_name_server_is_waited_for_by_the_clusters_limit_and_routes_stay(case: Case) -> None:
-    case.cluster.name_server_error = SILENT_NAMES
+def test_an_unresponsive_name_server_is_waited_for_by_the_clusters_limit_and_routes_stay(case: Case) -> None:
+    case.cluster.name_server_error = UNRESPONSIVE_NAMES
     case.servers.refresh_routes()
     assert case.waited_for == {NAME_SERVERS: LIMIT_MS}
     assert case.routes.masters() == {name: address_of(name) for name in "ab"}
@@ -311,7 +311,7 @@ def test_a_silent_name_server_is_waited_for_by_the_clusters_limit_and_routes_sta
     assert case.outages == ()
 
 
-def test_a_server_that_is_no_name_server_is_told_at_once(case: Case) -> None:
+def test_a_server_that_is_no_name_server_is_reported_at_once(case: Case) -> None:
     error = TransportError("NOT_A_NAME_SERVER", address="n:10911", request="GET_ROUTEINFO_BY_TOPIC")
     case.cluster.name_server_error = error
     with pytest.raises(RocketMQError) as raised:
@@ -319,7 +319,7 @@ def test_a_server_that_is_no_name_server_is_told_at_once(case: Case) -> None:
     assert raised.value is error
 
 
-def test_a_topic_that_was_there_is_away_with_its_brokers_at_their_last_addresses(case: Case) -> None:
+def test_a_topic_that_was_there_is_unavailable_with_its_brokers_at_their_last_addresses(case: Case) -> None:
     case.cluster.name_server_error = NO_TOPIC
     case.servers.refresh_routes()
     assert case.waited_for == {topic_subject("orders"): LIMIT_MS}
@@ -329,7 +329,7 @@ def test_a_topic_that_was_there_is_away_with_its_brokers_at_their_last_addresses
     )
 
 
-def test_a_topic_that_nobody_may_read_is_waited_for_as_a_missing_one(case: Case) -> None:
+def test_a_topic_that_is_not_readable_is_waited_for_as_a_missing_one(case: Case) -> None:
     case.a.permission = case.b.permission = 2
     case.servers.refresh_routes()
     (wait,) = case.outages
@@ -362,7 +362,7 @@ def test_bounds_are_those_of_readable_queues_of_brokers_that_have_the_topic(case
     assert case.outages == ()
 
 
-def test_bounds_that_no_queue_has_are_no_answer_and_are_named(case: Case) -> None:
+def test_bounds_that_no_queue_has_are_no_response_and_are_named(case: Case) -> None:
     """As 5.5.0 gives them of a queue that lost its files: it would be a loss of all that was read."""
     case.b.min_offsets[B1] = 7
     assert case.servers.bounds().keys() == {A0, A1}
@@ -383,14 +383,14 @@ def test_bounds_that_no_queue_has_are_no_answer_and_are_named(case: Case) -> Non
     assert case.outages == ()
 
 
-def test_messages_are_looked_at_where_their_queues_are(case: Case) -> None:
+def test_messages_are_probed_where_their_queues_are(case: Case) -> None:
     case.cluster.produce(A0, 1)
     case.cluster.produce(B1, 2)
     at_ms = case.clock()
     assert case.servers.store_times({A0: 0, A1: 0, B1: 1}) == {A0: at_ms - 1, A1: None, B1: at_ms}
 
 
-def test_a_broker_that_refuses_pulls_is_waited_for_by_itself_and_left_out(case: Case) -> None:
+def test_a_broker_that_refuses_pulls_is_waited_for_by_itself_and_omitted(case: Case) -> None:
     case.cluster.produce(A0, 1)
     case.b.pull_refusal = refused(ResponseCode.NO_PERMISSION)
     assert case.servers.store_times({A0: 0, B1: 1}) == {A0: case.clock()}
@@ -405,12 +405,12 @@ def test_offsets_are_searched_where_their_queues_are_and_hints_may_be_too_small(
     case.cluster.produce(A0, 1)
     case.cluster.produce(B1, 2)
     case.cluster.produce(B1, 2)
-    wanted = {A0: 0, B1: case.clock()}
-    assert case.servers.search_offsets(wanted) == {A0: 0, B1: 2}
+    to_write = {A0: 0, B1: case.clock()}
+    assert case.servers.search_offsets(to_write) == {A0: 0, B1: 2}
     case.b.hint_deficit = 1
-    assert case.servers.search_hints(wanted) == {A0: 0, B1: 1}
+    assert case.servers.search_hints(to_write) == {A0: 0, B1: 1}
     case.b.reach = Reach.UNRESPONSIVE
-    assert case.servers.search_hints(wanted) == {A0: 0}
+    assert case.servers.search_hints(to_write) == {A0: 0}
 
 
 # ---------------------------------------------------------------------------------------------------- commits
@@ -438,7 +438,7 @@ def test_an_offset_that_is_not_stored_is_waited_for_by_its_queue_until_it_is(cas
     assert case.servers.may_commit(A1)
 
 
-def test_offsets_that_are_not_stored_for_the_clusters_limit_end_the_query_but_for_queues_that_are_away(
+def test_offsets_that_are_not_stored_for_the_clusters_limit_end_the_query_but_for_queues_that_are_unavailable(
     case: Case,
 ) -> None:
     case.servers.record_commit(A0, BUSY)
@@ -455,7 +455,7 @@ def test_offsets_that_are_not_stored_for_the_clusters_limit_end_the_query_but_fo
         case.tracker.check()
 
 
-def test_the_end_of_each_limit_is_news_and_so_is_each_answer_after_silence(case: Case) -> None:
+def test_the_end_of_each_limit_is_a_change_and_so_is_each_response_after_a_timeout(case: Case) -> None:
     before = case.tracker.changes
     for queue in (A0, A1):
         case.servers.record_commit(queue, BUSY)
@@ -477,7 +477,7 @@ def test_the_end_of_each_limit_is_news_and_so_is_each_answer_after_silence(case:
     assert case.tracker.changes == before + 8
 
 
-def test_what_was_due_and_could_not_be_asked_is_due_again_after_a_pause(case: Case) -> None:
+def test_what_was_due_and_could_not_be_called_is_due_again_after_a_pause(case: Case) -> None:
     case.servers.record_commit(A0, BUSY)
     case.tracker.record_failure(broker_subject("b"), BUSY, LIMIT_MS)
     case.clock.advance(REQUEST_PAUSES.shortest_ms)

@@ -23,7 +23,7 @@ def ended(key: str, text: str) -> list[LogLine]:
     return [LogLine(logging.INFO, key, text)]
 
 
-def test_a_wait_is_said_at_once_with_how_long_it_may_last_and_why() -> None:
+def test_a_wait_is_logged_at_once_with_how_long_it_may_last_and_why() -> None:
     assert OutageLog().lines([BROKER], 1_000) == warned("DOWN", "Waiting for broker a (fails in 300 s): it is down.")
 
 
@@ -31,7 +31,7 @@ def test_the_first_word_of_a_line_is_its_key() -> None:
     assert str(LogLine(logging.INFO, "DOWN", "It is down.")) == "DOWN: It is down."
 
 
-def test_what_goes_on_without_says_that_it_has_no_end() -> None:
+def test_what_continues_without_reports_that_it_has_no_end() -> None:
     endless = Outage("4 queues", 0, None, "they are away.", "AWAY")
     assert OutageLog().lines([endless], 0) == warned("AWAY", "Waiting for 4 queues (no time limit): they are away.")
 
@@ -79,16 +79,18 @@ def test_what_was_dropped_and_is_waited_for_again_can_recover() -> None:
     assert subject.lines([], 3_000) == ended("DOWN", "Recovered after 2.0 s: broker a")
 
 
-def test_asked_five_times_a_second_it_says_a_wait_of_an_hour_some_ten_times() -> None:
+def test_called_five_times_a_second_it_logs_a_wait_of_an_hour_some_ten_times() -> None:
     subject = OutageLog()
-    said_at = [now_ms for now_ms in range(0, 3_600_000, 200) if subject.lines([Outage("x", 0, None, "c", "K")], now_ms)]
-    pauses = [after - before for before, after in pairwise(said_at)]
+    logged_at = [
+        now_ms for now_ms in range(0, 3_600_000, 200) if subject.lines([Outage("x", 0, None, "c", "K")], now_ms)
+    ]
+    pauses = [after - before for before, after in pairwise(logged_at)]
     assert pauses[:4] == [FIRST_PAUSE_MS, 2 * FIRST_PAUSE_MS, 4 * FIRST_PAUSE_MS, 8 * FIRST_PAUSE_MS]
     assert max(pauses) == LONGEST_PAUSE_MS
-    assert len(said_at) == 11
+    assert len(logged_at) == 11
 
 
-def test_what_lasts_is_said_with_for_how_long_it_has() -> None:
+def test_what_lasts_is_logged_with_for_how_long_it_has() -> None:
     subject = OutageLog()
     subject.lines([BROKER], 1_000)
     assert subject.lines([BROKER], 15_999) == []
@@ -97,14 +99,14 @@ def test_what_lasts_is_said_with_for_how_long_it_has() -> None:
     )
 
 
-def test_what_comes_later_is_said_at_once_and_by_itself() -> None:
+def test_what_comes_later_is_logged_at_once_and_by_itself() -> None:
     subject = OutageLog()
     subject.lines([BROKER], 1_000)
     (line,) = subject.lines([BROKER, TOPIC], 1_500)
     assert line.text.startswith("Waiting for topic t (")
 
 
-def test_the_end_is_said_once_for_all_with_the_whole_time() -> None:
+def test_the_end_is_logged_once_for_all_with_the_whole_time() -> None:
     subject = OutageLog()
     subject.lines([BROKER, TOPIC], 1_500)
     assert subject.lines([BROKER], 20_000)[0].text.startswith("Still waiting for broker a (")
@@ -112,7 +114,7 @@ def test_the_end_is_said_once_for_all_with_the_whole_time() -> None:
     assert subject.lines([], 59_000) == []
 
 
-def test_a_new_outage_after_the_end_is_said_at_once_again() -> None:
+def test_a_new_outage_after_the_end_is_logged_at_once_again() -> None:
     subject = OutageLog()
     subject.lines([BROKER], 1_000)
     subject.lines([], 2_000)
@@ -120,7 +122,7 @@ def test_a_new_outage_after_the_end_is_said_at_once_again() -> None:
     assert subject.lines([BROKER], 2_500 + FIRST_PAUSE_MS)[0].text.startswith("Still")
 
 
-def test_a_wait_that_takes_the_place_of_another_says_so() -> None:
+def test_a_wait_that_takes_the_place_of_another_reports_it() -> None:
     """Of one outage two lines with two limits said that somebody was waited for: the broker, and then its queues."""
     subject = OutageLog()
     subject.lines([BROKER, TOPIC], 1_500)
@@ -135,7 +137,7 @@ def test_a_wait_that_takes_the_place_of_another_says_so() -> None:
     ]
 
 
-def test_a_second_outage_is_said_though_something_else_has_lasted_since_the_first() -> None:
+def test_a_second_outage_is_logged_though_something_else_has_lasted_since_the_first() -> None:
     """It was not, and a query whose other broker was gone for good ended without a word of this one."""
     subject = OutageLog()
     gone = Outage("4 queues", 500, None, "they are away.", "AWAY")
@@ -147,20 +149,20 @@ def test_a_second_outage_is_said_though_something_else_has_lasted_since_the_firs
     assert subject.lines([gone, again], 60_200) == []
 
 
-def test_what_comes_and_goes_is_said_with_a_pause() -> None:
+def test_what_comes_and_goes_is_logged_with_a_pause() -> None:
     subject = OutageLog()
     gone = Outage("4 queues", 0, None, "they are away.", "AWAY")
-    said = [
+    reported = [
         now_ms
         for now_ms in range(0, 60_000, 1_000)
         if any(
             line.text.startswith("Waiting") for line in subject.lines([gone, replace(BROKER, since_ms=now_ms)], now_ms)
         )
     ]
-    assert said == [0, FIRST_PAUSE_MS, 2 * FIRST_PAUSE_MS, 3 * FIRST_PAUSE_MS]
+    assert reported == [0, FIRST_PAUSE_MS, 2 * FIRST_PAUSE_MS, 3 * FIRST_PAUSE_MS]
 
 
-def test_what_most_often_passes_is_said_only_when_it_has_lasted() -> None:
+def test_what_most_often_passes_is_logged_only_when_it_has_lasted() -> None:
     subject = OutageLog()
     assert subject.lines([SHY], 1_000) == []
     assert subject.lines([], 1_500) == []
@@ -175,7 +177,7 @@ def test_of_many_three_are_named_and_the_others_counted() -> None:
     assert line.text.endswith("q2 (fails in 0 s): c; and 497 more")
 
 
-def test_what_is_over_is_said_though_something_that_is_not_told_yet_goes_on() -> None:
+def test_what_is_over_is_logged_though_something_that_is_not_reported_yet_continues() -> None:
     lines = OutageLog()
     lines.lines([Outage("a", 0, None, "c", "A")], 0)
     young = Outage("b", 4_000, None, "c", "B", quiet_ms=15_000)
@@ -184,7 +186,7 @@ def test_what_is_over_is_said_though_something_that_is_not_told_yet_goes_on() ->
     assert lines.lines([young], 19_000) == warned("B", "Waiting for b (no time limit): c")
 
 
-def test_what_goes_on_is_due_at_once_and_then_ever_more_rarely() -> None:
+def test_what_continues_is_due_at_once_and_then_ever_more_rarely() -> None:
     throttle = Throttle()
     due_s = [now_s for now_s in range(4_000) if throttle.try_acquire(now_s * 1_000)]
     assert due_s[:7] == [0, 15, 45, 105, 225, 465, 945]
@@ -203,7 +205,7 @@ def test_an_event_after_a_long_rest_is_due_as_the_first_was() -> None:
     assert [after_s for after_s in range(60) if throttle.try_acquire_event((rested_s + after_s) * 1_000)] == [0, 15, 45]
 
 
-def test_causes_that_are_sentences_are_told_in_one() -> None:
+def test_causes_that_are_sentences_are_joined_into_one() -> None:
     outages = [Outage("a", 0, None, "It is down.", "K"), Outage("b", 0, None, "It too.", "K")]
     assert OutageLog().lines(outages, 0) == warned(
         "K", "Waiting for a (no time limit): It is down; b (no time limit): It too."
@@ -216,16 +218,16 @@ def test_three_are_all_that_are_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lasted_ms", "said"), [(300, "0.3 s"), (9_056, "9.1 s"), (9_940, "9.9 s"), (10_000, "10 s"), (57_999, "57 s")]
+    ("lasted_ms", "reported"), [(300, "0.3 s"), (9_056, "9.1 s"), (9_940, "9.9 s"), (10_000, "10 s"), (57_999, "57 s")]
 )
-def test_durations_are_told_as_people_read_them(lasted_ms: int, said: str) -> None:
+def test_durations_are_formatted_for_people(lasted_ms: int, reported: str) -> None:
     lines = OutageLog()
     lines.lines([Outage("a", 0, None, "c", "K")], 0)
-    assert lines.lines([], lasted_ms) == ended("K", f"Recovered after {said}: a")
+    assert lines.lines([], lasted_ms) == ended("K", f"Recovered after {reported}: a")
 
 
-@pytest.mark.parametrize(("limit_ms", "said"), [(1, "1 s"), (1_000, "1 s"), (2_002_001, "2003 s")])
-def test_what_is_left_is_rounded_up(limit_ms: int, said: str) -> None:
+@pytest.mark.parametrize(("limit_ms", "reported"), [(1, "1 s"), (1_000, "1 s"), (2_002_001, "2003 s")])
+def test_what_is_left_is_rounded_up(limit_ms: int, reported: str) -> None:
     assert OutageLog().lines([Outage("a", 0, limit_ms, "c", "K")], 0) == warned(
-        "K", f"Waiting for a (fails in {said}): c"
+        "K", f"Waiting for a (fails in {reported}): c"
     )

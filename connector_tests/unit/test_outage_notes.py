@@ -26,13 +26,13 @@ def link_to_another(folder: Path, other: Path) -> None:
     folder.symlink_to(other, target_is_directory=True)
 
 
-def open_to_others(folder: Path, other: Path) -> None:
+def open_to_other_users(folder: Path, other: Path) -> None:
     other.rename(folder)
     folder.chmod(0o777)
 
 
-@pytest.mark.parametrize("taken_by", [link_to_another, open_to_others])
-def test_a_folder_that_is_not_private_is_left_alone(tmp_path: Path, taken_by: Callable[[Path, Path], None]) -> None:
+@pytest.mark.parametrize("claimed_by", [link_to_another, open_to_other_users])
+def test_a_folder_that_is_not_private_is_left_alone(tmp_path: Path, claimed_by: Callable[[Path, Path], None]) -> None:
     folder, other = tmp_path / "notes", tmp_path / "other"
     other.mkdir(mode=0o700)
     old = other / "old"
@@ -40,7 +40,7 @@ def test_a_folder_that_is_not_private_is_left_alone(tmp_path: Path, taken_by: Ca
     age(old)
     notes(other).record(1)
     names = sorted(file.name for file in other.iterdir())
-    taken_by(folder, other)
+    claimed_by(folder, other)
     assert notes(folder).since_ms(9) is None
     notes(folder, "broker b").record(5)
     notes(folder).clear()

@@ -31,7 +31,7 @@ def test_the_topic_of_the_options_wins_over_the_column() -> None:
     assert rows.topics.to_pylist() == ["given"]
 
 
-def test_several_keys_are_one_text_and_nulls_among_them_are_left_out() -> None:
+def test_several_keys_are_one_text_and_nulls_among_them_are_omitted() -> None:
     keys = pa.array([["a", "b"], None, [], ["a", None, "c"], [None]], pa.list_(pa.string()))
     rows = outgoing_rows(batch(keys, pa.array([b"b"] * 5)), POSITIONS, None, 0)
     assert rows.texts["KEYS"].to_pylist() == [b"a b", None, None, b"a c", None]
@@ -85,7 +85,7 @@ def test_an_arrow_batch_is_cut_by_the_bytes_of_its_bodies() -> None:
     assert [piece.column(0).to_pylist() for piece in split_by_bytes(whole, 1, 2)] == [["a"], ["b"], ["c"]]
 
 
-def test_when_a_message_is_delivered_is_said_in_digits() -> None:
+def test_when_a_message_is_delivered_is_encoded_in_digits() -> None:
     columns = {
         "body": pa.array([b"a", b"b", b"c", b"d"]),
         "delayLevel": pa.array([3, None, None, None], pa.int32()),
@@ -161,7 +161,7 @@ def test_some_of_the_rows_keep_all_that_they_are() -> None:
         ([["a", "b", "a", "b"], [True, True, False, True]], [0, 1, 2, 1], [0, 1, 2]),
     ],
 )
-def test_rows_that_say_the_same_share_a_code(columns: list[list[object]], codes: list[int], firsts: list[int]) -> None:
+def test_rows_that_are_equal_share_a_code(columns: list[list[object]], codes: list[int], firsts: list[int]) -> None:
     found = distinct_rows([pa.array(values) for values in columns], 4)
     renumbered = {code: number for number, code in enumerate(dict.fromkeys(found.codes.tolist()))}
     assert [renumbered[code] for code in found.codes.tolist()] == codes

@@ -68,16 +68,16 @@ def test_few_rows_that_are_large_are_no_small_batch() -> None:
     assert together[2] is whole
 
 
-def test_what_is_given_up_was_not_deleted() -> None:
+def test_what_is_skipped_was_not_deleted() -> None:
     """It was said that retention had taken it."""
     assert cause_of(PulledRange(0, 5, is_lost=True)) == RETENTION
     assert cause_of(PulledRange(0, 5, is_lost=True, is_presumed_lost=True)) == TAIL_LOST
 
 
-def test_a_task_that_no_name_server_answers_says_so_and_has_nothing_given_up() -> None:
+def test_a_task_without_a_name_server_reports_it_and_has_nothing_skipped() -> None:
     """It used to say that the range of a broker which nobody had asked was to be given up."""
-    nobody = {"namesrvAddr": "127.0.0.1:1", "consumerGroup": "G", "subscribe": "T"}
-    options = ReadOptions.parse({**nobody, "clusterTimeoutMs": "1", "brokerTimeoutMs": "100"})
+    unreachable = {"namesrvAddr": "127.0.0.1:1", "consumerGroup": "G", "subscribe": "T"}
+    options = ReadOptions.parse({**unreachable, "clusterTimeoutMs": "1", "brokerTimeoutMs": "100"})
     with pytest.raises(TransportError) as raised:
         list(read_ranges([QueueRange(MessageQueue("T", "a", 0), 5, 8)], options, default_schema()))
     assert raised.value.condition == "CLUSTER_TIMEOUT"

@@ -31,23 +31,23 @@ def half_deleted() -> tuple[SteadyMember, SourceOffset, list[QueueRange]]:
 
 
 def test_what_was_deleted_of_a_batch_before_it_is_read_again_is_one_error() -> None:
-    member, replayed, wanted = half_deleted()
+    member, replayed, decision = half_deleted()
     with pytest.raises(DataLossError, match=r" 15 offsets .* \[10, 20\) of orders@broker-a:0, \[0, 5\) of "):
-        planner(member).recover(replayed, wanted)
+        planner(member).recover(replayed, decision)
 
 
-def test_or_one_line_and_the_tasks_know_that_it_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    member, replayed, wanted = half_deleted()
+def test_or_one_line_and_the_tasks_have_it_as_reported(caplog: pytest.LogCaptureFixture) -> None:
+    member, replayed, decision = half_deleted()
     subject = planner(member, failOnDataLoss="false")
-    assert [str(lost) for lost in subject.recover(replayed, wanted)] == [f"[10, 20) of {A}", f"[0, 5) of {B}"]
+    assert [str(lost) for lost in subject.recover(replayed, decision)] == [f"[10, 20) of {A}", f"[0, 5) of {B}"]
     assert sum("Skipping 15 offsets" in line for line in caplog.messages) == 1
     assert subject.losses.offsets == 15
 
 
-def test_what_is_given_up_of_it_is_not_lost() -> None:
-    member, replayed, wanted = half_deleted()
+def test_what_is_skipped_of_it_is_not_lost() -> None:
+    member, replayed, decision = half_deleted()
     with pytest.raises(DataLossError, match=rf" 5 offsets .*: \[0, 5\) of {B}: "):
-        planner(member).recover(replayed, wanted[1:])
+        planner(member).recover(replayed, decision[1:])
 
 
 def test_what_retention_took_fails_the_query() -> None:
@@ -76,7 +76,7 @@ def test_what_is_passed_over_is_one_line_and_counted(caplog: pytest.LogCaptureFi
     assert (subject.losses.offsets, subject.losses.ranges) == (15, 2)
 
 
-def test_what_retention_took_is_passed_over_and_logged_where_the_user_says_so(
+def test_what_retention_took_is_passed_over_and_logged_where_the_user_allows_it(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     member = SteadyMember({A: holding(30, min_offset=20)}, stored={A: 10})
@@ -86,7 +86,7 @@ def test_what_retention_took_is_passed_over_and_logged_where_the_user_says_so(
     assert "[10, 20) of orders@broker-a:0" in caplog.text
 
 
-def test_after_a_queue_lost_its_end_reading_goes_on_there_and_only_there() -> None:
+def test_after_a_queue_lost_its_end_reading_resumes_there_and_only_there() -> None:
     """A killed broker may lose messages and keep the group's offset. The group's 100 used to be found too large again
     with each new message, until the queue had grown so far: it was read from its beginning each time."""
     member = SteadyMember({A: holding(50, stored_at_ms=900)}, stored={A: 100})
@@ -101,7 +101,7 @@ def test_after_a_queue_lost_its_end_reading_goes_on_there_and_only_there() -> No
     assert ranges == [QueueRange(A, 50, 51)]
 
 
-def test_a_queue_that_was_made_anew_is_read_once_from_its_beginning() -> None:
+def test_a_recreated_queue_is_read_once_from_its_beginning() -> None:
     member = SteadyMember({A: holding(10, stored_at_ms=2_000)}, stored={A: 100})
     subject = planner(member, failOnDataLoss="false")
     end, ranges = read(subject, SourceOffset({A: QueueProgress(0, 100, 1_000)}))
@@ -116,17 +116,17 @@ def test_a_queue_that_was_made_anew_is_read_once_from_its_beginning() -> None:
 def test_a_queue_whose_offset_could_not_be_lowered_is_not_planned() -> None:
     class Stopped(SteadyMember):
         def wait_for_change(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
-            wish.is_wanted = True
+            drain_request.is_wanted = True
             return False
 
-    wish = DrainRequest()
+    drain_request = DrainRequest()
     member = Stopped({A: holding(10, stored_at_ms=2_000)}, stored={A: 100}, not_confirming={A})
     start = SourceOffset({A: QueueProgress(0, 100, 1_000)})
-    assert planner(member, drain=wish, failOnDataLoss="false").latest_offset(start, None) is start
-    assert wish.is_answered
+    assert planner(member, drain=drain_request, failOnDataLoss="false").latest_offset(start, None) is start
+    assert drain_request.is_answered
 
 
-def test_a_queue_that_was_made_anew_stays_so_until_its_offset_could_be_lowered() -> None:
+def test_a_recreated_queue_stays_so_until_its_offset_could_be_lowered() -> None:
     """It used to count as verified all the same; the next plan went on at the old position, past new messages."""
     held = {A: holding(150, stored_at_ms=2_000)}
     member = LateRouteMember(held, stored_after={A: 0}, stored={A: 100}, not_confirming={A})
@@ -135,7 +135,7 @@ def test_a_queue_that_was_made_anew_stays_so_until_its_offset_could_be_lowered()
     assert ranges == [QueueRange(A, 0, 150)]
 
 
-def test_queues_that_are_away_keep_their_position_and_are_read_on_from_there() -> None:
+def test_queues_that_are_unavailable_keep_their_position_and_are_read_on_from_there() -> None:
     member = SteadyMember({A: holding(10), B: holding(10)})
     subject = planner(member)
     end, _ = read(subject, SourceOffset())
@@ -150,13 +150,13 @@ def test_queues_that_are_away_keep_their_position_and_are_read_on_from_there() -
     assert ranges == [QueueRange(B, 10, 17)]
 
 
-def test_a_query_rests_while_all_that_it_has_read_may_be_dropped_whoever_else_is_silent() -> None:
+def test_a_query_rests_while_all_that_it_has_read_may_be_dropped_whichever_other_broker_is_unresponsive() -> None:
     member = SteadyMember({A: holding(10), B: holding(10)}, unavailable={A, B}, is_complete=False)
     start = SourceOffset(dict.fromkeys((A, B), QueueProgress(10, 10, 1_000)))
     assert planner(member, missingQueues="drop").latest_offset(start, None) is start
 
 
-def test_queues_that_stay_away_end_the_query_though_nothing_else_happens() -> None:
+def test_queues_that_stay_unavailable_end_the_query_though_nothing_else_happens() -> None:
     member = SteadyMember({A: holding(10), B: holding(10)})
     clock, subject = member.clock, planner(member, missingQueuesTimeoutMs="60000")
     end, _ = read(subject, SourceOffset())
@@ -184,7 +184,7 @@ def test_queues_that_are_back_when_the_limit_is_reached_end_nothing() -> None:
     assert member.outages == 1
 
 
-def test_a_broker_that_was_silent_is_raised_to_where_we_are_when_it_is_back() -> None:
+def test_a_broker_that_was_unresponsive_is_raised_to_where_we_are_when_it_is_back() -> None:
     """A killed broker forgets what was committed in its last seconds; while nothing new came, nobody told it again."""
     member = SteadyMember({A: holding(10)}, has_news=True)
     subject = planner(member)

@@ -50,7 +50,7 @@ def test_a_reset_of_a_queue_of_another_member_is_left_to_that(caplog: pytest.Log
     assert "reset" not in caplog.text
 
 
-def test_an_operators_reset_whose_mark_an_executor_has_taken_is_obeyed_by_a_running_query() -> None:
+def test_an_operators_reset_whose_mark_an_executor_has_received_is_obeyed_by_a_running_query() -> None:
     member = SteadyMember({A: holding(10)}, has_news=True)
     subject = planner(member)
     end, _ = read(subject, SourceOffset())
@@ -74,7 +74,7 @@ def test_a_reset_that_is_pending_holds_up_no_graceful_stop() -> None:
     assert (member.stored, drain.is_answered) == ({A: 2}, True)
 
 
-def test_a_reset_of_a_queue_whose_broker_does_not_answer_is_obeyed_when_it_does() -> None:
+def test_a_reset_of_a_queue_whose_broker_does_not_respond_is_obeyed_when_it_does() -> None:
     held = {A: holding(100), ELSEWHERE: holding(9)}
     member = LateRouteMember(held, stored={A: 100, ELSEWHERE: 9}, resets={A: 20, ELSEWHERE: 3})
     start = SourceOffset({A: QueueProgress(90, 100, 1_000), ELSEWHERE: QueueProgress(0, 9, 1_000)})
@@ -94,7 +94,7 @@ def test_a_mark_that_is_found_before_a_batch_is_read_again_is_obeyed_after_it() 
     assert ranges == [QueueRange(A, 20, 100)]
 
 
-def test_a_batch_that_is_read_again_is_pulled_from_where_its_broker_was_surveyed() -> None:
+def test_a_replayed_batch_is_pulled_from_where_the_refresh_found_its_broker() -> None:
     member = SteadyMember({A: holding(100)})
     subject = planner(member)
     member.observed.refresh_metadata()

@@ -121,7 +121,7 @@ def test_a_position_below_what_was_known_is_noticed() -> None:
     assert positions_below(positions, {A: 51, B: 50, C: None}) == {A: 50}
 
 
-def test_losses_are_gathered_from_all_positions() -> None:
+def test_losses_are_collected_from_all_positions() -> None:
     lost = LostRange(A, 0, 10, RETENTION)
     assert lost_ranges([Position(5), Position(10, lost), Position(7)]) == [lost]
 
@@ -142,7 +142,7 @@ def test_the_limit_is_shared() -> None:
     assert planned == {A: QueueProgress(10, 40, 5_000), B: QueueProgress(70, 80, 5_000)}
 
 
-def test_turns_are_taken_where_the_limit_does_not_do_for_all() -> None:
+def test_topics_alternate_where_the_limit_does_not_do_for_all() -> None:
     bounds = {A: BOUNDS, B: BOUNDS}
     positions = {A: Position(10), B: Position(90)}
     assert plan_batch(positions, bounds, limit=1).keys() == {A}
@@ -221,7 +221,7 @@ def test_a_queue_with_little_is_not_starved_by_one_with_much() -> None:
     assert fair_shares({A: 1, B: 10**15}, 10) == {A: 1, B: 9}
 
 
-def test_what_rounding_leaves_is_handed_out_as_well() -> None:
+def test_what_rounding_leaves_is_assigned_as_well() -> None:
     assert sorted(fair_shares({A: 10, B: 10, C: 10}, 10).values()) == [3, 3, 4]
 
 
@@ -229,15 +229,15 @@ def test_below_one_each_the_fullest_come_first() -> None:
     assert fair_shares({A: 5, B: 7, C: 6}, 2) == {B: 1, C: 1}
 
 
-def test_below_one_each_those_without_a_turn_come_before_the_fuller() -> None:
+def test_below_one_each_those_not_served_come_before_the_fuller() -> None:
     assert fair_shares({A: 1, B: 900, C: 800}, 1, last_planned=[B, C]) == {A: 1}
 
 
-def test_below_one_each_the_longest_without_a_turn_comes_first() -> None:
+def test_below_one_each_the_longest_not_served_comes_first() -> None:
     assert fair_shares({A: 1, B: 900, C: 800}, 2, last_planned=[C, A, B]) == {C: 1, A: 1}
 
 
-def test_turns_do_not_matter_while_there_is_one_for_each() -> None:
+def test_the_order_does_not_matter_while_there_is_one_for_each() -> None:
     waiting = {A: 100, B: 300}
     assert fair_shares(waiting, 40, last_planned=[A, B]) == fair_shares(waiting, 40, last_planned=[B, A])
 
@@ -247,5 +247,5 @@ def test_numbers_beyond_a_float_are_exact() -> None:
     assert sum(shares.values()) == 2**62
 
 
-def test_equal_queues_are_told_apart_by_their_order() -> None:
+def test_equal_queues_are_distinguished_by_their_order() -> None:
     assert fair_shares({queue(2): 5, queue(0): 5, queue(1): 5}, 2) == {A: 1, B: 1}

@@ -24,14 +24,14 @@ from rocketmq_spark.wire.remoting.signature import signed
 ADDRESS = "10.0.0.1:10911"
 LONG_MS = 60_000
 ECHO = RemotingCommand(RequestCode.GET_MAX_OFFSET)
-SILENT = RemotingCommand(RequestCode.PULL_MESSAGE)
+UNRESPONSIVE = RemotingCommand(RequestCode.PULL_MESSAGE)
 
 
 @pytest.fixture
 def broker() -> Iterator[ScriptedBroker]:
     with ScriptedBroker() as broker:
         broker.on(ECHO.code, build_response())
-        broker.silent_on(SILENT.code)
+        broker.unresponsive_on(UNRESPONSIVE.code)
         yield broker
 
 
@@ -54,7 +54,7 @@ def test_an_address_has_one_connection(pool: ConnectionPool, broker: ScriptedBro
 
 def test_a_lost_connection_is_replaced(pool: ConnectionPool, broker: ScriptedBroker) -> None:
     first = pool.get(ADDRESS)
-    pending = first.submit(SILENT, LONG_MS)
+    pending = first.submit(UNRESPONSIVE, LONG_MS)
     broker.next_session().hang_up()
     with pytest.raises(TransportError, match="CONNECTION_LOST"):
         pending.result()
@@ -63,7 +63,7 @@ def test_a_lost_connection_is_replaced(pool: ConnectionPool, broker: ScriptedBro
     assert second.request(ECHO, LONG_MS).code == 0
 
 
-def test_it_tells_which_connection_the_next_request_goes_by(pool: ConnectionPool, broker: ScriptedBroker) -> None:
+def test_it_reports_which_connection_the_next_request_goes_by(pool: ConnectionPool, broker: ScriptedBroker) -> None:
     assert pool.connection_number(ADDRESS) == 1
     for _ in range(2):
         pool.get(ADDRESS)
@@ -76,7 +76,7 @@ def test_it_tells_which_connection_the_next_request_goes_by(pool: ConnectionPool
     assert pool.connection_number(ADDRESS) == 3
 
 
-def test_it_tells_which_version_has_answered(pool: ConnectionPool, broker: ScriptedBroker) -> None:
+def test_it_reports_which_version_has_responded(pool: ConnectionPool, broker: ScriptedBroker) -> None:
     """Of an old server none is known before it has answered, and none after it has gone."""
     broker.on(ECHO.code, replace(build_response(), version=OLD_VERSION))
     assert pool.server_version(ADDRESS) == 0
@@ -115,7 +115,7 @@ def test_threads_that_want_one_address_at_once_open_one_connection(broker: Scrip
     assert broker.connect_count == 1
 
 
-def test_an_address_that_does_not_answer_delays_no_other(broker: ScriptedBroker) -> None:
+def test_an_address_that_does_not_respond_delays_no_other(broker: ScriptedBroker) -> None:
     connecting, may_fail = threading.Event(), threading.Event()
 
     def connect(address: str, timeout_ms: int) -> Stream:
@@ -184,11 +184,13 @@ def test_without_a_limit_every_address_keeps_its_connection(broker: ScriptedBrok
         pool.close()
 
 
-def test_a_connection_that_awaits_an_answer_is_never_closed_for_room(pool: ConnectionPool, clock: ManualClock) -> None:
+def test_a_connection_that_awaits_a_response_is_never_closed_for_space(
+    pool: ConnectionPool, clock: ManualClock
+) -> None:
     connections = [pool.get(f"{name}:1") for name in "abc"]
     for connection in connections:
         if connection.is_open:
-            connection.submit(SILENT, LONG_MS)
+            connection.submit(UNRESPONSIVE, LONG_MS)
     clock.advance(1)
     pool.get("d:1")
     assert [connection.is_open for connection in connections] == [False, True, True]
@@ -207,11 +209,11 @@ def test_idle_since_time_zero_is_idle(pool: ConnectionPool) -> None:
     assert connections_to_close([connection], 1, 0) == [connection]
 
 
-def test_a_retired_connection_still_gets_its_answers_and_a_new_one_is_opened(
+def test_a_retired_connection_still_gets_its_responses_and_a_new_one_is_opened(
     pool: ConnectionPool, broker: ScriptedBroker
 ) -> None:
     leaving = pool.get(ADDRESS)
-    pending = leaving.submit(SILENT, LONG_MS)
+    pending = leaving.submit(UNRESPONSIVE, LONG_MS)
     session = broker.next_session()
     pool.retire(leaving)
     assert pool.get(ADDRESS) is not leaving
@@ -231,7 +233,7 @@ def test_retiring_what_was_replaced_already_leaves_the_replacement_alone(pool: C
 
 def test_a_closed_pool_closes_its_connections_and_opens_none(pool: ConnectionPool) -> None:
     connection, retired = pool.get(ADDRESS), pool.get("b:1")
-    retired.submit(SILENT, LONG_MS)
+    retired.submit(UNRESPONSIVE, LONG_MS)
     pool.retire(retired)
     pool.close()
     assert not connection.is_open

@@ -76,7 +76,7 @@ def changed(option: str, before: str, now: str) -> str:
     return rf"^\[ROCKETMQ_CHECKPOINT_OPTION_CHANGED\] {re.escape(was_and_is)} "
 
 
-def test_those_of_another_group_and_of_queues_are_told_apart() -> None:
+def test_those_of_another_group_and_of_queues_are_distinguished() -> None:
     with pytest.raises(OptionError, match=changed("consumerGroup", "other", "g")):
         PopOffset.from_json(VALUE | {"consumerGroup": "other"}, OPTIONS)
     with pytest.raises(OptionError, match=changed("loadBalance", "queue", "message")):
@@ -85,7 +85,7 @@ def test_those_of_another_group_and_of_queues_are_told_apart() -> None:
         SourceOffset.from_json(VALUE)
 
 
-def test_only_a_query_that_reads_queues_is_told_to_move_its_group() -> None:
+def test_only_a_query_that_reads_queues_is_advised_to_move_its_group() -> None:
     """It is an error to share messages with ``groupOffsets``. The whole message of each."""
     with pytest.raises(OptionError) as sharing:
         PopOffset.from_json(SourceOffset().to_json(), OPTIONS)

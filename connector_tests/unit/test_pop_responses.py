@@ -15,14 +15,14 @@ TIME_MS = 1_795_445_135_749
 CHECK_POINT = PopCheckPoint("T", 100, TIME_MS, 60_000, 3, "0", "broker-a", 7)
 
 
-def answer(starts: str | None, offsets: str | None) -> PopMessageResponse:
+def response(starts: str | None, offsets: str | None) -> PopMessageResponse:
     times = {"pop_time_ms": TIME_MS, "invisible_ms": 60_000, "revive_queue_id": 3}
     return PopMessageResponse(**times, start_offsets=starts, message_offsets=offsets)
 
 
 def received(starts: str | None, offsets: str | None, *records: Record) -> list[ReceiptHandle]:
     body = memoryview(pull_body(*records))
-    return [one.handle for one in decode_pop_response("T", "broker-a", answer(starts, offsets), body)]
+    return [one.handle for one in decode_pop_response("T", "broker-a", response(starts, offsets), body)]
 
 
 def test_messages_of_the_topic_itself_have_the_handles_of_their_queues() -> None:
@@ -46,11 +46,11 @@ def test_messages_behind_one_that_no_one_gets_have_handles() -> None:
 def test_a_record_is_as_it_is_stored() -> None:
     first, second = Record(queue_id=7, queue_offset=100), Record(body=b"other", queue_id=7, queue_offset=101)
     body = memoryview(pull_body(first, second))
-    found = decode_pop_response("T", "broker-a", answer("0 7 100", "0 7 100,101"), body)
+    found = decode_pop_response("T", "broker-a", response("0 7 100", "0 7 100,101"), body)
     assert [bytes(one.record) for one in found] == [first.encode(), second.encode()]
 
 
-def test_an_answer_without_messages_has_none_to_tell_of() -> None:
+def test_a_response_without_messages_has_none_to_report() -> None:
     assert received(None, None) == []
 
 
@@ -104,7 +104,7 @@ def test_a_message_is_skipped_beside_a_moved_queue() -> None:
         )
 
 
-def test_a_skipped_message_keeps_its_handle_from_its_namesake() -> None:
+def test_a_skipped_message_keeps_its_handle_from_one_of_its_id() -> None:
     """Both have the number 3 in a queue 7."""
     handles = received("1 7 3;0 7 3", "1 7 3;0 7 3", Record(queue_id=7, queue_offset=3))
     assert handles == [BrokerHandle(CHECK_POINT._replace(start_offset=3), 3)]
@@ -136,8 +136,8 @@ def test_of_two_redelivered_messages_the_skipped_one_is_known_by_its_place() -> 
 
 def test_messages_of_the_topic_itself_are_not_skipped() -> None:
     """A broker that did that would leave open which handle is whose."""
-    told = "2 messages came, 7 100, 7 102, that are not those of msgOffsetInfo 0 7 100;0 7 101;0 7 102"
-    with pytest.raises(RemoteProtocolError, match=told):
+    reported = "2 messages came, 7 100, 7 102, that are not those of msgOffsetInfo 0 7 100;0 7 101;0 7 102"
+    with pytest.raises(RemoteProtocolError, match=reported):
         received("0 7 100", "0 7 100,101,102", ordinary(100), ordinary(102))
 
 

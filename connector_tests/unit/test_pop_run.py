@@ -126,10 +126,10 @@ def test_undelivered_messages_that_retention_deleted_are_logged_once(
     with running(retaining.options(failOnDataLoss="false")) as run:
         batch_after(run, PopOffset("g"))
     (line,) = (line for line in caplog.messages if "deleted" in line)
-    told = "[30, 40) of T@a:0: the broker deleted them (retention)"
+    reported = "[30, 40) of T@a:0: the broker deleted them (retention)"
     assert line == (
         "DATA_LOSS.UNDELIVERED_MESSAGES: Brokers deleted 10 messages before delivery to group=g; they are in no "
-        f"output: {told}"
+        f"output: {reported}"
     )
 
 
@@ -145,7 +145,7 @@ def test_a_graceful_stop_waits_for_unanswered_acknowledgements() -> None:
         broker = servers.brokers["a"]
         broker.messages = 3
         end = batch_after(run, PopOffset("g"))
-        broker.server.silent_on(RequestCode.BATCH_ACK_MESSAGE)
+        broker.server.unresponsive_on(RequestCode.BATCH_ACK_MESSAGE)
         control_file(run, DrainState.REQUESTED).touch()
         for _ in range(3):
             assert run.latest_offset(end, ALL) is end

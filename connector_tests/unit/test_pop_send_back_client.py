@@ -26,8 +26,8 @@ from rocketmq_spark.pop.transport import ChangeOutcome
 
 GIVEN = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "T", "loadBalance": "message"}
 HANDLE = "0 1795445135749 60000 3 0 broker-a 0 7 4711"
-SILENT = TransportError("RESPONSE_TIMED_OUT", address="a:1", request="CHANGE", timeout_ms=1, opaque=1)
-Asked = tuple[ReceiptHandle, int, bool]
+UNRESPONSIVE = TransportError("RESPONSE_TIMED_OUT", address="a:1", request="CHANGE", timeout_ms=1, opaque=1)
+Called = tuple[ReceiptHandle, int, bool]
 
 
 @dataclass
@@ -35,7 +35,7 @@ class Server(RemotingTransport):
     """Answers by ``response``."""
 
     response: Callable[[ReceiptHandle], ChangeOutcome]
-    submitted: list[Asked] = field(default_factory=list)
+    submitted: list[Called] = field(default_factory=list)
     closed_count: int = 0
 
     def change_invisible_duration(
@@ -103,21 +103,21 @@ def test_a_row_without_a_handle_is_named_and_others_are_sent() -> None:
     assert problems(server, message(None), message()) == [NO_HANDLE, None]
 
 
-def test_a_server_that_is_silent_is_asked_again_for_as_long_as_the_options_say() -> None:
-    outcomes: list[RocketMQError | None] = [SILENT, SILENT, None]
+def test_a_server_that_is_unresponsive_is_called_again_for_as_long_as_the_options_define() -> None:
+    outcomes: list[RocketMQError | None] = [UNRESPONSIVE, UNRESPONSIVE, None]
     server = Server(lambda handle: outcomes.pop(0) or handle)
     assert problems(server, message()) == [None]
-    silent = Server(lambda _: SILENT)
-    (problem,) = problems(silent, message(), limit_ms=600)
+    unresponsive = Server(lambda _: UNRESPONSIVE)
+    (problem,) = problems(unresponsive, message(), limit_ms=600)
     assert problem is not None
     assert "RESPONSE_TIMED_OUT" in problem
-    assert 2 <= len(silent.submitted) <= 4
-    assert silent.closed_count == len(silent.submitted), "each attempt has connections of its own"
+    assert 2 <= len(unresponsive.submitted) <= 4
+    assert unresponsive.closed_count == len(unresponsive.submitted), "each attempt has connections of its own"
 
 
-def test_a_server_that_is_silent_is_logged_and_so_is_its_return(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_server_that_is_unresponsive_is_logged_and_so_is_its_return(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
-    outcomes: list[RocketMQError | None] = [SILENT] * 6 + [None]
+    outcomes: list[RocketMQError | None] = [UNRESPONSIVE] * 6 + [None]
     server = Server(lambda handle: outcomes.pop(0) or handle)
     assert problems(server, message(), limit_ms=10_000) == [None]
     begun, over = caplog.messages
@@ -135,8 +135,8 @@ def test_what_another_attempt_would_not_change_is_not_tried_again() -> None:
 
 def test_of_messages_that_fail_together_only_those_are_tried_again() -> None:
     other = HANDLE.replace(" 7 ", " 8 ")
-    told: list[RocketMQError] = [SILENT]
-    server = Server(lambda handle: told.pop() if told and handle.text.endswith(" 8") else handle)
+    reported: list[RocketMQError] = [UNRESPONSIVE]
+    server = Server(lambda handle: reported.pop() if reported and handle.text.endswith(" 8") else handle)
     assert problems(server, message(), message(other)) == [None, None]
     assert [offset for offset, _ in offsets(server)] == [7, 8, 8]
 
@@ -157,7 +157,7 @@ def test_levels_are_those_of_brokers() -> None:
     assert list(LEVELS_S) == [int(level[:-1]) * SECONDS[level[-1]] for level in AS_BROKERS_NAME_THEM.split()]
 
 
-def test_a_level_is_taken_whatever_happened_before() -> None:
+def test_a_level_is_accepted_whatever_happened_before() -> None:
     assert [delay_ms(level, 7) for level in (1, 3, 18)] == [1_000, 10_000, 7_200_000]
 
 

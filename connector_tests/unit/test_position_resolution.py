@@ -49,83 +49,83 @@ def test_the_broker_is_raised_to_the_larger_of_checkpoint_and_group(stored: int,
 def test_what_the_group_has_read_beyond_the_checkpoint_is_passed_over() -> None:
     """Not what is lost, nor a queue that the checkpoint does not know, nor one that was emptied."""
     start = SourceOffset({A: QueueProgress(0, 40), C: QueueProgress(0, 5)})
-    settled = resolve_positions(start, facts({A: 60, B: 60, C: 8}), is_broadcasting=False)
-    assert settled.passed_over == (QueueRange(A, 40, 60),)
+    resolved = resolve_positions(start, facts({A: 60, B: 60, C: 8}), is_broadcasting=False)
+    assert resolved.passed_over == (QueueRange(A, 40, 60),)
     deleted = resolve_positions(start, facts({A: 60}, bounds=QueueBounds(60, 100, 6_000)), is_broadcasting=False)
     assert deleted.passed_over == (), "an earlier start has reported it"
     emptied = resolve_positions(start, facts({A: 60}, emptied=(A,)), is_broadcasting=False)
     assert emptied.passed_over == resolve_positions(start, facts({A: 60}), is_broadcasting=True).passed_over == ()
 
 
-def test_all_queues_are_settled_at_once() -> None:
-    settled = resolve_positions(READ_TO_40, facts({A: 30, B: None, C: 50}), is_broadcasting=False)
-    assert settled.positions == {A: Position(40), B: Position(10), C: Position(50)}
-    assert settled.raise_to == {A: 40, B: 10, C: 50}
+def test_all_queues_are_resolved_at_once() -> None:
+    resolved = resolve_positions(READ_TO_40, facts({A: 30, B: None, C: 50}), is_broadcasting=False)
+    assert resolved.positions == {A: Position(40), B: Position(10), C: Position(50)}
+    assert resolved.raise_to == {A: 40, B: 10, C: 50}
 
 
 def test_what_was_confirmed_is_forgotten_where_the_group_has_no_offset() -> None:
-    settled = resolve_positions(READ_TO_40, facts({A: None}), is_broadcasting=False)
-    assert settled == replace(only_raised_to(40), discard=frozenset({A}))
+    resolved = resolve_positions(READ_TO_40, facts({A: None}), is_broadcasting=False)
+    assert resolved == replace(only_raised_to(40), discard=frozenset({A}))
 
 
 def test_what_was_confirmed_is_forgotten_where_the_offset_had_vanished_though_another_is_there_by_now() -> None:
     """Vanished are more queues than those that are settled here."""
     found = facts({A: 60}, doubtful={A, B})
-    settled = resolve_positions(READ_TO_40, found, is_broadcasting=False)
-    assert settled == replace(only_raised_to(60), discard=frozenset({A}))
+    resolved = resolve_positions(READ_TO_40, found, is_broadcasting=False)
+    assert resolved == replace(only_raised_to(60), discard=frozenset({A}))
 
 
 def test_a_loss_is_to_be_reported() -> None:
     lost = LostRange(A, 40, 50, RETENTION)
-    settled = resolve_positions(READ_TO_40, facts({A: 30}, bounds=QueueBounds(50, 100, 6_000)), is_broadcasting=False)
-    assert settled == replace(only_raised_to(50), positions={A: Position(50, lost)}, passed_over=(), lost=(lost,))
+    resolved = resolve_positions(READ_TO_40, facts({A: 30}, bounds=QueueBounds(50, 100, 6_000)), is_broadcasting=False)
+    assert resolved == replace(only_raised_to(50), positions={A: Position(50, lost)}, passed_over=(), lost=(lost,))
 
 
 def test_the_group_s_offset_is_lowered_to_where_another_queue_begins() -> None:
     lost = LostRange(A, 10, 40, RECREATED)
-    settled = resolve_positions(READ_TO_40, facts({A: 30}, recreated_from={A: 10}), is_broadcasting=False)
-    wanted = replace(only_raised_to(10), positions={A: Position(10, lost)}, lost=(lost,), lower_to={A: 10})
-    assert settled == replace(wanted, discard=frozenset({A}))
+    resolved = resolve_positions(READ_TO_40, facts({A: 30}, recreated_from={A: 10}), is_broadcasting=False)
+    expected = replace(only_raised_to(10), positions={A: Position(10, lost)}, lost=(lost,), lower_to={A: 10})
+    assert resolved == replace(expected, discard=frozenset({A}))
 
 
-def test_what_was_confirmed_is_forgotten_where_a_queue_goes_on_before_what_was_read_of_it() -> None:
+def test_what_was_confirmed_is_forgotten_where_a_queue_resumes_before_what_was_read_of_it() -> None:
     """Though the group's offset need not be lowered: another member has done so."""
-    settled = resolve_positions(READ_TO_40, facts({A: 10, B: 10}, recreated_from={A: 10}), is_broadcasting=False)
-    assert settled.lower_to == {}
-    assert settled.discard == frozenset({A})
+    resolved = resolve_positions(READ_TO_40, facts({A: 10, B: 10}, recreated_from={A: 10}), is_broadcasting=False)
+    assert resolved.lower_to == {}
+    assert resolved.discard == frozenset({A})
 
 
-def test_an_emptied_queue_begins_anew_and_nothing_is_lost() -> None:
+def test_an_emptied_queue_begins_again_and_nothing_is_lost() -> None:
     empty = QueueBounds(0, 3, 6_000)
-    settled = resolve_positions(READ_TO_40, facts({A: 40}, bounds=empty, emptied=(A, B)), is_broadcasting=False)
-    assert settled == replace(only_raised_to(0), emptied=(A,), discard=frozenset({A}), lower_to={A: 0})
+    resolved = resolve_positions(READ_TO_40, facts({A: 40}, bounds=empty, emptied=(A, B)), is_broadcasting=False)
+    assert resolved == replace(only_raised_to(0), emptied=(A,), discard=frozenset({A}), lower_to={A: 0})
 
 
 def test_an_emptied_queue_without_an_offset_of_the_group_is_no_emptied_one() -> None:
     """The offset goes with a topic that is deleted."""
     empty = QueueBounds(0, 3, 6_000)
-    settled = resolve_positions(READ_TO_40, facts({A: None}, bounds=empty, emptied=(A,)), is_broadcasting=False)
-    assert settled.emptied == ()
-    assert settled.lost == (LostRange(A, 3, 40, RECREATED),)
+    resolved = resolve_positions(READ_TO_40, facts({A: None}, bounds=empty, emptied=(A,)), is_broadcasting=False)
+    assert resolved.emptied == ()
+    assert resolved.lost == (LostRange(A, 3, 40, RECREATED),)
 
 
-def test_in_broadcasting_a_file_says_nothing_of_a_queue_that_the_checkpoint_knows() -> None:
+def test_in_broadcasting_a_file_decides_nothing_of_a_queue_that_the_checkpoint_has() -> None:
     found = facts({A: 60, B: 60})
-    settled = resolve_positions(READ_TO_40, found, is_broadcasting=True)
-    assert settled.positions == {A: Position(40), B: Position(60)}
+    resolved = resolve_positions(READ_TO_40, found, is_broadcasting=True)
+    assert resolved.positions == {A: Position(40), B: Position(60)}
 
 
 def test_in_broadcasting_a_larger_number_in_the_file_is_lowered() -> None:
-    settled = resolve_positions(READ_TO_40, facts({A: 60}), is_broadcasting=True)
-    assert settled == replace(only_raised_to(40), lower_to={A: 40})
+    resolved = resolve_positions(READ_TO_40, facts({A: 60}), is_broadcasting=True)
+    assert resolved == replace(only_raised_to(40), lower_to={A: 40})
 
 
-@pytest.mark.parametrize(("wanted", "position"), [(5, 10), (10, 10), (55, 55), (100, 100), (101, 100)])
-def test_an_operator_s_position_is_kept_within_the_queue(wanted: int, position: int) -> None:
-    survey = MetadataSnapshot(frozenset({A}), {A: BOUNDS}, is_complete=True)
-    assert reset_positions({A: wanted}, survey) == {A: position}
+@pytest.mark.parametrize(("expected", "position"), [(5, 10), (10, 10), (55, 55), (100, 100), (101, 100)])
+def test_an_operator_s_position_is_kept_within_the_queue(expected: int, position: int) -> None:
+    snapshot = MetadataSnapshot(frozenset({A}), {A: BOUNDS}, is_complete=True)
+    assert reset_positions({A: expected}, snapshot) == {A: position}
 
 
-def test_a_reset_waits_for_a_survey_that_has_its_queue_as_ours() -> None:
-    survey = MetadataSnapshot(frozenset({A, C}), {B: BOUNDS, C: BOUNDS}, is_complete=True)
-    assert reset_positions({A: 20, B: 20, C: 20}, survey) == {C: 20}
+def test_a_reset_waits_for_a_refresh_that_has_its_queue_as_ours() -> None:
+    snapshot = MetadataSnapshot(frozenset({A, C}), {B: BOUNDS, C: BOUNDS}, is_complete=True)
+    assert reset_positions({A: 20, B: 20, C: 20}, snapshot) == {C: 20}

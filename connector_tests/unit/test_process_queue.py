@@ -16,16 +16,16 @@ def window(*ranges: tuple[int, int]) -> ProcessQueue:
 
 
 def test_ten_messages_finishing_0_gives_1_and_finishing_5_then_still_1() -> None:
-    taken_one_by_one = window(*((offset, offset + 1) for offset in range(10)))
-    taken_as_one = window((0, 10))
-    for process_queue in (taken_one_by_one, taken_as_one):
+    assigned_one_by_one = window(*((offset, offset + 1) for offset in range(10)))
+    assigned_as_one = window((0, 10))
+    for process_queue in (assigned_one_by_one, assigned_as_one):
         assert process_queue.remove(0, 1) == 1
         assert process_queue.remove(5, 6) == 1
         assert process_queue.remove(1, 5) == 6
         assert process_queue.remove(6, 10) == 10
 
 
-def test_nothing_is_committable_before_something_was_taken() -> None:
+def test_nothing_is_committable_before_something_was_assigned() -> None:
     assert window().committable is None
 
 
@@ -33,7 +33,7 @@ def test_offset_zero_is_a_real_offset() -> None:
     assert window((0, 5)).committable == 0
 
 
-def test_what_is_taken_is_committable_up_to_its_begin() -> None:
+def test_what_is_accepted_is_committable_up_to_its_begin() -> None:
     assert window((20, 30), (10, 20)).committable == 10
 
 
@@ -64,12 +64,12 @@ def test_an_empty_window_may_move_back() -> None:
 
 
 @pytest.mark.parametrize(
-    "taken", [(0, 10), (9, 12), (0, 11), (5, 6), (10, 11), (19, 25), (5, 25), (4, 4), (20, 20), (8, 3)]
+    "accepted", [(0, 10), (9, 12), (0, 11), (5, 6), (10, 11), (19, 25), (5, 25), (4, 4), (20, 20), (8, 3)]
 )
-def test_offsets_in_flight_and_empty_ranges_cannot_be_taken(taken: tuple[int, int]) -> None:
+def test_offsets_in_flight_and_empty_ranges_cannot_be_accepted(accepted: tuple[int, int]) -> None:
     process_queue = window((0, 10), (10, 20))
     with pytest.raises(ValueError, match="does not fit"):
-        process_queue.put(*taken)
+        process_queue.put(*accepted)
     assert process_queue.in_flight == ((0, 10), (10, 20))
 
 

@@ -85,7 +85,7 @@ def test_a_producer_tries_a_broker_again_where_there_is_no_other(cluster: Script
     assert new_producer(cluster, initial_queue_index=4).send(MESSAGE).queue.broker_name == "a"
 
 
-def test_a_queue_that_is_given_is_taken(producer: Producer) -> None:
+def test_a_queue_that_is_given_is_accepted(producer: Producer) -> None:
     queue = MessageQueue("T", "b", 0)
     assert [producer.send(MESSAGE, queue).queue for _ in range(2)] == [queue, queue]
 

@@ -68,7 +68,7 @@ def test_all_that_a_query_shows(backlog: Backlog) -> None:
     }
 
 
-def test_before_the_first_survey_nothing_waits() -> None:
+def test_before_the_first_refresh_nothing_waits() -> None:
     nothing = Backlog()
     assert (nothing.lag, nothing.max_offsets, nothing.waiting_ms(1), nothing.snapshot_count) == ({}, {}, {}, 0)
 
@@ -82,18 +82,18 @@ def test_where_a_queue_is_missing_the_lag_is_not_known_and_the_others_are_shown(
     assert report(reporter, backlog)["lag"] == 0
 
 
-def test_surveys_are_counted(backlog: Backlog) -> None:
+def test_refreshes_are_counted(backlog: Backlog) -> None:
     backlog.update({}, {}, is_complete=True)
     backlog.update({}, {}, is_complete=True)
     assert backlog.snapshot_count == 3
 
 
-def test_a_queue_whose_broker_was_silent_keeps_its_end(backlog: Backlog) -> None:
+def test_a_queue_whose_broker_was_unresponsive_keeps_its_end(backlog: Backlog) -> None:
     backlog.update({A: 8, B: 4}, {B: QueueBounds(0, 6, 4_000)}, is_complete=True)
     assert (backlog.max_offsets, backlog.lag) == ({A: 10, B: 6}, {A: 2, B: 2})
 
 
-def test_while_something_waits_its_time_goes_on(backlog: Backlog) -> None:
+def test_while_something_waits_its_time_continues(backlog: Backlog) -> None:
     reporter = ProgressReporter()
     assert report(reporter, backlog, now_ms=6_000) != report(reporter, backlog, now_ms=6_001)
 
@@ -104,7 +104,7 @@ def lost(count: int) -> LossCount:
     return losses
 
 
-def test_a_report_without_lag_is_made_once_for_each_survey_and_count(backlog: Backlog) -> None:
+def test_a_report_without_lag_is_made_once_for_each_refresh_and_count(backlog: Backlog) -> None:
     reporter = ProgressReporter()
     backlog.update({A: 10}, {A: QueueBounds(0, 10, 5_000)}, is_complete=True)
     first = report(reporter, backlog)
@@ -142,25 +142,25 @@ def test_times_are_utc_wherever_the_driver_is(monkeypatch: pytest.MonkeyPatch) -
     with monkeypatch.context() as patch:
         patch.setenv("TZ", "Asia/Shanghai")
         time.tzset()
-        (told,) = outages_of([Outage("a", 0, None, "c", "K")], now_ms=0, epoch_ms=0)
+        (reported,) = outages_of([Outage("a", 0, None, "c", "K")], now_ms=0, epoch_ms=0)
     time.tzset()
-    assert told["since"] == "1970-01-01T00:00:00.000Z"
+    assert reported["since"] == "1970-01-01T00:00:00.000Z"
 
 
 def test_what_ends_no_query_has_no_until() -> None:
-    (told,) = outages_of([Outage("2 queues", 0, None, "away.", "K")], now_ms=0, epoch_ms=EPOCH_MS)
-    assert told["until"] is None
+    (reported,) = outages_of([Outage("2 queues", 0, None, "away.", "K")], now_ms=0, epoch_ms=EPOCH_MS)
+    assert reported["until"] is None
 
 
-def test_the_longest_waits_are_told_first_and_not_all() -> None:
+def test_the_longest_waits_are_reported_first_and_not_all() -> None:
     outages = [
         Outage(f"w{number}", since_ms=1_000 - number, until_ms=9_000, reason="", key="K") for number in range(100)
     ]
-    told = outages_of(outages, now_ms=1_000, epoch_ms=EPOCH_MS)
-    assert [one["resource"] for one in told] == [f"w{number}" for number in range(99, 99 - MAX_OUTAGES, -1)]
+    reported = outages_of(outages, now_ms=1_000, epoch_ms=EPOCH_MS)
+    assert [one["resource"] for one in reported] == [f"w{number}" for number in range(99, 99 - MAX_OUTAGES, -1)]
 
 
-def test_what_mostly_passes_in_a_moment_is_told_after_that() -> None:
+def test_what_mostly_passes_in_a_moment_is_reported_after_that() -> None:
     wait = Outage("topic orders", since_ms=1_000, until_ms=61_000, reason="", key="K", quiet_ms=500)
     assert outages_of([wait], now_ms=1_499, epoch_ms=EPOCH_MS) == []
     assert len(outages_of([wait], now_ms=1_500, epoch_ms=EPOCH_MS)) == 1
@@ -185,7 +185,7 @@ def test_nothing_waits_where_all_is_read() -> None:
     assert update((10, 10, 4_000)).waiting_ms(A, NOW_MS) == 0
 
 
-def test_nothing_waits_in_a_queue_that_nobody_has_surveyed() -> None:
+def test_nothing_waits_in_an_unknown_queue() -> None:
     assert WaitingTimes().waiting_ms(A, NOW_MS) == 0
 
 
@@ -194,7 +194,7 @@ def test_what_was_seen_first_counts_until_it_is_read() -> None:
     assert update((0, 10, 4_000), (10, 30, 9_000)).waiting_ms(A, NOW_MS) == 1_000
 
 
-def test_a_survey_that_saw_nothing_new_changes_nothing() -> None:
+def test_a_snapshot_that_has_nothing_new_changes_nothing() -> None:
     assert update((0, 10, 4_000), (0, 10, 4_000)).waiting_ms(A, NOW_MS) == 6_000
 
 
@@ -202,7 +202,7 @@ def test_a_clock_behind_the_brokers_gives_nothing_below_zero() -> None:
     assert update((0, 10, NOW_MS + 50)).waiting_ms(A, NOW_MS) == 0
 
 
-def test_a_queue_whose_broker_was_silent_keeps_what_is_known() -> None:
+def test_a_queue_whose_broker_was_unresponsive_keeps_what_is_known() -> None:
     times = update((0, 10, 4_000))
     times.update({A: 0}, {})
     assert times.waiting_ms(A, NOW_MS) == 6_000
@@ -214,11 +214,11 @@ def test_a_queue_that_is_lost_is_forgotten() -> None:
     assert (times.waiting_ms(A, NOW_MS), times.waiting_ms(B, NOW_MS)) == (0, 3_000)
 
 
-def test_a_queue_that_was_made_anew_is_looked_at_anew() -> None:
+def test_a_recreated_queue_is_probed_again() -> None:
     assert update((0, 10, 4_000), (0, 3, 8_000)).waiting_ms(A, NOW_MS) == 2_000
 
 
-def test_what_is_remembered_is_bounded_and_never_says_too_much() -> None:
+def test_what_is_remembered_is_bounded_and_never_contains_too_much() -> None:
     """Message n is stored at n; a survey each message, and nothing is read."""
     times = update(*((0, number + 1, number) for number in range(1, 20 * MAX_SAMPLES)))
     assert len(pickle.dumps(times)) < 20 * MAX_SAMPLES
@@ -228,24 +228,24 @@ def test_what_is_remembered_is_bounded_and_never_says_too_much() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=40))
-def test_it_is_never_too_much_and_lacks_no_more_than_one_survey(steps: list[tuple[int, int, int]]) -> None:
+def test_it_is_never_too_much_and_lacks_no_more_than_one_refresh(steps: list[tuple[int, int, int]]) -> None:
     """Steps: milliseconds pass, messages are stored one by one within them, and some are read after the survey."""
-    times, stored_ms, now_ms, position, surveys_ms = WaitingTimes(), list[int](), 0, 0, [0]
+    times, stored_ms, now_ms, position, refreshes_ms = WaitingTimes(), list[int](), 0, 0, [0]
     for stored, ms, read in steps:
         stored_ms += [now_ms + 1 + number for number in range(stored)]
         now_ms += stored + ms + 1
         position = min(len(stored_ms), position + read)
-        surveys_ms.append(now_ms)
+        refreshes_ms.append(now_ms)
         times.update({A: position}, {A: QueueBounds(0, len(stored_ms), stored_ms[-1] if stored_ms else 0)})
         if position == len(stored_ms):
             assert times.waiting_ms(A, now_ms) == 0
             continue
         waited = now_ms - stored_ms[position]
-        longest_pause = max(after - before for before, after in pairwise(surveys_ms))
+        longest_pause = max(after - before for before, after in pairwise(refreshes_ms))
         assert waited - longest_pause <= times.waiting_ms(A, now_ms) <= waited
 
 
-def test_so_many_surveys_are_remembered_and_of_more_every_second_one_from_the_first() -> None:
+def test_a_bounded_number_of_snapshots_is_kept_and_of_more_every_second_one_from_the_first() -> None:
     """Survey n saw message n stored at n; what is left is seen by reading on."""
 
     def remembered(count: int) -> list[int]:
@@ -260,6 +260,6 @@ def test_so_many_surveys_are_remembered_and_of_more_every_second_one_from_the_fi
     assert remembered(MAX_SAMPLES + 1) == list(range(1, MAX_SAMPLES + 2, 2))
 
 
-def test_a_survey_that_saw_the_same_end_again_counts_with_its_last_time() -> None:
+def test_a_snapshot_that_has_the_same_end_again_counts_with_its_last_time() -> None:
     """Where nothing was stored meanwhile the times are equal; a store that corrects one is believed."""
     assert update((0, 10, 4_000), (0, 10, 5_000)).waiting_ms(A, NOW_MS) == 5_000

@@ -70,7 +70,7 @@ def test_other_rows_are_mixed(properties: list[bytes], rows: Rows) -> None:
 
 
 @pytest.mark.parametrize("more", [b"", b"c\x01d\x02"], ids=["uniform", "mixed"])
-def test_more_than_one_piece_is_looked_through(more: bytes) -> None:
+def test_more_than_one_piece_is_searched(more: bytes) -> None:
     """Marks are looked for in pieces of 128 KiB; here are three, of which two end within a value."""
     values = [letter * 30_000 for letter in "abcdefghij"]
     table = table_of(*(b"name\x01%b\x02" % value.encode() for value in values), more or b"name\x01z\x02")

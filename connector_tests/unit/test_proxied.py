@@ -26,7 +26,7 @@ ROUTE = TopicRoute(
         ({}, False),
     ],
 )
-def test_a_proxy_is_known_by_what_it_puts_into_all_its_answers(fields: dict[str, str], is_so: bool) -> None:
+def test_a_proxy_is_known_by_what_it_puts_into_all_its_responses(fields: dict[str, str], is_so: bool) -> None:
     assert is_from_proxy(fields) is is_so
 
 

@@ -30,22 +30,22 @@ LONG_MS = 60_000
 
 
 @pytest.fixture
-def told_resets() -> list[tuple[MessageQueue, int]]:
+def received_resets() -> list[tuple[MessageQueue, int]]:
     return []
 
 
 @pytest.fixture
-def cluster(server: ScriptedBroker, told_resets: list[tuple[MessageQueue, int]]) -> Iterator[ClusterClient]:
+def cluster(server: ScriptedBroker, received_resets: list[tuple[MessageQueue, int]]) -> Iterator[ClusterClient]:
     """Of two brokers behind a proxy that holds ``ENDS``; who looks does it for a group of its own."""
     pool = ConnectionPool(1000, connect=server.connect)
     server.on(
         RequestCode.GET_ROUTEINFO_BY_TOPIC, build_response(fields={"MSG_REGION": "", "TRACE_ON": "false"}, body=ROUTE)
     )
-    server.on(RequestCode.GET_MIN_OFFSET, lambda asked: build_response(fields={"offset": str(ENDS[of(asked)][0])}))
-    server.on(RequestCode.GET_MAX_OFFSET, lambda asked: build_response(fields={"offset": str(ENDS[of(asked)][1])}))
+    server.on(RequestCode.GET_MIN_OFFSET, lambda called: build_response(fields={"offset": str(ENDS[of(called)][0])}))
+    server.on(RequestCode.GET_MAX_OFFSET, lambda called: build_response(fields={"offset": str(ENDS[of(called)][1])}))
     server.on(RequestCode.PULL_MESSAGE, last_message)
-    looker = Prober("g", lambda *reset: told_resets.append(reset))
-    cluster = ClusterClient([PROXY], pool, LONG_MS, looker)
+    reset_prober = Prober("g", lambda *reset: received_resets.append(reset))
+    cluster = ClusterClient([PROXY], pool, LONG_MS, reset_prober)
     assert cluster.routes.refresh(["T"]) == {}
     yield cluster
     pool.close()
@@ -59,13 +59,13 @@ ROUTE = (
 ) % {b"proxy": PROXY.encode()}
 
 
-def of(asked: RemotingCommand) -> tuple[str, str]:
-    return asked.fields["bname"], asked.fields["queueId"]
+def of(called: RemotingCommand) -> tuple[str, str]:
+    return called.fields["bname"], called.fields["queueId"]
 
 
-def last_message(asked: RemotingCommand) -> RemotingCommand:
-    first, end = ENDS[of(asked)]
-    if not first <= int(asked.fields["queueOffset"]) == end - 1:
+def last_message(called: RemotingCommand) -> RemotingCommand:
+    first, end = ENDS[of(called)]
+    if not first <= int(called.fields["queueOffset"]) == end - 1:
         return NOTHING
     return build_response(ResponseCode.SUCCESS, HELD, pull_body(Record(store_timestamp_ms=STORED_MS + end)), "FOUND")
 
@@ -87,13 +87,13 @@ def test_all_brokers_behind_a_proxy_share_a_connection(cluster: ClusterClient, s
     assert cluster.connection_number(BrokerAddress(PROXY, "a")) == cluster.connection_number(BrokerAddress(PROXY)) == 1
 
 
-def test_a_broker_without_a_proxy_is_asked_for_its_statistics(cluster: ClusterClient) -> None:
+def test_a_broker_without_a_proxy_is_called_for_its_statistics(cluster: ClusterClient) -> None:
     assert type(cluster.broker(BrokerAddress(PROXY))) is Broker
     assert isinstance(cluster.broker(BrokerAddress(PROXY, "a")), ProxiedBroker)
     assert cluster.version(BrokerAddress(PROXY)) > 0 == cluster.version(BrokerAddress(PROXY, "a"))
 
 
-def test_a_topic_that_is_gone_is_found_by_the_look_at_it(cluster: ClusterClient, server: ScriptedBroker) -> None:
+def test_a_topic_that_is_deleted_is_found_by_its_probe(cluster: ClusterClient, server: ScriptedBroker) -> None:
     """To a request for an offset of a topic that it has not, a broker says 0."""
     server.on(RequestCode.PULL_MESSAGE, build_response(ResponseCode.TOPIC_NOT_EXIST, remark="topic[T] not exist"))
     with pytest.raises(BrokerError) as raised:
@@ -103,11 +103,13 @@ def test_a_topic_that_is_gone_is_found_by_the_look_at_it(cluster: ClusterClient,
 
 def test_a_queue_that_the_topic_has_no_more_has_no_bounds(cluster: ClusterClient, server: ScriptedBroker) -> None:
     gone = build_response(ResponseCode.INVALID_PARAMETER, remark="queueId[1] is illegal")
-    server.on(RequestCode.PULL_MESSAGE, lambda asked: gone if asked.fields["queueId"] == "1" else last_message(asked))
+    server.on(
+        RequestCode.PULL_MESSAGE, lambda called: gone if called.fields["queueId"] == "1" else last_message(called)
+    )
     assert set(bounds(cluster, "a")) == {A0, A2}
 
 
-def test_of_a_topic_that_nobody_may_read_now_the_times_are_not_known(
+def test_of_a_topic_that_is_not_readable_now_the_times_are_not_known(
     cluster: ClusterClient, server: ScriptedBroker
 ) -> None:
     server.on(
@@ -117,30 +119,30 @@ def test_of_a_topic_that_nobody_may_read_now_the_times_are_not_known(
 
 
 @pytest.mark.parametrize("code", [ResponseCode.SYSTEM_BUSY, ResponseCode.INVALID_PARAMETER])
-def test_any_other_refusal_of_a_look_is_raised(
+def test_any_other_refusal_of_a_probe_is_raised(
     cluster: ClusterClient, server: ScriptedBroker, code: ResponseCode
 ) -> None:
     refusals = [
         build_response(ResponseCode.SYSTEM_BUSY, remark="busy"),
         build_response(code, remark="no such queue, or busy"),
     ]
-    server.on(RequestCode.PULL_MESSAGE, lambda _asked: refusals[-1] if len(refusals) == 1 else refusals.pop())
+    server.on(RequestCode.PULL_MESSAGE, lambda _called: refusals[-1] if len(refusals) == 1 else refusals.pop())
     with pytest.raises(BrokerError, match="SYSTEM_BUSY"):
         bounds(cluster, "a")
 
 
-def test_a_look_is_made_for_the_group_that_hears_of_resets(
-    cluster: ClusterClient, server: ScriptedBroker, told_resets: list[tuple[MessageQueue, int]]
+def test_a_probe_is_made_for_the_group_that_receives_resets(
+    cluster: ClusterClient, server: ScriptedBroker, received_resets: list[tuple[MessageQueue, int]]
 ) -> None:
-    groups, answers = [], [NOTHING, RESET]
+    groups, responses = [], [NOTHING, RESET]
 
-    def reset_once(asked: RemotingCommand) -> RemotingCommand:
-        groups.append(asked.fields["consumerGroup"])
-        return answers.pop()
+    def reset_once(called: RemotingCommand) -> RemotingCommand:
+        groups.append(called.fields["consumerGroup"])
+        return responses.pop()
 
     server.on(RequestCode.PULL_MESSAGE, reset_once)
     assert bounds(cluster, "b") == {B0: QueueBounds(0, 2)}
-    assert (told_resets, groups) == ([(B0, 4)], ["g", "g"])
+    assert (received_resets, groups) == ([(B0, 4)], ["g", "g"])
     assert TOOLS_GROUP not in groups
 
 
@@ -150,20 +152,20 @@ def test_an_offset_that_is_none_is_a_protocol_error(cluster: ClusterClient, serv
         bounds(cluster, "a")
 
 
-def test_whoever_is_asked_through_a_proxy_is_named(cluster: ClusterClient, server: ScriptedBroker) -> None:
-    asked: list[tuple[int, str]] = []
+def test_an_address_called_through_a_proxy_is_named(cluster: ClusterClient, server: ScriptedBroker) -> None:
+    called: list[tuple[int, str]] = []
 
     def note(command: RemotingCommand) -> RemotingCommand:
-        asked.append((command.code, command.fields["bname"]))
+        called.append((command.code, command.fields["bname"]))
         return build_response(fields=HELD | {"offset": "1"})
 
-    questions: dict[int, Callable[[Broker], object]] = {
+    requests: dict[int, Callable[[Broker], object]] = {
         RequestCode.PULL_MESSAGE: lambda broker: broker.submit_group_check("g", "T").result(),
         RequestCode.QUERY_CONSUMER_OFFSET: lambda broker: broker.query_offsets("g", [A0]),
         RequestCode.UPDATE_CONSUMER_OFFSET: lambda broker: broker.submit_update_offsets("g", {A0: 1}).result(),
         RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: lambda broker: broker.search_hints({A0: 1}),
     }
-    for code, ask in questions.items():
+    for code, call in requests.items():
         server.on(code, note)
-        ask(cluster.broker(BrokerAddress(PROXY, "a")))
-    assert list(dict.fromkeys(asked)) == [(code, "a") for code in questions]
+        call(cluster.broker(BrokerAddress(PROXY, "a")))
+    assert list(dict.fromkeys(called)) == [(code, "a") for code in requests]

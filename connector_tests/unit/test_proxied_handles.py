@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from rocketmq_spark.pop.proxied_handles import handles_of_response
 from rocketmq_spark.pop.receipt_handles import BrokerHandle, OpaqueHandle, ReceiptHandle, is_unverified
 
-ASKED_MS = 60_417
-TIMES = f"1795445135749 {ASKED_MS} 3"
+CALLED_MS = 60_417
+TIMES = f"1795445135749 {CALLED_MS} 3"
 OLD_TIMES = "1763712000000 60000 5"
 ORDERED_TIMES = "1795445135749 43200000 999"
 """By those a broker would set the group's offset, behind messages that nobody has read."""
@@ -21,90 +21,90 @@ ORDERED_TIMES = "1795445135749 43200000 999"
 FORGED_TIMES = [OLD_TIMES, ORDERED_TIMES, "1999999999999 60000 3", "1795445135749 60416 3"]
 
 
-class Told(NamedTuple):
+class Reported(NamedTuple):
     handle: str
     queue_id: int
     offset: int
 
 
-def told(place: int, offset: int, *, retry: str = "0", start: int = 0, queue_id: int = 7) -> Told:
+def reported(place: int, offset: int, *, retry: str = "0", start: int = 0, queue_id: int = 7) -> Reported:
     """The message that is stored for ``offset``, and which the proxy calls the one at ``place``."""
-    return Told(f"{start} {TIMES} {retry} broker-a {queue_id} {place} 99", queue_id, offset)
+    return Reported(f"{start} {TIMES} {retry} broker-a {queue_id} {place} 99", queue_id, offset)
 
 
-def forged(offset: int, retry: str = "0", *, times: str = OLD_TIMES, names: int | None = None) -> Told:
+def forged(offset: int, retry: str = "0", *, times: str = OLD_TIMES, names: int | None = None) -> Reported:
     """With a handle that its producer wrote, of the message at ``names``, or of itself."""
-    return Told(f"0 {times} {retry} broker-a 7 {offset if names is None else names} 99", 7, offset)
+    return Reported(f"0 {times} {retry} broker-a 7 {offset if names is None else names} 99", 7, offset)
 
 
-def handles(*response: Told) -> list[ReceiptHandle]:
-    return handles_of_response("T", "broker-a", response, ASKED_MS)
+def handles(*response: Reported) -> list[ReceiptHandle]:
+    return handles_of_response("T", "broker-a", response, CALLED_MS)
 
 
-def places(*response: Told) -> list[int | None]:
+def places(*response: Reported) -> list[int | None]:
     """By which each can be acknowledged; None: by none."""
     return [one.offset if isinstance(one, BrokerHandle) else None for one in handles(*response)]
 
 
 def test_a_handle_is_the_proxys_own() -> None:
-    assert handles(told(3, 3)) == [BrokerHandle.parse("T", f"0 {TIMES} 0 broker-a 7 3")]
+    assert handles(reported(3, 3)) == [BrokerHandle.parse("T", f"0 {TIMES} 0 broker-a 7 3")]
 
 
 def test_messages_of_a_moved_queue_keep_the_places_of_their_handles() -> None:
-    response = [told(0, 0), told(1, 4), told(2, 5), told(3, 9)]
+    response = [reported(0, 0), reported(1, 4), reported(2, 5), reported(3, 9)]
     assert places(*response) == [0, 1, 2, 3]
 
 
 def test_queues_of_one_response_are_judged_by_themselves() -> None:
-    moved, falls = [told(1, 4), told(2, 5)], [told(1, 4, queue_id=8), told(3, 5, queue_id=8)]
+    moved, falls = [reported(1, 4), reported(2, 5)], [reported(1, 4, queue_id=8), reported(3, 5, queue_id=8)]
     assert places(*moved, *falls) == [1, 2, None, None]
-    assert places(told(5, 5, retry="1"), *moved) == [5, 1, 2]
+    assert places(reported(5, 5, retry="1"), *moved) == [5, 1, 2]
 
 
 @pytest.mark.parametrize(
     "response",
     [
-        [told(1, 4), told(1, 4)],
-        [told(2, 5), told(3, 6), told(2, 7)],
-        [told(3, 2)],
-        [told(1, 4), told(2, 4)],
+        [reported(1, 4), reported(1, 4)],
+        [reported(2, 5), reported(3, 6), reported(2, 7)],
+        [reported(3, 2)],
+        [reported(1, 4), reported(2, 4)],
     ],
 )
-def test_no_place_is_certain_where_numbers_fall(response: list[Told]) -> None:
+def test_no_place_is_certain_where_numbers_fall(response: list[Reported]) -> None:
     """After a broker started again, two messages of one queue may be stored for one offset."""
     assert places(*response) == [None] * len(response)
 
 
 def test_a_message_with_its_stored_offset_is_certain_though_others_fall() -> None:
-    assert places(told(2, 5), told(3, 6), told(4, 4), told(2, 5)) == [None, None, 4, None]
+    assert places(reported(2, 5), reported(3, 6), reported(4, 4), reported(2, 5)) == [None, None, 4, None]
 
 
 def test_messages_behind_a_forged_handle_are_not_acknowledged_by_wrong_numbers() -> None:
     """It names a retry topic, so the proxy numbers what is behind it one too low."""
-    assert places(told(0, 0), forged(1, "1"), told(1, 2), told(2, 3)) == [0, None, None, None]
+    assert places(reported(0, 0), forged(1, "1"), reported(1, 2), reported(2, 3)) == [0, None, None, None]
 
 
 @pytest.mark.parametrize("retry", ["0", "1"])
 def test_messages_beside_a_forged_handle_with_their_stored_offsets_are_certain(retry: str) -> None:
-    assert places(forged(0, retry), told(1, 1), told(2, 2)) == [None, 1, 2]
-    assert places(told(1, 1), told(2, 2), forged(3, retry)) == [1, 2, None]
-    assert places(told(1, 1), Told("no handle", 7, 2), told(4, 4)) == [1, None, 4]
+    assert places(forged(0, retry), reported(1, 1), reported(2, 2)) == [None, 1, 2]
+    assert places(reported(1, 1), reported(2, 2), forged(3, retry)) == [1, 2, None]
+    assert places(reported(1, 1), Reported("no handle", 7, 2), reported(4, 4)) == [1, None, 4]
 
 
 def test_a_message_between_two_forged_handles_is_uncertain() -> None:
     """The first may be of a retry topic, and the second have no number: in a moved queue the message between then has
     that of the second, which may equal its stored offset."""
-    assert places(forged(9), told(1, 1), forged(2, "1"), told(3, 3, retry="1")) == [None, None, None, 3]
+    assert places(forged(9), reported(1, 1), forged(2, "1"), reported(3, 3, retry="1")) == [None, None, None, 3]
 
 
 def test_a_handle_of_another_queue_is_a_producers() -> None:
     text = f"0 {TIMES} 0 broker-a 8 3 99"
-    assert handles(Told(text, 7, 3)) == [OpaqueHandle("T", "broker-a", text)]
+    assert handles(Reported(text, 7, 3)) == [OpaqueHandle("T", "broker-a", text)]
 
 
 @pytest.mark.parametrize("times", FORGED_TIMES)
 @pytest.mark.parametrize("retry", ["0", "1"])
-def test_a_forged_handle_does_not_prove_itself(times: str, retry: str) -> None:
+def test_a_forged_handle_does_not_verify_itself(times: str, retry: str) -> None:
     """Alone in its response it was taken for the broker's: by an acknowledgement waiting messages were lost, and by a
     change of its invisible duration an acknowledged one came again."""
     (handle,) = handles(forged(6, retry, times=times, names=5))
@@ -114,35 +114,36 @@ def test_a_forged_handle_does_not_prove_itself(times: str, retry: str) -> None:
 @pytest.mark.parametrize("times", FORGED_TIMES)
 def test_forged_handles_do_not_outvote_the_others(times: str) -> None:
     """Honest messages beside as many forged ones were not acknowledged."""
-    assert places(told(0, 0), forged(1, times=times)) == [0, None]
+    assert places(reported(0, 0), forged(1, times=times)) == [0, None]
     assert (
-        places(told(0, 0), told(1, 1), *(forged(offset, times=times) for offset in range(2, 7))) == [0, 1] + [None] * 5
+        places(reported(0, 0), reported(1, 1), *(forged(offset, times=times) for offset in range(2, 7)))
+        == [0, 1] + [None] * 5
     )
-    assert places(told(4, 4, retry="1"), forged(0, times=times), forged(1, times=times)) == [4, None, None]
+    assert places(reported(4, 4, retry="1"), forged(0, times=times), forged(1, times=times)) == [4, None, None]
 
 
-@pytest.mark.parametrize("times", [f"1795445135748 {ASKED_MS} 3", f"1795445135749 {ASKED_MS} 4"])
+@pytest.mark.parametrize("times", [f"1795445135748 {CALLED_MS} 3", f"1795445135749 {CALLED_MS} 4"])
 def test_no_handle_is_certain_where_a_producer_guessed_the_duration(times: str) -> None:
-    assert places(told(0, 0), forged(1, times=times)) == [None, None]
+    assert places(reported(0, 0), forged(1, times=times)) == [None, None]
 
 
 @pytest.mark.parametrize("revive_queue_id", [999, -1])
 def test_a_revive_queue_that_is_none_of_the_brokers_proves_a_handle_forged(revive_queue_id: int) -> None:
-    times = f"1795445135749 {ASKED_MS} {revive_queue_id}"
-    assert places(told(0, 0), forged(1, times=times)) == [0, None]
+    times = f"1795445135749 {CALLED_MS} {revive_queue_id}"
+    assert places(reported(0, 0), forged(1, times=times)) == [0, None]
     assert places(forged(1, times=times)) == [None]
 
 
 @pytest.mark.parametrize("number", ["99", "-1"])
-def test_an_uncertain_handle_is_asked_about_no_more(number: str) -> None:
-    response = [Told(f"0 {TIMES} 0 broker-a 7 3 {number}", 7, 2)]
+def test_an_uncertain_handle_is_probed_no_more(number: str) -> None:
+    response = [Reported(f"0 {TIMES} 0 broker-a 7 3 {number}", 7, 2)]
     (handle,) = handles(*response)
     assert handle == OpaqueHandle("T", "broker-a", response[0].handle)
     assert is_unverified(handle)
 
 
 def test_a_gateways_own_handles_are_kept() -> None:
-    (handle,) = handles(Told("a gateway's", 7, 3))
+    (handle,) = handles(Reported("a gateway's", 7, 3))
     assert handle == OpaqueHandle("T", "broker-a", "a gateway's")
     assert not is_unverified(handle)
 
@@ -170,7 +171,7 @@ STORED = st.builds(
 )
 
 
-def answered(messages: list[Stored]) -> tuple[list[Told], list[int | None]] | None:
+def responded(messages: list[Stored]) -> tuple[list[Reported], list[int | None]] | None:
     """What a proxy makes of a broker's response, and the true place of each that has one in the topic itself; None: it
     fails. Source: ``client/impl/MQClientAPIImpl.java#processPopResponse``."""
     places: list[int] = []
@@ -185,14 +186,14 @@ def answered(messages: list[Stored]) -> tuple[list[Told], list[int | None]] | No
         if (one.forged_retry or ("0" if one.redelivered is None else "1")) == "0":
             numbered.append(offset)
         offsets.append(offset)
-    response: list[Told] = []
+    response: list[Reported] = []
     for one, offset in zip(messages, offsets, strict=True):
         if one.forged_retry is not None:
             response.append(forged(offset, one.forged_retry, times=one.forged_times, names=one.forged_offset))
         elif one.redelivered is not None:
-            response.append(told(offset, offset, retry="1"))
+            response.append(reported(offset, offset, retry="1"))
         elif numbered.index(offset) < len(places):
-            response.append(told(places[numbered.index(offset)], offset))
+            response.append(reported(places[numbered.index(offset)], offset))
         else:
             return None
     left = iter(places)
@@ -203,7 +204,7 @@ def answered(messages: list[Stored]) -> tuple[list[Told], list[int | None]] | No
 @given(st.lists(STORED, max_size=8))
 @settings(max_examples=1_000, deadline=None)
 def test_no_message_is_acknowledged_by_the_place_of_another(messages: list[Stored]) -> None:
-    made = answered(messages)
+    made = responded(messages)
     if made is None:
         return
     response, true = made

@@ -33,7 +33,7 @@ FOUND = build_response(fields={"nextBeginOffset": "8", "minOffset": "0", "maxOff
 @pytest.fixture
 def broker() -> Iterator[ScriptedBroker]:
     with ScriptedBroker() as broker:
-        broker.silent_on(RequestCode.PULL_MESSAGE)
+        broker.unresponsive_on(RequestCode.PULL_MESSAGE)
         yield broker
 
 
@@ -54,16 +54,16 @@ def request(offset: int) -> PullRequest:
 
 
 def conditions(completions: list[Completion]) -> list[str]:
-    return [told.condition for _, told in completions if isinstance(told, RocketMQError)]
+    return [reported.condition for _, reported in completions if isinstance(reported, RocketMQError)]
 
 
-def test_whoever_waits_is_handed_what_comes(connection: PullConnection, broker: ScriptedBroker) -> None:
-    asked = request(0)
-    assert connection.pull([asked], FRAMES) == []
+def test_a_waiting_caller_gets_what_arrives(connection: PullConnection, broker: ScriptedBroker) -> None:
+    requested = request(0)
+    assert connection.pull([requested], FRAMES) == []
     session = broker.next_session()
     session.reply(session.next_received(), FOUND)
-    ((told, result),) = connection.receive(WAIT_MS)
-    assert told is asked
+    ((reported, result),) = connection.receive(WAIT_MS)
+    assert reported is requested
     assert not isinstance(result, RocketMQError)
     assert bytes(result.body) == b"messages"
     assert connection.in_flight_count == 0
@@ -78,15 +78,15 @@ def test_it_is_idle_from_its_last_use_on_and_not_while_it_waits(connection: Pull
     assert [*idle_since_ms, connection.idle_since_ms] == [1_000, None, 1_500]
 
 
-def test_what_is_not_answered_in_its_time_is_told_while_nothing_comes(
+def test_what_gets_no_response_in_its_time_is_reported_while_nothing_comes(
     connection: PullConnection, clock: ManualClock
 ) -> None:
     connection.pull([request(0), request(8)], FRAMES)
     assert connection.receive(0) == []
     clock.advance(TIMEOUT_MS)
-    told = connection.receive(0)
-    assert conditions(told) == ["RESPONSE_TIMED_OUT"] * 2
-    assert {told.context["address"] for _, told in told if isinstance(told, RocketMQError)} == {ADDRESS}
+    reported = connection.receive(0)
+    assert conditions(reported) == ["RESPONSE_TIMED_OUT"] * 2
+    assert {reported.context["address"] for _, reported in reported if isinstance(reported, RocketMQError)} == {ADDRESS}
     assert connection.is_open
 
 
@@ -100,25 +100,27 @@ def test_a_server_that_closes_ends_all_that_is_in_flight(connection: PullConnect
 
 def reasons(completions: list[Completion]) -> list[tuple[object, object]]:
     return [
-        (told.context["address"], told.context["reason"]) for _, told in completions if isinstance(told, RocketMQError)
+        (reported.context["address"], reported.context["reason"])
+        for _, reported in completions
+        if isinstance(reported, RocketMQError)
     ]
 
 
-def test_a_loss_says_of_whom_and_why(connection: PullConnection, broker: ScriptedBroker) -> None:
+def test_a_loss_reports_which_broker_and_why(connection: PullConnection, broker: ScriptedBroker) -> None:
     connection.pull([request(0)], FRAMES)
     broker.next_session().hang_up()
-    told = reasons(connection.receive(WAIT_MS))
+    reported = reasons(connection.receive(WAIT_MS))
     assert connection.address == ADDRESS
-    assert told == [(ADDRESS, "the server closed it")]
+    assert reported == [(ADDRESS, "the server closed it")]
 
 
-def test_what_is_closed_here_says_so(connection: PullConnection) -> None:
+def test_what_is_closed_here_reports_it(connection: PullConnection) -> None:
     connection.pull([request(0)], FRAMES)
     assert reasons(connection.close()) == [(ADDRESS, "it was closed on this side")]
     assert reasons(connection.pull([request(8)], FRAMES)) == [(ADDRESS, "it was closed on this side")]
 
 
-def test_what_cannot_be_sent_says_what_the_stream_does(clock: ManualClock) -> None:
+def test_what_cannot_be_sent_names_what_the_stream_does(clock: ManualClock) -> None:
     ours, theirs = memory_pair(ADDRESS)
     theirs.shutdown()
     connection = PullConnection(ADDRESS, ours, Arenas(), TIMEOUT_MS, clock)
@@ -126,15 +128,15 @@ def test_what_cannot_be_sent_says_what_the_stream_does(clock: ManualClock) -> No
     assert not connection.is_open
 
 
-def test_a_server_s_own_question_is_refused_beside_the_answers_and_once(clock: ManualClock) -> None:
+def test_a_server_s_own_request_is_refused_beside_the_responses_and_once(clock: ManualClock) -> None:
     ours, theirs = memory_pair(ADDRESS)
     connection = PullConnection(ADDRESS, ours, Arenas(), TIMEOUT_MS, clock)
-    asked = request(0)
-    connection.pull([asked], FRAMES)
+    requested = request(0)
+    connection.pull([requested], FRAMES)
     (pull,) = commands(theirs)
-    question = RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO)
-    theirs.sendall(question.frame(7) + replace(FOUND, flag=FLAG_RESPONSE).frame(pull.opaque), TIMEOUT_MS)
-    assert [told for told, _ in connection.receive(0)] == [asked]
+    server_request = RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO)
+    theirs.sendall(server_request.frame(7) + replace(FOUND, flag=FLAG_RESPONSE).frame(pull.opaque), TIMEOUT_MS)
+    assert [reported for reported, _ in connection.receive(0)] == [requested]
     (refused,) = commands(theirs)
     assert (refused.code, refused.opaque) == (ResponseCode.REQUEST_CODE_NOT_SUPPORTED, 7)
     theirs.sendall(replace(FOUND, flag=FLAG_RESPONSE).frame(99), TIMEOUT_MS)
@@ -148,7 +150,7 @@ def commands(stream: Stream) -> list[RemotingCommand]:
     return [decode(frame) for frame in iter(frames.next_frame, None)]
 
 
-def test_who_was_heard_a_moment_ago_is_only_late(
+def test_a_server_that_responded_a_moment_ago_is_only_late(
     connection: PullConnection, broker: ScriptedBroker, clock: ManualClock
 ) -> None:
     connection.pull([request(0), request(8)], FRAMES)
@@ -164,13 +166,15 @@ def test_in_a_forked_child_it_is_nobodys(connection: PullConnection) -> None:
     connection.pull([request(0)], FRAMES)
     connection.abandon()
     assert not connection.is_open
-    told = connection.pull([request(8)], FRAMES)
-    assert conditions(told) == ["CONNECTION_LOST"]
-    assert reasons(told) == [(ADDRESS, "it belongs to the parent process")]
+    reported = connection.pull([request(8)], FRAMES)
+    assert conditions(reported) == ["CONNECTION_LOST"]
+    assert reasons(reported) == [(ADDRESS, "it belongs to the parent process")]
 
 
-def test_what_cannot_be_received_says_what_the_stream_does(clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(_room: memoryview, _timeout_ms: int) -> int:
+def test_what_cannot_be_received_names_what_the_stream_does(
+    clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_space: memoryview, _timeout_ms: int) -> int:
         raise TransportError("CONNECTION_LOST", address=ADDRESS, reason="connection reset by peer")
 
     ours, _ = memory_pair(ADDRESS)

@@ -23,10 +23,10 @@ from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import FLAG_ONEWAY, RemotingCommand
 from rocketmq_spark.wire.remoting.pull_frames import pull_frames
 
-A, B, SILENT = "10.0.0.1:10911", "10.0.0.2:10911", "10.0.0.3:10911"
+A, B, UNRESPONSIVE = "10.0.0.1:10911", "10.0.0.2:10911", "10.0.0.3:10911"
 TIMEOUT_MS = 3_000
 FRAMES = pull_frames("G", MessageQueue("T", "broker-a", 0), "*")
-QUESTION = RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO, opaque=1)
+REQUEST = RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO, opaque=1)
 
 
 def found(remark: str = "here", next_begin: int = 32) -> RemotingCommand:
@@ -43,10 +43,10 @@ def broker() -> Iterator[ScriptedBroker]:
 
 
 @pytest.fixture
-def silent() -> Iterator[ScriptedBroker]:
+def unresponsive() -> Iterator[ScriptedBroker]:
     """Answers nothing by itself; it is at ``SILENT``."""
     with ScriptedBroker() as broker:
-        broker.silent_on(RequestCode.PULL_MESSAGE)
+        broker.unresponsive_on(RequestCode.PULL_MESSAGE)
         yield broker
 
 
@@ -60,7 +60,7 @@ class Pulls:
 
     def __init__(self, connections: PullConnections) -> None:
         self.connections = connections
-        self.told: list[str] = []
+        self.reported: list[str] = []
 
     def pull(self, address: str, count: int = 1) -> None:
         requests = [PullRequest(offset, offset + 1, 1, deque()) for offset in range(count)]
@@ -69,23 +69,23 @@ class Pulls:
     def receive(self, timeout_ms: int = 10) -> None:
         self._note(self.connections.receive(timeout_ms))
 
-    def until_told(self, count: int) -> list[str]:
+    def until_reported(self, count: int) -> list[str]:
         deadline = time.monotonic() + WAIT_S
-        while len(self.told) < count:
+        while len(self.reported) < count:
             assert time.monotonic() < deadline, "it does not come"
             self.receive()
-        assert len(self.told) == count
-        return self.told
+        assert len(self.reported) == count
+        return self.reported
 
     def _note(self, completions: list[Completion]) -> None:
         for _, outcome in completions:
-            self.told.append(outcome.condition if isinstance(outcome, RocketMQError) else outcome.reason)
+            self.reported.append(outcome.condition if isinstance(outcome, RocketMQError) else outcome.reason)
 
 
 @pytest.fixture
-def pulls(broker: ScriptedBroker, silent: ScriptedBroker, clock: ManualClock) -> Iterator[Pulls]:
+def pulls(broker: ScriptedBroker, unresponsive: ScriptedBroker, clock: ManualClock) -> Iterator[Pulls]:
     def connect(address: str, timeout_ms: int) -> Stream:
-        return (silent if address == SILENT else broker).connect(address, timeout_ms)
+        return (unresponsive if address == UNRESPONSIVE else broker).connect(address, timeout_ms)
 
     connections = PullConnections(TIMEOUT_MS, connect=connect, clock=clock, limit=2, idle_ms=100_000)
     yield Pulls(connections)
@@ -95,19 +95,19 @@ def pulls(broker: ScriptedBroker, silent: ScriptedBroker, clock: ManualClock) ->
 # ------------------------------------------------------------------------------------------------------- answers
 
 
-def test_there_is_no_thread_and_the_one_who_waits_is_handed_the_answer(pulls: Pulls) -> None:
+def test_there_is_no_thread_and_the_one_that_waits_gets_the_response(pulls: Pulls) -> None:
     before = threading.active_count()
     pulls.pull(A)
     ours = threading.active_count() - before
-    assert pulls.told == []
-    assert pulls.until_told(1) == ["here"]
+    assert pulls.reported == []
+    assert pulls.until_reported(1) == ["here"]
     assert ours == 1, "the scripted server's session"
 
 
-def test_pulls_are_sent_together_and_each_answer_goes_to_its_own(pulls: Pulls, silent: ScriptedBroker) -> None:
+def test_pulls_are_sent_together_and_each_response_goes_to_its_own(pulls: Pulls, unresponsive: ScriptedBroker) -> None:
     requests = [PullRequest(offset, offset + 1, 1, deque()) for offset in range(3)]
-    assert pulls.connections.connection(BrokerAddress(SILENT)).pull(requests, FRAMES) == []
-    session = silent.next_session()
+    assert pulls.connections.connection(BrokerAddress(UNRESPONSIVE)).pull(requests, FRAMES) == []
+    session = unresponsive.next_session()
     for received in reversed([session.next_received() for _ in requests]):
         session.reply(received, found(next_begin=int(received.fields["queueOffset"]) + 100))
     completions: list[Completion] = []
@@ -124,18 +124,18 @@ def test_pulls_are_sent_together_and_each_answer_goes_to_its_own(pulls: Pulls, s
 def test_an_address_has_one_connection_for_as_long_as_it_is_open(pulls: Pulls, broker: ScriptedBroker) -> None:
     for count in (1, 2, 3):
         pulls.pull(A)
-        pulls.until_told(count)
+        pulls.until_reported(count)
     assert broker.connect_count == 1
 
 
-def test_answers_of_several_servers_come_in_whichever_is_slow(pulls: Pulls, silent: ScriptedBroker) -> None:
-    pulls.pull(SILENT, 3)
+def test_responses_of_several_servers_come_in_whichever_is_slow(pulls: Pulls, unresponsive: ScriptedBroker) -> None:
+    pulls.pull(UNRESPONSIVE, 3)
     pulls.pull(A)
-    assert pulls.until_told(1) == ["here"]
-    slow = silent.next_session()
+    assert pulls.until_reported(1) == ["here"]
+    slow = unresponsive.next_session()
     for _ in range(3):
         slow.reply(slow.next_received(), found("slow"))
-    assert pulls.until_told(4)[1:] == ["slow"] * 3
+    assert pulls.until_reported(4)[1:] == ["slow"] * 3
 
 
 def test_to_wait_for_nothing_takes_the_whole_time(pulls: Pulls) -> None:
@@ -144,89 +144,91 @@ def test_to_wait_for_nothing_takes_the_whole_time(pulls: Pulls) -> None:
     assert time.monotonic() - begin >= 0.02
 
 
-def test_a_refusal_and_an_answer_without_its_numbers_are_told_and_the_others_go_on(
-    pulls: Pulls, silent: ScriptedBroker
+def test_a_refusal_and_a_response_without_its_numbers_are_reported_and_the_others_resume(
+    pulls: Pulls, unresponsive: ScriptedBroker
 ) -> None:
-    pulls.pull(SILENT, 3)
-    session = silent.next_session()
+    pulls.pull(UNRESPONSIVE, 3)
+    session = unresponsive.next_session()
     replies = [build_response(ResponseCode.NO_PERMISSION), build_response(fields={"minOffset": "0"}), found()]
     for reply in replies:
         session.reply(session.next_received(), reply)
-    assert pulls.until_told(3) == ["BROKER_ERROR", "MALFORMED_RESPONSE.HEADER", "here"]
+    assert pulls.until_reported(3) == ["BROKER_ERROR", "MALFORMED_RESPONSE.HEADER", "here"]
 
 
 # ------------------------------------------------------------------------------------------- no answer in time
 
 
-def test_what_is_never_answered_times_out_while_somebody_waits(pulls: Pulls, clock: ManualClock) -> None:
-    pulls.pull(SILENT)
+def test_what_never_gets_a_response_times_out_while_a_caller_waits(pulls: Pulls, clock: ManualClock) -> None:
+    pulls.pull(UNRESPONSIVE)
     clock.advance(TIMEOUT_MS - 1)
     pulls.receive(1)
-    assert pulls.told == []
+    assert pulls.reported == []
     clock.advance(1)
     pulls.receive(1)
-    assert pulls.told == ["RESPONSE_TIMED_OUT"]
+    assert pulls.reported == ["RESPONSE_TIMED_OUT"]
 
 
-def test_a_late_answer_is_dropped_and_the_next_pull_gets_its_own(
-    pulls: Pulls, silent: ScriptedBroker, clock: ManualClock
+def test_a_late_response_is_dropped_and_the_next_pull_gets_its_own(
+    pulls: Pulls, unresponsive: ScriptedBroker, clock: ManualClock
 ) -> None:
-    pulls.pull(SILENT)
+    pulls.pull(UNRESPONSIVE)
     clock.advance(TIMEOUT_MS)
     pulls.receive(1)
-    session = silent.next_session()
+    session = unresponsive.next_session()
     session.reply(session.next_received(), found("late"))
-    pulls.pull(SILENT)
+    pulls.pull(UNRESPONSIVE)
     session.reply(session.next_received(), found("in time"))
-    assert pulls.until_told(2) == ["RESPONSE_TIMED_OUT", "in time"]
+    assert pulls.until_reported(2) == ["RESPONSE_TIMED_OUT", "in time"]
 
 
-def test_an_answer_that_came_while_the_owner_was_busy_is_not_too_late(
-    pulls: Pulls, silent: ScriptedBroker, clock: ManualClock
+def test_a_response_that_came_while_the_owner_was_busy_is_not_too_late(
+    pulls: Pulls, unresponsive: ScriptedBroker, clock: ManualClock
 ) -> None:
     """Spark takes rows when it wants to; that may be minutes later."""
-    pulls.pull(SILENT, 3)
-    session = silent.next_session()
+    pulls.pull(UNRESPONSIVE, 3)
+    session = unresponsive.next_session()
     for _ in range(3):
         session.reply(session.next_received(), found("in time"))
     clock.advance(90_000)
-    assert pulls.until_told(3) == ["in time"] * 3
+    assert pulls.until_reported(3) == ["in time"] * 3
 
 
-def test_a_server_that_has_been_silent_for_long_is_given_up(
-    pulls: Pulls, silent: ScriptedBroker, clock: ManualClock
+def test_a_server_that_has_been_unresponsive_for_long_times_out(
+    pulls: Pulls, unresponsive: ScriptedBroker, clock: ManualClock
 ) -> None:
     """A host that vanished without a word leaves a connection that looks open for many minutes."""
-    pulls.pull(SILENT)
+    pulls.pull(UNRESPONSIVE)
     clock.advance(UNRESPONSIVE_LIMIT_MS - 1)
-    pulls.pull(SILENT)
+    pulls.pull(UNRESPONSIVE)
     pulls.receive(1)
-    assert pulls.told == ["RESPONSE_TIMED_OUT"]
+    assert pulls.reported == ["RESPONSE_TIMED_OUT"]
     clock.advance(TIMEOUT_MS)
-    pulls.pull(SILENT, 2)
+    pulls.pull(UNRESPONSIVE, 2)
     pulls.receive(1)
-    assert pulls.told == ["RESPONSE_TIMED_OUT"] * 2 + ["CONNECTION_LOST"] * 2
-    pulls.pull(SILENT)
-    assert silent.connect_count == 2
+    assert pulls.reported == ["RESPONSE_TIMED_OUT"] * 2 + ["CONNECTION_LOST"] * 2
+    pulls.pull(UNRESPONSIVE)
+    assert unresponsive.connect_count == 2
 
 
 # ------------------------------------------------------------------------------------------------------- losses
 
 
-def test_a_loss_is_told_to_all_that_is_in_flight(pulls: Pulls, silent: ScriptedBroker) -> None:
-    pulls.pull(SILENT, 2)
-    silent.next_session().hang_up()
-    assert pulls.until_told(2) == ["CONNECTION_LOST"] * 2
-    pulls.pull(SILENT)
-    assert silent.connect_count == 2
+def test_a_loss_is_reported_to_all_that_is_in_flight(pulls: Pulls, unresponsive: ScriptedBroker) -> None:
+    pulls.pull(UNRESPONSIVE, 2)
+    unresponsive.next_session().hang_up()
+    assert pulls.until_reported(2) == ["CONNECTION_LOST"] * 2
+    pulls.pull(UNRESPONSIVE)
+    assert unresponsive.connect_count == 2
 
 
-def test_what_cannot_be_sent_is_told_once_and_so_is_what_was_sent_before(pulls: Pulls, silent: ScriptedBroker) -> None:
+def test_what_cannot_be_sent_is_reported_once_and_so_is_what_was_sent_before(
+    pulls: Pulls, unresponsive: ScriptedBroker
+) -> None:
     """Nobody will read on a connection that has been replaced."""
-    pulls.pull(SILENT)
-    silent.next_session().hang_up()
-    pulls.pull(SILENT, 2)
-    assert pulls.told == ["CONNECTION_LOST"] * 3
+    pulls.pull(UNRESPONSIVE)
+    unresponsive.next_session().hang_up()
+    pulls.pull(UNRESPONSIVE, 2)
+    assert pulls.reported == ["CONNECTION_LOST"] * 3
 
 
 def test_a_server_that_cannot_be_reached_is_an_error() -> None:
@@ -245,40 +247,40 @@ def test_a_server_that_cannot_be_reached_is_an_error() -> None:
         (b"\x00\x00\x00\x08\x00\x00\x00\x04oops", "MALFORMED_FRAME"),
     ],
 )
-def test_bytes_that_are_no_frame_end_the_connection_but_not_the_answers_before(
-    pulls: Pulls, silent: ScriptedBroker, garbage: bytes, condition: str
+def test_bytes_that_are_no_frame_end_the_connection_but_not_the_responses_before(
+    pulls: Pulls, unresponsive: ScriptedBroker, garbage: bytes, condition: str
 ) -> None:
-    pulls.pull(SILENT, 3)
-    session = silent.next_session()
+    pulls.pull(UNRESPONSIVE, 3)
+    session = unresponsive.next_session()
     session.reply(session.next_received(), found())
     session.send_bytes(garbage)
-    assert pulls.until_told(3) == ["here", condition, condition]
+    assert pulls.until_reported(3) == ["here", condition, condition]
     assert session.ended.wait(WAIT_S), "the stream is still open"
 
 
 def test_a_connection_that_the_server_closed_meanwhile_is_not_used_again(pulls: Pulls, broker: ScriptedBroker) -> None:
     """Brokers close what has been idle for two minutes; nobody has read since."""
     pulls.pull(A)
-    pulls.until_told(1)
+    pulls.until_reported(1)
     broker.next_session().hang_up()
     pulls.pull(A)
-    assert pulls.until_told(2) == ["here", "here"]
+    assert pulls.until_reported(2) == ["here", "here"]
     assert broker.connect_count == 2
 
 
-def test_a_server_that_goes_away_gets_no_new_pulls_and_its_answers_still_come(
-    pulls: Pulls, silent: ScriptedBroker
+def test_a_server_that_sends_goaway_gets_no_new_pulls_and_its_responses_still_come(
+    pulls: Pulls, unresponsive: ScriptedBroker
 ) -> None:
-    pulls.pull(SILENT, 2)
-    leaving = silent.next_session()
+    pulls.pull(UNRESPONSIVE, 2)
+    leaving = unresponsive.next_session()
     leaving.reply(leaving.next_received(), build_response(ResponseCode.GO_AWAY))
-    assert pulls.until_told(1) == ["BROKER_ERROR"]
-    pulls.pull(SILENT)
-    replacement = silent.next_session()
+    assert pulls.until_reported(1) == ["BROKER_ERROR"]
+    pulls.pull(UNRESPONSIVE)
+    replacement = unresponsive.next_session()
     replacement.reply(replacement.next_received(), found("from the new one"))
-    assert pulls.until_told(2)[1:] == ["from the new one"]
+    assert pulls.until_reported(2)[1:] == ["from the new one"]
     leaving.reply(leaving.next_received(), found("late but well"))
-    assert pulls.until_told(3)[2:] == ["late but well"]
+    assert pulls.until_reported(3)[2:] == ["late but well"]
     pulls.pull(B)
     assert leaving.ended.wait(WAIT_S), "nobody needs it any more"
 
@@ -291,7 +293,7 @@ def test_beyond_the_limit_the_longest_idle_connection_is_closed(
 ) -> None:
     for count, address in enumerate(("a:1", "b:1", "c:1"), start=1):
         pulls.pull(address)
-        pulls.until_told(count)
+        pulls.until_reported(count)
         clock.advance(1)
     first, second, third = (broker.next_session() for _ in range(3))
     assert first.ended.wait(WAIT_S)
@@ -302,24 +304,24 @@ def test_long_idle_connections_are_closed_when_another_is_opened(
     pulls: Pulls, broker: ScriptedBroker, clock: ManualClock
 ) -> None:
     pulls.pull("a:1")
-    pulls.until_told(1)
+    pulls.until_reported(1)
     clock.advance(100_000)
     pulls.pull("b:1")
     assert broker.next_session().ended.wait(WAIT_S)
 
 
-def test_a_question_of_the_server_is_answered_that_it_is_not_supported_because_the_server_waits(
-    pulls: Pulls, silent: ScriptedBroker
+def test_a_request_of_the_server_gets_not_supported_because_the_server_waits(
+    pulls: Pulls, unresponsive: ScriptedBroker
 ) -> None:
-    pulls.pull(SILENT)
-    session = silent.next_session()
+    pulls.pull(UNRESPONSIVE)
+    session = unresponsive.next_session()
     request = session.next_received()
     session.send(RemotingCommand(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, opaque=request.opaque, flag=FLAG_ONEWAY))
-    session.send(QUESTION)
+    session.send(REQUEST)
     session.reply(request, found())
-    assert pulls.until_told(1) == ["here"]
+    assert pulls.until_reported(1) == ["here"]
     reply = session.next_received()
-    assert (reply.opaque, reply.code) == (QUESTION.opaque, ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
+    assert (reply.opaque, reply.code) == (REQUEST.opaque, ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
     assert session.received.empty()
 
 
@@ -336,9 +338,9 @@ def test_after_a_fork_the_child_opens_its_own_and_the_parents_stays(broker: Scri
     pulls = Pulls(PullConnections(TIMEOUT_MS))
 
     def is_answered() -> bool:
-        pulls.told.clear()
+        pulls.reported.clear()
         pulls.pull(address)
-        return pulls.until_told(1) == ["here"]
+        return pulls.until_reported(1) == ["here"]
 
     assert is_answered()
     inherited = pulls.connections._connections[BrokerAddress(address)]

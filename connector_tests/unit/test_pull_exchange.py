@@ -29,7 +29,7 @@ FOUND = build_response(ResponseCode.SUCCESS, NUMBERS, b"messages", "FOUND")
 EMPTY = build_response(ResponseCode.PULL_NOT_FOUND, NUMBERS)
 BUSY = build_response(ResponseCode.SYSTEM_BUSY, remark="later")
 GO_AWAY = build_response(ResponseCode.GO_AWAY)
-QUESTION = RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO, opaque=5)
+REQUEST = RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO, opaque=5)
 NO_FRAME = bytes(4)
 NO_HEADER = (8).to_bytes(4) + (4).to_bytes(4) + b"{no}"
 
@@ -44,7 +44,7 @@ def exchange(request: pytest.FixtureRequest) -> NewExchange:
     return lambda now_ms=0: PullExchange(ADDRESS, Arenas(), TIMEOUT_MS, now_ms, kind)
 
 
-def asked(subject: PullExchange, count: int = 1, now_ms: int = 0) -> list[PullRequest]:
+def sent(subject: PullExchange, count: int = 1, now_ms: int = 0) -> list[PullRequest]:
     """Pulls in flight; the first exchange of a test numbers them from 1 on."""
     requests = [PullRequest(offset, offset + 1, 1, deque()) for offset in range(count)]
     subject.encode_requests(requests, FRAMES, now_ms)
@@ -56,7 +56,7 @@ def received(subject: PullExchange, data: bytes, now_ms: int = 0) -> list[Comple
     return subject.received(len(data), now_ms)
 
 
-def answered(subject: PullExchange, opaque: int, reply: RemotingCommand, now_ms: int = 0) -> list[Completion]:
+def responded(subject: PullExchange, opaque: int, reply: RemotingCommand, now_ms: int = 0) -> list[Completion]:
     return received(subject, encode(replace(reply, opaque=opaque, flag=FLAG_RESPONSE)), now_ms)
 
 
@@ -68,22 +68,22 @@ def only(completions: list[Completion]) -> object:
 # ---------------------------------------------------------------------------------------------------- answers
 
 
-def test_what_is_found_is_the_messages_and_where_the_queue_goes_on(exchange: NewExchange) -> None:
+def test_what_is_found_is_the_messages_and_where_the_queue_continues(exchange: NewExchange) -> None:
     subject = exchange()
-    (request,) = asked(subject)
-    assert answered(subject, 1, FOUND) == [
+    (request,) = sent(subject)
+    assert responded(subject, 1, FOUND) == [
         (request, PullResult(PullStatus.FOUND, "FOUND", 1, 0, 9, memoryview(b"messages")))
     ]
 
 
-def test_the_first_answer_with_messages_is_the_template_of_those_that_follow(exchange: NewExchange) -> None:
+def test_the_first_response_with_messages_is_the_template_of_those_that_follow(exchange: NewExchange) -> None:
     """An answer without them looks otherwise, and would be the template of nothing."""
     subject = exchange()
-    asked(subject, 3)
+    sent(subject, 3)
     other = replace(FOUND, fields={**NUMBERS, "suggestWhichBrokerId": "0"})
     templates = []
     for opaque, reply in enumerate((EMPTY, FOUND, other), 1):
-        answered(subject, opaque, reply)
+        responded(subject, opaque, reply)
         templates.append(subject._template)
     nothing, template, same = templates
     assert nothing is None
@@ -93,18 +93,18 @@ def test_the_first_answer_with_messages_is_the_template_of_those_that_follow(exc
     assert same is template, "it is learnt once"
 
 
-def test_an_ordinary_answer_that_comes_after_its_deadline_belongs_to_nobody(exchange: NewExchange) -> None:
+def test_an_ordinary_response_that_comes_after_its_deadline_belongs_to_no_caller(exchange: NewExchange) -> None:
     subject = exchange()
-    asked(subject, 2)
-    answered(subject, 1, FOUND)
+    sent(subject, 2)
+    responded(subject, 1, FOUND)
     subject.expire_overdue(TIMEOUT_MS)
-    assert answered(subject, 2, FOUND) == []
+    assert responded(subject, 2, FOUND) == []
 
 
-def test_a_refusal_names_who_refused_what(exchange: NewExchange) -> None:
+def test_a_refusal_names_server_and_request(exchange: NewExchange) -> None:
     subject = exchange()
-    asked(subject)
-    error = only(answered(subject, 1, BUSY))
+    sent(subject)
+    error = only(responded(subject, 1, BUSY))
     assert isinstance(error, BrokerError)
     assert error.context == {
         "address": ADDRESS,
@@ -116,10 +116,10 @@ def test_a_refusal_names_who_refused_what(exchange: NewExchange) -> None:
     assert subject.loss is None
 
 
-def test_an_answer_that_cannot_be_understood_is_its_pulls_error_and_no_others(exchange: NewExchange) -> None:
+def test_a_response_that_cannot_be_understood_is_its_pulls_error_and_no_others(exchange: NewExchange) -> None:
     subject = exchange()
-    first, _ = asked(subject, 2)
-    ((request, error),) = answered(
+    first, _ = sent(subject, 2)
+    ((request, error),) = responded(
         subject, 1, build_response(ResponseCode.SUCCESS, {"nextBeginOffset": "x"}, remark="FOUND")
     )
     assert request is first
@@ -127,21 +127,21 @@ def test_an_answer_that_cannot_be_understood_is_its_pulls_error_and_no_others(ex
     assert (subject.in_flight_count, subject.loss) == (1, None)
 
 
-def test_a_server_that_says_that_it_goes_away_is_leaving_from_then_on(exchange: NewExchange) -> None:
+def test_a_server_that_sends_goaway_is_leaving_from_then_on(exchange: NewExchange) -> None:
     subject = exchange()
-    asked(subject, 3)
+    sent(subject, 3)
     is_draining = []
     for opaque, reply in enumerate((BUSY, GO_AWAY, BUSY), 1):
-        answered(subject, opaque, reply)
+        responded(subject, opaque, reply)
         is_draining.append(subject.is_draining)
     assert is_draining == [False, True, True]
 
 
-def test_a_server_that_asks_is_told_that_nobody_knows_the_answer(exchange: NewExchange) -> None:
+def test_a_servers_own_request_gets_the_error_not_supported(exchange: NewExchange) -> None:
     subject = exchange()
-    received(subject, encode(replace(QUESTION, flag=FLAG_ONEWAY)))
+    received(subject, encode(replace(REQUEST, flag=FLAG_ONEWAY)))
     assert subject.replies == b""
-    received(subject, encode(QUESTION))
+    received(subject, encode(REQUEST))
     reply = decode(memoryview(subject.replies)[4:])
     assert (reply.code, reply.opaque, reply.is_response) == (ResponseCode.REQUEST_CODE_NOT_SUPPORTED, 5, True)
 
@@ -151,7 +151,7 @@ def test_a_server_that_asks_is_told_that_nobody_knows_the_answer(exchange: NewEx
 
 def test_a_pull_is_late_when_its_time_is_over_and_not_before(exchange: NewExchange) -> None:
     subject = exchange(now_ms=70)
-    (request,) = asked(subject, now_ms=100)
+    (request,) = sent(subject, now_ms=100)
     assert subject.expire_overdue(100 + TIMEOUT_MS - 1) == []
     ((late, error),) = subject.expire_overdue(100 + TIMEOUT_MS)
     assert late is request
@@ -163,9 +163,9 @@ def test_a_pull_is_late_when_its_time_is_over_and_not_before(exchange: NewExchan
     assert subject.loss is None, "it may only be slow"
 
 
-def test_a_server_that_is_late_and_silent_is_given_up_with_all_that_is_in_flight(exchange: NewExchange) -> None:
+def test_a_server_that_is_late_and_unresponsive_times_out_with_all_that_is_in_flight(exchange: NewExchange) -> None:
     subject = exchange(now_ms=7)
-    asked(subject, now_ms=7)
+    sent(subject, now_ms=7)
     later = PullRequest(5, 6, 1, deque())
     subject.encode_requests([later], FRAMES, 7 + UNRESPONSIVE_LIMIT_MS - 1)
     first, second = subject.expire_overdue(7 + UNRESPONSIVE_LIMIT_MS)
@@ -176,18 +176,18 @@ def test_a_server_that_is_late_and_silent_is_given_up_with_all_that_is_in_flight
     assert (subject.loss.condition, subject.loss.context["address"]) == ("CONNECTION_LOST", ADDRESS)
 
 
-def test_silence_counts_from_when_the_server_was_last_heard(exchange: NewExchange) -> None:
+def test_a_timeout_counts_from_when_the_server_was_last_responsive(exchange: NewExchange) -> None:
     subject = exchange()
-    asked(subject)
+    sent(subject)
     received(subject, NO_HEADER[:2], now_ms=10)
     assert len(subject.expire_overdue(9 + UNRESPONSIVE_LIMIT_MS)) == 1
     assert subject.loss is None
-    asked(subject, now_ms=0)
+    sent(subject, now_ms=0)
     subject.expire_overdue(10 + UNRESPONSIVE_LIMIT_MS)
     assert subject.loss is not None
 
 
-def test_nobody_is_given_up_for_being_silent_whom_nothing_was_asked(exchange: NewExchange) -> None:
+def test_a_server_without_a_request_does_not_time_out(exchange: NewExchange) -> None:
     subject = exchange()
     assert subject.expire_overdue(10 * UNRESPONSIVE_LIMIT_MS) == []
     assert subject.loss is None
@@ -202,7 +202,7 @@ def test_bytes_that_are_no_frame_are_the_loss_of_all_that_is_in_flight_and_what_
     garbage: bytes,
 ) -> None:
     subject = exchange()
-    first, second = asked(subject, 2)
+    first, second = sent(subject, 2)
     found = encode(replace(FOUND, opaque=1, flag=FLAG_RESPONSE))
     completions = received(subject, found + garbage)
     assert [request for request, _ in completions] == [first, second]
@@ -214,7 +214,7 @@ def test_bytes_that_are_no_frame_are_the_loss_of_all_that_is_in_flight_and_what_
 
 def test_the_first_cause_of_a_loss_stays(exchange: NewExchange) -> None:
     subject = exchange()
-    (first,) = asked(subject)
+    (first,) = sent(subject)
     assert subject.loss is None
     causes: list[RocketMQError] = [
         TransportError("CONNECTION_LOST", address=ADDRESS, reason=reason) for reason in ("cut", "later")

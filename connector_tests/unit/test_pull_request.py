@@ -11,7 +11,7 @@ from rocketmq_spark.wire.remoting.pull import PullResult, PullStatus
 
 
 @pytest.mark.parametrize(
-    ("answer", "action"),
+    ("response", "action"),
     [
         (result(PullStatus.FOUND, "FOUND", 132), PullAction.DELIVER),
         (result(PullStatus.NO_MATCHED_MSG, "NO_MATCHED_MESSAGE", 900), PullAction.SKIP),
@@ -27,8 +27,8 @@ from rocketmq_spark.wire.remoting.pull import PullResult, PullStatus
         (too_small(101), PullAction.LOST),
     ],
 )
-def test_what_an_answer_to_a_pull_at_100_means(answer: PullResult, action: PullAction) -> None:
-    assert pull_action(answer, 100) is action
+def test_what_a_response_to_a_pull_at_100_means(response: PullResult, action: PullAction) -> None:
+    assert pull_action(response, 100) is action
 
 
 def test_every_status_has_an_action() -> None:
@@ -39,7 +39,7 @@ def test_every_status_has_an_action() -> None:
 @pytest.mark.parametrize("action", PullAction)
 @pytest.mark.parametrize("is_deleted", [False, True])
 @pytest.mark.parametrize("is_later", [False, True])
-def test_whatever_an_answer_says_it_is_delivered_or_skipped_only_onwards_and_lost_only_where_deleted(
+def test_whatever_a_response_contains_it_is_delivered_or_skipped_only_onwards_and_lost_only_where_deleted(
     action: PullAction, is_later: bool, is_deleted: bool
 ) -> None:
     """What the table of offsets must hold, whatever stands in it."""
@@ -62,11 +62,11 @@ def test_what_names_no_later_offset_has_read_nothing(status: PullStatus, next_be
 
 @pytest.mark.parametrize("status", [PullStatus.NO_MATCHED_MSG, PullStatus.NO_NEW_MSG, PullStatus.OFFSET_ILLEGAL])
 def test_nothing_below_the_min_offset_is_waited_for(status: PullStatus) -> None:
-    answer = result(status, "MESSAGE_WAS_REMOVING", 0, min_offset=101)
-    assert pull_action(answer, 100) is PullAction.LOST
+    response = result(status, "MESSAGE_WAS_REMOVING", 0, min_offset=101)
+    assert pull_action(response, 100) is PullAction.LOST
 
 
-def test_too_small_is_no_loss_while_the_min_offset_does_not_say_so() -> None:
+def test_too_small_is_no_loss_while_the_min_offset_does_not_show_it() -> None:
     """It used to make a lost range that ended before it began, and skipped one message."""
     assert pull_action(too_small(100), 100) is PullAction.WAIT
 
@@ -85,7 +85,7 @@ def test_a_reset_mark_is_no_loss_whatever_the_bounds_are() -> None:
         (99, 99, 101, PullAction.WAIT),
     ],
 )
-def test_an_answer_with_the_message_before_means_a_vacant_offset(
+def test_a_response_with_the_message_before_means_a_vacant_offset(
     first: int, next_begin: int, max_offset: int, action: PullAction
 ) -> None:
     """As batch consume queues answer."""

@@ -15,8 +15,8 @@ from rocketmq_spark.pull.range_puller import MAX_BYTES, MAX_DEPTH
 from rocketmq_spark.wire.remoting.pull import PullResult, PullStatus
 
 KIB = 1024
-ANSWER_BYTES = 256 * KIB
-ANSWER_MESSAGES = 32
+RESPONSE_BYTES = 256 * KIB
+RESPONSE_MESSAGES = 32
 LARGEST_BYTES = 4 * KIB * KIB
 NOTHING = memoryview(bytes(LARGEST_BYTES))
 
@@ -24,7 +24,7 @@ SizeOf = Callable[[int], int]
 
 
 class Reading:
-    """A range of ``count`` messages, read in rounds: all that is in flight is answered, in the order of a ``seed``.
+    """A range of ``count`` messages, read in rounds: all that is in flight is responded, in the order of a ``seed``.
 
     ``most_bytes``: what was in flight, with the answers that it will get, and what waited, once an answer as large as
     any had come, and what had been asked for before that was delivered. Until then nobody can know.
@@ -41,8 +41,8 @@ class Reading:
         self._in_flight: list[PullRequest] = []
         self._buffered_bytes = self._delivered_to = 0
         self._largest = max(map(size_of, range(count)))
-        self._asked: set[PullRequest] = set()
-        self._asked_before: set[PullRequest] | None = None
+        self._called: set[PullRequest] = set()
+        self._called_before: set[PullRequest] | None = None
         self.pulls = self.rounds = self.most_bytes = 0
         while not self._window.is_finished:
             self._round()
@@ -50,16 +50,16 @@ class Reading:
     def _round(self) -> None:
         self.rounds += 1
         self._send()
-        answered = self._in_flight
+        responded = self._in_flight
         if self._random is not None:
-            self._random.shuffle(answered)
-        for _ in range(len(answered)):
-            request = answered.pop()
-            result = self._answer(request)
+            self._random.shuffle(responded)
+        for _ in range(len(responded)):
+            request = responded.pop()
+            result = self._response(request)
             self._buffered_bytes += len(result.body)
-            self._asked.add(request)
-            if self._asked_before is None and len(result.body) >= self._largest:
-                self._asked_before = self._asked | set(answered)
+            self._called.add(request)
+            if self._called_before is None and len(result.body) >= self._largest:
+                self._called_before = self._called | set(responded)
             self._completion_queue.append((request, result))
             if not self._window.accept_fast_path():
                 self._completion_queue.popleft()
@@ -73,16 +73,18 @@ class Reading:
         sent = self._window.to_pull()
         self.pulls += len(sent)
         self._in_flight[:0] = sent
-        if self._asked_before is not None:
-            self._asked_before = {request for request in self._asked_before if request.end_offset > self._delivered_to}
-        if sent and self._asked_before == set():
-            coming = sum(len(self._answer(request).body) for request in self._in_flight)
+        if self._called_before is not None:
+            self._called_before = {
+                request for request in self._called_before if request.end_offset > self._delivered_to
+            }
+        if sent and self._called_before == set():
+            coming = sum(len(self._response(request).body) for request in self._in_flight)
             self.most_bytes = max(self.most_bytes, self._buffered_bytes + coming)
 
-    def _answer(self, request: PullRequest) -> PullResult:
+    def _response(self, request: PullRequest) -> PullResult:
         at, total = request.next_offset, 0
-        last = min(at + min(request.max_messages, ANSWER_MESSAGES), self._count)
-        while at < last and (total == 0 or total + self._size_of(at) <= ANSWER_BYTES):
+        last = min(at + min(request.max_messages, RESPONSE_MESSAGES), self._count)
+        while at < last and (total == 0 or total + self._size_of(at) <= RESPONSE_BYTES):
             total += self._size_of(at)
             at += 1
         return PullResult(PullStatus.FOUND, "FOUND", at, 0, self._count, NOTHING[:total])
@@ -115,14 +117,14 @@ def test_one_large_message_in_a_thousand_costs_a_pull_each_and_no_more() -> None
 def test_messages_that_grow_lower_the_stride() -> None:
     """Else each request would be pulled piece by piece, one round trip after another."""
     grown = Reading(COUNT, lambda offset: KIB if offset < 1_000 else 20 * KIB)
-    assert grown.pulls <= 1.1 * COUNT / (ANSWER_BYTES // (20 * KIB))
+    assert grown.pulls <= 1.1 * COUNT / (RESPONSE_BYTES // (20 * KIB))
 
 
 @pytest.mark.parametrize("size_bytes", [8 * KIB, 64 * KIB, 256 * KIB, LARGEST_BYTES])
 def test_what_is_in_flight_and_what_waits_are_within_the_bound_and_one_more(size_bytes: int) -> None:
-    answer_bytes = max(size_bytes, min(ANSWER_MESSAGES, ANSWER_BYTES // size_bytes) * size_bytes)
+    response_bytes = max(size_bytes, min(RESPONSE_MESSAGES, RESPONSE_BYTES // size_bytes) * size_bytes)
     for seed in range(5):
-        assert Reading(5_000, all_of(size_bytes), seed).most_bytes <= MAX_BYTES + answer_bytes
+        assert Reading(5_000, all_of(size_bytes), seed).most_bytes <= MAX_BYTES + response_bytes
 
 
 @pytest.mark.parametrize("every", [50, 200, 1_000])

@@ -68,17 +68,17 @@ def opened(subject: PullWindow, stride: int = 10) -> list[PullRequest]:
 # ---------------------------------------------------------------------------------------------------- what is asked
 
 
-def test_the_first_pull_is_alone_and_asks_for_more_than_brokers_give() -> None:
+def test_the_first_pull_is_alone_and_requests_more_than_brokers_give() -> None:
     (first,) = sent(window(100, 10_000))
     assert (first.next_offset, first.max_messages) == (100, MAX_MESSAGES)
 
 
-def test_no_pull_asks_for_more_messages_than_the_range_has() -> None:
+def test_no_pull_requests_more_messages_than_the_range_has() -> None:
     (first,) = sent(window(100, 105))
     assert first.max_messages == 5
 
 
-def test_the_first_answer_tells_the_stride_of_the_others() -> None:
+def test_the_first_response_defines_the_stride_of_the_others() -> None:
     subject = window()
     (first,) = sent(subject)
     step(subject, first, found(100, 140))
@@ -87,7 +87,7 @@ def test_the_first_answer_tells_the_stride_of_the_others() -> None:
     assert spans(sent(subject)) == [(140, 180), (180, 220), (220, 260), (260, 300)]
 
 
-def test_what_a_short_answer_left_is_asked_for_and_no_more() -> None:
+def test_what_a_short_response_left_is_requested_and_no_more() -> None:
     """It used to ask for a whole stride again: the next request then got some messages a second time."""
     subject = window()
     (first,) = sent(subject)
@@ -123,7 +123,7 @@ def shorten(subject: PullWindow, requests: list[PullRequest], by: int) -> None:
         step(subject, request, found(request.next_offset, request.end_offset - by))
 
 
-def test_short_answers_lower_the_stride_to_the_longest_of_them_and_a_longer_one_raises_it() -> None:
+def test_short_responses_lower_the_stride_to_the_longest_of_them_and_a_longer_one_raises_it() -> None:
     subject = window(max_depth=5)
     first, second, third, fourth, fifth = opened(subject, stride=40)
     shorten(subject, [first, second], by=30)
@@ -135,7 +135,7 @@ def test_short_answers_lower_the_stride_to_the_longest_of_them_and_a_longer_one_
     assert stride_of(subject) == 40
 
 
-def test_a_single_short_answer_among_full_ones_leaves_the_stride() -> None:
+def test_a_single_short_response_among_full_ones_leaves_the_stride() -> None:
     """One large message, after which the stride used to be 1 for a while."""
     subject = window(0, 10_000, max_depth=12)
     requests = opened(subject, stride=40)
@@ -150,7 +150,7 @@ def test_a_single_short_answer_among_full_ones_leaves_the_stride() -> None:
 
 
 def cover(subject: PullWindow, requests: list[PullRequest], count: int) -> None:
-    """So many offsets of each are answered."""
+    """So many offsets of each are responded."""
     for request in requests:
         step(subject, request, found(request.next_offset, request.next_offset + count))
 
@@ -186,7 +186,7 @@ Before: TypeAlias = Callable[[PullWindow], list[PullRequest]]
 
 @BEFORE
 @pytest.mark.parametrize("full_at_first", [0, 1])
-def test_a_short_answer_counts_as_eight_full_ones_whatever_was_before(before: Before, full_at_first: int) -> None:
+def test_a_short_response_counts_as_eight_full_ones_whatever_was_before(before: Before, full_at_first: int) -> None:
     """Four lower the stride; a full one among them, and they do not."""
     subject = window(0, 10_000, max_depth=12)
     requests = before(subject)
@@ -202,24 +202,24 @@ def test_a_short_answer_counts_as_eight_full_ones_whatever_was_before(before: Be
 
 
 @BEFORE
-def test_a_probe_follows_one_more_full_answers_than_may_be_in_flight(before: Before) -> None:
+def test_a_probe_follows_one_more_full_responses_than_may_be_in_flight(before: Before) -> None:
     subject = window(0, 10_000, max_depth=12)
     requests = before(subject)
     new: list[PullRequest] = []
-    full_answers = 0
+    full_responses = 0
     while all(request.end_offset - request.next_offset <= 40 for request in new):
         (request, *requests) = requests
         cover(subject, [request], 40)
-        full_answers += 1
+        full_responses += 1
         if not request.is_complete:
             step(subject, request, whole(request))
         subject.deliver()
         new = sent(subject)
         requests += new
-    assert 13 <= full_answers < 13 + 12 // REFILL_DIVISOR, "it goes out with the next requests"
+    assert 13 <= full_responses < 13 + 12 // REFILL_DIVISOR, "it goes out with the next requests"
 
 
-def test_full_answers_from_before_a_probe_do_not_count_for_the_next_which_waits_for_twice_as_many() -> None:
+def test_full_responses_from_before_a_probe_do_not_count_for_the_next_which_waits_for_twice_as_many() -> None:
     subject = window(0, 10_000, max_depth=3)
     requests = opened(subject, stride=40)
     widths = []
@@ -234,8 +234,8 @@ def test_full_answers_from_before_a_probe_do_not_count_for_the_next_which_waits_
     assert widths == [[40], [40], [40], [80], [40], [40], [], [40, 40], [40], [40], [40], [80]]
 
 
-def full_answers_before_probes(subject: PullWindow, probes: int) -> list[int]:
-    """Before each of so many, where every probe is answered as before."""
+def full_responses_before_probes(subject: PullWindow, probes: int) -> list[int]:
+    """Before each of so many, where every probe is responded as before."""
     requests, counts = opened(subject, stride=40), [0]
     while len(counts) <= probes:
         (request, *requests) = requests
@@ -252,23 +252,23 @@ def full_answers_before_probes(subject: PullWindow, probes: int) -> list[int]:
 
 def test_probes_that_fail_become_seldom() -> None:
     """Each holds up all that was asked for behind it."""
-    first, *others = full_answers_before_probes(window(0, 100_000, max_depth=1), 9)
+    first, *others = full_responses_before_probes(window(0, 100_000, max_depth=1), 9)
     assert first == 2
     assert others == [2, 4, 8, 16, 32, 64, 64, 64], "what is left of a probe is a full answer too"
 
 
-def test_ordinary_answers_make_short_ones_forgotten_too() -> None:
+def test_ordinary_responses_make_short_ones_forgotten_too() -> None:
     subject = window(0, 10_000, max_depth=12)
     requests = opened(subject, stride=40)
     shorten(subject, requests[:3], by=30)
-    assert answered(subject, *((request, whole(request)) for request in requests[3:12])) == 9
+    assert responded(subject, *((request, whole(request)) for request in requests[3:12])) == 9
     shorten(subject, requests[:1], by=0)
     (more, *_) = (subject.deliver(), sent(subject))[1]
     shorten(subject, [more], by=30)
     assert stride_of(subject) == 40
 
 
-def test_a_quarter_of_what_may_be_in_flight_is_asked_for_at_once() -> None:
+def test_a_quarter_of_what_may_be_in_flight_is_requested_at_once() -> None:
     subject = window(0, 100_000, max_depth=16)
     requests = opened(subject, stride=40)
     sizes = []
@@ -279,7 +279,7 @@ def test_a_quarter_of_what_may_be_in_flight_is_asked_for_at_once() -> None:
     assert sizes == [0, 0, 0, 4, 0, 0, 0, 4]
 
 
-def test_large_answers_of_which_few_may_be_in_flight_do_not_wait_for_that() -> None:
+def test_large_responses_of_which_few_may_be_in_flight_do_not_wait_for_that() -> None:
     subject = window(0, 100_000, max_depth=16, max_bytes=1_000)
     requests = opened(subject, stride=40)
     step(subject, requests[0], whole(requests[0]))
@@ -291,7 +291,7 @@ def test_large_answers_of_which_few_may_be_in_flight_do_not_wait_for_that() -> N
 
 
 @pytest.mark.parametrize(("body_bytes", "depth"), [(1, 4), (250, 4), (251, 3), (500, 2), (501, 1), (5_000, 1)])
-def test_the_larger_answers_are_the_fewer_are_in_flight(body_bytes: int, depth: int) -> None:
+def test_the_larger_responses_are_the_fewer_are_in_flight(body_bytes: int, depth: int) -> None:
     subject = window(max_depth=4, max_bytes=1_000)
     (first,) = sent(subject)
     step(subject, first, found(100, 132)._replace(body=memoryview(bytes(body_bytes))))
@@ -299,7 +299,7 @@ def test_the_larger_answers_are_the_fewer_are_in_flight(body_bytes: int, depth: 
     assert len(sent(subject)) == depth
 
 
-def test_a_refusal_for_load_halves_the_depth_and_answers_bring_it_back() -> None:
+def test_a_refusal_for_load_halves_the_depth_and_responses_bring_it_back() -> None:
     subject = window(max_depth=4)
     requests = opened(subject, stride=40)
     depths = []
@@ -333,7 +333,7 @@ def test_what_waits_for_delivery_counts_as_depth() -> None:
     assert len(sent(subject)) == 4
 
 
-def test_short_answers_do_not_pile_up_either() -> None:
+def test_short_responses_do_not_pile_up_either() -> None:
     """It used to pull a wide request again and again, whatever waited for delivery already."""
     subject = window(max_depth=4)
     _head, *others = opened(subject, stride=40)
@@ -342,20 +342,20 @@ def test_short_answers_do_not_pile_up_either() -> None:
     assert sent(subject) == []
 
 
-def test_ordinary_answers_that_wait_count_as_depth_and_with_their_bytes() -> None:
+def test_ordinary_responses_that_wait_count_as_depth_and_with_their_bytes() -> None:
     """Each time that some are taken, beside those that wait already."""
     for subject in (window(max_depth=4), window(max_depth=12, max_bytes=4 * 320)):
         (_head, second, third, _fourth) = opened(subject, stride=40)
         for request in (second, third):
-            assert answered(subject, (request, whole(request))) == 1
+            assert responded(subject, (request, whole(request))) == 1
         assert sent(subject) == []
     subject = window(max_depth=12, max_bytes=4 * 320)
     (_head, second, third, _fourth) = opened(subject, stride=40)
-    assert answered(subject, (second, whole(second)), (third, whole(third))) == 2
+    assert responded(subject, (second, whole(second)), (third, whole(third))) == 2
     assert sent(subject) == []
 
 
-def test_answers_without_messages_are_taken_for_one_byte_each() -> None:
+def test_responses_without_messages_are_counted_as_one_byte_each() -> None:
     subject = window(max_depth=4, max_bytes=3)
     (first,) = sent(subject)
     step(subject, first, skipped_to(140))
@@ -380,7 +380,7 @@ def test_what_is_needed_next_for_delivery_is_pulled_in_any_case() -> None:
 # ---------------------------------------------------------------------------------------------------- delivery
 
 
-def test_answers_are_delivered_as_they_lie_in_the_queue() -> None:
+def test_responses_are_delivered_as_they_lie_in_the_queue() -> None:
     subject = window(max_depth=3)
     first, second, third = opened(subject, stride=40)
     step(subject, third, found(220, 260))
@@ -400,7 +400,7 @@ def test_what_has_come_of_the_first_request_is_delivered_before_its_rest() -> No
     assert delivered(subject) == [(150, 180, False), (180, 220, False)]
 
 
-def test_an_answer_that_reaches_further_counts_up_to_its_requests_end() -> None:
+def test_a_response_that_reaches_further_counts_up_to_its_requests_end() -> None:
     subject = window(max_depth=2)
     first, _second = opened(subject, stride=40)
     step(subject, first, found(140, 200))
@@ -409,7 +409,7 @@ def test_an_answer_that_reaches_further_counts_up_to_its_requests_end() -> None:
     assert offsets_of(pulled) == list(range(140, 180))
 
 
-def test_an_answer_counts_only_up_to_the_end_of_the_range() -> None:
+def test_a_response_counts_only_up_to_the_end_of_the_range() -> None:
     subject = window(100, 300)
     (first,) = sent(subject)
     step(subject, first, skipped_to(900))
@@ -432,7 +432,7 @@ def test_what_is_below_the_min_offset_is_lost_and_the_rest_is_pulled() -> None:
     assert spans(sent(subject)) == [(110, 132)]
 
 
-def test_a_loss_is_told_as_a_whole_however_it_was_found_out() -> None:
+def test_a_loss_is_reported_as_a_whole_however_it_was_found_out() -> None:
     subject = window(100, 1_000, max_depth=3)
     first, second, third = opened(subject, stride=40)
     step(subject, first, too_small(500))
@@ -458,7 +458,7 @@ def test_a_loss_that_is_kept_back_counts_as_depth_beside_what_waits() -> None:
     assert len(sent(subject)) == 3, "one is in flight"
 
 
-def test_a_loss_at_the_end_of_the_range_is_told_at_once() -> None:
+def test_a_loss_at_the_end_of_the_range_is_reported_at_once() -> None:
     subject = window(100, 1_000)
     (first,) = sent(subject)
     step(subject, first, too_small(9_999))
@@ -466,7 +466,7 @@ def test_a_loss_at_the_end_of_the_range_is_told_at_once() -> None:
     assert subject.is_finished
 
 
-def test_an_answer_that_was_under_way_when_the_loss_was_noticed_still_counts() -> None:
+def test_a_response_that_was_under_way_when_the_loss_was_noticed_still_counts() -> None:
     subject = window(100, 1_000, max_depth=3)
     first, second, third = opened(subject, stride=40)
     step(subject, first, too_small(500))
@@ -481,7 +481,7 @@ REMOVING = result(PullStatus.NO_MATCHED_MSG, "MESSAGE_WAS_REMOVING", 107)
 """Up to 107 nothing is there any more, as far as this answer goes."""
 
 
-def test_what_retention_is_removing_is_given_up_as_far_as_the_answer_goes() -> None:
+def test_what_retention_is_removing_is_skipped_as_far_as_the_response_goes() -> None:
     """It used to give up the rest of the request: messages that are there were said to be lost."""
     subject = window(100, 1_000)
     (first,) = sent(subject)
@@ -500,7 +500,7 @@ def test_what_retention_is_removing_is_given_up_as_far_as_the_answer_goes() -> N
         result(PullStatus.OFFSET_ILLEGAL, "NO_MESSAGE_IN_QUEUE", 0, min_offset=0, max_offset=0),
     ],
 )
-def test_where_the_queue_ends_earlier_the_rest_of_the_range_is_given_up(absent: PullResult) -> None:
+def test_where_the_queue_ends_earlier_the_rest_of_the_range_is_skipped(absent: PullResult) -> None:
     subject = window(100, 1_000)
     (first,) = sent(subject)
     step(subject, first, absent)
@@ -508,7 +508,7 @@ def test_where_the_queue_ends_earlier_the_rest_of_the_range_is_given_up(absent: 
     assert delivered(subject) == [(100, 1_000, True)]
 
 
-def test_only_a_loss_that_was_given_up_is_marked_as_that() -> None:
+def test_only_a_loss_that_was_skipped_is_marked_as_that() -> None:
     subject = window(100, 1_000)
     (first,) = sent(subject)
     assert subject.presume_lost(first, REMOVING)
@@ -520,7 +520,7 @@ def test_only_a_loss_that_was_given_up_is_marked_as_that() -> None:
     assert not any(pulled.is_presumed_lost for pulled in subject.deliver())
 
 
-def test_losses_that_touch_are_given_up_if_either_was() -> None:
+def test_losses_that_touch_are_skipped_if_either_was() -> None:
     subject = window(100, 1_000)
     (first,) = sent(subject)
     step(subject, first, too_small(103))
@@ -531,7 +531,7 @@ def test_losses_that_touch_are_given_up_if_either_was() -> None:
     assert (lost.begin_offset, lost.end_offset, lost.is_presumed_lost) == (100, 110, True)
 
 
-def test_nothing_is_given_up_that_no_answer_says_is_gone() -> None:
+def test_nothing_is_skipped_that_no_response_reports_as_deleted() -> None:
     subject = window(100, 1_000)
     (first,) = sent(subject)
     stalled = skipped_to(100)
@@ -543,7 +543,7 @@ def test_nothing_is_given_up_that_no_answer_says_is_gone() -> None:
 # ---------------------------------------------------------------------------------------------------- the steady part
 
 
-def answered(subject: PullWindow, *completions: tuple[PullRequest, PullResult]) -> int:
+def responded(subject: PullWindow, *completions: tuple[PullRequest, PullResult]) -> int:
     completion_queue(subject).extend(completions)
     return subject.accept_fast_path()
 
@@ -552,10 +552,10 @@ def whole(request: PullRequest) -> PullResult:
     return found(request.next_offset, request.end_offset)
 
 
-def test_ordinary_answers_are_taken_together_and_delivered_in_order() -> None:
+def test_ordinary_responses_are_accepted_together_and_delivered_in_order() -> None:
     subject = window(max_depth=3)
     first, second, third = opened(subject, stride=40)
-    assert answered(subject, *((request, whole(request)) for request in (third, first, second))) == 3
+    assert responded(subject, *((request, whole(request)) for request in (third, first, second))) == 3
     assert delivered(subject) == [(140, 180, False), (180, 220, False), (220, 260, False)]
     assert not completion_queue(subject)
     assert spans(sent(subject)) == [(260, 300), (300, 340), (340, 380)]
@@ -571,7 +571,7 @@ def test_ordinary_answers_are_taken_together_and_delivered_in_order() -> None:
         TransportError("CONNECTION_LOST", address="a:1", reason="cut"),
     ],
 )
-def test_the_first_answer_that_is_not_ordinary_stays_and_so_does_what_is_behind_it(other: PullOutcome) -> None:
+def test_the_first_response_that_is_not_ordinary_stays_and_so_does_what_is_behind_it(other: PullOutcome) -> None:
     subject = window(max_depth=3)
     first, second, third = opened(subject, stride=40)
     completion_queue(subject).extend([(first, whole(first)), (second, other), (third, whole(third))])
@@ -580,15 +580,15 @@ def test_the_first_answer_that_is_not_ordinary_stays_and_so_does_what_is_behind_
     assert [request for request, _ in completion_queue(subject)] == [second, third]
 
 
-def test_a_large_one_among_ordinary_answers_closes_the_window_too() -> None:
+def test_a_large_one_among_ordinary_responses_closes_the_window_too() -> None:
     subject = window(max_depth=4, max_bytes=1_200)
     first, second, third = opened(subject, stride=40)
     large = whole(second)._replace(body=memoryview(bytes(600)))
-    assert answered(subject, (first, whole(first)), (second, large), (third, whole(third))) == 3
+    assert responded(subject, (first, whole(first)), (second, large), (third, whole(third))) == 3
     assert subject.depth == 2
 
 
-def test_a_large_answer_is_forgotten_bit_by_bit() -> None:
+def test_a_large_response_is_forgotten_bit_by_bit() -> None:
     subject = window(0, 10_000, max_depth=4, max_bytes=1_400)
     requests = opened(subject, stride=40)
     (head, *requests) = requests
@@ -617,33 +617,33 @@ def test_what_waits_for_delivery_counts_with_its_own_size() -> None:
     assert len(sent(subject)) == 1, "one of 960 is expected still"
 
 
-def test_no_answer_is_ordinary_before_the_first_and_while_the_depth_grows_again() -> None:
+def test_no_response_is_ordinary_before_the_first_and_while_the_depth_grows_again() -> None:
     subject = window(max_depth=4)
     (alone,) = sent(subject)
-    assert answered(subject, (alone, whole(alone))) == 0
+    assert responded(subject, (alone, whole(alone))) == 0
     completion_queue(subject).clear()
     step(subject, alone, whole(alone))
     subject.deliver()
     first, *_ = sent(subject)
     subject.reduce_depth()
-    assert answered(subject, (first, whole(first))) == 0
+    assert responded(subject, (first, whole(first))) == 0
 
 
 def test_the_end_of_a_range_is_not_ordinary() -> None:
     """It would be taken for a full answer, and the stride not."""
     subject = window(100, 125)
     (last,) = opened(subject, stride=10)
-    assert answered(subject, (last, whole(last))) == 0
+    assert responded(subject, (last, whole(last))) == 0
 
 
-def test_ordinary_answers_too_are_followed_by_a_probe() -> None:
+def test_ordinary_responses_too_are_followed_by_a_probe() -> None:
     subject = window(0, 10_000, max_depth=2)
     requests = opened(subject, stride=40)
     widths = set()
     for _ in range(6):
         (request, *requests) = requests
         widths.add(request.end_offset - request.next_offset)
-        if not answered(subject, (request, whole(request))):
+        if not responded(subject, (request, whole(request))):
             step(subject, *completion_queue(subject).popleft())  # type: ignore[arg-type]  # none of these answers is an error
         subject.deliver()
         requests += sent(subject)

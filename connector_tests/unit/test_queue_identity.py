@@ -75,7 +75,7 @@ def test_a_bound_or_a_store_time_that_is_not_the_old_queues_is_a_sign(now: Queue
     assert not is_trusted_after(now)
 
 
-def test_a_queue_without_a_time_tells_nothing_by_the_next_one() -> None:
+def test_a_queue_without_a_time_reports_nothing_by_the_next_one() -> None:
     assert is_trusted_after(QueueBounds(10, 20, 500), before=QueueBounds(10, 20, 0))
     assert not is_trusted_after(QueueBounds(10, 20, 500), before=QueueBounds(10, 20, 1))
 
@@ -100,7 +100,7 @@ def test_one_queue_with_a_sign_leaves_the_others_trusted() -> None:
     assert [queue in trusted for queue in (A, B, C)] == [True, False, True]
 
 
-def test_where_nothing_tells_of_deletions_a_queue_that_has_grown_is_looked_at_again() -> None:
+def test_where_nothing_reports_deletions_a_queue_that_has_grown_is_probed_again() -> None:
     for has_own, brokers_deleting_offsets in ((True, {"broker-a"}), (False, {"broker-b"}), (False, set())):
         for max_offset, is_trusted in ((20, True), (21, False)):
             trusted = VerifiedQueues(has_own_offsets=has_own)
@@ -110,13 +110,13 @@ def test_where_nothing_tells_of_deletions_a_queue_that_has_grown_is_looked_at_ag
             assert (A in trusted) is is_trusted
 
 
-def test_who_is_doubted_is_looked_at_again() -> None:
+def test_a_caller_that_is_doubted_is_probed_again() -> None:
     trusted = trusting(BOUNDS, A, B)
     trusted.mark_unverified([A, C])
     assert [queue in trusted for queue in (A, B)] == [False, True]
 
 
-def test_a_queue_that_was_emptied_after_all_of_it_was_planned_begins_anew_until_it_is_trusted() -> None:
+def test_a_queue_that_was_emptied_after_all_of_it_was_planned_begins_again_until_it_is_trusted() -> None:
     trusted = trusting(BOUNDS, A, B)
     emptied = snapshot(dict.fromkeys((A, B), QueueBounds(0, 0, 0)))
     trusted.update(emptied, {A: 20, B: 19})
@@ -138,16 +138,16 @@ def checkpoint(end_offset: int, last_store_timestamp_ms: int = 500) -> SourceOff
 
 
 @pytest.mark.parametrize(("end_offset", "offset"), [(11, 10), (15, 14), (20, 19)])
-def test_the_last_message_that_was_read_is_looked_at(end_offset: int, offset: int) -> None:
+def test_the_last_message_that_was_read_is_probed(end_offset: int, offset: int) -> None:
     assert last_read([A, B], checkpoint(end_offset), {A: BOUNDS, B: BOUNDS}) == {A: offset}
 
 
 @pytest.mark.parametrize("end_offset", [0, 10, 21])
-def test_a_message_that_the_broker_does_not_have_is_not_looked_at(end_offset: int) -> None:
+def test_a_message_that_the_broker_does_not_have_is_not_probed(end_offset: int) -> None:
     assert last_read([A], checkpoint(end_offset), {A: BOUNDS}) == {}
 
 
-def test_without_a_time_that_it_could_contradict_no_message_is_looked_at() -> None:
+def test_without_a_time_that_it_could_contradict_no_message_is_probed() -> None:
     assert last_read([A], checkpoint(15, 0), {A: BOUNDS}) == {}
     assert last_read([A], checkpoint(15, 1), {A: BOUNDS}) == {A: 14}
 
@@ -174,7 +174,7 @@ def test_a_queue_that_does_not_reach_so_far_any_more_is_another_one_if_something
     assert not other(QueueBounds(10, 15, 501), 15, is_later=False)
 
 
-def test_of_a_queue_without_a_time_nothing_can_be_said() -> None:
+def test_of_a_queue_without_a_time_nothing_can_be_reported() -> None:
     assert not other(QueueBounds(10, 20, 501), 15, is_later=True, known_ms=0)
     assert other(QueueBounds(10, 20, 501), 15, is_later=True, known_ms=1)
 

@@ -34,7 +34,7 @@ def locks(cluster: SimulatedCluster) -> QueueLocks:
 
 
 def holders(cluster: SimulatedCluster) -> dict[object, str]:
-    return {queue: who for broker in cluster.brokers.values() for queue, (who, _) in broker.locks.items()}
+    return {queue: owner for broker in cluster.brokers.values() for queue, (owner, _) in broker.locks.items()}
 
 
 def test_each_broker_locks_its_own(cluster: SimulatedCluster, locks: QueueLocks) -> None:
@@ -44,7 +44,7 @@ def test_each_broker_locks_its_own(cluster: SimulatedCluster, locks: QueueLocks)
     assert {locks.locked_ms(queue) for queue in ALL} == {cluster.clock()}
 
 
-def test_what_brokers_refuse_is_told_of_each_of_them(cluster: SimulatedCluster, locks: QueueLocks) -> None:
+def test_what_brokers_refuse_is_reported_for_each_of_them(cluster: SimulatedCluster, locks: QueueLocks) -> None:
     for queue in (A1, B0):
         cluster.brokers[queue.broker_name].locks[queue] = ("you", cluster.clock())
     assert locks.lock(ALL) == {A1, B0}
@@ -52,13 +52,13 @@ def test_what_brokers_refuse_is_told_of_each_of_them(cluster: SimulatedCluster, 
     assert (locks.locked_ms(A1), locks.locked_ms(A0)) == (None, cluster.clock())
 
 
-def test_silent_brokers_change_nothing(cluster: SimulatedCluster, locks: QueueLocks) -> None:
+def test_unresponsive_brokers_change_nothing(cluster: SimulatedCluster, locks: QueueLocks) -> None:
     cluster.brokers["b"].reach = Reach.UNRESPONSIVE
     assert locks.lock(ALL) == set()
     assert [locks.is_held(queue) for queue in ALL] == [True, True, False, False]
 
 
-def test_a_lock_is_trusted_for_so_long_and_is_anew_when_it_is_asked_for_again(
+def test_a_lock_is_trusted_for_so_long_and_is_renewed_when_it_is_requested_again(
     cluster: SimulatedCluster, locks: QueueLocks
 ) -> None:
     locks.lock([A0, A1])
@@ -69,7 +69,7 @@ def test_a_lock_is_trusted_for_so_long_and_is_anew_when_it_is_asked_for_again(
     assert [locks.is_held(queue) for queue in (A0, A1)] == [True, False]
 
 
-def test_what_is_unlocked_is_free_at_each_broker_until_it_is_forgotten_it_is_taken_to_be_held(
+def test_what_is_unlocked_is_free_at_each_broker_until_it_is_forgotten_it_is_assumed_to_be_held(
     cluster: SimulatedCluster, locks: QueueLocks
 ) -> None:
     locks.lock(ALL)

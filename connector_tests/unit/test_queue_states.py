@@ -26,14 +26,14 @@ ILLEGAL = [pair for pair in PAIRS if pair not in TRANSITIONS]
 
 
 def in_state(state: QueueState) -> QueueStates:
-    lives = QueueStates()
+    states = QueueStates()
     for event in WAYS[state]:
-        lives.apply(event, [A])
-    return lives
+        states.apply(event, [A])
+    return states
 
 
-def everything(lives: QueueStates) -> dict[QueueState, frozenset[object]]:
-    return {state: frozenset(lives.in_state(state)) for state in QueueState}
+def everything(states: QueueStates) -> dict[QueueState, frozenset[object]]:
+    return {state: frozenset(states.in_state(state)) for state in QueueState}
 
 
 @pytest.mark.parametrize("state", QueueState)
@@ -42,32 +42,34 @@ def test_every_state_is_reached(state: QueueState) -> None:
 
 
 @pytest.mark.parametrize(("state", "event"), LEGAL)
-def test_what_may_happen_leads_where_the_table_says_and_touches_no_other(state: QueueState, event: QueueEvent) -> None:
-    lives = in_state(state)
-    lives.apply(QueueEvent.ADDED, [B])
-    lives.apply(event, [A])
+def test_what_may_happen_leads_where_the_table_defines_and_touches_no_other(
+    state: QueueState, event: QueueEvent
+) -> None:
+    states = in_state(state)
+    states.apply(QueueEvent.ADDED, [B])
+    states.apply(event, [A])
     after = TRANSITIONS[state, event]
-    assert lives.state(A) is after
-    assert (A in lives.in_state(after)) is (after is not QueueState.NOT_OWNED)
-    assert lives.state(B) is QueueState.OWNED
+    assert states.state(A) is after
+    assert (A in states.in_state(after)) is (after is not QueueState.NOT_OWNED)
+    assert states.state(B) is QueueState.OWNED
 
 
 @pytest.mark.parametrize(("state", "event"), ILLEGAL)
 def test_what_cannot_happen_raises_and_changes_nothing(state: QueueState, event: QueueEvent) -> None:
-    lives = in_state(state)
-    before = everything(lives)
+    states = in_state(state)
+    before = everything(states)
     with pytest.raises(ValueError, match=f"{A} is {state.name} and cannot be {event.name}"):
-        lives.apply(event, [A])
-    assert everything(lives) == before
+        states.apply(event, [A])
+    assert everything(states) == before
 
 
 def test_what_cannot_happen_to_one_happens_to_none() -> None:
-    lives = in_state(QueueState.OWNED)
-    before = everything(lives)
+    states = in_state(QueueState.OWNED)
+    before = everything(states)
     for both in ([A, B], [B, A]):
         with pytest.raises(ValueError, match="NOT_OWNED and cannot be DROPPED"):
-            lives.apply(QueueEvent.DROPPED, both)
-        assert everything(lives) == before
+            states.apply(QueueEvent.DROPPED, both)
+        assert everything(states) == before
 
 
 def test_no_queue_is_stuck() -> None:
@@ -101,7 +103,7 @@ def requests_to_retry_locks(orderly: Membership, cluster: SimulatedCluster) -> i
     return cluster.now - before
 
 
-def test_an_orderly_member_leads_a_queue_through_its_whole_life(cluster: SimulatedCluster) -> None:
+def test_an_orderly_member_leads_a_queue_through_all_its_states(cluster: SimulatedCluster) -> None:
     orderly, broker = member_of(cluster), cluster.brokers["broker-a"]
     broker.locks[B] = "you", cluster.clock()
     assert orderly.refresh_metadata().owned == {A}

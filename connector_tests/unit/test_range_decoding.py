@@ -54,16 +54,20 @@ def test_nothing_is_copied_where_nothing_is_shared() -> None:
         ([], [(0, 4), (8, 12)]),
     ],
 )
-def test_offsets_that_no_message_has_are_left_out_unless_they_are_lost_already(
+def test_offsets_that_no_message_has_are_omitted_unless_they_are_lost_already(
     found: list[list[int]], missing: list[tuple[int, int]]
 ) -> None:
-    promised = ExpectedOffsets.from_pulled([PulledRange(0, 4), PulledRange(4, 8, is_lost=True), PulledRange(8, 12)])
-    assert promised.missing([batch(*offsets) for offsets in found]) == missing
+    expected_offsets = ExpectedOffsets.from_pulled(
+        [PulledRange(0, 4), PulledRange(4, 8, is_lost=True), PulledRange(8, 12)]
+    )
+    assert expected_offsets.missing([batch(*offsets) for offsets in found]) == missing
 
 
-def test_what_is_left_out_beside_a_loss_of_any_width_takes_no_memory() -> None:
-    promised = ExpectedOffsets.from_pulled([PulledRange(5, 10**15, is_lost=True), PulledRange(10**15, 10**15 + 2)])
-    assert promised.missing([batch(10**15)]) == [(10**15 + 1, 10**15 + 2)]
+def test_what_is_omitted_beside_a_loss_of_any_width_takes_no_memory() -> None:
+    expected_offsets = ExpectedOffsets.from_pulled(
+        [PulledRange(5, 10**15, is_lost=True), PulledRange(10**15, 10**15 + 2)]
+    )
+    assert expected_offsets.missing([batch(10**15)]) == [(10**15 + 1, 10**15 + 2)]
 
 
 def test_promises_that_touch_are_one() -> None:
@@ -74,11 +78,11 @@ def test_promises_that_touch_are_one() -> None:
 
 
 def test_what_was_pulled_of_some_offsets_is_what_has_any_of_them() -> None:
-    gathered = first, second, third = [PulledRange(0, 4), PulledRange(4, 8), PulledRange(8, 12)]
-    assert overlapping(gathered, 0, 12) == gathered
-    assert overlapping(gathered, 3, 5) == [first, second]
-    assert overlapping(gathered, 4, 8) == [second]
-    assert overlapping(gathered, 8, 9) == [third]
+    collected = first, second, third = [PulledRange(0, 4), PulledRange(4, 8), PulledRange(8, 12)]
+    assert overlapping(collected, 0, 12) == collected
+    assert overlapping(collected, 3, 5) == [first, second]
+    assert overlapping(collected, 4, 8) == [second]
+    assert overlapping(collected, 8, 9) == [third]
 
 
 def message(offset: int) -> Record:

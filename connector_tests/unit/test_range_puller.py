@@ -29,16 +29,16 @@ from rocketmq_spark.wire.remoting.pull import PullOutcome, PullResult, PullStatu
 LOST_CONNECTION = TransportError("CONNECTION_LOST", address="a:1", reason="cut")
 NAME_SERVERS_UNAVAILABLE = TransportError("NAME_SERVERS_UNAVAILABLE", topic="orders", addresses="n:1;m:1", cause="cut")
 NO_ROUTE = RouteError("TOPIC_NOT_FOUND", topic="orders", address="a:1")
-AWAY = RouteError("TOPIC_UNAVAILABLE.QUEUE", topic="orders", address="a:1", queue_id=0, broker="broker-a (b:1)")
+UNAVAILABLE = RouteError("TOPIC_UNAVAILABLE.QUEUE", topic="orders", address="a:1", queue_id=0, broker="broker-a (b:1)")
 MASTER_UNAVAILABLE = RouteError("MASTER_UNAVAILABLE", broker="broker-a", topic="orders")
 LIMIT_MS = 60_000
 MISSING_MS = 20_000
 BEGAN_MS = 7_000_000
-SURVEYED = BrokerAddress("a:1")
+REFRESHED = BrokerAddress("a:1")
 
 
-NOBODY_SERVES_IT = [
-    AWAY,
+NO_BROKER_SERVES_IT = [
+    UNAVAILABLE,
     MASTER_UNAVAILABLE,
     refused(ResponseCode.NO_PERMISSION),
     refused(ResponseCode.TOPIC_NOT_EXIST),
@@ -51,29 +51,29 @@ class Run:
 
     def __init__(
         self,
-        answer: Callable[[int, int], PullOutcome],
+        response: Callable[[int, int], PullOutcome],
         begin: int = 0,
         end: int = 100,
         missing_ms: int = MISSING_MS,
         waited: Callable[[str], OutageNotes] | None = None,
         began_ms: int = BEGAN_MS,
-        silent_ms: int = 0,
+        unresponsive_ms: int = 0,
         brings_more: Callable[[], bool] = lambda: False,
     ) -> None:
         """``silent_ms``: for so long no name server answers."""
         self.clock = ManualClock(began_ms)
         self._began_ms = began_ms
         self.network = SimulatedNetwork(
-            answer,
+            response,
             self.clock,
-            no_route=lambda: NAME_SERVERS_UNAVAILABLE if self.took_ms < silent_ms else None,
+            no_route=lambda: NAME_SERVERS_UNAVAILABLE if self.took_ms < unresponsive_ms else None,
             brings_more=brings_more,
         )
-        wanted = QueueRange(QUEUE, begin, end)
+        queue_range = QueueRange(QUEUE, begin, end)
         self.puller = RangePuller(
-            wanted,
+            queue_range,
             self.network,
-            address=SURVEYED,
+            address=REFRESHED,
             limit_ms=LIMIT_MS,
             missing_ms=missing_ms,
             waited=waited,
@@ -99,7 +99,7 @@ def failing_first(failures: Iterable[PullOutcome], queue: SimulatedQueue) -> Cal
     return lambda offset, count: next(left, None) or queue.pull(offset, count)
 
 
-def test_a_broker_that_is_down_is_said_in_few_lines_and_that_it_is_back(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_broker_that_is_down_is_logged_in_few_lines_and_that_it_is_back(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     run = Run(failing_first([LOST_CONNECTION] * 20, SimulatedQueue(max_offset=100)))
     assert run.rows() == list(range(100))
@@ -112,7 +112,7 @@ def test_a_broker_that_is_down_is_said_in_few_lines_and_that_it_is_back(caplog: 
     assert over.startswith("CONNECTION_LOST: Recovered after ")
 
 
-def test_a_topic_that_goes_while_it_is_read_is_not_told_as_one_that_does_not_exist(
+def test_a_topic_that_goes_while_it_is_read_is_not_reported_as_one_that_does_not_exist(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """A task used to advise to create the topic whose broker was down."""
@@ -122,12 +122,12 @@ def test_a_topic_that_goes_while_it_is_read_is_not_told_as_one_that_does_not_exi
     assert outage_text(begun) == (
         f"Waiting for broker {QUEUE.broker_name} (fails in 19 s): [ROCKETMQ_TOPIC_UNAVAILABLE.QUEUE] Queue 0 of topic "
         f"'orders' is unavailable: name server a:1 no longer returns a route of the topic. Last broker: "
-        f"{QUEUE.broker_name} ({SURVEYED}). Start this broker, and check that it registers. A task waits for "
+        f"{QUEUE.broker_name} ({REFRESHED}). Start this broker, and check that it registers. A task waits for "
         "'missingQueuesTimeoutMs', and not at all with missingQueues=fail."
     )
 
 
-def test_a_queue_that_is_away_and_was_never_surveyed_is_told_with_its_broker_alone() -> None:
+def test_a_queue_that_is_unavailable_and_was_never_found_is_reported_with_its_broker_alone() -> None:
     clock = ManualClock()
     network = SimulatedNetwork(lambda _offset, _count: NO_ROUTE, clock)
     puller = RangePuller(QueueRange(QUEUE, 0, 100), network, limit_ms=9_999, missing_ms=0, clock=clock)
@@ -138,7 +138,7 @@ def test_a_queue_that_is_away_and_was_never_surveyed_is_told_with_its_broker_alo
 
 def test_name_servers_that_are_down_are_what_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:
     """A task used to say that it waits for the broker, of which nobody knew anything."""
-    run = Run(lambda _offset, _count: LOST_CONNECTION, silent_ms=2 * LIMIT_MS)
+    run = Run(lambda _offset, _count: LOST_CONNECTION, unresponsive_ms=2 * LIMIT_MS)
     with pytest.raises(TransportError) as raised:
         run.pulled()
     assert str(raised.value).startswith("[ROCKETMQ_CLUSTER_TIMEOUT] No successful response from the name servers for ")
@@ -149,39 +149,39 @@ def test_name_servers_that_are_down_are_what_is_waited_for(caplog: pytest.LogCap
     assert all(text.startswith("Still waiting for the name servers (for ") for text in texts_of(more))
 
 
-def test_while_no_name_server_answers_the_address_of_the_plan_is_tried(caplog: pytest.LogCaptureFixture) -> None:
+def test_while_no_name_server_responds_the_address_of_the_plan_is_tried(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     queue = SimulatedQueue(max_offset=100)
 
-    def answer(offset: int, count: int) -> PullOutcome:
+    def response(offset: int, count: int) -> PullOutcome:
         return LOST_CONNECTION if run.took_ms < 5_000 else queue.pull(offset, count)
 
-    run = Run(answer, silent_ms=LIMIT_MS)
+    run = Run(response, unresponsive_ms=LIMIT_MS)
     assert run.rows() == list(range(100))
-    assert set(run.network.addresses) == {SURVEYED}
+    assert set(run.network.addresses) == {REFRESHED}
     assert [text.split(" (")[0].split(" after ")[0] for text in texts_of(caplog.messages)] == [
         "Waiting for the name servers",
         "Recovered",
     ]
 
 
-def test_a_broker_that_stays_silent_when_name_servers_are_back_has_all_its_time(
+def test_a_broker_that_stays_unresponsive_when_name_servers_are_back_has_all_its_time(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    run = Run(lambda _offset, _count: LOST_CONNECTION, silent_ms=LIMIT_MS // 2)
+    run = Run(lambda _offset, _count: LOST_CONNECTION, unresponsive_ms=LIMIT_MS // 2)
     with pytest.raises(TransportError, match="No successful response from broker broker-a for"):
         run.pulled()
     assert LIMIT_MS * 3 // 2 <= run.took_ms <= LIMIT_MS * 3 // 2 + 2 * PULL_PAUSES.longest_ms
     assert any(text.startswith("Waiting for broker broker-a") for text in texts_of(caplog.messages))
 
 
-def test_of_a_pull_that_fails_once_nothing_is_said(caplog: pytest.LogCaptureFixture) -> None:
+def test_of_a_pull_that_fails_once_nothing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     run = Run(failing_first([LOST_CONNECTION] * 3, SimulatedQueue(max_offset=100)))
     assert run.rows() == list(range(100))
     assert caplog.messages == []
 
 
-def test_an_empty_range_asks_nothing() -> None:
+def test_an_empty_range_sends_no_request() -> None:
     run = Run(SimulatedQueue(max_offset=10).pull, 5, 5)
     assert (run.pulled(), run.network.pulls) == ([], [])
 
@@ -198,7 +198,7 @@ def test_pulls_are_in_flight_together() -> None:
     assert run.network.most_in_flight == MAX_DEPTH
 
 
-@pytest.mark.parametrize("failure", [LOST_CONNECTION, refused(ResponseCode.SYSTEM_BUSY), *NOBODY_SERVES_IT])
+@pytest.mark.parametrize("failure", [LOST_CONNECTION, refused(ResponseCode.SYSTEM_BUSY), *NO_BROKER_SERVES_IT])
 def test_what_may_pass_is_tried_again(failure: RocketMQError) -> None:
     """A route that is missing passes too: a name server that has just been restarted knows no topic for a while."""
     run = Run(failing_first([failure] * 3, SimulatedQueue(max_offset=100)))
@@ -207,7 +207,7 @@ def test_what_may_pass_is_tried_again(failure: RocketMQError) -> None:
     assert run.network.routes_forgotten_count == 3, "after each failure, and after an answer not"
 
 
-def test_a_broker_that_has_too_much_to_do_is_asked_again_where_it_is() -> None:
+def test_a_broker_that_has_too_much_to_do_is_called_again_where_it_is() -> None:
     """While a cluster was overloaded, every task of every query asked its name servers before each attempt."""
     failure = refused(ResponseCode.FLOW_CONTROL)
     run = Run(failing_first([failure] * 3, SimulatedQueue(max_offset=100)))
@@ -215,12 +215,14 @@ def test_a_broker_that_has_too_much_to_do_is_asked_again_where_it_is() -> None:
     assert run.network.routes_forgotten_count == 0
 
 
-def test_answers_that_come_while_another_range_is_read_wait_for_their_own() -> None:
+def test_responses_that_come_while_another_range_is_read_wait_for_their_own() -> None:
     """Ranges that are asked for ahead share connections with the one that is read."""
     clock, queue = ManualClock(), SimulatedQueue(max_offset=300)
     network = SimulatedNetwork(queue.pull, clock, choose=lambda count: count - 1, brings_more=lambda: True)
     ranges = [QueueRange(QUEUE, begin, begin + 100) for begin in (0, 100, 200)]
-    pullers = [RangePuller(wanted, network, limit_ms=9_999, missing_ms=9_999, clock=clock) for wanted in ranges]
+    pullers = [
+        RangePuller(queue_range, network, limit_ms=9_999, missing_ms=9_999, clock=clock) for queue_range in ranges
+    ]
     for puller in pullers:
         puller.start()
     rows = [offset for puller in pullers for pulled in puller.pulled() for offset in offsets_of(pulled)]
@@ -228,19 +230,19 @@ def test_answers_that_come_while_another_range_is_read_wait_for_their_own() -> N
     assert len(network.pulls) == len(set(network.pulls))
 
 
-def test_pauses_are_short_again_after_an_answer() -> None:
-    asked_at_ms: list[int] = []
+def test_pauses_are_short_again_after_a_response() -> None:
+    called_at_ms: list[int] = []
     queue = SimulatedQueue(max_offset=100, message_limit=50)
     failing = iter([True] * 8 + [False, True, False])
 
-    def answer(offset: int, count: int) -> PullOutcome:
-        asked_at_ms.append(run.took_ms)
+    def response(offset: int, count: int) -> PullOutcome:
+        called_at_ms.append(run.took_ms)
         return LOST_CONNECTION if next(failing) else queue.pull(offset, count)
 
-    run = Run(answer)
+    run = Run(response)
     assert run.rows() == list(range(100))
-    assert asked_at_ms[8] - asked_at_ms[7] > 1_000
-    assert asked_at_ms[10] - asked_at_ms[9] == PULL_PAUSES.shortest_ms
+    assert called_at_ms[8] - called_at_ms[7] > 1_000
+    assert called_at_ms[10] - called_at_ms[9] == PULL_PAUSES.shortest_ms
 
 
 @pytest.mark.parametrize(
@@ -258,7 +260,7 @@ def test_what_cannot_pass_is_raised_at_once(failure: RocketMQError) -> None:
     assert run.took_ms == 0
 
 
-def test_a_broker_that_stays_away_is_an_error_that_names_it() -> None:
+def test_a_broker_that_stays_unavailable_is_an_error_that_names_it() -> None:
     run = Run(lambda _offset, _count: LOST_CONNECTION)
     with pytest.raises(TransportError, match=r"CLUSTER_TIMEOUT.*a:1") as raised:
         run.pulled()
@@ -267,8 +269,8 @@ def test_a_broker_that_stays_away_is_an_error_that_names_it() -> None:
 
 
 @pytest.mark.parametrize(("missing_ms", "most_ms"), [(MISSING_MS, MISSING_MS + PULL_PAUSES.longest_ms), (0, 0)])
-@pytest.mark.parametrize("failure", NOBODY_SERVES_IT)
-def test_a_queue_that_nobody_serves_is_an_error_after_its_own_limit(
+@pytest.mark.parametrize("failure", NO_BROKER_SERVES_IT)
+def test_a_queue_without_a_broker_is_an_error_after_its_own_limit(
     failure: RocketMQError, missing_ms: int, most_ms: int
 ) -> None:
     run = Run(lambda _offset, _count: failure, missing_ms=missing_ms)
@@ -290,7 +292,7 @@ def notes_in(folder: Path, batch_id: str = "one") -> Callable[[str], OutageNotes
 
 def attempts(
     folder: Path,
-    answer: Callable[[int, int], PullOutcome],
+    response: Callable[[int, int], PullOutcome],
     count: int = 4,
     batch_id: str = "one",
     began_ms: int = BEGAN_MS,
@@ -298,7 +300,7 @@ def attempts(
     """How long so many attempts take that follow each other, as Spark makes them, until one reads the range."""
     now_ms = began_ms
     for _ in range(count):
-        run = Run(answer, waited=notes_in(folder, batch_id), began_ms=now_ms)
+        run = Run(response, waited=notes_in(folder, batch_id), began_ms=now_ms)
         try:
             run.rows()
         except RocketMQError:
@@ -308,13 +310,13 @@ def attempts(
     return now_ms - began_ms
 
 
-def silent(_offset: int, _count: int) -> PullOutcome:
+def unresponsive(_offset: int, _count: int) -> PullOutcome:
     return LOST_CONNECTION
 
 
-def silent_after_one() -> Callable[[int, int], PullOutcome]:
-    answers = iter([SimulatedQueue(max_offset=100).pull(0, 32)])
-    return lambda _offset, _count: next(answers, LOST_CONNECTION)
+def unresponsive_after_one() -> Callable[[int, int], PullOutcome]:
+    responses = iter([SimulatedQueue(max_offset=100).pull(0, 32)])
+    return lambda _offset, _count: next(responses, LOST_CONNECTION)
 
 
 def test_four_attempts_wait_for_name_servers_no_longer_than_one(tmp_path: Path) -> None:
@@ -323,7 +325,7 @@ def test_four_attempts_wait_for_name_servers_no_longer_than_one(tmp_path: Path) 
             lambda _offset, _count: LOST_CONNECTION,
             waited=notes_in(tmp_path),
             began_ms=began_ms,
-            silent_ms=9 * LIMIT_MS,
+            unresponsive_ms=9 * LIMIT_MS,
         )
         with pytest.raises(TransportError, match="No successful response from the name servers for"):
             run.rows()
@@ -333,52 +335,52 @@ def test_four_attempts_wait_for_name_servers_no_longer_than_one(tmp_path: Path) 
     assert attempt(first.clock() + 100).took_ms <= PULL_PAUSES.longest_ms
 
 
-def test_a_broker_that_went_silent_within_a_range_is_waited_for_once(tmp_path: Path) -> None:
-    took_ms = attempts(tmp_path, silent_after_one())
+def test_a_broker_that_became_unresponsive_within_a_range_is_waited_for_once(tmp_path: Path) -> None:
+    took_ms = attempts(tmp_path, unresponsive_after_one())
     assert took_ms <= LIMIT_MS + PULL_PAUSES.longest_ms + 4 * 100
 
 
 def test_the_next_batch_has_all_its_time(tmp_path: Path) -> None:
-    assert attempts(tmp_path, silent, count=1) >= LIMIT_MS
-    assert attempts(tmp_path, silent, count=1, began_ms=LATER_MS) < LIMIT_MS
-    assert attempts(tmp_path, silent, count=1, began_ms=LATER_MS, batch_id="two") >= LIMIT_MS
+    assert attempts(tmp_path, unresponsive, count=1) >= LIMIT_MS
+    assert attempts(tmp_path, unresponsive, count=1, began_ms=LATER_MS) < LIMIT_MS
+    assert attempts(tmp_path, unresponsive, count=1, began_ms=LATER_MS, batch_id="two") >= LIMIT_MS
 
 
-def test_a_broker_that_has_answered_since_has_all_its_time(tmp_path: Path) -> None:
-    assert attempts(tmp_path, silent, count=1) >= LIMIT_MS
+def test_a_broker_that_has_responded_since_has_all_its_time(tmp_path: Path) -> None:
+    assert attempts(tmp_path, unresponsive, count=1) >= LIMIT_MS
     assert attempts(tmp_path, SimulatedQueue(max_offset=100).pull, count=1, began_ms=LATER_MS) == 0
-    assert attempts(tmp_path, silent, count=1, began_ms=LATER_MS) >= LIMIT_MS
+    assert attempts(tmp_path, unresponsive, count=1, began_ms=LATER_MS) >= LIMIT_MS
 
 
-def test_one_answer_takes_the_note_away(tmp_path: Path) -> None:
-    attempts(tmp_path, silent, count=1)
+def test_one_response_removes_the_note(tmp_path: Path) -> None:
+    attempts(tmp_path, unresponsive, count=1)
     run = Run(SimulatedQueue(max_offset=4).pull, 0, 4, waited=notes_in(tmp_path), began_ms=LATER_MS)
     assert run.rows() == list(range(4))
     assert len(run.network.pulls) == 1
     assert notes_in(tmp_path)("broker broker-a").since_ms(LATER_MS) is None
 
 
-def test_a_broker_that_answers_within_an_attempt_has_all_its_time_from_then_on(tmp_path: Path) -> None:
-    attempts(tmp_path, silent, count=1)
-    assert attempts(tmp_path, silent_after_one(), count=1, began_ms=LATER_MS) >= LIMIT_MS
+def test_a_broker_that_responds_within_an_attempt_has_all_its_time_from_then_on(tmp_path: Path) -> None:
+    attempts(tmp_path, unresponsive, count=1)
+    assert attempts(tmp_path, unresponsive_after_one(), count=1, began_ms=LATER_MS) >= LIMIT_MS
 
 
-def test_what_others_waited_before_this_attempt_was_answered_does_not_count(tmp_path: Path) -> None:
-    answer, notes = silent_after_one(), OutageNotes("one", "broker broker-a", tmp_path)
+def test_what_others_waited_before_this_attempt_got_a_response_do_not_count(tmp_path: Path) -> None:
+    response, notes = unresponsive_after_one(), OutageNotes("one", "broker broker-a", tmp_path)
 
-    def answer_and_note(offset: int, count: int) -> PullOutcome:
-        result = answer(offset, count)
+    def respond_and_note(offset: int, count: int) -> PullOutcome:
+        result = response(offset, count)
         if isinstance(result, RocketMQError):
             notes.record(BEGAN_MS)
         return result
 
-    assert attempts(tmp_path, answer_and_note, count=1, began_ms=LATER_MS) >= LIMIT_MS
+    assert attempts(tmp_path, respond_and_note, count=1, began_ms=LATER_MS) >= LIMIT_MS
 
 
 def test_where_nothing_can_be_noted_each_attempt_counts_for_itself(tmp_path: Path) -> None:
     file = tmp_path / "no folder"
     file.touch()
-    assert attempts(file, silent, count=2) >= 2 * LIMIT_MS
+    assert attempts(file, unresponsive, count=2) >= 2 * LIMIT_MS
 
 
 def side_by_side(task: Callable[[], None], count: int = 2) -> None:
@@ -389,7 +391,7 @@ def side_by_side(task: Callable[[], None], count: int = 2) -> None:
         one.join()
 
 
-def test_a_file_that_another_task_takes_away_keeps_nobody_from_noting(tmp_path: Path) -> None:
+def test_a_file_that_another_task_removes_prevents_no_other_caller_from_noting(tmp_path: Path) -> None:
     """Whoever noted looked at all files of the folder, and was put off where one was gone by then."""
     (tmp_path / ("0" * 64)).symlink_to(tmp_path / "nowhere")
     notes = notes_in(tmp_path)("broker broker-a")
@@ -416,7 +418,7 @@ def test_tasks_that_run_side_by_side_share_the_note(tmp_path: Path) -> None:
     took_ms: list[int] = []
 
     def read() -> None:
-        took_ms.append(attempts(tmp_path, silent))
+        took_ms.append(attempts(tmp_path, unresponsive))
 
     side_by_side(read)
     assert max(took_ms) <= LIMIT_MS + PULL_PAUSES.longest_ms + 4 * 100
@@ -428,7 +430,9 @@ def test_ranges_that_are_refused_are_pulled_seldom_however_many_there_are(failur
     clock, queue = ManualClock(), SimulatedQueue(max_offset=10_000)
     network = SimulatedNetwork(lambda offset, n: failure if clock() < 10_000 else queue.pull(offset, n), clock)
     ranges = [QueueRange(QUEUE, begin, begin + 100) for begin in range(0, 10_000, 100)]
-    pullers = [RangePuller(wanted, network, limit_ms=60_000, missing_ms=60_000, clock=clock) for wanted in ranges]
+    pullers = [
+        RangePuller(queue_range, network, limit_ms=60_000, missing_ms=60_000, clock=clock) for queue_range in ranges
+    ]
     for puller in pullers[:8]:
         puller.start()
     rows = [offset for puller in pullers for pulled in puller.pulled() for offset in offsets_of(pulled)]
@@ -436,60 +440,60 @@ def test_ranges_that_are_refused_are_pulled_seldom_however_many_there_are(failur
     assert len([at for at, _ in network.pulls if at < 800]) <= 8 * 4 + 8 + 15
 
 
-def test_a_broker_that_leaves_the_route_may_be_away_for_longer_than_it_may_be_silent() -> None:
+def test_a_broker_that_leaves_the_route_may_be_unavailable_for_longer_than_it_may_be_unresponsive() -> None:
     """Its silence used to go on counting while the name servers already said that it was not there."""
     queue = SimulatedQueue(max_offset=100)
 
-    def answer(offset: int, count: int) -> PullOutcome:
+    def response(offset: int, count: int) -> PullOutcome:
         if run.took_ms < LIMIT_MS // 2:
             return LOST_CONNECTION
         return MASTER_UNAVAILABLE if run.took_ms < 2 * LIMIT_MS else queue.pull(offset, count)
 
-    run = Run(answer, missing_ms=3 * LIMIT_MS)
+    run = Run(response, missing_ms=3 * LIMIT_MS)
     assert run.rows() == list(range(100))
 
 
-def test_the_time_limit_counts_from_the_last_answer() -> None:
+def test_the_time_limit_counts_from_the_last_response() -> None:
     queue = SimulatedQueue(max_offset=100, message_limit=10)
 
-    def answer(offset: int, count: int) -> PullOutcome:
-        is_turn_of_failure = (run.took_ms // (LIMIT_MS // 2)) % 2 == offset // 10 % 2
-        return LOST_CONNECTION if is_turn_of_failure else queue.pull(offset, count)
+    def response(offset: int, count: int) -> PullOutcome:
+        is_failing_call = (run.took_ms // (LIMIT_MS // 2)) % 2 == offset // 10 % 2
+        return LOST_CONNECTION if is_failing_call else queue.pull(offset, count)
 
-    run = Run(answer)
+    run = Run(response)
     assert run.rows() == list(range(100))
 
 
-def test_a_broker_that_refuses_for_load_is_asked_less_at_once() -> None:
+def test_a_broker_that_refuses_for_load_is_called_less_at_once() -> None:
     """Else it is asked 70 times after every pause."""
     queue = SimulatedQueue(max_offset=3_200)
 
-    def answer(offset: int, count: int) -> PullOutcome:
+    def response(offset: int, count: int) -> PullOutcome:
         is_busy = offset >= 1_000 and run.took_ms < 10_000
         return refused(ResponseCode.SYSTEM_BUSY) if is_busy else queue.pull(offset, count)
 
-    run = Run(answer, 0, 3_200)
+    run = Run(response, 0, 3_200)
     assert run.rows() == list(range(3_200))
     assert len(run.network.pulls) < 100 + 70 + 15
 
 
-def test_after_a_slow_answer_the_first_pause_is_the_shortest() -> None:
+def test_after_a_slow_response_the_first_pause_is_the_shortest() -> None:
     clock, queue = ManualClock(), SimulatedQueue(max_offset=10)
-    failing, asked_at_ms = iter([True]), list[int]()
+    failing, called_at_ms = iter([True]), list[int]()
 
-    def answer(offset: int, count: int) -> PullOutcome:
-        asked_at_ms.append(clock())
+    def response(offset: int, count: int) -> PullOutcome:
+        called_at_ms.append(clock())
         return LOST_CONNECTION if next(failing, False) else queue.pull(offset, count)
 
-    network = SimulatedNetwork(answer, clock, is_slow=iter([True] * 20 + [False] * 9).__next__)
+    network = SimulatedNetwork(response, clock, is_slow=iter([True] * 20 + [False] * 9).__next__)
     puller = RangePuller(QueueRange(QUEUE, 0, 10), network, limit_ms=9_999, missing_ms=9_999, clock=clock)
     assert sum(pulled.end_offset - pulled.begin_offset for pulled in puller.pulled()) == 10
-    failed_at_ms, again_at_ms = asked_at_ms
+    failed_at_ms, again_at_ms = called_at_ms
     assert failed_at_ms > PULL_PAUSES.longest_ms
     assert again_at_ms - failed_at_ms == PULL_PAUSES.shortest_ms
 
 
-def test_a_slow_answer_is_not_asked_for_again_with_what_was_postponed() -> None:
+def test_a_slow_response_is_not_requested_again_with_what_was_postponed() -> None:
     """Pauses are shorter than answers may take."""
     clock, queue = ManualClock(), SimulatedQueue(max_offset=100)
     left = iter([False, True, False, True])
@@ -498,19 +502,19 @@ def test_a_slow_answer_is_not_asked_for_again_with_what_was_postponed() -> None:
         clock,
         is_slow=iter([True] * 5 + [False] * 1_000).__next__,
     )
-    wanted = QueueRange(QUEUE, 0, 100)
-    puller = RangePuller(wanted, network, limit_ms=9_999, missing_ms=9_999, clock=clock)
+    queue_range = QueueRange(QUEUE, 0, 100)
+    puller = RangePuller(queue_range, network, limit_ms=9_999, missing_ms=9_999, clock=clock)
     assert [offset for pulled in puller.pulled() for offset in offsets_of(pulled)] == list(range(100))
 
 
 def at_another_address(here: SimulatedQueue, there: SimulatedQueue) -> Run:
     """The queue is ``there``, and ``here``, where it was surveyed, somebody else answers."""
 
-    def answer(offset: int, count: int) -> PullOutcome:
+    def response(offset: int, count: int) -> PullOutcome:
         queue = here if run.network.routes_forgotten_count == 0 else there
         return queue.pull(offset, count)
 
-    run = Run(answer)
+    run = Run(response)
     return run
 
 
@@ -523,37 +527,37 @@ def at_another_address(here: SimulatedQueue, there: SimulatedQueue) -> Run:
         SimulatedQueue(removed_to=100, max_offset=100),
     ],
 )
-def test_the_route_is_asked_for_again_before_anything_is_lost(here: SimulatedQueue) -> None:
+def test_the_route_is_requested_again_before_anything_is_lost(here: SimulatedQueue) -> None:
     """31 s of waiting used to end in a loss, though the messages were there."""
     run = at_another_address(here, SimulatedQueue(max_offset=100))
     assert run.rows() == list(range(100))
     assert run.took_ms <= PULL_PAUSES.longest_ms
-    assert run.network.addresses[0] == SURVEYED
+    assert run.network.addresses[0] == REFRESHED
     assert run.network.addresses[-1] is None
 
 
-def test_what_somebody_else_does_not_have_is_not_lost_before_a_name_server_was_asked() -> None:
+def test_what_another_server_does_not_have_is_not_lost_before_a_name_server_was_called() -> None:
     """None answers at first, so it is tried where it was surveyed, and there another broker is."""
     here, there = SimulatedQueue(min_offset=500, max_offset=600), SimulatedQueue(max_offset=100)
 
-    def answer(offset: int, count: int) -> PullOutcome:
+    def response(offset: int, count: int) -> PullOutcome:
         return (here if run.took_ms < 5_000 else there).pull(offset, count)
 
-    run = Run(answer, silent_ms=5_000)
+    run = Run(response, unresponsive_ms=5_000)
     assert run.rows() == list(range(100))
 
 
-def test_a_tail_is_not_given_up_while_no_name_server_says_where_the_queue_is() -> None:
-    silent_ms = ABSENT_LIMIT_MS + 10_000
+def test_a_tail_is_not_skipped_while_no_name_server_reports_where_the_queue_is() -> None:
+    unresponsive_ms = ABSENT_LIMIT_MS + 10_000
 
-    def answer(offset: int, count: int) -> PullOutcome:
-        return SimulatedQueue(max_offset=60 if run.took_ms < silent_ms else 100).pull(offset, count)
+    def response(offset: int, count: int) -> PullOutcome:
+        return SimulatedQueue(max_offset=60 if run.took_ms < unresponsive_ms else 100).pull(offset, count)
 
-    run = Run(answer, silent_ms=silent_ms)
+    run = Run(response, unresponsive_ms=unresponsive_ms)
     assert run.rows() == list(range(100))
 
 
-def test_the_route_is_asked_for_again_before_anything_more_is_lost() -> None:
+def test_the_route_is_requested_again_before_anything_more_is_lost() -> None:
     """Brokers that exchange their addresses a second time, within what was asked for at once."""
     elsewhere, queue = SimulatedQueue(min_offset=500, max_offset=600), SimulatedQueue(max_offset=100, message_limit=4)
     wrong = iter([True, False, True])
@@ -561,19 +565,19 @@ def test_the_route_is_asked_for_again_before_anything_more_is_lost() -> None:
     assert run.rows() == list(range(10))
 
 
-def test_a_wide_loss_asks_for_the_route_again_and_for_nothing_twice_over() -> None:
+def test_a_wide_loss_requests_the_route_again_and_for_nothing_twice_over() -> None:
     queue = SimulatedQueue(max_offset=10_000)
 
-    def answer(offset: int, count: int) -> PullOutcome:
+    def response(offset: int, count: int) -> PullOutcome:
         queue.min_offset = 9_000 if offset >= 500 else 0
         return queue.pull(offset, count)
 
-    run = Run(answer, 0, 10_000)
+    run = Run(response, 0, 10_000)
     assert run.lost()[-1][1] == 9_000
     assert len(run.network.pulls) < 10_000 // 32 + 2 * MAX_DEPTH
 
 
-def test_a_range_of_which_no_address_is_known_asks_for_the_route() -> None:
+def test_a_range_of_which_no_address_is_known_requests_the_route() -> None:
     clock, queue = ManualClock(), SimulatedQueue(max_offset=100)
     network = SimulatedNetwork(queue.pull, clock)
     puller = RangePuller(QueueRange(QUEUE, 0, 100), network, limit_ms=9_999, missing_ms=9_999, clock=clock)
@@ -589,27 +593,27 @@ def test_what_retention_deleted_is_lost_exactly() -> None:
 def test_the_min_offset_is_waited_for_while_retention_deletes() -> None:
     queue = SimulatedQueue(removed_to=100, max_offset=200, scan_limit=50)
 
-    def answer(offset: int, count: int) -> PullOutcome:
+    def response(offset: int, count: int) -> PullOutcome:
         queue.min_offset = 100 if run.took_ms >= 10_000 else 0
         return queue.pull(offset, count)
 
-    run = Run(answer)
+    run = Run(response)
     assert run.lost() == [(0, 100)]
     assert 10_000 <= run.took_ms < ABSENT_LIMIT_MS
 
 
-def test_each_answer_that_brings_something_gives_the_rest_its_full_time() -> None:
+def test_each_response_that_brings_something_gives_the_rest_its_full_time() -> None:
     queue = SimulatedQueue(max_offset=100)
 
-    def answer(offset: int, count: int) -> PullOutcome:
+    def response(offset: int, count: int) -> PullOutcome:
         queue.max_offset = next(to for from_ms, to in ((40_000, 100), (20_000, 80), (0, 60)) if run.took_ms >= from_ms)
         return queue.pull(offset, count)
 
-    run = Run(answer)
+    run = Run(response)
     assert run.rows() == list(range(100))
 
 
-def test_a_tail_that_stays_away_is_lost_after_one_time_limit_however_long_it_is() -> None:
+def test_a_tail_that_stays_unavailable_is_lost_after_one_time_limit_however_long_it_is() -> None:
     """It used to wait anew for every 32 pieces: a day for a million messages."""
     run = Run(SimulatedQueue(max_offset=60).pull, 0, 1_000_000)
     *_, lost = run.pulled()
@@ -626,14 +630,14 @@ def test_a_tail_that_the_queue_has_and_pulls_do_not_reach_is_an_error_and_no_los
     assert run.took_ms >= LIMIT_MS
 
 
-def test_a_tail_of_which_nobody_says_whether_it_is_there_is_an_error_and_no_loss() -> None:
+def test_a_tail_of_unknown_existence_is_an_error_and_no_loss() -> None:
     run = Run(SimulatedQueue(max_offset=60).pull)
     run.network.held.clear()
     with pytest.raises(RemoteProtocolError, match=r"PULL_STALLED.*offset 60"):
         run.pulled()
 
 
-def test_a_smaller_end_beside_messages_that_come_is_not_looked_at() -> None:
+def test_a_smaller_end_beside_messages_that_come_is_not_probed() -> None:
     def lagging(offset: int, count: int) -> PullOutcome:
         return SimulatedQueue(max_offset=100).pull(offset, count)._replace(max_offset=4)
 
@@ -642,7 +646,7 @@ def test_a_smaller_end_beside_messages_that_come_is_not_looked_at() -> None:
     assert run.took_ms == 0
 
 
-def test_answers_that_lead_nowhere_are_an_error_and_no_loss() -> None:
+def test_responses_that_lead_nowhere_are_an_error_and_no_loss() -> None:
     stalled = PullResult(PullStatus.NO_MATCHED_MSG, "NO_MATCHED_MESSAGE", 0, 0, 100, memoryview(b""))
     run = Run(lambda _offset, _count: stalled)
     with pytest.raises(
@@ -667,7 +671,7 @@ def test_a_reset_mark_delays_nothing() -> None:
 
 
 @pytest.mark.parametrize(("failure", "limit_ms"), [(LOST_CONNECTION, LIMIT_MS), (MASTER_UNAVAILABLE, MISSING_MS)])
-def test_an_executor_waits_as_long_as_the_options_say_and_for_what_others_have_waited(
+def test_an_executor_waits_as_long_as_the_options_define_and_for_what_others_have_waited(
     tmp_path: Path, failure: RocketMQError, limit_ms: int
 ) -> None:
     given = {"namesrvAddr": "n:1", "consumerGroup": "G", "subscribe": "orders"}
@@ -675,12 +679,12 @@ def test_an_executor_waits_as_long_as_the_options_say_and_for_what_others_have_w
     options = ReadOptions.parse({**given, **limits})
     clock = ManualClock(BEGAN_MS)
     network = SimulatedNetwork(lambda _offset, _count: failure, clock)
-    wanted = QueueRange(QUEUE, 0, 100)
+    queue_range = QueueRange(QUEUE, 0, 100)
 
     def attempt_ms() -> int:
         began_ms = clock()
         with pytest.raises(RocketMQError):
-            list(new_range_puller(wanted, network, options, clock, SURVEYED, notes_in(tmp_path)).pulled())
+            list(new_range_puller(queue_range, network, options, clock, REFRESHED, notes_in(tmp_path)).pulled())
         return clock() - began_ms
 
     assert limit_ms <= attempt_ms() <= limit_ms + PULL_PAUSES.longest_ms
@@ -697,8 +701,8 @@ def least_in_flight(brings_more: Callable[[], bool]) -> int:
     return min(counts)
 
 
-@pytest.mark.parametrize("answers_at_once", [1, 4, 16])
-def test_while_what_came_is_decoded_the_broker_has_most_of_the_pulls(answers_at_once: int) -> None:
+@pytest.mark.parametrize("responds_at_once", [1, 4, 16])
+def test_while_what_came_is_decoded_the_broker_has_most_of_the_pulls(responds_at_once: int) -> None:
     """It used to have none: what came was decoded first, and a probe that fails holds up all behind it."""
-    turns = cycle([True] * (answers_at_once - 1) + [False])
-    assert least_in_flight(lambda: next(turns)) > MAX_DEPTH * 2 // 3
+    outcomes = cycle([True] * (responds_at_once - 1) + [False])
+    assert least_in_flight(lambda: next(outcomes)) > MAX_DEPTH * 2 // 3

@@ -32,7 +32,7 @@ def test_the_only_member_has_all_queues_of_all_topics() -> None:
     assert plan == RebalancePlan(add=(A, B, C, D, payment))
 
 
-def test_who_joins_takes_and_who_was_there_gives() -> None:
+def test_a_member_that_joins_takes_and_one_that_was_there_gives() -> None:
     first, second = member("1"), member("2")
     rebalanced(first, ["1"])
     assert rebalanced(first, ["1", "2"]) == RebalancePlan(drop=(C, D))
@@ -50,11 +50,11 @@ class GroupTakesAll:
         return list(queues) if client_id == group else []
 
 
-def test_the_strategy_is_told_the_group() -> None:
+def test_the_strategy_receives_the_group() -> None:
     assert rebalanced(RebalanceImpl("g", "g", GroupTakesAll()), ["g"]) == RebalancePlan(add=(A, B, C, D))
 
 
-def test_a_process_queue_knows_its_queue() -> None:
+def test_a_process_queue_has_its_queue() -> None:
     subject = member()
     rebalanced(subject, ["me"])
     assert {queue: process_queue.queue for queue, process_queue in subject.table.items()} == {
@@ -101,7 +101,7 @@ def test_a_member_more_than_there_are_queues_stays_without() -> None:
     assert rebalanced(member("5"), ["1", "2", "3", "4", "5"]) == RebalancePlan()
 
 
-def test_a_queue_that_is_gone_is_dropped() -> None:
+def test_a_queue_that_is_deleted_is_dropped() -> None:
     subject = member()
     rebalanced(subject, ["me"])
     assert rebalanced(subject, ["me"], {"orders": (A, B)}) == RebalancePlan(drop=(C, D))
@@ -141,7 +141,7 @@ def test_a_plan_names_queues_in_javas_order_of_names() -> None:
     assert rebalanced(member(), ["me"], {"orders": (private, beyond)}) == RebalancePlan(add=(beyond, private))
 
 
-def test_each_life_of_a_queue_has_a_number_and_the_first_is_one() -> None:
+def test_each_assignment_of_a_queue_has_a_number_and_the_first_is_one() -> None:
     subject = member("1")
     rebalanced(subject, ["1"])
     assert [subject.table[queue].generation for queue in (A, B, C, D)] == [1, 2, 3, 4]

@@ -74,7 +74,7 @@ OF_A_BROKER = f"100 {TIME_MS} 60000 3 0 broker-a 7 117"
 
 
 @pytest.mark.parametrize("text", [OF_A_BROKER, f"{OF_A_BROKER} 1443", f"{OF_A_BROKER} -1"])
-def test_a_proxys_handle_is_the_brokers_with_a_number_more_which_nobody_asks_for(text: str) -> None:
+def test_a_proxys_handle_is_the_brokers_with_a_number_more_which_is_not_requested(text: str) -> None:
     handle = handle_of("T", "broker-a", text)
     assert handle == BrokerHandle(CHECK_POINT, 117)
     assert (handle.text, handle.topic, handle.broker_name) == (OF_A_BROKER, "T", "broker-a")

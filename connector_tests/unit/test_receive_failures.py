@@ -12,7 +12,7 @@ from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.receive_failures import ReceiveFailures
 from rocketmq_spark.wire.remoting.codes import ResponseCode
 
-SILENT = TransportError("RESPONSE_TIMED_OUT", address="a:10911", request="POP_MESSAGE", timeout_ms=3_000)
+UNRESPONSIVE = TransportError("RESPONSE_TIMED_OUT", address="a:10911", request="POP_MESSAGE", timeout_ms=3_000)
 UNFOUND = TransportError("NAME_SERVERS_UNAVAILABLE", topic="T", addresses="n:9876", cause="silent")
 MISSING = RouteError("TOPIC_NOT_FOUND", topic="T", address="n:9876")
 OPTIONS = ReadOptions.parse(
@@ -27,16 +27,16 @@ OPTIONS = ReadOptions.parse(
 )
 
 
-class Story:
+class Scenario:
     """Troubles by a clock that stands still."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
-        self.looks = 0
+        self.probes = 0
         self.receive_failures = ReceiveFailures(OPTIONS, threading.Condition(), self._refresh_soon, self.clock)
 
     def _refresh_soon(self) -> None:
-        self.looks += 1
+        self.probes += 1
 
     def outages(self) -> dict[str, int]:
         """What is waited for, and until when."""
@@ -48,28 +48,28 @@ class Story:
 
 
 @pytest.fixture
-def story() -> Story:
-    return Story()
+def story() -> Scenario:
+    return Scenario()
 
 
-def test_a_broker_that_fails_is_asked_after_a_pause_and_others_at_once(story: Story) -> None:
-    story.receive_failures.note("a", SILENT)
+def test_a_broker_that_fails_is_called_after_a_pause_and_others_at_once(story: Scenario) -> None:
+    story.receive_failures.note("a", UNRESPONSIVE)
     assert (story.receive_failures.may_send("a"), story.receive_failures.may_send("b")) == (False, True)
     assert (story.receive_failures.is_failing("a"), story.receive_failures.is_failing("b")) == (True, False)
     story.clock.advance(1_000)
     assert story.receive_failures.may_send("a")
     story.receive_failures.note("a", None)
     assert not story.receive_failures.is_failing("a")
-    assert story.looks == 1, "it may be elsewhere"
+    assert story.probes == 1, "it may be elsewhere"
 
 
-def test_who_says_that_it_has_too_much_is_the_right_one(story: Story) -> None:
+def test_a_broker_that_reports_that_it_has_too_much_is_the_right_one(story: Scenario) -> None:
     busy = BrokerError("BROKER_ERROR", code=ResponseCode.FLOW_CONTROL, address="a", request="POP_MESSAGE", remark="")
     story.receive_failures.note("a", busy)
-    assert (story.looks, story.receive_failures.is_failing("a")) == (0, True)
+    assert (story.probes, story.receive_failures.is_failing("a")) == (0, True)
 
 
-def test_where_no_name_server_says_where_a_broker_is_it_is_these_that_are_waited_for(story: Story) -> None:
+def test_where_no_name_server_reports_where_a_broker_is_it_is_these_that_are_waited_for(story: Scenario) -> None:
     story.receive_failures.note("a", UNFOUND)
     assert story.outages() == {"the name servers": 60_000}
     assert story.receive_failures.is_failing("a"), "nobody can ask it"
@@ -79,7 +79,7 @@ def test_where_no_name_server_says_where_a_broker_is_it_is_these_that_are_waited
     ]
 
 
-def test_a_look_says_of_each_topic_what_is_so_unless_no_name_server_answers(story: Story) -> None:
+def test_a_probe_reports_the_state_of_each_topic_unless_no_name_server_responds(story: Scenario) -> None:
     story.receive_failures.note_route_refresh({"T": MISSING})
     assert story.outages() == {"topic T": 90_000}
     story.receive_failures.note_route_refresh({"T": UNFOUND, "U": UNFOUND})
@@ -90,14 +90,14 @@ def test_a_look_says_of_each_topic_what_is_so_unless_no_name_server_answers(stor
     assert (story.outages(), story.receive_failures.may_refresh_routes()) == ({}, True)
 
 
-def test_a_topic_that_had_a_route_is_waited_for_as_its_brokers_are(story: Story) -> None:
-    away = RouteError("TOPIC_UNAVAILABLE.NO_ROUTE", topic="T", address="n:9876", brokers="a (a:10911)")
-    story.receive_failures.note_route_refresh({"T": away})
+def test_a_topic_that_had_a_route_is_waited_for_as_its_brokers_are(story: Scenario) -> None:
+    unavailable = RouteError("TOPIC_UNAVAILABLE.NO_ROUTE", topic="T", address="n:9876", brokers="a (a:10911)")
+    story.receive_failures.note_route_refresh({"T": unavailable})
     assert story.outages() == {"topic T": 60_000}
 
 
-def test_what_lasts_too_long_is_raised(story: Story) -> None:
-    story.receive_failures.note("a", SILENT)
+def test_what_lasts_too_long_is_raised(story: Scenario) -> None:
+    story.receive_failures.note("a", UNRESPONSIVE)
     story.clock.advance(59_999)
     story.receive_failures.check()
     story.clock.advance(1)
@@ -105,7 +105,7 @@ def test_what_lasts_too_long_is_raised(story: Story) -> None:
         story.receive_failures.check()
 
 
-def test_what_cannot_pass_is_raised_at_once_and_nothing_else_is_said(story: Story) -> None:
+def test_what_cannot_pass_is_raised_at_once_and_nothing_else_is_logged(story: Scenario) -> None:
     final = BrokerError("BROKER_ERROR", code=ResponseCode.NO_BUYER_ID, address="a", request="POP_MESSAGE", remark="")
     story.receive_failures.note("a", final)
     story.receive_failures.fail(LookupError("later"))

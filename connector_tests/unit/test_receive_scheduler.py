@@ -28,7 +28,7 @@ def schedule(polls: ReceiveScheduler, *targets: Target, capacity: int = ROOM) ->
     return list(polls.schedule(capacity, targets))
 
 
-def test_each_target_is_asked_once_while_nobody_has_answered() -> None:
+def test_each_target_is_called_once_while_no_server_has_responded() -> None:
     polls = polls_of(A, B)
     assert schedule(polls, A, B) == [
         ReceiveRequest(A, MAX_MESSAGES_PER_REQUEST, SHORT_POLL_MS),
@@ -37,7 +37,7 @@ def test_each_target_is_asked_once_while_nobody_has_answered() -> None:
     assert schedule(polls, A, B) == []
 
 
-def test_who_has_answered_may_take_its_time_and_who_had_something_is_asked_several_times() -> None:
+def test_a_broker_that_has_responded_may_take_its_time_and_one_that_had_something_is_called_several_times() -> None:
     """As long as everybody's polls: a broker gives what comes to the one that has the least time left."""
     polls = polls_of(A, B)
     schedule(polls, A, B)
@@ -49,25 +49,25 @@ def test_who_has_answered_may_take_its_time_and_who_had_something_is_asked_sever
     assert schedule(polls, A, B) == []
 
 
-def test_who_reads_what_is_there_wants_to_know_soon_when_that_is_all() -> None:
+def test_a_query_that_reads_what_is_there_checks_often_for_the_end() -> None:
     polls = polls_of(A, is_available_now=True)
     assert {poll.poll_ms for poll in schedule(polls, A)} == {SHORT_POLL_MS}
     polls.mark_responded(A, has_messages=True)
     assert {poll.poll_ms for poll in schedule(polls, A)} == {SHORT_POLL_MS}
 
 
-def test_there_are_no_more_asked_for_than_there_is_room_for() -> None:
+def test_no_more_are_requested_than_there_is_space_for() -> None:
     assert schedule(polls_of(A), A, capacity=0) == []
     assert schedule(polls_of(A), A, capacity=1) == [ReceiveRequest(A, 1, SHORT_POLL_MS)]
     assert schedule(polls_of(A), A, capacity=5) == [ReceiveRequest(A, 5, SHORT_POLL_MS)]
 
 
-def test_who_may_not_be_asked_is_not() -> None:
+def test_a_broker_that_may_not_be_called_is_not() -> None:
     polls = polls_of(A, B)
     assert [poll.target for poll in schedule(polls, B)] == [B]
 
 
-def test_all_have_answered_when_each_has() -> None:
+def test_all_have_responded_when_each_has() -> None:
     polls = polls_of(A, B)
     assert not ReceiveScheduler(is_available_now=False).have_all_responded
     schedule(polls, A, B)
@@ -92,7 +92,7 @@ def test_it_is_dry_when_the_last_one_that_was_on_its_way_has_brought_nothing() -
     assert polls.are_all_empty
 
 
-def test_who_looks_once_leaves_no_poll_behind_at_who_has_nothing() -> None:
+def test_a_query_that_runs_once_leaves_no_poll_behind_at_an_empty_broker() -> None:
     """It would take what is stored after the query's end, and nobody else would get that until its time is over."""
     polls = polls_of(A, B, is_available_now=True)
     schedule(polls, A, B)
@@ -102,7 +102,7 @@ def test_who_looks_once_leaves_no_poll_behind_at_who_has_nothing() -> None:
     assert polls.pending_requests == MAX_CONCURRENT_REQUESTS
 
 
-def test_who_looks_once_asks_again_where_something_was_given_up_until_it_should_have_come() -> None:
+def test_a_query_that_runs_once_calls_again_where_something_was_skipped_until_its_redelivery_is_due() -> None:
     polls = polls_of(A, is_available_now=True)
     for now_ms in (5_000, 5_000 + REDELIVERY_WITHIN_MS // 2, 5_000 + REDELIVERY_WITHIN_MS):
         schedule(polls, A)
@@ -119,7 +119,7 @@ def test_who_looks_once_asks_again_where_something_was_given_up_until_it_should_
     assert polls.are_all_empty
 
 
-def test_who_does_not_look_once_asks_who_has_nothing_again() -> None:
+def test_a_query_that_does_not_run_once_polls_an_empty_broker_again() -> None:
     polls = polls_of(A)
     schedule(polls, A)
     polls.mark_responded(A, has_messages=False)
@@ -128,7 +128,7 @@ def test_who_does_not_look_once_asks_who_has_nothing_again() -> None:
     assert not polls.are_all_empty
 
 
-def test_who_does_not_answer_is_not_dry() -> None:
+def test_a_broker_that_does_not_respond_is_not_dry() -> None:
     polls = polls_of(A)
     schedule(polls, A)
     polls.mark_responded(A, has_messages=False)
@@ -137,7 +137,7 @@ def test_who_does_not_answer_is_not_dry() -> None:
     assert not polls.are_all_empty
 
 
-def test_who_has_begun_has_begun_while_nobody_says_where_to_ask() -> None:
+def test_a_group_that_has_begun_has_begun_while_no_name_server_has_a_route() -> None:
     """An outage: a query that waits for it still answers Spark, and so shows in its progress what it waits for."""
     polls = polls_of(A)
     schedule(polls, A)
@@ -148,7 +148,7 @@ def test_who_has_begun_has_begun_while_nobody_says_where_to_ask() -> None:
     assert polls.have_all_responded
 
 
-def test_an_answer_while_nobody_says_where_to_ask_is_no_begin() -> None:
+def test_a_response_while_no_name_server_has_a_route_is_no_begin() -> None:
     polls = polls_of(A)
     schedule(polls, A)
     polls.set_targets([])
@@ -156,7 +156,7 @@ def test_an_answer_while_nobody_says_where_to_ask_is_no_begin() -> None:
     assert not polls.have_all_responded
 
 
-def test_an_answer_of_who_is_gone_changes_nothing() -> None:
+def test_a_response_of_a_member_that_has_left_changes_nothing() -> None:
     polls = polls_of(A, B)
     schedule(polls, A, B)
     polls.set_targets([B])

@@ -55,12 +55,12 @@ def has(one: Receiver, count: int, timeout_s: float = TIMEOUT_S) -> None:
 # ------------------------------------------------------------------------------------------- an earlier start's batch
 
 
-def test_what_keeps_an_earlier_batch_from_being_given_back_is_said_and_stop_ends_the_wait(
+def test_what_keeps_an_earlier_batch_from_being_released_is_logged_and_stop_ends_the_wait(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """It was silent until clusterTimeoutMs was over, then named the broker, and could not be stopped."""
     with SharingServers("a") as servers, ThreadPoolExecutor(1) as owner:
-        servers.name_server.silent_on(RequestCode.GET_ROUTEINFO_BY_TOPIC)
+        servers.name_server.unresponsive_on(RequestCode.GET_ROUTEINFO_BY_TOPIC)
         with receiver(servers.options(clusterTimeoutMs="300000"), starts=False) as one:
             waiting = owner.submit(one.release_logged, [handle_of("a", 0)])
             eventually(lambda: any("Waiting for the name servers" in line for line in caplog.messages), "a line")
@@ -72,11 +72,11 @@ def test_what_keeps_an_earlier_batch_from_being_given_back_is_said_and_stop_ends
             assert time.monotonic() - began_s < STOP_TIMEOUT_MS / 1000 + CLOSING_S + SLACK_S
 
 
-def test_an_earlier_batch_is_given_back_once_its_broker_answers_and_nothing_is_received_before() -> None:
+def test_an_earlier_batch_is_released_once_its_broker_responds_and_nothing_is_received_before() -> None:
     with SharingServers("a") as servers, ThreadPoolExecutor(1) as owner:
         broker = servers.brokers["a"]
         broker.messages = 3
-        broker.server.silent_on(RequestCode.CHANGE_MESSAGE_INVISIBLETIME)
+        broker.server.unresponsive_on(RequestCode.CHANGE_MESSAGE_INVISIBLETIME)
         with receiver(servers.options(), starts=False) as one:
             waiting = owner.submit(one.release_logged, [handle_of("a", 0), handle_of("a", 1)])
             eventually(lambda: [wait.resource for wait in one.outages] == ["broker a"], "a wait")
@@ -97,7 +97,7 @@ def test_a_run_to_the_end_awaits_what_went_back() -> None:
             assert not one.is_empty
 
 
-def test_a_topic_that_had_a_route_is_not_told_as_one_that_does_not_exist_by_later_transports_either() -> None:
+def test_a_topic_that_had_a_route_is_not_reported_as_one_that_does_not_exist_by_later_transports_either() -> None:
     """The name servers forget a killed broker's topics. Whoever sends rows back has another transport each time."""
     with SharingServers("a") as servers, closing(transport_of(servers.options())) as transport:
         assert transport.refresh_routes() == {}
@@ -117,10 +117,10 @@ def test_handles_of_an_unreachable_broker_are_not_changed() -> None:
         assert [type(outcome) for outcome in outcomes] == [TransportError, TransportError]
 
 
-def test_what_cannot_be_given_back_is_an_error_and_may_be_tried_again() -> None:
+def test_what_cannot_be_released_is_an_error_and_may_be_tried_again() -> None:
     with SharingServers("a") as servers:
         broker = servers.brokers["a"]
-        broker.server.silent_on(RequestCode.CHANGE_MESSAGE_INVISIBLETIME)
+        broker.server.unresponsive_on(RequestCode.CHANGE_MESSAGE_INVISIBLETIME)
         with receiver(servers.options(clusterTimeoutMs="500"), starts=False) as one:
             with pytest.raises(TransportError, match=r"CLUSTER_TIMEOUT.*No successful response from broker a"):
                 one.release_logged([handle_of("a", 0)])
@@ -141,28 +141,28 @@ def test_handles_that_no_broker_gave_out_need_no_request() -> None:
 # ------------------------------------------------------------------------------------------- who is silent
 
 
-def test_a_silent_broker_holds_up_neither_renewals_nor_acknowledgements_of_others() -> None:
+def test_an_unresponsive_broker_holds_up_neither_renewals_nor_acknowledgements_of_others() -> None:
     with SharingServers("a", "b") as servers:
-        silent, healthy = servers.brokers["a"], servers.brokers["b"]
-        silent.messages, healthy.messages = 20, 20
+        unresponsive, healthy = servers.brokers["a"], servers.brokers["b"]
+        unresponsive.messages, healthy.messages = 20, 20
         options = servers.options(brokerTimeoutMs="60000", invisibleDurationMs="20000")
         with receiver(options) as one:
             has(one, 40)
             for code in (RequestCode.CHANGE_MESSAGE_INVISIBLETIME, RequestCode.BATCH_ACK_MESSAGE):
-                silent.server.silent_on(code)
+                unresponsive.server.unresponsive_on(code)
             eventually(lambda: one.counts.extended == 20, "those of the healthy one are renewed")
             assert len(one.start_batch(1, 100)) == 20, "nobody knows yet what became of the others"
             one.mark_completed(1)
             assert (one.counts.acknowledged, one.counts.expired) == (20, 0)
 
 
-def test_a_silent_name_server_holds_up_no_renewal() -> None:
+def test_an_unresponsive_name_server_holds_up_no_renewal() -> None:
     with SharingServers("a") as servers:
         servers.brokers["a"].messages = 5
         options = servers.options(brokerTimeoutMs=str(2 * SHORT_MS), invisibleDurationMs=str(SHORT_MS))
         with receiver(options) as one:
             has(one, 5)
-            servers.name_server.silent_on(RequestCode.GET_ROUTEINFO_BY_TOPIC)
+            servers.name_server.unresponsive_on(RequestCode.GET_ROUTEINFO_BY_TOPIC)
             one._due_ms[one._start_refresh] = 0
             eventually(lambda: one.counts.extended >= 10, "all are renewed twice")
             assert (one.counts.expired, one.count(MessageState.PREFETCHED)) == (0, 5)
@@ -175,9 +175,9 @@ def test_a_broker_that_accepts_no_connection_delays_no_other() -> None:
         eventually(lambda: bool(gone.polls and healthy.polls), "both have been asked")
         with never_accepting() as address:
             servers.move("a", address)
-            told = servers.route_request_count
+            route_requests = servers.route_request_count
             one._due_ms[one._start_refresh] = 0
-            eventually(lambda: servers.route_request_count > told, "its new address is known")
+            eventually(lambda: servers.route_request_count > route_requests, "its new address is known")
             gone.session().reply(gone.polls[0], gone.given(1, 60_000))
             has(one, 1)
             healthy.session().reply(healthy.polls[0], healthy.given(2, 60_000))
@@ -185,31 +185,35 @@ def test_a_broker_that_accepts_no_connection_delays_no_other() -> None:
             assert one.outages == ()
 
 
-def test_a_broker_that_does_not_tell_its_retry_limit_delays_no_other() -> None:
+def test_a_broker_that_does_not_report_its_retry_limit_delays_no_other() -> None:
     with SharingServers("a", "b") as servers:
-        silent, healthy = servers.brokers["a"], servers.brokers["b"]
-        asked_for_limit: list[RemotingCommand] = []
-        silent.server.on(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, asked_for_limit.append)
+        unresponsive, healthy = servers.brokers["a"], servers.brokers["b"]
+        requested_limit: list[RemotingCommand] = []
+        unresponsive.server.on(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, requested_limit.append)
         with receiver(servers.options(brokerTimeoutMs="20000")) as one:
-            eventually(lambda: bool(silent.polls and healthy.polls), "both have been asked")
-            session = silent.session()
-            session.reply(silent.polls[0], redelivered(silent))
-            eventually(lambda: bool(asked_for_limit), "it is asked for the limit")
+            eventually(lambda: bool(unresponsive.polls and healthy.polls), "both have been asked")
+            session = unresponsive.session()
+            session.reply(unresponsive.polls[0], redelivered(unresponsive))
+            eventually(lambda: bool(requested_limit), "it is asked for the limit")
             healthy.session().reply(healthy.polls[0], healthy.given(2, 60_000))
             has(one, 2, MEANWHILE_S)
             assert one.outages == ()
-            session.reply(asked_for_limit[0], build_response(body=b'{"retryMaxTimes":16,"retryQueueNums":1}'))
+            session.reply(requested_limit[0], build_response(body=b'{"retryMaxTimes":16,"retryQueueNums":1}'))
             has(one, 3, MEANWHILE_S)
 
 
 def redelivered(broker: SharingBroker) -> RemotingCommand:
     """An answer with one message of the retry topic."""
-    told = broker.given(1, 60_000)
+    route_requests = broker.given(1, 60_000)
     places = {"startOffsetInfo": "1 0 0", "msgOffsetInfo": "1 0 0"}
-    return replace(told, fields={**told.fields, **places}, body=pull_body(Record(topic=TOPIC, reconsume_times=1)))
+    return replace(
+        route_requests,
+        fields={**route_requests.fields, **places},
+        body=pull_body(Record(topic=TOPIC, reconsume_times=1)),
+    )
 
 
-def test_a_message_is_ours_from_when_the_answer_came_whoever_looks_at_it_when() -> None:
+def test_a_message_is_ours_from_when_the_response_came_whenever_it_is_processed() -> None:
     """Who stood still for longer took it for one that was just received."""
     held, stands_still, released = threading.Event(), threading.Event(), threading.Event()
 
@@ -242,14 +246,16 @@ def test_a_message_is_ours_from_when_the_answer_came_whoever_looks_at_it_when() 
 # ------------------------------------------------------------------------------------------- the end
 
 
-def test_the_end_has_a_limit_and_who_is_silent_keeps_nothing_of_others(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_end_has_a_limit_and_one_that_is_unresponsive_keeps_nothing_of_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     with SharingServers("a", "b") as servers:
-        silent, healthy = servers.brokers["a"], servers.brokers["b"]
-        silent.messages, healthy.messages = 200, 50
+        unresponsive, healthy = servers.brokers["a"], servers.brokers["b"]
+        unresponsive.messages, healthy.messages = 200, 50
         options = servers.options(brokerTimeoutMs="60000")
         with receiver(options) as one:
             has(one, 250)
-            silent.server.silent_on(RequestCode.CHANGE_MESSAGE_INVISIBLETIME)
+            unresponsive.server.unresponsive_on(RequestCode.CHANGE_MESSAGE_INVISIBLETIME)
             began_s = time.monotonic()
             one.stop()
             assert time.monotonic() - began_s < STOP_TIMEOUT_MS / 1000 + 2 * CLOSING_S + SLACK_S
@@ -275,7 +281,7 @@ def test_what_fails_for_a_moment_at_the_end_is_tried_again(caplog: pytest.LogCap
             assert not any("MESSAGES_NOT_RELEASED" in line for line in caplog.messages)
 
 
-def test_what_a_poll_brings_while_the_query_ends_is_given_back() -> None:
+def test_what_a_poll_brings_while_the_query_ends_is_released() -> None:
     """Under traffic all polls that are on their way are answered a moment later."""
     with SharingServers("a") as servers:
         broker = servers.brokers["a"]
@@ -295,7 +301,7 @@ def test_what_a_poll_brings_while_the_query_ends_is_given_back() -> None:
             assert (one.counts.received, one.counts.released) == (8, 8)
 
 
-def test_who_holds_nothing_ends_at_once() -> None:
+def test_a_receiver_that_holds_nothing_ends_at_once() -> None:
     with SharingServers("a") as servers, receiver(servers.options()) as one:
         eventually(lambda: bool(servers.brokers["a"].polls), "a poll")
         began_s = time.monotonic()
@@ -325,7 +331,7 @@ def test_the_thread_ends_though_another_took_what_woke_it() -> None:
         assert not one._thread.is_alive()
 
 
-def test_what_expires_is_said_and_no_more_is_received_ahead_than_could_be_kept(
+def test_what_expires_is_logged_and_no_more_is_received_ahead_than_could_be_kept(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """A query made no progress, silently: what waited for a batch expired again and again."""

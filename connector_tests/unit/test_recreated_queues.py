@@ -28,7 +28,7 @@ from rocketmq_spark.remoting.retry import REQUEST_PAUSES
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 
 
-def test_a_topic_made_anew_is_recognised_though_it_has_outgrown_the_checkpoint() -> None:
+def test_a_recreated_topic_is_recognised_though_it_has_outgrown_the_checkpoint() -> None:
     """Its message before our position was stored later than that position was planned."""
     member = SteadyMember({A: holding(100, stored_at_ms=9_000)}, stored={A: 40}, stored_after={A: 0})
     start = SourceOffset({A: QueueProgress(30, 40, 5_000)})
@@ -46,7 +46,7 @@ def test_what_was_stored_since_the_checkpoint_is_no_sign_of_another_topic() -> N
 
 
 @pytest.mark.parametrize("count", [4, 10, 14])
-def test_a_topic_made_anew_while_the_query_runs_is_read_from_its_first_message(
+def test_a_recreated_topic_while_the_query_runs_is_read_from_its_first_message(
     count: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Whether or not it has outgrown our position by then. The first messages used to be skipped, without a word."""
@@ -62,9 +62,9 @@ def test_a_topic_made_anew_while_the_query_runs_is_read_from_its_first_message(
     assert "created again" in caplog.text
 
 
-@pytest.mark.parametrize(("count", "told"), [(4, "QUEUE_EMPTIED"), (10, "QUEUE_EMPTIED"), (14, "created again")])
-def test_on_rocketmq_4_a_topic_made_anew_while_the_query_runs_is_read_from_its_first_message(
-    count: int, told: str, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(("count", "reported"), [(4, "QUEUE_EMPTIED"), (10, "QUEUE_EMPTIED"), (14, "created again")])
+def test_on_rocketmq_4_a_recreated_topic_while_the_query_runs_is_read_from_its_first_message(
+    count: int, reported: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It keeps the group's offset of a topic that is deleted: 8 of 24 messages were once skipped, without a word. One
     that is not longer than before looks as after ``cleanExpiredCQ``, which loses nothing."""
@@ -78,11 +78,11 @@ def test_on_rocketmq_4_a_topic_made_anew_while_the_query_runs_is_read_from_its_f
     _, ranges = read(subject, end)
     assert ranges == [QueueRange(A, 0, count)]
     assert member.stored == {A: 0}
-    assert told in caplog.text
+    assert reported in caplog.text
 
 
 @pytest.mark.parametrize("count", [4, 14])
-def test_broadcasting_a_topic_made_anew_while_the_query_runs_is_read_from_its_first_message(
+def test_broadcasting_a_recreated_topic_while_the_query_runs_is_read_from_its_first_message(
     count: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The query's own file keeps the offset of a topic that is deleted: 8 of 24 messages were once skipped."""
@@ -97,7 +97,7 @@ def test_broadcasting_a_topic_made_anew_while_the_query_runs_is_read_from_its_fi
 
 
 @pytest.mark.parametrize("count", [4, 10, 14])
-def test_a_topic_made_anew_while_the_query_runs_fails_it_where_that_is_wanted(count: int) -> None:
+def test_a_recreated_topic_while_the_query_runs_fails_it_where_that_is_required(count: int) -> None:
     """And nobody finds the old number at the broker, to take it for a place in the new topic."""
     member = SteadyMember({A: holding(10)}, has_news=True)
     subject = planner(member)
@@ -108,7 +108,7 @@ def test_a_topic_made_anew_while_the_query_runs_fails_it_where_that_is_wanted(co
     assert member.stored == {}
 
 
-def test_what_was_confirmed_of_the_old_topic_keeps_no_proof_of_the_new_one_back() -> None:
+def test_what_was_confirmed_of_the_old_topic_keeps_no_completion_of_the_new_one_back() -> None:
     """Another member had begun the new one, so there was nothing to be lowered: the group stood at 0 until 10 was
     passed, and its next owner read all of it again."""
     member = SteadyMember({A: holding(10)}, has_news=True)
@@ -138,7 +138,7 @@ def test_a_tail_that_was_lost_and_got_again_is_read_from_where_it_begins(caplog:
     assert "lost the end" in caplog.text
 
 
-def test_a_tail_that_was_lost_and_got_again_since_the_survey_is_read_from_where_it_begins() -> None:
+def test_a_tail_that_was_lost_and_got_again_since_the_refresh_is_read_from_where_it_begins() -> None:
     """The survey saw a queue without its end, so there was nothing to look at; and a moment later it was as long."""
     member = SteadyMember({A: holding(95)}, stored={A: 100})
     subject = planner(member, failOnDataLoss="false")
@@ -147,7 +147,7 @@ def test_a_tail_that_was_lost_and_got_again_since_the_survey_is_read_from_where_
     assert ranges == [QueueRange(A, 95, 110)]
 
 
-def test_a_topic_made_anew_begins_with_its_first_message_though_that_came_a_moment_later() -> None:
+def test_a_recreated_topic_begins_with_its_first_message_though_that_came_a_moment_later() -> None:
     member = SteadyMember({A: holding(14)}, stored={A: 10})
     member.store_times(A, 5_001, *[9_000] * 13)
     subject = planner(member, failOnDataLoss="false")
@@ -155,15 +155,17 @@ def test_a_topic_made_anew_begins_with_its_first_message_though_that_came_a_mome
     assert ranges == [QueueRange(A, 0, 14)]
 
 
-@pytest.mark.parametrize("is_away", [False, True])
-def test_a_topic_made_anew_before_its_last_batch_was_proven_is_found_though_others_have_begun_it(is_away: bool) -> None:
+@pytest.mark.parametrize("is_unavailable", [False, True])
+def test_a_recreated_topic_before_its_last_batch_was_completed_is_found_though_others_have_begun_it(
+    is_unavailable: bool,
+) -> None:
     """Nothing but the proof shows it: the bounds have only grown, and the group has an offset. It may be away then."""
     member = SteadyMember({A: holding(10), B: holding(10)}, has_news=True)
     subject = planner(member, failOnDataLoss="false")
     end, _ = read(subject, SourceOffset())
     member.recreate(B, 14)
     member.store(B, 3)
-    if is_away:
+    if is_unavailable:
         member.unavailable = {B}
         assert subject.latest_offset(end, None) is end
         member.unavailable = set()
@@ -171,7 +173,7 @@ def test_a_topic_made_anew_before_its_last_batch_was_proven_is_found_though_othe
     assert ranges == [QueueRange(B, 0, 14)]
 
 
-def test_a_queue_that_comes_back_from_another_member_is_looked_at_anew() -> None:
+def test_a_queue_that_comes_back_from_another_member_is_probed_again() -> None:
     member = SteadyMember({A: holding(10), B: holding(10)}, has_news=True)
     subject = planner(member, failOnDataLoss="false")
     end, _ = read(subject, SourceOffset())
@@ -185,30 +187,30 @@ def test_a_queue_that_comes_back_from_another_member_is_looked_at_anew() -> None
     assert ranges == [QueueRange(B, 0, 14)]
 
 
-def test_a_broker_that_falls_silent_while_its_queue_is_looked_at_holds_up_no_other(
+def test_a_broker_that_becomes_unresponsive_while_its_queue_is_probed_holds_up_no_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     member = SteadyMember({A: holding(10), ELSEWHERE: holding(9)}, stored={A: 4, ELSEWHERE: 12})
     subject = planner(member, failOnDataLoss="false")
     store = member.observed.offsets.store
-    ask = store.stored_offsets
-    asked: list[set[MessageQueue]] = []
+    call = store.stored_offsets
+    calls: list[set[MessageQueue]] = []
 
-    def ask_at_last(those: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
+    def call_at_last(those: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
         """The first question is where the topic begins."""
-        asked.append(set(those))
-        answers = ask(asked[-1])
-        if asked.count({A, ELSEWHERE}) == 2:
+        calls.append(set(those))
+        responses = call(calls[-1])
+        if calls.count({A, ELSEWHERE}) == 2:
             member.cluster.brokers["broker-b"].reach = Reach.UNRESPONSIVE
-        return answers
+        return responses
 
-    monkeypatch.setattr(store, "stored_offsets", ask_at_last)
+    monkeypatch.setattr(store, "stored_offsets", call_at_last)
     _, ranges = read(subject, SourceOffset({A: QueueProgress(0, 4, 1_000), ELSEWHERE: QueueProgress(0, 12, 1_000)}))
-    assert asked.count({A, ELSEWHERE}) == 2
+    assert calls.count({A, ELSEWHERE}) == 2
     assert ranges == [QueueRange(A, 4, 10)]
 
 
-def test_a_queue_that_could_not_be_looked_at_is_not_planned_beside_one_that_has_lost_its_end() -> None:
+def test_a_queue_that_could_not_be_probed_is_not_planned_beside_one_that_has_lost_its_end() -> None:
     member = SteadyMember({A: holding(95), ELSEWHERE: holding(14)}, stored={A: 100, ELSEWHERE: 9})
     subject = planner(member, failOnDataLoss="false")
     member.observed.after_refresh = lambda: member.hold(A, holding(110, stored_at_ms=9_000))
@@ -231,13 +233,13 @@ def test_a_tail_that_was_lost_and_is_shorter_than_before_is_read_from_where_it_b
     assert ranges == [QueueRange(A, 6, 8)]
 
 
-def test_a_topic_made_anew_is_found_after_queues_were_away_or_silent() -> None:
+def test_a_recreated_topic_is_found_after_queues_were_unavailable_or_unresponsive() -> None:
     """Its offset need not have vanished: another member may have written one since."""
-    for trouble in ({"unavailable": {A}}, {"unresponsive": {"broker-a"}}):
+    for failure in ({"unavailable": {A}}, {"unresponsive": {"broker-a"}}):
         member = SteadyMember({A: holding(10)}, has_news=True)
         subject = planner(member, failOnDataLoss="false")
         end, _ = read(subject, SourceOffset())
-        for name, value in trouble.items():
+        for name, value in failure.items():
             setattr(member, name, value)
             assert subject.latest_offset(end, None) is end
             setattr(member, name, set())
@@ -247,7 +249,7 @@ def test_a_topic_made_anew_is_found_after_queues_were_away_or_silent() -> None:
         assert ranges == [QueueRange(A, 0, 14)]
 
 
-def test_queues_whose_broker_did_not_have_them_are_looked_for_again_without_any_news() -> None:
+def test_queues_whose_broker_did_not_have_them_are_searched_for_again_without_any_change() -> None:
     """Brokers had exchanged addresses and were back where they were a moment later; the query stood still until the
     limit of 300 s, because nothing had changed since."""
     member = SteadyMember({A: holding(10)}, has_news=True)
@@ -290,7 +292,7 @@ def test_a_queue_is_not_planned_before_it_is_known_where_the_other_one_begins() 
 
 
 @pytest.mark.parametrize(("is_other", "begin"), [(False, 10), (True, 6)])
-def test_where_the_last_message_that_was_read_cannot_be_seen_a_search_tells(is_other: bool, begin: int) -> None:
+def test_where_the_last_message_that_was_read_cannot_be_seen_a_search_decides(is_other: bool, begin: int) -> None:
     """Compaction takes single messages; nor may a queue wait for ever for what is not there."""
     member = SteadyMember({A: holding(20)}, stored={A: 10})
     member.store_times(A, *[1_000] * (6 if is_other else 10), *[9_000] * (14 if is_other else 10))
@@ -414,7 +416,7 @@ def test_a_queue_that_was_empty_when_it_was_met_is_the_same_when_it_has_grown() 
 
 
 @pytest.mark.parametrize("is_new_start", [False, True])
-def test_a_clock_that_was_put_back_is_no_sign_of_another_topic(is_new_start: bool) -> None:
+def test_a_clock_that_was_set_back_is_no_sign_of_another_topic(is_new_start: bool) -> None:
     """It was, at each restart; or everything was read twice."""
     member = SteadyMember({A: holding(10, stored_at_ms=5_000)}, has_news=True)
     subject = planner(member)
@@ -430,7 +432,7 @@ def test_a_clock_that_was_put_back_is_no_sign_of_another_topic(is_new_start: boo
         assert [one.end_offset for one in ranges] == [count]
 
 
-def test_a_backlog_in_which_a_clock_was_put_back_is_no_sign_of_another_topic() -> None:
+def test_a_backlog_in_which_a_clock_was_set_back_is_no_sign_of_another_topic() -> None:
     member = SteadyMember({A: holding(20)}, has_news=True)
     member.store_times(A, *[5_000] * 10, *[2_000] * 10)
     end, _ = read(planner(member), SourceOffset(), limit=5)
@@ -438,7 +440,7 @@ def test_a_backlog_in_which_a_clock_was_put_back_is_no_sign_of_another_topic() -
     assert ranges == [QueueRange(A, 5, 20)]
 
 
-def test_a_queue_that_was_emptied_after_it_had_been_read_begins_anew_without_a_loss(
+def test_a_queue_that_was_emptied_after_it_had_been_read_begins_again_without_a_loss(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """``mqadmin cleanExpiredCQ`` lets a queue begin at 0 again once retention has deleted all of it. The group's offset
@@ -459,7 +461,7 @@ def test_a_queue_that_was_emptied_after_it_had_been_read_begins_anew_without_a_l
     assert ranges == [QueueRange(A, 0, 3)]
 
 
-def test_a_queue_that_was_emptied_and_filled_again_begins_anew_without_a_loss() -> None:
+def test_a_queue_that_was_emptied_and_filled_again_begins_again_without_a_loss() -> None:
     member = SteadyMember({A: holding(10)}, has_news=True)
     subject = planner(member)
     end, _ = read(subject, SourceOffset())
@@ -477,14 +479,14 @@ def test_a_queue_that_was_emptied_before_it_had_been_read_has_lost_something() -
         subject.latest_offset(end, None)
 
 
-def test_a_loss_that_ends_the_query_leaves_the_group_s_offset_to_whoever_looks_into_it() -> None:
+def test_a_loss_that_ends_the_query_leaves_the_group_s_offset_to_the_operator() -> None:
     member = SteadyMember({A: holding(10, stored_at_ms=9_000)}, stored={A: 40})
     with pytest.raises(DataLossError):
         planner(member).latest_offset(SourceOffset({A: QueueProgress(40, 40, 5_000)}), None)
     assert member.stored == {A: 40}
 
 
-def test_a_queue_that_was_emptied_while_the_broker_was_away_may_have_lost_something() -> None:
+def test_a_queue_that_was_emptied_while_the_broker_was_unavailable_may_have_lost_something() -> None:
     member = SteadyMember({A: holding(10)}, has_news=True)
     subject = planner(member)
     end, _ = read(subject, SourceOffset())

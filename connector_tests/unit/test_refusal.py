@@ -20,7 +20,7 @@ AT = ", org.apache.rocketmq.acl.plain.PlainPermissionManager.validate(PlainPermi
 DENIED = "User:me has no permission to access"
 WHY = "from 127.0.0.1, no matched policies."
 
-SAID = [
+REPORTED = [
     (16, "username cannot be null.", "CREDENTIALS_MISSING", ""),
     (16, "check signature failed.", "CREDENTIALS_REJECTED", ""),
     (16, "User:me is not found.", "CREDENTIALS_REJECTED", ""),
@@ -54,8 +54,10 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize(("code", "remark", "condition", "name"), SAID)
-def test_what_is_refused_to_who_asks_says_what_is_wanted(code: int, remark: str, condition: str, name: str) -> None:
+@pytest.mark.parametrize(("code", "remark", "condition", "name"), REPORTED)
+def test_what_is_refused_to_the_caller_names_what_is_required(
+    code: int, remark: str, condition: str, name: str
+) -> None:
     error = refusal("a:1", RequestCode.PULL_MESSAGE, RemotingCommand(code, remark=remark))
     assert (error.condition, error.code) == (condition, code)
     assert error.context.get("topic", error.context.get("group", "")) == name
@@ -63,15 +65,13 @@ def test_what_is_refused_to_who_asks_says_what_is_wanted(code: int, remark: str,
 
 
 @pytest.mark.parametrize(("code", "remark"), OTHERS)
-def test_what_is_refused_to_everybody_is_told_by_its_code(code: int, remark: str | None) -> None:
+def test_what_is_refused_to_all_callers_is_reported_by_its_code(code: int, remark: str | None) -> None:
     error = refusal("a:1", RequestCode.PULL_MESSAGE, RemotingCommand(code, remark=remark))
     assert (error.condition, error.code) == ("BROKER_ERROR", code)
 
 
-@pytest.mark.parametrize(("code", "remark", "condition", "_name"), SAID)
-def test_waiting_changes_nothing_of_what_is_refused_to_who_asks(
-    code: int, remark: str, condition: str, _name: str
-) -> None:
+@pytest.mark.parametrize(("code", "remark", "condition", "_name"), REPORTED)
+def test_waiting_does_not_change_a_refusal(code: int, remark: str, condition: str, _name: str) -> None:
     """Though its code may pass: ACL 1.0 refuses with SYSTEM_ERROR."""
     error = refusal("a:1", RequestCode.PULL_MESSAGE, RemotingCommand(code, remark=remark))
     assert {retryability_of_request(error), retryability_of_pull(error), retryability_of_send(error)} == {
@@ -86,14 +86,14 @@ def test_a_refusal_has_names_where_there_are_any_and_the_number_always() -> None
 
 
 @pytest.mark.parametrize("remark", [None, ""])
-def test_a_code_that_nobody_knows_and_a_remark_that_is_not_there_are_said_so(remark: str | None) -> None:
+def test_an_unknown_code_and_a_remark_that_is_not_there_are_reported(remark: str | None) -> None:
     error = refusal("a:1", 31_998, RemotingCommand(31_999, remark=remark))
     assert "returned 31999 (31999) for 31998: (no remark)" in str(error)
 
 
-def test_a_server_that_asks_for_what_nobody_knows_is_told_so() -> None:
-    answer = not_supported_response(RemotingCommand(31_999))
-    assert (answer.code, answer.remark) == (
+def test_a_server_that_requests_something_unknown_gets_an_error() -> None:
+    response = not_supported_response(RemotingCommand(31_999))
+    assert (response.code, response.remark) == (
         ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
         "request type 31999 not supported",
     )

@@ -36,15 +36,15 @@ VIEW = MemberView(
 )
 
 
-def asked(code: int, **fields: str) -> RemotingCommand | None:
+def response_to(code: int, **fields: str) -> RemotingCommand | None:
     return handle_request(RemotingCommand(code, fields=fields), VIEW)
 
 
-def test_running_info_tells_how_and_what_the_member_consumes() -> None:
-    answer = asked(RequestCode.GET_CONSUMER_RUNNING_INFO)
-    assert answer is not None
-    assert answer.code == ResponseCode.SUCCESS
-    info = decode_consumer_running_info(answer.body)
+def test_running_info_contains_how_and_what_the_member_consumes() -> None:
+    response = response_to(RequestCode.GET_CONSUMER_RUNNING_INFO)
+    assert response is not None
+    assert response.code == ResponseCode.SUCCESS
+    info = decode_consumer_running_info(response.body)
     assert info.properties == {
         PROP_NAMESERVER_ADDR: "n:1;n:2",
         PROP_CONSUME_TYPE: CONSUMER.consume_type,
@@ -56,22 +56,22 @@ def test_running_info_tells_how_and_what_the_member_consumes() -> None:
     assert info.process_queues == VIEW.process_queues
 
 
-def test_status_is_of_the_topic_that_is_asked_for() -> None:
-    answer = asked(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, topic="orders", group="g")
-    assert answer is not None
-    assert answer.code == ResponseCode.SUCCESS
-    status = parse_fastjson(answer.body, "status")
+def test_status_is_of_the_topic_that_is_requested() -> None:
+    response = response_to(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, topic="orders", group="g")
+    assert response is not None
+    assert response.code == ResponseCode.SUCCESS
+    status = parse_fastjson(response.body, "status")
     assert isinstance(status, dict)
     assert list(status["messageQueueTable"].values()) == [5]
 
 
-def test_a_question_without_its_header_is_the_brokers_error() -> None:
+def test_a_request_without_its_header_is_the_brokers_error() -> None:
     with pytest.raises(RemoteProtocolError, match=r"MALFORMED_RESPONSE\.HEADER"):
-        asked(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT)
+        response_to(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT)
 
 
-def test_what_no_member_answers_is_not_supported() -> None:
-    assert asked(RequestCode.GET_MAX_OFFSET) is None
+def test_what_no_member_supports_is_not_supported() -> None:
+    assert response_to(RequestCode.GET_MAX_OFFSET) is None
 
 
 def test_a_queue_of_which_nothing_is_in_flight_would_commit_where_it_reads_next() -> None:
@@ -79,7 +79,7 @@ def test_a_queue_of_which_nothing_is_in_flight_would_commit_where_it_reads_next(
     assert info == ProcessQueueInfo(commit_offset=9)
 
 
-def test_a_queue_that_was_given_up_says_so() -> None:
+def test_a_queue_that_was_skipped_reports_it() -> None:
     process_queue = ProcessQueue(queue(0), 1)
     process_queue.drop()
     assert process_queue_info(process_queue, position=9, locked_ms=None).is_dropped

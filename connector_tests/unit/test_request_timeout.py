@@ -19,7 +19,7 @@ OPTIONS = {"brokertimeoutms": "150"}
 def address() -> Iterator[str]:
     """A name server that accepts requests and never responds."""
     with ScriptedBroker() as server:
-        server.silent_on(RequestCode.GET_ROUTEINFO_BY_TOPIC)
+        server.unresponsive_on(RequestCode.GET_ROUTEINFO_BY_TOPIC)
         yield server.listen()
 
 

@@ -20,7 +20,7 @@ def named(name: str) -> pb.Resource:
     return pb.Resource(name=name)
 
 
-def test_settings_say_who_we_are_and_what_we_want() -> None:
+def test_settings_identify_the_client_and_its_request() -> None:
     expected = pb.Settings(
         client_type=pb.ClientType.SIMPLE_CONSUMER,
         subscription=pb.Subscription(
@@ -58,7 +58,7 @@ def test_a_receive_names_one_broker_and_none_of_its_queues() -> None:
         ("proxy.example.com", pb.AddressScheme.DOMAIN_NAME),
     ],
 )
-def test_a_route_is_asked_for_with_the_addresses_that_we_know(host: str, scheme: pb.AddressScheme) -> None:
+def test_a_route_is_requested_with_the_configured_addresses(host: str, scheme: pb.AddressScheme) -> None:
     addresses = [pb.Address(host=host, port=8081), pb.Address(host="other", port=8082)]
     endpoints = pb.Endpoints(scheme=scheme, addresses=addresses)
     expected = pb.QueryRouteRequest(topic=named("T"), endpoints=endpoints)
@@ -85,7 +85,7 @@ def own_zone() -> Iterator[None]:
     time.tzset()
 
 
-def test_without_keys_a_call_says_who_makes_it() -> None:
+def test_without_keys_a_call_names_its_caller() -> None:
     assert Identity("me@1", None).metadata(NOON_S) == OWN
 
 

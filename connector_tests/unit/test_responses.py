@@ -41,7 +41,7 @@ def refused(code: Code, remark: str = "why") -> RocketMQError:
         (Code.VERSION_UNSUPPORTED, "", BrokerError, "PROXY_ERROR"),
     ],
 )
-def test_a_refusal_says_whose_fault_it_is(
+def test_a_refusal_names_the_party_at_fault(
     code: Code, remark: str, error_class: type[RocketMQError], condition: str
 ) -> None:
     error = refused(code, remark)
@@ -53,7 +53,7 @@ def test_a_refusal_says_whose_fault_it_is(
     ("code", "remark"),
     [(Code.UNAUTHORIZED, "another gateway's words"), (Code.CONSUMER_GROUP_NOT_FOUND, "CODE: 26")],
 )
-def test_it_says_who_answered_what_and_how(code: Code, remark: str) -> None:
+def test_it_names_server_request_and_response(code: Code, remark: str) -> None:
     expected = {"address": "p:8081", "request": "ReceiveMessage", "code": code, "remark": remark}
     assert refused(code, remark).context == expected
 
@@ -63,7 +63,7 @@ def test_a_request_that_is_about_no_topic_names_none() -> None:
     assert error.context["topic"] == ""
 
 
-def test_it_says_what_of_whom_is_missing() -> None:
+def test_it_reports_what_is_missing_where() -> None:
     remark = "User:me has no permission to access Topic:orders from 127.0.0.1, no matched policies"
     error = refused(Code.UNAUTHORIZED, remark)
     assert error.context == {
@@ -78,7 +78,7 @@ def test_it_says_what_of_whom_is_missing() -> None:
     assert refused(Code.ILLEGAL_INVISIBLE_TIME, "min is 1").context == {"address": "p:8081", "remark": "min is 1"}
 
 
-OUTLOOK = {
+RETRYABILITIES = {
     Code.CODE_UNSPECIFIED: Retryability.PERMANENT,
     Code.MULTIPLE_RESULTS: Retryability.TRANSIENT,
     # what we have asked, and in what way
@@ -135,7 +135,7 @@ OUTLOOK = {
 
 @pytest.mark.parametrize("code", sorted(set(Code.values()) - {Code.OK}))
 def test_whether_a_code_may_pass_is_written_down_for_each(code: Code) -> None:
-    assert retryability_of_pull(refused(code)) is OUTLOOK[code]
+    assert retryability_of_pull(refused(code)) is RETRYABILITIES[code]
 
 
 def test_a_request_that_it_came_to_too_late_may_pass_whatever_its_code() -> None:
@@ -146,18 +146,18 @@ def test_a_request_that_it_came_to_too_late_may_pass_whatever_its_code() -> None
     assert (late.condition, retryability_of_pull(late)) == ("PROXY_UNAVAILABLE", Retryability.TRANSIENT)
 
 
-def test_a_handle_of_a_broker_that_is_away_is_no_invalid_one() -> None:
+def test_a_handle_of_a_broker_that_is_unavailable_is_no_invalid_one() -> None:
     """What it has handed out is ours still, and can be acknowledged when it is back."""
-    away = Status(code=Code.INVALID_RECEIPT_HANDLE, message="cannot find broker broker-a")
-    error = refusal("p:8081", "AckMessage", away)
-    assert (is_unknown_handle(away), error.condition, retryability_of_pull(error)) == (
+    unavailable = Status(code=Code.INVALID_RECEIPT_HANDLE, message="cannot find broker broker-a")
+    error = refusal("p:8081", "AckMessage", unavailable)
+    assert (is_unknown_handle(unavailable), error.condition, retryability_of_pull(error)) == (
         False,
         "PROXY_UNAVAILABLE",
         Retryability.TRANSIENT,
     )
 
 
-def test_that_nothing_is_said_is_said() -> None:
+def test_that_nothing_is_logged_is_logged() -> None:
     error = refused(Code.BAD_REQUEST, "")
     assert str(error) == (
         "[ROCKETMQ_PROXY_ERROR] Proxy p:8081 returned BAD_REQUEST (40000) for ReceiveMessage: (no remark). Check "
@@ -179,5 +179,7 @@ def test_a_code_of_a_later_version_has_no_name() -> None:
         (Code.OK, "OK", False),
     ],
 )
-def test_a_message_that_is_not_ours_any_more_is_told_from_a_failure(code: Code, remark: str, is_unknown: bool) -> None:
+def test_a_message_that_is_not_ours_any_more_is_distinguished_from_a_failure(
+    code: Code, remark: str, is_unknown: bool
+) -> None:
     assert is_unknown_handle(Status(code=code, message=remark)) is is_unknown

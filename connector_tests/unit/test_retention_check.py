@@ -91,14 +91,14 @@ def test_a_query_that_ends_meanwhile_reports_nothing() -> None:
     assert (subject.reported, subject.is_due(0)) == ([], True)
 
 
-def test_a_broker_that_refuses_to_tell_is_not_waited_for() -> None:
+def test_a_broker_that_refuses_a_probe_is_not_waited_for() -> None:
     subject = Subject()
     subject.broker.on(RequestCode.GET_TOPIC_STATS_INFO, build_response(ResponseCode.NO_PERMISSION, remark="no"))
     subject.check()
     assert (subject.reported, subject.is_due(0)) == ([], False)
 
 
-def test_a_silent_broker_is_asked_again_before_any_poll() -> None:
+def test_an_unresponsive_broker_is_called_again_before_any_poll() -> None:
     subject = Subject()
     subject.broker.stop()
     with closing(subject.pool), pytest.raises(TransportError):

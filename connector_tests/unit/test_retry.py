@@ -73,7 +73,7 @@ def test_what_another_attempt_can_help_is_decided_by_condition_or_code_and_by_wh
     assert (retryability_of_send(error), retryability_of_write(error)) == (send, write)
 
 
-def test_where_to_go_is_asked_anew_but_for_the_right_broker_that_has_too_much_to_do() -> None:
+def test_the_route_is_requested_again_but_for_the_right_broker_that_has_too_much_to_do() -> None:
     """What is not in the table may be what a wrong broker says, too."""
     errors = [refused(row) if isinstance(row, int) else RocketMQError(row) for row in RETRYABILITY]
     assert [str(error) for error in errors if not requires_route_refresh(error)] == [
@@ -120,24 +120,24 @@ def test_what_a_task_waits_for_is_tried_at_an_even_pace() -> None:
 
 
 def failing(*times_ms: int, error: RocketMQError = CUT, limit_ms: int = LIMIT_MS) -> FailureTracker:
-    patience = FailureTracker()
+    tracker = FailureTracker()
     for now_ms in times_ms:
-        patience.record_failure(BROKER, error, now_ms=now_ms, limit_ms=limit_ms)
-    return patience
+        tracker.record_failure(BROKER, error, now_ms=now_ms, limit_ms=limit_ms)
+    return tracker
 
 
 def test_what_never_failed_may_be_tried() -> None:
-    patience = FailureTracker()
-    assert patience.may_try(BROKER, now_ms=0)
-    assert patience.next_try_ms is None
-    assert not patience.subjects
-    patience.check(now_ms=10**9)
+    tracker = FailureTracker()
+    assert tracker.may_try(BROKER, now_ms=0)
+    assert tracker.next_try_ms is None
+    assert not tracker.subjects
+    tracker.check(now_ms=10**9)
 
 
 def test_what_failed_is_left_alone_for_a_while() -> None:
-    patience = failing(1_000)
-    assert not patience.may_try(BROKER, 1_000 + REQUEST_PAUSES.shortest_ms - 1)
-    assert patience.may_try(BROKER, 1_000 + REQUEST_PAUSES.shortest_ms)
+    tracker = failing(1_000)
+    assert not tracker.may_try(BROKER, 1_000 + REQUEST_PAUSES.shortest_ms - 1)
+    assert tracker.may_try(BROKER, 1_000 + REQUEST_PAUSES.shortest_ms)
 
 
 def test_other_subjects_may_be_tried_meanwhile() -> None:
@@ -145,10 +145,10 @@ def test_other_subjects_may_be_tried_meanwhile() -> None:
 
 
 def test_pauses_double_up_to_the_longest() -> None:
-    patience, now_ms, pauses_ms = FailureTracker(), 0, []
+    tracker, now_ms, pauses_ms = FailureTracker(), 0, []
     for _ in range(7):
-        patience.record_failure(BROKER, CUT, now_ms=now_ms, limit_ms=LIMIT_MS)
-        pause_ms = next(ms for ms in range(REQUEST_PAUSES.longest_ms + 1) if patience.may_try(BROKER, now_ms + ms))
+        tracker.record_failure(BROKER, CUT, now_ms=now_ms, limit_ms=LIMIT_MS)
+        pause_ms = next(ms for ms in range(REQUEST_PAUSES.longest_ms + 1) if tracker.may_try(BROKER, now_ms + ms))
         pauses_ms.append(pause_ms)
         now_ms += pause_ms
     assert pauses_ms == [250, 500, 1_000, 2_000, 4_000, 5_000, 5_000]
@@ -156,47 +156,47 @@ def test_pauses_double_up_to_the_longest() -> None:
 
 def test_the_last_pause_ends_with_the_limit() -> None:
     """A limit of 8 s was kept after 13."""
-    patience, now_ms = FailureTracker(), 0
-    while not patience.record_failure("broker a", CUT, now_ms=now_ms, limit_ms=8_000):
-        assert patience.next_try_ms is not None
-        now_ms = patience.next_try_ms
+    tracker, now_ms = FailureTracker(), 0
+    while not tracker.record_failure("broker a", CUT, now_ms=now_ms, limit_ms=8_000):
+        assert tracker.next_try_ms is not None
+        now_ms = tracker.next_try_ms
     assert now_ms == 8_000
-    assert patience.next_try_ms == now_ms + REQUEST_PAUSES.longest_ms
+    assert tracker.next_try_ms == now_ms + REQUEST_PAUSES.longest_ms
 
 
 def test_pauses_stay_finite_however_often_something_failed() -> None:
     assert failing(*[0] * 1_000).may_try(BROKER, REQUEST_PAUSES.longest_ms)
 
 
-def test_success_ends_the_trouble() -> None:
-    patience = failing(0, 1_000)
-    patience.record_success(BROKER)
-    patience.record_success("never failed")
-    assert not patience.subjects
-    patience.record_failure(BROKER, CUT, now_ms=LIMIT_MS, limit_ms=LIMIT_MS)
-    patience.check(LIMIT_MS)
-    assert patience.may_try(BROKER, LIMIT_MS + REQUEST_PAUSES.shortest_ms)
+def test_success_ends_the_failure() -> None:
+    tracker = failing(0, 1_000)
+    tracker.record_success(BROKER)
+    tracker.record_success("never failed")
+    assert not tracker.subjects
+    tracker.record_failure(BROKER, CUT, now_ms=LIMIT_MS, limit_ms=LIMIT_MS)
+    tracker.check(LIMIT_MS)
+    assert tracker.may_try(BROKER, LIMIT_MS + REQUEST_PAUSES.shortest_ms)
 
 
 def test_something_is_due_when_any_subject_may_be_tried_again() -> None:
-    patience = failing(0)
-    patience.record_failure("the name servers", CUT, now_ms=10_000, limit_ms=LIMIT_MS)
-    assert patience.next_try_ms == REQUEST_PAUSES.shortest_ms
-    assert patience.subjects == {BROKER, "the name servers"}
+    tracker = failing(0)
+    tracker.record_failure("the name servers", CUT, now_ms=10_000, limit_ms=LIMIT_MS)
+    assert tracker.next_try_ms == REQUEST_PAUSES.shortest_ms
+    assert tracker.subjects == {BROKER, "the name servers"}
 
 
 def test_the_limit_counts_from_the_first_failure() -> None:
-    patience = failing(1_000, 5_000, 60_999)
-    patience.check(60_999)
+    tracker = failing(1_000, 5_000, 60_999)
+    tracker.check(60_999)
     with pytest.raises(TransportError, match="CLUSTER_TIMEOUT"):
-        patience.check(61_000)
+        tracker.check(61_000)
 
 
-def test_the_error_says_what_was_tried_for_how_long_and_the_last_failure() -> None:
-    patience = failing(0)
-    patience.record_failure(BROKER, REFUSED, now_ms=LIMIT_MS, limit_ms=LIMIT_MS)
+def test_the_error_reports_what_was_tried_for_how_long_and_the_last_failure() -> None:
+    tracker = failing(0)
+    tracker.record_failure(BROKER, REFUSED, now_ms=LIMIT_MS, limit_ms=LIMIT_MS)
     with pytest.raises(TransportError) as raised:
-        patience.check(LIMIT_MS + 5)
+        tracker.check(LIMIT_MS + 5)
     assert raised.value.context == {
         "subject": "broker broker-a",
         "waited_ms": LIMIT_MS + 5,
@@ -206,7 +206,7 @@ def test_the_error_says_what_was_tried_for_how_long_and_the_last_failure() -> No
     assert raised.value.__cause__ is REFUSED
 
 
-def test_a_limit_of_zero_is_no_patience() -> None:
+def test_a_limit_of_zero_is_no_retry() -> None:
     with pytest.raises(TransportError, match="CLUSTER_TIMEOUT"):
         failing(7, limit_ms=0).check(7)
 
@@ -219,135 +219,135 @@ def test_a_refusal_that_might_have_passed_is_an_unreachable_cluster() -> None:
     assert raised.value.__cause__ is busy
 
 
-def test_what_passes_is_said_by_the_column_of_what_is_tried() -> None:
-    patience = FailureTracker(retryability_of_pull)
-    patience.record_failure(BROKER, MASTER_UNAVAILABLE, now_ms=0, limit_ms=0)
+def test_what_passes_is_logged_by_the_column_of_what_is_tried() -> None:
+    tracker = FailureTracker(retryability_of_pull)
+    tracker.record_failure(BROKER, MASTER_UNAVAILABLE, now_ms=0, limit_ms=0)
     with pytest.raises(RouteError, match="MASTER_UNAVAILABLE"):
-        patience.check(0)
+        tracker.check(0)
     with pytest.raises(TransportError, match=r"CLUSTER_TIMEOUT.*MASTER_UNAVAILABLE"):
         failing(0, error=MASTER_UNAVAILABLE).check(LIMIT_MS)
 
 
-def test_what_is_no_silence_is_raised_as_it_is() -> None:
+def test_what_is_no_timeout_is_raised_as_it_is() -> None:
     with pytest.raises(RouteError) as raised:
         failing(0, error=NO_TOPIC).check(LIMIT_MS)
     assert raised.value is NO_TOPIC
 
 
 def test_each_subject_has_its_own_limit() -> None:
-    patience = failing(0, limit_ms=10**9)
-    patience.record_failure("topic orders", NO_TOPIC, now_ms=0, limit_ms=5)
+    tracker = failing(0, limit_ms=10**9)
+    tracker.record_failure("topic orders", NO_TOPIC, now_ms=0, limit_ms=5)
     with pytest.raises(RouteError):
-        patience.check(5)
+        tracker.check(5)
 
 
 def test_what_has_a_shorter_limit_has_it_from_when_it_began_and_all_of_it_the_longer_one() -> None:
     """A proxy that was away for longer than a topic is waited for, and then does not know the topic yet."""
-    patience = failing(0, limit_ms=300)
-    assert not patience.record_failure(BROKER, NO_TOPIC, now_ms=100, limit_ms=60)
-    assert not patience.record_failure(BROKER, NO_TOPIC, now_ms=159, limit_ms=60)
-    (wait,) = patience.outages()
+    tracker = failing(0, limit_ms=300)
+    assert not tracker.record_failure(BROKER, NO_TOPIC, now_ms=100, limit_ms=60)
+    assert not tracker.record_failure(BROKER, NO_TOPIC, now_ms=159, limit_ms=60)
+    (wait,) = tracker.outages()
     assert (wait.since_ms, wait.until_ms) == (0, 160)
-    assert not patience.record_failure(BROKER, CUT, now_ms=200, limit_ms=300)
-    assert not patience.record_failure(BROKER, NO_TOPIC, now_ms=250, limit_ms=60)
-    patience.check(299)
-    assert patience.record_failure(BROKER, NO_TOPIC, now_ms=300, limit_ms=60)
+    assert not tracker.record_failure(BROKER, CUT, now_ms=200, limit_ms=300)
+    assert not tracker.record_failure(BROKER, NO_TOPIC, now_ms=250, limit_ms=60)
+    tracker.check(299)
+    assert tracker.record_failure(BROKER, NO_TOPIC, now_ms=300, limit_ms=60)
     with pytest.raises(RouteError, match="TOPIC_NOT_FOUND"):
-        patience.check(300)
+        tracker.check(300)
 
 
 def test_what_no_limit_is_left_for_is_over_whatever_came_before() -> None:
-    patience = failing(0)
-    assert patience.record_failure(BROKER, CUT, now_ms=1, limit_ms=0)
+    tracker = failing(0)
+    assert tracker.record_failure(BROKER, CUT, now_ms=1, limit_ms=0)
 
 
-def test_what_is_excused_may_fail_for_ever_and_then_has_its_limit_again() -> None:
-    patience = FailureTracker()
-    patience.record_failure(BROKER, CUT, now_ms=0, limit_ms=LIMIT_MS)
-    patience.extend_deadline({BROKER, "broker broker-b"}, 10 * LIMIT_MS)
-    patience.check(11 * LIMIT_MS - 1)
+def test_what_is_exempted_may_fail_for_ever_and_then_has_its_limit_again() -> None:
+    tracker = FailureTracker()
+    tracker.record_failure(BROKER, CUT, now_ms=0, limit_ms=LIMIT_MS)
+    tracker.extend_deadline({BROKER, "broker broker-b"}, 10 * LIMIT_MS)
+    tracker.check(11 * LIMIT_MS - 1)
     with pytest.raises(TransportError, match="CLUSTER_TIMEOUT"):
-        patience.check(11 * LIMIT_MS)
+        tracker.check(11 * LIMIT_MS)
 
 
-def test_the_end_of_its_limit_is_said_again_after_an_excuse() -> None:
-    patience = FailureTracker()
-    assert patience.record_failure(BROKER, CUT, now_ms=0, limit_ms=0)
-    patience.extend_deadline({BROKER}, 10)
-    assert patience.record_failure(BROKER, CUT, now_ms=11, limit_ms=0)
+def test_the_end_of_its_limit_is_logged_again_after_an_extension() -> None:
+    tracker = FailureTracker()
+    assert tracker.record_failure(BROKER, CUT, now_ms=0, limit_ms=0)
+    tracker.extend_deadline({BROKER}, 10)
+    assert tracker.record_failure(BROKER, CUT, now_ms=11, limit_ms=0)
 
 
 def test_excuses_beside_another_limit_end_with_both() -> None:
-    patience = FailureTracker()
+    tracker = FailureTracker()
     for now_ms in range(0, 2 * LIMIT_MS + 50, 10):
-        patience.record_failure(BROKER, CUT, now_ms=now_ms, limit_ms=LIMIT_MS)
-        patience.extend_deadline({BROKER}, now_ms + 5, other_limit_ms=50)
-        patience.check(now_ms + 5)
+        tracker.record_failure(BROKER, CUT, now_ms=now_ms, limit_ms=LIMIT_MS)
+        tracker.extend_deadline({BROKER}, now_ms + 5, other_limit_ms=50)
+        tracker.check(now_ms + 5)
     with pytest.raises(TransportError, match="CLUSTER_TIMEOUT"):
-        patience.check(2 * LIMIT_MS + 50)
+        tracker.check(2 * LIMIT_MS + 50)
 
 
-def test_an_excuse_is_for_nobody_else() -> None:
-    patience = FailureTracker()
-    patience.record_failure(BROKER, CUT, now_ms=0, limit_ms=LIMIT_MS)
-    patience.extend_deadline({"broker broker-b"}, LIMIT_MS)
+def test_an_extension_is_for_no_other_caller() -> None:
+    tracker = FailureTracker()
+    tracker.record_failure(BROKER, CUT, now_ms=0, limit_ms=LIMIT_MS)
+    tracker.extend_deadline({"broker broker-b"}, LIMIT_MS)
     with pytest.raises(TransportError, match="CLUSTER_TIMEOUT"):
-        patience.check(LIMIT_MS)
+        tracker.check(LIMIT_MS)
 
 
 def test_what_is_forgotten_is_neither_due_nor_failing() -> None:
     """A broker that had left the route was due for ever, and never asked: the planner surveyed without a pause."""
-    patience = failing(0)
-    patience.discard(BROKER)
-    patience.discard("never failed")
-    assert patience.next_try_ms is None
-    assert not patience.subjects
+    tracker = failing(0)
+    tracker.discard(BROKER)
+    tracker.discard("never failed")
+    assert tracker.next_try_ms is None
+    assert not tracker.subjects
 
 
-def test_the_end_of_its_limit_is_said_once_and_again_after_a_success() -> None:
-    patience = FailureTracker()
-    told = [
-        patience.record_failure(BROKER, CUT, now_ms=at, limit_ms=LIMIT_MS)
+def test_the_end_of_its_limit_is_logged_once_and_again_after_a_success() -> None:
+    tracker = FailureTracker()
+    reported = [
+        tracker.record_failure(BROKER, CUT, now_ms=at, limit_ms=LIMIT_MS)
         for at in (0, LIMIT_MS - 1, LIMIT_MS, 2 * LIMIT_MS)
     ]
-    assert told == [False, False, True, False]
-    patience.record_success(BROKER)
-    assert patience.record_failure(BROKER, CUT, now_ms=0, limit_ms=0)
+    assert reported == [False, False, True, False]
+    tracker.record_success(BROKER)
+    assert tracker.record_failure(BROKER, CUT, now_ms=0, limit_ms=0)
 
 
 def test_the_limit_counts_from_when_others_began_to_wait() -> None:
-    patience = FailureTracker()
-    assert patience.record_failure(BROKER, CUT, now_ms=LIMIT_MS, limit_ms=LIMIT_MS, since_ms=0)
-    patience.record_failure(BROKER, CUT, now_ms=LIMIT_MS + 9, limit_ms=LIMIT_MS, since_ms=LIMIT_MS)
-    assert patience.since_ms(BROKER) == 0, "the first failure here is the one that counts"
+    tracker = FailureTracker()
+    assert tracker.record_failure(BROKER, CUT, now_ms=LIMIT_MS, limit_ms=LIMIT_MS, since_ms=0)
+    tracker.record_failure(BROKER, CUT, now_ms=LIMIT_MS + 9, limit_ms=LIMIT_MS, since_ms=LIMIT_MS)
+    assert tracker.since_ms(BROKER) == 0, "the first failure here is the one that counts"
 
 
 def test_a_limit_is_not_over_before_its_time_however_late_it_is() -> None:
     assert not FailureTracker().record_failure(BROKER, CUT, now_ms=10 * LIMIT_MS, limit_ms=LIMIT_MS)
 
 
-def test_what_fails_is_told_from_what_does_not() -> None:
-    patience = failing(0)
-    assert patience.is_failing(BROKER)
-    assert not patience.is_failing("broker broker-b")
-    assert patience.is_anything_failing
-    assert patience.record_success(BROKER)
-    assert not patience.record_success(BROKER)
-    assert not patience.is_anything_failing
+def test_what_fails_is_distinguished_from_what_does_not() -> None:
+    tracker = failing(0)
+    assert tracker.is_failing(BROKER)
+    assert not tracker.is_failing("broker broker-b")
+    assert tracker.is_anything_failing
+    assert tracker.record_success(BROKER)
+    assert not tracker.record_success(BROKER)
+    assert not tracker.is_anything_failing
 
 
-def test_what_was_due_and_could_not_be_tried_may_be_but_wakes_nobody_before_its_pause() -> None:
-    patience = failing(0)
-    patience.record_failure("the name servers", CUT, now_ms=200, limit_ms=LIMIT_MS)
-    patience.postpone(REQUEST_PAUSES.shortest_ms)
-    assert patience.may_try(BROKER, REQUEST_PAUSES.shortest_ms)
-    assert not patience.may_try("the name servers", REQUEST_PAUSES.shortest_ms)
-    assert patience.next_try_ms == 200 + REQUEST_PAUSES.shortest_ms, "it was not due, so nothing changes for it"
-    patience.discard("the name servers")
-    assert patience.next_try_ms == 2 * REQUEST_PAUSES.shortest_ms
-    patience.postpone(2 * REQUEST_PAUSES.shortest_ms)
-    assert patience.next_try_ms == 4 * REQUEST_PAUSES.shortest_ms, "twice as long each time"
-    assert patience.since_ms(BROKER) == 0
+def test_what_was_due_and_could_not_be_tried_may_be_but_wakes_no_thread_before_its_pause() -> None:
+    tracker = failing(0)
+    tracker.record_failure("the name servers", CUT, now_ms=200, limit_ms=LIMIT_MS)
+    tracker.postpone(REQUEST_PAUSES.shortest_ms)
+    assert tracker.may_try(BROKER, REQUEST_PAUSES.shortest_ms)
+    assert not tracker.may_try("the name servers", REQUEST_PAUSES.shortest_ms)
+    assert tracker.next_try_ms == 200 + REQUEST_PAUSES.shortest_ms, "it was not due, so nothing changes for it"
+    tracker.discard("the name servers")
+    assert tracker.next_try_ms == 2 * REQUEST_PAUSES.shortest_ms
+    tracker.postpone(2 * REQUEST_PAUSES.shortest_ms)
+    assert tracker.next_try_ms == 4 * REQUEST_PAUSES.shortest_ms, "twice as long each time"
+    assert tracker.since_ms(BROKER) == 0
 
 
 @pytest.mark.parametrize(
@@ -359,16 +359,16 @@ def test_an_outage_is_what_was_tried_for_as_long_as_it_may_be(error: RocketMQErr
 
 
 @pytest.mark.parametrize(("cause", "is_one"), [("CONNECTION_LOST", True), ("NAME_SERVERS_UNAVAILABLE", False)])
-def test_name_servers_that_are_silent_for_too_long_say_nothing_of_a_broker(cause: str, is_one: bool) -> None:
-    patience = FailureTracker(retryability_of_pull)
+def test_name_servers_that_are_unresponsive_for_too_long_report_nothing_of_a_broker(cause: str, is_one: bool) -> None:
+    tracker = FailureTracker(retryability_of_pull)
     error = TransportError(cause, topic="orders", addresses="n:1", address="a:1", reason="cut", cause="cut")
-    patience.record_failure(BROKER, error, now_ms=0, limit_ms=LIMIT_MS)
+    tracker.record_failure(BROKER, error, now_ms=0, limit_ms=LIMIT_MS)
     with pytest.raises(TransportError, match="CLUSTER_TIMEOUT") as raised:
-        patience.check(LIMIT_MS)
+        tracker.check(LIMIT_MS)
     assert is_broker_outage(raised.value) is is_one
 
 
-def test_what_is_waited_for_is_said_with_how_long_it_stays_quiet() -> None:
+def test_what_is_waited_for_is_logged_with_how_long_it_stays_quiet() -> None:
     subject = FailureTracker()
     subject.record_failure("name servers", CUT, now_ms=5, limit_ms=100)
     subject.record_failure(BROKER, REFUSED, now_ms=7, limit_ms=200, quiet_ms=30)
@@ -379,11 +379,11 @@ def test_what_is_waited_for_is_said_with_how_long_it_stays_quiet() -> None:
     assert subject.outages(explained=[BROKER]) == (Outage("name servers", 5, 105, str(CUT), CUT.condition, 0),)
 
 
-def test_what_was_excused_is_told_only_if_it_goes_on_for_a_while() -> None:
-    patience = failing(1_000)
-    patience.extend_deadline({BROKER}, now_ms=5_000)
-    patience.record_failure(BROKER, CUT, now_ms=6_000, limit_ms=LIMIT_MS)
-    (wait,) = patience.outages()
+def test_what_was_exempted_is_reported_only_if_it_continues_for_a_while() -> None:
+    tracker = failing(1_000)
+    tracker.extend_deadline({BROKER}, now_ms=5_000)
+    tracker.record_failure(BROKER, CUT, now_ms=6_000, limit_ms=LIMIT_MS)
+    (wait,) = tracker.outages()
     assert (
         wait.since_ms,
         wait.is_loggable(5_000 + EXTENDED_QUIET_MS - 1),
@@ -393,9 +393,9 @@ def test_what_was_excused_is_told_only_if_it_goes_on_for_a_while() -> None:
         False,
         True,
     )
-    patience.record_success(BROKER)
-    patience.record_failure(BROKER, CUT, now_ms=30_000, limit_ms=LIMIT_MS)
-    assert patience.outages()[0].quiet_ms == 0
+    tracker.record_success(BROKER)
+    tracker.record_failure(BROKER, CUT, now_ms=30_000, limit_ms=LIMIT_MS)
+    assert tracker.outages()[0].quiet_ms == 0
 
 
 @pytest.mark.parametrize(
@@ -416,7 +416,7 @@ def test_what_was_excused_is_told_only_if_it_goes_on_for_a_while() -> None:
         (retry.is_response_too_large, {"RESPONSE_TOO_LARGE"}),
     ],
 )
-def test_failures_are_told_apart_by_their_conditions(
+def test_failures_are_distinguished_by_their_conditions(
     is_it: Callable[[RocketMQError], bool], conditions: set[str]
 ) -> None:
     assert {condition for condition in CONDITIONS if is_it(RocketMQError(condition))} == conditions

@@ -42,10 +42,10 @@ class Source:
         return {topic: next(self._routes) for topic in topics}
 
 
-def table(*routes: TopicRoute, told: int | None = None) -> RouteTable:
+def table(*routes: TopicRoute, reported: int | None = None) -> RouteTable:
     """``told``: how many of ``routes`` were told, without it all; the others are at the next refreshs."""
     subject = RouteTable(Source(*routes))
-    for one in routes[:told]:
+    for one in routes[:reported]:
         assert subject.refresh([one.topic]) == {}
     return subject
 
@@ -54,7 +54,7 @@ A = MessageQueue("orders", "a", 0)
 BOTH = route("orders", {"b": {0: "b:1", 1: "b:2"}, "a": {0: "a:1"}})
 
 
-def test_nothing_is_known_before_a_route_is_told() -> None:
+def test_nothing_is_known_before_a_route_is_received() -> None:
     subject = table()
     assert "orders" not in subject
     assert (subject.routes, subject.queues, subject.masters(), subject.addresses()) == ({}, {}, {}, set())
@@ -63,7 +63,7 @@ def test_nothing_is_known_before_a_route_is_told() -> None:
     assert not subject.is_readable(A)
 
 
-def test_a_route_tells_queues_brokers_and_addresses() -> None:
+def test_a_route_contains_queues_brokers_and_addresses() -> None:
     subject = table(BOTH)
     assert "orders" in subject
     assert subject.routes == {"orders": BOTH}
@@ -79,7 +79,7 @@ def test_queues_without_read_permission_are_not_readable() -> None:
     assert not subject.is_readable(A)
 
 
-def test_a_master_is_where_any_route_names_it_and_a_broker_without_one_is_said_to_be() -> None:
+def test_a_master_is_where_any_route_names_it_and_a_broker_without_one_is_reported_as_such() -> None:
     subject = table(route("orders", {"a": {1: "a:2"}, "b": {1: "b:2"}}), route("bills", {"a": {0: "a:1"}}))
     assert (subject.master("a"), subject.master("b")) == (BrokerAddress("a:1"), None)
     assert subject.brokers_without_master() == ["b"]
@@ -87,7 +87,7 @@ def test_a_master_is_where_any_route_names_it_and_a_broker_without_one_is_said_t
 
 
 def test_a_broker_that_left_is_known_by_its_last_address_until_it_is_back() -> None:
-    subject = table(BOTH, route("orders", {"a": {0: "a:9"}}), BOTH, told=2)
+    subject = table(BOTH, route("orders", {"a": {0: "a:9"}}), BOTH, reported=2)
     assert subject.removed_brokers() == ["b"]
     assert [subject.last_address(name) for name in ("a", "b")] == ["a:9", "b:1"]
     subject.refresh(["orders"])
@@ -100,7 +100,7 @@ def test_a_broker_that_lost_its_master_keeps_its_last_address() -> None:
     assert (subject.master("b"), subject.last_address("b")) == (None, "b:1")
 
 
-def test_what_was_told_of_one_topic_says_nothing_of_another() -> None:
+def test_what_was_received_of_one_topic_means_nothing_of_another() -> None:
     subject = table(BOTH, route("bills", {"c": {0: "c:1"}}))
     assert list(subject.routes) == ["orders", "bills"]
     assert subject.broker_names() == ["a", "b", "c"]
@@ -130,11 +130,11 @@ class Namesrv:
 
     def __init__(self, server: ScriptedBroker) -> None:
         self.addresses = {"0": "10.0.0.1:10911"}
-        self.asked_count = 0
+        self.call_count = 0
         server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, self._route)
 
     def _route(self, _request: RemotingCommand) -> RemotingCommand:
-        self.asked_count += 1
+        self.call_count += 1
         brokers = [{"brokerAddrs": self.addresses, "brokerName": "b", "cluster": "c"}]
         queues = [{"brokerName": "b", "perm": 6, "readQueueNums": 1, "writeQueueNums": 1}]
         return build_response(body=json.dumps({"brokerDatas": brokers, "queueDatas": queues}).encode())
@@ -152,33 +152,33 @@ def routes(server: ScriptedBroker, namesrv: Namesrv) -> Iterator[RouteTable]:
     pool.close()
 
 
-def test_a_route_is_asked_for_once(routes: RouteTable, namesrv: Namesrv) -> None:
+def test_a_route_is_requested_once(routes: RouteTable, namesrv: Namesrv) -> None:
     assert routes.route("T") is routes.route("T")
     assert routes.find_master(QUEUE) == BrokerAddress("10.0.0.1:10911")
-    assert namesrv.asked_count == 1
+    assert namesrv.call_count == 1
 
 
-def test_refresh_and_forget_ask_again(routes: RouteTable, namesrv: Namesrv) -> None:
+def test_refresh_and_forget_request_again(routes: RouteTable, namesrv: Namesrv) -> None:
     routes.route("T")
     namesrv.addresses["0"] = "10.0.0.2:10911"
     assert routes.route("T", refresh=True).master_address("b") == BrokerAddress("10.0.0.2:10911")
     routes.invalidate("T")
     routes.invalidate("T")
     routes.route("T")
-    assert namesrv.asked_count == 3
+    assert namesrv.call_count == 3
 
 
-@pytest.mark.parametrize(("code", "asked_count"), [(ResponseCode.SYSTEM_BUSY, 2), (ResponseCode.FLOW_CONTROL, 1)])
+@pytest.mark.parametrize(("code", "call_count"), [(ResponseCode.SYSTEM_BUSY, 2), (ResponseCode.FLOW_CONTROL, 1)])
 def test_a_route_is_in_doubt_after_what_may_come_of_an_old_address(
-    routes: RouteTable, namesrv: Namesrv, code: ResponseCode, asked_count: int
+    routes: RouteTable, namesrv: Namesrv, code: ResponseCode, call_count: int
 ) -> None:
     routes.route("T")
     routes.invalidate_on_error("T", refused(code))
     routes.route("T")
-    assert namesrv.asked_count == asked_count
+    assert namesrv.call_count == call_count
 
 
-def test_silent_name_servers_are_no_trouble_of_a_topic() -> None:
+def test_unresponsive_name_servers_are_no_failure_of_a_topic() -> None:
     with ScriptedCluster("a") as cluster:
         cluster.down.add(NAME_SERVER)
         with pytest.raises(TransportError, match="NAME_SERVERS_UNAVAILABLE") as raised:
@@ -219,7 +219,7 @@ def test_brokers_that_a_topic_was_on_are_known_and_their_queues_are_not_in_its_r
         assert RouteTable(cluster.name_servers).recorded_brokers("T") == frozenset()
 
 
-def test_a_topic_that_had_a_route_is_told_from_one_that_never_had_though_another_table_was_told_it() -> None:
+def test_a_topic_that_had_a_route_is_distinguished_from_one_that_never_had_though_another_table_received_it() -> None:
     with ScriptedCluster("a", "b") as cluster:
         history = RouteHistory()
         RouteTable(cluster.name_servers, history).route("T")
@@ -233,7 +233,7 @@ def test_a_topic_that_had_a_route_is_told_from_one_that_never_had_though_another
         assert failures["T"].__cause__ is not None
 
 
-def test_a_route_that_is_not_told_again_stays_as_it_was() -> None:
+def test_a_route_that_is_not_received_again_stays_as_it_was() -> None:
     with ScriptedCluster("a") as cluster:
         routes = RouteTable(cluster.name_servers)
         before = routes.route("T")

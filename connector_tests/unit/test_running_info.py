@@ -92,7 +92,7 @@ def test_running_info_without_queues_is_refused() -> None:
         decode_consumer_running_info(b'{"properties":{},"subscriptionSet":[]}')
 
 
-def test_stacks_that_nobody_asked_for_are_left_out() -> None:
+def test_stacks_that_were_not_requested_are_omitted() -> None:
     assert b"jstack" not in encode_consumer_running_info(ConsumerRunningInfo(properties={}))
 
 
@@ -115,14 +115,14 @@ def test_ranges_arrive_as_they_were() -> None:
     )
 
 
-def test_an_operator_who_asks_tells_nothing() -> None:
+def test_an_operators_request_reports_nothing() -> None:
     assert decode_reported_losses(b"") == ()
 
 
 @pytest.mark.parametrize(
     "body", [b"x", b"{}", b'{"lost":[1]}', encode_reported_losses([QueueRange(A, 1, 2)]).replace(b"2", b"0")]
 )
-def test_what_is_no_told_loss_is_the_senders_error(body: bytes) -> None:
+def test_what_is_no_reported_loss_is_the_senders_error(body: bytes) -> None:
     with pytest.raises(RemoteProtocolError, match=r"MALFORMED_RESPONSE\.BODY.*\btold loss\b"):
         decode_reported_losses(body)
 

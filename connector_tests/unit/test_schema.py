@@ -21,7 +21,7 @@ def schema_of(**options: str) -> Any:
     return RocketMQDataSource(REQUIRED | options).schema()
 
 
-def test_the_map_of_properties_comes_where_it_is_asked_for_and_in_its_place() -> None:
+def test_the_map_of_properties_comes_where_it_is_requested_and_in_its_place() -> None:
     assert schema_of().fieldNames() == list(DEFAULT_COLUMNS)
     with_map = schema_of(includeProperties="true")
     assert with_map.fieldNames()[7:10] == ["body", "properties", "bornTimestamp"]
@@ -64,7 +64,7 @@ def test_a_property_called_as_a_column_is_an_error_that_lists_these(name: str) -
 
 
 @pytest.mark.parametrize("names", ["a,A", "a\x01b", "a\x02"])
-def test_names_that_spark_or_rocketmq_cannot_tell_apart_are_an_error(names: str) -> None:
+def test_names_that_spark_or_rocketmq_cannot_distinguish_are_an_error(names: str) -> None:
     with pytest.raises(OptionError, match=r"INVALID_OPTION_VALUE.*propertyColumns"):
         schema_of(propertyColumns=names)
 

@@ -23,12 +23,12 @@ def test_certificates_and_host_names_are_checked() -> None:
     assert len(context.get_ca_certs()) == 1
 
 
-def test_the_check_of_host_names_alone_can_be_given_up() -> None:
+def test_the_check_of_host_names_alone_can_be_skipped() -> None:
     context = tls_context(Tls(trust_cert_path=str(CERTIFICATE), check_host_name=False))
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, False)
 
 
-def test_all_checks_can_be_given_up() -> None:
+def test_all_checks_can_be_skipped() -> None:
     context = tls_context(Tls(auth_server=False))
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_NONE, False)
 
@@ -98,7 +98,7 @@ def test_a_key_s_password_is_in_no_error(tmp_path: Path) -> None:
     assert (raised.value.__cause__, raised.value.__suppress_context__) == (None, True)
 
 
-def test_files_are_read_by_who_connects() -> None:
+def test_files_are_read_by_the_connecting_process() -> None:
     """What travels to executors are paths; nothing is read before there is a connection to make."""
     connect = connect_with(Tls("/nowhere.pem"))
     with pytest.raises(OptionError, match="TLS_FILE_UNUSABLE"):

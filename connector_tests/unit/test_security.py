@@ -15,7 +15,7 @@ EVERYTHING = Security(
 )
 
 
-def test_a_secret_is_told_to_who_asks_for_it_in_so_many_words() -> None:
+def test_a_secret_is_returned_only_on_explicit_request() -> None:
     assert Secret(HIDDEN).reveal() == HIDDEN
 
 

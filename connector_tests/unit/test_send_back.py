@@ -45,7 +45,7 @@ def test_a_needed_column_that_is_ambiguous_is_refused() -> None:
         list(required_values([row(MsgId="ID", MSGID="other", topic="T")], ("topic", "msgId")))
 
 
-def test_the_first_ten_that_were_not_taken_are_named_with_the_first_reason() -> None:
+def test_the_first_ten_that_were_not_accepted_are_named_with_the_first_reason() -> None:
     check_all_sent_back([], "g")
     refused = [(f"message {number}", f"reason {number}") for number in range(11)]
     with pytest.raises(NotSentBackError, match=r"11 messages.*message 9, \.\.\.") as raised:

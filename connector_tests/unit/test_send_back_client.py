@@ -25,17 +25,17 @@ def cluster() -> Iterator[ScriptedCluster]:
         yield cluster
 
 
-class Answers:
+class Responses:
     """What the broker answers to one request after another; the last answer stays."""
 
-    def __init__(self, cluster: ScriptedCluster, *answers: RemotingCommand) -> None:
-        self._answers = list(answers)
-        self.asked: list[dict[str, str]] = []
-        cluster.brokers["a"].on(RequestCode.CONSUMER_SEND_MSG_BACK, self._answer)
+    def __init__(self, cluster: ScriptedCluster, *responses: RemotingCommand) -> None:
+        self._responses = list(responses)
+        self.calls: list[dict[str, str]] = []
+        cluster.brokers["a"].on(RequestCode.CONSUMER_SEND_MSG_BACK, self._response)
 
-    def _answer(self, request: RemotingCommand) -> RemotingCommand:
-        self.asked.append(dict(request.fields))
-        return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+    def _response(self, request: RemotingCommand) -> RemotingCommand:
+        self.calls.append(dict(request.fields))
+        return self._responses.pop(0) if len(self._responses) > 1 else self._responses[0]
 
 
 class Time(ManualClock):
@@ -54,24 +54,24 @@ def sender(cluster: ScriptedCluster, limit_ms: int = 10_000, clock: Time | None 
 
 
 def test_a_message_is_sent_back_by_its_place_in_the_commit_log(cluster: ScriptedCluster) -> None:
-    answers = Answers(cluster, build_response())
+    responses = Responses(cluster, build_response())
     assert sender(cluster).try_send_back(MESSAGE) is None
-    (fields,) = answers.asked
+    (fields,) = responses.calls
     assert (fields["offset"], fields["group"], fields["originTopic"], fields["originMsgId"]) == ("77", "G", "T", "ID")
     assert (fields["delayLevel"], fields["maxReconsumeTimes"]) == ("2", "5")
 
 
-def test_a_broker_that_is_busy_is_asked_again(cluster: ScriptedCluster) -> None:
-    answers = Answers(cluster, build_response(ResponseCode.SYSTEM_BUSY), build_response())
+def test_a_broker_that_is_busy_is_called_again(cluster: ScriptedCluster) -> None:
+    responses = Responses(cluster, build_response(ResponseCode.SYSTEM_BUSY), build_response())
     assert sender(cluster).try_send_back(MESSAGE) is None
-    assert len(answers.asked) == 2
+    assert len(responses.calls) == 2
 
 
-def test_a_broker_that_is_waited_for_is_said_and_that_it_is_back(
+def test_a_broker_that_is_waited_for_is_logged_and_that_it_is_back(
     cluster: ScriptedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    Answers(cluster, *[build_response(ResponseCode.SYSTEM_BUSY)] * 6, build_response())
+    Responses(cluster, *[build_response(ResponseCode.SYSTEM_BUSY)] * 6, build_response())
     assert sender(cluster).try_send_back(MESSAGE) is None
     begun, over = caplog.messages
     assert outage_text(begun).startswith("Waiting for broker a (fails in 9 s): [ROCKETMQ_BROKER_ERROR] ")
@@ -79,11 +79,11 @@ def test_a_broker_that_is_waited_for_is_said_and_that_it_is_back(
 
 
 def test_a_broker_that_stays_busy_is_a_problem_once_its_limit_is_over(cluster: ScriptedCluster) -> None:
-    answers = Answers(cluster, build_response(ResponseCode.SYSTEM_BUSY))
+    responses = Responses(cluster, build_response(ResponseCode.SYSTEM_BUSY))
     busy = sender(cluster, limit_ms=0)
     assert "SYSTEM_BUSY" in (busy.try_send_back(MESSAGE) or "")
     assert "SYSTEM_BUSY" in (busy.try_send_back(MESSAGE) or "")
-    assert len(answers.asked) == 2
+    assert len(responses.calls) == 2
 
 
 def test_a_broker_that_cannot_be_reached_is_named(cluster: ScriptedCluster) -> None:
@@ -94,9 +94,9 @@ def test_a_broker_that_cannot_be_reached_is_named(cluster: ScriptedCluster) -> N
 
 
 def test_a_refusal_that_will_not_pass_is_a_problem_at_once(cluster: ScriptedCluster) -> None:
-    answers = Answers(cluster, build_response(ResponseCode.NO_PERMISSION))
+    responses = Responses(cluster, build_response(ResponseCode.NO_PERMISSION))
     assert "NO_PERMISSION" in (sender(cluster).try_send_back(MESSAGE) or "")
-    assert len(answers.asked) == 1
+    assert len(responses.calls) == 1
 
 
 def test_a_broker_is_given_its_time_from_when_a_name_server_is_back(
@@ -104,7 +104,7 @@ def test_a_broker_is_given_its_time_from_when_a_name_server_is_back(
 ) -> None:
     """The outage was charged to the broker: a name server that was back before it ended the waiting at once."""
     clock = Time()
-    answers = Answers(cluster, build_response())
+    responses = Responses(cluster, build_response())
 
     def route(request: RemotingCommand) -> RemotingCommand:
         if clock.now_ms < 20_000:
@@ -113,7 +113,7 @@ def test_a_broker_is_given_its_time_from_when_a_name_server_is_back(
 
     cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, route)
     assert sender(cluster, 60_000, clock, missingTopicTimeoutMs="10000").try_send_back(MESSAGE) is None
-    assert len(answers.asked) == 1
+    assert len(responses.calls) == 1
     assert outage_text(caplog.messages[0]).startswith("Waiting for the name servers (fails in 59 s): ")
 
 
@@ -122,7 +122,7 @@ def test_a_topic_that_had_a_route_is_waited_for_as_its_brokers_are(
 ) -> None:
     """The name servers forget a killed broker's topics: its messages were given up as those of a wrong name."""
     clock = Time()
-    answers = Answers(cluster, build_response(), build_response(ResponseCode.SYSTEM_BUSY), build_response())
+    responses = Responses(cluster, build_response(), build_response(ResponseCode.SYSTEM_BUSY), build_response())
 
     def route(request: RemotingCommand) -> RemotingCommand:
         return build_response(ResponseCode.TOPIC_NOT_EXIST) if clock.now_ms < 30_000 else cluster.route(request)
@@ -131,33 +131,35 @@ def test_a_topic_that_had_a_route_is_waited_for_as_its_brokers_are(
     assert subject.try_send_back(MESSAGE) is None
     cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, route)
     assert subject.try_send_back(MESSAGE) is None
-    assert len(answers.asked) == 3
+    assert len(responses.calls) == 3
     assert clock.now_ms >= 30_000
     assert "[ROCKETMQ_TOPIC_UNAVAILABLE.NO_ROUTE] Topic 'T' is unavailable: name server" in caplog.text
 
 
-def test_name_servers_that_stay_silent_are_named_and_not_waited_for_anew_by_each_message(
+def test_name_servers_that_stay_unresponsive_are_named_and_not_waited_for_again_by_each_message(
     cluster: ScriptedCluster,
 ) -> None:
     """Another topic's message, whose route is known, is taken meanwhile: that says nothing of the name servers."""
     clock = Time()
-    silent = sender(cluster, 5_000, clock)
-    Answers(cluster, build_response())
+    unresponsive = sender(cluster, 5_000, clock)
+    Responses(cluster, build_response())
     known = replace(MESSAGE, topic="KNOWN")
-    assert silent.try_send_back(known) is None
+    assert unresponsive.try_send_back(known) is None
 
     def cut(request: RemotingCommand) -> RemotingCommand:
         raise TransportError("CONNECTION_LOST", address="the client", reason="the script cuts it")
 
     cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, cut)
-    assert "CLUSTER_TIMEOUT] No successful response from the name servers for" in (silent.try_send_back(MESSAGE) or "")
+    assert "CLUSTER_TIMEOUT] No successful response from the name servers for" in (
+        unresponsive.try_send_back(MESSAGE) or ""
+    )
     assert 5_000 <= clock.now_ms < 6_000
-    assert silent.try_send_back(known) is None
-    assert "No successful response from the name servers" in (silent.try_send_back(MESSAGE) or "")
+    assert unresponsive.try_send_back(known) is None
+    assert "No successful response from the name servers" in (unresponsive.try_send_back(MESSAGE) or "")
     assert clock.now_ms < 6_000
     cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, cluster.route)
-    assert silent.try_send_back(MESSAGE) is None
+    assert unresponsive.try_send_back(MESSAGE) is None
     cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, cut)
     began_ms = clock.now_ms
-    assert silent.try_send_back(replace(MESSAGE, topic="OTHER")) is not None
+    assert unresponsive.try_send_back(replace(MESSAGE, topic="OTHER")) is not None
     assert clock.now_ms - began_ms >= 5_000

@@ -39,7 +39,7 @@ def by_place(target: RowTarget) -> MessageQueue | None:
 def sent(
     limit_bytes: int = 10_000,
     sys_flags: list[int] | None = None,
-    asked: list[RowTarget] | None = None,
+    calls: list[RowTarget] | None = None,
     **columns: list[Any],
 ) -> list[SendBatch]:
     """Of rows from 5 on, with these columns; bodies are letters."""
@@ -52,8 +52,8 @@ def sent(
     flags = np.array(sys_flags or [0] * count, np.int32)
 
     def queue_of(target: RowTarget) -> MessageQueue | None:
-        if asked is not None:
-            asked.append(target)
+        if calls is not None:
+            calls.append(target)
         return by_place(target)
 
     ids = row_ids(KEY, 5, [rows.bodies])
@@ -71,7 +71,7 @@ def letters(batch: SendBatch) -> str:
     return b"".join(message.body for message in decode_batch(bytes(batch.body))).decode()
 
 
-def told(batches: list[SendBatch]) -> list[tuple[str, str, int]]:
+def reported(batches: list[SendBatch]) -> list[tuple[str, str, int]]:
     return [
         (batch.topic if batch.queue is None else str(batch.queue), letters(batch), batch.first_row) for batch in batches
     ]
@@ -79,20 +79,20 @@ def told(batches: list[SendBatch]) -> list[tuple[str, str, int]]:
 
 def test_rows_of_one_topic_are_cut_where_a_batch_is_full() -> None:
     batches = sent(2 * (SINGLE_BYTES + STORED_EXTRA_BYTES), topic=["T"] * 5)
-    assert told(batches) == [("T", "ab", 5), ("T", "cd", 7), ("T", "e", 9)]
+    assert reported(batches) == [("T", "ab", 5), ("T", "cd", 7), ("T", "e", 9)]
     assert [batch.row_count for batch in batches] == [2, 2, 1]
     assert sum(len(batch.body) for batch in batches) == 5 * SINGLE_BYTES
 
 
 def test_rows_of_several_topics_keep_their_order_within_each() -> None:
-    assert told(sent(topic=["T", "U", "T", "V", "U"])) == [("T", "ac", 5), ("U", "be", 6), ("V", "d", 8)]
+    assert reported(sent(topic=["T", "U", "T", "V", "U"])) == [("T", "ac", 5), ("U", "be", 6), ("V", "d", 8)]
 
 
-def test_destinations_take_turns() -> None:
+def test_destinations_alternate() -> None:
     """Nothing is sent to a queue that rows name while a batch is on its way there: the others would have to wait."""
     one = SINGLE_BYTES + 1 + STORED_EXTRA_BYTES + len("__SHARDINGKEY\x01_\x02")
     batches = sent(one, topic=["T"] * 6, shardingKey=["1", "1", "1", "2", "3", "3"])
-    assert told(batches) == [
+    assert reported(batches) == [
         ("T@keyed:1", "a", 5),
         ("T@keyed:2", "d", 8),
         ("T@keyed:3", "e", 9),
@@ -120,16 +120,16 @@ def test_no_rows_are_no_batches() -> None:
 
 
 def test_rows_for_one_queue_are_together_in_their_order_whatever_leads_there() -> None:
-    asked: list[RowTarget] = []
+    calls: list[RowTarget] = []
     batches = sent(
-        asked=asked,
+        calls=calls,
         topic=["T"] * 6,
         shardingKey=["1x", "2x", "1y", None, "1x", "2x"],
         brokerName=[None, None, None, None, None, "keyed"],
         queueId=pa.array([None, None, None, None, None, 1], pa.int32()),
     )
-    assert told(batches) == [("T@keyed:1", "acef", 5), ("T@keyed:2", "b", 6), ("T", "d", 8)]
-    assert sorted(asked, key=str) == sorted(
+    assert reported(batches) == [("T@keyed:1", "acef", 5), ("T@keyed:2", "b", 6), ("T", "d", 8)]
+    assert sorted(calls, key=str) == sorted(
         [
             RowTarget("T", sharding_key="1x"),
             RowTarget("T", sharding_key="2x"),
@@ -141,9 +141,14 @@ def test_rows_for_one_queue_are_together_in_their_order_whatever_leads_there() -
     )
 
 
-def test_rows_that_differ_in_topic_and_key_are_never_taken_for_each_other() -> None:
+def test_rows_that_differ_in_topic_and_key_are_never_mistaken_for_each_other() -> None:
     batches = sent(topic=["T", "U", "V", "T"], shardingKey=["1", "1", "1", "2"])
-    assert told(batches) == [("T@keyed:1", "a", 5), ("T@keyed:2", "d", 8), ("U@keyed:1", "b", 6), ("V@keyed:1", "c", 7)]
+    assert reported(batches) == [
+        ("T@keyed:1", "a", 5),
+        ("T@keyed:2", "d", 8),
+        ("U@keyed:1", "b", 6),
+        ("V@keyed:1", "c", 7),
+    ]
 
 
 def test_what_is_compressed_travels_apart_and_in_a_queue_of_its_own_in_order() -> None:
@@ -221,7 +226,7 @@ def test_and_that_order_is_by_utf_16() -> None:
     assert [one.broker_name for one in found] == list(names)
 
 
-def test_a_topic_that_nobody_may_write_has_no_queue_for_a_key() -> None:
+def test_a_topic_that_is_not_writable_has_no_queue_for_a_key() -> None:
     with pytest.raises(RouteError, match=r"TOPIC_UNAVAILABLE\.NO_WRITABLE_QUEUE.*\bT\b"):
         sharded_queues(route(QueueData("a", 4, 4, 4)))
 

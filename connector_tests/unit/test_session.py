@@ -85,34 +85,34 @@ def response(one: Session) -> Response:
 # ---------------------------------------------------------------------------------------------------------- being known
 
 
-def test_it_says_who_it_is_and_then_that_it_is_still_there(proxy: ScriptedProxy, session: SessionOf) -> None:
+def test_it_identifies_itself_and_then_sends_heartbeats(proxy: ScriptedProxy, session: SessionOf) -> None:
     one = session(proxy.address)
     one.keep_alive()
     one.keep_alive()
     assert proxy.received_methods() == ["Telemetry", "Heartbeat"]
     settings = proxy.requests_received[0].request.settings
     assert (settings.client_type, settings.subscription.group.name) == (pb.ClientType.SIMPLE_CONSUMER, "g")
-    wanted = {entry.topic.name: entry.expression.expression for entry in settings.subscription.subscriptions}
-    assert wanted == {"T": "TagA || TagB", "U": "TagA || TagB"}
+    expected = {entry.topic.name: entry.expression.expression for entry in settings.subscription.subscriptions}
+    assert expected == {"T": "TagA || TagB", "U": "TagA || TagB"}
     assert settings.request_timeout.ToMilliseconds() == TIMEOUT_MS
     assert (settings.user_agent.language, settings.user_agent.hostname) == (pb.Language.PYTHON, socket.gethostname())
     assert {one.metadata["x-mq-client-id"] for one in proxy.requests_received} == {"me@1"}
 
 
-def test_it_says_goodbye(proxy: ScriptedProxy, known: Session) -> None:
+def test_it_sends_its_termination(proxy: ScriptedProxy, known: Session) -> None:
     known.close()
     known.close()
     assert proxy.received_methods() == ["Telemetry", "NotifyClientTermination"]
 
 
-def test_who_was_forgotten_says_again_who_it_is(proxy: ScriptedProxy, known: Session) -> None:
+def test_a_client_that_was_forgotten_identifies_itself_again(proxy: ScriptedProxy, known: Session) -> None:
     forgotten = status(pb.Code.UNRECOGNIZED_CLIENT_TYPE, "cannot find client settings for this client")
     proxy.handlers_by_method["Heartbeat"] = lambda _: pb.HeartbeatResponse(status=forgotten)
     known.keep_alive()
     assert proxy.received_methods() == ["Telemetry", "Heartbeat", "Telemetry"]
 
 
-def test_so_does_who_is_told_so_by_what_fails(proxy: ScriptedProxy, known: Session) -> None:
+def test_so_does_a_server_reported_by_a_failure(proxy: ScriptedProxy, known: Session) -> None:
     no_settings = status(pb.Code.INTERNAL_SERVER_ERROR, 'because "settings" is null. NullPointerException.')
     proxy.handlers_by_method["ReceiveMessage"] = lambda _: [pb.ReceiveMessageResponse(status=no_settings)]
     assert str(failure(lambda: receive(known))) == (
@@ -124,7 +124,7 @@ def test_so_does_who_is_told_so_by_what_fails(proxy: ScriptedProxy, known: Sessi
     assert proxy.received_methods() == ["Telemetry", "ReceiveMessage", "Telemetry"]
 
 
-def test_a_group_that_is_not_there_is_said_so_with_what_to_do(proxy: ScriptedProxy, session: SessionOf) -> None:
+def test_a_group_that_is_not_there_is_reported_with_what_to_do(proxy: ScriptedProxy, session: SessionOf) -> None:
     def refuse(_: object) -> object:
         details = "process client telemetryCommand failed. group not found"
         raise Ended(grpc.StatusCode.INVALID_ARGUMENT, details)
@@ -150,7 +150,7 @@ def test_a_group_that_is_to_be_read_in_order_is_refused(proxy: ScriptedProxy, se
     )
 
 
-def test_a_proxy_that_says_nothing_to_that_has_not_answered_in_time(proxy: ScriptedProxy, session: SessionOf) -> None:
+def test_a_proxy_that_returns_no_telemetry_has_not_responded_in_time(proxy: ScriptedProxy, session: SessionOf) -> None:
     proxy.handlers_by_method["Telemetry"] = lambda _: []
     error = failure(session(proxy.address, timeout_ms=300).keep_alive)
     assert (error.condition, error.context["request"]) == ("RESPONSE_TIMED_OUT", "Telemetry")
@@ -159,7 +159,9 @@ def test_a_proxy_that_says_nothing_to_that_has_not_answered_in_time(proxy: Scrip
 # --------------------------------------------------------------------------------------------------------- where topics
 
 
-def test_brokers_with_readable_queues_are_asked_where_the_route_says(proxy: ScriptedProxy, session: SessionOf) -> None:
+def test_brokers_with_readable_queues_are_called_where_the_route_lists(
+    proxy: ScriptedProxy, session: SessionOf
+) -> None:
     elsewhere = pb.Endpoints(addresses=[pb.Address(host="::1", port=8081), pb.Address(host="b.example", port=80)])
     queues = [
         proxy.queue(),
@@ -178,21 +180,23 @@ def test_brokers_with_readable_queues_are_asked_where_the_route_says(proxy: Scri
     ]
 
 
-def test_a_topic_that_nobody_has_or_may_read_is_one_of_those_errors(proxy: ScriptedProxy, session: SessionOf) -> None:
+def test_a_topic_that_is_missing_or_not_readable_is_one_of_those_errors(
+    proxy: ScriptedProxy, session: SessionOf
+) -> None:
     one = session(proxy.address)
     unknown = pb.QueryRouteResponse(status=status(pb.Code.TOPIC_NOT_FOUND, "CODE: 17"))
-    for answer, condition in (
+    for returned, condition in (
         (unknown, "TOPIC_NOT_FOUND"),
         (pb.QueryRouteResponse(status=OK), "TOPIC_UNAVAILABLE.NO_READABLE_QUEUE"),
     ):
-        proxy.handlers_by_method["QueryRoute"] = partial(said, answer)
+        proxy.handlers_by_method["QueryRoute"] = partial(return_route, returned)
         error = failure(lambda: one.find_brokers("T"))
         assert isinstance(error, RouteError)
         assert (error.condition, error.context["topic"]) == (condition, "T")
 
 
-def said(answer: pb.QueryRouteResponse, _request: object) -> pb.QueryRouteResponse:
-    return answer
+def return_route(returned: pb.QueryRouteResponse, _request: object) -> pb.QueryRouteResponse:
+    return returned
 
 
 def test_a_topic_whose_messages_are_in_order_is_refused(proxy: ScriptedProxy, session: SessionOf) -> None:
@@ -207,7 +211,7 @@ def test_a_topic_whose_messages_are_in_order_is_refused(proxy: ScriptedProxy, se
 # ------------------------------------------------------------------------------------------------------------- messages
 
 
-def test_messages_come_with_what_the_proxy_knows_them_by(proxy: ScriptedProxy, known: Session) -> None:
+def test_messages_come_with_what_the_proxy_names_them_by(proxy: ScriptedProxy, known: Session) -> None:
     messages = [received("h1", b"one"), received("h2", b"two")]
     proxy.handlers_by_method["ReceiveMessage"] = lambda _: [pb.ReceiveMessageResponse(status=OK), *messages]
     assert receive(known) == [
@@ -279,8 +283,8 @@ def test_compressed_responses_are_not_unpacked(session: SessionOf) -> None:
 def test_commands_after_the_settings_are_not_kept(proxy: ScriptedProxy, session: SessionOf) -> None:
     are_sent = threading.Event()
 
-    def commands(said: pb.TelemetryCommand) -> Iterator[pb.TelemetryCommand]:
-        yield from [pb.TelemetryCommand(status=OK, settings=said.settings)] * 100
+    def commands(return_route: pb.TelemetryCommand) -> Iterator[pb.TelemetryCommand]:
+        yield from [pb.TelemetryCommand(status=OK, settings=return_route.settings)] * 100
         are_sent.set()
 
     proxy.handlers_by_method["Telemetry"] = commands
@@ -292,7 +296,7 @@ def test_commands_after_the_settings_are_not_kept(proxy: ScriptedProxy, session:
     assert one._telemetry._received.qsize() == 0
 
 
-def test_an_answer_that_cannot_be_read_is_an_error(proxy: ScriptedProxy, known: Session) -> None:
+def test_a_response_that_cannot_be_read_is_an_error(proxy: ScriptedProxy, known: Session) -> None:
     proxy.handlers_by_method["ReceiveMessage"] = lambda _: [b"\xff\xff\xff"]
     assert failure(lambda: receive(known)).condition == "MALFORMED_RESPONSE.BODY"
 
@@ -307,22 +311,22 @@ def test_an_answer_that_cannot_be_read_is_an_error(proxy: ScriptedProxy, known: 
         (pb.Code.ILLEGAL_FILTER_EXPRESSION, "no", "PROXY_ERROR"),
     ],
 )
-def test_a_refusal_is_what_the_code_says(
+def test_a_refusal_is_what_the_code_means(
     proxy: ScriptedProxy, known: Session, code: pb.Code, remark: str, condition: str
 ) -> None:
     proxy.handlers_by_method["ReceiveMessage"] = lambda _: [pb.ReceiveMessageResponse(status=status(code, remark))]
     assert failure(lambda: receive(known)).condition == condition
 
 
-def test_acknowledgements_go_together_and_each_has_its_own_answer(proxy: ScriptedProxy, known: Session) -> None:
-    told = [
+def test_acknowledgements_go_together_and_each_has_its_own_response(proxy: ScriptedProxy, known: Session) -> None:
+    entries_of = [
         OK,
         status(pb.Code.INVALID_RECEIPT_HANDLE, "receipt handle is expired"),
         status(pb.Code.INTERNAL_SERVER_ERROR, "ack failed: status is abnormal"),
         status(pb.Code.PROXY_TIMEOUT, "slow"),
         status(pb.Code.INVALID_RECEIPT_HANDLE, "cannot find broker broker-a"),
     ]
-    proxy.handlers_by_method["AckMessage"] = lambda said: of_entries(said, told)
+    proxy.handlers_by_method["AckMessage"] = lambda return_route: of_entries(return_route, entries_of)
     first, second, third, *failed = known.submit_ack("T", ["a", "b", "c", "d", "e"])()
     assert (first, second, third) == (True, False, False)
     assert [one.condition for one in failed if isinstance(one, BrokerError)] == ["PROXY_UNAVAILABLE"] * 2
@@ -358,7 +362,7 @@ def test_a_changed_message_is_known_by_another_handle_or_no_more(proxy: Scripted
 # -------------------------------------------------------------------------------------------------- what is not reached
 
 
-def test_where_nobody_listens_it_says_so_and_asks_at_the_next_address(proxy: ScriptedProxy, session: SessionOf) -> None:
+def test_a_closed_port_is_logged_and_the_next_address_is_called(proxy: ScriptedProxy, session: SessionOf) -> None:
     one = session("127.0.0.1:1", proxy.address)
     assert str(failure(one.keep_alive)) == (
         "[ROCKETMQ_CONNECT_FAILED] Cannot connect to 127.0.0.1:1: Connection refused. Check the address, and "
@@ -368,7 +372,7 @@ def test_where_nobody_listens_it_says_so_and_asks_at_the_next_address(proxy: Scr
     assert proxy.received_methods() == ["Telemetry"]
 
 
-def test_who_was_cut_off_says_again_who_it_is(session: SessionOf) -> None:
+def test_a_client_that_was_cut_off_identifies_itself_again(session: SessionOf) -> None:
     with ScriptedProxy() as first, ScriptedProxy() as second:
         one = session(first.address, second.address)
         one.keep_alive()
@@ -379,7 +383,7 @@ def test_who_was_cut_off_says_again_who_it_is(session: SessionOf) -> None:
         assert second.received_methods() == ["Telemetry", "ReceiveMessage"]
 
 
-def test_who_was_closed_is_opened_by_nobody_again(proxy: ScriptedProxy, known: Session) -> None:
+def test_a_client_that_was_closed_is_never_opened_again(proxy: ScriptedProxy, known: Session) -> None:
     """Somebody may be just looking where topics are while a query ends."""
     known.close()
     requests_received = len(proxy.requests_received)
@@ -399,32 +403,32 @@ def test_a_call_over_a_connection_that_another_thread_has_just_closed_has_lost_i
     assert [failure(call).condition for call in calls] == ["CONNECTION_LOST"] * 2
 
 
-def test_before_it_is_known_nothing_can_be_asked(proxy: ScriptedProxy, session: SessionOf) -> None:
+def test_before_it_is_known_no_call_is_possible(proxy: ScriptedProxy, session: SessionOf) -> None:
     assert failure(lambda: receive(session(proxy.address))).condition == "CONNECT_FAILED"
     assert proxy.requests_received == []
 
 
-def read_and_say_nothing(accepted: socket.socket) -> None:
+def read_and_send_nothing(accepted: socket.socket) -> None:
     while accepted.recv(1_000):
         pass
 
 
-def test_a_server_that_does_not_answer_in_time_is_said_to_be_that(
+def test_a_server_that_does_not_respond_in_time_is_reported_as_that(
     serve: Callable[[Serve], str], session: SessionOf
 ) -> None:
-    address = serve(read_and_say_nothing)
+    address = serve(read_and_send_nothing)
     error = failure(session(address, timeout_ms=300).keep_alive)
     assert error.condition in {"RESPONSE_TIMED_OUT", "CONNECT_FAILED"}  # it takes the connection, and no more
     assert error.context["address"] == address
 
 
-def test_a_server_of_another_protocol_is_said_to_be_no_proxy(session: SessionOf, server: ScriptedBroker) -> None:
+def test_a_server_of_another_protocol_is_reported_as_no_proxy(session: SessionOf, server: ScriptedBroker) -> None:
     error = failure(session(server.listen()).keep_alive)
     assert isinstance(error, OptionError)
     assert error.condition == "NOT_A_GRPC_PROXY"
 
 
-def test_a_grpc_server_of_something_else_is_said_to_be_no_proxy(proxy: ScriptedProxy, session: SessionOf) -> None:
+def test_a_grpc_server_of_something_else_is_reported_as_no_proxy(proxy: ScriptedProxy, session: SessionOf) -> None:
     def refuse(_: object) -> object:
         raise Ended(grpc.StatusCode.UNIMPLEMENTED, "unknown service")
 
@@ -468,7 +472,7 @@ def test_calls_are_encrypted_with_a_certificate_that_is_trusted(secured: Scripte
     assert keeps(session(secured.address, security=Security(tls=TRUSTING)))
 
 
-def test_a_certificate_that_nobody_vouches_for_is_refused_unless_nobody_asks(
+def test_an_untrusted_certificate_is_refused_unless_the_check_is_off(
     secured: ScriptedProxy, session: SessionOf
 ) -> None:
     error = failure(session(secured.address, security=Security(tls=Tls())).keep_alive)
@@ -476,7 +480,7 @@ def test_a_certificate_that_nobody_vouches_for_is_refused_unless_nobody_asks(
     assert keeps(session(secured.address, security=Security(tls=Tls(auth_server=False))))
 
 
-def test_a_host_name_is_checked_unless_nobody_asks(
+def test_a_host_name_is_checked_unless_the_check_is_off(
     secured: ScriptedProxy, session: SessionOf, elsewheres: tuple[ScriptedProxy, Path]
 ) -> None:
     elsewhere, certificate = elsewheres
@@ -501,21 +505,21 @@ def elsewheres(tmp_path: Path) -> Iterator[tuple[ScriptedProxy, Path]]:
         yield proxy, certificate
 
 
-def test_a_server_that_wants_tls_or_wants_none_is_said_so(
+def test_a_server_that_wants_tls_or_wants_none_is_reported(
     secured: ScriptedProxy, proxy: ScriptedProxy, session: SessionOf
 ) -> None:
     assert failure(session(secured.address).keep_alive).condition == "TLS_REQUIRED"
     assert failure(session(proxy.address, security=Security(tls=TRUSTING)).keep_alive).condition == "TLS_NOT_SUPPORTED"
 
 
-def test_a_client_proves_who_it_is_where_it_is_asked(session: SessionOf) -> None:
+def test_a_client_authenticates_where_it_is_required(session: SessionOf) -> None:
     mine = Tls(str(CERTIFICATE), str(CERTIFICATE), str(CERTIFICATE.with_suffix(".key")))
     with ScriptedProxy(is_tls=True, client_ca=True) as proxy:
         assert keeps(session(proxy.address, security=Security(tls=mine)))
         assert failure(session(proxy.address, security=Security(tls=TRUSTING)).keep_alive).condition == "CONNECT_FAILED"
 
 
-def test_a_server_that_says_that_it_wants_a_certificate_is_heard(
+def test_a_server_that_reports_that_it_requires_a_certificate_is_accepted(
     serve: Callable[[Serve], str], session: SessionOf
 ) -> None:
     asking = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -33,7 +33,7 @@ def test_the_values_are_signed_in_javas_order_of_their_names_and_then_the_body()
     assert (request.code, request.body) == (11, b"body")
 
 
-def test_who_has_no_token_sends_none() -> None:
+def test_a_caller_that_has_no_token_sends_none() -> None:
     assert identity(Credentials("me", Secret("key"))) == {"AccessKey": "me"}
 
 
@@ -47,7 +47,7 @@ def test_a_template_signs_as_each_request_is_signed_by_itself(numbers: tuple[str
     assert template.sign(*values).decode() == signed(request, credentials).fields[SIGNATURE]
 
 
-def test_what_is_no_unicode_is_refused_by_who_writes_the_frame() -> None:
+def test_what_is_no_unicode_is_refused_by_the_writer_of_the_frame() -> None:
     request = signed(RemotingCommand(11, fields={"a": "\ud800"}), ME)
     with pytest.raises(LocalProtocolError) as caught:
         encode(request)

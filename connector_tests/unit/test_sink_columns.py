@@ -50,35 +50,35 @@ def test_a_column_may_be_null_in_every_row_but_the_body() -> None:
     assert "Column 'value' has type VOID" in refused([("value", "void")])
 
 
-def test_what_kafka_calls_value_and_key_is_taken_as_body_and_keys() -> None:
+def test_what_kafka_calls_value_and_key_is_used_as_body_and_keys() -> None:
     assert resolve_columns([("key", "string"), ("value", "string")], has_topic=True) == {"keys": 0, "body": 1}
 
 
 def test_a_column_that_there_is_not_is_named_with_those_that_there_are() -> None:
-    said = refused([("body", "binary"), ("partition", "int"), ("headers", "string")])
-    assert "UNSUPPORTED_SINK_COLUMN" in said
-    assert "partition, headers" in said
-    assert f"Supported columns: {available()}. Columns in 'messageIdColumns' are allowed too." in said
+    reported = refused([("body", "binary"), ("partition", "int"), ("headers", "string")])
+    assert "UNSUPPORTED_SINK_COLUMN" in reported
+    assert "partition, headers" in reported
+    assert f"Supported columns: {available()}. Columns in 'messageIdColumns' are allowed too." in reported
 
 
 def test_a_column_of_another_type_is_named_with_what_it_should_be() -> None:
-    said = refused([("body", "binary"), ("Tags", "array<string>")])
-    assert said.startswith(
+    reported = refused([("body", "binary"), ("Tags", "array<string>")])
+    assert reported.startswith(
         "[ROCKETMQ_UNSUPPORTED_SINK_COLUMN_TYPE] Column 'Tags' has type ARRAY<STRING>; expected STRING. Cast it."
     )
-    assert said.endswith(f" Cast it. Columns of the sink: {available()}.")
+    assert reported.endswith(f" Cast it. Columns of the sink: {available()}.")
 
 
-def test_two_columns_that_say_the_same_are_both_named() -> None:
+def test_two_columns_that_are_equal_are_both_named() -> None:
     assert "Columns 'value' and 'body' are both the sink column 'body'" in refused(
         [("value", "binary"), ("body", "binary")]
     )
 
 
 def test_without_a_body_or_a_topic_nothing_is_to_be_sent() -> None:
-    said = refused([("topic", "string")])
-    assert "missing column 'body'" in said
-    assert said.endswith(f" Add it. Columns of the sink: {available()}.")
+    reported = refused([("topic", "string")])
+    assert "missing column 'body'" in reported
+    assert reported.endswith(f" Add it. Columns of the sink: {available()}.")
     assert "missing column 'topic' or option 'topic'" in refused([("body", "binary")], has_topic=False)
 
 
@@ -89,8 +89,8 @@ def test_what_there_is_names_each_column_its_other_name_and_its_types() -> None:
 
 @pytest.mark.parametrize(("alone", "other"), [("brokerName", "queueId"), ("queueId", "brokerName")])
 def test_of_a_broker_and_its_queue_both_are_to_be_named(alone: str, other: str) -> None:
-    said = refused([("body", "binary"), (alone, SINK_COLUMNS[alone].types[0])])
-    assert f"missing column {other!r}, required with {alone!r}" in said
+    reported = refused([("body", "binary"), (alone, SINK_COLUMNS[alone].types[0])])
+    assert f"missing column {other!r}, required with {alone!r}" in reported
 
 
 def test_columns_of_ids_may_be_there_beside_what_is_sent() -> None:
@@ -110,7 +110,7 @@ def test_columns_of_ids_that_are_not_there_or_have_no_one_text_are_named() -> No
         id_positions(fields, ("parts",))
 
 
-def test_a_column_of_ids_that_is_misspelt_is_told_before_the_one_that_it_was_meant_for() -> None:
+def test_a_column_of_ids_that_is_misspelt_is_reported_before_the_one_that_it_was_meant_for() -> None:
     """The column that should have been named was said to be none, and nobody looked for the option."""
     fields = [("body", "string"), ("orderId", "string")]
     with pytest.raises(OptionError, match=r"Invalid value 'order' for 'messageIdColumns'.*body, orderId"):

@@ -35,7 +35,7 @@ def test_tasks_keep_their_numbers_without_what_is_skipped() -> None:
     assert without_skipped(tasks, (span(0, 9),)) == [(span(7, 9, queue_id=1),), (), (span(2, 3, broker="b"),)]
 
 
-def test_what_is_given_up_is_said_in_one_line_with_its_size(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_is_skipped_is_logged_in_one_line_with_its_size(caplog: pytest.LogCaptureFixture) -> None:
     check_skipped(LOGGED, (span(5, 9), span(2, 3, broker="b")))
     (record,) = caplog.records
     assert record.levelno == logging.WARNING

@@ -47,5 +47,5 @@ def test_text_is_utf8_and_what_is_not_is_read_as_javas() -> None:
     assert as_text(pa.array(stored, pa.binary())).to_pylist() == [decode_utf8(value) for value in stored]
 
 
-def test_trusted_text_is_not_looked_at() -> None:
+def test_trusted_text_is_not_inspected() -> None:
     assert utf8_text(pa.array([b"a", "ü".encode()], pa.binary())).to_pylist() == ["a", "ü"]

@@ -31,7 +31,7 @@ def test_a_signal_unwinds_the_main_thread_and_the_next_one_does_nothing(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_who_is_ending_already_is_not_ended_again(number: signal.Signals) -> None:
+def test_a_caller_that_is_ending_already_is_not_ended_again(number: signal.Signals) -> None:
     ignore_signals()
     os.kill(os.getpid(), number)
 
@@ -57,7 +57,7 @@ class EndedRun(Run):
         """It has nothing."""
 
 
-def test_an_ended_run_pauses_before_each_answer() -> None:
+def test_an_ended_run_pauses_before_each_response() -> None:
     """Spark asks again at once, for up to 30 s."""
     run = EndedRun()
     begin_s = time.monotonic()
@@ -65,7 +65,7 @@ def test_an_ended_run_pauses_before_each_answer() -> None:
     assert time.monotonic() - begin_s >= OUTLIVED_PAUSE_S
 
 
-def test_who_has_its_parent_goes_on() -> None:
+def test_a_caller_that_has_its_parent_resumes() -> None:
     unwind_on_signals()
     ParentWatch().leave_as_orphan()
 

@@ -151,7 +151,7 @@ def test_its_process_is_that_of_python() -> None:
     assert (int(printed), process.returncode) == (process.pid, 37)
 
 
-def test_python_is_told_what_is_left(tmp_path: Path) -> None:
+def test_python_receives_what_is_left(tmp_path: Path) -> None:
     spark_home = unpacked_spark(tmp_path)
     pyspark, _, jar = archives(spark_home)
     assert run("-c", PRINT_PATH, SPARK_HOME=str(spark_home), PYTHONPATH=f"{pyspark}:{jar}:") == f"'{tmp_path}/python:'"

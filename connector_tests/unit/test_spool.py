@@ -49,7 +49,7 @@ def test_only_its_user_may_read_what_is_kept(spool: Spool, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("damage", [lambda file: file.unlink(), lambda file: file.write_bytes(file.read_bytes()[:-1])])
-def test_what_is_not_there_or_damaged_is_said_and_none(
+def test_what_is_not_there_or_damaged_is_logged_and_none(
     spool: Spool, tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: object
 ) -> None:
     spool.store(START, 1, messages(0))
@@ -59,7 +59,7 @@ def test_what_is_not_there_or_damaged_is_said_and_none(
     assert "brokers redeliver its messages, in another batch: " in caplog.text
 
 
-def test_what_was_frozen_after_a_batch_is_found(spool: Spool) -> None:
+def test_what_was_delivered_after_a_batch_is_found(spool: Spool) -> None:
     for number in (1, 2, 3, 10):
         spool.store(START, number, messages(number))
         spool.mark_logged(START, min(number, 3))
@@ -68,7 +68,7 @@ def test_what_was_frozen_after_a_batch_is_found(spool: Spool) -> None:
     assert spool.load_after("0000", 0) == []
 
 
-def test_what_is_done_is_forgotten_with_its_folder_and_nobody_elses_is(spool: Spool, tmp_path: Path) -> None:
+def test_what_is_done_is_forgotten_with_its_folder_and_no_other_receivers_is(spool: Spool, tmp_path: Path) -> None:
     folder = tmp_path / "spool" / "g"
     for number in (1, 2, 3):
         spool.store(START, number, messages(number))
@@ -121,7 +121,7 @@ def names(tmp_path: Path) -> list[str]:
     return sorted(str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file())
 
 
-def test_what_a_start_has_left_that_was_over_before_spark_logged_anything_is_taken_once(
+def test_what_a_start_has_left_that_was_over_before_spark_logged_anything_is_acknowledged_once(
     spool: Spool, tmp_path: Path
 ) -> None:
     """It stayed there for ever: the next start knows of the last one only that Spark has logged."""
@@ -134,7 +134,9 @@ def test_what_a_start_has_left_that_was_over_before_spark_logged_anything_is_tak
     assert (spool.recover_abandoned(), list((tmp_path / "spool" / "g").iterdir())) == ([], [])
 
 
-def test_what_a_live_start_has_frozen_or_any_has_logged_is_nobody_elses(spool: Spool, tmp_path: Path) -> None:
+def test_what_a_live_start_has_in_a_batch_or_any_has_logged_is_claimed_by_no_other_receiver(
+    spool: Spool, tmp_path: Path
+) -> None:
     live, over, later = (Spool(tmp_path / "spool" / "g") for _ in range(3))
     live.store(START, 1, messages(1))
     over.store(OTHER, 1, messages(2))
@@ -150,18 +152,18 @@ def test_what_a_live_start_has_frozen_or_any_has_logged_is_nobody_elses(spool: S
     live.close()
 
 
-def test_a_batch_survives_whoever_looks_for_abandoned_ones(spool: Spool, tmp_path: Path) -> None:
+def test_a_batch_survives_a_search_for_abandoned_ones(spool: Spool, tmp_path: Path) -> None:
     """Between its open and its lock another start could take it for abandoned, and both would go on."""
     folder = tmp_path / "spool" / "g" / START
     folder.mkdir()
-    with (folder / "1.new").open("wb") as taken, ThreadPoolExecutor(1) as other:
-        fcntl.flock(taken, fcntl.LOCK_EX)
+    with (folder / "1.new").open("wb") as open_file, ThreadPoolExecutor(1) as other:
+        fcntl.flock(open_file, fcntl.LOCK_EX)
         keeping = other.submit(spool.store, START, 1, messages(1))
         with pytest.raises(TimeoutError):
             keeping.result(0.5)
         (folder / "1.new").unlink()
         folder.rmdir()
-        taken.close()
+        open_file.close()
         keeping.result(SLACK_S)
     assert Spool(tmp_path / "spool" / "g").recover_abandoned() == []
     assert spool.load(START, 1) == messages(1)
@@ -170,12 +172,12 @@ def test_a_batch_survives_whoever_looks_for_abandoned_ones(spool: Spool, tmp_pat
 def test_abandoned_batches_are_locked_until_they_are_removed(tmp_path: Path) -> None:
     """Starts that begin and end at once, while another takes what they leave: each message is given back once."""
     folder = tmp_path / "spool" / "g"
-    taker, taken = Spool(folder), list[ReceivedMessage]()
+    taker, open_file = Spool(folder), list[ReceivedMessage]()
     is_over = threading.Event()
 
     def take() -> None:
         while not is_over.is_set():
-            taken.extend(taker.recover_abandoned())
+            open_file.extend(taker.recover_abandoned())
 
     with ThreadPoolExecutor(1) as other:
         taking = other.submit(take)
@@ -189,9 +191,9 @@ def test_abandoned_batches_are_locked_until_they_are_removed(tmp_path: Path) -> 
         finally:
             is_over.set()
         taking.result(SLACK_S)
-    taken += taker.recover_abandoned()
+    open_file += taker.recover_abandoned()
     expected = [one for number in range(0, STARTS, 2) for one in messages(number)]
-    assert sorted(taken, key=repr) == sorted(expected, key=repr), "in whichever order"
+    assert sorted(open_file, key=repr) == sorted(expected, key=repr), "in whichever order"
     assert names(tmp_path) == sorted(f"{number:x}/1" for number in range(1, STARTS, 2))
 
 

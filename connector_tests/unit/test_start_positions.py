@@ -61,7 +61,7 @@ class Case:
 # ------------------------------------------------------------------------------------------------------------- resume
 
 
-def test_a_new_checkpoint_goes_on_where_the_group_is_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_new_checkpoint_resumes_where_the_group_is_and_reports_it(caplog: pytest.LogCaptureFixture) -> None:
     case = Case()
     case.start_topics()
     assert (case.broker.offsets, case.starts.topics) == ({A: 5, B: 7}, {"orders"})
@@ -72,13 +72,13 @@ def test_a_new_checkpoint_goes_on_where_the_group_is_and_says_so(caplog: pytest.
     )
 
 
-def test_a_checkpoint_that_knows_the_topic_has_nothing_to_say_of_it(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_checkpoint_that_has_the_topic_has_nothing_to_report(caplog: pytest.LogCaptureFixture) -> None:
     case = Case()
     case.start_topics(KNOWN)
     assert (case.starts.topics, caplog.messages) == ({"orders"}, [])
 
 
-def test_a_group_that_has_read_nothing_begins_where_the_options_say_without_a_word(
+def test_a_group_that_has_read_nothing_begins_where_the_options_define_without_a_log_line(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     case = Case()
@@ -108,7 +108,7 @@ def test_of_many_queues_some_are_named(caplog: pytest.LogCaptureFixture) -> None
         ({"startingOffsets": '{"orders":{"broker-a":{"0":3,"1":-1}}}'}, {A: 3, B: 10}),
     ],
 )
-def test_a_new_checkpoint_that_ignores_the_group_moves_it_where_the_options_say(
+def test_a_new_checkpoint_that_ignores_the_group_moves_it_where_the_options_define(
     point: dict[str, str], moved: dict[object, int], caplog: pytest.LogCaptureFixture
 ) -> None:
     case = Case(groupOffsets="ignore", **point)
@@ -161,7 +161,7 @@ def test_others_that_stay_are_an_error_that_names_them() -> None:
     )
 
 
-def test_a_broker_that_does_not_confirm_the_move_is_told_again() -> None:
+def test_a_broker_that_does_not_confirm_the_move_is_notified_again() -> None:
     case = Case(groupOffsets="ignore")
     case.broker.unacknowledged_writes = {B}
     case.start_topics()
@@ -172,7 +172,7 @@ def test_a_broker_that_does_not_confirm_the_move_is_told_again() -> None:
     assert (case.broker.offsets, case.starts.topics) == ({A: 0, B: 0}, {"orders"})
 
 
-def test_what_an_operator_has_said_before_does_not_count_any_more() -> None:
+def test_what_an_operator_has_set_before_does_not_count_any_more() -> None:
     case = Case(groupOffsets="ignore")
     case.broker.reset(A, 3)
     case.start_topics()
@@ -189,7 +189,9 @@ def test_the_retry_topic_stays_where_the_group_is() -> None:
     assert case.starts.topics == {"orders", RETRIES.topic}
 
 
-def test_who_goes_on_where_the_group_has_no_offsets_any_more_is_told_so_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_caller_that_resumes_where_the_group_has_no_offsets_any_more_is_notified_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """The same checkpoint at another cluster, whose messages were older, went on without a word."""
     case = Case()
     case.broker.offsets = {A: 5}

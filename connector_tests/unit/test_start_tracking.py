@@ -27,10 +27,10 @@ def make(tracker: StartTracker, call: Call, end: Offset = X) -> bool | None:
     """Make a call as the reader does; what the tracker answers."""
     match call:
         case Call.LATEST:
-            asks = tracker.latest()
-            if asks:
+            requests = tracker.latest()
+            if requests:
                 tracker.note_returned(end)
-            return asks
+            return requests
         case Call.INITIAL:
             tracker.initial()
             return None
@@ -98,7 +98,7 @@ def test_restart_replays_the_uncommitted_batch_first(start: Offset) -> None:
     assert tracker.start == X
 
 
-def test_first_answer_completes_nothing_when_asked_for_twice() -> None:
+def test_first_response_completes_nothing_when_requested_twice() -> None:
     """Where nobody reads the rows, ``partitions`` never comes; so the answer counts only when it is asked for again."""
     tracker = tracker_in(StartState.BEGUN)
     assert not tracker.latest()

@@ -22,7 +22,7 @@ QUEUE = MessageQueue("T", "east", 0)
 SETTINGS = StrategySettings((QUEUE,), ("east",), f"{HERE}:OneRoom")
 
 
-class OneRoom:
+class OneMachineRoom:
     def broker_deploy_in(self, queue: MessageQueue) -> str:
         return "room"
 
@@ -75,7 +75,7 @@ def test_the_rooms_and_the_resolver_reach_their_strategies() -> None:
     assert rooms.consumer_idcs == {"east"}
     nearby = strategy_named("MACHINE_ROOM_NEARBY-AVG", SETTINGS)
     assert isinstance(nearby, AllocateMachineRoomNearby)
-    assert isinstance(nearby.resolver, OneRoom)
+    assert isinstance(nearby.resolver, OneMachineRoom)
 
 
 def options(strategy: str, **given: str) -> ReadOptions:
@@ -83,7 +83,7 @@ def options(strategy: str, **given: str) -> ReadOptions:
     return ReadOptions.parse(required | given)
 
 
-def test_what_the_options_say_reaches_the_strategy() -> None:
+def test_what_the_options_define_reaches_the_strategy() -> None:
     config = strategy_of(options("CONFIG", messageQueueList="T@east:0"))
     assert config == AllocateMessageQueueByConfig((QUEUE,))
     assert strategy_of(options("MACHINE_ROOM", consumeridcs="east")) == strategy_named("MACHINE_ROOM", SETTINGS)
@@ -91,7 +91,7 @@ def test_what_the_options_say_reaches_the_strategy() -> None:
     assert nearby.name == "MACHINE_ROOM_NEARBY-AVG"
 
 
-def test_in_broadcasting_everybody_gets_all() -> None:
+def test_in_broadcasting_each_member_gets_all() -> None:
     strategy = strategy_of(options("AVG", messageModel="BROADCASTING", instanceName="one"))
     assert isinstance(strategy, AllocateAllToEach)
 
@@ -151,7 +151,7 @@ def test_a_strategy_names_the_option_that_it_needs(name: str, needed: str, reaso
     assert raised.value.context == {"option": "allocateStrategy", "needed": needed, "reason": reason}
 
 
-def test_a_resolver_must_know_brokers_and_clients() -> None:
+def test_a_resolver_must_map_brokers_and_clients() -> None:
     path = f"{HERE}:FirstTakesAll"
     with pytest.raises(OptionError) as raised:
         strategy_named("MACHINE_ROOM_NEARBY-AVG", StrategySettings(machine_room_resolver=path))
@@ -167,7 +167,7 @@ def test_a_resolver_that_is_not_there_is_a_wrong_resolver() -> None:
         strategy_named("MACHINE_ROOM_NEARBY-AVG", StrategySettings(machine_room_resolver="no_such_module:X"))
 
 
-def test_a_class_without_the_methods_of_a_strategy_is_told_which_they_are() -> None:
+def test_a_class_without_the_methods_of_a_strategy_is_refused_with_their_names() -> None:
     with pytest.raises(OptionError) as raised:
         strategy_named(f"{HERE}:OneRoom")
     assert raised.value.context["expected"] == "a class with a 'name', and a method 'allocate' or 'allocate_all_topics'"

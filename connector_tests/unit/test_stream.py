@@ -16,7 +16,7 @@ from rocketmq_spark.remoting.stream import (
 )
 
 
-def test_bytes_go_to_the_beginning_of_the_room() -> None:
+def test_bytes_go_to_the_beginning_of_the_memory() -> None:
     room = bytearray(b"......")
     assert copy_into(memoryview(room), b"abc") == 3
     assert room == b"abc..."
@@ -24,7 +24,7 @@ def test_bytes_go_to_the_beginning_of_the_room() -> None:
     assert room == b"abc..."
 
 
-def test_nothing_in_time_leaves_the_room_as_it_is() -> None:
+def test_nothing_in_time_leaves_the_memory_as_it_is() -> None:
     room = bytearray(b"...")
     assert copy_into(memoryview(room), None) is None
     assert room == b"..."
@@ -52,7 +52,7 @@ def test_other_errors_are_let_through() -> None:
         raise ZeroDivisionError
 
 
-def test_a_peer_that_does_not_read_is_a_lost_connection_and_says_for_how_long() -> None:
+def test_a_remote_end_that_does_not_read_is_a_lost_connection_and_reports_for_how_long() -> None:
     error = write_timeout_error("a:1", 250)
     reason = "it accepted no data for 250 ms"
     assert (error.condition, error.context) == ("CONNECTION_LOST", {"address": "a:1", "reason": reason})
@@ -67,5 +67,5 @@ def test_a_peer_that_does_not_read_is_a_lost_connection_and_says_for_how_long() 
         (TimeoutError(), "TimeoutError"),
     ],
 )
-def test_a_reason_is_what_the_system_says_else_the_error_s_text_else_its_name(error: Exception, reason: str) -> None:
+def test_a_reason_is_what_the_system_reports_else_the_error_s_text_else_its_name(error: Exception, reason: str) -> None:
     assert reason_of(error) == reason

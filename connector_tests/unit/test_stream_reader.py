@@ -27,10 +27,10 @@ from rocketmq_spark.source.schema import default_schema
 from rocketmq_spark.source.stream.offsets import PlannedWith, QueueProgress, SourceOffset
 from rocketmq_spark.source.stream.stream_reader import RocketMQInputPartition, RocketMQStreamReader
 
-NOBODY = "127.0.0.1:1"
+NO_SERVER = "127.0.0.1:1"
 """An address that refuses connections at once."""
 
-OPTIONS = {"namesrvAddr": NOBODY, "consumerGroup": "g", "subscribe": "orders", "clusterTimeoutMs": "0"}
+OPTIONS = {"namesrvAddr": NO_SERVER, "consumerGroup": "g", "subscribe": "orders", "clusterTimeoutMs": "0"}
 END = SourceOffset({queue(0): QueueProgress(3, 9, 5), queue(1): QueueProgress(7, 7, 6), queue(2): QueueProgress(0, 4)})
 PARTITION = RocketMQInputPartition(
     (QueueRange(queue(0), 3, 9),),
@@ -54,7 +54,7 @@ def run_of(one: RocketMQStreamReader) -> object:
 
 # ------------------------------------------------------------------------------------------- nothing is touched
 
-TELL_ON = """
+REPORT_ON = """
 import json, sys, threading
 from pyspark.serializers import CloudPickleSerializer
 import rocketmq_spark.source.datasource
@@ -92,12 +92,12 @@ reader.stop()
 
 def world_events(*steps: str) -> set[str]:
     """Of a process of its own, as Spark's planner is one: audit hooks cannot be taken away."""
-    script = "\n".join((TELL_ON, *steps, "print(json.dumps(seen))")).replace("{options}", repr(OPTIONS))
+    script = "\n".join((REPORT_ON, *steps, "print(json.dumps(seen))")).replace("{options}", repr(OPTIONS))
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=PROCESS_S)
     return set(json.loads(run.stdout))
 
 
-def test_until_the_first_offset_is_wanted_nothing_is_opened_started_or_joined() -> None:
+def test_until_the_first_offset_is_required_nothing_is_opened_started_or_joined() -> None:
     assert world_events(AS_SPARK_PLANS) == set()
 
 
@@ -110,12 +110,15 @@ PLANNED = replace(END, planned_with=PlannedWith("g", "CLUSTERING", "*")).to_json
 
 def test_a_checkpoint_of_another_group_is_refused_before_anything_is_joined() -> None:
     one = reader(consumerGroup="another")
-    for ask in (lambda: one.latestOffset(PLANNED, one.getDefaultReadLimit()), lambda: one.partitions({}, PLANNED)):
+    for make_call in (
+        lambda: one.latestOffset(PLANNED, one.getDefaultReadLimit()),
+        lambda: one.partitions({}, PLANNED),
+    ):
         with pytest.raises(
             OptionError,
             match=r"CHECKPOINT_OPTION_CHANGED.*consumerGroup='g'; the query now has consumerGroup='another'\.",
         ):
-            ask()
+            make_call()
         assert run_of(one) is None
 
 
@@ -134,7 +137,7 @@ def test_a_source_arrives_with_its_options(carried: Callable[[Any], Any]) -> Non
 
 @CARRIED
 def test_a_refused_source_arrives_with_its_refusal(carried: Callable[[Any], Any]) -> None:
-    refused = carried(RocketMQDataSource({"namesrvAddr": NOBODY}).streamReader(default_schema()))
+    refused = carried(RocketMQDataSource({"namesrvAddr": NO_SERVER}).streamReader(default_schema()))
     assert isinstance(refused, FailingReader)
     planning = (refused.getDefaultReadLimit, refused.initialOffset, refused.latestOffset)
     for call in (*planning, lambda: refused.partitions({}, {}), lambda: refused.read(PARTITION)):
@@ -203,7 +206,9 @@ def turned_round(value: Any) -> Any:
 
 @pytest.mark.parametrize("count", ["1", "5"])
 @pytest.mark.parametrize("longest", ["2", "100"])
-def test_partitions_are_the_same_whoever_plans_them_and_hold_each_offset_once(count: str, longest: str) -> None:
+def test_partitions_are_the_same_whichever_planner_creates_them_and_hold_each_offset_once(
+    count: str, longest: str
+) -> None:
     options = {"minPartitions": count, "maxRecordsPerPartition": longest}
     end = END.to_json()
     assert json.dumps(turned_round(end)) != json.dumps(end)
@@ -216,7 +221,7 @@ def offsets_of(ranges: Iterable[QueueRange]) -> list[tuple[int, int]]:
     return [(one.queue.queue_id, offset) for one in ranges for offset in range(one.begin_offset, one.end_offset)]
 
 
-def test_notes_of_a_batch_are_kept_while_it_is_planned_again_and_taken_away_with_the_next(
+def test_notes_of_a_batch_are_kept_while_it_is_planned_again_and_removed_with_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A query remembered the notes of every batch until it was stopped: 36 MB after 200,000."""

@@ -31,49 +31,49 @@ def check(*ours: SubscriptionData) -> SubscriptionCheck:
     return SubscriptionCheck("g", "me", ours or (tags("orders"),), {}, RETRY)
 
 
-def answer(subject: SubscriptionCheck, told: dict[str, list[SubscriptionData]]) -> None:
+def response(subject: SubscriptionCheck, reported: dict[str, list[SubscriptionData]]) -> None:
     subject.record_running_infos(
-        {one: ConsumerRunningInfo(properties={}, subscriptions=tuple(of_one)) for one, of_one in told.items()}
+        {one: ConsumerRunningInfo(properties={}, subscriptions=tuple(of_one)) for one, of_one in reported.items()}
     )
 
 
 def difference(ours: SubscriptionData, theirs: SubscriptionData) -> tuple[object, object] | None:
     subject = check(ours)
-    answer(subject, {"other": [theirs]})
+    response(subject, {"other": [theirs]})
     error = subject.difference()
     return None if error is None else (error.context["ours"], error.context["theirs"])
 
 
-def test_others_are_asked_once_they_are_listed_and_we_never() -> None:
+def test_others_are_called_once_they_are_listed_and_we_never() -> None:
     subject = check()
     assert subject.members_to_query(["me"]) == frozenset()
     assert subject.members_to_query(["me", "a", "b"]) == {"a", "b"}
     assert subject.members_to_query(["me", "b", "a"]) == frozenset(), "the same members"
 
 
-def test_who_is_alone_from_the_first_has_nobody_to_ask() -> None:
+def test_a_member_that_is_alone_from_the_first_has_no_member_to_call() -> None:
     assert check().members_to_query([]) == frozenset()
 
 
-def test_who_was_different_or_silent_is_asked_again_and_who_was_equal_is_not() -> None:
+def test_a_member_that_was_different_or_unresponsive_is_called_again_and_one_that_was_equal_is_not() -> None:
     subject = check()
     subject.members_to_query(["equal", "different", "silent"])
-    answer(subject, {"equal": [tags("orders")]})
-    answer(subject, {"different": [tags("payments")]})
+    response(subject, {"equal": [tags("orders")]})
+    response(subject, {"different": [tags("payments")]})
     assert subject.members_to_query(["equal", "different", "silent", "new"]) == {"different", "silent", "new"}
 
 
-def test_who_stays_silent_is_asked_only_so_often() -> None:
+def test_a_member_that_stays_unresponsive_is_called_only_so_often() -> None:
     subject = check()
-    times = sum("silent" in subject.members_to_query(["silent", f"other-{turn}"]) for turn in range(5))
+    times = sum("silent" in subject.members_to_query(["silent", f"other-{number}"]) for number in range(5))
     assert times == MAX_UNANSWERED_QUERIES
 
 
-def test_answers_of_several_rounds_all_count_until_a_member_is_gone() -> None:
+def test_responses_of_several_rounds_all_count_until_a_member_has_left() -> None:
     subject = check()
     subject.members_to_query(["a", "b"])
-    answer(subject, {"a": [tags("payments")]})
-    answer(subject, {"b": [tags("orders")]})
+    response(subject, {"a": [tags("payments")]})
+    response(subject, {"b": [tags("orders")]})
     error = subject.difference()
     assert error is not None
     assert error.context["other"] == "a"
@@ -83,7 +83,7 @@ def test_answers_of_several_rounds_all_count_until_a_member_is_gone() -> None:
 
 def test_a_difference_names_both_and_what_they_subscribe_to() -> None:
     subject = check(tags("orders", "B", "A"), tags("payments"))
-    answer(subject, {"z": [], "b": [tags("orders")]})
+    response(subject, {"z": [], "b": [tags("orders")]})
     error = subject.difference()
     assert error is not None
     assert error.condition == "INCONSISTENT_SUBSCRIPTION"
@@ -96,9 +96,9 @@ def test_a_difference_names_both_and_what_they_subscribe_to() -> None:
     }
 
 
-def test_who_subscribes_to_nothing_is_said_to() -> None:
+def test_a_member_that_subscribes_to_nothing_gets_a_warning() -> None:
     subject = check()
-    answer(subject, {"other": []})
+    response(subject, {"other": []})
     error = subject.difference()
     assert error is not None
     assert error.context["theirs"] == "nothing"
@@ -114,13 +114,13 @@ def test_sql_is_compared_by_its_text_and_never_equals_tags() -> None:
     assert difference(tags("orders"), sql("orders", "*")) == ("orders (*)", "orders (*)")
 
 
-def test_the_retry_topic_makes_no_difference_but_is_told() -> None:
+def test_the_retry_topic_makes_no_difference_but_is_reported() -> None:
     subject = check(tags("orders"), tags(RETRY))
-    answer(subject, {"c": [tags("orders")], "a": [tags("orders")], "b": [tags("orders"), tags(RETRY)]})
+    response(subject, {"c": [tags("orders")], "a": [tags("orders")], "b": [tags("orders"), tags(RETRY)]})
     assert subject.difference() is None
     assert subject.members_differing_in_retry() == ["a", "c"]
     subject = check()
-    answer(subject, {"a": [tags("orders")], "b": [tags("orders"), tags(RETRY)]})
+    response(subject, {"a": [tags("orders")], "b": [tags("orders"), tags(RETRY)]})
     assert subject.members_differing_in_retry() == ["b"]
 
 
@@ -132,19 +132,19 @@ def orderly_check() -> SubscriptionCheck:
     return SubscriptionCheck("g", "me", [tags("orders")], ORDERLY, RETRY)
 
 
-def told(subject: SubscriptionCheck, manners: dict[str, dict[str, str]]) -> None:
+def reported(subject: SubscriptionCheck, all_settings: dict[str, dict[str, str]]) -> None:
     """Each of them subscribes as we do."""
     subject.record_running_infos(
         {
-            one: ConsumerRunningInfo(properties=manner, subscriptions=(tags("orders"),))
-            for one, manner in manners.items()
+            one: ConsumerRunningInfo(properties=settings, subscriptions=(tags("orders"),))
+            for one, settings in all_settings.items()
         }
     )
 
 
-def test_who_consumes_in_another_manner_is_named_with_the_options_that_differ() -> None:
+def test_a_member_that_consumes_with_other_settings_is_named_with_the_options_that_differ() -> None:
     subject = orderly_check()
-    told(subject, {"a": ORDERLY, "z": {"messageModel": "BROADCASTING", PROP_CONSUME_ORDERLY: "false"}})
+    reported(subject, {"a": ORDERLY, "z": {"messageModel": "BROADCASTING", PROP_CONSUME_ORDERLY: "false"}})
     error = subject.difference()
     assert error is not None
     assert error.condition == "INCONSISTENT_GROUP_SETTINGS"
@@ -157,25 +157,25 @@ def test_who_consumes_in_another_manner_is_named_with_the_options_that_differ() 
     }
 
 
-def test_who_consumes_in_another_manner_is_asked_again_and_counts_by_its_last_answer() -> None:
+def test_a_member_that_consumes_with_other_settings_is_called_again_and_counts_by_its_last_response() -> None:
     subject = orderly_check()
     subject.members_to_query(["a", "b"])
-    told(subject, {"a": NOT_ORDERLY, "b": ORDERLY})
+    reported(subject, {"a": NOT_ORDERLY, "b": ORDERLY})
     assert subject.members_to_query(["a", "b", "c"]) == {"a", "c"}
-    told(subject, {"a": ORDERLY})
+    reported(subject, {"a": ORDERLY})
     assert subject.difference() is None
 
 
-def test_who_tells_nothing_of_its_manner_does_not_differ() -> None:
+def test_a_member_that_reports_nothing_of_its_settings_does_not_differ() -> None:
     subject = orderly_check()
-    told(subject, {"a": {}})
+    reported(subject, {"a": {}})
     assert subject.difference() is None
     assert subject.members_to_query(["a", "b"]) == {"b"}
 
 
-def test_the_error_names_both_and_says_that_each_stream_wants_a_group_of_its_own() -> None:
+def test_the_error_names_both_and_reports_that_each_stream_requires_a_group_of_its_own() -> None:
     subject = check(tags("orders"))
-    answer(subject, {"10.0.0.1@7#1": [tags("payments", "TagA")]})
+    response(subject, {"10.0.0.1@7#1": [tags("payments", "TagA")]})
     assert str(subject.difference()) == (
         "[ROCKETMQ_INCONSISTENT_SUBSCRIPTION] Members of group 'g' have different subscriptions: 'me' subscribes "
         "to orders (*); '10.0.0.1@7#1' subscribes to payments (TagA). Set the same topics and expressions on all "
@@ -190,20 +190,20 @@ OURS = {PROP_CHECKPOINT: "6f1e"}
 @pytest.mark.parametrize("theirs", [{}, {PROP_CHECKPOINT: "8d0c"}])
 def test_members_of_different_or_unknown_checkpoints_agree(theirs: dict[str, str]) -> None:
     subject = SubscriptionCheck("g", "me", [tags("orders")], OURS, RETRY)
-    told(subject, {"a": theirs})
+    reported(subject, {"a": theirs})
     assert subject.difference() is None
 
 
 def test_members_without_a_checkpoint_agree() -> None:
     subject = SubscriptionCheck("g", "me", [tags("orders")], {}, RETRY)
-    told(subject, {"a": {}})
+    reported(subject, {"a": {}})
     assert subject.difference() is None
 
 
-def test_a_member_with_our_checkpoint_is_named_and_asked_again() -> None:
+def test_a_member_with_our_checkpoint_is_named_and_called_again() -> None:
     subject = SubscriptionCheck("g", "10.0.0.1@7#1", [tags("orders")], OURS, RETRY)
     subject.members_to_query(["a", "10.0.0.5@8#2"])
-    told(subject, {"a": {}, "10.0.0.5@8#2": OURS})
+    reported(subject, {"a": {}, "10.0.0.5@8#2": OURS})
     assert str(subject.difference()) == (
         "[ROCKETMQ_CHECKPOINT_SHARED] Members '10.0.0.1@7#1' and '10.0.0.5@8#2' of group 'g' run from one "
         "checkpoint, or from a copy of it. A sink that skips batch numbers it already has, such as Delta's or "
@@ -219,30 +219,30 @@ AVG = "AllocateMessageQueueAveragely"
 OF_JAVA = f"org.apache.rocketmq.client.consumer.rebalance.{AVG}@1b2c6ec2"
 
 
-def own_manner(**given: str) -> dict[str, str]:
+def own_settings(**given: str) -> dict[str, str]:
     required = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders"}
     return consumer_settings_of(ReadOptions.parse(required | given), AllocateMessageQueueAveragely())
 
 
 @pytest.mark.parametrize("orderly", ["true", "false"])
-def test_a_member_tells_its_model_order_and_strategy(orderly: str) -> None:
-    assert own_manner(consumeOrderly=orderly) == {
+def test_a_heartbeat_contains_its_model_order_and_strategy(orderly: str) -> None:
+    assert own_settings(consumeOrderly=orderly) == {
         MESSAGE_MODEL: "CLUSTERING",
         PROP_CONSUME_ORDERLY: orderly,
         STRATEGY: AVG,
     }
 
 
-@pytest.mark.parametrize(("model", "is_told"), [("CLUSTERING", True), ("BROADCASTING", False)])
-def test_the_checkpoint_is_told_where_members_share_the_queues(model: str, is_told: bool) -> None:
+@pytest.mark.parametrize(("model", "is_notified"), [("CLUSTERING", True), ("BROADCASTING", False)])
+def test_the_checkpoint_is_sent_where_members_share_the_queues(model: str, is_notified: bool) -> None:
     required = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders", "instanceName": "one"}
     options = ReadOptions.parse(required | {"messageModel": model})
     properties = consumer_settings_of(options, AllocateMessageQueueAveragely(), "6f1e")
-    assert properties.get(PROP_CHECKPOINT) == ("6f1e" if is_told else None)
+    assert properties.get(PROP_CHECKPOINT) == ("6f1e" if is_notified else None)
 
 
 def test_in_broadcasting_there_is_no_strategy() -> None:
-    assert own_manner(messageModel="BROADCASTING", instanceName="one") == {
+    assert own_settings(messageModel="BROADCASTING", instanceName="one") == {
         MESSAGE_MODEL: "BROADCASTING",
         PROP_CONSUME_ORDERLY: "false",
     }
@@ -259,7 +259,7 @@ def test_what_can_be_compared_is_named_as_the_option_that_decides_it(strategy: s
 
 
 @pytest.mark.parametrize(
-    ("properties", "manner"),
+    ("properties", "settings"),
     [
         ({}, {}),
         ({PROP_CONSUME_ORDERLY: "true"}, {"consumeOrderly": "true"}),
@@ -269,11 +269,11 @@ def test_what_can_be_compared_is_named_as_the_option_that_decides_it(strategy: s
         ({MESSAGE_MODEL: "BROADCASTING", STRATEGY: AVG}, {"messageModel": "BROADCASTING"}),
     ],
 )
-def test_what_nobody_can_judge_is_not_compared(properties: dict[str, str], manner: dict[str, str]) -> None:
-    assert comparable_settings(properties) == manner
+def test_what_is_unknown_is_not_compared(properties: dict[str, str], settings: dict[str, str]) -> None:
+    assert comparable_settings(properties) == settings
 
 
-def test_members_differ_in_what_both_have_told() -> None:
+def test_members_differ_in_what_both_have_reported() -> None:
     ours = {"messageModel": "CLUSTERING", "consumeOrderly": "true", "allocateStrategy": AVG}
     assert differences(ours, ours) == []
     assert differences(ours, {}) == []

@@ -29,8 +29,8 @@ class Broker:
         self.held[queue] = (offset, suspend_ms, on_response)
         self.poll_count += 1
 
-    def say(self, queue: MessageQueue, answer: PullResult | RocketMQError) -> None:
-        self.held.pop(queue)[2](answer)
+    def report(self, queue: MessageQueue, response: PullResult | RocketMQError) -> None:
+        self.held.pop(queue)[2](response)
 
 
 class Owner:
@@ -61,7 +61,7 @@ def watch(broker: Broker, owner: Owner, clock: ManualClock) -> TailWatch:
     return TailWatch(broker.long_poll, owner.wake, clock)
 
 
-def test_each_queue_has_one_long_poll_at_its_position_however_often_it_is_asked_for(
+def test_each_queue_has_one_long_poll_at_its_position_however_often_it_is_requested(
     broker: Broker, watch: TailWatch
 ) -> None:
     watch.watch({FIRST: 5, SECOND: 0})
@@ -72,7 +72,7 @@ def test_each_queue_has_one_long_poll_at_its_position_however_often_it_is_asked_
 
 def test_a_message_wakes_the_owner(broker: Broker, watch: TailWatch, owner: Owner) -> None:
     watch.watch({FIRST: 5})
-    broker.say(FIRST, result(PullStatus.FOUND, 8))
+    broker.report(FIRST, result(PullStatus.FOUND, 8))
     assert owner.woken_count == 1
 
 
@@ -80,30 +80,32 @@ def test_a_busy_queue_brings_nothing_while_its_owner_is_busy_too(broker: Broker,
     """What has come at a tail is one whole message, in the driver: so there is one for each time that it is idle."""
     for position in (5, 5_000, 10_000):
         watch.watch({FIRST: position, SECOND: 0})
-        broker.say(FIRST, result(PullStatus.FOUND, position + 5_000))
+        broker.report(FIRST, result(PullStatus.FOUND, position + 5_000))
         assert broker.held.keys() == {SECOND}
     assert broker.poll_count == 3 + 1
 
 
-def test_silence_wakes_nobody_and_the_next_watch_asks_again(broker: Broker, watch: TailWatch, owner: Owner) -> None:
+def test_a_timeout_wakes_no_thread_and_the_next_watch_repeats_it(
+    broker: Broker, watch: TailWatch, owner: Owner
+) -> None:
     watch.watch({FIRST: 5})
-    broker.say(FIRST, result(PullStatus.NO_NEW_MSG, 5))
+    broker.report(FIRST, result(PullStatus.NO_NEW_MSG, 5))
     watch.watch({FIRST: 5})
     assert (owner.woken_count, broker.poll_count) == (0, 2)
 
 
 @pytest.mark.parametrize("status", [PullStatus.OFFSET_ILLEGAL, PullStatus.NO_MATCHED_MSG])
-def test_whatever_is_not_silence_is_news(broker: Broker, watch: TailWatch, owner: Owner, status: PullStatus) -> None:
+def test_whatever_is_no_timeout_is_a_change(broker: Broker, watch: TailWatch, owner: Owner, status: PullStatus) -> None:
     watch.watch({FIRST: 5})
-    broker.say(FIRST, result(status, 3))
+    broker.report(FIRST, result(status, 3))
     assert owner.woken_count == 1
 
 
-def test_a_failure_is_told_and_asked_again_after_a_pause(
+def test_a_failure_is_reported_and_the_call_repeated_after_a_pause(
     broker: Broker, watch: TailWatch, owner: Owner, clock: ManualClock
 ) -> None:
     watch.watch({FIRST: 5})
-    broker.say(FIRST, LOST)
+    broker.report(FIRST, LOST)
     assert owner.woken_count == 1
     watch.watch({FIRST: 5})
     assert broker.poll_count == 1
@@ -112,17 +114,17 @@ def test_a_failure_is_told_and_asked_again_after_a_pause(
     assert broker.poll_count == 2
 
 
-@pytest.mark.parametrize("answer", [LOST, BUSY, result(PullStatus.FOUND, 8)], ids=["lost", "busy", "found"])
+@pytest.mark.parametrize("response", [LOST, BUSY, result(PullStatus.FOUND, 8)], ids=["lost", "busy", "found"])
 @pytest.mark.parametrize("queue_count", [1, 100])
-def test_what_is_answered_at_once_again_and_again_costs_little(
-    broker: Broker, watch: TailWatch, clock: ManualClock, answer: PullResult | RocketMQError, queue_count: int
+def test_what_gets_a_response_at_once_again_and_again_costs_little(
+    broker: Broker, watch: TailWatch, clock: ManualClock, response: PullResult | RocketMQError, queue_count: int
 ) -> None:
     """A group that may not consume, a busy broker, a message that nobody is to plan: none is held."""
     positions = {MessageQueue("T", "b", queue_id): 5 for queue_id in range(queue_count)}
     for _ in range(10 * 60):
         watch.watch(positions)
         for queue in list(broker.held):
-            broker.say(queue, answer)
+            broker.report(queue, response)
         clock.advance(200)
     assert broker.poll_count < 14 * queue_count
 
@@ -130,15 +132,15 @@ def test_what_is_answered_at_once_again_and_again_costs_little(
 def test_a_queue_whose_position_moves_on_is_watched_at_once(broker: Broker, watch: TailWatch) -> None:
     for position in range(10):
         watch.watch({FIRST: position})
-        broker.say(FIRST, result(PullStatus.FOUND, 20))
+        broker.report(FIRST, result(PullStatus.FOUND, 20))
     assert broker.poll_count == 10
 
 
-def test_silence_ends_the_pauses(broker: Broker, watch: TailWatch, clock: ManualClock) -> None:
-    for answer in (LOST, LOST, LOST, result(PullStatus.NO_NEW_MSG, 5), LOST):
+def test_a_timeout_ends_the_pauses(broker: Broker, watch: TailWatch, clock: ManualClock) -> None:
+    for response in (LOST, LOST, LOST, result(PullStatus.NO_NEW_MSG, 5), LOST):
         clock.advance(1_000)
         watch.watch({FIRST: 5})
-        broker.say(FIRST, answer)
+        broker.report(FIRST, response)
     clock.advance(REQUEST_PAUSES.shortest_ms)
     watch.watch({FIRST: 5})
     assert broker.poll_count == 6
@@ -146,13 +148,13 @@ def test_silence_ends_the_pauses(broker: Broker, watch: TailWatch, clock: Manual
 
 def test_a_queue_that_went_and_came_back_is_watched_at_once(broker: Broker, watch: TailWatch) -> None:
     watch.watch({FIRST: 5})
-    broker.say(FIRST, LOST)
+    broker.report(FIRST, LOST)
     watch.watch({})
     watch.watch({FIRST: 5})
     assert broker.poll_count == 2
 
 
-def test_an_answer_at_once_on_the_callers_thread_locks_nobody_out(owner: Owner, clock: ManualClock) -> None:
+def test_a_response_at_once_on_the_callers_thread_locks_no_caller_out(owner: Owner, clock: ManualClock) -> None:
     watch = TailWatch(lambda _queue, _offset, _suspend_ms, on_response: on_response(LOST), owner.wake, clock)
     watch.watch({FIRST: 5})
     assert owner.woken_count == 1

@@ -41,14 +41,14 @@ def test_bytes_go_both_ways(ends: tuple[Stream, socket.socket]) -> None:
     assert ours.recv(99, 5000) == b"answer"
 
 
-def test_nothing_in_time_is_none_and_a_closed_peer_is_empty(ends: tuple[Stream, socket.socket]) -> None:
+def test_nothing_in_time_is_none_and_a_closed_remote_end_is_empty(ends: tuple[Stream, socket.socket]) -> None:
     ours, theirs = ends
     assert ours.recv(99, 1) is None
     theirs.close()
     assert ours.recv(99, 5000) == b""
 
 
-def test_bytes_are_received_into_the_room_that_is_given(ends: tuple[Stream, socket.socket]) -> None:
+def test_bytes_are_received_into_the_memory_that_is_given(ends: tuple[Stream, socket.socket]) -> None:
     stream, peer = ends
     room = memoryview(bytearray(b"......"))
     assert stream.recv_into(room, 1) is None
@@ -63,7 +63,9 @@ def test_small_requests_are_not_held_back_by_nagle(ends: tuple[Stream, socket.so
     assert ours._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)  # type: ignore[attr-defined]  # a TcpStream, behind its port
 
 
-def test_a_peer_that_does_not_read_blocks_a_sender_only_for_its_timeout(ends: tuple[Stream, socket.socket]) -> None:
+def test_a_remote_end_that_does_not_read_blocks_a_sender_only_for_its_timeout(
+    ends: tuple[Stream, socket.socket],
+) -> None:
     ours, _ = ends
     with pytest.raises(TransportError, match=r"CONNECTION_LOST.*accepted no data for 30 ms"):
         ours.sendall(bytes(64 << 20), 30)
@@ -102,7 +104,7 @@ def test_a_reset_is_a_lost_connection_that_names_the_address(
         ours.recv(1, 5000)
 
 
-def test_a_port_where_nobody_listens_is_a_failed_connect(listener: socket.socket) -> None:
+def test_a_closed_port_is_a_failed_connect(listener: socket.socket) -> None:
     address = address_of(listener)
     listener.close()
     with pytest.raises(TransportError, match=f"CONNECT_FAILED.*{address}.*refused"):

@@ -60,7 +60,7 @@ def test_bytes_go_both_ways_while_another_thread_sends(serve: Callable[[Serve], 
     stream.close()
 
 
-def test_plain_bytes_are_received_into_the_room_that_is_given(serve: Callable[[Serve], str]) -> None:
+def test_plain_bytes_are_received_into_the_memory_that_is_given(serve: Callable[[Serve], str]) -> None:
     stream = connect_tcp(serve(echo_tls), 5000, trusting())
     room = memoryview(bytearray(b"......"))
     assert stream.recv_into(room, 1) is None
@@ -70,7 +70,7 @@ def test_plain_bytes_are_received_into_the_room_that_is_given(serve: Callable[[S
     stream.close()
 
 
-def test_nothing_is_received_into_a_room_once_the_peer_has_taken_leave(serve: Callable[[Serve], str]) -> None:
+def test_nothing_is_received_into_memory_once_the_remote_end_has_closed(serve: Callable[[Serve], str]) -> None:
     stream = connect_tcp(serve(greet_and_take_leave), 5000, trusting())
     room = memoryview(bytearray(8))
     assert [stream.recv_into(room, 10_000), stream.recv_into(room, 10_000)] == [5, 0]
@@ -106,7 +106,7 @@ def test_a_server_that_closes_ends_the_stream(serve: Callable[[Serve], str], ser
     stream.close()
 
 
-def test_a_certificate_that_nobody_vouches_for_is_refused(serve: Callable[[Serve], str]) -> None:
+def test_an_untrusted_certificate_is_refused(serve: Callable[[Serve], str]) -> None:
     address = serve(echo_tls)
     with pytest.raises(
         TransportError, match=rf"TLS_CERTIFICATE_UNTRUSTED.*{address} is not trusted: self-signed certificate\."
@@ -114,13 +114,15 @@ def test_a_certificate_that_nobody_vouches_for_is_refused(serve: Callable[[Serve
         connect_tcp(address, 5000, ssl.create_default_context())
 
 
-def test_a_server_that_speaks_no_tls_is_a_failed_connect(serve: Callable[[Serve], str]) -> None:
+def test_a_server_that_has_no_tls_is_a_failed_connect(serve: Callable[[Serve], str]) -> None:
     address = serve(lambda accepted: accepted.sendall(b"hello, who is there?"))
     with pytest.raises(TransportError, match=rf"CONNECT_FAILED.*{address}"):
         connect_tcp(address, 5000, trusting())
 
 
-def test_a_server_that_never_answers_the_handshake_is_a_failed_connect_in_time(serve: Callable[[Serve], str]) -> None:
+def test_a_server_that_never_responds_to_the_handshake_is_a_failed_connect_in_time(
+    serve: Callable[[Serve], str],
+) -> None:
     done = threading.Event()
     address = serve(lambda _accepted: (done.wait(), None)[1])
     try:

@@ -59,7 +59,7 @@ def test_rows_without_these_columns_want_a_topic_for_rows_without_keys() -> None
     assert row_requirements.problems({TopicRequirement("T"): "x"}) == {0: "x", 1: "x"}
 
 
-def test_where_all_rows_have_problems_nothing_is_wanted() -> None:
+def test_where_all_rows_have_problems_nothing_is_required() -> None:
     assert requirements_of(rows_of({}, {}), excluded=[0, 1]).requirements == ()
 
 
@@ -75,18 +75,18 @@ def test_where_all_rows_have_problems_nothing_is_wanted() -> None:
         ("away", 0, None),
     ],
 )
-def test_a_queue_that_a_topic_does_not_have_is_told_with_those_that_it_has(
+def test_a_queue_that_a_topic_does_not_have_is_reported_with_those_that_it_has(
     broker: str | None, queue_id: int | None, problem: str | None
 ) -> None:
     assert no_such_queue(TopicRequirement("T", broker, queue_id), ROUTE) == problem
 
 
-def test_a_broker_that_has_nothing_of_a_topic_is_told_with_those_that_have() -> None:
+def test_a_broker_that_has_nothing_of_a_topic_is_reported_with_those_that_have() -> None:
     problem = "no broker 'c' serves its topic 'T' (there are: a, b, read only)"
     assert no_such_broker(TopicRequirement("T", "c", 0), ROUTE) == problem
 
 
-def test_what_a_compacted_topic_loses_is_told_with_why() -> None:
+def test_what_a_compacted_topic_loses_is_reported_with_why() -> None:
     assert lost_without_keys("T") == (
         "it has no keys, and its topic 'T' keeps the last message of each key and no other (COMPACTION)"
     )

@@ -29,7 +29,7 @@ FIRST_OF_TLS = b"\x16"
 def only_tls(accepted: socket.socket) -> None:
     """As RocketMQ with ``tls.server.mode`` enforcing."""
     if accepted.recv(1, socket.MSG_PEEK) == FIRST_OF_TLS:
-        speak_tls(accepted)
+        use_tls(accepted)
     else:
         accepted.recv(1 << 16)
 
@@ -43,7 +43,7 @@ def only_plain(accepted: socket.socket) -> None:
 
 
 def both(accepted: socket.socket) -> None:
-    (speak_tls if accepted.recv(1, socket.MSG_PEEK) == FIRST_OF_TLS else echo)(accepted)
+    (use_tls if accepted.recv(1, socket.MSG_PEEK) == FIRST_OF_TLS else echo)(accepted)
 
 
 def nothing(accepted: socket.socket) -> None:
@@ -63,7 +63,7 @@ def only_words(accepted: socket.socket) -> None:
     accepted.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
 
-def speak_tls(accepted: socket.socket) -> None:
+def use_tls(accepted: socket.socket) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(CERTIFICATE, CERTIFICATE.with_suffix(".key"))
     with context.wrap_socket(accepted, server_side=True) as secured:
@@ -77,7 +77,7 @@ def echo(accepted: socket.socket) -> None:
 
 
 @pytest.mark.parametrize(
-    ("server", "doors"),
+    ("server", "entry_points"),
     [
         (only_tls, AcceptedTransports(plain=False, tls=True)),
         (only_plain, AcceptedTransports(plain=True, tls=False)),
@@ -85,19 +85,19 @@ def echo(accepted: socket.socket) -> None:
         (nothing, AcceptedTransports(plain=False, tls=False)),
     ],
 )
-def test_a_server_is_asked_at_both_doors(
-    serve: Callable[[Serve], str], server: Serve, doors: AcceptedTransports
+def test_a_server_is_called_at_both_ports(
+    serve: Callable[[Serve], str], server: Serve, entry_points: AcceptedTransports
 ) -> None:
-    assert probe_transports(serve(server)) == doors
+    assert probe_transports(serve(server)) == entry_points
 
 
-def test_a_server_that_is_not_there_has_no_doors() -> None:
-    with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))
-        assert probe_transports(f"127.0.0.1:{nobody.getsockname()[1]}") == AcceptedTransports(plain=False, tls=False)
+def test_a_server_that_is_not_there_has_no_open_ports() -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        assert probe_transports(f"127.0.0.1:{closed.getsockname()[1]}") == AcceptedTransports(plain=False, tls=False)
 
 
-def test_a_knock_is_a_request_that_a_broker_answers() -> None:
+def test_a_knock_is_a_request_that_a_broker_responds_to() -> None:
     with ScriptedBroker() as broker, closing(connect_tcp(broker.listen(), TIMEOUT_MS)) as stream:
         stream.sendall(PROBE_FRAME, TIMEOUT_MS)
         assert broker.next_session().next_received().code == RequestCode.GET_BROKER_CLUSTER_INFO
@@ -106,7 +106,7 @@ def test_a_knock_is_a_request_that_a_broker_answers() -> None:
 
 
 @pytest.mark.parametrize("is_into", [False, True])
-def test_a_plain_connection_that_ends_unanswered_says_that_tls_is_wanted(
+def test_a_plain_connection_that_ends_without_a_response_reports_that_tls_is_required(
     serve: Callable[[Serve], str], is_into: bool
 ) -> None:
     address = serve(only_tls)
@@ -121,7 +121,7 @@ def test_a_plain_connection_that_ends_unanswered_says_that_tls_is_wanted(
 
 
 @pytest.mark.parametrize("is_into", [False, True])
-def test_a_plain_connection_to_who_speaks_http2_says_that_grpc_is_wanted(
+def test_a_plain_connection_to_an_http2_server_reports_that_grpc_is_required(
     serve: Callable[[Serve], str], is_into: bool
 ) -> None:
     address = serve(only_http2)
@@ -137,7 +137,7 @@ def test_a_plain_connection_to_who_speaks_http2_says_that_grpc_is_wanted(
 
 
 @pytest.mark.parametrize("server", [only_http2, echo, only_words, nothing])
-def test_only_who_answers_in_http2_speaks_it(serve: Callable[[Serve], str], server: Serve) -> None:
+def test_only_a_server_that_responds_in_http2_uses_it(serve: Callable[[Serve], str], server: Serve) -> None:
     assert accepts_http2(serve(server)) is (server is only_http2)
 
 
@@ -154,25 +154,25 @@ def test_an_end_that_may_pass_is_an_end(serve: Callable[[Serve], str], server: S
         assert stream.recv(9, TIMEOUT_MS) == b""
 
 
-def test_who_has_answered_once_is_asked_at_no_door(serve: Callable[[Serve], str]) -> None:
+def test_a_server_that_has_responded_once_is_called_at_no_port(serve: Callable[[Serve], str]) -> None:
     """It has shown that it takes plain connections."""
     accepted_count = []
 
-    def answer_once(accepted: socket.socket) -> None:
+    def respond_once(accepted: socket.socket) -> None:
         accepted_count.append(1)
         if len(accepted_count) == 1:
             accepted.sendall(accepted.recv(1 << 16)[:1])
         else:
             only_tls(accepted)
 
-    with closing(connect_with(None)(serve(answer_once), TIMEOUT_MS)) as stream:
+    with closing(connect_with(None)(serve(respond_once), TIMEOUT_MS)) as stream:
         stream.sendall(b"ab", TIMEOUT_MS)
         assert [stream.recv(9, TIMEOUT_MS), stream.recv(9, TIMEOUT_MS)] == [b"a", b""]
     assert len(accepted_count) == 1
 
 
 @pytest.mark.parametrize("is_ours", [False, True])
-def test_an_end_that_we_made_or_did_not_ask_for_sends_us_to_no_door(
+def test_an_end_that_we_made_or_did_not_request_sends_us_to_no_port(
     serve: Callable[[Serve], str], is_ours: bool
 ) -> None:
     accepted_count = threading.Semaphore(0)
@@ -192,7 +192,7 @@ def test_an_end_that_we_made_or_did_not_ask_for_sends_us_to_no_door(
     assert not accepted_count.acquire(blocking=False)
 
 
-def test_a_handshake_that_ends_with_who_answers_plain_says_that_tls_is_not_spoken(
+def test_a_handshake_that_ends_with_a_plain_response_reports_that_tls_is_missing(
     serve: Callable[[Serve], str],
 ) -> None:
     address = serve(only_plain)
@@ -208,7 +208,7 @@ def test_a_handshake_that_ends_with_who_answers_plain_says_that_tls_is_not_spoke
     )
 
 
-def test_a_handshake_with_something_else_says_so(serve: Callable[[Serve], str]) -> None:
+def test_a_handshake_with_something_else_reports_it(serve: Callable[[Serve], str]) -> None:
     with pytest.raises(TransportError, match=r"TLS_NOT_SUPPORTED.*WRONG_VERSION_NUMBER|record layer"):
         connect_with(TRUSTING)(serve(only_words), TIMEOUT_MS)
 
@@ -218,7 +218,7 @@ def test_a_handshake_that_may_succeed_later_is_tried_again(serve: Callable[[Serv
         connect_with(TRUSTING)(serve(nothing), TIMEOUT_MS)
 
 
-def test_a_server_that_speaks_tls_is_spoken_to(serve: Callable[[Serve], str]) -> None:
+def test_a_server_that_has_tls_is_connected(serve: Callable[[Serve], str]) -> None:
     with closing(connect_with(TRUSTING)(serve(only_tls), TIMEOUT_MS)) as stream:
         stream.sendall(b"hello", TIMEOUT_MS)
         assert stream.recv(9, TIMEOUT_MS) == b"hello"

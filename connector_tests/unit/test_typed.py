@@ -57,7 +57,7 @@ def test_a_field_of_another_type_is_named_also_where_python_would_take_it(
 
 
 @pytest.mark.parametrize("read", [texts, objects])
-def test_an_entry_of_another_type_is_told_by_the_name_of_its_array(read: Callable[[Object, str], object]) -> None:
+def test_an_entry_of_another_type_is_reported_by_the_name_of_its_array(read: Callable[[Object, str], object]) -> None:
     with pytest.raises(ValueError, match=r"^mixed is 7, not of type"):
         read({"mixed": [7]}, "mixed")
 

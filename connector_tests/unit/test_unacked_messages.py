@@ -32,7 +32,7 @@ def handle(number: int, pop_time_ms: int = 0) -> BrokerHandle:
     return BrokerHandle(PopCheckPoint("T", 0, pop_time_ms, INVISIBLE_MS, 0, "0", "broker-a", 0), number)
 
 
-def ledger_with(count: int) -> UnackedMessages:
+def unacked_messages_with(count: int) -> UnackedMessages:
     """Messages that were received at 0."""
     unacked_messages = UnackedMessages(INVISIBLE_MS)
     unacked_messages.add_received((ReceivedMessage(handle(number), memoryview(b"12345")) for number in range(count)), 0)
@@ -49,36 +49,36 @@ def numbers(unacked_messages: UnackedMessages, batch: int, max_messages: int = A
 
 
 def test_what_waits_is_counted_with_its_bytes_until_it_is_in_a_batch() -> None:
-    unacked_messages = ledger_with(3)
+    unacked_messages = unacked_messages_with(3)
     assert (unacked_messages.prefetched_count, unacked_messages.prefetched_bytes) == (3, 15)
     assert numbers(unacked_messages, 1, max_messages=2) == [0, 1]
     assert (unacked_messages.prefetched_count, unacked_messages.prefetched_bytes) == (1, 5)
     assert [unacked_messages.count(state) for state in MessageState] == [1, 2, 0, 0, 0]
 
 
-def test_what_is_proven_is_acknowledged_once() -> None:
-    unacked_messages = ledger_with(3)
+def test_what_is_completed_is_acknowledged_once() -> None:
+    unacked_messages = unacked_messages_with(3)
     assert [one.record for one in unacked_messages.start_batch(1, 2)] == [memoryview(b"12345")] * 2
     assert unacked_messages.claim_completed(ALL) == []
     unacked_messages.mark_completed(1)
-    taken = unacked_messages.claim_completed(ALL)
-    assert [one.handle for one in taken] == [handle(0), handle(1)]
+    claimed = unacked_messages.claim_completed(ALL)
+    assert [one.handle for one in claimed] == [handle(0), handle(1)]
     assert unacked_messages.claim_completed(ALL) == []
-    unacked_messages.mark_acknowledged(one.number for one in taken)
+    unacked_messages.mark_acknowledged(one.number for one in claimed)
     assert unacked_messages.count(MessageState.COMPLETED) == 0
     assert unacked_messages.counts == Counts(received=3, acknowledged=2)
 
 
-def test_a_proof_is_of_all_batches_before_and_of_none_after() -> None:
-    unacked_messages = ledger_with(3)
+def test_a_completion_is_of_all_batches_before_and_of_none_after() -> None:
+    unacked_messages = unacked_messages_with(3)
     for batch in (1, 2, 3):
         unacked_messages.start_batch(batch, 1)
     unacked_messages.mark_completed(2)
     assert [unacked_messages.count(state) for state in MessageState] == [0, 1, 2, 0, 0]
 
 
-def test_a_batch_that_is_read_again_comes_before_all_others_and_is_renewed_by_its_age() -> None:
-    unacked_messages = ledger_with(1)
+def test_a_replayed_batch_comes_before_all_others_and_is_extended_by_its_age() -> None:
+    unacked_messages = unacked_messages_with(1)
     kept = [
         ReceivedMessage(handle(number, pop_time_ms=10_000 - age_ms), memoryview(b"1"))
         for number, age_ms in ((7, 0), (8, INVISIBLE_MS // 2), (9, INVISIBLE_MS))
@@ -93,7 +93,7 @@ def test_a_batch_that_is_read_again_comes_before_all_others_and_is_renewed_by_it
     assert unacked_messages.count(MessageState.COMPLETED) == 3
 
 
-def test_what_another_server_has_handed_out_is_renewed_at_once_when_it_is_read_again() -> None:
+def test_what_another_server_has_delivered_is_extended_at_once_when_it_is_read_again() -> None:
     """Its handle does not say when that was."""
     unacked_messages = UnackedMessages(INVISIBLE_MS)
     opaque = OpaqueHandle("T", "broker-a", "its own")
@@ -119,17 +119,17 @@ def test_a_clock_behind_the_brokers_shortens_no_lease() -> None:
 
 
 def test_what_could_not_be_acknowledged_is_tried_again() -> None:
-    unacked_messages = ledger_with(1)
+    unacked_messages = unacked_messages_with(1)
     unacked_messages.start_batch(1, 1)
     unacked_messages.mark_completed(1)
     unacked_messages.unclaim([one.number for one in unacked_messages.claim_completed(ALL)])
     assert len(unacked_messages.claim_completed(ALL)) == 1
 
 
-def test_what_is_being_renewed_is_neither_frozen_nor_acknowledged_nor_given_back() -> None:
-    unacked_messages = ledger_with(2)
+def test_what_is_being_extended_is_neither_in_a_batch_nor_acknowledged_nor_released() -> None:
+    unacked_messages = unacked_messages_with(2)
     unacked_messages.start_batch(1, 1)
-    taken = unacked_messages.claim_due(500, ALL)
+    claimed = unacked_messages.claim_due(500, ALL)
     unacked_messages.mark_completed(1)
     assert (
         numbers(unacked_messages, 2),
@@ -138,7 +138,7 @@ def test_what_is_being_renewed_is_neither_frozen_nor_acknowledged_nor_given_back
     ) == ([], [], [])
     assert (unacked_messages.prefetched_count, unacked_messages.can_start_batch) == (1, False)
     assert unacked_messages.claim_due(500, ALL) == []
-    for one in taken:
+    for one in claimed:
         unacked_messages.mark_extended(one.number, handle(offset(one.handle), pop_time_ms=500), 500)
     assert unacked_messages.can_start_batch
     assert [one.handle for one in unacked_messages.claim_completed(ALL)] == [handle(0, pop_time_ms=500)]
@@ -146,8 +146,8 @@ def test_what_is_being_renewed_is_neither_frozen_nor_acknowledged_nor_given_back
     assert unacked_messages.counts.extended == 2
 
 
-def test_what_is_renewed_has_a_new_lease_from_when_it_was_asked_for() -> None:
-    unacked_messages = ledger_with(1)
+def test_what_is_extended_has_a_new_lease_from_when_it_was_requested() -> None:
+    unacked_messages = unacked_messages_with(1)
     assert unacked_messages.claim_due(499, ALL) == []
     (one,) = unacked_messages.claim_due(500, ALL)
     unacked_messages.mark_extended(one.number, handle(0, 500), 500)
@@ -155,16 +155,16 @@ def test_what_is_renewed_has_a_new_lease_from_when_it_was_asked_for() -> None:
     assert len(unacked_messages.claim_due(1_000, ALL)) == 1
 
 
-def test_what_could_not_be_renewed_keeps_its_handle_and_is_tried_again_after_a_pause() -> None:
-    unacked_messages = ledger_with(1)
+def test_what_could_not_be_extended_keeps_its_handle_and_is_tried_again_after_a_pause() -> None:
+    unacked_messages = unacked_messages_with(1)
     (one,) = unacked_messages.claim_due(500, ALL)
     unacked_messages.mark_extension_failed(one.number, 520)
     assert unacked_messages.claim_due(569, ALL) == []
     assert unacked_messages.claim_due(570, ALL) == [one]
 
 
-def test_what_was_proven_while_it_was_being_renewed_is_not_renewed_again() -> None:
-    unacked_messages = ledger_with(1)
+def test_what_was_completed_while_it_was_being_extended_is_not_extended_again() -> None:
+    unacked_messages = unacked_messages_with(1)
     unacked_messages.start_batch(1, 1)
     (one,) = unacked_messages.claim_due(500, ALL)
     unacked_messages.mark_completed(1)
@@ -173,8 +173,8 @@ def test_what_was_proven_while_it_was_being_renewed_is_not_renewed_again() -> No
     assert unacked_messages.claim_completed(ALL) == [one]
 
 
-def test_what_was_not_renewed_in_time_is_given_up_unless_it_is_in_a_batch_and_counted_once() -> None:
-    unacked_messages = ledger_with(2)
+def test_what_was_not_extended_in_time_is_skipped_unless_it_is_in_a_batch_and_counted_once() -> None:
+    unacked_messages = unacked_messages_with(2)
     unacked_messages.start_batch(1, 1)
     for now_ms in (999, 1_000, 2_000):
         unacked_messages.expire(now_ms)
@@ -185,8 +185,8 @@ def test_what_was_not_renewed_in_time_is_given_up_unless_it_is_in_a_batch_and_co
     assert len(unacked_messages.claim_completed(ALL)) == 1
 
 
-def test_what_a_broker_is_asked_about_does_not_expire_meanwhile() -> None:
-    unacked_messages = ledger_with(1)
+def test_what_a_broker_is_called_for_does_not_expire_meanwhile() -> None:
+    unacked_messages = unacked_messages_with(1)
     (one,) = unacked_messages.claim_due(999, ALL)
     unacked_messages.expire(1_000)
     assert unacked_messages.counts.expired == 0
@@ -196,13 +196,13 @@ def test_what_a_broker_is_asked_about_does_not_expire_meanwhile() -> None:
 
 
 def test_what_was_acknowledged_too_late_is_counted_once_as_expired() -> None:
-    unacked_messages = ledger_with(3)
+    unacked_messages = unacked_messages_with(3)
     unacked_messages.start_batch(1, ALL)
     unacked_messages.expire(1_000)
     unacked_messages.mark_completed(1)
-    taken = unacked_messages.claim_completed(ALL)
-    unacked_messages.mark_acknowledged(one.number for one in taken[:1])
-    unacked_messages.mark_expired(one.number for one in taken[1:])
+    claimed = unacked_messages.claim_completed(ALL)
+    unacked_messages.mark_acknowledged(one.number for one in claimed[:1])
+    unacked_messages.mark_expired(one.number for one in claimed[1:])
     assert unacked_messages.counts == Counts(received=3, acknowledged=1, expired=3)
     unacked_messages.add_completed([handle(7)])
     unacked_messages.mark_expired(one.number for one in unacked_messages.claim_completed(ALL))
@@ -210,29 +210,29 @@ def test_what_was_acknowledged_too_late_is_counted_once_as_expired() -> None:
 
 
 def test_what_does_not_expire_holds_up_nothing_behind_it() -> None:
-    unacked_messages = ledger_with(3)
+    unacked_messages = unacked_messages_with(3)
     unacked_messages.claim_due(999, 1)
     unacked_messages.expire(1_000)
     assert (unacked_messages.counts.expired, unacked_messages.prefetched_count) == (2, 1)
 
 
-def test_what_is_in_no_batch_can_be_given_back() -> None:
-    unacked_messages = ledger_with(4)
+def test_what_is_in_no_batch_can_be_released() -> None:
+    unacked_messages = unacked_messages_with(4)
     unacked_messages.start_batch(1, 1)
-    taken = unacked_messages.claim_outside_batches(ALL)
-    assert [offset(one.handle) for one in taken] == [1, 2, 3]
-    unacked_messages.mark_released(one.number for one in taken[:2])
-    unacked_messages.unclaim([taken[2].number])
+    claimed = unacked_messages.claim_outside_batches(ALL)
+    assert [offset(one.handle) for one in claimed] == [1, 2, 3]
+    unacked_messages.mark_released(one.number for one in claimed[:2])
+    unacked_messages.unclaim([claimed[2].number])
     assert (unacked_messages.prefetched_count, unacked_messages.counts.released) == (1, 2)
-    assert unacked_messages.claim_outside_batches(ALL) == taken[2:]
+    assert unacked_messages.claim_outside_batches(ALL) == claimed[2:]
 
 
-def test_no_more_are_taken_than_wanted() -> None:
-    unacked_messages = ledger_with(3)
+def test_no_more_are_accepted_than_required() -> None:
+    unacked_messages = unacked_messages_with(3)
     assert [len(unacked_messages.claim_due(500, 2)) for _ in range(3)] == [2, 1, 0]
 
 
-def test_an_earlier_starts_batch_is_adopted_to_be_acknowledged_and_never_renewed_or_expired() -> None:
+def test_an_earlier_starts_batch_is_adopted_to_be_acknowledged_and_never_extended_or_expired() -> None:
     unacked_messages = UnackedMessages(INVISIBLE_MS)
     unacked_messages.add_completed([handle(5)])
     unacked_messages.expire(10_000)
@@ -249,7 +249,7 @@ def test_all_that_is_adopted_and_received_is_held_apart() -> None:
     assert numbers(unacked_messages, 1) == [3, 4, 5]
 
 
-def spent_ledger(count: int) -> UnackedMessages:
+def exhausted_messages(count: int) -> UnackedMessages:
     unacked_messages = UnackedMessages(INVISIBLE_MS)
     unacked_messages.add_exhausted(
         (ReceivedMessage(handle(number), memoryview(b"12345")) for number in range(count)), 0
@@ -257,19 +257,21 @@ def spent_ledger(count: int) -> UnackedMessages:
     return unacked_messages
 
 
-def test_what_is_spent_is_in_no_batch_and_acknowledged_only_when_it_is_in_the_dead_letter_topic() -> None:
-    unacked_messages = spent_ledger(3)
+def test_a_message_without_retries_left_is_in_no_batch_and_acknowledged_only_when_it_is_in_the_dead_letter_topic() -> (
+    None
+):
+    unacked_messages = exhausted_messages(3)
     assert (
         unacked_messages.prefetched_count,
         unacked_messages.prefetched_bytes,
         unacked_messages.can_start_batch,
         unacked_messages.start_batch(1, ALL),
     ) == (0, 0, False, ())
-    taken = unacked_messages.claim_exhausted(2)
-    assert [one.record for _, one in taken] == [memoryview(b"12345")] * 2
+    claimed = unacked_messages.claim_exhausted(2)
+    assert [one.record for _, one in claimed] == [memoryview(b"12345")] * 2
     assert (unacked_messages.claim_completed(ALL), len(unacked_messages.claim_exhausted(ALL))) == ([], 1)
     assert not unacked_messages.has_only_in_flight
-    (first, _), (second, _) = taken
+    (first, _), (second, _) = claimed
     unacked_messages.record_moves([(first, MoveOutcome.MOVED), (second, MoveOutcome.RETRY)])
     assert [one.number for one in unacked_messages.claim_completed(ALL)] == [first]
     assert [number for number, _ in unacked_messages.claim_exhausted(ALL)] == [second]
@@ -278,8 +280,8 @@ def test_what_is_spent_is_in_no_batch_and_acknowledged_only_when_it_is_in_the_de
     assert unacked_messages.counts == Counts(received=3, acknowledged=1, dead_letters=1)
 
 
-def test_what_is_spent_and_cannot_be_moved_is_for_a_batch() -> None:
-    unacked_messages = spent_ledger(2)
+def test_a_message_without_retries_left_that_cannot_be_moved_is_for_a_batch() -> None:
+    unacked_messages = exhausted_messages(2)
     unacked_messages.record_moves([(unacked_messages.claim_exhausted(1)[0][0], MoveOutcome.REJECTED)])
     assert (
         unacked_messages.prefetched_count,
@@ -289,14 +291,14 @@ def test_what_is_spent_and_cannot_be_moved_is_for_a_batch() -> None:
     assert numbers(unacked_messages, 1) == [0]
 
 
-def test_what_is_spent_is_renewed_given_up_and_given_back_as_what_is_in_no_batch() -> None:
-    unacked_messages = spent_ledger(2)
+def test_a_message_without_retries_left_is_extended_skipped_and_released_as_what_is_in_no_batch() -> None:
+    unacked_messages = exhausted_messages(2)
     (one, other) = unacked_messages.claim_due(INVISIBLE_MS // 2, ALL)
     unacked_messages.mark_extended(one.number, handle(0, pop_time_ms=500), 500)
     unacked_messages.mark_extension_failed(other.number, 500)
     unacked_messages.expire(INVISIBLE_MS)
     assert (unacked_messages.counts.expired, unacked_messages.count(MessageState.RETRIES_EXHAUSTED)) == (1, 1)
-    assert [taken.number for taken in unacked_messages.claim_outside_batches(ALL)] == [one.number]
+    assert [claimed.number for claimed in unacked_messages.claim_outside_batches(ALL)] == [one.number]
     unacked_messages.mark_released([one.number])
     assert (unacked_messages.prefetched_count, unacked_messages.prefetched_bytes, unacked_messages.counts.released) == (
         0,
@@ -306,7 +308,7 @@ def test_what_is_spent_is_renewed_given_up_and_given_back_as_what_is_in_no_batch
 
 
 def test_all_is_done_when_only_batches_are_waited_for() -> None:
-    unacked_messages = ledger_with(2)
+    unacked_messages = unacked_messages_with(2)
     has_only_in_flight = []
     for step in (
         lambda: unacked_messages.start_batch(1, 1),
@@ -319,9 +321,9 @@ def test_all_is_done_when_only_batches_are_waited_for() -> None:
 
 
 def test_a_batch_has_so_many_bytes_and_one_message_at_least() -> None:
-    batches = [len(ledger_with(3).start_batch(1, ALL, most_bytes)) for most_bytes in (1, 5, 9, 10, 15, 1_000)]
+    batches = [len(unacked_messages_with(3).start_batch(1, ALL, most_bytes)) for most_bytes in (1, 5, 9, 10, 15, 1_000)]
     assert batches == [1, 1, 1, 2, 3, 3]
-    unacked_messages = ledger_with(3)
+    unacked_messages = unacked_messages_with(3)
     assert [len(unacked_messages.start_batch(batch, 2, 1_000)) for batch in (1, 2, 3)] == [2, 1, 0]
 
 
@@ -330,7 +332,7 @@ def handle_of_broker(name: str, number: int) -> BrokerHandle:
     return BrokerHandle(pop_check_point._replace(broker_name=name), number)
 
 
-def test_an_earlier_starts_batch_is_disowned_once_to_be_given_back_and_never_renewed_or_expired() -> None:
+def test_an_earlier_starts_batch_is_abandoned_once_to_be_released_and_never_extended_or_expired() -> None:
     unacked_messages = UnackedMessages(INVISIBLE_MS)
     unacked_messages.abandon([handle(5), handle(6)])
     unacked_messages.abandon([handle(6), handle(7)])
@@ -345,15 +347,15 @@ def test_an_earlier_starts_batch_is_disowned_once_to_be_given_back_and_never_ren
         unacked_messages.has_only_in_flight,
         unacked_messages.can_start_batch,
     ) == (0, False, False)
-    taken = unacked_messages.claim_abandoned(ALL)
-    assert [offset(one.handle) for one in taken] == [5, 6, 7]
-    unacked_messages.mark_released(one.number for one in taken[:2])
-    unacked_messages.unclaim([taken[2].number])
-    assert unacked_messages.claim_abandoned(ALL) == taken[2:]
+    claimed = unacked_messages.claim_abandoned(ALL)
+    assert [offset(one.handle) for one in claimed] == [5, 6, 7]
+    unacked_messages.mark_released(one.number for one in claimed[:2])
+    unacked_messages.unclaim([claimed[2].number])
+    assert unacked_messages.claim_abandoned(ALL) == claimed[2:]
     assert unacked_messages.counts == Counts(released=2)
 
 
-def test_what_is_taken_is_of_the_broker_that_is_asked() -> None:
+def test_what_is_accepted_is_of_the_broker_that_is_called() -> None:
     unacked_messages = UnackedMessages(INVISIBLE_MS)
     unacked_messages.add_received([ReceivedMessage(handle_of_broker(name, 0), memoryview(b"")) for name in "abab"], 0)
     assert [one.handle.broker_name for one in unacked_messages.claim_due(INVISIBLE_MS // 2, ALL, "b")] == ["b", "b"]
@@ -365,7 +367,7 @@ def test_what_is_taken_is_of_the_broker_that_is_asked() -> None:
     assert (len(unacked_messages.claim_completed(ALL, "d")), unacked_messages.claim_abandoned(ALL, "d")) == (1, [])
 
 
-def test_brokers_are_asked_for_what_is_due_done_or_goes_back_and_is_not_just_being_asked() -> None:
+def test_brokers_are_called_for_what_is_due_done_or_goes_back_and_is_not_just_being_called() -> None:
     unacked_messages = UnackedMessages(INVISIBLE_MS)
     unacked_messages.add_received([ReceivedMessage(handle_of_broker("a", 0), memoryview(b""))], 0)
     unacked_messages.add_exhausted([ReceivedMessage(handle_of_broker("b", 0), memoryview(b""))], 10)
@@ -381,7 +383,7 @@ def test_brokers_are_asked_for_what_is_due_done_or_goes_back_and_is_not_just_bei
     assert [unacked_messages.brokers_with(state) for state in MessageState] == [{"a"}, set(), {"c"}, {"b"}, {"d"}]
 
 
-def test_what_expired_is_told_by_broker_and_how_much_of_it_waited() -> None:
+def test_what_expired_is_reported_by_broker_and_how_much_of_it_waited() -> None:
     unacked_messages = UnackedMessages(INVISIBLE_MS)
     unacked_messages.add_received([ReceivedMessage(handle_of_broker(name, 0), memoryview(b"")) for name in "aabb"], 0)
     unacked_messages.start_batch(1, 1)

@@ -46,76 +46,80 @@ def values(batch: pa.RecordBatch, *names: str) -> list[tuple[object, ...]]:
 
 def test_good_messages_give_what_they_give_without_it(decoder: NewDecoder) -> None:
     bodies = [pull_body(at(GOOD, 1), at(GOOD, 2))]
-    batch, bad = decoder().decode_with_undecodable(bodies, *ALL)
+    batch, broken = decoder().decode_with_undecodable(bodies, *ALL)
     assert batch == decoder().decode(bodies, *ALL)
-    assert bad == []
+    assert broken == []
 
 
-def test_a_bad_body_is_null_between_the_others_and_named_with_what_is_wrong(decoder: NewDecoder) -> None:
+def test_an_undecodable_body_is_null_between_the_others_and_named_with_what_is_wrong(decoder: NewDecoder) -> None:
     bodies = [pull_body(at(GOOD, 5)), pull_body(at(GOOD, 6), at(POISON, 7), at(GOOD, 8))]
-    batch, (bad,) = decoder().decode_with_undecodable(bodies, *ALL)
+    batch, (broken,) = decoder().decode_with_undecodable(bodies, *ALL)
     assert values(batch, *COLUMNS) == [
         (5, b"good", "a", 0),
         (6, b"good", "a", 0),
         (7, None, "b", LZ4),
         (8, b"good", "a", 0),
     ]
-    assert bad.offsets == range(7, 8)
-    assert bad.problem.startswith("its LZ4 body is damaged")
-    assert (bad.message.body, bad.message.commit_log_offset) == (b"plain", 1_007)
-    assert bad.message.broker_name == "b"
+    assert broken.offsets == range(7, 8)
+    assert broken.problem.startswith("its LZ4 body is damaged")
+    assert (broken.message.body, broken.message.commit_log_offset) == (b"plain", 1_007)
+    assert broken.message.broker_name == "b"
 
 
-def test_all_may_be_bad(decoder: NewDecoder) -> None:
-    batch, bad = decoder().decode_with_undecodable([pull_body(at(POISON, 1), at(POISON, 2))], *ALL)
+def test_all_may_be_invalid(decoder: NewDecoder) -> None:
+    batch, broken = decoder().decode_with_undecodable([pull_body(at(POISON, 1), at(POISON, 2))], *ALL)
     assert values(batch, "queueOffset", "body") == [(1, None), (2, None)]
-    assert [one.offsets for one in bad] == [range(1, 2), range(2, 3)]
+    assert [one.offsets for one in broken] == [range(1, 2), range(2, 3)]
 
 
-def test_bodies_that_nobody_reads_are_not_bad(decoder: NewDecoder) -> None:
-    batch, bad = decoder("queueOffset").decode_with_undecodable([pull_body(at(POISON, 1))], *ALL)
+def test_bodies_that_are_not_read_are_not_undecodable(decoder: NewDecoder) -> None:
+    batch, broken = decoder("queueOffset").decode_with_undecodable([pull_body(at(POISON, 1))], *ALL)
     assert values(batch, "queueOffset") == [(1,)]
-    assert bad == []
+    assert broken == []
 
 
-def test_a_poison_beside_a_bad_batch_is_not_bad_where_nobody_reads_bodies(decoder: NewDecoder) -> None:
-    batch, (bad,) = decoder("queueOffset").decode_with_undecodable([pull_body(at(POISON, 1), at(BATCH, 4))], *ALL)
+def test_a_poison_beside_an_undecodable_batch_is_not_undecodable_where_bodies_are_not_read(decoder: NewDecoder) -> None:
+    batch, (broken,) = decoder("queueOffset").decode_with_undecodable([pull_body(at(POISON, 1), at(BATCH, 4))], *ALL)
     assert values(batch, "queueOffset") == [(1,), (4,), (5,), (6,)]
-    assert bad.is_inner_batch
+    assert broken.is_inner_batch
 
 
-def test_a_bad_message_with_an_unwanted_tag_or_out_of_the_range_is_no_bad_message(decoder: NewDecoder) -> None:
+def test_an_undecodable_message_with_an_unsubscribed_tag_or_out_of_the_range_is_no_undecodable_message(
+    decoder: NewDecoder,
+) -> None:
     bodies = [pull_body(at(POISON, 1), at(GOOD, 2), at(POISON, 3))]
-    batch, bad = decoder(tags=frozenset({"a"})).decode_with_undecodable(bodies, *ALL)
-    assert (values(batch, "queueOffset"), bad) == ([(2,)], [])
-    batch, bad = decoder().decode_with_undecodable(bodies, 2, 3)
-    assert (values(batch, "queueOffset"), bad) == ([(2,)], [])
+    batch, broken = decoder(tags=frozenset({"a"})).decode_with_undecodable(bodies, *ALL)
+    assert (values(batch, "queueOffset"), broken) == ([(2,)], [])
+    batch, broken = decoder().decode_with_undecodable(bodies, 2, 3)
+    assert (values(batch, "queueOffset"), broken) == ([(2,)], [])
 
 
-def test_a_bad_message_with_a_wanted_tag_is_one(decoder: NewDecoder) -> None:
-    batch, bad = decoder(tags=frozenset({"b"})).decode_with_undecodable([pull_body(at(POISON, 1), at(GOOD, 2))], *ALL)
-    assert (values(batch, "queueOffset"), len(bad)) == ([(1,)], 1)
+def test_an_undecodable_message_with_a_subscribed_tag_is_one(decoder: NewDecoder) -> None:
+    batch, broken = decoder(tags=frozenset({"b"})).decode_with_undecodable(
+        [pull_body(at(POISON, 1), at(GOOD, 2))], *ALL
+    )
+    assert (values(batch, "queueOffset"), len(broken)) == ([(1,)], 1)
 
 
 @pytest.mark.parametrize("kind", [0, int(LZ4)])
 def test_a_batch_that_is_none_has_a_row_for_each_offset_that_it_takes(decoder: NewDecoder, kind: int) -> None:
     body = compress(b"no batch", MessageSysFlag.LZ4) if kind else b"no batch"
     record = replace(BATCH, body=body, sys_flag=INNER_BATCH | kind)
-    batch, (bad,) = decoder(tags=frozenset({"a"})).decode_with_undecodable(
+    batch, (broken,) = decoder(tags=frozenset({"a"})).decode_with_undecodable(
         [pull_body(at(record, 4), at(GOOD, 7))], *ALL
     )
     assert values(batch, "queueOffset", "body") == [(4, None), (5, None), (6, None), (7, b"good")]
-    assert bad.offsets == range(4, 7)
-    assert bad.is_inner_batch
+    assert broken.offsets == range(4, 7)
+    assert broken.is_inner_batch
 
 
-@pytest.mark.parametrize(("wanted", "rows"), [((5, 9), [5, 6]), ((0, 6), [4, 5]), ((7, 9), []), ((0, 4), [])])
-def test_a_range_has_what_is_in_it_of_a_bad_batch(
-    decoder: NewDecoder, wanted: tuple[int, int], rows: list[int]
+@pytest.mark.parametrize(("offset_range", "rows"), [((5, 9), [5, 6]), ((0, 6), [4, 5]), ((7, 9), []), ((0, 4), [])])
+def test_a_range_has_what_is_in_it_of_an_undecodable_batch(
+    decoder: NewDecoder, offset_range: tuple[int, int], rows: list[int]
 ) -> None:
-    batch, bad = decoder().decode_with_undecodable([pull_body(at(BATCH, 4))], *wanted)
+    batch, broken = decoder().decode_with_undecodable([pull_body(at(BATCH, 4))], *offset_range)
     assert batch.column("queueOffset").to_pylist() == rows
-    assert len(bad) == bool(rows)
+    assert len(broken) == bool(rows)
 
 
 @pytest.mark.parametrize(
@@ -139,20 +143,20 @@ def test_a_range_has_what_is_in_it_of_a_bad_batch(
         ("9" * 5_000, 1),
     ],
 )
-def test_a_count_that_cannot_be_is_not_believed(decoder: NewDecoder, text: str, count: int) -> None:
+def test_a_count_that_cannot_be_is_not_trusted(decoder: NewDecoder, text: str, count: int) -> None:
     record = at(replace(BATCH, properties=f"INNER_BASE\x014\x02INNER_NUM\x01{text}\x02".encode()), 4)
-    _, (bad,) = decoder().decode_with_undecodable([pull_body(record)], *ALL)
-    assert bad.offsets == range(4, 4 + count)
+    _, (broken,) = decoder().decode_with_undecodable([pull_body(record)], *ALL)
+    assert broken.offsets == range(4, 4 + count)
 
 
 def test_good_inner_batches_stay_in_their_places(decoder: NewDecoder) -> None:
     wholes = [batch_of(at(Record(), offset), [(b"1", b""), (b"2", b"")]) for offset in (1, 4)]
-    batch, (bad,) = decoder().decode_with_undecodable([pull_body(wholes[0], at(POISON, 3), wholes[1])], *ALL)
+    batch, (broken,) = decoder().decode_with_undecodable([pull_body(wholes[0], at(POISON, 3), wholes[1])], *ALL)
     assert values(batch, "queueOffset", "body") == [(1, b"1"), (2, b"2"), (3, None), (4, b"1"), (5, b"2")]
-    assert bad.message.queue_offset == 3
+    assert broken.message.queue_offset == 3
 
 
-def test_wrong_lengths_are_an_error_because_nobody_knows_what_comes_after(decoder: NewDecoder) -> None:
+def test_wrong_lengths_are_an_error_because_the_next_begin_is_unknown(decoder: NewDecoder) -> None:
     record = at(POISON, 1).encode()
     longer = struct.pack(">i", len(record) + 4) + record[4:]
     with pytest.raises(RemoteProtocolError, match=r"CORRUPT_MESSAGE\.RESPONSE"):
@@ -167,7 +171,7 @@ def test_an_error_names_the_layout_that_is_wrong_not_a_body_before_it(decoder: N
     assert "it says that it has 1048576 bytes" in str(raised.value)
 
 
-def test_a_body_that_is_too_large_alone_is_bad_and_those_too_large_together_are_not(
+def test_a_body_that_is_too_large_alone_is_undecodable_and_those_too_large_together_are_not(
     decoder: NewDecoder,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -176,8 +180,8 @@ def test_a_body_that_is_too_large_alone_is_bad_and_those_too_large_together_are_
 
     for module in (undecodable, columns):
         monkeypatch.setattr(module, "DECOMPRESSED_LIMIT_BYTES", 1_000)
-    _, (bad,) = decoder().decode_with_undecodable([pull_body(at(packed(1_001), 1), at(packed(1_000), 2))], *ALL)
-    assert bad.offsets == range(1, 2)
+    _, (broken,) = decoder().decode_with_undecodable([pull_body(at(packed(1_001), 1), at(packed(1_000), 2))], *ALL)
+    assert broken.offsets == range(1, 2)
     for first in (packed(1_000), packed(1_001)):
         bodies = [pull_body(at(first, 1)), pull_body(*(at(packed(600), n) for n in (2, 3)))]
         with pytest.raises(BatchTooLargeError, match="more than the"):
@@ -185,20 +189,20 @@ def test_a_body_that_is_too_large_alone_is_bad_and_those_too_large_together_are_
 
 
 @pytest.mark.parametrize("kind", [MessageSysFlag.ZLIB, MessageSysFlag.LZ4, MessageSysFlag.ZSTD])
-def test_a_body_larger_than_any_row_may_be_is_bad(decoder: NewDecoder, kind: MessageSysFlag) -> None:
+def test_a_body_larger_than_any_row_may_be_is_undecodable(decoder: NewDecoder, kind: MessageSysFlag) -> None:
     large = Record(body=compress(bytes(33 * 1024 * 1024), kind), sys_flag=COMPRESSED | int(kind))
-    batch, (bad,) = decoder().decode_with_undecodable([pull_body(at(Record(body=b"x"), 0), at(large, 1))], *ALL)
-    assert bad.offsets == range(1, 2)
-    assert bad.problem == "its body has more than the 33554432 bytes allowed when decompressed"
+    batch, (broken,) = decoder().decode_with_undecodable([pull_body(at(Record(body=b"x"), 0), at(large, 1))], *ALL)
+    assert broken.offsets == range(1, 2)
+    assert broken.problem == "its body has more than the 33554432 bytes allowed when decompressed"
     assert batch["body"].to_pylist() == [b"x", None]
 
 
-def test_rows_of_a_bad_batch_are_made_once(decoder: NewDecoder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_of_an_undecodable_batch_are_made_once(decoder: NewDecoder, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[int] = []
     rows_of = undecodable.UndecodableMessage.rows
 
-    def noted(bad: undecodable.UndecodableMessage, wanted: range) -> list[MessageExt]:
-        made.append(len(rows := rows_of(bad, wanted)))
+    def noted(broken: undecodable.UndecodableMessage, offset_range: range) -> list[MessageExt]:
+        made.append(len(rows := rows_of(broken, offset_range)))
         return rows
 
     monkeypatch.setattr(undecodable.UndecodableMessage, "rows", noted)
@@ -206,7 +210,7 @@ def test_rows_of_a_bad_batch_are_made_once(decoder: NewDecoder, monkeypatch: pyt
     assert (len(batch), made) == (3, [3])
 
 
-def test_rows_of_one_bad_batch_that_repeat_much_text_come_a_few_at_a_time(
+def test_rows_of_one_undecodable_batch_that_repeat_much_text_come_a_few_at_a_time(
     decoder: NewDecoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A message of 30 KB with the largest count was 1 GB of rows at once."""
@@ -215,8 +219,8 @@ def test_rows_of_one_bad_batch_that_repeat_much_text_come_a_few_at_a_time(
     batch = pull_body(at(replace(BATCH, properties={"INNER_BASE": "4", "INNER_NUM": "20", "KEYS": keys}), 4))
     with pytest.raises(BatchTooLargeError, match="the rows of undecodable messages take 39"):
         decoder().decode_with_undecodable([batch], *ALL)
-    found, (bad,) = decoder().decode_with_undecodable([batch], 4, 10)
-    assert (len(found), bad.offsets) == (6, range(4, 24))
+    found, (broken,) = decoder().decode_with_undecodable([batch], 4, 10)
+    assert (len(found), broken.offsets) == (6, range(4, 24))
     alone, _ = decoder().decode_with_undecodable(
         [pull_body(at(replace(BATCH, properties={"KEYS": "k" * 12_000}), 4))], 4, 5
     )

@@ -35,11 +35,11 @@ class DeadLetters:
 
     def __init__(self, cluster: ScriptedCluster, *codes: int) -> None:
         self._codes = list(codes)
-        self.asked: list[RemotingCommand] = []
-        cluster.brokers["a"].on(RequestCode.SEND_MESSAGE_V2, self._answer)
+        self.calls: list[RemotingCommand] = []
+        cluster.brokers["a"].on(RequestCode.SEND_MESSAGE_V2, self._response)
 
-    def _answer(self, request: RemotingCommand) -> RemotingCommand:
-        self.asked.append(request)
+    def _response(self, request: RemotingCommand) -> RemotingCommand:
+        self.calls.append(request)
         code = self._codes.pop(0) if len(self._codes) > 1 else self._codes[0]
         return build_response(code, fields={"msgId": "0", "queueId": "0", "queueOffset": "0"})
 
@@ -64,7 +64,7 @@ def offsets(found: pa.RecordBatch) -> list[object]:
     return list(found.column("queueOffset").to_pylist())
 
 
-def test_nothing_bad_is_nothing_done(cluster: ScriptedCluster) -> None:
+def test_nothing_undecodable_is_nothing_done(cluster: ScriptedCluster) -> None:
     whole = batch(1, 2)
     assert all(settler(cluster, mode).apply_mode(whole, []) is whole for mode in ("fail", "null", "deadLetter"))
 
@@ -78,19 +78,19 @@ def test_fail_names_the_first(cluster: ScriptedCluster) -> None:
 def test_a_dead_letter_goes_through_the_retry_topic_with_more_attempts_than_allowed(cluster: ScriptedCluster) -> None:
     letters = DeadLetters(cluster, ResponseCode.SUCCESS)
     assert offsets(settler(cluster, "deadLetter").apply_mode(batch(1, 2, 3), [undecodable(2)])) == [1, 3]
-    (request,) = letters.asked
+    (request,) = letters.calls
     assert (request.fields["b"], request.fields["a"], request.body) == ("%RETRY%G", "G", b"no")
     assert int(request.fields["j"]) > int(request.fields["l"])
 
 
-def test_what_neighbouring_pulls_share_is_settled_once(
+def test_what_neighbouring_pulls_share_is_resolved_once(
     cluster: ScriptedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     letters = DeadLetters(cluster, ResponseCode.SUCCESS)
     subject = settler(cluster, "deadLetter")
     assert offsets(subject.apply_mode(batch(1, 2, 3), [undecodable(1), undecodable(2)])) == [3]
     assert offsets(subject.apply_mode(batch(2, 4, 5, 6), [undecodable(2), undecodable(4, count=2)])) == [6]
-    assert len(letters.asked) == 3
+    assert len(letters.calls) == 3
     assert [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING] == [
         f"UNDECODABLE_MESSAGE_BODY: Messages of queue=T@a:0 offsets={offsets} sent to the group's dead-letter topic "
         f"(badMessages=deadLetter); first problem: {problem}"
@@ -98,13 +98,13 @@ def test_what_neighbouring_pulls_share_is_settled_once(
     ]
 
 
-def test_a_broker_that_is_busy_is_asked_again_and_said_to_be_waited_for(
+def test_a_broker_that_is_busy_is_called_again_and_logged_as_waited_for(
     cluster: ScriptedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
     letters = DeadLetters(cluster, *[ResponseCode.SYSTEM_BUSY] * 6, ResponseCode.SUCCESS)
     assert offsets(settler(cluster, "deadLetter").apply_mode(batch(1, 2), [undecodable(1)])) == [2]
-    assert len(letters.asked) == 7
+    assert len(letters.calls) == 7
     begun, over, _ = caplog.messages
     assert outage_text(begun).startswith("Waiting for broker a (fails in 9 s): [ROCKETMQ_BROKER_ERROR]")
     assert text_of(over).startswith("Recovered after ")
@@ -123,17 +123,17 @@ def test_a_broker_that_cannot_be_reached_is_named_once_its_limit_is_over(cluster
         settler(cluster, "deadLetter", limit_ms=0).apply_mode(batch(1, 2), [undecodable(1)])
 
 
-def test_name_servers_that_are_silent_are_named_and_not_the_broker(cluster: ScriptedCluster) -> None:
+def test_name_servers_that_are_unresponsive_are_named_and_not_the_broker(cluster: ScriptedCluster) -> None:
     cluster.down.add(NAME_SERVER)
     with pytest.raises(TransportError, match=r"CLUSTER_TIMEOUT\] No successful response from the name servers"):
         settler(cluster, "deadLetter", limit_ms=0).apply_mode(batch(1, 2), [undecodable(1)])
 
 
 def test_a_topic_without_a_route_is_waited_for_as_any_missing_topic(cluster: ScriptedCluster) -> None:
-    asked: list[RemotingCommand] = []
+    calls: list[RemotingCommand] = []
 
     def unknown(request: RemotingCommand) -> RemotingCommand:
-        asked.append(request)
+        calls.append(request)
         return build_response(ResponseCode.TOPIC_NOT_EXIST)
 
     cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, unknown)
@@ -141,4 +141,4 @@ def test_a_topic_without_a_route_is_waited_for_as_any_missing_topic(cluster: Scr
         settler(cluster, "deadLetter", limit_ms=1_000, missingTopicTimeoutMs="0").apply_mode(
             batch(1, 2), [undecodable(1)]
         )
-    assert len(asked) == 1
+    assert len(calls) == 1

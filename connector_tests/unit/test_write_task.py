@@ -36,14 +36,14 @@ class Sent:
     def __init__(self) -> None:
         self.batches: list[SendBatch] = []
         self.is_finished = False
-        self.topics_asked: list[list[str]] = []
+        self.topics_requested: list[list[str]] = []
 
     @property
     def topics(self) -> Sent:
         return self
 
     def problems(self, requirements: Collection[TopicRequirement], *, first_only: bool) -> dict[TopicRequirement, str]:
-        self.topics_asked.append(sorted(one.topic for one in requirements))
+        self.topics_requested.append(sorted(one.topic for one in requirements))
         return {one: "nobody serves it" for one in requirements if one.topic == "missing"}
 
     def queue_of(self, target: RowTarget) -> MessageQueue | None:
@@ -74,7 +74,7 @@ def written(
     return sent.messages()
 
 
-def test_all_rows_are_sent_with_what_their_columns_say() -> None:
+def test_all_rows_are_sent_with_what_their_columns_contain() -> None:
     messages = written(arrow(b"a", b"b"), arrow(b"c"))
     assert [message.body for message in messages] == [b"a", b"b", b"c"]
     without_id = [{name: value for name, value in one.properties.items() if name != "UNIQ_KEY"} for one in messages]
@@ -146,7 +146,7 @@ def test_a_row_with_text_that_is_none_is_named(column: str) -> None:
 
 
 @pytest.mark.parametrize("encoded_bytes", [tasks.ENCODED_BYTES, 2], ids=["at once", "in pieces"])
-def test_rows_for_a_topic_that_nobody_serves_are_named_before_anything_of_their_arrow_batch_is_sent(
+def test_rows_for_a_topic_without_brokers_are_named_before_anything_of_their_arrow_batch_is_sent(
     monkeypatch: pytest.MonkeyPatch, encoded_bytes: int
 ) -> None:
     """Rows for the other topic were stored by then."""
@@ -169,10 +169,10 @@ def test_rows_for_a_topic_that_nobody_serves_are_named_before_anything_of_their_
         ("missing", "nobody serves it"),
         ("x", "its body is empty, and brokers reject it"),
     ]
-    assert sent.topics_asked == [["T", "missing"], ["T", "missing"], ["DEAD"]]
+    assert sent.topics_requested == [["T", "missing"], ["T", "missing"], ["DEAD"]]
 
 
-def test_a_dead_letter_topic_that_takes_nothing_is_told_before_anything_is_sent() -> None:
+def test_a_dead_letter_topic_that_takes_nothing_is_reported_before_anything_is_sent() -> None:
     batch = pa.record_batch({"body": pa.array([b"a", b""]), "topic": pa.array(["T", "T"])})
     columns, options, sent = Columns({"body": 0, "topic": 1}), replace(OPTIONS, topic=None), Sent()
     with pytest.raises(LocalProtocolError) as raised:
@@ -220,7 +220,7 @@ def test_ids_of_columns_are_the_same_whatever_task_and_place_a_row_has() -> None
     assert {len(one) for one in ids} == {32}
 
 
-def test_large_bodies_are_compressed_where_the_options_say_so() -> None:
+def test_large_bodies_are_compressed_by_the_options() -> None:
     options = replace(OPTIONS, compression="zlib", compress_over_bytes=99)
     sent = Sent()
     write_rows([arrow(b"a" * 99, b"a" * 100)], COLUMNS, TASK, options, sent)

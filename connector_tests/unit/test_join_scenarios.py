@@ -20,7 +20,7 @@ IDLE_CALL_MS = 212
 """How often Spark asks a source that has nothing."""
 
 
-def test_a_broker_that_is_back_is_surveyed_whoever_noticed_it() -> None:
+def test_a_broker_that_is_back_is_probed_whichever_caller_noticed_it() -> None:
     with SimulatedGroup({"t": {"a": 1, "b": 1}}) as group:
         group.cluster.produce(QUEUE, 1)
         group.cluster.brokers["a"].reach = Reach.UNRESPONSIVE
@@ -46,7 +46,7 @@ def test_a_first_position_that_was_not_stored_is_written_again_though_nothing_el
         assert group.checker.is_all_read()
 
 
-def test_what_is_proven_of_a_queue_that_went_and_came_back_is_committed() -> None:
+def test_what_is_completed_of_a_queue_that_went_and_came_back_is_committed() -> None:
     with SimulatedGroup({"t": {"a": 2}}) as group:
         queue = group.cluster.queues()[1]
         group.cluster.produce(queue, 5)
@@ -62,7 +62,7 @@ def test_what_is_proven_of_a_queue_that_went_and_came_back_is_committed() -> Non
         assert first.progress()["completedAfterRebalance"] == 1
 
 
-def test_a_batch_that_is_proven_after_its_queue_has_gone_is_counted_and_not_committed_by_us() -> None:
+def test_a_batch_that_is_completed_after_its_queue_has_moved_is_counted_and_not_committed_by_us() -> None:
     with SimulatedGroup({"t": {"a": 2}}) as group:
         kept, lost = group.cluster.queues()
         for queue in (kept, lost):
@@ -82,7 +82,7 @@ def test_a_batch_that_is_proven_after_its_queue_has_gone_is_counted_and_not_comm
 
 
 @pytest.mark.parametrize(("available_now", "is_drained"), [(False, True), (True, False), (True, True)])
-def test_whoever_leaves_gracefully_waits_until_its_last_commit_is_answered(
+def test_a_member_that_leaves_gracefully_waits_until_its_last_commit_gets_a_response(
     available_now: bool, is_drained: bool
 ) -> None:
     with SimulatedGroup(ONE_QUEUE, options={"consumeOrderly": "true"}) as group:
@@ -127,7 +127,7 @@ def test_a_member_that_the_group_does_not_list_plans_nothing() -> None:
         assert group.checker.duplicates() == 0
 
 
-def test_a_broker_that_is_back_cannot_be_told_of_a_batch_before_a_survey_finds_it() -> None:
+def test_a_broker_that_is_back_cannot_be_notified_of_a_batch_before_a_refresh_finds_it() -> None:
     """Its locks have expired meanwhile, so another member reads the batch again, and no rule forbids it."""
     with SimulatedGroup({"t": {"a": 1, "b": 1}}, options={"consumeOrderly": "true"}) as group:
         for queue in group.cluster.queues():
@@ -156,7 +156,7 @@ def test_two_that_take_one_name_at_once_do_not_wait_for_each_other_for_ever() ->
         assert [runner.error and runner.error.condition for runner in runners] == ["DUPLICATE_CLIENT_ID", None]
 
 
-def test_a_commit_that_was_not_answered_is_sent_again_with_the_next_proof() -> None:
+def test_a_commit_that_gets_no_response_is_sent_again_with_the_next_completion() -> None:
     """The timer may be late: a machine has slept, and a member on another one has the expired lock already."""
     with SimulatedGroup(ONE_QUEUE, options={"consumeOrderly": "true"}) as group:
         group.cluster.produce(QUEUE, 4)
@@ -170,9 +170,9 @@ def test_a_commit_that_was_not_answered_is_sent_again_with_the_next_proof() -> N
         assert group.cluster.group_offset(QUEUE) == 4
 
 
-@pytest.mark.parametrize("goes_on", [True, False])
-def test_a_broker_that_takes_no_commits_ends_the_query_at_its_limit_and_is_not_asked_without_pause(
-    goes_on: bool,
+@pytest.mark.parametrize("resumes", [True, False])
+def test_a_broker_that_takes_no_commits_ends_the_query_at_its_limit_and_is_not_called_without_pause(
+    resumes: bool,
 ) -> None:
     """It answers everything else, so each survey finds it in good health."""
     with SimulatedGroup(ONE_QUEUE, options={"clusterTimeoutMs": "60000"}) as group:
@@ -184,7 +184,7 @@ def test_a_broker_that_takes_no_commits_ends_the_query_at_its_limit_and_is_not_a
         while runner.is_alive and group.clock() - began_ms < 80_000:
             runner.resume()
             group.clock.advance(IDLE_CALL_MS)
-            if goes_on and group.cluster.max_offset(QUEUE) < 20:
+            if resumes and group.cluster.max_offset(QUEUE) < 20:
                 group.cluster.produce(QUEUE, 1)
         assert runner.error is FORBIDDEN
         assert group.clock() - began_ms < 66_000
@@ -230,7 +230,7 @@ def test_a_refused_commit_of_a_queue_that_went_to_another_member_is_its_business
 
 
 @pytest.mark.parametrize("how", [Reach.UNRESPONSIVE, None])
-def test_a_single_batch_of_a_query_that_goes_on_waits_for_its_servers(how: Reach | None) -> None:
+def test_a_single_batch_of_a_query_that_continues_waits_for_its_servers(how: Reach | None) -> None:
     """``Trigger.Once`` asks once: an answer of "nothing" that nobody knows to be true ends it as a success."""
     with SimulatedGroup(ONE_QUEUE) as group:
         query = group.query("A")
@@ -309,7 +309,7 @@ def test_a_member_that_is_cut_off_from_one_broker_still_has_its_queues_on_the_ot
         assert group.checker.duplicates() == 0
 
 
-def test_a_queue_that_became_another_one_while_its_query_stops_is_not_told_of_the_old_ones_proof() -> None:
+def test_a_queue_that_became_another_one_while_its_query_stops_is_not_sent_the_old_ones_completion() -> None:
     """A call with the same start proved it once more, also for the queue that had just been set back."""
     with SimulatedGroup({"t": {"a": 2}}, options={"failOnDataLoss": "false"}) as group:
         for queue in group.cluster.queues():
@@ -333,7 +333,7 @@ def test_a_queue_that_became_another_one_while_its_query_stops_is_not_told_of_th
 CHANGING = {"failOnDataLoss": "false"}
 
 
-def test_what_has_grown_since_the_survey_is_looked_at_too() -> None:
+def test_what_has_grown_since_the_refresh_is_probed_too() -> None:
     """A queue of a topic that is made anew between a survey and the look: it did not reach to where it was read."""
     with SimulatedGroup({"t": {"a": 2}}, options=CHANGING, checker=MessageDeliveryChecker) as group:
         query = group.query("A")
@@ -349,7 +349,7 @@ def test_what_has_grown_since_the_survey_is_looked_at_too() -> None:
         group.run_until_idle()
 
 
-def test_orderly_a_queue_that_goes_is_given_up_though_its_topic_was_made_anew_during_its_last_batch() -> None:
+def test_orderly_a_queue_that_goes_is_skipped_though_its_topic_was_recreated_during_its_last_batch() -> None:
     options = {"consumeOrderly": "true"} | CHANGING
     with SimulatedGroup({"t": {"a": 2}}, options=options, checker=MessageDeliveryChecker) as group:
         produce_everywhere(group, 4)

@@ -57,7 +57,7 @@ def test_a_queue_that_is_the_same_is_committed(planned: list[int], now: list[int
 
 
 @pytest.mark.parametrize("now", [[], [70], [70, 80], [70, 80, 90, 99], [50, 80, 90]])
-def test_a_queue_that_is_another_is_not_committed_and_looked_at(now: list[int]) -> None:
+def test_a_queue_that_is_another_is_not_committed_and_probed(now: list[int]) -> None:
     batch = ReadBatch(50, 60)
     batch.becomes(*now)
     before = batch.member.publish().changes
@@ -68,21 +68,21 @@ def test_a_queue_that_is_another_is_not_committed_and_looked_at(now: list[int]) 
     assert batch.broker.offsets[QUEUE] == 0
 
 
-def test_a_hint_that_is_too_small_is_looked_into() -> None:
+def test_a_hint_that_is_too_small_is_inspected() -> None:
     """RocketMQ 4.9 answers max - 1 where nothing is so new."""
     batch = ReadBatch(50, 60)
     batch.broker.hint_deficit = 1
     assert batch.proven() == 2
 
 
-def test_retention_may_have_deleted_what_was_proven() -> None:
+def test_retention_may_have_deleted_what_was_completed() -> None:
     batch = ReadBatch(50, 60)
     batch.becomes(50, 60, 70)
     batch.broker.min_offsets[QUEUE] = 2
     assert batch.proven() == 2
 
 
-def test_what_cannot_be_asked_now_is_committed_later() -> None:
+def test_what_cannot_be_verified_now_is_committed_later() -> None:
     batch = ReadBatch(50, 60)
     batch.client.fates += [Fate.NO_RESPONSE]
     assert batch.proven() == 0
