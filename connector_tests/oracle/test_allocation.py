@@ -179,14 +179,14 @@ def test_the_same_input_gives_the_same_queues(java: Any, name: str, count: int) 
     ours, theirs = BOTH[name]
     not_empty = 0
     for case in random_cases(count):
-        expected = java_answer(java, theirs(java, case), case)
-        answer = ours(case).allocate("group", case.client_id, case.queues, case.client_ids)
-        assert answer == expected, case
-        not_empty += bool(answer)
+        expected = java_result(java, theirs(java, case), case)
+        allocated = ours(case).allocate("group", case.client_id, case.queues, case.client_ids)
+        assert allocated == expected, case
+        not_empty += bool(allocated)
     assert not_empty > count // 5
 
 
-def java_answer(java: Any, strategy: Any, case: Case) -> list[MessageQueue]:
+def java_result(java: Any, strategy: Any, case: Case) -> list[MessageQueue]:
     queues, client_ids = java_queues(java, case.queues), java_strings(java, case.client_ids)
     return queues_from(java, strategy.allocate("group", case.client_id, queues, client_ids))
 
@@ -209,6 +209,6 @@ def test_both_refuse_empty_arguments(
     ours, theirs = BOTH[name]
     case = Case(client_id, queues, client_ids, [], frozenset(), {"b": "r", "c": "r"}, 10)
     with pytest.raises(Py4JJavaError, match="IllegalArgumentException"):
-        java_answer(java, theirs(java, case), case)
+        java_result(java, theirs(java, case), case)
     with pytest.raises(ValueError, match="is empty"):
         ours(case).allocate("group", client_id, queues, client_ids)

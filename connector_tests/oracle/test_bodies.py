@@ -104,10 +104,10 @@ def test_java_reads_our_lock_request(java: Any, java_queue: Any) -> None:
     assert theirs.getMqSet().contains(java_queue)
 
 
-def test_we_read_javas_lock_answer(protocol: Any, java_queue: Any) -> None:
-    answer = protocol.body.LockBatchResponseBody()
-    answer.getLockOKMQSet().add(java_queue)
-    assert decode_lock_ok(answer.encode()) == {QUEUE}
+def test_we_read_javas_lock_response(protocol: Any, java_queue: Any) -> None:
+    response = protocol.body.LockBatchResponseBody()
+    response.getLockOKMQSet().add(java_queue)
+    assert decode_lock_ok(response.encode()) == {QUEUE}
 
 
 def test_we_read_javas_topic_stats(protocol: Any, java_queue: Any) -> None:

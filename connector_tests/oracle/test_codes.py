@@ -45,8 +45,8 @@ def test_the_flags_of_a_pull_are_javas(java: Any) -> None:
     build = java.org.apache.rocketmq.common.sysflag.PullSysFlag.buildSysFlag
     bits = [PullSysFlag.COMMIT_OFFSET, PullSysFlag.SUSPEND, PullSysFlag.SUBSCRIPTION, PullSysFlag.CLASS_FILTER]
     bits.append(PullSysFlag.LITE_PULL_MESSAGE)
-    for wanted in bits:
-        assert build(*(bit is wanted for bit in bits)) == wanted
+    for expected in bits:
+        assert build(*(bit is expected for bit in bits)) == expected
 
 
 @pytest.mark.parametrize(

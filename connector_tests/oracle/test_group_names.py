@@ -21,7 +21,7 @@ def test_the_groups_that_are_refused_are_rocketmqs_own(java: Any) -> None:
 
 
 @pytest.mark.parametrize("group", [*sorted(SYSTEM_GROUPS), f"{SYSTEM_GROUP_PREFIX}ANYTHING", *ORDINARY])
-def test_a_group_is_refused_exactly_where_rocketmq_says_it_is_its_own(java: Any, group: str) -> None:
+def test_a_group_is_refused_exactly_where_rocketmq_reserves_it(java: Any, group: str) -> None:
     mix_all = java.org.apache.rocketmq.common.MixAll
     assert is_refused(group) == (mix_all.isSysConsumerGroup(group) or mix_all.isPredefinedGroup(group))
 
@@ -30,8 +30,8 @@ def is_refused(group: str) -> bool:
     as_consumer = refusal(ReadOptions.parse, "consumerGroup", group, subscribe="t")
     as_producer = refusal(WriteOptions.parse, "producerGroup", group, topic="t")
     assert (as_consumer is None) == (as_producer is None)
-    for option, told in (("consumerGroup", as_consumer), ("producerGroup", as_producer)):
-        assert told is None or told == (
+    for option, reported in (("consumerGroup", as_consumer), ("producerGroup", as_producer)):
+        assert reported is None or reported == (
             f"[ROCKETMQ_INVALID_OPTION_VALUE] Invalid value {group!r} for {option!r}. Set it to a group name "
             "(letters, digits and %|_-, at most 120 characters) that is no system group of RocketMQ, such as "
             "CID_RMQ_SYS_... or TOOLS_CONSUMER."

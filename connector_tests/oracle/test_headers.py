@@ -54,8 +54,8 @@ def random_header(random: Random, kind: type[Header], is_full: bool) -> Header:
     """With all fields, or only those without a default of None."""
     hints = get_type_hints(kind)
     fields: list[dataclasses.Field[Any]] = list(dataclasses.fields(kind))  # type: ignore[arg-type]  # @header makes it a dataclass
-    wanted = [field for field in fields if is_full or field.default is not None]
-    return kind(**{field.name: random_value(random, field, hints[field.name]) for field in wanted})
+    chosen = [field for field in fields if is_full or field.default is not None]
+    return kind(**{field.name: random_value(random, field, hints[field.name]) for field in chosen})
 
 
 def random_value(random: Random, field: dataclasses.Field[Any], hint: Any) -> object:
@@ -73,6 +73,6 @@ def through_java(java: Any, frame: bytes, header_class: str) -> bytes:
     kind = java.java.lang.Class.forName(f"org.apache.rocketmq.remoting.protocol.header.{header_class}")
     command_class = java.org.apache.rocketmq.remoting.protocol.RemotingCommand
     received = command_class.decode(frame[4:])
-    answer = command_class.createRequestCommand(0, received.decodeCommandCustomHeader(kind))
-    answer.setSerializeTypeCurrentRPC(received.getSerializeTypeCurrentRPC())
-    return bytes(answer.encode().array())[4:]
+    response = command_class.createRequestCommand(0, received.decodeCommandCustomHeader(kind))
+    response.setSerializeTypeCurrentRPC(received.getSerializeTypeCurrentRPC())
+    return bytes(response.encode().array())[4:]

@@ -97,7 +97,7 @@ def forms_of(method: Any) -> tuple[str, str, bool, bool]:
     return takes, gives, method.client_streaming, method.server_streaming
 
 
-def test_several_answers_with_a_message_each_are_read_as_one() -> None:
+def test_several_responses_with_a_message_each_are_read_as_one() -> None:
     messages = by_name(OURS.message_type)
     (ours,) = messages[OUR_OWN].field
     (theirs,) = (field for field in messages["ReceiveMessageResponse"].field if field.name == "message")

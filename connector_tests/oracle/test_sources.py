@@ -63,7 +63,7 @@ def test_every_java_file_that_is_named_is_there(java_files: set[str]) -> None:
     assert {cited: where for cited, where in named.items() if not matching(java_files, cited)} == {}
 
 
-def test_modules_that_follow_java_say_so() -> None:
+def test_modules_that_follow_java_declare_it() -> None:
     written = [file for file in MODULES if file.stem != "__init__" and not file.stem.endswith("_pb2")]
     names = {name_of(file): file for file in written if name_of(file).startswith(("wire/", "consumer/"))}
     silent = {name for name, file in names.items() if not CITATION.search(file.read_text(encoding="utf-8"))}

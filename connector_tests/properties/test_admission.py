@@ -33,7 +33,7 @@ def test_every_queue_has_a_share_while_the_limit_allows_it(waiting: dict[Message
 
 
 @given(WAITING, LIMITS)
-def test_who_waits_with_more_gets_no_less(waiting: dict[MessageQueue, int], limit: int) -> None:
+def test_a_caller_that_waits_with_more_gets_no_less(waiting: dict[MessageQueue, int], limit: int) -> None:
     shares = fair_shares(waiting, limit)
     by_waiting = sorted(waiting, key=lambda queue: waiting[queue])
     assert all(shares.get(less, 0) <= shares.get(more, 0) + 1 for less, more in pairwise(by_waiting))
@@ -51,10 +51,10 @@ def test_no_queue_starves_however_fast_the_others_fill(
 ) -> None:
     """Whatever comes in, after as many batches as it takes to give everybody a turn everybody has had one."""
     served: list[MessageQueue] = []
-    had_a_turn: set[MessageQueue] = set()
+    had_its_share: set[MessageQueue] = set()
     for _ in range(math.ceil(len(queues) / limit)):
         waiting = {queue: data.draw(st.integers(1, 1_000)) for queue in sorted(queues, key=MessageQueue.sort_key)}
         shares = fair_shares(waiting, limit, served)
         served = [queue for queue in served if queue not in shares] + list(shares)
-        had_a_turn |= shares.keys()
-    assert had_a_turn == queues
+        had_its_share |= shares.keys()
+    assert had_its_share == queues

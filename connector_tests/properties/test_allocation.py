@@ -29,7 +29,7 @@ QUEUE_LISTS = st.lists(QUEUES, min_size=1, max_size=24, unique=True)
 GROUPS = st.lists(CLIENT_IDS, min_size=1, max_size=7, unique=True)
 
 
-class RoomByLength:
+class MachineRoomByLength:
     def broker_deploy_in(self, queue: MessageQueue) -> str:
         return str(len(queue.broker_name) % 3)
 
@@ -44,7 +44,7 @@ AVERAGING: list[AllocateMessageQueueStrategy] = [
 COMPLETE: list[AllocateMessageQueueStrategy] = [
     *AVERAGING,
     AllocateMessageQueueConsistentHash(),
-    *(AllocateMachineRoomNearby(strategy, RoomByLength()) for strategy in AVERAGING),
+    *(AllocateMachineRoomNearby(strategy, MachineRoomByLength()) for strategy in AVERAGING),
 ]
 
 

@@ -279,7 +279,7 @@ def decoders() -> set[Any]:
     return found
 
 
-def test_no_decoder_of_the_wire_is_left_out() -> None:
+def test_no_decoder_of_the_wire_is_omitted() -> None:
     assert {one.__qualname__ for one in decoders() - USED} == {"decode_body", "split_records"}
     assert {one.__qualname__ for one in USED - decoders()} == set()
 

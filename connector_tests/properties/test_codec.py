@@ -81,7 +81,7 @@ def test_a_command_is_decoded_to_what_was_encoded(serialization: Serialization, 
 
 
 @given(COMMANDS)
-def test_both_serializations_say_the_same(command: RemotingCommand) -> None:
+def test_both_serializations_are_equal(command: RemotingCommand) -> None:
     decoded = {s: decode(memoryview(encode(command, s))[4:]) for s in Serialization}
     assert decoded[Serialization.JSON] == decoded[Serialization.ROCKETMQ]
 

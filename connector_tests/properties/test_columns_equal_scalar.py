@@ -80,7 +80,7 @@ def test_any_projection_has_its_columns_in_its_order(
 def test_range_and_tags_choose_the_same_messages(
     column_decoder: type[ColumnDecoder],
     pulls: list[list[Record]],
-    wanted: tuple[int, int],
+    offset_range: tuple[int, int],
     tags: frozenset[str] | None,
     columns: tuple[str, ...],
 ) -> None:
@@ -88,10 +88,10 @@ def test_range_and_tags_choose_the_same_messages(
     kept = [
         message
         for message in scalar_messages(bodies)
-        if wanted[0] <= message.queue_offset < wanted[1] and (tags is None or message.tags in tags)
+        if offset_range[0] <= message.queue_offset < offset_range[1] and (tags is None or message.tags in tags)
     ]
     decoder = column_decoder(columns, broker_name="b", tags=tags)
-    assert rows(decoder.decode(bodies, *wanted)) == expected_rows(kept, columns)
+    assert rows(decoder.decode(bodies, *offset_range)) == expected_rows(kept, columns)
 
 
 @st.composite
@@ -157,5 +157,5 @@ def test_topic_and_id_of_sent_back_messages_are_restored(
     ]
 
 
-def test_this_module_knows_every_column() -> None:
+def test_this_module_has_every_column() -> None:
     assert list(EXPECTED) == list(COLUMNS)

@@ -37,13 +37,13 @@ def conversations(draw: st.DrawFn) -> tuple[list[bytes], list[int], list[int]]:
 
 @settings(deadline=None)
 @given(conversations(), st.booleans())
-def test_answers_reach_their_requests_whatever_the_chunks_and_the_order(
+def test_responses_reach_their_requests_whatever_the_chunks_and_the_order(
     conversation: tuple[list[bytes], list[int], list[int]], has_notices: bool
 ) -> None:
     bodies, order, cuts = conversation
     ours, theirs = memory_pair()
-    heard: list[int] = []
-    connection = Connection("memory", ours, lambda request: heard.append(request.opaque))
+    received: list[int] = []
+    connection = Connection("memory", ours, lambda request: received.append(request.opaque))
     pendings = [connection.submit(RemotingCommand(11), LONG_MS) for _ in bodies]
     opaques = [request.opaque for request in commands_from(theirs, len(bodies))]
     stream = b""
@@ -55,13 +55,13 @@ def test_answers_reach_their_requests_whatever_the_chunks_and_the_order(
     for begin, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
         theirs.sendall(stream[begin:end], LONG_MS)
     assert [bytes(pending.result().body) for pending in pendings] == bodies
-    assert heard == ([opaques[index] for index in order] if has_notices else [])
+    assert received == ([opaques[index] for index in order] if has_notices else [])
     connection.close()
 
 
 @settings(deadline=None, max_examples=30)
 @given(st.binary(max_size=300), st.binary(max_size=300), st.data())
-def test_a_request_that_times_out_in_the_middle_of_its_answer_loses_no_byte_of_the_stream(
+def test_a_request_that_times_out_in_the_middle_of_its_response_loses_no_byte_of_the_stream(
     early: bytes, late: bytes, data: st.DataObject
 ) -> None:
     ours, theirs = memory_pair()

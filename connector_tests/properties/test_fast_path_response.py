@@ -67,9 +67,9 @@ def template(kind: type[ResponseTemplate]) -> ResponseTemplate:
 
 def read_by(template: ResponseTemplate, frame: memoryview) -> FastPathResponse | None:
     """What it reads of a frame without its length; None: nothing."""
-    answers, end = read_all(template, frame)
-    assert len(answers) == bool(end)
-    return answers[0] if answers else None
+    responses, end = read_all(template, frame)
+    assert len(responses) == bool(end)
+    return responses[0] if responses else None
 
 
 def read_all(template: ResponseTemplate, *frames: memoryview) -> tuple[list[FastPathResponse], int]:
@@ -77,17 +77,17 @@ def read_all(template: ResponseTemplate, *frames: memoryview) -> tuple[list[Fast
     before, behind = b"before", b"behind"
     stream = b"".join(len(frame).to_bytes(4, "big") + frame for frame in frames)
     end = len(before) + len(stream)
-    answers, read_to = template.read(memoryview(before + stream + behind), len(before), end)
-    return answers, read_to - len(before)
+    responses, read_to = template.read(memoryview(before + stream + behind), len(before), end)
+    return responses, read_to - len(before)
 
 
 def by_codec(frame: memoryview) -> tuple[int, PullResult] | str:
     """Opaque and result; else why there is none."""
     try:
-        answer = decode(frame)
-        if answer.code not in PULL_STATUS or not answer.is_response:
+        response = decode(frame)
+        if response.code not in PULL_STATUS or not response.is_response:
             return "something else"
-        return answer.opaque, read_pull(answer)
+        return response.opaque, read_pull(response)
     except RemoteProtocolError as error:
         return error.condition
 
@@ -154,7 +154,7 @@ def test_whatever_header_a_template_is_made_from_it_agrees_with_the_codec(
 
 
 @given(*(st.integers(0, 10**18 - 1),) * 5)
-def test_an_ordinary_answer_is_read(
+def test_an_ordinary_response_is_read(
     template: ResponseTemplate, opaque: int, next_begin: int, least: int, most: int, broker_id: int
 ) -> None:
     numbers = {"nextBeginOffset": next_begin, "minOffset": least, "maxOffset": most, "opaque": opaque}
@@ -174,7 +174,7 @@ def test_a_header_that_is_longer_than_its_frame_is_not_read(template: ResponseTe
 
 
 @pytest.mark.parametrize("name", ["pull at the end", "pull beyond the end"])
-def test_an_answer_that_found_nothing_gives_no_template_and_is_not_read_by_one(
+def test_a_response_that_found_nothing_gives_no_template_and_is_not_read_by_one(
     template: ResponseTemplate, name: str
 ) -> None:
     frame = memoryview(bytes.fromhex(CAPTURED[name])[4:])
@@ -206,12 +206,12 @@ def test_a_number_of_any_name_is_passed_over(kind: type[ResponseTemplate]) -> No
 
 def test_the_other_serialization_gives_no_template(kind: type[ResponseTemplate]) -> None:
     fields = {"nextBeginOffset": "3", "minOffset": "0", "maxOffset": "3"}
-    answer = RemotingCommand(0, opaque=1, flag=FLAG_RESPONSE, remark="FOUND", fields=fields)
-    assert template_of(memoryview(encode(answer, Serialization.ROCKETMQ))[4:], kind) is None
+    response = RemotingCommand(0, opaque=1, flag=FLAG_RESPONSE, remark="FOUND", fields=fields)
+    assert template_of(memoryview(encode(response, Serialization.ROCKETMQ))[4:], kind) is None
 
 
 @pytest.mark.parametrize("read_ahead", [0, 1, 2, 3])
-def test_answers_are_read_as_far_as_they_are_whole_and_ordinary(template: ResponseTemplate, read_ahead: int) -> None:
+def test_responses_are_read_as_far_as_they_are_whole_and_ordinary(template: ResponseTemplate, read_ahead: int) -> None:
     ordinary = [framed(with_numbers(opaque=str(opaque)), b"m" * opaque) for opaque in range(4)]
     odd = framed(HEADER.replace('"code":0', '"code":1'))
     expected = [by_codec(frame) for frame in ordinary[:read_ahead]]
@@ -233,7 +233,7 @@ def test_bodies_lie_where_they_were_received_and_cannot_be_written_to(template: 
     assert result.body == BODY[:-1] + bytes([BODY[-1] ^ 0xFF])
 
 
-def test_the_twin_takes_no_place_that_nobody_wants() -> None:
+def test_the_native_decoder_takes_no_place_that_is_not_required() -> None:
     native = template_class("native")
     from rocketmq_spark.wire import _native
     from rocketmq_spark.wire.remoting.native_responses import NativeResponseTemplate

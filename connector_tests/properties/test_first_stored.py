@@ -52,9 +52,9 @@ class Queue:
     def _result(self, status: PullStatus, next_offset: int, body: bytes = b"") -> PullResult:
         return PullResult(status, "", next_offset, self.min_offset, self.max_offset, memoryview(body))
 
-    def found(self, answer: int, timestamp_ms: int) -> int:
+    def found(self, responded_offset: int, timestamp_ms: int) -> int:
         """What ``first_stored`` makes of the broker's answer."""
-        search = first_stored(answer, timestamp_ms)
+        search = first_stored(responded_offset, timestamp_ms)
         try:
             at = next(search)
             while True:
@@ -86,15 +86,17 @@ def as_read(queue: Queue, offset: int) -> int:
     return min((there for there in queue.stored_ms if there >= offset), default=queue.max_offset)
 
 
-@given(queue=queues(), timestamp_ms=TIMES_MS, answer=st.integers(-1, 200))
-def test_any_answer_leads_to_the_first_message_of_the_time(queue: Queue, timestamp_ms: int, answer: int) -> None:
-    found = queue.found(answer, timestamp_ms)
+@given(queue=queues(), timestamp_ms=TIMES_MS, responded_offset=st.integers(-1, 200))
+def test_any_response_leads_to_the_first_message_of_the_time(
+    queue: Queue, timestamp_ms: int, responded_offset: int
+) -> None:
+    found = queue.found(responded_offset, timestamp_ms)
     assert queue.min_offset <= found <= queue.max_offset
     assert as_read(queue, found) == queue.first(timestamp_ms)
 
 
 @given(queue=queues(), timestamp_ms=TIMES_MS)
-def test_a_right_answer_costs_two_pulls(queue: Queue, timestamp_ms: int) -> None:
+def test_a_right_response_costs_two_pulls(queue: Queue, timestamp_ms: int) -> None:
     queue.stored_ms |= {
         offset: 99 for offset in range(queue.min_offset, queue.max_offset) if offset not in queue.stored_ms
     }
@@ -105,9 +107,9 @@ def test_a_right_answer_costs_two_pulls(queue: Queue, timestamp_ms: int) -> None
     assert len(queue.pulls) <= 2
 
 
-@given(timestamp_ms=st.integers(0, 10**6), answer=st.integers(-1, 2 * 10**6))
-def test_a_wrong_answer_in_a_million_messages_costs_steps_that_double_and_halves(
-    timestamp_ms: int, answer: int
+@given(timestamp_ms=st.integers(0, 10**6), responded_offset=st.integers(-1, 2 * 10**6))
+def test_a_wrong_response_in_a_million_messages_costs_steps_that_double_and_halves(
+    timestamp_ms: int, responded_offset: int
 ) -> None:
     queue = Queue({}, 0, 10**6)
 
@@ -119,13 +121,13 @@ def test_a_wrong_answer_in_a_million_messages_costs_steps_that_double_and_halves
             return offset
 
     queue.stored_ms = EachMillisecond()
-    assert queue.found(answer, timestamp_ms) == timestamp_ms
+    assert queue.found(responded_offset, timestamp_ms) == timestamp_ms
     assert len(queue.pulls) <= 44
 
 
 def test_the_end_as_rocketmq_4_rocketmq_5_and_a_tiered_store_name_it() -> None:
-    for answer in (299, 300, -1):
-        assert Queue(dict.fromkeys(range(300), 100), 0, 300).found(answer, 101) == 300
+    for responded_offset in (299, 300, -1):
+        assert Queue(dict.fromkeys(range(300), 100), 0, 300).found(responded_offset, 101) == 300
 
 
 def test_among_messages_of_one_millisecond_the_first_is_found_though_the_broker_names_another() -> None:
@@ -142,19 +144,19 @@ def test_a_maximum_that_lags_behind_what_can_be_pulled_hides_nothing() -> None:
             return super()._result(status, next_offset, body)._replace(max_offset=4)
 
     queue = Lagging({offset: offset for offset in range(10)}, 0, 10)
-    for answer in (-1, 0, 4, 9, 10):
-        assert queue.found(answer, 8) == 8
+    for responded_offset in (-1, 0, 4, 9, 10):
+        assert queue.found(responded_offset, 8) == 8
 
 
-def test_a_clock_that_was_put_back_ends_at_a_place_where_the_times_pass() -> None:
+def test_a_clock_that_was_set_back_ends_at_a_place_where_the_times_pass() -> None:
     times_ms = [10, 20, 30, 5, 15, 25]
     queue = Queue(dict(enumerate(times_ms)), 0, 6)
-    for answer in range(-1, 8):
-        found = queue.found(answer, 18)
+    for responded_offset in range(-1, 8):
+        found = queue.found(responded_offset, 18)
         assert (found == 6 or times_ms[found] >= 18) and (found == 0 or times_ms[found - 1] < 18)
 
 
-def test_a_wrong_answer_costs_as_many_pulls_as_there_are_doublings_and_halves() -> None:
+def test_a_wrong_response_costs_as_many_pulls_as_there_are_doublings_and_halves() -> None:
     """Up from 0 to 100: 1, 3, 7, 15, 31, 63, 127, then halves; down the same way."""
     upwards = Queue({offset: offset for offset in range(1_000)}, 0, 1_000)
     assert upwards.found(0, 100) == 100
@@ -177,7 +179,7 @@ def test_a_queue_of_which_nothing_is_left_is_read_from_its_end() -> None:
     assert queue.pulls == [5]
 
 
-def test_nothing_new_is_believed_though_it_points_further() -> None:
+def test_nothing_new_is_trusted_though_it_points_further() -> None:
     class Beyond(Queue):
         def pull(self, offset: int) -> PullResult:
             return super().pull(offset)._replace(next_begin_offset=offset + 1)
@@ -187,21 +189,21 @@ def test_nothing_new_is_believed_though_it_points_further() -> None:
     assert queue.pulls == [5]
 
 
-def test_an_answer_within_the_queue_is_looked_at_before_its_end_is() -> None:
+def test_a_response_within_the_queue_is_probed_before_its_end_is() -> None:
     queue = Queue({offset: offset for offset in range(4)}, 0, 10)
     assert queue.found(2, 2) == 2
     assert queue.pulls == [2, 1]
 
 
-def test_an_answer_beyond_the_queue_costs_no_search_from_there() -> None:
+def test_a_response_beyond_the_queue_costs_no_search_from_there() -> None:
     """Tiered stores say -1 for a time after the last message; 2**48 steps down would take a while."""
-    for answer in (-1, 2**40):
+    for responded_offset in (-1, 2**40):
         queue = Queue({offset: offset for offset in range(1_000)}, 0, 1_000)
-        assert queue.found(answer, 5_000) == 1_000
+        assert queue.found(responded_offset, 5_000) == 1_000
         assert len(queue.pulls) == 3
 
 
-def test_where_the_next_messages_are_gone_those_behind_them_are_looked_at() -> None:
+def test_where_the_next_messages_are_deleted_those_behind_them_are_probed() -> None:
     """What is gone is neither early nor late: an answer that only points further does not end a look."""
     queue = Queue({0: 100, 3: 100, 4: 200}, 0, 5)
     assert queue.found(0, 150) == 4
@@ -209,5 +211,5 @@ def test_where_the_next_messages_are_gone_those_behind_them_are_looked_at() -> N
 
 def test_a_time_is_found_behind_messages_that_moved() -> None:
     queue = Queue({offset: offset for offset in range(10)}, 0, 10, moved_from=2, moved_by=3)
-    for answer in range(11):
-        assert queue.found(answer, 5) == 5
+    for responded_offset in range(11):
+        assert queue.found(responded_offset, 5) == 5

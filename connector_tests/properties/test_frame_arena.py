@@ -61,12 +61,12 @@ def test_frames_are_the_same_however_they_come_and_never_change(
     """``kept``: frames that somebody still has while others come."""
     stream = b"".join(framed(bytes([number]) * size) for number, size in enumerate(sizes))
     arena, kept = FrameArena("peer:1", Arenas(), LIMIT_BYTES), []
-    position = turn = 0
+    position = step = 0
     seen = 0
     while position < len(stream):
-        chunk_bytes = chunk_sizes[turn % len(chunk_sizes)] if turn < MANY_CHUNKS else ARENA_BYTES
+        chunk_bytes = chunk_sizes[step % len(chunk_sizes)] if step < MANY_CHUNKS else ARENA_BYTES
         chunk = stream[position : position + chunk_bytes]
-        position, turn = position + len(chunk), turn + 1
+        position, step = position + len(chunk), step + 1
         for frame in received(arena, chunk):
             assert (len(frame), frame[0], frame[-1]) == (sizes[seen], seen, seen)
             if data.draw(st.booleans()):
@@ -95,7 +95,7 @@ def test_a_frame_may_be_as_long_as_the_limit_and_no_longer() -> None:
     assert arena.failure is not None
 
 
-def test_memory_is_used_again_when_nobody_has_a_part_of_it() -> None:
+def test_memory_is_used_again_when_no_caller_has_a_part_of_it() -> None:
     arenas = Arenas()
     first = arenas.reserve(ARENA_BYTES)
     view = memoryview(first)

@@ -40,7 +40,7 @@ CASES = pytest.mark.parametrize(
 
 
 @dataclass
-class Story:
+class Scenario:
     """What was stored, and how it is read."""
 
     queue: HostileQueue
@@ -55,7 +55,7 @@ class Story:
 
 
 @st.composite
-def stories(draw: st.DrawFn) -> Story:
+def scenarios(draw: st.DrawFn) -> Scenario:
     kind = draw(st.sampled_from(QueueKind))
     queue = HostileQueue(kind, QUEUE.topic)
     tags = draw(st.sampled_from([None, None, frozenset({TRUE_TAG})]))
@@ -70,7 +70,7 @@ def stories(draw: st.DrawFn) -> Story:
             entry = queue.entries[-1]
             true_bodies[entry.commit_log_offset] = entry.sent.body
     inner = draw(st.lists(st.integers(queue.min_offset, queue.max_offset), max_size=3))
-    return Story(
+    return Scenario(
         queue,
         true_bodies,
         sorted({queue.min_offset, *inner, queue.max_offset}),
@@ -92,9 +92,9 @@ class Letters:
     def cluster(self) -> Letters:
         return self
 
-    def call(self, queue: MessageQueue, ask: Callable[[Letters], None]) -> None:
+    def call(self, queue: MessageQueue, send_back: Callable[[Letters], None]) -> None:
         assert queue == QUEUE
-        ask(self)
+        send_back(self)
 
     def send_dead_letter(self, group: str, message: Message, broker_name: str) -> None:
         assert broker_name == QUEUE.broker_name
@@ -108,25 +108,31 @@ COLUMNS = ("queueOffset", "commitLogOffset", "body", "tags", "bornTimestamp")
 Row = dict[str, Any]
 
 
-def read(story: Story, cuts: Sequence[int], losses: list[LostRange], row_counts: list[int] | None = None) -> list[Row]:
+def read(
+    story: Scenario, cuts: Sequence[int], losses: list[LostRange], row_counts: list[int] | None = None
+) -> list[Row]:
     """The rows of ranges that touch, of which each is read by its own task. ``row_counts`` gets those of batches."""
     ranges = [QueueRange(QUEUE, begin, end) for begin, end in pairwise(cuts)]
-    return [row for wanted in ranges for row in _rows(story, wanted, losses, [] if row_counts is None else row_counts)]
+    return [
+        row
+        for queue_range in ranges
+        for row in _rows(story, queue_range, losses, [] if row_counts is None else row_counts)
+    ]
 
 
-def _rows(story: Story, wanted: QueueRange, losses: list[LostRange], row_counts: list[int]) -> Iterator[Row]:
+def _rows(story: Scenario, queue_range: QueueRange, losses: list[LostRange], row_counts: list[int]) -> Iterator[Row]:
     given = {"namesrvAddr": "n:1", "consumerGroup": "G", "subscribe": QUEUE.topic, "badMessages": story.mode}
     given["failOnDataLoss"] = str(story.fails_on_loss).lower()
     if story.tags is not None:
         given["subExpression"] = " || ".join(story.tags)
-    options, clock, turns = ReadOptions.parse(given), ManualClock(), iter(story.order)
+    options, clock, rounds = ReadOptions.parse(given), ManualClock(), iter(story.order)
 
     def puller_for(some: QueueRange, is_whole: bool) -> RangePuller:
         def network(tags: frozenset[str] | None) -> SimulatedNetwork:
             return SimulatedNetwork(
                 lambda offset, most: story.queue.pull(offset, min(most, story.limit), tags),
                 clock,
-                choose=lambda count: next(turns, 0) % count,
+                choose=lambda count: next(rounds, 0) % count,
             )
 
         filtered, unfiltered_client = network(None if is_whole else story.tags), network(None)
@@ -135,7 +141,7 @@ def _rows(story: Story, wanted: QueueRange, losses: list[LostRange], row_counts:
         )
 
     client: Any = Letters()
-    for batch in _RangeReader(wanted, client, puller_for, options, COLUMNS, (), losses, ()).batches():
+    for batch in _RangeReader(queue_range, client, puller_for, options, COLUMNS, (), losses, ()).batches():
         row_counts.append(batch.num_rows)
         yield from _checked(batch).to_pylist()
 
@@ -145,7 +151,7 @@ def _checked(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch
 
 
-def check(story: Story) -> None:
+def check(story: Scenario) -> None:
     losses: list[LostRange] = []
     try:
         rows = read(story, story.cuts, losses)
@@ -162,7 +168,7 @@ def check(story: Story) -> None:
     assert held.isdisjoint(offset for loss in losses for offset in range(loss.begin_offset, loss.end_offset))
 
 
-def check_rows(story: Story, rows: list[Row]) -> None:
+def check_rows(story: Scenario, rows: list[Row]) -> None:
     offsets = [row["queueOffset"] for row in rows]
     assert all(one < other for one, other in pairwise(offsets)), "an offset comes once, in order"
     expected = {
@@ -186,17 +192,17 @@ def test_true_messages_beside_any_lie_come_once(cases: int, monkeypatch: pytest.
     monkeypatch.setattr(range_decoding, "BATCH_BYTES", 3_000)
 
     @settings(max_examples=cases)
-    @given(stories())
-    def tell(story: Story) -> None:
+    @given(scenarios())
+    def report(story: Scenario) -> None:
         event(f"{story.queue._kind.value}, filtered: {story.tags is not None}, {story.mode}")
         check(story)
 
-    tell()
+    report()
 
 
-def told(
+def reported(
     kind: QueueKind, *sent: Sent, mode: str = "null", true_after: int = 5, tags: frozenset[str] | None = None
-) -> Story:
+) -> Scenario:
     """A true message, lies, and more true ones, read with default options but for ``badMessages``."""
     queue = HostileQueue(kind, QUEUE.topic)
     true_bodies: dict[int, bytes] = {}
@@ -204,7 +210,7 @@ def told(
         assert queue.send(one)
         if one not in sent and queue.entries:
             true_bodies[queue.entries[-1].commit_log_offset] = one.body
-    return Story(queue, true_bodies, [0, queue.max_offset], tags, mode, True, 32)
+    return Scenario(queue, true_bodies, [0, queue.max_offset], tags, mode, True, 32)
 
 
 PARTS_OF_A_LIE = inner_batch([(b"part", b"")] * 1_000)
@@ -233,7 +239,7 @@ LIES = {
 def test_a_message_its_broker_cannot_read_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     partition_reader._warn_of_undelivered.cache_clear()
     for _ in range(2):
-        check(told(QueueKind.OLD, Sent(b"x" * 60, 0x10)))
+        check(reported(QueueKind.OLD, Sent(b"x" * 60, 0x10)))
     (line,) = caplog.messages
     assert line.startswith(
         f"MESSAGES_UNREADABLE: Broker stores messages of queue={QUEUE} count=1 that it delivers to no consumer"
@@ -241,13 +247,13 @@ def test_a_message_its_broker_cannot_read_is_logged_once(caplog: pytest.LogCaptu
 
 
 @pytest.mark.usefixtures("implementation")
-def test_offsets_that_no_message_has_end_no_query_and_one_left_out_does() -> None:
-    story = told(QueueKind.BATCH, Sent(b"x" * 60, 0xD0, {"INNER_NUM": "7"}))
+def test_offsets_that_no_message_has_end_no_query_and_one_omitted_does() -> None:
+    story = reported(QueueKind.BATCH, Sent(b"x" * 60, 0xD0, {"INNER_NUM": "7"}))
     vacant: list[LostRange] = []
     read(story, story.cuts, vacant)
     assert vacant == [LostRange(QUEUE, 1, 8, VACANT)]
-    check(told(QueueKind.BATCH, Sent(b"x" * 60, 0xD0, {"INNER_NUM": "1100"}), tags=frozenset({TRUE_TAG})))
-    ordinary = told(QueueKind.ORDINARY)
+    check(reported(QueueKind.BATCH, Sent(b"x" * 60, 0xD0, {"INNER_NUM": "1100"}), tags=frozenset({TRUE_TAG})))
+    ordinary = reported(QueueKind.ORDINARY)
     del ordinary.queue.entries[3]
     with pytest.raises(DataLossError, match=r"3, 4.*left them out of its answer"):
         read(ordinary, ordinary.cuts, [])
@@ -257,13 +263,13 @@ def test_offsets_that_no_message_has_end_no_query_and_one_left_out_does() -> Non
 @pytest.mark.parametrize("mode", ["null", "deadLetter"])
 @pytest.mark.parametrize(("kind", "lie"), LIES.values(), ids=LIES.keys())
 def test_true_messages_behind_a_known_lie_come_once(kind: QueueKind, lie: Sent, mode: str) -> None:
-    check(told(kind, lie, mode=mode, true_after=1_200))
+    check(reported(kind, lie, mode=mode, true_after=1_200))
 
 
 @pytest.mark.usefixtures("implementation")
 def test_rows_of_an_unreadable_batch_are_bounded_in_size_and_come_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(columns, "REPEATED_LIMIT_BYTES", 130_000)
-    story = told(QueueKind.BATCH, Sent(b"x", 0x80, {"INNER_NUM": "700", "KEYS": "k" * 300}))
+    story = reported(QueueKind.BATCH, Sent(b"x", 0x80, {"INNER_NUM": "700", "KEYS": "k" * 300}))
     sizes: list[int] = []
     rows = read(story, story.cuts, [], sizes)
     check_rows(story, rows)
@@ -275,11 +281,11 @@ def test_rows_of_an_unreadable_batch_are_bounded_in_size_and_come_once(monkeypat
 def test_what_was_decoded_in_vain_is_freed_before_the_halves_are_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (undecodable, columns):
         monkeypatch.setattr(module, "DECOMPRESSED_LIMIT_BYTES", MIB)
-    story = told(QueueKind.ORDINARY, *[Sent(zlib.compress(bytes(250_000)), COMPRESSED)] * 64)
-    wanted = QueueRange(QUEUE, 0, story.queue.max_offset)
+    story = reported(QueueKind.ORDINARY, *[Sent(zlib.compress(bytes(250_000)), COMPRESSED)] * 64)
+    queue_range = QueueRange(QUEUE, 0, story.queue.max_offset)
     tracemalloc.start()
     try:
-        assert sum(len(row["body"]) == 250_000 for row in _rows(story, wanted, [], [])) == 64
+        assert sum(len(row["body"]) == 250_000 for row in _rows(story, queue_range, [], [])) == 64
         _, peak_bytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -292,7 +298,7 @@ def test_good_batches_that_are_too_large_together_come_once(monkeypatch: pytest.
     for module in (undecodable, columns):
         monkeypatch.setattr(module, "DECOMPRESSED_LIMIT_BYTES", 8_000)
     packed = zlib.compress(inner_batch([(bytes(2_000), b"")] * 2))
-    story = told(QueueKind.BATCH, *[Sent(packed, COMPRESSED | INNER_BATCH, {"INNER_NUM": "2"})] * 6)
+    story = reported(QueueKind.BATCH, *[Sent(packed, COMPRESSED | INNER_BATCH, {"INNER_NUM": "2"})] * 6)
     rows = read(story, story.cuts, [])
     assert [row["queueOffset"] for row in rows] == list(range(story.queue.max_offset))
     assert sum(row["body"] == bytes(2_000) for row in rows) == 12
@@ -303,7 +309,7 @@ def test_good_batches_that_are_too_large_together_come_once(monkeypatch: pytest.
 def test_offsets_that_no_message_has_cost_few_pulls(tags: frozenset[str] | None) -> None:
     """Each cost a pull, or with a filter two: 3.6 s for one message of a producer, or 16 s."""
     lie = Sent(b"x" * 60, 0xD0, {"INNER_NUM": "32767"})
-    story = told(QueueKind.BATCH, lie, Sent(b"", 0, {"TAGS": OTHER_TAG}), lie, lie, tags=tags)
+    story = reported(QueueKind.BATCH, lie, Sent(b"", 0, {"TAGS": OTHER_TAG}), lie, lie, tags=tags)
     check(story)
     assert story.queue.pulls < 1_000
     vacant: list[LostRange] = []

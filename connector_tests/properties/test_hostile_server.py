@@ -127,7 +127,7 @@ def bodies(values: st.SearchStrategy[Any]) -> st.SearchStrategy[bytes]:
     return values.map(encoded) | JSON.map(encoded) | st.binary(max_size=60) | LENGTHS
 
 
-def answers(values: st.SearchStrategy[bytes], fields: st.SearchStrategy[dict[str, str]]) -> st.SearchStrategy[Any]:
+def responses(values: st.SearchStrategy[bytes], fields: st.SearchStrategy[dict[str, str]]) -> st.SearchStrategy[Any]:
     """Mostly a success; any code, remark and fields at times."""
     codes = st.just(int(ResponseCode.SUCCESS)) | st.sampled_from([*map(int, ResponseCode), -1, 99_999])
     return st.builds(
@@ -251,19 +251,19 @@ def use_pop(scripted: ScriptedCluster, sent: RemotingCommand) -> None:
         assert sorted(handles_from_json(handles_to_json(handles))) == sorted(set(handles))
 
 
-def pop_answers() -> st.SearchStrategy[Any]:
+def any_pop_response() -> st.SearchStrategy[Any]:
     stored = st.lists(records(), max_size=3).map(lambda drawn: pull_body(*drawn))
-    return answers(stored | st.binary(max_size=200), POP_FIELDS)
+    return responses(stored | st.binary(max_size=200), POP_FIELDS)
 
 
 # ---------------------------------------------------------------------------------------------------- all of them
 
 HOSTILE: Final[dict[str, tuple[st.SearchStrategy[Any], Callable[[ScriptedCluster, RemotingCommand], None]]]] = {
-    "route": (answers(bodies(ROUTES), NO_FIELDS), use_route),
-    "cluster info": (answers(bodies(CLUSTERS), NO_FIELDS), use_cluster_info),
-    "survey": (answers(bodies(STATS), NO_FIELDS), use_stats),
-    "group": (answers(bodies(LISTS), NO_FIELDS), use_lists),
-    "POP": (pop_answers(), use_pop),
+    "route": (responses(bodies(ROUTES), NO_FIELDS), use_route),
+    "cluster info": (responses(bodies(CLUSTERS), NO_FIELDS), use_cluster_info),
+    "survey": (responses(bodies(STATS), NO_FIELDS), use_stats),
+    "group": (responses(bodies(LISTS), NO_FIELDS), use_lists),
+    "POP": (any_pop_response(), use_pop),
 }
 EXAMPLES: Final = [
     pytest.param(60, id="short"),
@@ -273,7 +273,9 @@ EXAMPLES: Final = [
 
 @pytest.mark.parametrize("count", EXAMPLES)
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_any_answer_takes_bounded_memory_and_gives_our_errors(scripted: ScriptedCluster, kind: str, count: int) -> None:
+def test_any_response_takes_bounded_memory_and_gives_our_errors(
+    scripted: ScriptedCluster, kind: str, count: int
+) -> None:
     strategy, use = HOSTILE[kind]
 
     @settings(max_examples=count)
@@ -327,7 +329,7 @@ def test_the_largest_bodies_take_bounded_memory_and_time(scripted: ScriptedClust
         use_route(scripted, build_response(body=body), is_traced=is_traced)
 
 
-def test_a_hostile_name_server_leaves_the_next_one_its_turn(scripted: ScriptedCluster) -> None:
+def test_a_hostile_name_server_leaves_the_next_one_its_chance(scripted: ScriptedCluster) -> None:
     """Nothing that a server says keeps the connection, or another call, from going on."""
     connection_number = scripted.pool.connection_number(NAME_SERVER)
     scripted.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, build_response(body=b"{"))

@@ -47,47 +47,51 @@ ORDINARY = st.builds(
 )
 ANY_COLUMN = st.sampled_from([*sorted(COLUMNS), *PROPERTY_COLUMNS])
 COLUMN_LISTS = st.just(list(COLUMNS)) | st.lists(ANY_COLUMN, unique=True, min_size=1)
-WANTED = st.tuples(st.integers(-1, 22), st.integers(-1, 22)) | st.just((-(2**63), 2**63 - 1))
+REQUIRED = st.tuples(st.integers(-1, 22), st.integers(-1, 22)) | st.just((-(2**63), 2**63 - 1))
 TAGS = st.none() | st.frozensets(st.sampled_from(TAG_VALUES))
 Arguments = tuple[list[str], frozenset[str] | None, bool]
 ARGUMENTS = st.tuples(COLUMN_LISTS, TAGS, st.booleans())
 
 
-def is_taken(bodies: Sequence[bytes], wanted: tuple[int, int], arguments: Arguments) -> bool:
+def is_accepted(bodies: Sequence[bytes], offset_range: tuple[int, int], arguments: Arguments) -> bool:
     """Whether native code takes it; then Python says the same."""
     columns, tags, restores_origin = arguments
     native = NATIVE(columns, broker_name="b", tags=tags, restores_origin=restores_origin)
-    batch = native.decode_fast_path(bodies, *wanted)
+    batch = native.decode_fast_path(bodies, *offset_range)
     if batch is None:
         return False
     batch.validate(full=True)
     python = ColumnDecoder(columns, broker_name="b", tags=tags, restores_origin=restores_origin)
-    expected = python.decode(bodies, *wanted)
+    expected = python.decode(bodies, *offset_range)
     assert batch.schema.equals(expected.schema, check_metadata=True)
     assert batch.equals(expected)
     return True
 
 
-@given(st.lists(st.lists(ORDINARY, max_size=5), max_size=4), WANTED, ARGUMENTS)
-def test_what_is_ordinary_is_taken(pulls: list[list[Record]], wanted: tuple[int, int], arguments: Arguments) -> None:
-    assert is_taken([pull_body(*pull) for pull in pulls], wanted, arguments)
-
-
-@given(pull_bodies, WANTED, ARGUMENTS)
-def test_what_is_odd_is_the_same_or_refused(
-    pulls: list[list[Record]], wanted: tuple[int, int], arguments: Arguments
+@given(st.lists(st.lists(ORDINARY, max_size=5), max_size=4), REQUIRED, ARGUMENTS)
+def test_what_is_ordinary_is_accepted(
+    pulls: list[list[Record]], offset_range: tuple[int, int], arguments: Arguments
 ) -> None:
-    is_taken([pull_body(*pull) for pull in pulls], wanted, arguments)
+    assert is_accepted([pull_body(*pull) for pull in pulls], offset_range, arguments)
 
 
-@given(damaged_bodies(), WANTED, ARGUMENTS)
+@given(pull_bodies, REQUIRED, ARGUMENTS)
+def test_what_is_odd_is_the_same_or_refused(
+    pulls: list[list[Record]], offset_range: tuple[int, int], arguments: Arguments
+) -> None:
+    is_accepted([pull_body(*pull) for pull in pulls], offset_range, arguments)
+
+
+@given(damaged_bodies(), REQUIRED, ARGUMENTS)
 def test_what_python_calls_damaged_is_refused(
-    bodies: list[bytes], wanted: tuple[int, int], arguments: Arguments
+    bodies: list[bytes], offset_range: tuple[int, int], arguments: Arguments
 ) -> None:
     columns, tags, restores_origin = arguments
     try:
-        ColumnDecoder(columns, broker_name="b", tags=tags, restores_origin=restores_origin).decode(bodies, *wanted)
+        ColumnDecoder(columns, broker_name="b", tags=tags, restores_origin=restores_origin).decode(
+            bodies, *offset_range
+        )
     except RemoteProtocolError:
-        assert not is_taken(bodies, wanted, arguments)
+        assert not is_accepted(bodies, offset_range, arguments)
     else:
-        is_taken(bodies, wanted, arguments)
+        is_accepted(bodies, offset_range, arguments)

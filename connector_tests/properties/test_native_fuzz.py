@@ -21,7 +21,7 @@ import pytest
 from connector_tests.support.decoders import native_decoder
 from connector_tests.support.message_bytes import COMPRESSED, V2, Record, batch_of, pull_body
 from connector_tests.support.mutation import Brink, mutated
-from connector_tests.vectors.test_captured_frames import FRAMES, answer
+from connector_tests.vectors.test_captured_frames import FRAMES, response
 from rocketmq_spark.wire.arrow.column_table import COLUMNS
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
 from rocketmq_spark.wire.implementation import NATIVE, PYTHON, choose_response_template
@@ -50,8 +50,8 @@ SENT_BACK: Final = {"RETRY_TOPIC": "origin", "ORIGIN_MESSAGE_ID": "O", "订单":
 def seeds() -> list[bytes]:
     """What a broker really said, and what else it may say."""
     return [
-        bytes(answer("pull found").body),
-        bytes(answer("pull by tag").body),
+        bytes(response("pull found").body),
+        bytes(response("pull by tag").body),
         PLAIN.encode(),
         pull_body(*[PLAIN] * 3),
         Record(topic="t" * 200, magic=V2, properties=SENT_BACK, body=b"").encode(),
@@ -82,15 +82,15 @@ class Duel:
         """How many native code takes; of these it must say what Python says, all at once and one after another."""
         batch_builder = self._native.batch_builder(sum(map(len, bodies)), len(bodies))
         assert batch_builder is not None
-        taken = [body for body in bodies if batch_builder.add([self._brink.at_the_brink(body)], *EVERYTHING)]
-        grown, batch = batch_builder.finish(), self._native.decode_fast_path(taken, *EVERYTHING)
+        accepted = [body for body in bodies if batch_builder.add([self._brink.at_the_brink(body)], *EVERYTHING)]
+        grown, batch = batch_builder.finish(), self._native.decode_fast_path(accepted, *EVERYTHING)
         assert batch is not None, "what is ordinary alone is so together"
-        expected = self._python.decode(taken, *EVERYTHING)
+        expected = self._python.decode(accepted, *EVERYTHING)
         for one in (grown, batch):
             one.validate(full=True)
             assert one.schema.equals(expected.schema, check_metadata=True)
             assert one.equals(expected), first_difference(one, expected)
-        return len(taken)
+        return len(accepted)
 
 
 def first_difference(batch: pa.RecordBatch, expected: pa.RecordBatch) -> str:
@@ -115,20 +115,20 @@ def duels() -> list[Duel]:
 def test_mutated_bodies_are_decoded_as_python_does_or_refused(count: int) -> None:
     process, opponents = psutil.Process(), duels()
     bodies = mutants(seed=count)
-    taken = done = rss_bytes = 0
+    accepted = done = rss_bytes = 0
     while done < count:
         some = list(islice(bodies, TOGETHER))
-        taken += opponents[done // TOGETHER % len(opponents)].fight(some)
+        accepted += opponents[done // TOGETHER % len(opponents)].fight(some)
         done += len(some)
         if done <= count // 10:
             rss_bytes = process.memory_info().rss
-    assert count // 10 < taken < count - count // 10, "both happens often"
+    assert count // 10 < accepted < count - count // 10, "both happens often"
     assert process.memory_info().rss - rss_bytes < GROWTH_LIMIT_BYTES
 
 
 @pytest.mark.timeout(4 * 3600)
 @pytest.mark.parametrize("count", [40_000, pytest.param(10_000_000, marks=pytest.mark.long)])
-def test_mutated_answers_are_read_as_python_does(count: int) -> None:
+def test_mutated_responses_are_read_as_python_does(count: int) -> None:
     """Three frames at a time, of which any may be damaged, and the last cut."""
     frame = FRAMES["pull found"][4:]
     kinds = (choose_response_template(PYTHON), choose_response_template(NATIVE))
@@ -141,9 +141,9 @@ def test_mutated_answers_are_read_as_python_does(count: int) -> None:
         stream = b"".join(len(one).to_bytes(4, "big") + one for one in frames)
         stream = stream[: len(stream) - random.choice((0, 0, 1, random.randrange(len(stream))))]
         received, begin = brink.at_the_brink(stream), random.choice((0, 0, 4 + len(frame)))
-        answers, end = native.read(received, begin, len(stream))
-        assert (answers, end) == python.read(received, begin, len(stream))
-        read[len(answers)] += 1
+        responses, end = native.read(received, begin, len(stream))
+        assert (responses, end) == python.read(received, begin, len(stream))
+        read[len(responses)] += 1
     assert min(read) > count // 100, read
 
 

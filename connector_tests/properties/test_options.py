@@ -87,7 +87,7 @@ def test_any_other_name_is_refused_and_named(pair: tuple[dict[str, str], dict[st
 
 
 @given(st.sampled_from(list(ROWS.values())), st.text(max_size=40))
-def test_any_text_is_taken_or_refused_with_the_options_name(row: Option, text: str) -> None:
+def test_any_text_is_accepted_or_refused_with_the_options_name(row: Option, text: str) -> None:
     try:
         row.parse(text)
     except OptionError as error:

@@ -37,7 +37,7 @@ def test_every_offset_is_in_exactly_one_task(
 
 
 @given(RANGES, st.integers(1, 200), MAX_RECORDS)
-def test_there_are_as_many_tasks_as_wanted_if_there_are_so_many_offsets(
+def test_there_are_as_many_tasks_as_configured_if_there_are_so_many_offsets(
     ranges: list[QueueRange], min_partitions: int, max_records: int | None
 ) -> None:
     tasks = tasks_of(ranges, min_partitions=min_partitions, max_records=max_records)
@@ -68,10 +68,10 @@ def test_ranges_that_fill_a_task_exactly_share_it() -> None:
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=12))
-def test_the_brokers_of_large_tasks_take_turns(brokers: list[str]) -> None:
+def test_the_brokers_of_large_tasks_alternate(brokers: list[str]) -> None:
     queues = [MessageQueue("t", broker, number) for number, broker in enumerate(brokers)]
     tasks = tasks_of([QueueRange(queue, 0, TASK_OFFSETS) for queue in queues])
     order = [task[0].queue.broker_name for task in tasks]
-    turns = [order[:place].count(broker) for place, broker in enumerate(order)]
-    assert turns == sorted(turns)
+    rounds = [order[:place].count(broker) for place, broker in enumerate(order)]
+    assert rounds == sorted(rounds)
     assert len(order) == len(brokers)

@@ -17,18 +17,18 @@ class ProcessQueueLikeASet(RuleBasedStateMachine):
         super().__init__()
         self.subject = ProcessQueue(MessageQueue("t", "b", 0), generation=1)
         self.in_flight: set[int] = set()
-        self.taken_to: int | None = None
+        self.assigned_to: int | None = None
 
-    @rule(taken=RANGES)
-    def put(self, taken: tuple[int, int]) -> None:
-        offsets = set(range(*taken))
+    @rule(accepted=RANGES)
+    def put(self, accepted: tuple[int, int]) -> None:
+        offsets = set(range(*accepted))
         if not offsets or offsets & self.in_flight:
             with pytest.raises(ValueError, match="does not fit"):
-                self.subject.put(*taken)
+                self.subject.put(*accepted)
             return
-        self.subject.put(*taken)
-        taken_before = self.taken_to if self.in_flight and self.taken_to is not None else 0
-        self.taken_to = max(taken_before, taken[1])
+        self.subject.put(*accepted)
+        assigned_before = self.assigned_to if self.in_flight and self.assigned_to is not None else 0
+        self.assigned_to = max(assigned_before, accepted[1])
         self.in_flight |= offsets
 
     @rule(finished=RANGES)
@@ -50,10 +50,10 @@ class ProcessQueueLikeASet(RuleBasedStateMachine):
             self.in_flight -= set(range(begin, end))
 
     def expected_committable(self) -> int | None:
-        return min(self.in_flight) if self.in_flight else self.taken_to
+        return min(self.in_flight) if self.in_flight else self.assigned_to
 
     @invariant()
-    def committable_is_the_lowest_in_flight_or_one_past_the_highest_taken(self) -> None:
+    def committable_is_the_lowest_in_flight_or_one_past_the_highest_assigned(self) -> None:
         assert self.subject.committable == self.expected_committable()
 
     @invariant()

@@ -35,7 +35,7 @@ from rocketmq_spark.wire.remoting.pull_frames import pull_frames
 
 FRAMES = pull_frames("G", MessageQueue("T", "broker-a", 0), "*")
 NOTICE = RemotingCommand(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, flag=FLAG_ONEWAY)
-QUESTION = RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO)
+REQUEST = RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO)
 TIMEOUT_MS = 1_000
 
 OUTCOMES = st.sampled_from(
@@ -50,7 +50,7 @@ def kind(request: pytest.FixtureRequest) -> type[ResponseTemplate]:
 
 
 @st.composite
-def answers(draw: st.DrawFn) -> RemotingCommand:
+def responses(draw: st.DrawFn) -> RemotingCommand:
     code = draw(OUTCOMES)
     numbers = {name: str(draw(st.integers(0, 2**40))) for name in ("nextBeginOffset", "minOffset", "maxOffset")}
     remark = "FOUND" if code == ResponseCode.SUCCESS else "WHY"
@@ -69,7 +69,7 @@ def received(exchange: PullExchange, data: bytes) -> list[Completion]:
     return exchange.received(len(data), 0)
 
 
-def told(outcome: PullOutcome) -> object:
+def reported(outcome: PullOutcome) -> object:
     return (outcome.condition, outcome.code) if isinstance(outcome, BrokerError) else outcome
 
 
@@ -78,13 +78,13 @@ def expected(command: RemotingCommand) -> object:
 
 
 @given(
-    st.lists(answers(), min_size=1, max_size=12),
+    st.lists(responses(), min_size=1, max_size=12),
     st.sampled_from([1, MAX_OPAQUE - 2]),
     st.booleans(),
     st.sampled_from(Serialization),
     st.data(),
 )
-def test_answers_reach_their_pulls_whatever_the_chunks_and_the_order(
+def test_responses_reach_their_pulls_whatever_the_chunks_and_the_order(
     kind: type[ResponseTemplate],
     replies: list[RemotingCommand],
     first: int,
@@ -101,25 +101,25 @@ def test_answers_reach_their_pulls_whatever_the_chunks_and_the_order(
     stream = b""
     for index in order:
         if is_chatty:  # the server numbers its own on its own; and what nobody waits for comes too
-            stream += encode(replace(NOTICE, opaque=opaques[index])) + encode(replace(QUESTION, opaque=opaques[index]))
+            stream += encode(replace(NOTICE, opaque=opaques[index])) + encode(replace(REQUEST, opaque=opaques[index]))
             stream += encode(replace(replies[index], opaque=7_000_000, flag=FLAG_RESPONSE), serialization)
         stream += encode(replace(replies[index], opaque=opaques[index], flag=FLAG_RESPONSE), serialization)
     cuts = sorted(data.draw(st.sets(st.integers(0, len(stream)), max_size=30)) | {0, len(stream)})
     completions = [completion for begin, end in pairwise(cuts) for completion in received(exchange, stream[begin:end])]
     event(f"ordinary answers are known: {exchange._template is not None}")
     assert [request for request, _ in completions] == [requests[index] for index in order]
-    assert [told(outcome) for _, outcome in completions] == [expected(replies[index]) for index in order]
+    assert [reported(outcome) for _, outcome in completions] == [expected(replies[index]) for index in order]
     assert opaques_of(exchange.replies) == ([opaques[index] for index in order] if is_chatty else [])
     assert (exchange.in_flight_count, exchange.expire_overdue(TIMEOUT_MS)) == (0, [])
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=20), st.integers(0, 4))
-def test_each_pull_is_completed_once_by_an_answer_its_deadline_or_the_loss(
-    kind: type[ResponseTemplate], turns: list[int], lost_at: int
+def test_each_pull_is_completed_once_by_a_response_its_deadline_or_the_loss(
+    kind: type[ResponseTemplate], rounds: list[int], lost_at: int
 ) -> None:
     """``turns``: how many of those in flight are answered, in each turn of half a time limit."""
     exchange = PullExchange("a:1", Arenas(), TIMEOUT_MS, 0, kind)
-    asked: list[PullRequest] = []
+    sent: list[PullRequest] = []
     in_flight: dict[PullRequest, int] = {}
     completed: list[PullRequest] = []
 
@@ -128,14 +128,14 @@ def test_each_pull_is_completed_once_by_an_answer_its_deadline_or_the_loss(
             completed.append(request)
             in_flight.pop(request)
 
-    for turn, answered_count in enumerate(turns):
-        now_ms = turn * TIMEOUT_MS // 2
+    for round_number, responded_count in enumerate(rounds):
+        now_ms = round_number * TIMEOUT_MS // 2
         new = [PullRequest(offset, offset + 1, 1, deque()) for offset in range(2)]
         in_flight.update(zip(new, opaques_of(exchange.encode_requests(new, FRAMES, now_ms)), strict=True))
-        asked += new
+        sent += new
         replies = [
             encode(replace(build_response(ResponseCode.SYSTEM_BUSY), opaque=opaque, flag=FLAG_RESPONSE))
-            for opaque in list(in_flight.values())[:answered_count]
+            for opaque in list(in_flight.values())[:responded_count]
         ]
         note(received(exchange, b"".join(replies)))
         note(exchange.expire_overdue(now_ms))
@@ -143,12 +143,12 @@ def test_each_pull_is_completed_once_by_an_answer_its_deadline_or_the_loss(
         note(received(exchange, bytes(4)))
         assert exchange.loss is not None
     note(exchange.expire_overdue(10**9))
-    assert sorted(map(id, completed)) == sorted(map(id, asked))
+    assert sorted(map(id, completed)) == sorted(map(id, sent))
     assert exchange.in_flight_count == 0
 
 
-@given(st.lists(answers(), min_size=2, max_size=6), st.data())
-def test_a_pull_that_times_out_in_the_middle_of_its_answer_loses_no_byte_of_the_stream(
+@given(st.lists(responses(), min_size=2, max_size=6), st.data())
+def test_a_pull_that_times_out_in_the_middle_of_its_response_loses_no_byte_of_the_stream(
     kind: type[ResponseTemplate], replies: list[RemotingCommand], data: st.DataObject
 ) -> None:
     """The rest of its frame is passed over, and the answers behind it are whole. ``cut``: what has come by then."""
@@ -166,4 +166,4 @@ def test_a_pull_that_times_out_in_the_middle_of_its_answer_loses_no_byte_of_the_
     assert [request for request, _ in exchange.expire_overdue(TIMEOUT_MS)] == [early]
     completions = received(exchange, frames[0][cut:] + b"".join(frames[1:]))
     assert [request for request, _ in completions] == late
-    assert [told(outcome) for _, outcome in completions] == [expected(reply) for reply in replies[1:]]
+    assert [reported(outcome) for _, outcome in completions] == [expected(reply) for reply in replies[1:]]

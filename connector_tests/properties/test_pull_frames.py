@@ -53,7 +53,7 @@ def test_a_signed_frame_is_what_the_codec_writes_of_the_signed_request(
 
 
 @pytest.mark.parametrize("suspend_ms", [0, 1, 15_000])
-def test_a_pull_says_how_long_it_may_be_suspended_if_it_may(suspend_ms: int) -> None:
+def test_a_pull_has_how_long_it_may_be_suspended_if_it_may(suspend_ms: int) -> None:
     header = pull_header("G", MessageQueue("T", "broker-a", 0), 2, 3, "*", suspend_ms)
     assert header.suspend_timeout_ms == suspend_ms
     assert bool(header.sys_flag & PullSysFlag.SUSPEND) is (suspend_ms > 0)
@@ -67,9 +67,9 @@ def test_what_is_no_unicode_cannot_be_sent(group: str, topic: str, credentials: 
     assert caught.value.condition == "INVALID_MESSAGE"
 
 
-def test_pulls_are_signed_for_who_has_credentials() -> None:
+def test_pulls_are_signed_for_a_client_with_credentials() -> None:
     queue, me, other = MessageQueue("T", "broker-a", 0), Credentials("me", Secret("k")), Credentials("me", Secret("l"))
-    plain, mine, others = (pull_frames("G", queue, "*", who).frame(1, 2, 3) for who in (None, me, other))
+    plain, mine, others = (pull_frames("G", queue, "*", signer).frame(1, 2, 3) for signer in (None, me, other))
     assert b"Signature" not in plain
     assert mine != others
     assert b"Signature" in mine

@@ -40,12 +40,12 @@ class MovingBroker:
     tail_returns_at_ms: int
     mishaps_left: int
     is_filtering: bool
-    left_out: set[int] = field(default_factory=set)
+    omitted: set[int] = field(default_factory=set)
     """Deleted messages that an answer has passed over without a word, as brokers do."""
     pulls: int = 0
-    bodies_answered: int = 0
+    bodies_responded: int = 0
 
-    def answer(self, offset: int, max_messages: int) -> PullOutcome:
+    def response(self, offset: int, max_messages: int) -> PullOutcome:
         self.pulls += 1
         assert self.pulls < MOST_PULLS, "it pulls for ever"
         assert max_messages >= 1
@@ -54,10 +54,10 @@ class MovingBroker:
             self.mishaps_left -= 1
             return self._mishap(offset)
         result = self.queue.pull(offset, max_messages)
-        self.bodies_answered += result.status is PullStatus.FOUND
+        self.bodies_responded += result.status is PullStatus.FOUND
         if result.reason in ("FOUND", "NO_MATCHED_MESSAGE"):
             passed = range(offset, result.next_begin_offset)
-            self.left_out.update(offset for offset in passed if offset < self.queue.removed_to)
+            self.omitted.update(offset for offset in passed if offset < self.queue.removed_to)
         return result
 
     def _move(self) -> None:
@@ -84,8 +84,8 @@ class MovingBroker:
 @st.composite
 def moving_brokers(draw: st.DrawFn) -> tuple[QueueRange, MovingBroker]:
     begin = draw(st.integers(0, 50))
-    wanted = QueueRange(QUEUE, begin, begin + draw(st.integers(0, 400)))
-    whole_max = wanted.end_offset + draw(st.integers(0, 20))
+    queue_range = QueueRange(QUEUE, begin, begin + draw(st.integers(0, 400)))
+    whole_max = queue_range.end_offset + draw(st.integers(0, 20))
     gaps = draw(st.sampled_from([frozenset(), frozenset({1}), frozenset(range(1, 50)), frozenset(range(50))]))
     queue = SimulatedQueue(
         min_offset=draw(st.integers(0, whole_max)) if draw(st.booleans()) else 0,
@@ -104,52 +104,52 @@ def moving_brokers(draw: st.DrawFn) -> tuple[QueueRange, MovingBroker]:
         mishaps_left=draw(st.integers(0, 10)),
         is_filtering=bool(gaps),
     )
-    return wanted, broker
+    return queue_range, broker
 
 
 @settings(max_examples=300)
 @given(moving_brokers())
-def test_a_range_is_delivered_whole_in_order_and_once_or_said_to_be_lost(
+def test_a_range_is_delivered_whole_in_order_and_once_or_reported_as_lost(
     setting: tuple[QueueRange, MovingBroker],
 ) -> None:
-    wanted, broker = setting
+    queue_range, broker = setting
     network = SimulatedNetwork(
-        broker.answer,
+        broker.response,
         broker.clock,
         choose=lambda count: broker.random.randrange(count),
         is_slow=lambda: broker.random.random() < 0.2,
         brings_more=lambda: broker.random.random() < 0.5,
     )
-    puller = RangePuller(wanted, network, limit_ms=LIMIT_MS, missing_ms=LIMIT_MS, clock=broker.clock)
+    puller = RangePuller(queue_range, network, limit_ms=LIMIT_MS, missing_ms=LIMIT_MS, clock=broker.clock)
     delivered: list[PulledRange] = []
     for pulled in puller.pulled():
-        assert broker.bodies_answered - sum(len(before.body) > 0 for before in delivered) <= MAX_DEPTH + 1
+        assert broker.bodies_responded - sum(len(before.body) > 0 for before in delivered) <= MAX_DEPTH + 1
         delivered.append(pulled)
 
-    assert_touching(delivered, wanted)
+    assert_touching(delivered, queue_range)
     rows = [offset for pulled in delivered for offset in offsets_of(pulled)]
-    if not broker.is_filtering and not broker.left_out:
+    if not broker.is_filtering and not broker.omitted:
         assert sum(len(pulled.body) for pulled in delivered) == 8 * len(rows), "something was pulled twice"
     lost = {at for pulled in delivered if pulled.is_lost for at in range(pulled.begin_offset, pulled.end_offset)}
     event(f"lost something: {bool(lost)}")
     assert rows == sorted(set(rows))
     assert not lost & set(rows)
-    assert lost <= ever_gone(broker, wanted)
-    matching = {at for at in range(wanted.begin_offset, wanted.end_offset) if broker.queue.is_matching(at)}
-    assert matching - set(rows) - lost <= broker.left_out
+    assert lost <= ever_deleted(broker, queue_range)
+    matching = {at for at in range(queue_range.begin_offset, queue_range.end_offset) if broker.queue.is_matching(at)}
+    assert matching - set(rows) - lost <= broker.omitted
     assert network.most_in_flight <= MAX_DEPTH
 
 
-def assert_touching(delivered: list[PulledRange], wanted: QueueRange) -> None:
-    ends = [wanted.begin_offset, *(pulled.end_offset for pulled in delivered)]
+def assert_touching(delivered: list[PulledRange], queue_range: QueueRange) -> None:
+    ends = [queue_range.begin_offset, *(pulled.end_offset for pulled in delivered)]
     assert [pulled.begin_offset for pulled in delivered] == ends[:-1]
-    assert ends[-1] == wanted.end_offset
+    assert ends[-1] == queue_range.end_offset
     neighbours = pairwise(delivered)
     assert not any(before.is_lost and after.is_lost for before, after in neighbours), "a loss was told in pieces"
 
 
-def ever_gone(broker: MovingBroker, wanted: QueueRange) -> set[int]:
+def ever_deleted(broker: MovingBroker, queue_range: QueueRange) -> set[int]:
     """Offsets of the range that retention had reached, or that lay in the tail that was away for too long."""
     deleted = range(max(broker.queue.min_offset, broker.queue.removed_to))
-    away = range(broker.queue.max_offset, broker.whole_max_offset)
-    return {at for at in range(wanted.begin_offset, wanted.end_offset) if at in deleted or at in away}
+    unavailable = range(broker.queue.max_offset, broker.whole_max_offset)
+    return {at for at in range(queue_range.begin_offset, queue_range.end_offset) if at in deleted or at in unavailable}

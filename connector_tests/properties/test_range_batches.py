@@ -72,7 +72,7 @@ def pulled(draw: st.DrawFn) -> tuple[list[PulledRange], list[int], list[int], li
     """Ranges that touch; the offsets with rows, those of no message, and those that are lost."""
     ranges: list[PulledRange] = []
     rows: list[int] = []
-    left_out: list[int] = []
+    omitted: list[int] = []
     lost: list[int] = []
     begin_offset = draw(st.integers(0, 1_000))
     neighbour = b""
@@ -86,12 +86,12 @@ def pulled(draw: st.DrawFn) -> tuple[list[PulledRange], list[int], list[int], li
         records, offset = b"", begin_offset
         for kind in draw(st.lists(MOSTLY_ORDINARY, min_size=1, max_size=8)):
             record, count = kind(offset)
-            (rows if record else left_out).extend(range(offset, offset + count))
+            (rows if record else omitted).extend(range(offset, offset + count))
             records, neighbour_of_next, offset = records + record, record, offset + count
         shared = neighbour if draw(st.booleans()) else b""
         ranges.append(PulledRange(begin_offset, offset, memoryview(shared + records)))
         begin_offset, neighbour = offset, neighbour_of_next
-    return ranges, rows, left_out, lost
+    return ranges, rows, omitted, lost
 
 
 def offsets_of(losses: Sequence[LostRange], cause: str) -> list[int]:
@@ -109,22 +109,22 @@ def small(implementation: str) -> Iterator[None]:
 
 
 @given(pulled())
-def test_each_message_is_a_row_once_and_each_other_offset_is_told(
+def test_each_message_is_a_row_once_and_each_other_offset_is_reported(
     made: tuple[list[PulledRange], list[int], list[int], list[int]],
 ) -> None:
-    ranges, rows, left_out, lost = made
+    ranges, rows, omitted, lost = made
     begin_offset = ranges[0].begin_offset if ranges else 0
-    wanted = QueueRange(QUEUE, begin_offset, ranges[-1].end_offset if ranges else 0)
+    queue_range = QueueRange(QUEUE, begin_offset, ranges[-1].end_offset if ranges else 0)
     losses: list[LostRange] = []
 
     def puller_for(some: QueueRange, _: bool) -> Any:
-        return Pulled(ranges if some == wanted else [PulledRange(some.begin_offset, some.end_offset)])
+        return Pulled(ranges if some == queue_range else [PulledRange(some.begin_offset, some.end_offset)])
 
-    reader = _RangeReader(wanted, ExecutorPullClient.shared(OPTIONS), puller_for, OPTIONS, COLUMNS, (), losses, ())
+    reader = _RangeReader(queue_range, ExecutorPullClient.shared(OPTIONS), puller_for, OPTIONS, COLUMNS, (), losses, ())
     batches = list(reader.batches())
     event(f"batches: {min(len(batches), 4)}")
     assert all(batch.schema.names == list(COLUMNS) for batch in batches)
     assert [at for batch in batches for at in batch.column("queueOffset").to_pylist()] == rows
     assert [text for batch in batches for text in batch.column("body").to_pylist()] == [body(at) for at in rows]
-    assert offsets_of(losses, OMITTED) == left_out
+    assert offsets_of(losses, OMITTED) == omitted
     assert offsets_of(losses, RETENTION) == lost

@@ -73,17 +73,17 @@ class Group(RuleBasedStateMachine):
 
     @precondition(lambda self: self.members)
     @rule(data=st.data())
-    def one_member_looks(self, data: st.DataObject) -> None:
+    def one_member_refreshes(self, data: st.DataObject) -> None:
         self.history.append(self.knowledge())
         self.rebalance(data.draw(st.sampled_from(sorted(self.members))), self.knowledge())
 
     @precondition(lambda self: self.members and self.history)
     @rule(data=st.data())
-    def one_member_gets_an_old_answer(self, data: st.DataObject) -> None:
+    def one_member_gets_an_old_response(self, data: st.DataObject) -> None:
         self.rebalance(data.draw(st.sampled_from(sorted(self.members))), data.draw(st.sampled_from(self.history)))
 
     @rule()
-    def quiet_comes_and_all_look(self) -> None:
+    def quiet_comes_and_all_refresh(self) -> None:
         for client_id in sorted(self.members):
             self.rebalance(client_id, self.knowledge())
         owned = [owned_queue for member in self.members.values() for owned_queue in member.table]

@@ -159,12 +159,12 @@ def test_each_row_is_refused_with_what_is_wrong_or_travels_as_it_is(rows: list[R
 
 
 @given(ROWS)
-def test_without_a_dead_letter_topic_the_first_bad_row_is_named_and_nothing_is_sent(rows: list[Row]) -> None:
-    first_bad = next((number for number, row in enumerate(rows) if not is_good(row)), None)
-    assume(first_bad is not None)
+def test_without_a_dead_letter_topic_the_first_invalid_row_is_named_and_nothing_is_sent(rows: list[Row]) -> None:
+    first_invalid = next((number for number, row in enumerate(rows) if not is_good(row)), None)
+    assume(first_invalid is not None)
     wire = Wire()
     options = WriteOptions.parse({"namesrvAddr": "n:9876", "maxMessageBytes": str(BODY_LIMIT_BYTES)})
-    with pytest.raises(LocalProtocolError, match=f"Invalid row {first_bad} in partition 0 of any rows: "):
+    with pytest.raises(LocalProtocolError, match=f"Invalid row {first_invalid} in partition 0 of any rows: "):
         write_rows([pa.RecordBatch.from_pylist(rows, schema=SCHEMA)], COLUMNS, TASK, options, wire)
     assert wire.by_id() == {}
 

@@ -62,7 +62,7 @@ class ModelBroker:
         self.held.pop(handle, None)
         return self._add(number_of(handle))
 
-    def give_back(self, handle: ReceiptHandle) -> None:
+    def release(self, handle: ReceiptHandle) -> None:
         self.held.pop(handle, None)
         self.free.add(number_of(handle))
 
@@ -102,15 +102,15 @@ class Sharing(RuleBasedStateMachine):
         self.mark_logged: tuple[int, dict[str, str | list[str]]] = (0, {})
         self.committed = 0
         self.spool: dict[int, tuple[ReceivedMessage, ...]] = {}
-        self.had_trouble = False
+        self.had_failure = False
         self._start()
 
     def _start(self) -> None:
         self.unacked_messages = UnackedMessages(INVISIBLE_MS)
         self.frozen: dict[int, list[int]] = {}
-        self.settled = 0
+        self.resolved = 0
         self.again = 0
-        self.asked: list[Claimed] = []
+        self.requested: list[Claimed] = []
 
     # ---- the world
 
@@ -124,7 +124,7 @@ class Sharing(RuleBasedStateMachine):
         """Who is slow beyond that may lose its leases; the query looks afterwards."""
         self.broker.pass_time(time_ms)
         self.unacked_messages.expire(self.broker.now_ms)
-        self.had_trouble |= self.unacked_messages.counts.expired > 0
+        self.had_failure |= self.unacked_messages.counts.expired > 0
 
     @rule(max_messages=st.integers(1, 4))
     def a_stranger_takes_some(self, max_messages: int) -> None:
@@ -142,40 +142,40 @@ class Sharing(RuleBasedStateMachine):
     def receive_what_came_too_often(self, max_messages: int) -> None:
         self.unacked_messages.add_exhausted(self.broker.pop(max_messages), self.broker.now_ms)
 
-    @rule(is_answered=st.booleans(), is_heard=st.booleans())
-    def move_to_the_dead_letters(self, is_answered: bool, is_heard: bool) -> None:
+    @rule(is_answered=st.booleans(), is_received=st.booleans())
+    def move_to_the_dead_letters(self, is_answered: bool, is_received: bool) -> None:
         """It is acknowledged by another request."""
-        taken = self.unacked_messages.claim_exhausted(ALL)
-        if is_heard:
-            self.dead_letters += [number_of(one.handle) for _, one in taken]
-        move = MoveOutcome.MOVED if is_heard and is_answered else MoveOutcome.RETRY
-        self.unacked_messages.record_moves((number, move) for number, _ in taken)
+        claimed = self.unacked_messages.claim_exhausted(ALL)
+        if is_received:
+            self.dead_letters += [number_of(one.handle) for _, one in claimed]
+        move = MoveOutcome.MOVED if is_received and is_answered else MoveOutcome.RETRY
+        self.unacked_messages.record_moves((number, move) for number, _ in claimed)
 
-    @precondition(lambda self: not self.asked)
+    @precondition(lambda self: not self.requested)
     @rule()
-    def ask_for_renewal(self) -> None:
-        self.asked = self.unacked_messages.claim_due(self.broker.now_ms, ALL)
+    def request_extension(self) -> None:
+        self.requested = self.unacked_messages.claim_due(self.broker.now_ms, ALL)
 
-    @precondition(lambda self: self.asked)
-    @rule(is_answered=st.booleans(), is_heard=st.booleans())
-    def renew(self, is_answered: bool, is_heard: bool) -> None:
+    @precondition(lambda self: self.requested)
+    @rule(is_answered=st.booleans(), is_received=st.booleans())
+    def extend(self, is_answered: bool, is_received: bool) -> None:
         """The broker hears of it or not, and if it does its answer may be lost."""
-        for number, handle in self.asked:
-            if is_heard:
+        for number, handle in self.requested:
+            if is_received:
                 changed = self.broker.change(handle)
-            if is_heard and is_answered:
+            if is_received and is_answered:
                 self.unacked_messages.mark_extended(number, changed, self.broker.now_ms)
             else:
                 self.unacked_messages.mark_extension_failed(number, self.broker.now_ms)
-                self.had_trouble = True
-        self.asked = []
+                self.had_failure = True
+        self.requested = []
 
     @precondition(lambda self: self.mark_logged[0] == self.committed)
     @rule(max_messages=st.integers(1, 6))
     def plan(self, max_messages: int) -> None:
         """What the last batch's end proves, then the next one is logged."""
-        self._prove()
-        frozen = self._freeze(max_messages)
+        self._mark_completed()
+        frozen = self._start_batch(max_messages)
         if frozen:
             self.mark_logged = self.mark_logged[0] + 1, handles_to_json(one.handle for one in frozen)
             self.frozen[self.mark_logged[0]] = [number_of(one.handle) for one in frozen]
@@ -183,36 +183,36 @@ class Sharing(RuleBasedStateMachine):
     @precondition(lambda self: self.mark_logged[0] == self.committed)
     @rule(max_messages=st.integers(1, 6))
     def crash_before_it_is_logged(self, max_messages: int) -> None:
-        self._prove()
-        self._freeze(max_messages)
+        self._mark_completed()
+        self._start_batch(max_messages)
         self.crash()
 
-    def _freeze(self, max_messages: int) -> tuple[ReceivedMessage, ...]:
+    def _start_batch(self, max_messages: int) -> tuple[ReceivedMessage, ...]:
         frozen = self.unacked_messages.start_batch(self.mark_logged[0] + 1, max_messages)
         if frozen and self.has_spool:
             self.spool[self.mark_logged[0] + 1] = frozen
         return frozen
 
-    def _prove(self) -> None:
+    def _mark_completed(self) -> None:
         number, handles = self.mark_logged
         if number in self.frozen:
             self.unacked_messages.mark_completed(number)
         elif self.again == number:
             self.unacked_messages.mark_completed(REPLAYED)
-        elif self.settled != number:
+        elif self.resolved != number:
             self.unacked_messages.add_completed(handles_from_json(handles))
-            self.settled = number
+            self.resolved = number
         self.acknowledge()
         for one in self.spool.pop(number + 1, ()):
-            self.broker.give_back(one.handle)
+            self.broker.release(one.handle)
         self.spool.pop(number, None)
 
     @rule()
     def acknowledge(self) -> None:
-        taken = self.unacked_messages.claim_completed(ALL)
-        for _, handle in taken:
+        claimed = self.unacked_messages.claim_completed(ALL)
+        for _, handle in claimed:
             self.broker.acknowledge(handle)
-        self.unacked_messages.mark_acknowledged(one.number for one in taken)
+        self.unacked_messages.mark_acknowledged(one.number for one in claimed)
 
     @precondition(lambda self: self.mark_logged[0] > self.committed)
     @rule()
@@ -226,7 +226,7 @@ class Sharing(RuleBasedStateMachine):
             rows = self._rows_again(number)
         else:
             rows = []
-            self._give_back_before_empty(number, handles)
+            self._release_before_empty(number, handles)
         assert not self.has_spool or self.sink.get(number, rows) == rows, "a batch has the same rows, restarts included"
         self.sink[number] = rows
 
@@ -236,37 +236,37 @@ class Sharing(RuleBasedStateMachine):
             self.again = number
         return [number_of(one.handle) for one in self.spool[number]]
 
-    def _give_back_before_empty(self, number: int, handles: dict[str, str | list[str]]) -> None:
-        if self.settled != number:
+    def _release_before_empty(self, number: int, handles: dict[str, str | list[str]]) -> None:
+        if self.resolved != number:
             for handle in handles_from_json(handles) if self.gives_back_before_empty else ():
-                self.broker.give_back(handle)
-            self.settled = number
+                self.broker.release(handle)
+            self.resolved = number
 
     @precondition(lambda self: self.mark_logged[0] in self.sink)
     @rule()
     def commit(self) -> None:
-        if self.mark_logged[0] in self.frozen or self.mark_logged[0] in (self.settled, self.again):
+        if self.mark_logged[0] in self.frozen or self.mark_logged[0] in (self.resolved, self.again):
             self.committed = self.mark_logged[0]
 
     @rule()
     def crash(self) -> None:
-        self.had_trouble = True
+        self.had_failure = True
         self._start()
 
-    @precondition(lambda self: not self.asked)
+    @precondition(lambda self: not self.requested)
     @rule()
     def stop_and_start(self) -> None:
         """What is in no batch is given back; of a batch that is not proven nobody knows."""
-        taken = self.unacked_messages.claim_outside_batches(ALL)
-        for _, handle in taken:
-            self.broker.give_back(handle)
-        self.unacked_messages.mark_released(one.number for one in taken)
+        claimed = self.unacked_messages.claim_outside_batches(ALL)
+        for _, handle in claimed:
+            self.broker.release(handle)
+        self.unacked_messages.mark_released(one.number for one in claimed)
         assert (
             self.unacked_messages.count(MessageState.PREFETCHED)
             + self.unacked_messages.count(MessageState.RETRIES_EXHAUSTED)
             == 0
         )
-        self.had_trouble |= (
+        self.had_failure |= (
             self.unacked_messages.count(MessageState.IN_FLIGHT) + self.unacked_messages.count(MessageState.COMPLETED)
             > 0
         )
@@ -290,7 +290,7 @@ class Sharing(RuleBasedStateMachine):
 
     @invariant()
     def nothing_comes_twice_without_a_reason(self) -> None:
-        if not self.had_trouble:
+        if not self.had_failure:
             assert max(Counter(self._in_sinks()).values(), default=1) == 1
 
 
