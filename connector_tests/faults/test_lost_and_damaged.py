@@ -114,7 +114,7 @@ def test_when_losses_are_allowed_the_rest_is_read_and_the_exact_range_is_logged(
     )
 
 
-def test_a_task_tells_what_its_broker_has_lost_of_the_whole_batch(
+def test_a_task_reports_what_its_broker_has_lost_of_the_whole_batch(
     store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An error ends the query, though it comes from a task that reads one queue; a warning is one line a task."""
@@ -136,8 +136,8 @@ def test_a_task_tells_what_its_broker_has_lost_of_the_whole_batch(
         (line,) = caplog.messages
         assert line.endswith(f" in no output: {ranges}: the broker deleted them (retention)")
         caplog.clear()
-        told = [LostRange(queue, 0, min_offset, RETENTION) for queue, min_offset in lost]
-        list(read_ranges(logged, careless, default_schema(), logged=logged, reported_losses=told))
+        reported = [LostRange(queue, 0, min_offset, RETENTION) for queue, min_offset in lost]
+        list(read_ranges(logged, careless, default_schema(), logged=logged, reported_losses=reported))
         assert caplog.messages == []
 
 
@@ -147,10 +147,10 @@ def test_a_message_that_is_damaged_on_disk_is_an_error_with_its_place(store: Sto
     store.damage(f"{stored.name}-{number}.")
     with pytest.raises(RemoteProtocolError) as raised:
         read(store, stored)
-    told = str(raised.value)
-    assert "CORRUPT_MESSAGE.QUEUE" in told
-    assert str(queue_of(stored)) in told
-    place = re.search(r"pulled from offset (\d+): .*message (\d+) \(from 0\) of a response", told)
+    reported = str(raised.value)
+    assert "CORRUPT_MESSAGE.QUEUE" in reported
+    assert str(queue_of(stored)) in reported
+    place = re.search(r"pulled from offset (\d+): .*message (\d+) \(from 0\) of a response", reported)
     assert place is not None
     assert int(place[1]) + int(place[2]) == number
 

@@ -76,7 +76,7 @@ def patiently(call: Callable[[], int]) -> int:
 
 
 @pytest.mark.parametrize("byte_count", [0, 1, 3, 4, 7, 8, 100, 65_536, 100_000])
-def test_an_answer_that_is_cut_off_is_a_lost_connection_and_the_next_request_gets_a_new_one(
+def test_a_response_that_is_cut_off_is_a_lost_connection_and_the_next_request_gets_a_new_one(
     proxy: FaultProxy, broker: AdminBroker, byte_count: int
 ) -> None:
     assert broker.max_offset(QUEUE) == 5
@@ -100,7 +100,7 @@ def test_a_request_that_is_cut_off_is_a_lost_connection(proxy: FaultProxy, broke
         (8, "MALFORMED_FRAME"),  # the JSON itself
     ],
 )
-def test_a_corrupt_answer_ends_the_connection_and_is_never_taken_for_an_answer(
+def test_a_corrupt_response_ends_the_connection_and_is_never_mistaken_for_a_response(
     proxy: FaultProxy, broker: AdminBroker, byte_index: int, condition: str
 ) -> None:
     proxy.corrupt(byte_index)
@@ -147,23 +147,23 @@ def test_a_server_that_comes_back_is_found_again(proxy: FaultProxy, broker: Admi
 
 
 def test_everything_in_flight_learns_of_a_reset(server: ScriptedBroker, proxy: FaultProxy, broker: AdminBroker) -> None:
-    server.silent_on(RequestCode.PULL_MESSAGE)
-    told: list[PullResult | RocketMQError] = []
-    all_told = threading.Event()
+    server.unresponsive_on(RequestCode.PULL_MESSAGE)
+    reported: list[PullResult | RocketMQError] = []
+    all_reported = threading.Event()
 
-    def tell(build_response: PullResult | RocketMQError) -> None:
-        told.append(build_response)
-        if len(told) == 32:
-            all_told.set()
+    def report(build_response: PullResult | RocketMQError) -> None:
+        reported.append(build_response)
+        if len(reported) == 32:
+            all_reported.set()
 
     for offset in range(32):
-        broker.long_poll("G", QUEUE, offset, 15_000, tell)
+        broker.long_poll("G", QUEUE, offset, 15_000, report)
     session = server.next_session()
     for _ in range(32):
         session.next_received()
     proxy.cut_now()
-    assert all_told.wait(TIMEOUT_MS / 1000)
-    assert {type(error) for error in told} == {TransportError}
+    assert all_reported.wait(TIMEOUT_MS / 1000)
+    assert {type(error) for error in reported} == {TransportError}
 
 
 # ------------------------------------------------------------------------------------------------- executors' pulls
@@ -189,13 +189,13 @@ def pulled(pulling: PullConnections, address: str, *offsets: int) -> list[PullOu
 
 
 @pytest.mark.parametrize("byte_count", [0, 1, 3, 4, 7, 8, 100, 65_536, 100_000])
-def test_a_pull_whose_answer_is_cut_off_is_told_and_the_next_gets_a_new_connection(
+def test_a_pull_whose_response_is_cut_off_is_reported_and_the_next_gets_a_new_connection(
     server: ScriptedBroker, proxy: FaultProxy, pulling: PullConnections, byte_count: int
 ) -> None:
     assert isinstance(pulled(pulling, proxy.address, 0)[0], PullResult)
     proxy.cut_after(byte_count)
-    told = pulled(pulling, proxy.address, 0, 0)
-    assert {(error.condition, error.context["address"]) for error in told if isinstance(error, RocketMQError)} == {
+    reported = pulled(pulling, proxy.address, 0, 0)
+    assert {(error.condition, error.context["address"]) for error in reported if isinstance(error, RocketMQError)} == {
         ("CONNECTION_LOST", proxy.address)
     }
     proxy.pass_through()
@@ -207,16 +207,16 @@ def test_a_pull_whose_answer_is_cut_off_is_told_and_the_next_gets_a_new_connecti
     ("byte_index", "condition"), [(0, "FRAME_TOO_LARGE"), (4, "MALFORMED_FRAME"), (8, "MALFORMED_FRAME")]
 )
 @pytest.mark.parametrize("good_ones", [0, 2])
-def test_a_corrupt_answer_to_a_pull_is_never_taken_for_one(
+def test_a_corrupt_response_to_a_pull_is_never_mistaken_for_one(
     proxy: FaultProxy, pulling: PullConnections, byte_index: int, condition: str, good_ones: int
 ) -> None:
     """Nor once ordinary answers are known."""
     for _ in range(good_ones):
         assert isinstance(pulled(pulling, proxy.address, 0)[0], PullResult)
     proxy.corrupt(byte_index)
-    told = pulled(pulling, proxy.address, 0, 0)
-    assert {error.condition for error in told if isinstance(error, RocketMQError)} == {condition}
-    assert len(told) == 2
+    reported = pulled(pulling, proxy.address, 0, 0)
+    assert {error.condition for error in reported if isinstance(error, RocketMQError)} == {condition}
+    assert len(reported) == 2
 
 
 def test_pulls_over_a_slow_network_are_no_fault(proxy: FaultProxy, pulling: PullConnections) -> None:
@@ -233,7 +233,7 @@ def pausable(clusters: ClusterPool) -> EmbeddedCluster:
 
 
 @pytest.mark.broker
-def test_a_broker_that_stands_still_blocks_nobody_and_is_well_when_it_goes_on(
+def test_a_broker_that_is_suspended_blocks_no_caller_and_works_after_it_resumes(
     pausable: EmbeddedCluster, pool: ConnectionPool
 ) -> None:
     topic = pausable.create_topic("paused", 1)

@@ -35,7 +35,7 @@ FAULT_AT = 4
 KEYS = 4
 """Odd rows have a sharding key, one of so many; even ones go anywhere."""
 VICTIM, OTHER = "broker-a", "broker-b"
-AWAY = {
+UNAVAILABLE = {
     "killed": (EmbeddedCluster.kill_broker, EmbeddedCluster.start_broker),
     "frozen": (EmbeddedCluster.pause_broker, EmbeddedCluster.resume_broker),
 }
@@ -184,25 +184,27 @@ def stored_at(pair: EmbeddedCluster, broker: str, topic: str, pool: ConnectionPo
     return sum(end for queue, end in ends(pair, topic, pool).items() if queue.broker_name == broker)
 
 
-@pytest.mark.parametrize("away", AWAY)
-def test_rows_for_any_queue_go_to_the_other_broker_where_one_is_away(
-    pair: EmbeddedCluster, pool: ConnectionPool, row_count: int, away: str
+@pytest.mark.parametrize("unavailable", UNAVAILABLE)
+def test_rows_for_any_queue_go_to_the_other_broker_where_one_is_unavailable(
+    pair: EmbeddedCluster, pool: ConnectionPool, row_count: int, unavailable: str
 ) -> None:
     """One that is killed takes no connection; one that is frozen keeps its own, and the name server names it still."""
-    go, come_back = AWAY[away]
+    go, come_back = UNAVAILABLE[unavailable]
     topic = pair.create_topic(unique_name("away"))
     went = 0.0
 
-    def go_away() -> None:
+    def take_down() -> None:
         nonlocal went
         eventually(lambda: stored_at(pair, VICTIM, topic, pool) > 0, "rows at the broker that is to go away")
         go(pair, VICTIM)
         went = time.monotonic()
 
-    rows = batches(row_count, go_away, keyed=False)
+    rows = batches(row_count, take_down, keyed=False)
     limit = str(int(TIMEOUT_S * 1000))
     try:
-        assert write(pair.namesrv_addr, topic, rows, WriteTask(away, 0), pool, clusterTimeoutMs=limit) == row_count
+        assert (
+            write(pair.namesrv_addr, topic, rows, WriteTask(unavailable, 0), pool, clusterTimeoutMs=limit) == row_count
+        )
         took = time.monotonic() - went
     finally:
         come_back(pair, VICTIM)

@@ -37,16 +37,16 @@ def guarded(request: pytest.FixtureRequest, clusters: ClusterPool) -> Iterator[E
         yield cluster
 
 
-AskAs = Callable[[Credentials | None], Broker]
+CallAs = Callable[[Credentials | None], Broker]
 
 
 @pytest.fixture
-def ask_as(guarded: EmbeddedCluster) -> Iterator[AskAs]:
+def call_as(guarded: EmbeddedCluster) -> Iterator[CallAs]:
     """The broker as somebody asks it."""
     pools: list[ConnectionPool] = []
 
-    def make(who: Credentials | None) -> Broker:
-        pools.append(ConnectionPool(TIMEOUT_MS, security=Security(who, guarded.security.tls)))
+    def make(signer: Credentials | None) -> Broker:
+        pools.append(ConnectionPool(TIMEOUT_MS, security=Security(signer, guarded.security.tls)))
         return Broker(BrokerAddress(guarded.broker_addr()), pools[-1], TIMEOUT_MS)
 
     yield make
@@ -54,46 +54,46 @@ def ask_as(guarded: EmbeddedCluster) -> Iterator[AskAs]:
         pool.close()
 
 
-def pulled_as(guarded: EmbeddedCluster, who: Credentials | None) -> PullResult | RocketMQError:
+def pulled_as(guarded: EmbeddedCluster, signer: Credentials | None) -> PullResult | RocketMQError:
     """What an executor is answered, which pulls over connections of its own."""
     with closing(PullConnections(TIMEOUT_MS, tls=guarded.security.tls)) as pulling:
         asked = PullRequest(0, 2, 32, deque())
-        pulling.connection(BrokerAddress(guarded.broker_addr())).pull([asked], pull_frames("g", QUEUE, "*", who))
-        ((_, answered),) = pulling.receive(TIMEOUT_MS)
-        return answered
+        pulling.connection(BrokerAddress(guarded.broker_addr())).pull([asked], pull_frames("g", QUEUE, "*", signer))
+        ((_, outcome),) = pulling.receive(TIMEOUT_MS)
+        return outcome
 
 
-def test_who_signs_may_do_what_is_allowed(guarded: EmbeddedCluster, ask_as: AskAs) -> None:
+def test_a_client_that_signs_may_do_what_is_allowed(guarded: EmbeddedCluster, call_as: CallAs) -> None:
     reader = guarded.create_user("reader", Right("Topic:guarded-orders", ("SUB",)), Right("Group:g", ("SUB",)))
-    broker = ask_as(reader)
+    broker = call_as(reader)
     assert broker.pull("g", QUEUE, 0, 1).status is PullStatus.FOUND
-    answered = pulled_as(guarded, reader)
-    assert isinstance(answered, PullResult)
-    assert b"one" in bytes(answered.body)
+    outcome = pulled_as(guarded, reader)
+    assert isinstance(outcome, PullResult)
+    assert b"one" in bytes(outcome.body)
     with pytest.raises(BrokerError):
         broker.pull("another", QUEUE, 0, 1)
     with pytest.raises(BrokerError):
         broker.topic_stats("guarded-orders")
 
 
-def test_who_does_not_sign_is_refused(guarded: EmbeddedCluster, ask_as: AskAs) -> None:
+def test_a_client_that_does_not_sign_is_refused(guarded: EmbeddedCluster, call_as: CallAs) -> None:
     with pytest.raises(BrokerError):
-        ask_as(None).pull("g", QUEUE, 0, 1)
+        call_as(None).pull("g", QUEUE, 0, 1)
     assert isinstance(pulled_as(guarded, None), BrokerError)
 
 
-def test_who_signs_with_another_key_is_refused(guarded: EmbeddedCluster, ask_as: AskAs) -> None:
+def test_a_client_that_signs_with_another_key_is_refused(guarded: EmbeddedCluster, call_as: CallAs) -> None:
     forged = Credentials(ADMIN, Secret("guessed"))
     with pytest.raises(BrokerError):
-        ask_as(forged).pull("g", QUEUE, 0, 1)
+        call_as(forged).pull("g", QUEUE, 0, 1)
     assert isinstance(pulled_as(guarded, forged), BrokerError)
 
 
-def test_a_token_is_signed_too(guarded: EmbeddedCluster, ask_as: AskAs) -> None:
+def test_a_token_is_signed_too(guarded: EmbeddedCluster, call_as: CallAs) -> None:
     given = {"namesrvAddr": guarded.namesrv_addr, **guarded.security_options, "securityToken": "from a token service"}
     with_token = connection_options(given).security.credentials
     assert with_token is not None
-    assert ask_as(with_token).topic_stats("guarded-orders")
+    assert call_as(with_token).topic_stats("guarded-orders")
     assert isinstance(pulled_as(guarded, with_token), PullResult)
 
 

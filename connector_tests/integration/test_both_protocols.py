@@ -146,7 +146,7 @@ def test_a_batch_that_is_done_is_acknowledged_over_the_other_protocol(
 
 
 @ACROSS
-def test_a_batch_that_is_not_done_is_given_back_over_the_other_protocol(
+def test_a_batch_that_is_not_done_is_released_over_the_other_protocol(
     before: str, now: str, desk: MessageGroup
 ) -> None:
     sent = desk.messages.send(SENT)

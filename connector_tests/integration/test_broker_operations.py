@@ -213,7 +213,7 @@ def _is_routed(name_servers: NameServers, topic: str) -> bool:
     return True
 
 
-def test_a_topic_that_is_compacted_says_so(broker: AdminBroker, cluster: EmbeddedCluster) -> None:
+def test_a_topic_that_is_compacted_reports_it(broker: AdminBroker, cluster: EmbeddedCluster) -> None:
     name = cluster.create_topic(unique_name("compacted"), 1, attributes={"cleanup.policy": "COMPACTION"})
     assert broker.topic_settings(name) == TopicSettings("NORMAL", keeps_last_of_key=True)
 
@@ -245,7 +245,7 @@ def test_an_offset_is_found_by_time(broker: AdminBroker, filled: MessageQueue, g
 # ------------------------------------------------------------------------------------------------------------ pull
 
 
-def test_a_pull_brings_messages_from_an_offset_on_and_says_where_to_go_on(
+def test_a_pull_brings_messages_from_an_offset_on_and_reports_where_to_resume(
     broker: AdminBroker, filled: MessageQueue, group: str
 ) -> None:
     result = broker.pull(group, filled, 3, 4)
@@ -314,16 +314,16 @@ def test_many_pulls_are_in_flight_on_one_connection(cluster: EmbeddedCluster, fi
     assert bodies == {offset: str(offset).encode() for offset in range(10)}
 
 
-def test_a_long_poll_is_answered_when_a_message_arrives(
+def test_a_long_poll_gets_a_response_when_a_message_arrives(
     broker: AdminBroker, producer: Producer, queue: MessageQueue, group: str
 ) -> None:
-    answers: thread_queue.Queue[PullResult | RocketMQError] = thread_queue.Queue()
-    broker.long_poll(group, queue, 0, 15_000, answers.put)
+    responses: thread_queue.Queue[PullResult | RocketMQError] = thread_queue.Queue()
+    broker.long_poll(group, queue, 0, 15_000, responses.put)
     broker.pull(group, queue, 0, 1)  # a second request on the same connection is not held up
     producer.send(Message(queue.topic, b"news"), queue)
-    answer = answers.get(timeout=WAIT_S)
-    assert isinstance(answer, PullResult)
-    assert (answer.status, answer.next_begin_offset) == (PullStatus.FOUND, 1)
+    response = responses.get(timeout=WAIT_S)
+    assert isinstance(response, PullResult)
+    assert (response.status, response.next_begin_offset) == (PullStatus.FOUND, 1)
 
 
 def test_a_long_poll_brings_one_message_however_many_come_at_once(
@@ -331,13 +331,13 @@ def test_a_long_poll_brings_one_message_however_many_come_at_once(
 ) -> None:
     """That is all that a queue sends to the driver for each time that it wakes an idle query; no broker answers with
     less."""
-    answers: thread_queue.Queue[PullResult | RocketMQError] = thread_queue.Queue()
-    broker.long_poll(group, queue, 0, 15_000, answers.put)
+    responses: thread_queue.Queue[PullResult | RocketMQError] = thread_queue.Queue()
+    broker.long_poll(group, queue, 0, 15_000, responses.put)
     producer.send_batch([Message(queue.topic, bytes(LARGE_BYTES)) for _ in range(20)])
-    answer = answers.get(timeout=WAIT_S)
-    assert isinstance(answer, PullResult)
-    assert (answer.status, answer.next_begin_offset) == (PullStatus.FOUND, 1)
-    assert LARGE_BYTES < len(answer.body) < 1.01 * LARGE_BYTES
+    response = responses.get(timeout=WAIT_S)
+    assert isinstance(response, PullResult)
+    assert (response.status, response.next_begin_offset) == (PullStatus.FOUND, 1)
+    assert LARGE_BYTES < len(response.body) < 1.01 * LARGE_BYTES
 
 
 # ---------------------------------------------------------------------------------------------------- group offsets
@@ -362,12 +362,12 @@ def test_offsets_of_many_queues_go_out_together(broker: AdminBroker, name_server
     broker.ensure_group(group)
     queues = name_servers.topic_route(topic).read_queues()
     broker.update_offset(group, queues[0], 1)  # of the first that come at once a broker loses some: it makes two tables
-    wanted = {queue: 100 + queue.queue_id for queue in queues[:3]}
-    assert broker.submit_update_offsets(group, wanted).result() == {}
-    assert broker.query_offsets(group, queues) == {**wanted, queues[3]: None}
+    to_write = {queue: 100 + queue.queue_id for queue in queues[:3]}
+    assert broker.submit_update_offsets(group, to_write).result() == {}
+    assert broker.query_offsets(group, queues) == {**to_write, queues[3]: None}
 
 
-def test_an_update_that_fails_is_told_and_the_others_are_stored(broker: AdminBroker, queue: MessageQueue) -> None:
+def test_an_update_that_fails_is_reported_and_the_others_are_stored(broker: AdminBroker, queue: MessageQueue) -> None:
     group = unique_name("failing")
     broker.ensure_group(group)
     missing = MessageQueue("no_such_topic", "broker-a", 0)
@@ -386,7 +386,7 @@ def test_a_group_that_was_never_seen_takes_no_offset_until_it_is_ensured(
     broker.update_offset(group, queue, 1)
 
 
-def test_a_reset_is_told_to_one_pull_and_until_then_no_offset_is_taken(
+def test_a_reset_is_delivered_to_one_pull_and_until_then_no_offset_is_accepted(
     broker: AdminBroker, filled: MessageQueue, group: str
 ) -> None:
     broker.ensure_group(group)
@@ -394,8 +394,12 @@ def test_a_reset_is_told_to_one_pull_and_until_then_no_offset_is_taken(
     assert broker.reset_offset(group, filled, 4) == {filled: 4}
     with pytest.raises(BrokerError, match=f"OFFSET_RESET_PENDING.*{group}"):
         broker.update_offset(group, filled, 9)
-    told = broker.pull(group, filled, 9, 1)
-    assert (told.status, told.reason, told.next_begin_offset) == (PullStatus.OFFSET_ILLEGAL, "OFFSET_RESET", 4)
+    pulled_result = broker.pull(group, filled, 9, 1)
+    assert (pulled_result.status, pulled_result.reason, pulled_result.next_begin_offset) == (
+        PullStatus.OFFSET_ILLEGAL,
+        "OFFSET_RESET",
+        4,
+    )
     assert broker.pull(group, filled, 9, 1).status is PullStatus.FOUND
     broker.update_offset(group, filled, 5)
     assert broker.query_offset(group, filled) == 5
@@ -428,7 +432,7 @@ def test_a_heartbeat_makes_a_member_and_unregistering_ends_it(
     eventually(lambda: broker.submit_consumer_ids(group).result() == [], "the member whose connection closed is gone")
 
 
-def test_the_broker_tells_members_of_a_newcomer(cluster: EmbeddedCluster, topic: str, group: str) -> None:
+def test_the_broker_notifies_members_of_a_joining_member(cluster: EmbeddedCluster, topic: str, group: str) -> None:
     notices: thread_queue.Queue[RemotingCommand] = thread_queue.Queue()
     pool = ConnectionPool(3_000, lambda request: notices.put(request))
     AdminBroker(BrokerAddress(cluster.broker_addr()), pool, TIMEOUT_MS).submit_heartbeat(
@@ -505,7 +509,7 @@ def test_a_body_that_is_too_large_is_refused(producer: Producer, topic: str) -> 
     assert refusal(lambda: producer.send(Message(topic, bytes(4 * 1024 * 1024 + 1)))) == ResponseCode.MESSAGE_ILLEGAL
 
 
-def test_a_message_that_was_sent_back_comes_again_through_the_retry_topic(
+def test_a_message_that_was_sent_back_is_redelivered_through_the_retry_topic(
     cluster: EmbeddedCluster, broker: AdminBroker, filled: MessageQueue, group: str
 ) -> None:
     with member(cluster, group, filled.topic) as mine:  # the first heartbeat creates the group's retry topic
@@ -517,7 +521,7 @@ def test_a_message_that_was_sent_back_comes_again_through_the_retry_topic(
     assert again.properties["ORIGIN_MESSAGE_ID"] == original.offset_msg_id
 
 
-def test_a_message_that_was_given_up_on_goes_to_the_dlq(
+def test_a_message_without_retries_left_goes_to_the_dlq(
     cluster: EmbeddedCluster, broker: AdminBroker, filled: MessageQueue, group: str
 ) -> None:
     with member(cluster, group, filled.topic) as mine:

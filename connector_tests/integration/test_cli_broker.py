@@ -45,7 +45,7 @@ def foreground_broker(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], 
 
 @pytest.mark.broker
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
-def test_it_serves_the_topics_that_were_asked_for_until_it_is_stopped(stop: signal.Signals) -> None:
+def test_it_serves_the_topics_that_were_requested_until_it_is_stopped(stop: signal.Signals) -> None:
     arguments = ("--port", "0", "--topic", "orders:2", "--topic", "payments", "--conf", str(EXAMPLE_CONF))
     with foreground_broker(*arguments) as (process, address), closing(ConnectionPool(TIMEOUT_MS)) as pool:
         name_servers = NameServers([address], pool, TIMEOUT_MS)
@@ -58,34 +58,36 @@ def test_it_serves_the_topics_that_were_asked_for_until_it_is_stopped(stop: sign
 
 
 @pytest.mark.broker
-def test_it_says_with_which_options_it_lets_one_in(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_prints_the_options_of_a_client(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with foreground_broker("--port", "0", "--topic", "orders", "--acl", "--tls") as (process, address):
         assert process.stdout is not None
         lines = [line.strip() for line in takewhile(lambda line: "Ctrl-C" not in line, process.stdout)]
-        told = dict(line.split("=", 1) for line in lines if "=" in line)
-        assert told.keys() >= {"accessKey", "secretKey", "useTLS", "tlsTrustCertPath"}
+        printed = dict(line.split("=", 1) for line in lines if "=" in line)
+        assert printed.keys() >= {"accessKey", "secretKey", "useTLS", "tlsTrustCertPath"}
         file = tmp_path / "connection.options"
-        file.write_text("\n".join(f"{name}={value}" for name, value in told.items()))
+        file.write_text("\n".join(f"{name}={value}" for name, value in printed.items()))
         assert main(["send", "--namesrv", address, "--options", str(file), "--topic", "orders", "one"]) == 0
         assert main(["topic", "describe", "--namesrv", address, "--options", str(file), "orders"]) == 0
-        file.write_text(f"useTLS=true\ntlsTrustCertPath={told['tlsTrustCertPath']}")
+        file.write_text(f"useTLS=true\ntlsTrustCertPath={printed['tlsTrustCertPath']}")
         assert main(["send", "--namesrv", address, "--options", str(file), "--topic", "orders", "one"]) == 1
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=PROCESS_S) == 0
-    assert told["secretKey"] not in "".join(capsys.readouterr())
+    assert printed["secretKey"] not in "".join(capsys.readouterr())
 
 
 @pytest.mark.broker
-def test_it_says_where_the_proxy_is() -> None:
+def test_it_reports_where_the_proxy_is() -> None:
     with foreground_broker("--port", "0", "--topic", "orders:2", "--proxy") as (process, _):
         assert process.stdout is not None
-        told = dict(line.strip().split(": ") for line in takewhile(lambda line: "Ctrl-C" not in line, process.stdout))
+        printed = dict(
+            line.strip().split(": ") for line in takewhile(lambda line: "Ctrl-C" not in line, process.stdout)
+        )
         with closing(ConnectionPool(TIMEOUT_MS)) as pool:
-            route = NameServers([told["proxy, remoting"]], pool, TIMEOUT_MS).topic_route("orders")
+            route = NameServers([printed["proxy, remoting"]], pool, TIMEOUT_MS).topic_route("orders")
         assert [broker.master_address for broker in route.brokers] == [
-            BrokerAddress(told["proxy, remoting"], "broker-a")
+            BrokerAddress(printed["proxy, remoting"], "broker-a")
         ]
-        host, _, port = told["proxy, gRPC"].partition(":")
+        host, _, port = printed["proxy, gRPC"].partition(":")
         with socket.create_connection((host, int(port)), timeout=TIMEOUT_MS / 1000):
             jvms = psutil.Process(process.pid).children()
         process.send_signal(signal.SIGINT)
@@ -96,7 +98,7 @@ def test_it_says_where_the_proxy_is() -> None:
 
 @pytest.mark.broker
 @pytest.mark.full
-def test_it_is_of_the_version_that_was_asked_for() -> None:
+def test_it_is_of_the_version_that_was_requested() -> None:
     with foreground_broker("--port", "0", "--version", VERSIONS[0]) as (process, _):
         (jvm,) = psutil.Process(process.pid).children()
         assert f"rocketmq-broker-{VERSIONS[0]}.jar" in " ".join(jvm.cmdline())
@@ -105,18 +107,18 @@ def test_it_is_of_the_version_that_was_asked_for() -> None:
 
 
 @pytest.mark.broker
-def test_it_says_so_when_its_jvm_dies() -> None:
+def test_it_reports_when_its_jvm_dies() -> None:
     with foreground_broker("--port", "0") as (process, _):
         (jvm,) = psutil.Process(process.pid).children()
         jvm.kill()
         assert process.wait(timeout=PROCESS_S) == 1
 
 
-def test_a_port_that_is_taken_is_one_sentence_and_no_traceback() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = str(taken.getsockname()[1])
+def test_a_port_that_is_in_use_is_one_sentence_and_no_traceback() -> None:
+    with socket.socket() as occupied:
+        occupied.bind(("127.0.0.1", 0))
+        occupied.listen()
+        port = str(occupied.getsockname()[1])
         done = subprocess.run(
             [*COMMAND, "broker", "--port", port], capture_output=True, text=True, timeout=PROCESS_S, check=False
         )
@@ -145,7 +147,7 @@ def test_a_missing_conf_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> 
 
 
 @pytest.mark.parametrize(("text", "expected"), [("a", ("a", 4)), ("a:1", ("a", 1)), ("%RETRY%g:2", ("%RETRY%g", 2))])
-def test_a_topic_may_say_its_queues(text: str, expected: tuple[str, int]) -> None:
+def test_a_topic_may_list_its_queues(text: str, expected: tuple[str, int]) -> None:
     assert topic_and_queues(text) == expected
 
 

@@ -52,7 +52,7 @@ def test_a_topic_that_is_there_is_left_as_it_is(topic: str, capsys: pytest.Captu
     assert len(described(topic, capsys)) == 4
 
 
-def test_what_is_sent_has_what_the_command_line_says(
+def test_what_is_sent_has_what_the_command_line_has(
     cluster: EmbeddedCluster, topic: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = ("--tag", "T1", "--key", "k1 k2", "--property", "a=b=c", "--property", "d=e")
@@ -93,7 +93,7 @@ def stored(cluster: EmbeddedCluster, topic: str, count: int) -> list[tuple[bytes
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "says"),
+    ("arguments", "code", "reports"),
     [
         (["send", "--topic", "nowhere", "x"], 1, "TOPIC_NOT_FOUND.*rocketmq-spark topic create nowhere"),
         (["topic", "delete", "nowhere"], 1, "TOPIC_NOT_FOUND"),
@@ -104,11 +104,11 @@ def stored(cluster: EmbeddedCluster, topic: str, count: int) -> list[tuple[bytes
     ],
 )
 def test_what_cannot_be_is_one_sentence(
-    arguments: list[str], code: int, says: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], code: int, reports: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(arguments) == code
     shown = capsys.readouterr()
-    assert re.search(says, shown.err)
+    assert re.search(reports, shown.err)
     assert (len(shown.err.splitlines()), shown.out) == (1, "")
 
 
@@ -124,7 +124,7 @@ def test_what_is_no_command_is_a_usage_error(arguments: list[str], capsys: pytes
     assert "usage: rocketmq-spark" in capsys.readouterr().err
 
 
-def test_send_says_the_ids_and_sends_nothing_of_what_holds_a_message_that_cannot_travel(
+def test_send_reports_the_ids_and_sends_nothing_of_what_holds_a_message_that_cannot_travel(
     cluster: EmbeddedCluster, topic: str
 ) -> None:
     with pytest.raises(LocalProtocolError, match="without a body"):
@@ -136,6 +136,6 @@ def test_send_says_the_ids_and_sends_nothing_of_what_holds_a_message_that_cannot
     }
 
 
-def test_send_to_a_topic_that_is_not_there_says_so(cluster: EmbeddedCluster) -> None:
+def test_send_to_a_topic_that_is_not_there_reports_it(cluster: EmbeddedCluster) -> None:
     with pytest.raises(RouteError, match="TOPIC_NOT_FOUND"):
         rocketmq_spark.send(cluster.namesrv_addr, "nowhere", "x")

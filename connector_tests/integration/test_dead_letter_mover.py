@@ -81,7 +81,7 @@ def dead_letters(receiver: ReceiverOf, group: str, count: int) -> dict[str, str]
     return {message.body.decode(): message.properties["RETRY_TOPIC"] for message in found}
 
 
-def come_again(receiver: ReceiverOf, transport: RemotingTransport, count: int) -> None:
+def redelivered(receiver: ReceiverOf, transport: RemotingTransport, count: int) -> None:
     """Messages were somebody's once, whose time is over."""
     one = receiver()
     handles = [message.handle for message in grow(one, count)]
@@ -99,7 +99,7 @@ def test_what_came_again_more_often_than_the_group_allows_is_in_its_dead_letter_
 ) -> None:
     broker.update_group(group, retry_max_times=0)
     sent = messages.send(3)
-    come_again(receiver, transport, len(sent))
+    redelivered(receiver, transport, len(sent))
     one = receiver(invisibleDurationMs=str(SHORT_MS))
     eventually(lambda: one.counts.acknowledged == len(sent), "three dead letters")
     assert (one.counts.received, one.counts.dead_letters, one.count(MessageState.PREFETCHED)) == (3, 3, 0)
@@ -119,5 +119,5 @@ def test_of_a_group_that_keeps_nothing_that_is_sent_back_messages_come_as_often_
     """Such a broker says that a message is moved, and keeps none."""
     broker.update_group(group, retry_max_times=0, retry_queue_count=0)
     messages.send(1)
-    come_again(receiver, transport, 1)
+    redelivered(receiver, transport, 1)
     assert len(grow(receiver(), 1)) == 1

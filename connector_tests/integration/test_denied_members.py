@@ -35,7 +35,7 @@ GROUP_ADVICE = (
 )
 READ = Right("Topic:orders", ("SUB", "GET"))
 JOIN = Right("Group:g", ("SUB",))
-SURVEYS = 3
+REFRESHES = 3
 
 
 @contextmanager
@@ -49,20 +49,20 @@ def member(cluster: EmbeddedCluster, **given: str) -> Iterator[Member]:
         joining.stop()
 
 
-def surveyed(cluster: EmbeddedCluster, **given: str) -> MetadataSnapshot:
+def snapshot_of(cluster: EmbeddedCluster, **given: str) -> MetadataSnapshot:
     """What a plan is made from, or what the query ends with."""
     with member(cluster, **given) as joining:
-        for _ in range(SURVEYS):
+        for _ in range(REFRESHES):
             with joining.group_lock() as membership:
                 snapshot = membership.refresh_metadata()
             joining.wait_for_change({}, 500)
     return snapshot
 
 
-def told(cluster: EmbeddedCluster, **given: str) -> str:
+def reported(cluster: EmbeddedCluster, **given: str) -> str:
     """What the query ends with. ``clusterTimeoutMs`` has its five minutes: nothing is waited for."""
     with pytest.raises(RocketMQError) as raised:
-        surveyed(cluster, **given)
+        snapshot_of(cluster, **given)
     return str(raised.value)
 
 
@@ -89,14 +89,14 @@ def user(guarded: EmbeddedCluster) -> User:
     return make
 
 
-def test_who_has_the_rights_is_let_in(guarded: EmbeddedCluster, user: User) -> None:
-    snapshot = surveyed(guarded, **user("allowed", READ, JOIN))
+def test_a_member_that_has_the_rights_is_let_in(guarded: EmbeddedCluster, user: User) -> None:
+    snapshot = snapshot_of(guarded, **user("allowed", READ, JOIN))
     assert (len(snapshot.owned), snapshot.is_complete) == (2, True)
 
 
 def test_a_missing_key(guarded: EmbeddedCluster) -> None:
     unsigned = {name: text for name, text in guarded.security_options.items() if "Key" not in name}
-    assert told(guarded, **unsigned) == (
+    assert reported(guarded, **unsigned) == (
         f"[ROCKETMQ_CREDENTIALS_MISSING] {guarded.broker_addr()} requires signed requests, and "
         "GET_CONSUMER_LIST_BY_GROUP was not signed: username cannot be null. Set 'accessKey' and 'secretKey'."
     )
@@ -107,13 +107,13 @@ def test_a_missing_key(guarded: EmbeddedCluster) -> None:
     [({"secretKey": "guessed"}, "check signature failed."), ({"accessKey": "nobody"}, "User:nobody is not found.")],
 )
 def test_a_wrong_key(guarded: EmbeddedCluster, wrong: dict[str, str], remark: str) -> None:
-    said = told(guarded, **guarded.security_options | wrong)
-    assert said == (
+    error_text = reported(guarded, **guarded.security_options | wrong)
+    assert error_text == (
         f"[ROCKETMQ_CREDENTIALS_REJECTED] {guarded.broker_addr()} rejected the credentials of "
         f"GET_CONSUMER_LIST_BY_GROUP: {remark} Check 'accessKey' and 'secretKey', and that the user exists on "
         "this broker: each broker has its own users."
     )
-    assert guarded.security_options["secretKey"] not in said
+    assert guarded.security_options["secretKey"] not in error_text
 
 
 @pytest.mark.parametrize(
@@ -131,12 +131,12 @@ def test_a_missing_right_on_the_topic(
         rf"\[ROCKETMQ_TOPIC_DENIED\] {guarded.broker_addr()} denied ({request_name}): the user of 'accessKey' "
         rf"lacks a permission on topic 'orders'. User:{name} has no permission to access Topic:orders from "
         rf"127.0.0.1, no matched policies. {TOPIC_ADVICE}",
-        told(guarded, **user(name, *rights)),
+        reported(guarded, **user(name, *rights)),
     )
 
 
 def test_a_missing_right_on_the_group(guarded: EmbeddedCluster, user: User) -> None:
-    assert told(guarded, **user("no-group", READ)) == (
+    assert reported(guarded, **user("no-group", READ)) == (
         f"[ROCKETMQ_GROUP_DENIED] {guarded.broker_addr()} denied GET_CONSUMER_LIST_BY_GROUP: the user of "
         "'accessKey' lacks a permission on group 'g'. User:no-group has no permission to access Group:g from "
         f"127.0.0.1, no matched policies. {GROUP_ADVICE.format('g')}"
@@ -151,19 +151,19 @@ def test_a_groups_settings_are_not_a_members_to_read(guarded: EmbeddedCluster, u
         assert transport.dead_letters.retry_max_times(Target("orders", "broker-a")) == DEFAULT_RETRY_MAX_TIMES
 
 
-def test_whether_a_topic_is_in_order_may_be_asked_by_who_may_look_at_it(
+def test_whether_a_topic_is_in_order_may_be_requested_by_a_client_that_may_read_it(
     guarded: EmbeddedCluster, user: User, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
     guarded.create_topic("in-order", 1, attributes={"message.type": "FIFO"})
     given = {"namesrvAddr": guarded.namesrv_addr, "consumerGroup": "g", "subscribe": "in-order"}
-    told: list[list[str]] = []
+    reported: list[list[str]] = []
     for name, actions in (("looker", ("SUB", "GET")), ("puller", ("SUB",))):
         rights = user(name, Right("Topic:in-order", actions), JOIN)
         transport = RemotingTransport(ReadOptions.parse(given | {"loadBalance": "message"} | rights))
         with closing(transport):
-            told.append([error.condition for error in transport.refresh_routes().values()])
-    assert told == [["FIFO_NOT_SUPPORTED"], []]
+            reported.append([error.condition for error in transport.refresh_routes().values()])
+    assert reported == [["FIFO_NOT_SUPPORTED"], []]
     assert "FIFO_CHECK_SKIPPED: Cannot check whether topic=in-order is FIFO; reading it, in any order: " in caplog.text
 
 
@@ -177,26 +177,26 @@ def test_a_right_of_operators(guarded: EmbeddedCluster, user: User) -> None:
 
 
 def test_plain_to_a_port_of_tls(guarded: EmbeddedCluster) -> None:
-    assert told(guarded) == (
+    assert reported(guarded) == (
         f"[ROCKETMQ_TLS_REQUIRED] {guarded.namesrv_addr} requires TLS: it closed a plain connection without a "
         "response, and accepts TLS. Set 'useTLS' to true, and 'tlsTrustCertPath' unless the system trusts its "
         "certificate."
     )
 
 
-def test_a_certificate_that_nobody_vouches_for(guarded: EmbeddedCluster) -> None:
-    assert told(guarded, useTLS="true") == (
+def test_an_untrusted_certificate(guarded: EmbeddedCluster) -> None:
+    assert reported(guarded, useTLS="true") == (
         f"[ROCKETMQ_TLS_CERTIFICATE_UNTRUSTED] The certificate of {guarded.namesrv_addr} is not trusted: "
         "self-signed certificate. Set 'tlsTrustCertPath' to a PEM file with this certificate, or with the "
         "certificate that signed it."
     )
 
 
-def test_another_name_server_is_asked_where_one_is_not_trusted(
+def test_another_name_server_is_called_where_one_is_not_trusted(
     guarded: EmbeddedCluster, strict: EmbeddedCluster
 ) -> None:
     both = f"{strict.namesrv_addr};{guarded.namesrv_addr}"
-    assert surveyed(guarded, **guarded.security_options, namesrvAddr=both).is_complete
+    assert snapshot_of(guarded, **guarded.security_options, namesrvAddr=both).is_complete
 
 
 # ---------------------------------------------------------------------------------------------------- groups, no TLS
@@ -211,17 +211,19 @@ def strict() -> Iterator[EmbeddedCluster]:
 
 
 def test_tls_to_a_plain_port(strict: EmbeddedCluster) -> None:
-    said = told(strict, useTLS="true")
-    assert said.startswith(
+    error_text = reported(strict, useTLS="true")
+    assert error_text.startswith(
         f"[ROCKETMQ_TLS_NOT_SUPPORTED] {strict.namesrv_addr} does not support TLS: it responds to plain requests. "
         "The handshake failed: "
     )
-    assert said.endswith("Set 'useTLS' to false, or set the server's 'tls.server.mode' to permissive or enforcing.")
+    assert error_text.endswith(
+        "Set 'useTLS' to false, or set the server's 'tls.server.mode' to permissive or enforcing."
+    )
 
 
 @pytest.mark.parametrize("given", [{}, {"consumeOrderly": "true"}, {"retryTopic": "true"}])
 def test_a_group_that_is_not_there(strict: EmbeddedCluster, given: dict[str, str]) -> None:
-    assert told(strict, **given) == (
+    assert reported(strict, **given) == (
         f"[ROCKETMQ_GROUP_NOT_FOUND.BROKER] {strict.broker_addr()} rejected PULL_MESSAGE: the consumer group does "
         "not exist, and the broker does not create it. subscription group [g] does not exist, \\nSee "
         "https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details. Create it on every broker of "
@@ -229,9 +231,9 @@ def test_a_group_that_is_not_there(strict: EmbeddedCluster, given: dict[str, str
     )
 
 
-def test_a_group_that_somebody_has_made(strict: EmbeddedCluster) -> None:
+def test_a_group_that_another_client_has_created(strict: EmbeddedCluster) -> None:
     strict.mqadmin("updateSubGroup", "-c", "DefaultCluster", "-g", "made")
-    assert surveyed(strict, consumerGroup="made").is_complete
+    assert snapshot_of(strict, consumerGroup="made").is_complete
 
 
 # ---------------------------------------------------------------------------------------------------- ACL 1.0
@@ -243,14 +245,14 @@ def test_acl_1(version: str) -> None:
     with EmbeddedCluster(acl=True, version=version) as cluster:
         cluster.create_topic("orders", 2)
         send(cluster.namesrv_addr, "orders", "one", options=cluster.security_options)
-        assert surveyed(cluster, **cluster.security_options).is_complete
+        assert snapshot_of(cluster, **cluster.security_options).is_complete
         assert "orders" in cluster.mqadmin("topicList")
-        assert "CREDENTIALS_MISSING" in told(cluster)
-        assert "CREDENTIALS_REJECTED" in told(cluster, **cluster.security_options | {"secretKey": "guessed"})
-        assert "CREDENTIALS_REJECTED" in told(cluster, **cluster.security_options | {"accessKey": "somebody"})
+        assert "CREDENTIALS_MISSING" in reported(cluster)
+        assert "CREDENTIALS_REJECTED" in reported(cluster, **cluster.security_options | {"secretKey": "guessed"})
+        assert "CREDENTIALS_REJECTED" in reported(cluster, **cluster.security_options | {"accessKey": "somebody"})
         keys = options_of(Security(cluster.create_user("reader-of-orders", READ)))
-        assert "GROUP_DENIED" in told(cluster, **keys)
+        assert "GROUP_DENIED" in reported(cluster, **keys)
         keys = options_of(Security(cluster.create_user("member-of-g", JOIN)))
-        assert "TOPIC_DENIED" in told(cluster, **keys)
+        assert "TOPIC_DENIED" in reported(cluster, **keys)
         keys = options_of(Security(cluster.create_user("reader-in-g", READ, JOIN)))
-        assert surveyed(cluster, **keys).is_complete
+        assert snapshot_of(cluster, **keys).is_complete

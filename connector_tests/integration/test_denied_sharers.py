@@ -42,12 +42,12 @@ def server(cluster: EmbeddedCluster, way: str) -> Options:
     return {"namesrvAddr": cluster.namesrv_addr} if way == REMOTING else {"endpoints": cluster.endpoints}
 
 
-def asked(cluster: EmbeddedCluster, way: str) -> str:
+def called(cluster: EmbeddedCluster, way: str) -> str:
     """Who says whether it has messages for us."""
     return cluster.broker_addr() if way == REMOTING else cluster.endpoints
 
 
-def first_asked(cluster: EmbeddedCluster, way: str) -> str:
+def first_called(cluster: EmbeddedCluster, way: str) -> str:
     """To whom the first connection is."""
     return cluster.namesrv_addr if way == REMOTING else cluster.endpoints
 
@@ -100,7 +100,7 @@ def user(cluster: EmbeddedCluster, name: str, *rights: Right) -> Options:
 def test_a_missing_key(way: str, request_name: str, guarded: EmbeddedCluster, caplog: pytest.LogCaptureFixture) -> None:
     unsigned = {name: text for name, text in guarded.security_options.items() if "Key" not in name}
     assert result({**unsigned, **server(guarded, way)}, caplog) == (
-        f"[ROCKETMQ_CREDENTIALS_MISSING] {asked(guarded, way)} requires signed requests, and {request_name} was "
+        f"[ROCKETMQ_CREDENTIALS_MISSING] {called(guarded, way)} requires signed requests, and {request_name} was "
         "not signed: username cannot be null. Set 'accessKey' and 'secretKey'."
     )
 
@@ -118,13 +118,13 @@ def test_a_wrong_key(
     guarded: EmbeddedCluster,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    said = result({**guarded.security_options, **wrong, **server(guarded, way)}, caplog)
-    assert said == (
-        f"[ROCKETMQ_CREDENTIALS_REJECTED] {asked(guarded, way)} rejected the credentials of {request_name}: "
+    reported = result({**guarded.security_options, **wrong, **server(guarded, way)}, caplog)
+    assert reported == (
+        f"[ROCKETMQ_CREDENTIALS_REJECTED] {called(guarded, way)} rejected the credentials of {request_name}: "
         f"{remark} Check 'accessKey' and 'secretKey', and that the user exists on this broker: each broker has "
         "its own users."
     )
-    assert guarded.security_options["secretKey"] not in said
+    assert guarded.security_options["secretKey"] not in reported
 
 
 @pytest.mark.parametrize(("way", "request_name"), [(REMOTING, "POP_MESSAGE"), (GRPC, "QueryRoute")])
@@ -133,7 +133,7 @@ def test_a_missing_right_on_the_topic(
 ) -> None:
     name = unique_name("no_topic")
     assert result({**user(guarded, name, JOIN), **server(guarded, way)}, caplog) == (
-        f"[ROCKETMQ_TOPIC_DENIED] {asked(guarded, way)} denied {request_name}: the user of 'accessKey' lacks a "
+        f"[ROCKETMQ_TOPIC_DENIED] {called(guarded, way)} denied {request_name}: the user of 'accessKey' lacks a "
         f"permission on topic 'orders'. User:{name} has no permission to access Topic:orders from 127.0.0.1, no "
         f"matched policies. {TOPIC_ADVICE}"
     )
@@ -145,7 +145,7 @@ def test_a_missing_right_on_the_group(
 ) -> None:
     name = unique_name("no_group")
     assert result({**user(guarded, name, READ), **server(guarded, way)}, caplog) == (
-        f"[ROCKETMQ_GROUP_DENIED] {asked(guarded, way)} denied {request_name}: the user of 'accessKey' lacks a "
+        f"[ROCKETMQ_GROUP_DENIED] {called(guarded, way)} denied {request_name}: the user of 'accessKey' lacks a "
         f"permission on group 'g'. User:{name} has no permission to access Group:g from 127.0.0.1, no matched "
         f"policies. {GROUP_ADVICE.format('g')}"
     )
@@ -155,7 +155,7 @@ def test_a_missing_right_on_what_a_broker_takes_for_a_group(
     guarded: EmbeddedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A message that comes again comes in a retry topic, and that is renewed with a right of its own. Over gRPC with
-    that of the group: see the table of test_message_doors.py."""
+    that of the group: see the table of test_message_ports.py."""
     with closing(MessageGroup(guarded, REMOTING)) as desk:
         rights = (Right(f"Topic:{desk.topic}", ("SUB",)), Right(f"Group:{desk.group}", ("SUB",)))
         name = unique_name("no_retry")
@@ -174,18 +174,16 @@ def test_a_missing_right_on_what_a_broker_takes_for_a_group(
 @pytest.mark.parametrize("way", WAYS)
 def test_plain_to_a_port_of_tls(way: str, guarded: EmbeddedCluster, caplog: pytest.LogCaptureFixture) -> None:
     assert result(server(guarded, way), caplog) == (
-        f"[ROCKETMQ_TLS_REQUIRED] {first_asked(guarded, way)} requires TLS: it closed a plain connection without "
+        f"[ROCKETMQ_TLS_REQUIRED] {first_called(guarded, way)} requires TLS: it closed a plain connection without "
         "a response, and accepts TLS. Set 'useTLS' to true, and 'tlsTrustCertPath' unless the system trusts its "
         "certificate."
     )
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_certificate_that_nobody_vouches_for(
-    way: str, guarded: EmbeddedCluster, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_untrusted_certificate(way: str, guarded: EmbeddedCluster, caplog: pytest.LogCaptureFixture) -> None:
     assert result({"useTLS": "true", **server(guarded, way)}, caplog) == (
-        f"[ROCKETMQ_TLS_CERTIFICATE_UNTRUSTED] The certificate of {first_asked(guarded, way)} is not trusted: "
+        f"[ROCKETMQ_TLS_CERTIFICATE_UNTRUSTED] The certificate of {first_called(guarded, way)} is not trusted: "
         "self-signed certificate. Set 'tlsTrustCertPath' to a PEM file with this certificate, or with the "
         "certificate that signed it."
     )
@@ -216,7 +214,7 @@ def strict(grpc_library: None) -> Iterator[EmbeddedCluster]:
 @pytest.mark.parametrize("way", WAYS)
 def test_tls_to_a_plain_port(way: str, strict: EmbeddedCluster, caplog: pytest.LogCaptureFixture) -> None:
     assert re.fullmatch(
-        rf"\[ROCKETMQ_TLS_NOT_SUPPORTED\] {first_asked(strict, way)} does not support TLS: it responds to plain "
+        rf"\[ROCKETMQ_TLS_NOT_SUPPORTED\] {first_called(strict, way)} does not support TLS: it responds to plain "
         r"requests\. The handshake failed: [^.]+\.c:\d+\)\. Set 'useTLS' to false, or set the server's "
         r"'tls\.server\.mode' to permissive or enforcing\.",
         result({"useTLS": "true", **server(strict, way)}, caplog),
@@ -233,7 +231,7 @@ def test_a_group_that_is_not_there(strict: EmbeddedCluster, caplog: pytest.LogCa
     )
 
 
-def test_a_group_that_a_proxy_does_not_know_yet(strict: EmbeddedCluster, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_group_that_a_proxy_does_not_have_yet(strict: EmbeddedCluster, caplog: pytest.LogCaptureFixture) -> None:
     """What it does not know it has asked its brokers for up to 20 s ago, or one that was away."""
     late = unique_name("late")
     with receiving(strict, GRPC, late) as one:
@@ -246,7 +244,7 @@ def test_a_group_that_a_proxy_does_not_know_yet(strict: EmbeddedCluster, caplog:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_group_that_somebody_has_made(way: str, strict: EmbeddedCluster) -> None:
+def test_a_group_that_another_client_has_created(way: str, strict: EmbeddedCluster) -> None:
     made = unique_name("made")
     strict.mqadmin("updateSubGroup", "-c", "DefaultCluster", "-g", made)
     with receiving(strict, way, made) as one:

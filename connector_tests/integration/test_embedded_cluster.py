@@ -98,10 +98,10 @@ def test_it_starts_in_time_and_memory_serves_and_leaves_nothing(own_temp: Path) 
 def test_nothing_is_left_when_it_cannot_start(cluster: EmbeddedCluster, own_temp: Path) -> None:
     gc.collect()
     before = remains(own_temp)
-    taken = int(cluster.namesrv_addr.rpartition(":")[2])
+    occupied = int(cluster.namesrv_addr.rpartition(":")[2])
     with (
         pytest.raises(EmbeddedBrokerError, match=r"EMBEDDED_SERVER_FAILED.*[Ii]n use"),
-        EmbeddedCluster(namesrv_port=taken),
+        EmbeddedCluster(namesrv_port=occupied),
     ):
         pass
     gc.collect()
@@ -160,7 +160,7 @@ def test_a_killed_broker_leaves_the_route_until_it_is_back(pair: EmbeddedCluster
         assert set(client.masters(topic)) == {"broker-a", "broker-b"}
 
 
-def test_a_paused_broker_stays_connected_and_says_nothing(pair: EmbeddedCluster) -> None:
+def test_a_paused_broker_stays_connected_and_reports_nothing(pair: EmbeddedCluster) -> None:
     topic = pair.create_topic(unique_name("paused"))
     with closing(ConnectionPool(TIMEOUT_MS)) as pool:
         broker = AdminBroker(BrokerAddress(pair.broker_addr()), pool, 300)
@@ -174,7 +174,7 @@ def test_a_paused_broker_stays_connected_and_says_nothing(pair: EmbeddedCluster)
         assert len(AdminBroker(BrokerAddress(pair.broker_addr()), pool, TIMEOUT_MS).topic_stats(topic)) == 4
 
 
-def test_paused_cluster_answers_again_after_it_is_resumed(pair: EmbeddedCluster) -> None:
+def test_paused_cluster_responds_again_after_it_is_resumed(pair: EmbeddedCluster) -> None:
     with closing(ConnectionPool(300)) as pool:
         pair.pause()
         try:
@@ -295,7 +295,7 @@ def test_a_java_that_does_not_start_is_quoted(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.parametrize(
-    ("returncode", "said"),
+    ("returncode", "reported"),
     [
         (3, "Java ended with exit code 3"),
         (-signal.SIGTERM, "Java was ended by SIGTERM"),
@@ -303,8 +303,8 @@ def test_a_java_that_does_not_start_is_quoted(tmp_path: Path, monkeypatch: pytes
         (-77, "Java was ended by signal 77"),
     ],
 )
-def test_how_a_jvm_has_ended_is_said_in_words(returncode: int, said: str) -> None:
-    assert jvm.describe_exit(returncode) == said
+def test_how_a_jvm_has_ended_is_described_in_words(returncode: int, reported: str) -> None:
+    assert jvm.describe_exit(returncode) == reported
 
 
 @pytest.fixture

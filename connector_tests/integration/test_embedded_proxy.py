@@ -47,37 +47,39 @@ def guarded(request: pytest.FixtureRequest, clusters: ClusterPool) -> Iterator[E
         yield cluster
 
 
-def asked_by_remoting(cluster: EmbeddedCluster, security: Security) -> list[str]:
+def requested_by_remoting(cluster: EmbeddedCluster, security: Security) -> list[str]:
     """Queues of the topic, all of which the proxy says to have."""
     with closing(ConnectionPool(TIMEOUT_MS, security=security)) as pool:
-        answered = NameServers((cluster.proxy_addr,), pool, TIMEOUT_MS).topic_route(TOPIC)
-        assert [broker.master_address for broker in answered.brokers] == [BrokerAddress(cluster.proxy_addr, "broker-a")]
-        return [f"{queue.broker_name}:{queue.queue_id}" for queue in answered.read_queues()]
+        responded = NameServers((cluster.proxy_addr,), pool, TIMEOUT_MS).topic_route(TOPIC)
+        assert [broker.master_address for broker in responded.brokers] == [
+            BrokerAddress(cluster.proxy_addr, "broker-a")
+        ]
+        return [f"{queue.broker_name}:{queue.queue_id}" for queue in responded.read_queues()]
 
 
-def asked_by_grpc(java: Any, cluster: EmbeddedCluster, security: Security) -> tuple[str, list[str]]:
+def requested_by_grpc(java: Any, cluster: EmbeddedCluster, security: Security) -> tuple[str, list[str]]:
     with grpc_stub(java, cluster.endpoints, security) as stub:
         return route(java, stub, TOPIC)
 
 
-def test_both_ports_know_the_brokers_queues(plain: EmbeddedCluster, grpc_java: Any) -> None:
-    assert asked_by_remoting(plain, UNSECURED) == QUEUES
-    assert asked_by_grpc(grpc_java, plain, UNSECURED) == ("OK", QUEUES)
+def test_both_ports_have_the_brokers_queues(plain: EmbeddedCluster, grpc_java: Any) -> None:
+    assert requested_by_remoting(plain, UNSECURED) == QUEUES
+    assert requested_by_grpc(grpc_java, plain, UNSECURED) == ("OK", QUEUES)
 
 
 def test_it_is_killed_paused_and_started_alone(plain: EmbeddedCluster, grpc_java: Any) -> None:
     before = (plain.endpoints, plain.proxy_addr)
     plain.kill_proxy()
     with pytest.raises(TransportError, match="CONNECT_FAILED"):
-        asked_by_remoting(plain, UNSECURED)
+        requested_by_remoting(plain, UNSECURED)
     plain.start_proxy()
     assert (plain.endpoints, plain.proxy_addr) == before
     plain.pause_proxy()
     with pytest.raises(TransportError, match="RESPONSE_TIMED_OUT"):
-        asked_by_remoting(plain, UNSECURED)
+        requested_by_remoting(plain, UNSECURED)
     plain.resume_proxy()
-    assert asked_by_grpc(grpc_java, plain, UNSECURED) == ("OK", QUEUES)
-    assert asked_by_remoting(plain, UNSECURED) == QUEUES
+    assert requested_by_grpc(grpc_java, plain, UNSECURED) == ("OK", QUEUES)
+    assert requested_by_remoting(plain, UNSECURED) == QUEUES
 
 
 def test_it_goes_with_its_cluster() -> None:
@@ -94,35 +96,35 @@ def listening(process: psutil.Process) -> set[int]:
     return {one.laddr.port for one in process.net_connections("tcp") if one.status == psutil.CONN_LISTEN}
 
 
-def test_who_is_let_in_at_brokers_is_at_both_ports(guarded: EmbeddedCluster, grpc_java: Any) -> None:
-    assert asked_by_remoting(guarded, guarded.security) == QUEUES
-    assert asked_by_grpc(grpc_java, guarded, guarded.security) == ("OK", QUEUES)
+def test_a_client_with_access_to_brokers_has_it_at_both_ports(guarded: EmbeddedCluster, grpc_java: Any) -> None:
+    assert requested_by_remoting(guarded, guarded.security) == QUEUES
+    assert requested_by_grpc(grpc_java, guarded, guarded.security) == ("OK", QUEUES)
 
 
-def test_who_is_not_is_at_neither(guarded: EmbeddedCluster, grpc_java: Any) -> None:
+def test_a_client_without_access_is_at_neither(guarded: EmbeddedCluster, grpc_java: Any) -> None:
     stranger = Security(new_credentials("nobody"), guarded.security.tls)
     with pytest.raises(BrokerError, match="CREDENTIALS_REJECTED"):
-        asked_by_remoting(guarded, stranger)
-    assert asked_by_grpc(grpc_java, guarded, stranger) == ("UNAUTHORIZED", [])
+        requested_by_remoting(guarded, stranger)
+    assert requested_by_grpc(grpc_java, guarded, stranger) == ("UNAUTHORIZED", [])
 
 
-def test_who_speaks_no_tls_is_not_heard_where_it_is_spoken(guarded: EmbeddedCluster, grpc_java: Any) -> None:
+def test_a_caller_that_has_no_tls_is_not_served_where_it_is_required(guarded: EmbeddedCluster, grpc_java: Any) -> None:
     if guarded.security.tls is None:
         pytest.skip("it is not")
     unencrypted = Security(guarded.security.credentials)
     with pytest.raises(TransportError):
-        asked_by_remoting(guarded, unencrypted)
-    assert asked_by_grpc(grpc_java, guarded, unencrypted) == ("UNAVAILABLE", [])
+        requested_by_remoting(guarded, unencrypted)
+    assert requested_by_grpc(grpc_java, guarded, unencrypted) == ("UNAVAILABLE", [])
 
 
 def test_a_user_has_the_same_rights_there(guarded: EmbeddedCluster, grpc_java: Any) -> None:
     reader = Security(guarded.create_user("reader", Right(f"Topic:{TOPIC}", ("SUB",))), guarded.security.tls)
     other = Security(guarded.create_user("other", Right("Topic:another", ("SUB",))), guarded.security.tls)
-    assert asked_by_remoting(guarded, reader) == QUEUES
-    assert asked_by_grpc(grpc_java, guarded, reader) == ("OK", QUEUES)
+    assert requested_by_remoting(guarded, reader) == QUEUES
+    assert requested_by_grpc(grpc_java, guarded, reader) == ("OK", QUEUES)
     with pytest.raises(BrokerError, match="TOPIC_DENIED"):
-        asked_by_remoting(guarded, other)
-    assert asked_by_grpc(grpc_java, guarded, other) == ("UNAUTHORIZED", [])
+        requested_by_remoting(guarded, other)
+    assert requested_by_grpc(grpc_java, guarded, other) == ("UNAUTHORIZED", [])
 
 
 class Watched(EmbeddedCluster):
@@ -143,6 +145,6 @@ def test_what_the_proxy_would_make_and_wait_for_too_briefly_is_there() -> None:
         assert cluster.has_what_the_proxy_makes
 
 
-def test_without_one_there_is_none_to_ask_for() -> None:
+def test_without_one_there_is_none_to_request() -> None:
     with closing(EmbeddedCluster()) as cluster, pytest.raises(EmbeddedBrokerError, match=r"no proxy.*proxy=True"):
         _ = cluster.endpoints

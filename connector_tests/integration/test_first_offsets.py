@@ -37,25 +37,25 @@ def pool() -> Iterator[ConnectionPool]:
     pool.close()
 
 
-def test_a_member_looks_again_and_no_first_offset_is_lost(cluster: EmbeddedCluster, pool: ConnectionPool) -> None:
+def test_a_member_checks_again_and_no_first_offset_is_lost(cluster: EmbeddedCluster, pool: ConnectionPool) -> None:
     remote = ClusterClient((cluster.namesrv_addr,), pool, TIMEOUT_MS)
     topic = unique_name("orders")
     cluster.create_topic(topic, QUEUES)
     (broker_name,) = cluster.broker_names
-    wanted = {MessageQueue(topic, broker_name, queue_id): OFFSET for queue_id in range(QUEUES)}
+    to_write = {MessageQueue(topic, broker_name, queue_id): OFFSET for queue_id in range(QUEUES)}
     lost_by_broker = lost_by_member = 0
     broker = AdminBroker(BrokerAddress(cluster.broker_addr()), pool, TIMEOUT_MS)
     for tried in range(MOST_GROUPS):
         if tried >= GROUPS and lost_by_broker:
             break
-        told, raised = unique_name("told"), unique_name("raised")
-        broker.ensure_group(told)
-        assert broker.submit_update_offsets(told, wanted).result() == {}
+        reported, raised = unique_name("told"), unique_name("raised")
+        broker.ensure_group(reported)
+        assert broker.submit_update_offsets(reported, to_write).result() == {}
         member = member_of(raised, topic, cluster, remote)
-        assert member.offsets.raise_to(wanted) == wanted.keys()
+        assert member.offsets.raise_to(to_write) == to_write.keys()
         member.leave()
-        lost_by_broker += broker.query_offsets(told, wanted) != wanted
-        lost_by_member += broker.query_offsets(raised, wanted) != wanted
+        lost_by_broker += broker.query_offsets(reported, to_write) != to_write
+        lost_by_member += broker.query_offsets(raised, to_write) != to_write
     assert lost_by_broker > 0, "the broker has got better: nobody need look again"
     assert lost_by_member == 0
 

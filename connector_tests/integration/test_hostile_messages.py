@@ -94,7 +94,7 @@ class Lies:
 
     def new_queue(self) -> MessageQueue:
         """One that has no message yet, of a broker that skips nothing more for an earlier lie."""
-        eventually(self._is_settled, "a broker that dispatches what it stores")
+        eventually(self._is_resolved, "a broker that dispatches what it stores")
         while (queue := next(self._queues, None)) is None:
             topic = self.cluster.create_topic(unique_name("lies"), QUEUES, attributes=self._shape.attributes)
             self._queues = iter([MessageQueue(topic, "broker-a", number) for number in range(QUEUES)])
@@ -120,12 +120,12 @@ class Lies:
 
     def _has_dispatched(self) -> bool:
         """RocketMQ 4 fails to answer in its first seconds."""
-        question = Rpc(RemotingCommand(GET_BROKER_RUNTIME_INFO), lambda answer: bytes(answer.body))
+        rpc = Rpc(RemotingCommand(GET_BROKER_RUNTIME_INFO), lambda response: bytes(response.body))
         with suppress(BrokerError):
-            return DISPATCHED.search(self._broker.call(question)) is not None
+            return DISPATCHED.search(self._broker.call(rpc)) is not None
         return False
 
-    def _is_settled(self) -> bool:
+    def _is_resolved(self) -> bool:
         """Whether it dispatches another message. After one that it cannot read, it may be ahead of what it stores."""
         before = self.max_offset(self._settling)
         self.send(self._settling, Sent(b"settling", 0, {}, 1_700_000_000_000))
@@ -140,12 +140,12 @@ class Lies:
         found: dict[int, Held] = {}
         offset, end_offset = 0, self.max_offset(queue)
         while offset < end_offset:
-            answer = self._broker.pull("tests", queue, offset, 1)
-            for _, _, record in split_records(answer.body):
+            response = self._broker.pull("tests", queue, offset, 1)
+            for _, _, record in split_records(response.body):
                 own, log = (int.from_bytes(record[at : at + 8], "big", signed=True) for at in (20, 28))
                 place = own if self._shape.attributes else offset
                 found.setdefault(log, Held(place, log))
-            offset = max(answer.next_begin_offset, offset + 1)
+            offset = max(response.next_begin_offset, offset + 1)
         return list(found.values())
 
 
@@ -161,11 +161,15 @@ def liar(request: pytest.FixtureRequest, cluster: EmbeddedCluster, clusters: Clu
 @st.composite
 def readers(draw: st.DrawFn) -> dict[str, str]:
     mode = draw(st.sampled_from(["null", "deadLetter", "fail"]))
-    wanted = draw(st.sampled_from(["*", TRUE_TAG]))
-    return {"badMessages": mode, "subExpression": wanted, "failOnDataLoss": draw(st.sampled_from(["true", "false"]))}
+    expression = draw(st.sampled_from(["*", TRUE_TAG]))
+    return {
+        "badMessages": mode,
+        "subExpression": expression,
+        "failOnDataLoss": draw(st.sampled_from(["true", "false"])),
+    }
 
 
-def tell(liar: Lies, queue: MessageQueue, data: st.DataObject) -> dict[int, Sent]:
+def report(liar: Lies, queue: MessageQueue, data: st.DataObject) -> dict[int, Sent]:
     """True messages by where they lie, with lies between them."""
     truths: dict[int, Sent] = {}
     for number in range(data.draw(st.integers(2, 8))):
@@ -196,11 +200,11 @@ def check(liar: Lies, data: st.DataObject) -> float:
     """
     queue = liar.new_queue()
     options, cuts_at = data.draw(readers()), data.draw(st.lists(st.integers(0, 50), max_size=3))
-    truths = tell(liar, queue, data)
+    truths = report(liar, queue, data)
     held = liar.held(queue)
     if not held:
         return 0
-    wanted_logs = {log for log, true in truths.items() if options["subExpression"] in {"*", true.properties["TAGS"]}}
+    expected_logs = {log for log, true in truths.items() if options["subExpression"] in {"*", true.properties["TAGS"]}}
     places = [one.place for one in held]
     cuts = sorted({places[0], *(places[at % len(places)] for at in cuts_at), liar.max_offset(queue)})
     try:
@@ -210,7 +214,7 @@ def check(liar: Lies, data: st.DataObject) -> float:
         by_place = {one.place: one.commit_log_offset for one in held}
         assert by_place[int(error.context["offset"])] not in truths
         return 1
-    expected = [(one.place, one.commit_log_offset) for one in held if one.commit_log_offset in wanted_logs]
+    expected = [(one.place, one.commit_log_offset) for one in held if one.commit_log_offset in expected_logs]
     found = [(row["queueOffset"], row["commitLogOffset"]) for row in rows]
     assert [one for one in found if one[1] in truths] == expected
     assert len({offset for offset, _ in found}) == len(found), "no offset twice"

@@ -137,7 +137,7 @@ def names(folder: Path) -> set[str]:
     return {file.name for file in folder.iterdir()}
 
 
-def test_a_broken_run_goes_on_where_it_was(
+def test_a_broken_run_resumes_where_it_was(
     tmp_path: Path, repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     second = Jar("org.apache.rocketmq:rocketmq-namesrv:5.5.0", JAR.sha256, JAR.size_bytes)
@@ -161,7 +161,7 @@ def test_a_broken_run_goes_on_where_it_was(
     assert names(cache) == {"jars", "fetching"}
 
 
-def test_a_jar_that_was_damaged_on_the_way_is_asked_for_again(tmp_path: Path, repository: Path) -> None:
+def test_a_jar_that_was_damaged_on_the_way_is_requested_again(tmp_path: Path, repository: Path) -> None:
     publish(repository, JAR, CONTENT[::-1])
     with pytest.raises(EmbeddedBrokerError, match="JAR_CHECKSUM_MISMATCH"):
         cached_jars([JAR], tmp_path / "cache")
@@ -222,13 +222,13 @@ def test_the_cache_is_the_users_own(environ: dict[str, str], expected: Path) -> 
 
 
 @pytest.mark.parametrize("environ", [{"PATH": ""}, {"JAVA_HOME": "/nowhere"}], ids=str)
-def test_without_java_one_sentence_says_so(environ: dict[str, str]) -> None:
+def test_without_java_one_sentence_reports_it(environ: dict[str, str]) -> None:
     with pytest.raises(EmbeddedBrokerError, match=r"JAVA_NOT_FOUND.*Install Java 17") as caught:
         find_java(environ)
     assert "\n" not in str(caught.value)
 
 
-def test_of_many_problems_the_first_is_told() -> None:
+def test_of_many_problems_the_first_is_reported() -> None:
     assert first_problem("[a: not found, b: not found, c: not found]") == "a: not found (and 2 more)"
     assert first_problem("[a: not found]") == "a: not found"
     assert first_problem("something else") == "something else"

@@ -65,7 +65,7 @@ def cluster(clusters: ClusterPool) -> EmbeddedCluster:
     return clusters.get(separate_jvms=True, proxy=True)
 
 
-class Story:
+class Scenario:
     """What was sent, what was killed, and what the queries have in their sinks."""
 
     def __init__(self, cluster: EmbeddedCluster, messages: Topic, members: Mapping[str, MessageMember]) -> None:
@@ -171,7 +171,7 @@ def test_queries_that_are_killed_under_load_lose_nothing_and_what_comes_twice_ha
     server = {"endpoints": cluster.endpoints} if over == "endpoints" else {"namesrvAddr": cluster.namesrv_addr}
     options = {"consumerGroup": group, "subscribe": messages.name, "maxOffsetsPerTrigger": "100", **server}
     with message_members(tmp_path, "ab", invisibleDurationMs=str(1_000 * INVISIBLE_S), **options) as members:
-        story = Story(cluster, messages, dict(zip("ab", members, strict=True)))
+        story = Scenario(cluster, messages, dict(zip("ab", members, strict=True)))
         story.begin()
         for number in range(kills):
             story.kill_a_query()

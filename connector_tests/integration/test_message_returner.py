@@ -96,7 +96,7 @@ def grow(one: Receiver, count: int, batch: int = 1) -> list[ReceivedMessage]:
     return list(one.start_batch(batch, count))
 
 
-def assert_comes_again_once(shared: Group, one: Receiver, failed: Row) -> None:
+def assert_redelivered_once(shared: Group, one: Receiver, failed: Row) -> None:
     """And nothing else comes."""
     (again,) = shared.rows(grow(one, 1, batch=2))
     assert (again.body, again.msgId, again.reconsumeTimes) == (failed.body, failed.msgId, failed.reconsumeTimes + 1)
@@ -104,7 +104,7 @@ def assert_comes_again_once(shared: Group, one: Receiver, failed: Row) -> None:
     assert one.count(MessageState.PREFETCHED) == 0
 
 
-def test_a_row_that_is_sent_back_comes_again_and_the_rest_of_its_batch_is_acknowledged(
+def test_a_row_that_is_sent_back_is_redelivered_and_the_rest_of_its_batch_is_acknowledged(
     messages: Topic, shared: Group
 ) -> None:
     sent = messages.send(4)
@@ -113,10 +113,10 @@ def test_a_row_that_is_sent_back_comes_again_and_the_rest_of_its_batch_is_acknow
     rocketmq_spark.send_back(rows[1:2], shared.options, delay_level=ONE_SECOND)
     one.mark_completed(1)
     assert one.counts.acknowledged == len(sent)
-    assert_comes_again_once(shared, one, rows[1])
+    assert_redelivered_once(shared, one, rows[1])
 
 
-def test_it_comes_again_where_its_batch_had_been_renewed_before(messages: Topic, shared: Group) -> None:
+def test_it_is_redelivered_where_its_batch_had_been_extended_before(messages: Topic, shared: Group) -> None:
     """Its handle is an old one, and its time is over."""
     sent = messages.send(3)
     one = shared.receiver(invisibleDurationMs=str(SHORT_MS))
@@ -125,11 +125,11 @@ def test_it_comes_again_where_its_batch_had_been_renewed_before(messages: Topic,
     assert one.counts.extended >= len(sent)
     rocketmq_spark.send_back(rows[:1], shared.options, delay_level=ONE_SECOND)
     one.mark_completed(1)
-    assert_comes_again_once(shared, one, rows[0])
+    assert_redelivered_once(shared, one, rows[0])
     assert one.counts.expired == 0
 
 
-def test_it_comes_again_where_its_batch_is_renewed_afterwards(messages: Topic, shared: Group) -> None:
+def test_it_is_redelivered_where_its_batch_is_extended_afterwards(messages: Topic, shared: Group) -> None:
     sent = messages.send(3)
     one = shared.receiver(invisibleDurationMs=str(SHORT_MS))
     rows = shared.rows(grow(one, len(sent)))
@@ -137,7 +137,7 @@ def test_it_comes_again_where_its_batch_is_renewed_afterwards(messages: Topic, s
     mark_extended = one.counts.extended
     eventually(lambda: one.counts.extended > mark_extended, "a renewal")
     one.mark_completed(1)
-    assert_comes_again_once(shared, one, rows[0])
+    assert_redelivered_once(shared, one, rows[0])
     assert one.counts.expired == 0
 
 

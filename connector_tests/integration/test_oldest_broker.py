@@ -74,7 +74,7 @@ def test_a_group_without_an_offset_has_none_and_one_that_stands_at_0_has(
     assert broker.query_offset(group, bursts) == 7
 
 
-def test_what_a_task_tells_is_handed_on_to_the_member_that_planned_it(oldest: EmbeddedCluster) -> None:
+def test_what_a_task_reports_is_passed_on_to_the_member_that_planned_it(oldest: EmbeddedCluster) -> None:
     queue = MessageQueue(oldest.create_topic(unique_name("told")), "broker-a", 0)
     given = {"namesrvAddr": oldest.namesrv_addr, "consumerGroup": unique_name("told"), "subscribe": queue.topic}
     options = ReadOptions.parse(given)
@@ -82,12 +82,12 @@ def test_what_a_task_tells_is_handed_on_to_the_member_that_planned_it(oldest: Em
     member.start()
     try:
         deadline = time.monotonic() + WAIT_S
-        told: set[QueueRange] = set()
-        while not told:
+        reported: set[QueueRange] = set()
+        while not reported:
             assert time.monotonic() < deadline
             ExecutorPullClient.shared(options).report_losses(member.client_id, [QueueRange(queue, 3, 9)])
             with member.group_lock() as membership:
-                told = set(membership.reported_losses)
+                reported = set(membership.reported_losses)
     finally:
         member.stop()
-    assert told == {QueueRange(queue, 3, 9)}
+    assert reported == {QueueRange(queue, 3, 9)}

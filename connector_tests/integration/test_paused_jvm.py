@@ -28,14 +28,14 @@ def test_a_java_object_that_goes_while_its_jvm_stands_still_holds_no_thread(tmp_
         jvm.kill()
 
 
-def test_one_that_ends_while_it_is_asked_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_one_that_ends_while_it_is_called_is_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """py4j used to log tracebacks of its own: ``rocketmq-spark broker`` showed them."""
     jvm = ChildJvm("ended", rocketmq_class_path(), ("-Xmx64m",), tmp_path)
     try:
         of_java = jvm.java.java
         for _ in range(2):
-            said = r"EMBEDDED_JVM_FAILED.*: Java ended with exit code 3"
-            with pytest.raises(EmbeddedBrokerError, match=said), jvm.raising_embedded_errors():
+            reported = r"EMBEDDED_JVM_FAILED.*: Java ended with exit code 3"
+            with pytest.raises(EmbeddedBrokerError, match=reported), jvm.raising_embedded_errors():
                 of_java.lang.System.exit(3)
     finally:
         jvm.kill()

@@ -71,7 +71,7 @@ def read_to_end(one: RocketMQPopReader, start: Value) -> tuple[list[str], Value]
     return sorted(found), end
 
 
-def test_a_batch_is_the_same_rows_whenever_it_is_read_and_is_acknowledged_when_the_next_is_wanted(
+def test_a_batch_is_the_same_rows_whenever_it_is_read_and_is_acknowledged_when_the_next_is_requested(
     messages: Topic, reader: ReaderOf
 ) -> None:
     bodies = messages.send(45)
@@ -100,7 +100,7 @@ def test_a_limit_makes_smaller_batches(messages: Topic, reader: ReaderOf) -> Non
     assert rows(one, start, end) == first
 
 
-def test_a_limit_of_bytes_makes_smaller_batches_and_nothing_is_left_out(messages: Topic, reader: ReaderOf) -> None:
+def test_a_limit_of_bytes_makes_smaller_batches_and_nothing_is_omitted(messages: Topic, reader: ReaderOf) -> None:
     bodies = messages.send(4)
     one = reader(maxBytesPerTrigger="1")
     start, found = one.initialOffset(), []
@@ -142,10 +142,10 @@ def test_with_a_spool_a_later_start_reads_the_same_rows_and_acknowledges_them(
     rest = again_until(later, end, len(bodies) - len(first))
     assert sorted(first + rest) == sorted(bodies)
     assert files_in(tmp_path) == [], "all is done"
-    assert told(later, "acknowledged") == len(bodies)
+    assert reported(later, "acknowledged") == len(bodies)
 
 
-def test_of_a_batch_that_was_kept_and_is_in_the_sink_nothing_comes_again(
+def test_of_a_batch_that_was_kept_and_is_in_the_sink_nothing_is_redelivered(
     messages: Topic, reader: ReaderOf, tmp_path: Path
 ) -> None:
     bodies = messages.send(SENT)
@@ -155,9 +155,7 @@ def test_of_a_batch_that_was_kept_and_is_in_the_sink_nothing_comes_again(
     assert files_in(tmp_path) == []
 
 
-def test_a_batch_that_was_kept_and_never_logged_is_given_back(
-    messages: Topic, reader: ReaderOf, tmp_path: Path
-) -> None:
+def test_a_batch_that_was_kept_and_never_logged_is_released(messages: Topic, reader: ReaderOf, tmp_path: Path) -> None:
     """A crash between the two: Spark asks from the batch before it."""
     messages.send(1)
     one = reader(spoolDir=str(tmp_path))
@@ -168,11 +166,11 @@ def test_a_batch_that_was_kept_and_never_logged_is_given_back(
     stop_when_all_are_received(one, SENT + 1)
     later = reader(spoolDir=str(tmp_path))
     assert again_until(later, logged, len(bodies)) == sorted(bodies)
-    assert told(later, "released") > 0, "else they would have come after five minutes"
+    assert reported(later, "released") > 0, "else they would have come after five minutes"
     assert files_in(tmp_path) == []
 
 
-def test_a_first_batch_that_was_kept_and_never_logged_is_given_back(
+def test_a_first_batch_that_was_kept_and_never_logged_is_released(
     messages: Topic, reader: ReaderOf, tmp_path: Path
 ) -> None:
     """No checkpoint tells of it."""
@@ -183,7 +181,7 @@ def test_a_first_batch_that_was_kept_and_never_logged_is_given_back(
     assert len(files_in(tmp_path)) == 1
     later = reader(spoolDir=str(tmp_path))
     assert again_until(later, later.initialOffset(), len(bodies)) == sorted(bodies)
-    assert told(later, "released") > 0, "else they would have come after five minutes"
+    assert reported(later, "released") > 0, "else they would have come after five minutes"
     assert files_in(tmp_path) == []
 
 
@@ -212,7 +210,7 @@ def stopped_after_a_batch(one: RocketMQPopReader) -> tuple[Value, Value, list[st
 
 def stop_when_all_are_received(one: RocketMQPopReader, count: int) -> None:
     """What is on its way to somebody who stops comes again much later."""
-    eventually(lambda: told(one, "received") >= count, "all messages")
+    eventually(lambda: reported(one, "received") >= count, "all messages")
     one.stop()
 
 
@@ -220,7 +218,7 @@ def files_in(folder: Path) -> list[Path]:
     return [entry for entry in folder.rglob("*") if entry.is_file()]
 
 
-def told(one: RocketMQPopReader, what: str) -> int:
+def reported(one: RocketMQPopReader, what: str) -> int:
     """By the progress."""
     report = one.reportLatestOffset()
     assert report is not None
@@ -238,7 +236,7 @@ def again_until(one: RocketMQPopReader, start: Value, count: int) -> list[str]:
     return sorted(found)
 
 
-def test_a_run_that_was_told_to_end_answers_that_there_is_nothing_and_calls_no_batch_empty(
+def test_a_run_that_received_its_end_reports_no_new_offsets_and_calls_no_batch_empty(
     messages: Topic, reader: ReaderOf
 ) -> None:
     messages.send(5)

@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.full]
 INVISIBLE_MS = 10_000
 """What a proxy has handed out and could not say comes again after it."""
 
-AWAY_S = 6
+OUTAGE_S = 6
 WAITING = re.compile(
     r"[A-Z_.]+: Waiting for (?:broker broker-a|topic \S+)(?: \(fails in \d+ s\): \[ROCKETMQ_[A-Z_.]+\] )"
 )
@@ -52,7 +52,7 @@ class Query:
     def close(self) -> None:
         self.reader.stop()
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """One batch, if there is one."""
         end = self.reader.latestOffset(self._at, ReadAllAvailable())
         if end != self._at:
@@ -68,19 +68,19 @@ class Query:
         deadline = time.monotonic() + TIMEOUT_S
         while not is_so():
             assert time.monotonic() < deadline, what
-            self.go_on()
+            self.resume()
 
     def for_s(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds
         self.until(lambda: time.monotonic() > deadline, "a clock that goes on")
 
 
-@pytest.mark.parametrize("who", ["proxy", "broker"])
+@pytest.mark.parametrize("server", ["proxy", "broker"])
 def test_it_is_waited_for_and_nothing_is_lost(
-    who: str, cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture
+    server: str, cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     kill, start = (
-        (cluster.kill_proxy, cluster.start_proxy) if who == "proxy" else (cluster.kill_broker, cluster.start_broker)
+        (cluster.kill_proxy, cluster.start_proxy) if server == "proxy" else (cluster.kill_broker, cluster.start_broker)
     )
     caplog.set_level(logging.INFO, "rocketmq_spark")
     with closing(MessageGroup(cluster, GRPC)) as desk:
@@ -89,17 +89,17 @@ def test_it_is_waited_for_and_nothing_is_lost(
             with steady_messages(desk.messages, any_broker=True) as sent:
                 query.until(lambda: len(query.bodies) > 50, "rows before")
                 kill()
-                query.for_s(AWAY_S)
+                query.for_s(OUTAGE_S)
                 start()
                 before = len(query.bodies)
                 query.until(lambda: len(query.bodies) > before + 50, "rows after")
             query.until(lambda: set(sent) <= set(query.bodies), "all that was sent")
-            query.until(lambda: OVER.fullmatch(said(caplog)[-1]) is not None, "a line that it is over")
+            query.until(lambda: OVER.fullmatch(reported(caplog)[-1]) is not None, "a line that it is over")
         assert query.waited_for
-    assert WAITING.match(said(caplog)[0])
+    assert WAITING.match(reported(caplog)[0])
 
 
-def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+def reported(caplog: pytest.LogCaptureFixture) -> list[str]:
     """Lines of what is waited for."""
     return [
         one.getMessage()

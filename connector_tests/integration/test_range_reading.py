@@ -29,7 +29,7 @@ COUNT = 3_000
 LARGE_BYTES = 60_000
 """Five of these fill an answer."""
 
-WANTED_TAG, COLLIDING_TAG = "AaAa", "BBBB"
+SUBSCRIBED_TAG, COLLIDING_TAG = "AaAa", "BBBB"
 """Java's string hash is the same, so a broker takes one for the other."""
 
 
@@ -38,7 +38,7 @@ def tag_of(offset: int) -> str:
     part = offset * 10 // COUNT
     if part in (3, 7):
         return "Other"
-    return Random(offset).choice([WANTED_TAG, COLLIDING_TAG, *["Other"] * (part % 4)])
+    return Random(offset).choice([SUBSCRIBED_TAG, COLLIDING_TAG, *["Other"] * (part % 4)])
 
 
 def body_of(offset: int) -> bytes:
@@ -65,10 +65,10 @@ def options_of(cluster: EmbeddedCluster, topic: str, **more: str) -> ReadOptions
     return ReadOptions.parse(given | more)
 
 
-def read(cluster: EmbeddedCluster, wanted: QueueRange, expression: str = "*", **more: str) -> list[int]:
+def read(cluster: EmbeddedCluster, queue_range: QueueRange, expression: str = "*", **more: str) -> list[int]:
     """Offsets of the rows of a range, each checked against the body that was sent."""
-    options = options_of(cluster, wanted.queue.topic, subExpression=expression, **more)
-    return checked_offsets(read_ranges([wanted], options, default_schema()))
+    options = options_of(cluster, queue_range.queue.topic, subExpression=expression, **more)
+    return checked_offsets(read_ranges([queue_range], options, default_schema()))
 
 
 def checked_offsets(batches: Iterable[pa.RecordBatch]) -> list[int]:
@@ -89,15 +89,15 @@ def test_a_range_has_each_of_its_messages_once_and_in_order(
 def test_a_filtered_range_has_each_matching_message_once_and_in_order(
     cluster: EmbeddedCluster, filled: MessageQueue, begin: int, end: int
 ) -> None:
-    expected = [offset for offset in range(begin, end) if tag_of(offset) == WANTED_TAG]
-    assert read(cluster, QueueRange(filled, begin, end), WANTED_TAG) == expected
+    expected = [offset for offset in range(begin, end) if tag_of(offset) == SUBSCRIBED_TAG]
+    assert read(cluster, QueueRange(filled, begin, end), SUBSCRIBED_TAG) == expected
 
 
 def test_neighbouring_ranges_share_no_message(cluster: EmbeddedCluster, filled: MessageQueue) -> None:
     """Also where a filtered answer to the first reaches into the second."""
     ends = [0, 333, 1_000, 1_001, 2_222, COUNT]
     parts = [QueueRange(filled, begin, end) for begin, end in pairwise(ends)]
-    rows = [offset for part in parts for offset in read(cluster, part, f"{WANTED_TAG} || {COLLIDING_TAG}")]
+    rows = [offset for part in parts for offset in read(cluster, part, f"{SUBSCRIBED_TAG} || {COLLIDING_TAG}")]
     assert rows == [offset for offset in range(COUNT) if tag_of(offset) != "Other"]
 
 
@@ -123,7 +123,7 @@ def test_the_tasks_of_a_batch_read_all_of_it(
     assert [offset for of_task in offsets for offset in of_task] == list(range(COUNT))
 
 
-def test_a_batch_is_read_where_it_was_surveyed_and_attempts_side_by_side_read_the_same(
+def test_a_batch_is_read_where_the_refresh_found_it_and_attempts_side_by_side_read_the_same(
     cluster: EmbeddedCluster, filled: MessageQueue
 ) -> None:
     reader = RocketMQStreamReader(options_of(cluster, filled.topic), default_schema())
@@ -132,22 +132,22 @@ def test_a_batch_is_read_where_it_was_surveyed_and_attempts_side_by_side_read_th
     reader.stop()
     assert isinstance(task, RocketMQInputPartition)
     assert task.masters == {filled.broker_name: BrokerAddress(cluster.advertised_addr())}
-    one, other = read_in_turn(reader.read(task), reader.read(again))
+    one, other = read_one_by_one(reader.read(task), reader.read(again))
     assert checked_offsets(one) == list(range(COUNT))
     assert pa.Table.from_batches(one).equals(pa.Table.from_batches(other)), "whatever the broker cut its answers to"
 
 
-def read_in_turn(*attempts: Iterator[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], ...]:
+def read_one_by_one(*attempts: Iterator[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], ...]:
     """A batch of each attempt, as long as any has one."""
-    turns = list(zip_longest(*attempts))
-    return tuple([batch for batch in batches if batch is not None] for batches in zip(*turns, strict=True))
+    rounds = list(zip_longest(*attempts))
+    return tuple([batch for batch in batches if batch is not None] for batches in zip(*rounds, strict=True))
 
 
-def test_what_is_given_up_is_left_out_of_the_batch_that_is_read_again_and_of_no_other(
+def test_what_is_skipped_is_omitted_from_the_batch_that_is_read_again_and_of_no_other(
     cluster: EmbeddedCluster, filled: MessageQueue
 ) -> None:
-    given_up = str(QueueRange(filled, 0, COUNT))
-    reader = RocketMQStreamReader(options_of(cluster, filled.topic, skipRanges=given_up), default_schema())
+    skipped = str(QueueRange(filled, 0, COUNT))
+    reader = RocketMQStreamReader(options_of(cluster, filled.topic, skipRanges=skipped), default_schema())
     end = SourceOffset({filled: QueueProgress(0, COUNT)}).to_json()
     read_again = [list(chain.from_iterable(reader.read(one) for one in reader.partitions({}, end))) for _ in range(2)]
     task_count = len(reader.partitions({}, end))

@@ -125,7 +125,7 @@ def assert_nothing_comes(one: Receiver) -> None:
     assert one.count(MessageState.PREFETCHED) == 0
 
 
-def test_what_is_proven_does_not_come_again(messages: Topic, receiver: ReceiverOf, options_of: OptionsOf) -> None:
+def test_what_is_completed_is_not_redelivered(messages: Topic, receiver: ReceiverOf, options_of: OptionsOf) -> None:
     """With "namesrvAddr", and with "endpoints"."""
     sent = messages.send(100)
     one = receiver(invisibleDurationMs=str(SHORT_MS))
@@ -137,7 +137,7 @@ def test_what_is_proven_does_not_come_again(messages: Topic, receiver: ReceiverO
     assert (one.counts.received, one.counts.acknowledged, one.counts.expired) == (100, 100, 0)
 
 
-def test_what_is_renewed_is_nobody_elses_and_is_acknowledged_by_its_last_handle(
+def test_what_is_extended_is_claimed_by_no_other_receiver_and_is_acknowledged_by_its_last_handle(
     messages: Topic, receiver: ReceiverOf
 ) -> None:
     messages.send(40)
@@ -153,7 +153,7 @@ def test_what_is_renewed_is_nobody_elses_and_is_acknowledged_by_its_last_handle(
     assert (one.counts.acknowledged, one.counts.expired) == (40, 0)
 
 
-def test_who_stops_gives_back_what_is_in_no_batch_and_that_counts_as_no_attempt(
+def test_a_receiver_that_stops_releases_what_is_in_no_batch_and_that_counts_as_no_attempt(
     messages: Topic, receiver: ReceiverOf, options_of: OptionsOf
 ) -> None:
     sent = messages.send(50)
@@ -166,7 +166,7 @@ def test_who_stops_gives_back_what_is_in_no_batch_and_that_counts_as_no_attempt(
     assert {(row["topic"], row["reconsumeTimes"]) for row in rows(again, options_of())} == {(messages.name, 0)}
 
 
-def test_a_later_start_acknowledges_what_was_logged_and_proven(messages: Topic, receiver: ReceiverOf) -> None:
+def test_a_later_start_acknowledges_what_was_logged_and_completed(messages: Topic, receiver: ReceiverOf) -> None:
     messages.send(30)
     one = receiver(invisibleDurationMs="6000")
     logged = handles(grow(one, 30))
@@ -178,7 +178,7 @@ def test_a_later_start_acknowledges_what_was_logged_and_proven(messages: Topic, 
     assert_nothing_comes(later)
 
 
-def test_what_a_later_start_gives_back_comes_again_whoever_acknowledges_it_by_its_old_handle(
+def test_what_a_later_start_releases_is_redelivered_even_if_acknowledged_by_its_old_handle(
     messages: Topic, receiver: ReceiverOf, options_of: OptionsOf
 ) -> None:
     sent = messages.send(30)
@@ -195,7 +195,7 @@ def test_what_a_later_start_gives_back_comes_again_whoever_acknowledges_it_by_it
 
 
 @pytest.mark.parametrize("does", [Receiver.release_logged, Receiver.mark_logged_completed])
-def test_a_later_start_that_reads_something_else_goes_on_though_the_topic_is_gone_of_which_something_was_logged(
+def test_a_later_start_that_reads_something_else_resumes_though_the_topic_is_deleted_of_which_something_was_logged(
     does: Callable[[Receiver, list[ReceiptHandle]], None],
     cluster: EmbeddedCluster,
     receiver: ReceiverOf,
@@ -218,8 +218,8 @@ def test_a_later_start_that_reads_something_else_goes_on_though_the_topic_is_gon
         assert len(grow(later, 2)) == 2, "those of the other topic"
     eventually(lambda: later.count(MessageState.COMPLETED) == 0, "nothing left to be acknowledged")
     later.check()
-    told = [line for line in caplog.messages if "TOPIC_DELETED" in line]
-    assert told in (
+    reported = [line for line in caplog.messages if "TOPIC_DELETED" in line]
+    assert reported in (
         [],
         [
             (
@@ -232,7 +232,7 @@ def test_a_later_start_that_reads_something_else_goes_on_though_the_topic_is_gon
     other.close()
 
 
-def test_what_is_stored_after_who_looks_once_has_ended_is_there_for_the_next_at_once(
+def test_what_is_stored_after_a_single_run_has_ended_is_there_for_the_next_at_once(
     messages: Topic, receiver: ReceiverOf, options_of: OptionsOf
 ) -> None:
     """No poll that it has left behind takes it, which would be an attempt, and would take its time."""
@@ -286,9 +286,9 @@ def test_a_forged_handle_is_no_error_in_any_delivery(
 
 def test_messages_of_other_tags_do_not_come(messages: Topic, receiver: ReceiverOf, options_of: OptionsOf) -> None:
     messages.send(5, tag="TagB")
-    wanted = messages.send(5, tag="TagA")
+    expected = messages.send(5, tag="TagA")
     one = receiver(is_available_now=True, subExpression="TagA")
-    assert bodies(grow(one, 5), options_of()) == sorted(wanted)
+    assert bodies(grow(one, 5), options_of()) == sorted(expected)
     one.mark_completed(1)
     eventually(lambda: one.is_empty, "nothing more")
     assert one.counts.received == 5
@@ -302,7 +302,7 @@ def test_at_most_one_batch_is_held_ahead(messages: Topic, receiver: ReceiverOf) 
     assert one.count(MessageState.PREFETCHED) < 50 + 4 * 32
 
 
-def test_a_topic_that_nobody_knows_is_an_error_when_its_time_is_over(options_of: OptionsOf) -> None:
+def test_an_unknown_topic_is_an_error_when_its_time_is_over(options_of: OptionsOf) -> None:
     options = options_of(subscribe="no_such_topic", missingTopicTimeoutMs="100")
     one = Receiver(options, transport_of(options))
     one.start()
@@ -312,7 +312,7 @@ def test_a_topic_that_nobody_knows_is_an_error_when_its_time_is_over(options_of:
         one.stop()
 
 
-def test_a_topic_whose_messages_are_in_order_is_an_error_and_none_of_them_is_taken(
+def test_a_topic_whose_messages_are_in_order_is_an_error_and_none_of_them_is_accepted(
     options_of: OptionsOf, cluster: EmbeddedCluster, group: str
 ) -> None:
     in_order = Topic(cluster, cluster.create_topic(unique_name("in_order"), 2, attributes={"message.type": "FIFO"}))
@@ -331,9 +331,9 @@ def test_a_topic_whose_messages_are_in_order_is_an_error_and_none_of_them_is_tak
         in_order.close()
 
 
-def test_a_batch_that_cannot_be_given_back_is_an_error(options_of: OptionsOf, way: Way, topic: str) -> None:
-    nobody = {name: "127.0.0.1:1" for name in way.server if name in {"namesrvAddr", "endpoints"}}
-    options = options_of(clusterTimeoutMs="300", **nobody)  # and nothing more is known of the broker
+def test_a_batch_that_cannot_be_released_is_an_error(options_of: OptionsOf, way: Way, topic: str) -> None:
+    unreachable = {name: "127.0.0.1:1" for name in way.server if name in {"namesrvAddr", "endpoints"}}
+    options = options_of(clusterTimeoutMs="300", **unreachable)  # and nothing more is known of the broker
     one = Receiver(options, transport_of(options))
     handle = BrokerHandle.parse(topic, "0 1795445135749 60000 3 0 broker-a 0 0")
     with pytest.raises(TransportError, match="CLUSTER_TIMEOUT"):
@@ -341,7 +341,7 @@ def test_a_batch_that_cannot_be_given_back_is_an_error(options_of: OptionsOf, wa
     one.stop()
 
 
-def test_what_ends_the_receivers_thread_is_raised_by_the_next_look(options_of: OptionsOf) -> None:
+def test_what_ends_the_receivers_thread_is_raised_by_the_next_probe(options_of: OptionsOf) -> None:
     def fail() -> None:
         raise LookupError("by the test")
 
@@ -400,7 +400,7 @@ def transport(options_of: OptionsOf) -> Iterator[Transport]:
     one.close()
 
 
-def test_the_transport_asks_for_messages_changes_and_acknowledges(
+def test_the_transport_requests_messages_changes_and_acknowledges(
     transport: Transport, messages: Topic, topic: str
 ) -> None:
     sent = messages.send(3)
@@ -410,7 +410,7 @@ def test_the_transport_asks_for_messages_changes_and_acknowledges(
     received: list[ReceivedMessage] = []
 
     def has_found_all() -> bool:
-        received.extend(answer_of(transport, ReceiveRequest(target, 32, 500)))
+        received.extend(response_of(transport, ReceiveRequest(target, 32, 500)))
         return len(received) == len(sent)
 
     eventually(has_found_all, "messages")
@@ -421,16 +421,16 @@ def test_the_transport_asks_for_messages_changes_and_acknowledges(
     assert transport.acknowledge([one for one in changed if isinstance(one, BrokerHandle)]) == [True] * 3
 
 
-def answer_of(transport: Transport, receive: ReceiveRequest) -> Sequence[ReceivedMessage]:
-    answers: list[ReceiveOutcome] = []
-    transport.receive(receive, answers.append)
-    eventually(lambda: bool(answers), "an answer")
-    (answer,) = answers
-    assert not isinstance(answer, RocketMQError)
-    return answer
+def response_of(transport: Transport, receive: ReceiveRequest) -> Sequence[ReceivedMessage]:
+    responses: list[ReceiveOutcome] = []
+    transport.receive(receive, responses.append)
+    eventually(lambda: bool(responses), "an answer")
+    (response,) = responses
+    assert not isinstance(response, RocketMQError)
+    return response
 
 
-def test_what_is_of_a_broker_that_nobody_knows_fails_by_itself(transport: Transport, topic: str) -> None:
+def test_what_is_of_a_broker_that_is_unknown_fails_by_itself(transport: Transport, topic: str) -> None:
     nowhere = BrokerHandle.parse(topic, "0 1795445135749 60000 3 0 broker-b 0 0")
     assert transport.refresh_routes() == {}
     assert [type(one) for one in transport.change_invisible_duration([nowhere], 1, suspend=True)] == [RouteError]

@@ -36,7 +36,7 @@ class Client:
         for part in data:
             self._socket.sendall(part)
 
-    def answers(self, count: int) -> list[RemotingCommand]:
+    def responses(self, count: int) -> list[RemotingCommand]:
         """The next so many, by their numbers."""
         found: list[RemotingCommand] = []
         while len(found) < count:
@@ -48,7 +48,7 @@ class Client:
                 self._frames.feed(data)
         return sorted(found, key=lambda one: one.opaque)
 
-    def is_silent(self) -> bool:
+    def is_unresponsive(self) -> bool:
         self._socket.settimeout(A_WHILE_S)
         try:
             return not self._socket.recv(1)
@@ -72,7 +72,7 @@ def client(request: pytest.FixtureRequest) -> Iterator[Client]:
                 yield client
 
 
-def question(opaque: int, code: int = KNOWN, flag: int = 0) -> bytes:
+def server_request(opaque: int, code: int = KNOWN, flag: int = 0) -> bytes:
     return encode(RemotingCommand(code, opaque=opaque, flag=flag))
 
 
@@ -80,34 +80,34 @@ def one_by_one(data: bytes) -> list[bytes]:
     return [data[at : at + 1] for at in range(len(data))]
 
 
-def test_an_answer_has_the_number_of_its_request_and_says_that_it_is_one(client: Client) -> None:
-    client.send(question(77))
-    (told,) = client.answers(1)
-    assert (told.opaque, told.flag & FLAG_RESPONSE, told.code) == (77, FLAG_RESPONSE, ResponseCode.SUCCESS)
+def test_a_response_has_the_number_of_its_request_and_reports_that_it_is_one(client: Client) -> None:
+    client.send(server_request(77))
+    (returned,) = client.responses(1)
+    assert (returned.opaque, returned.flag & FLAG_RESPONSE, returned.code) == (77, FLAG_RESPONSE, ResponseCode.SUCCESS)
 
 
-def test_what_nobody_knows_is_said_to_be_not_supported_and_the_connection_goes_on(client: Client) -> None:
-    client.send(question(1, UNKNOWN))
-    (told,) = client.answers(1)
-    assert told.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
-    assert f"request type {UNKNOWN} not supported" in (told.remark or "")
-    client.send(question(2))
-    assert [told.code for told in client.answers(1)] == [ResponseCode.SUCCESS]
+def test_an_unknown_request_is_reported_as_not_supported_and_the_connection_stays(client: Client) -> None:
+    client.send(server_request(1, UNKNOWN))
+    (returned,) = client.responses(1)
+    assert returned.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+    assert f"request type {UNKNOWN} not supported" in (returned.remark or "")
+    client.send(server_request(2))
+    assert [returned.code for returned in client.responses(1)] == [ResponseCode.SUCCESS]
 
 
 @pytest.mark.parametrize("cut", [lambda data: [data], one_by_one], ids=["at once", "byte by byte"])
 def test_requests_may_come_in_any_pieces(client: Client, cut: Callable[[bytes], list[bytes]]) -> None:
-    client.send(*cut(b"".join(question(opaque) for opaque in range(1, 6))))
-    assert [told.opaque for told in client.answers(5)] == [1, 2, 3, 4, 5]
+    client.send(*cut(b"".join(server_request(opaque) for opaque in range(1, 6))))
+    assert [returned.opaque for returned in client.responses(5)] == [1, 2, 3, 4, 5]
 
 
-def test_who_wants_no_answer_gets_none(client: Client) -> None:
-    client.send(question(1, flag=FLAG_ONEWAY), question(2))
-    assert [told.opaque for told in client.answers(1)] == [2]
-    assert client.is_silent()
+def test_a_caller_that_wants_no_response_gets_none(client: Client) -> None:
+    client.send(server_request(1, flag=FLAG_ONEWAY), server_request(2))
+    assert [returned.opaque for returned in client.responses(1)] == [2]
+    assert client.is_unresponsive()
 
 
-def test_an_answer_to_what_was_never_asked_is_not_answered(client: Client) -> None:
-    client.send(question(1, flag=FLAG_RESPONSE), question(2))
-    assert [told.opaque for told in client.answers(1)] == [2]
-    assert client.is_silent()
+def test_a_response_to_what_was_never_requested_gets_no_response(client: Client) -> None:
+    client.send(server_request(1, flag=FLAG_RESPONSE), server_request(2))
+    assert [returned.opaque for returned in client.responses(1)] == [2]
+    assert client.is_unresponsive()

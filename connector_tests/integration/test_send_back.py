@@ -26,7 +26,7 @@ def test_a_row_without_its_handle_is_refused() -> None:
     ("more", "named"),
     [({"delay_level": -1}, "'-1' for 'delay_level'"), ({"max_reconsume_times": 3}, "'3' for 'max_reconsume_times'")],
 )
-def test_what_the_group_decides_is_not_for_a_caller_to_say(more: dict[str, Any], named: str) -> None:
+def test_what_the_group_decides_is_not_for_a_caller_to_set(more: dict[str, Any], named: str) -> None:
     with pytest.raises(OptionError, match=named):
         rocketmq_spark.send_back([ROW], GIVEN, **more)
 

@@ -148,14 +148,14 @@ def test_where_the_group_has_stored_no_offset_there_is_none(stand: Stand, broker
     assert broker.submit_query_offsets(stand.group, [a, b]).result() == {a: 0, b: None}
 
 
-def test_an_offset_is_taken_whatever_it_is(stand: Stand, broker: BrokerApi) -> None:
+def test_an_offset_is_accepted_whatever_it_is(stand: Stand, broker: BrokerApi) -> None:
     a, *_ = stand.queues
     for offset in (70, 3, 0, 1_000_000):
         assert broker.submit_update_offsets(stand.group, {a: offset}).result() == {}
         assert broker.submit_query_offsets(stand.group, [a]).result() == {a: offset}
 
 
-def test_offsets_are_the_group_s_whoever_writes_and_reads_them(stand: Stand, broker: BrokerApi) -> None:
+def test_offsets_are_the_group_s_whichever_client_writes_and_reads_them(stand: Stand, broker: BrokerApi) -> None:
     a, b, *_ = stand.queues
     # Of the first offsets of a group and topic that come at once a broker may lose one.
     assert broker.submit_update_offsets(stand.group, {a: 4}).result() == {}
@@ -166,7 +166,7 @@ def test_offsets_are_the_group_s_whoever_writes_and_reads_them(stand: Stand, bro
 # ------------------------------------------------------------------------------------------------------------ resets
 
 
-def test_reset_that_was_taken_can_be_put_again(stand: Stand, broker: BrokerApi) -> None:
+def test_reset_that_was_received_can_be_restored(stand: Stand, broker: BrokerApi) -> None:
     a, *_ = stand.queues
     stand.produce(a, 10)
     broker.restore_reset(stand.group, a, 4)
@@ -174,7 +174,7 @@ def test_reset_that_was_taken_can_be_put_again(stand: Stand, broker: BrokerApi) 
     assert [stand.connect().consume_reset(stand.group, a), broker.consume_reset(stand.group, a)] == [4, None]
 
 
-def test_no_offset_of_a_reset_queue_is_taken_until_somebody_is_told(stand: Stand, broker: BrokerApi) -> None:
+def test_no_offset_of_a_reset_queue_is_accepted_until_it_is_reported(stand: Stand, broker: BrokerApi) -> None:
     a, b, *_ = stand.queues
     stand.produce(a, 10)
     assert broker.submit_update_offsets(stand.group, {a: 9}).result() == {}
@@ -189,7 +189,7 @@ def test_no_offset_of_a_reset_queue_is_taken_until_somebody_is_told(stand: Stand
     assert broker.submit_query_offsets(stand.group, [a]).result() == {a: 9}
 
 
-def test_a_reset_is_told_to_one_alone_and_its_offset_stays(stand: Stand, broker: BrokerApi) -> None:
+def test_a_reset_is_delivered_to_one_alone_and_its_offset_stays(stand: Stand, broker: BrokerApi) -> None:
     a, b, *_ = stand.queues
     stand.produce(a, 10)
     stand.reset(a, 4)
@@ -198,7 +198,7 @@ def test_a_reset_is_told_to_one_alone_and_its_offset_stays(stand: Stand, broker:
     assert broker.submit_query_offsets(stand.group, [a]).result() == {a: 4}
 
 
-def test_a_reset_that_is_put_back_is_taken_again(stand: Stand, broker: BrokerApi) -> None:
+def test_a_reset_that_is_restored_is_received_again(stand: Stand, broker: BrokerApi) -> None:
     """Spark 4.0 and 4.1 end a run without a plan after the reset."""
     a, *_ = stand.queues
     stand.produce(a, 10)
@@ -209,7 +209,7 @@ def test_a_reset_that_is_put_back_is_taken_again(stand: Stand, broker: BrokerApi
     assert broker.consume_reset(stand.group, a) is None
 
 
-def test_of_two_resets_the_later_is_told(stand: Stand, broker: BrokerApi) -> None:
+def test_of_two_resets_the_later_is_reported(stand: Stand, broker: BrokerApi) -> None:
     a, *_ = stand.queues
     stand.produce(a, 10)
     stand.reset(a, 4)
@@ -241,21 +241,21 @@ def test_a_lock_is_the_client_id_s_and_outlives_its_membership(stand: Stand, bro
     assert other.submit_lock_batch(stand.group, ME, [a]).result() == {a}
 
 
-@pytest.mark.parametrize("ask", ["store_times", "search_offsets"])
-def test_a_look_for_the_group_itself_hands_a_reset_on_and_sees_the_message(
-    stand: Stand, broker: BrokerApi, ask: str
+@pytest.mark.parametrize("method", ["store_times", "search_offsets"])
+def test_a_probe_for_the_group_itself_passes_a_reset_on_and_sees_the_message(
+    stand: Stand, broker: BrokerApi, method: str
 ) -> None:
     """A look for the tools' group leaves it where it is."""
     a, b, *_ = stand.queues
     stand.produce(a, 10)
     stored_ms = broker.store_times({a: 9}, TOOLS_PROBER)[a]
     assert stored_ms is not None
-    asked = {"store_times": {a: 9, b: 0}, "search_offsets": {a: stored_ms, b: stored_ms}}[ask]
+    arguments = {"store_times": {a: 9, b: 0}, "search_offsets": {a: stored_ms, b: stored_ms}}[method]
     stand.reset(a, 4)
-    told: list[tuple[MessageQueue, int]] = []
-    seen = getattr(broker, ask)(asked, TOOLS_PROBER)
-    assert getattr(broker, ask)(asked, Prober(stand.group, lambda *reset: told.append(reset))) == seen
-    assert told == [(a, 4)]
+    reported: list[tuple[MessageQueue, int]] = []
+    seen = getattr(broker, method)(arguments, TOOLS_PROBER)
+    assert getattr(broker, method)(arguments, Prober(stand.group, lambda *reset: reported.append(reset))) == seen
+    assert reported == [(a, 4)]
     assert broker.consume_reset(stand.group, a) is None
 
 
@@ -271,7 +271,7 @@ def test_a_group_that_may_read_is_let_be(stand: Stand, broker: BrokerApi) -> Non
     assert broker.consume_reset(stand.group, a) == 0
 
 
-def test_a_member_is_who_has_heartbeated_and_not_unregistered(stand: Stand, broker: BrokerApi) -> None:
+def test_a_member_is_registered_by_a_heartbeat_until_it_unregisters(stand: Stand, broker: BrokerApi) -> None:
     other = stand.connect()
     assert broker.submit_consumer_ids(stand.group).result() == []
     broker.submit_heartbeat(heartbeat(ME, stand)).result()
@@ -322,14 +322,14 @@ def test_a_time_is_found_at_the_first_message_stored_then_or_later(stand: Stand,
     stand.produce(a, 2)
     second_ms = broker.submit_topic_stats(a.topic).result()[a].last_store_timestamp_ms
     assert first_ms < second_ms
-    asked = {before_ms: 0, first_ms: 0, first_ms + 1: 3, second_ms: 3, second_ms + 1: 5, second_ms + 60_000: 5}
-    assert {at_ms: broker.search_offsets({a: at_ms}, TOOLS_PROBER)[a] for at_ms in asked} == asked
+    arguments = {before_ms: 0, first_ms: 0, first_ms + 1: 3, second_ms: 3, second_ms + 1: 5, second_ms + 60_000: 5}
+    assert {at_ms: broker.search_offsets({a: at_ms}, TOOLS_PROBER)[a] for at_ms in arguments} == arguments
     assert broker.search_offsets({b: before_ms}, TOOLS_PROBER) == {b: 0}
-    assert {at_ms: broker.submit_search_hints({a: at_ms}).result()[a] for at_ms in asked} == asked
+    assert {at_ms: broker.submit_search_hints({a: at_ms}).result()[a] for at_ms in arguments} == arguments
     assert broker.submit_search_hints({b: before_ms}).result() == {b: 0}
 
 
-def test_a_message_says_when_it_was_stored_and_none_is_none(stand: Stand, broker: BrokerApi) -> None:
+def test_a_message_reports_when_it_was_stored_and_none_is_none(stand: Stand, broker: BrokerApi) -> None:
     a, b, *_ = stand.queues
     stand.produce(a, 1)
     first_ms = broker.submit_topic_stats(a.topic).result()[a].last_store_timestamp_ms
@@ -346,11 +346,11 @@ def test_a_message_says_when_it_was_stored_and_none_is_none(stand: Stand, broker
 
 # ------------------------------------------------------------------------------------------------- nothing left out
 
-ASKED_OF_MEMBERS = {"running_infos"}
+REQUESTS_OF_MEMBERS = {"running_infos"}
 """The broker only hands the question on."""
 
 
-def test_every_question_that_members_ask_a_broker_is_in_this_suite() -> None:
+def test_every_request_that_members_send_is_in_this_suite() -> None:
     text = Path(__file__).read_text(encoding="utf-8")
-    questions = {name for name in vars(BrokerApi) if not name.startswith("_")}
-    assert {name for name in questions if f".{name}(" not in text} == ASKED_OF_MEMBERS
+    requests = {name for name in vars(BrokerApi) if not name.startswith("_")}
+    assert {name for name in requests if f".{name}(" not in text} == REQUESTS_OF_MEMBERS

@@ -82,8 +82,8 @@ def query_of(cluster: EmbeddedCluster, topic: str, group: str) -> Iterator[Calla
 
     def make(**more: str) -> Query:
         given = {"namesrvAddr": cluster.namesrv_addr, "consumerGroup": group, "subscribe": topic}
-        wanted = {**given, "startingOffsets": "earliest", **more}
-        made.append(Query({name: value for name, value in wanted.items() if value}))
+        all_options = {**given, "startingOffsets": "earliest", **more}
+        made.append(Query({name: value for name, value in all_options.items() if value}))
         return made[-1]
 
     yield make
@@ -140,7 +140,7 @@ def test_new_end_alone_shows_the_progress(messages: Topic, query_of: Callable[..
 
 
 @pytest.mark.parametrize("options", [{}, {"loadBalance": "message", "startingOffsets": ""}], ids=["queue", "message"])
-def test_restart_is_asked_to_stop_where_the_progress_still_shows(
+def test_restart_is_requested_to_stop_where_the_progress_still_shows(
     messages: Topic, query_of: Callable[..., Query], options: dict[str, str]
 ) -> None:
     messages.send(SENT)
@@ -156,7 +156,7 @@ def test_restart_is_asked_to_stop_where_the_progress_still_shows(
 
 
 @pytest.fixture
-def query_with_a_proven_batch(messages: Topic, query_of: Callable[..., Query]) -> Query:
+def query_with_a_completed_batch(messages: Topic, query_of: Callable[..., Query]) -> Query:
     query = query_of()
     messages.send(SENT)
     query.next_batch()
@@ -165,10 +165,10 @@ def query_with_a_proven_batch(messages: Topic, query_of: Callable[..., Query]) -
 
 
 def test_reset_before_a_run_that_only_repeats_a_batch_is_obeyed(
-    messages: Topic, query_with_a_proven_batch: Query, group: str
+    messages: Topic, query_with_a_completed_batch: Query, group: str
 ) -> None:
     """``availableNow`` ends after the repeated batch: no plan obeys the reset, and its mark is taken by then."""
-    query = query_with_a_proven_batch
+    query = query_with_a_completed_batch
     query.next_batch(commits=False)
     query.stop()
     messages.reset_to_the_beginning(group)
@@ -182,10 +182,10 @@ def test_reset_before_a_run_that_only_repeats_a_batch_is_obeyed(
 
 
 def test_reset_during_the_last_batch_of_a_run_is_obeyed(
-    messages: Topic, query_with_a_proven_batch: Query, group: str
+    messages: Topic, query_with_a_completed_batch: Query, group: str
 ) -> None:
     """The pulls of the batch's tasks take the mark."""
-    query = query_with_a_proven_batch
+    query = query_with_a_completed_batch
     query.next_batch(meanwhile=lambda: messages.reset_to_the_beginning(group))
     query.stop()
     query.start()

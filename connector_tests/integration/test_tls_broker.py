@@ -54,7 +54,7 @@ def test_routes_sends_and_pulls_go_over_tls(secured: EmbeddedCluster) -> None:
     pool.close()
 
 
-def test_a_certificate_that_nobody_vouches_for_is_refused(secured: EmbeddedCluster) -> None:
+def test_an_untrusted_certificate_is_refused(secured: EmbeddedCluster) -> None:
     pool = ConnectionPool(TIMEOUT_MS, connect=partial(connect_tcp, ssl_context=ssl.create_default_context()))
     with pytest.raises(TransportError, match="TLS_CERTIFICATE_UNTRUSTED"):
         pool.get(secured.broker_addr())
@@ -106,9 +106,7 @@ def trusted(cluster: EmbeddedCluster) -> str:
     return ssl.get_server_certificate((host, int(port)))
 
 
-def test_a_host_name_is_checked_unless_tls_check_host_name_says_otherwise(
-    elsewhere: EmbeddedCluster, tmp_path: Path
-) -> None:
+def test_a_host_name_is_checked_unless_tls_check_host_name_is_false(elsewhere: EmbeddedCluster, tmp_path: Path) -> None:
     file = tmp_path / "ca.pem"
     file.write_text(trusted(elsewhere))
     trusting = {"useTLS": "true", "tlsTrustCertPath": str(file)}
@@ -123,7 +121,7 @@ def test_a_host_name_is_checked_unless_tls_check_host_name_says_otherwise(
     )
 
 
-def test_a_certificate_is_checked_unless_tls_auth_server_says_otherwise(elsewhere: EmbeddedCluster) -> None:
+def test_a_certificate_is_checked_unless_tls_auth_server_is_false(elsewhere: EmbeddedCluster) -> None:
     assert brokers_known(elsewhere, useTLS="true", tlsAuthServer="false") == {"broker-a"}
     with pytest.raises(TransportError) as raised:
         brokers_known(elsewhere, useTLS="true")
@@ -134,7 +132,7 @@ def test_a_certificate_is_checked_unless_tls_auth_server_says_otherwise(elsewher
     )
 
 
-def told_why(cluster: EmbeddedCluster) -> str:
+def reported_reason(cluster: EmbeddedCluster) -> str:
     """Once a connection has not been reset before it said why: until then it is tried again, as members do."""
     for _ in range(50):
         with pytest.raises(TransportError) as raised:
@@ -144,10 +142,10 @@ def told_why(cluster: EmbeddedCluster) -> str:
     return str(raised.value)
 
 
-def test_a_client_proves_who_it_is_with_tls_cert_path_and_tls_key_path(mutual: EmbeddedCluster) -> None:
+def test_a_client_authenticates_with_tls_cert_path_and_tls_key_path(mutual: EmbeddedCluster) -> None:
     mine = {"tlsCertPath": str(CERTIFICATE), "tlsKeyPath": str(CERTIFICATE.with_suffix(".key"))}
     assert brokers_known(mutual, **mine) == {"broker-a"}
-    assert told_why(mutual) == (
+    assert reported_reason(mutual) == (
         f"[ROCKETMQ_TLS_CLIENT_CERTIFICATE_REJECTED] {mutual.namesrv_addr} requires a client certificate, and "
         "rejected this client: SSLV3_ALERT_BAD_CERTIFICATE. Set 'tlsCertPath' and 'tlsKeyPath' to a certificate "
         "that the server trusts."

@@ -144,7 +144,7 @@ def test_java_reads_what_was_written(
     ]
 
 
-def test_a_row_is_stored_in_the_queue_that_it_names_and_when_it_says(
+def test_a_row_is_stored_in_the_queue_that_it_names_and_when_it_requests(
     cluster: EmbeddedCluster, pool: ConnectionPool
 ) -> None:
     topic = cluster.create_topic(unique_name("placed"))
@@ -184,7 +184,7 @@ def test_rows_for_a_retry_topic_are_stored_beside_others(cluster: EmbeddedCluste
     assert sorted(row["body"] for row in stored(cluster, topic, pool)) == [b"0", b"3", b"6"]
 
 
-def test_a_row_is_delivered_as_late_as_it_says(cluster: EmbeddedCluster, pool: ConnectionPool) -> None:
+def test_a_row_is_delivered_as_late_as_it_requests(cluster: EmbeddedCluster, pool: ConnectionPool) -> None:
     topic = cluster.create_topic(unique_name("late"), queues=1)
     began = datetime.now(UTC)
     rows: list[dict[str, Any]] = [
@@ -219,14 +219,14 @@ def test_a_body_above_the_limit_is_named(cluster: EmbeddedCluster, pool: Connect
 
 
 @pytest.mark.parametrize("perm", [None, 4], ids=["no topic", "a topic to read only"])
-def test_rows_for_a_topic_that_nobody_may_write_to_are_named_and_nothing_beside_them_is_sent(
+def test_rows_for_a_topic_that_is_not_writable_are_named_and_nothing_beside_them_is_sent(
     cluster: EmbeddedCluster, pool: ConnectionPool, perm: int | None
 ) -> None:
-    good, bad = cluster.create_topic(unique_name("good"), queues=1), unique_name("bad")
+    good, undecodable = cluster.create_topic(unique_name("good"), queues=1), unique_name("bad")
     if perm is not None:
-        cluster.create_topic(bad, queues=1, perm=perm)
-    batch = arrow([{"body": b"a", "topic": good}, {"body": b"b", "topic": bad}])
-    with pytest.raises(LocalProtocolError, match=rf"Invalid row 1 in partition 2 of .*: .*{bad}"):
+        cluster.create_topic(undecodable, queues=1, perm=perm)
+    batch = arrow([{"body": b"a", "topic": good}, {"body": b"b", "topic": undecodable}])
+    with pytest.raises(LocalProtocolError, match=rf"Invalid row 1 in partition 2 of .*: .*{undecodable}"):
         write(cluster.namesrv_addr, "", [batch], WriteTask("bad topic", 2), pool, missingTopicTimeoutMs="0")
     assert sum(ends(cluster, good, pool).values()) == 0
 
@@ -244,13 +244,13 @@ def test_what_cannot_be_sent_is_read_from_the_dead_letter_topic_with_its_reason(
     given = {"deadLetterTopic": dead, "missingTopicTimeoutMs": "0"}
     assert write(cluster.namesrv_addr, "", [arrow(rows)], WriteTask("dead letters", 0), pool, **given) == len(rows)
     assert [row["body"] for row in stored(cluster, topic, pool)] == [b"%d" % number for number in range(7)]
-    told = {
+    dead_rows = {
         row["INVALID_ROW_POSITION"]: row for row in (dict(one["properties"]) for one in stored(cluster, dead, pool))
     }
-    assert [name.split()[1] for name in sorted(told)] == ["3", "4", "5"], sorted(told)
-    problems = [told[name]["INVALID_ROW_PROBLEM"] for name in sorted(told)]
-    for problem, said in zip(problems, ("its body is empty", "TAGS", "no-such-topic"), strict=True):
-        assert said in problem
+    assert [name.split()[1] for name in sorted(dead_rows)] == ["3", "4", "5"], sorted(dead_rows)
+    problems = [dead_rows[name]["INVALID_ROW_PROBLEM"] for name in sorted(dead_rows)]
+    for problem, reported in zip(problems, ("its body is empty", "TAGS", "no-such-topic"), strict=True):
+        assert reported in problem
 
 
 def test_the_largest_body_of_noise_is_stored_and_its_dead_letter_too(
@@ -264,7 +264,7 @@ def test_the_largest_body_of_noise_is_stored_and_its_dead_letter_too(
     assert [sum(ends(cluster, one, pool).values()) for one in (topic, dead)] == [1, 1]
 
 
-def test_what_no_replica_has_is_taken_where_that_is_accepted(pool: ConnectionPool) -> None:
+def test_what_no_replica_has_is_accepted_where_that_is_configured(pool: ConnectionPool) -> None:
     """The broker says so after 3 s, the default of ``brokerTimeoutMs``: the rows were sent again and again."""
     settings = {"brokerRole": "SYNC_MASTER", "inSyncReplicas": "2", "minInSyncReplicas": "1"}
     with EmbeddedCluster(broker_config=settings) as lonely:

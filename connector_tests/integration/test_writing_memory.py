@@ -21,10 +21,10 @@ GROWTH_KIB = 16 * 1024
 def assert_flat(cluster: EmbeddedCluster, rows: int) -> None:
     topic = cluster.create_topic(unique_name("flat"))
     command = [sys.executable, "-m", "connector_tests.support.writing_memory", cluster.namesrv_addr, topic, str(rows)]
-    told = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    assert told["rows"] == rows
-    assert told["end_kib"] <= BOUND_KIB, told
-    assert told["end_kib"] - told["third_kib"] <= GROWTH_KIB, told
+    printed = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    assert printed["rows"] == rows
+    assert printed["end_kib"] <= BOUND_KIB, printed
+    assert printed["end_kib"] - printed["third_kib"] <= GROWTH_KIB, printed
 
 
 def test_the_memory_of_a_task_that_writes_is_flat(cluster: EmbeddedCluster) -> None:

@@ -25,7 +25,7 @@ def member(cluster: EmbeddedCluster) -> Iterator[Member]:
     member.stop()
 
 
-def test_a_broker_that_is_given_as_a_name_server_is_said_at_once_and_once(
+def test_a_broker_that_is_given_as_a_name_server_is_logged_at_once_and_once(
     cluster: EmbeddedCluster, member: Member, caplog: pytest.LogCaptureFixture
 ) -> None:
     """By the error that ends the query; the member's thread used to come upon it too, and to say so."""

@@ -45,7 +45,7 @@ def reported_losses(member: Member) -> set[QueueRange]:
         return set(membership.reported_losses)
 
 
-def test_a_broker_hands_on_what_a_task_tells(options: ReadOptions, member: Member, topic: str) -> None:
+def test_a_broker_passes_on_what_a_task_reports(options: ReadOptions, member: Member, topic: str) -> None:
     lost = [QueueRange(MessageQueue(topic, "broker-a", 0), 3, 9), QueueRange(MessageQueue(topic, "broker-a", 1), 0, 1)]
     client = ExecutorPullClient.shared(options)
     client.report_losses("nobody", lost)
@@ -55,7 +55,7 @@ def test_a_broker_hands_on_what_a_task_tells(options: ReadOptions, member: Membe
     assert reported_losses(member) == set(lost)
 
 
-def test_a_task_tells_what_it_finds_and_nothing_that_was_told_before(
+def test_a_task_reports_what_it_finds_and_nothing_that_was_reported_before(
     options: ReadOptions, member: Member, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(range_puller, "ABSENT_LIMIT_MS", 0)

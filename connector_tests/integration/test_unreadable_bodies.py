@@ -37,7 +37,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("implementation")]
 POISON_FLAG = int(MessageSysFlag.COMPRESSED | MessageSysFlag.LZ4)
 """Says that a body is compressed; these bodies are not."""
 
-COUNT, BAD = 10, (3, 4, 8)
+COUNT, UNDECODABLE = 10, (3, 4, 8)
 GROUP = "readers-of-bad-messages"
 Row = dict[str, object]
 
@@ -51,15 +51,15 @@ def queue(cluster: EmbeddedCluster) -> Iterator[MessageQueue]:
     producer = Producer(ClusterClient((cluster.namesrv_addr,), pool, 5_000), group="tests", initial_queue_index=0)
     for offset in range(COUNT):
         message = Message(topic, b"body %d" % offset, tags="a", keys=f"key-{offset}", properties={"own": "x"})
-        producer.send(message, sys_flag=POISON_FLAG if offset in BAD else 0)
+        producer.send(message, sys_flag=POISON_FLAG if offset in UNDECODABLE else 0)
     (queue,) = name_servers.topic_route(topic).read_queues()
     yield queue
     pool.close()
 
 
-def read(cluster: EmbeddedCluster, wanted: QueueRange, group: str, **more: str) -> list[Row]:
-    given = {"namesrvAddr": cluster.namesrv_addr, "consumerGroup": group, "subscribe": wanted.queue.topic}
-    batches = read_ranges([wanted], ReadOptions.parse(given | more), default_schema(include_properties=True))
+def read(cluster: EmbeddedCluster, queue_range: QueueRange, group: str, **more: str) -> list[Row]:
+    given = {"namesrvAddr": cluster.namesrv_addr, "consumerGroup": group, "subscribe": queue_range.queue.topic}
+    batches = read_ranges([queue_range], ReadOptions.parse(given | more), default_schema(include_properties=True))
     return [row for batch in batches for row in batch.to_pylist()]
 
 
@@ -67,14 +67,14 @@ def offsets_and_bodies(rows: list[Row]) -> list[tuple[object, object]]:
     return [(row["queueOffset"], row["body"]) for row in rows]
 
 
-GOOD = [(offset, b"body %d" % offset) for offset in range(COUNT) if offset not in BAD]
+GOOD = [(offset, b"body %d" % offset) for offset in range(COUNT) if offset not in UNDECODABLE]
 
 
 def test_fail_names_the_offset_the_reason_and_what_to_do(cluster: EmbeddedCluster, queue: MessageQueue) -> None:
     with pytest.raises(RemoteProtocolError) as raised:
         read(cluster, QueueRange(queue, 0, COUNT), GROUP)
     assert raised.value.condition == "UNDECODABLE_MESSAGE_BODY"
-    assert (raised.value.context["queue"], raised.value.context["offset"]) == (str(queue), BAD[0])
+    assert (raised.value.context["queue"], raised.value.context["offset"]) == (str(queue), UNDECODABLE[0])
     assert "its LZ4 body is damaged" in str(raised.value)
     assert "badMessages" in str(raised.value)
 
@@ -84,7 +84,7 @@ def test_null_gives_a_row_without_body_and_one_line_with_the_offsets(
 ) -> None:
     with caplog.at_level(logging.WARNING):
         rows = read(cluster, QueueRange(queue, 1, COUNT), GROUP, badMessages="null")
-    bodies = {offset: None if offset in BAD else b"body %d" % offset for offset in range(1, COUNT)}
+    bodies = {offset: None if offset in UNDECODABLE else b"body %d" % offset for offset in range(1, COUNT)}
     assert offsets_and_bodies(rows) == list(bodies.items())
     assert [row["keys"] for row in rows] == [f"key-{offset}" for offset in range(1, COUNT)]
     (line,) = (record.getMessage() for record in caplog.records if "UNDECODABLE_MESSAGE_BODY" in record.getMessage())
@@ -102,9 +102,11 @@ def test_dead_letters_are_in_the_groups_topic_readable_and_leave_no_rows(
         rows = read(cluster, QueueRange(queue, 0, COUNT), group, badMessages="deadLetter")
         assert offsets_and_bodies(rows) == GOOD
     assert "sent to the group's dead-letter topic (badMessages=deadLetter)" in caplog.text
-    letters = dead_letters_of(cluster, queue, group, 2 * len(BAD))
-    assert [row["body"] for row in letters] == [b"body %d" % offset for offset in (*BAD, *BAD)]
-    assert [row["msgId"] for row in letters[: len(BAD)]] == [row["msgId"] for row in letters[len(BAD) :]]
+    letters = dead_letters_of(cluster, queue, group, 2 * len(UNDECODABLE))
+    assert [row["body"] for row in letters] == [b"body %d" % offset for offset in (*UNDECODABLE, *UNDECODABLE)]
+    assert [row["msgId"] for row in letters[: len(UNDECODABLE)]] == [
+        row["msgId"] for row in letters[len(UNDECODABLE) :]
+    ]
     check_the_first(letters, queue)
 
 
@@ -122,7 +124,7 @@ def check_the_first(letters: list[Row], queue: MessageQueue) -> None:
     assert first["BAD_MESSAGE_PROBLEM"].startswith("its LZ4 body is damaged")
 
 
-def test_shared_messages_that_are_bad_are_dead_letters_and_acknowledged_with_their_batch(
+def test_shared_messages_that_are_undecodable_are_dead_letters_and_acknowledged_with_their_batch(
     cluster: EmbeddedCluster, queue: MessageQueue
 ) -> None:
     group = unique_name("bad")
@@ -137,8 +139,8 @@ def test_shared_messages_that_are_bad_are_dead_letters_and_acknowledged_with_the
         report = reader.reportLatestOffset()
         assert report is not None
         assert (report["received"], report["acknowledged"]) == (COUNT, COUNT)
-    letters = dead_letters_of(cluster, queue, group, len(BAD))
-    assert sorted(str(row["body"]) for row in letters) == [str(b"body %d" % offset) for offset in BAD]
+    letters = dead_letters_of(cluster, queue, group, len(UNDECODABLE))
+    assert sorted(str(row["body"]) for row in letters) == [str(b"body %d" % offset) for offset in UNDECODABLE]
     letters.sort(key=lambda row: str(row["body"]))
     check_the_first(letters, queue)
 
@@ -206,7 +208,7 @@ def test_bodies_that_are_too_large_together_come_all_the_same(
     assert offsets_and_bodies(rows) == list(enumerate(bodies))
 
 
-def test_a_body_that_nobody_reads_is_not_bad(cluster: EmbeddedCluster, queue: MessageQueue) -> None:
+def test_a_body_that_is_not_read_is_not_undecodable(cluster: EmbeddedCluster, queue: MessageQueue) -> None:
     given = {"namesrvAddr": cluster.namesrv_addr, "consumerGroup": GROUP, "subscribe": queue.topic}
     schema = default_schema().__class__([field for field in default_schema() if field.name in {"keys", "queueOffset"}])
     (batch,) = read_ranges([QueueRange(queue, 0, COUNT)], ReadOptions.parse(given), schema)

@@ -127,8 +127,10 @@ def moved_to_the_dead_letters(desk: MessageGroup) -> None:
     one = desk.member()
     assert sorted(desk.dead_letters(SENT)) == sorted(sent)
     one.check()
-    told = (SENT, SENT, SENT) if desk.way == REMOTING else (0, 0, 0)
-    eventually(lambda: (one.counts.received, one.counts.dead_letters, one.counts.acknowledged) == told, "its counts")
+    expected_counts = (SENT, SENT, SENT) if desk.way == REMOTING else (0, 0, 0)
+    eventually(
+        lambda: (one.counts.received, one.counts.dead_letters, one.counts.acknowledged) == expected_counts, "its counts"
+    )
     one.stop()
     desk.assert_only_unacknowledged_redelivered()
 
