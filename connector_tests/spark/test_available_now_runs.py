@@ -44,7 +44,7 @@ def batches(stream: Stream) -> list[list[int]]:
     return [[one for one in numbers if one == number] for number in set(numbers)]
 
 
-def test_producer_that_goes_on_keeps_no_run_from_ending(messages: Topic, stream: StreamOf, group: str) -> None:
+def test_producer_that_continues_keeps_no_run_from_ending(messages: Topic, stream: StreamOf, group: str) -> None:
     query_of = stream()
     before = messages.send(50)
     with steady_messages(messages):

@@ -18,8 +18,8 @@ from rocketmq_spark.embedded import EmbeddedCluster
 pytestmark = pytest.mark.full
 
 test_a_batch_that_is_read_twice_has_the_same_rows = over_brokers.test_a_batch_that_is_read_twice_has_the_same_rows
-test_a_batch_longer_than_the_invisibility_is_nobody_elses = (
-    over_brokers.test_a_batch_longer_than_the_invisibility_is_nobody_elses
+test_a_batch_longer_than_the_invisibility_is_claimed_by_no_other_receiver = (
+    over_brokers.test_a_batch_longer_than_the_invisibility_is_claimed_by_no_other_receiver
 )
 
 SETTINGS = {"spark.master": "local[2,4]"}

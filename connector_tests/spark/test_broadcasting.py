@@ -40,15 +40,15 @@ def test_two_queries_of_one_group_each_read_everything_and_the_broker_keeps_no_o
     assert set(messages.committed(group).values()) == {None}
 
 
-def test_without_its_checkpoint_a_query_goes_on_from_its_file_and_with_it_from_that(
+def test_without_its_checkpoint_a_query_resumes_from_its_file_and_with_it_from_that(
     messages: Topic, broadcast: StreamOf
 ) -> None:
     before = messages.send(12)
     broadcast("query").run_to_end()
     after = messages.send(8)
-    anew = broadcast("query", checkpoint="-anew")
-    anew.run_to_end()
-    assert anew.bodies() == sorted(after)
+    restarted = broadcast("query", checkpoint="-anew")
+    restarted.run_to_end()
+    assert restarted.bodies() == sorted(after)
     old = broadcast("query")
     old.run_to_end()
     assert old.bodies() == sorted(before + after)

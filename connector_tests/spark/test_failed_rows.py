@@ -25,7 +25,7 @@ ONE_SECOND = 1
 ONE_MINUTE = 5
 TO_THE_DLQ = -1
 COUNT = 100
-TWICE, ALWAYS, AWAY = 7, 13, 21
+TWICE, ALWAYS, UNAVAILABLE = 7, 13, 21
 
 
 class Work:
@@ -35,18 +35,18 @@ class Work:
         self._options = options
         text = col("body").cast("string")
         self._fails: Column = (text == bodies[TWICE]) & (col("reconsumeTimes") < 2) | (text == bodies[ALWAYS])
-        self._is_away: Column = text == bodies[AWAY]
+        self._is_unavailable: Column = text == bodies[UNAVAILABLE]
         self.done: list[Row] = []
         self.failed: list[Row] = []
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         batch.persist()
         failed = batch.where(self._fails)
-        self.done += batch.where(~self._fails & ~self._is_away).collect()
+        self.done += batch.where(~self._fails & ~self._is_unavailable).collect()
         self.failed += failed.collect()
         rocketmq_spark.send_back(failed, self._options, delay_level=ONE_SECOND, max_reconsume_times=2)
-        away = batch.where(self._is_away).collect()
-        rocketmq_spark.send_back(away, self._options, delay_level=ONE_MINUTE)
+        unavailable = batch.where(self._is_unavailable).collect()
+        rocketmq_spark.send_back(unavailable, self._options, delay_level=ONE_MINUTE)
         batch.unpersist()
 
 
@@ -70,7 +70,7 @@ def dead_letters(stream: StreamOf, group: str) -> Stream:
     return stream("dead-letters", subscribe=f"%DLQ%{group}", consumerGroup=f"{group}-reader", **more)
 
 
-def test_failed_rows_come_again_or_end_in_the_dlq_and_hold_nothing_up(
+def test_failed_rows_are_redelivered_or_end_in_the_dlq_and_hold_nothing_up(
     messages: Topic, stream: StreamOf, dead_letters: Stream, group: str
 ) -> None:
     bodies = messages.send(COUNT)
@@ -79,7 +79,7 @@ def test_failed_rows_come_again_or_end_in_the_dlq_and_hold_nothing_up(
     writer = worker.load().writeStream.foreachBatch(work)
     query = writer.option("checkpointLocation", str(worker.folder / "checkpoint")).start()
     try:
-        processed = {body for number, body in enumerate(bodies) if number not in {ALWAYS, AWAY}}
+        processed = {body for number, body in enumerate(bodies) if number not in {ALWAYS, UNAVAILABLE}}
         eventually(lambda: set(map(body_of, work.done)) == processed, "all but two rows, one at the third attempt")
         eventually(lambda: len(work.failed) == 5, "two failures of one row and three of another")
         eventually(lambda: messages.lag(group) == 0, "not held up by the row that is away")
@@ -98,7 +98,7 @@ def test_failed_rows_come_again_or_end_in_the_dlq_and_hold_nothing_up(
 MESSAGE_SCHEMA = "topic STRING, brokerName STRING, receiptHandle STRING, msgId STRING, body BINARY, reconsumeTimes INT"
 
 
-def test_rows_of_a_group_that_shares_messages_come_again_or_end_in_the_dlq(
+def test_rows_of_a_group_that_shares_messages_are_redelivered_or_end_in_the_dlq(
     messages: Topic, cluster: EmbeddedCluster, stream: StreamOf, dead_letters: Stream, group: str
 ) -> None:
     """Executors send them back by their handles; the batch acknowledges all others."""
@@ -126,14 +126,14 @@ def test_rows_of_a_group_that_shares_messages_come_again_or_end_in_the_dlq(
         processed = sorted(body for number, body in enumerate(bodies) if number != ALWAYS)
         eventually(lambda: sorted(map(body_of, done)) == processed, "all but one row, one at the second attempt")
         eventually(lambda: len(failed) == 3, "one failure of one row and two of another")
-        eventually(lambda: dead_letters_told_by(query) == 1, "a dead letter in the progress")
+        eventually(lambda: dead_letters_reported_by(query) == 1, "a dead letter in the progress")
     finally:
         query.stop()
     dead_letters.run_to_end()
     assert dead_letters.bodies() == [bodies[ALWAYS]]
 
 
-def dead_letters_told_by(query: StreamingQuery) -> int:
+def dead_letters_reported_by(query: StreamingQuery) -> int:
     last = query.lastProgress
     return 0 if last is None else int(json.loads(last.sources[0].latestOffset)["deadLetters"])
 
@@ -154,7 +154,7 @@ def test_rows_can_be_sent_back_from_where_they_are(read: Stream, dead_letters: S
     assert dead_letters.bodies() == [body_of(row)]
 
 
-def test_rows_that_were_not_taken_are_named(read: Stream) -> None:
+def test_rows_that_were_not_accepted_are_named(read: Stream) -> None:
     rows = read.spark.read.parquet(str(read.folder / "out")).withColumn(
         "commitLogOffset", col("commitLogOffset") + 10**9
     )
@@ -171,6 +171,6 @@ def test_a_row_without_its_place_in_the_commit_log_is_refused(read: Stream) -> N
         rocketmq_spark.send_back(rows, options_of(read), delay_level=TO_THE_DLQ)
 
 
-def test_rows_that_nobody_would_read_again_are_refused(read: Stream) -> None:
+def test_rows_that_would_never_be_read_again_are_refused(read: Stream) -> None:
     with pytest.raises(OptionError, match=r"Invalid value 'false' for 'retryTopic'.*dead-letter"):
         rocketmq_spark.send_back(read.rows(), options_of(read))

@@ -114,9 +114,9 @@ def assert_reads_once(stream: Stream, sent: list[str], messages: Topic, group: s
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "no-such-host.invalid:9876"])
 def test_a_wrong_address_is_an_error_that_names_it(stream_of: Faulty, address: str) -> None:
-    told = failure_of(stream_of("any", namesrvAddr=address, clusterTimeoutMs=LIMIT_MS).start())
-    assert "ROCKETMQ_CLUSTER_TIMEOUT" in told
-    assert address in told
+    reported = failure_of(stream_of("any", namesrvAddr=address, clusterTimeoutMs=LIMIT_MS).start())
+    assert "ROCKETMQ_CLUSTER_TIMEOUT" in reported
+    assert address in reported
 
 
 def test_a_name_server_that_comes_late_is_waited_for(
@@ -151,10 +151,10 @@ def test_latest_has_begun_when_the_first_batch_is_there(
 
 
 def test_a_missing_topic_is_an_error_that_names_it(stream_of: Faulty) -> None:
-    told = failure_of(stream_of("no_such_topic", missingTopicTimeoutMs=LIMIT_MS).start())
-    assert "ROCKETMQ_TOPIC_NOT_FOUND" in told
-    assert "'no_such_topic'" in told
-    assert "missingTopicTimeoutMs" in told
+    reported = failure_of(stream_of("no_such_topic", missingTopicTimeoutMs=LIMIT_MS).start())
+    assert "ROCKETMQ_TOPIC_NOT_FOUND" in reported
+    assert "'no_such_topic'" in reported
+    assert "missingTopicTimeoutMs" in reported
 
 
 def test_a_topic_that_is_created_while_the_query_waits_is_read(
@@ -173,13 +173,13 @@ def test_a_topic_that_is_created_while_the_query_waits_is_read(
 # ------------------------------------------------------------------------------------------- no RocketMQ server
 
 
-def test_silent_server_is_an_error_that_names_it(stream_of: Faulty) -> None:
+def test_unresponsive_server_is_an_error_that_names_it(stream_of: Faulty) -> None:
     """``faults/test_hostile_servers`` has what other servers may answer."""
-    with HostileServer() as silent:
+    with HostileServer() as unresponsive:
         limits = {"brokerTimeoutMs": "500", "clusterTimeoutMs": LIMIT_MS}
-        told = failure_of(stream_of("any", namesrvAddr=silent.address, **limits).start())
-    assert "ROCKETMQ_RESPONSE_TIMED_OUT" in told
-    assert silent.address in told
+        reported = failure_of(stream_of("any", namesrvAddr=unresponsive.address, **limits).start())
+    assert "ROCKETMQ_RESPONSE_TIMED_OUT" in reported
+    assert unresponsive.address in reported
 
 
 # ------------------------------------------------------------------------------------------- in the middle
@@ -229,8 +229,8 @@ def test_a_frame_that_arrives_corrupt_ends_the_query_and_a_restart_reads_every_m
         gate.await_pull()
         network.broker.corrupt(0)
         gate.open()
-        told = failure_of(query)
-    assert network.cluster.advertised_addr() in told
+        reported = failure_of(query)
+    assert network.cluster.advertised_addr() in reported
     assert_reads_once(corrupted, sent, messages, group)
 
 
@@ -242,9 +242,9 @@ def test_a_broker_that_stops_answering_in_the_middle_ends_the_query_and_a_restar
     with shut_gate(network.broker) as gate:
         query = stalled.start(availableNow=True)
         gate.await_pull()
-        told = failure_of(query)
-    assert "ROCKETMQ_CLUSTER_TIMEOUT" in told
-    assert network.cluster.advertised_addr() in told
+        reported = failure_of(query)
+    assert "ROCKETMQ_CLUSTER_TIMEOUT" in reported
+    assert network.cluster.advertised_addr() in reported
     assert_reads_once(stalled, sent, messages, group)
 
 
@@ -288,8 +288,8 @@ def test_messages_that_were_deleted_unread_end_the_query_unless_it_may_lose_them
         network.cluster.expire_messages()
         (bounds,) = topic.bounds().values()
         assert 10 < bounds.min_offset < 1_010, "nothing was deleted, or everything"
-        told = failure_of(strict.start(availableNow=True))
-        assert f"[10, {bounds.min_offset}) of {name}" in told
+        reported = failure_of(strict.start(availableNow=True))
+        assert f"[10, {bounds.min_offset}) of {name}" in reported
         left = unread[bounds.min_offset - 10 :]
         assert_reads_once(stream_of(name, failOnDataLoss="false"), read + left, topic, group)
 

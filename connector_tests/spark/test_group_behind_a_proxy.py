@@ -27,7 +27,7 @@ pytestmark = pytest.mark.full
 TRIGGER = "300 milliseconds"
 REBALANCE_INTERVAL_MS = 2_000
 TIMEOUT_MS = 3_000
-AWAY_S = 8.0
+OUTAGE_S = 8.0
 """Longer than a request of the query waits for its answer."""
 
 
@@ -73,7 +73,7 @@ def test_a_killed_proxy_costs_nothing(cluster: EmbeddedCluster, messages: Topic,
         eventually(lambda: query.bodies() == sorted(sent), "those before")
         cluster.kill_proxy()
         sent += messages.send(40)
-        time.sleep(AWAY_S)
+        time.sleep(OUTAGE_S)
         assert len(query.places()) == 40
         cluster.start_proxy()
         sent += messages.send(40)

@@ -21,7 +21,7 @@ from rocketmq_spark.embedded.pytest_plugin import unique_name
 pytestmark = pytest.mark.full
 
 REBALANCE_INTERVAL_MS = 5_000
-SETTLED_WITHIN_S = 2 * REBALANCE_INTERVAL_MS / 1000
+RESOLVED_WITHIN_S = 2 * REBALANCE_INTERVAL_MS / 1000
 QUEUES = 8
 TRIGGER = "500 milliseconds"
 OPTIONS = {"rebalanceIntervalMs": str(REBALANCE_INTERVAL_MS)}
@@ -42,7 +42,7 @@ def topic(cluster: EmbeddedCluster, topic: str) -> str:
     return cluster.create_topic(topic, QUEUES)
 
 
-class Story:
+class Scenario:
     """Members come and go, in one group on one topic. ``seen``: where to ask what each of them has read."""
 
     def __init__(
@@ -58,7 +58,7 @@ class Story:
         self._seen: list[Callable[[], list[str]]] = []
         self._resources = ExitStack()
 
-    def __enter__(self) -> Story:
+    def __enter__(self) -> Scenario:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -117,7 +117,7 @@ class Story:
         """The broker lists who is there; from then on it takes at most two intervals until each queue has one owner."""
         eventually(lambda: len(set(self._messages.members(self._group))) == self._count, f"{self._count} members")
         is_shared = partial(self._messages.is_shared, self._group, self._count)
-        eventually(is_shared, f"{self._count} members own each queue once", SETTLED_WITHIN_S)
+        eventually(is_shared, f"{self._count} members own each queue once", RESOLVED_WITHIN_S)
 
 
 @pytest.fixture
@@ -128,12 +128,12 @@ def story(
     java_members: JavaGroup,
     stream: StreamOf,
     tmp_path: Path,
-) -> Iterator[Story]:
-    with Story(cluster, messages, group, java_members, stream, tmp_path) as story:
+) -> Iterator[Scenario]:
+    with Scenario(cluster, messages, group, java_members, stream, tmp_path) as story:
         yield story
 
 
-def come_and_go(story: Story, messages: Topic, leaver: Join, rounds: int) -> None:
+def come_and_go(story: Scenario, messages: Topic, leaver: Join, rounds: int) -> None:
     """All four join, and all but one Spark query leave again, in changing order; every message is seen by someone."""
     with steady_messages(messages) as sent:
         story.query()
@@ -146,7 +146,9 @@ def come_and_go(story: Story, messages: Topic, leaver: Join, rounds: int) -> Non
 
 
 @pytest.mark.long
-def test_what_fails_in_a_java_member_comes_again_to_whoever_has_the_retry_queue(story: Story, messages: Topic) -> None:
+def test_what_fails_in_a_java_member_is_redelivered_to_the_owner_of_the_retry_queue(
+    story: Scenario, messages: Topic
+) -> None:
     story.java("push")
     story.query(retryTopic="true")
     sent = messages.send(2 * QUEUES, tag="fails-once")
@@ -171,12 +173,14 @@ def test_a_query_beside_a_java_member_that_subscribes_to_something_else_fails_an
 
 
 @pytest.mark.parametrize("rounds", [1, pytest.param(10, marks=pytest.mark.long)])
-def test_java_and_spark_members_that_come_and_go_share_the_queues(story: Story, messages: Topic, rounds: int) -> None:
+def test_java_and_spark_members_that_come_and_go_share_the_queues(
+    story: Scenario, messages: Topic, rounds: int
+) -> None:
     come_and_go(story, messages, story.query, rounds)
 
 
 @pytest.mark.parametrize("rounds", [1, pytest.param(10, marks=[pytest.mark.long, pytest.mark.timeout(900)])])
 def test_when_a_query_is_killed_java_and_spark_members_share_its_queues(
-    story: Story, messages: Topic, rounds: int
+    story: Scenario, messages: Topic, rounds: int
 ) -> None:
     come_and_go(story, messages, story.query_to_be_killed, rounds)

@@ -60,7 +60,7 @@ def test_killed_sixty_times_every_message_is_in_the_sink_once(
 
 
 @pytest.mark.timeout(600)
-def test_killed_between_log_and_commit_who_shares_messages_loses_nothing(
+def test_killed_between_log_and_commit_a_message_based_query_loses_nothing(
     cluster: EmbeddedCluster, topic: str, group: str, tmp_path: Path
 ) -> None:
     """With what was in no batch when it was killed, which comes again when it is not invisible any more."""

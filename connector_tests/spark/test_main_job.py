@@ -33,9 +33,9 @@ def test_an_available_now_run_with_nothing_new_adds_nothing(messages: Topic, str
 
 def test_columns_carry_what_was_sent(messages: Topic, stream: StreamOf) -> None:
     (body,) = messages.send(1, tag="TagA")
-    asked = stream(includeProperties="true", propertyColumns="UNIQ_KEY,none")
-    asked.run_to_end()
-    (row,) = asked.rows()
+    read_rows = stream(includeProperties="true", propertyColumns="UNIQ_KEY,none")
+    read_rows.run_to_end()
+    (row,) = read_rows.rows()
     expected = default_schema(include_properties=True, property_columns=("UNIQ_KEY", "none"))
     assert row.__fields__ == expected.fieldNames()
     assert (row.topic, row.brokerName, row.queueOffset, row.tags) == (messages.name, "broker-a", 0, "TagA")
@@ -93,9 +93,9 @@ def test_latest_begins_with_what_is_stored_after_the_start(messages: Topic, stre
         eventually(lambda: query.lastProgress is not None, "the first batch")
         new = messages.send(5)
         eventually(lambda: latest.bodies() == sorted(new), "the new messages")
-    while_away = messages.send(4)
+    while_unavailable = messages.send(4)
     latest.run_to_end()
-    assert latest.bodies() == sorted(new + while_away)
+    assert latest.bodies() == sorted(new + while_unavailable)
 
 
 def test_a_start_by_time_reads_what_was_stored_since_then(messages: Topic, stream: StreamOf, group: str) -> None:
@@ -137,7 +137,7 @@ def test_a_checkpoint_of_another_group_is_an_error(messages: Topic, stream: Stre
         query.awaitTermination(int(TIMEOUT_S))
 
 
-def test_listed_starting_offsets_begin_each_queue_where_they_say(messages: Topic, stream: StreamOf) -> None:
+def test_listed_starting_offsets_begin_each_queue_where_they_define(messages: Topic, stream: StreamOf) -> None:
     messages.send(40)
     counts = {queue.queue_id: held.max_offset for queue, held in messages.bounds().items()}
     listed = {messages.name: {"broker-a": {"0": 3, "1": -1, "2": -2}}}
@@ -146,7 +146,7 @@ def test_listed_starting_offsets_begin_each_queue_where_they_say(messages: Topic
     assert read == {0: counts[0] - 3, 2: counts[2], 3: counts[3]}
 
 
-def test_options_that_say_different_starts_fail_in_load(stream: StreamOf) -> None:
+def test_options_that_have_different_starts_fail_in_load(stream: StreamOf) -> None:
     with pytest.raises(AnalysisException, match="'startingTimestamp' and 'consumeFromWhere' are incompatible"):
         stream(startingTimestamp="5", consumeFromWhere="CONSUME_FROM_FIRST_OFFSET").load()
 
@@ -224,7 +224,7 @@ def recreate(messages: Topic, cluster: EmbeddedCluster, count: int) -> list[str]
     return messages.send(count)
 
 
-def test_a_topic_made_anew_is_noticed_though_it_has_outgrown_the_checkpoint(
+def test_a_recreated_topic_is_noticed_though_it_has_outgrown_the_checkpoint(
     messages: Topic, stream: StreamOf, cluster: EmbeddedCluster, group: str
 ) -> None:
     old = messages.send(8)

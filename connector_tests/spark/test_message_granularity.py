@@ -56,7 +56,7 @@ def test_two_queries_share_the_messages_of_one_queue(
     assert Counter(ours.bodies() + theirs.bodies()) == Counter(sent)
 
 
-def test_a_batch_longer_than_the_invisibility_is_nobody_elses(
+def test_a_batch_longer_than_the_invisibility_is_claimed_by_no_other_receiver(
     messages: Topic, stream: StreamOf, invisible_ms: int
 ) -> None:
     options = {"loadBalance": "message", "invisibleDurationMs": str(invisible_ms)}
@@ -73,13 +73,13 @@ def test_a_batch_longer_than_the_invisibility_is_nobody_elses(
         assert has_a_batch.wait(TIMEOUT_S)
         with other.running():
             eventually(lambda: len(slow.places()) + len(other.places()) >= len(sent), "all messages")
-            eventually(lambda: told_by(query, "extended") > 0, "a progress that counts extensions")
-            assert told_by(query, "expired") == 0
+            eventually(lambda: reported_by(query, "extended") > 0, "a progress that counts extensions")
+            assert reported_by(query, "expired") == 0
             rocketmq_spark.stop(query)
     assert Counter(slow.bodies() + other.bodies()) == Counter(sent)
 
 
-def told_by(query: StreamingQuery, what: str) -> int:
+def reported_by(query: StreamingQuery, what: str) -> int:
     """By the last query progress; 0 before the first."""
     last = query.lastProgress
     return 0 if last is None else int(json.loads(last.sources[0].latestOffset)[what])

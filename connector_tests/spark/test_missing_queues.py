@@ -57,10 +57,10 @@ def test_queues_that_a_topic_has_no_more_end_the_query_where_it_must_not_miss_an
         cluster.create_topic(messages.name, 3)
         with pytest.raises(StreamingQueryException) as raised:
             query.awaitTermination(30)
-    told = str(raised.value)
-    assert "ROCKETMQ_QUEUES_UNAVAILABLE" in told
-    assert f"{messages.name}@broker-a:3 at offset 5, last broker address {cluster.broker_addr()}" in told
-    assert "broker-a:2" not in told
+    reported = str(raised.value)
+    assert "ROCKETMQ_QUEUES_UNAVAILABLE" in reported
+    assert f"{messages.name}@broker-a:3 at offset 5, last broker address {cluster.broker_addr()}" in reported
+    assert "broker-a:2" not in reported
 
 
 def test_queues_that_may_be_dropped_are_read_on_when_they_are_back(

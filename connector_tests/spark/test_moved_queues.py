@@ -57,7 +57,7 @@ def test_many_graceful_joins_and_leaves(messages: Topic, stream: StreamOf, group
     check_joins_and_leaves(messages, stream, group, JOINS_LONG)
 
 
-def send_and_wait_for_the_proof(messages: Topic, group: str, members: int) -> list[str]:
+def send_and_wait_for_the_completion(messages: Topic, group: str, members: int) -> list[str]:
     """Once so many members have shared the queues; says the bodies."""
     eventually(partial(messages.is_shared, group, members), f"{members} members own each queue once")
     sent = messages.send(20)
@@ -73,12 +73,12 @@ def test_queues_that_move_with_nothing_in_flight_are_read_once(
     staying = stream("staying")
     visitors = [stream(f"visitor-{n}") for n in range(times)]
     with staying.running():
-        sent = send_and_wait_for_the_proof(messages, group, 1)
+        sent = send_and_wait_for_the_completion(messages, group, 1)
         for visitor in visitors:
             with visitor.running() as visiting:
-                sent += send_and_wait_for_the_proof(messages, group, 2)
+                sent += send_and_wait_for_the_completion(messages, group, 2)
                 rocketmq_spark.stop(visiting)
-            sent += send_and_wait_for_the_proof(messages, group, 1)
+            sent += send_and_wait_for_the_completion(messages, group, 1)
     assert all(visitor.bodies() for visitor in visitors)
     read = read_by_all(staying, visitors)
     assert sorted(read) == sorted(sent)

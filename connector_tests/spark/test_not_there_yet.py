@@ -53,7 +53,7 @@ def test_a_table_whose_columns_were_named_is_as_a_read_and_a_write(spark: SparkS
 
 
 @pytest.mark.parametrize("trigger", [{"availableNow": True}, {"once": True}, {"processingTime": "1 second"}])
-def test_a_streams_bad_option_is_named_with_a_schema_of_the_users_own_too(
+def test_a_streams_invalid_option_is_named_with_a_schema_of_the_users_own_too(
     spark: SparkSession, tmp_path: Path, trigger: dict[str, bool | str]
 ) -> None:
     reader = spark.readStream.format("rocketmq").schema("body BINARY").options(**GIVEN).option("subscrib", "t")
@@ -63,6 +63,6 @@ def test_a_streams_bad_option_is_named_with_a_schema_of_the_users_own_too(
         query.awaitTermination(TIMEOUT_S)
 
 
-def test_a_streams_bad_option_is_named_by_load(spark: SparkSession) -> None:
+def test_a_streams_invalid_option_is_named_by_load(spark: SparkSession) -> None:
     with pytest.raises(AnalysisException, match=r"MISSING_OPTION.*'consumerGroup'"):
         spark.readStream.format("rocketmq").option("namesrvAddr", NOWHERE).load()

@@ -43,7 +43,7 @@ def lay_checkpoint(folder: Path, topic: Topic) -> None:
             to.write_text(text, encoding="utf-8")
 
 
-def test_a_batch_that_an_older_version_planned_is_read_again_and_the_query_goes_on(
+def test_a_batch_that_an_older_version_planned_is_read_again_and_the_query_resumes(
     spark: SparkSession, cluster: EmbeddedCluster, golden: Topic, group: str, tmp_path: Path
 ) -> None:
     golden.send(20)

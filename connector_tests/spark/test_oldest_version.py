@@ -6,10 +6,10 @@ import pytest
 
 from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.core_scenarios import (
-    test_a_time_finds_the_first_message_stored_then as test_a_time_finds_the_first_message_stored_then,
+    test_a_recreated_topic_between_two_plans as test_a_recreated_topic_between_two_plans,
 )
 from connector_tests.support.core_scenarios import (
-    test_a_topic_made_anew_between_two_plans as test_a_topic_made_anew_between_two_plans,
+    test_a_time_finds_the_first_message_stored_then as test_a_time_finds_the_first_message_stored_then,
 )
 from connector_tests.support.core_scenarios import (
     test_start_and_restarts_read_each_message_once as test_start_and_restarts_read_each_message_once,

@@ -74,7 +74,7 @@ def places_below(ends: Mapping[int, int]) -> Counter[tuple[int, int]]:
     return Counter((queue_id, offset) for queue_id, end in ends.items() for offset in range(end))
 
 
-def test_rocketmqs_own_tool_tells_the_truth_and_is_obeyed(
+def test_rocketmqs_own_tool_reports_the_facts_and_is_obeyed(
     cluster: EmbeddedCluster, messages: Topic, stream: StreamOf, group: str
 ) -> None:
     sent = messages.send(12)
@@ -110,10 +110,10 @@ def test_rocketmqs_own_tool_tells_the_truth_and_is_obeyed(
 
         cluster.mqadmin("resetOffsetByTime", "-g", group, "-t", messages.name, "-s", "0")
         gate.open()
-        as_told = places_below(planned_to) + places_below(dict.fromkeys(range(4), 10))
-        eventually(lambda: Counter(operated.places()) == as_told, "everything once more")
+        as_reported = places_below(planned_to) + places_below(dict.fromkeys(range(4), 10))
+        eventually(lambda: Counter(operated.places()) == as_reported, "everything once more")
         eventually(lambda: messages.lag(group) == 0, "and committed")
         at_max = {queue.queue_id: held.max_offset for queue, held in messages.bounds().items()}
         eventually(lambda: offsets_on_disk(cluster, messages.name, group) == at_max, "on disk", FLUSH_S)
-        assert Counter(operated.places()) == as_told
+        assert Counter(operated.places()) == as_reported
         assert sorted(set(operated.bodies())) == sorted(sent)

@@ -30,7 +30,7 @@ def recreate(cluster: EmbeddedCluster, topic: Topic) -> None:
 
 
 @pytest.mark.parametrize("count", [8, 40])
-def test_a_topic_made_anew_while_a_query_runs_is_read_from_its_first_message(
+def test_a_recreated_topic_while_a_query_runs_is_read_from_its_first_message(
     cluster: EmbeddedCluster, messages: Topic, stream: StreamOf, group: str, count: int
 ) -> None:
     """Whether it has outgrown what the query has read (24) or not. A third of its messages used to be skipped."""
@@ -44,7 +44,7 @@ def test_a_topic_made_anew_while_a_query_runs_is_read_from_its_first_message(
         eventually(lambda: messages.lag(group) == 0, "and committed")
 
 
-def test_a_topic_made_anew_while_a_query_runs_fails_it_by_default(
+def test_a_recreated_topic_while_a_query_runs_fails_it_by_default(
     cluster: EmbeddedCluster, messages: Topic, stream: StreamOf
 ) -> None:
     before = messages.send(24)
@@ -58,7 +58,7 @@ def test_a_topic_made_anew_while_a_query_runs_fails_it_by_default(
             running.awaitTermination(END_S)
 
 
-def test_a_query_goes_on_after_a_graceful_stop_that_had_no_time(messages: Topic, stream: StreamOf, group: str) -> None:
+def test_a_query_resumes_after_a_graceful_stop_that_had_no_time(messages: Topic, stream: StreamOf, group: str) -> None:
     """It used to plan nothing any more, for ever."""
     sent = messages.send(12)
     query = stream()
@@ -88,7 +88,7 @@ def empty(cluster: EmbeddedCluster, topic: Topic, filler: Topic) -> None:
     eventually(lambda: all(one.min_offset == one.max_offset for one in topic.bounds().values()), "retention")
 
 
-def test_a_queue_that_was_emptied_after_it_had_been_read_begins_anew(
+def test_a_queue_that_was_emptied_after_it_had_been_read_begins_again(
     spark: SparkSession, forgetful: EmbeddedCluster, group: str, tmp_path: Path
 ) -> None:
     """By ``mqadmin cleanExpiredCQ``, which lets it begin at offset 0 again. It used to end the query."""
@@ -108,7 +108,7 @@ def test_a_queue_that_was_emptied_after_it_had_been_read_begins_anew(
         topic.close()
 
 
-def test_a_queue_that_was_empty_when_it_was_met_is_not_taken_for_another_of_its_name(
+def test_a_queue_that_was_empty_when_it_was_met_is_not_mistaken_for_another_of_its_name(
     spark: SparkSession, forgetful: EmbeddedCluster, group: str, tmp_path: Path
 ) -> None:
     """What a topic made anew holds below the place in the old one used to be skipped, silently."""

@@ -1,6 +1,6 @@
 """Queries that share messages through a proxy with ACL and TLS, with the rights that they need and no others.
 
-``integration/test_message_doors`` has the proxies with one of the two, or neither."""
+``integration/test_message_ports`` has the proxies with one of the two, or neither."""
 
 from __future__ import annotations
 

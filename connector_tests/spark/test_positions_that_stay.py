@@ -39,7 +39,7 @@ def cluster(clusters: ClusterPool) -> EmbeddedCluster:
 
 
 @dataclass(frozen=True)
-class Trouble:
+class Failure:
     """What happens to a server, and what ends it."""
 
     name: str
@@ -47,10 +47,10 @@ class Trouble:
     end: Callable[[EmbeddedCluster], None]
 
 
-KILLED = Trouble("broker killed", lambda c: c.kill_broker(VICTIM), lambda c: c.start_broker(VICTIM))
-STOPPED = Trouble("broker stopped", lambda c: c.stop_broker(VICTIM), lambda c: c.start_broker(VICTIM))
-FROZEN = Trouble("broker frozen", lambda c: c.pause_broker(VICTIM), lambda c: c.resume_broker(VICTIM))
-NO_NAME_SERVER = Trouble("name server killed", lambda c: c.kill_name_server(), lambda c: c.start_name_server())
+KILLED = Failure("broker killed", lambda c: c.kill_broker(VICTIM), lambda c: c.start_broker(VICTIM))
+STOPPED = Failure("broker stopped", lambda c: c.stop_broker(VICTIM), lambda c: c.start_broker(VICTIM))
+IN_BATCH = Failure("broker frozen", lambda c: c.pause_broker(VICTIM), lambda c: c.resume_broker(VICTIM))
+NO_NAME_SERVER = Failure("name server killed", lambda c: c.kill_name_server(), lambda c: c.start_name_server())
 
 
 def assert_each_stored_message_once(stream: Stream, messages: Topic, confirmed: list[str]) -> None:
@@ -64,15 +64,15 @@ def assert_each_stored_message_once(stream: Stream, messages: Topic, confirmed: 
     assert set(confirmed) <= {body for _, _, body in rows}
 
 
-def outlive(trouble: Trouble, for_s: float, cluster: EmbeddedCluster, messages: Topic, stream: Stream) -> None:
+def outlive(failure: Failure, for_s: float, cluster: EmbeddedCluster, messages: Topic, stream: Stream) -> None:
     with stream.running() as query:
         with steady_messages(messages, any_broker=True) as confirmed:
             eventually(lambda: rows_of_victim(stream) > 0, "the first rows")
-            trouble.begin(cluster)
+            failure.begin(cluster)
             try:
                 wait_while_it_runs(query, for_s)
             finally:
-                trouble.end(cluster)
+                failure.end(cluster)
             before = rows_of_victim(stream)
             eventually(lambda: rows_of_victim(stream) > before, "rows after the trouble")
         eventually(lambda: messages.lag(stream.group) == 0, "everything read and committed")
@@ -91,22 +91,22 @@ def wait_while_it_runs(query: StreamingQuery, for_s: float) -> None:
         time.sleep(0.1)
 
 
-@pytest.mark.parametrize("trouble", [KILLED, FROZEN, NO_NAME_SERVER], ids=lambda trouble: trouble.name)
-def test_a_server_that_goes_away_under_load_costs_nothing(
-    cluster: EmbeddedCluster, messages: Topic, stream: StreamOf, trouble: Trouble
+@pytest.mark.parametrize("failure", [KILLED, IN_BATCH, NO_NAME_SERVER], ids=lambda failure: failure.name)
+def test_a_server_that_sends_goaway_under_load_costs_nothing(
+    cluster: EmbeddedCluster, messages: Topic, stream: StreamOf, failure: Failure
 ) -> None:
-    outlive(trouble, SHORT_S, cluster, messages, stream(**SOON))
+    outlive(failure, SHORT_S, cluster, messages, stream(**SOON))
 
 
-GONE_FOR_GOOD: Final = {"missingQueues": "drop", "missingQueuesTimeoutMs": "5000", "clusterTimeoutMs": "5000"}
+DELETED_FOR_GOOD: Final = {"missingQueues": "drop", "missingQueuesTimeoutMs": "5000", "clusterTimeoutMs": "5000"}
 
 
-def test_a_batch_whose_broker_is_killed_for_good_is_given_up_by_name_and_the_rest_read_once(
+def test_a_batch_whose_broker_is_killed_for_good_is_skipped_by_name_and_the_rest_read_once(
     cluster: EmbeddedCluster, messages: Topic, stream: StreamOf
 ) -> None:
     """No restart once got past it. The broker is killed when the batch is logged, before anything of it was pulled."""
     sent = messages.send(40)
-    query = stream(**GONE_FOR_GOOD)
+    query = stream(**DELETED_FOR_GOOD)
     query.before_each_batch = lambda: cluster.kill_broker(VICTIM)
     failed = query.start(availableNow=True)
     with pytest.raises(StreamingQueryException) as raised:
@@ -116,7 +116,7 @@ def test_a_batch_whose_broker_is_killed_for_good_is_given_up_by_name_and_the_res
         named = re.search(r"messages are then lost: (\S+)", str(raised.value))
         assert named is not None, raised.value
         assert set(re.findall("@([^:]+):", named[1])) == {VICTIM}
-        resumed = stream(**GONE_FOR_GOOD, skipRanges=named[1])
+        resumed = stream(**DELETED_FOR_GOOD, skipRanges=named[1])
         resumed.run_to_end()
         more = messages.send(10)
         resumed.run_to_end()
@@ -134,16 +134,16 @@ def test_a_batch_whose_broker_is_killed_for_good_is_given_up_by_name_and_the_res
 @pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
-    ("trouble", "for_s"),
+    ("failure", "for_s"),
     [
         (KILLED, BROKER_LONG_S),
         (STOPPED, BROKER_LONG_S),
-        (FROZEN, BROKER_LONG_S),
+        (IN_BATCH, BROKER_LONG_S),
         (NO_NAME_SERVER, NAME_SERVER_LONG_S),
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
-def test_a_server_that_is_away_for_minutes_costs_nothing(
-    cluster: EmbeddedCluster, messages: Topic, stream: StreamOf, trouble: Trouble, for_s: float
+def test_a_server_that_is_unavailable_for_minutes_costs_nothing(
+    cluster: EmbeddedCluster, messages: Topic, stream: StreamOf, failure: Failure, for_s: float
 ) -> None:
-    outlive(trouble, for_s, cluster, messages, stream())
+    outlive(failure, for_s, cluster, messages, stream())

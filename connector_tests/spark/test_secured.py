@@ -121,7 +121,7 @@ def test_a_query_begins_at_a_time(messages: Topic, member: MemberOf, group: str)
     assert reading.bodies() == sorted(sent)
 
 
-def test_who_lacks_the_right_is_told_so_by_the_query(
+def test_a_client_that_lacks_the_right_gets_an_error_from_the_query(
     cluster: EmbeddedCluster, messages: Topic, stream: StreamOf, rights: Sequence[Right]
 ) -> None:
     if cluster.security.credentials is None:

@@ -14,10 +14,10 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 
 pytestmark = pytest.mark.full
 
-Told = dict[str, str | None]
+Reported = dict[str, str | None]
 
 
-def told_here() -> Told:
+def reported_here() -> Reported:
     import pyspark
 
     return {"pyspark": pyspark.__file__, "threads": os.environ.get("OMP_NUM_THREADS")}
@@ -30,7 +30,7 @@ class TellingReader(DataSourceStreamReader):
         self._into = into
 
     def initialOffset(self) -> dict[str, int]:
-        Path(self._into).write_text(json.dumps(told_here()), encoding="utf-8")
+        Path(self._into).write_text(json.dumps(reported_here()), encoding="utf-8")
         return {"offset": 0}
 
     def latestOffset(self, *_: Any) -> dict[str, int]:
@@ -55,17 +55,17 @@ class TellingSource(DataSource):
         return TellingReader(self.options["into"])
 
 
-EXPECTED: Told = {"pyspark": pyspark.__file__, "threads": "1"}
+EXPECTED: Reported = {"pyspark": pyspark.__file__, "threads": "1"}
 
 
 def test_a_task_imports_pyspark_from_its_files(spark: SparkSession) -> None:
-    assert spark.sparkContext.parallelize([0], 1).map(lambda _: told_here()).collect() == [EXPECTED]
+    assert spark.sparkContext.parallelize([0], 1).map(lambda _: reported_here()).collect() == [EXPECTED]
 
 
 def test_so_does_the_process_that_plans_batches(spark: SparkSession, tmp_path: Path) -> None:
     spark.dataSource.register(TellingSource)
-    told = tmp_path / "told"
-    stream = spark.readStream.format("telling").option("into", str(told)).load()
+    report = tmp_path / "told"
+    stream = spark.readStream.format("telling").option("into", str(report)).load()
     writer = stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
     writer.trigger(availableNow=True).start().awaitTermination()
-    assert json.loads(told.read_text(encoding="utf-8")) == EXPECTED
+    assert json.loads(report.read_text(encoding="utf-8")) == EXPECTED

@@ -35,8 +35,8 @@ EACH: Final = [pytest.param(version, marks=pytest.mark.xdist_group(version)) for
 TABLE: Final = SPARKS.parent / "sparks.txt"
 ROW_COUNT: Final = 8_000
 WRITTEN_S: Final = 300
-STORIES: Final = Path(__file__).with_name("test_versions.py")
-STORIES_S: Final = 900
+SCENARIOS: Final = Path(__file__).with_name("test_versions.py")
+SCENARIOS_S: Final = 900
 
 
 @dataclass
@@ -88,24 +88,35 @@ def test_a_query_that_is_killed_reads_each_message_once(
 
 
 @pytest.mark.parametrize("version", EACH)
-def test_core_stories(figures: Figures, version: str) -> None:
+def test_core_scenarios(figures: Figures, version: str) -> None:
     """Start and restarts, times, filters, topics made again, a Java member, a killed broker; runs to the end."""
     python = python_of(version)
-    stories = [f"{STORIES}::{name}[5.5.0 default]" for name in vars(core_scenarios) if name.startswith("test_")]
-    of_runs = str(STORIES.with_name("test_available_now_runs.py"))
-    command = [str(python), "-m", "pytest", "-q", "-m", "versions or full", "-p", "no:cacheprovider", *stories, of_runs]
+    scenarios = [f"{SCENARIOS}::{name}[5.5.0 default]" for name in vars(core_scenarios) if name.startswith("test_")]
+    of_runs = str(SCENARIOS.with_name("test_available_now_runs.py"))
+    command = [
+        str(python),
+        "-m",
+        "pytest",
+        "-q",
+        "-m",
+        "versions or full",
+        "-p",
+        "no:cacheprovider",
+        *scenarios,
+        of_runs,
+    ]
     run = subprocess.run(
         command,
         cwd=SPARKS.parents[1],
         env=environment_of(python),
         capture_output=True,
         text=True,
-        timeout=STORIES_S,
+        timeout=SCENARIOS_S,
         check=False,
     )
     assert run.returncode == 0, run.stdout[-5000:]
     passed = int(re.findall(r"(\d+) passed", run.stdout)[-1])
-    assert passed > len(stories)
+    assert passed > len(scenarios)
     figures.note("core stories", version, f"{passed} passed")
 
 

@@ -41,7 +41,7 @@ def proxy(cluster: EmbeddedCluster) -> Iterator[FaultProxy]:
         yield proxy
 
 
-def test_a_batch_that_nobody_can_read_fails_within_one_limit_and_is_given_up_by_name(
+def test_an_unreadable_batch_fails_within_one_limit_and_is_skipped_by_name(
     cluster: EmbeddedCluster, proxy: FaultProxy, messages: Topic, group: str, tmp_path: Path
 ) -> None:
     sent = len(messages.send_batches(1_000))
@@ -61,10 +61,10 @@ def test_a_batch_that_nobody_can_read_fails_within_one_limit_and_is_given_up_by_
         named = re.search(r"messages are then lost: (\S+)", failed.error)
         assert named is not None
         assert messages.members(group) == []
-    given_up = run_to_end(folder, SETTINGS, options | {"skipRanges": named[1]})
+    skipped = run_to_end(folder, SETTINGS, options | {"skipRanges": named[1]})
     assert written_bodies(folder) == []
-    assert given_up.error == ""
-    (warning,) = [line for line in given_up.log.splitlines() if "OFFSETS_SKIPPED: " in line]
+    assert skipped.error == ""
+    (warning,) = [line for line in skipped.log.splitlines() if "OFFSETS_SKIPPED: " in line]
     assert re.match(rf"\d\d/\d\d/\d\d \d\d:\d\d:\d\d WARN rocketmq_spark \[group={group} ", warning), "as all lines are"
     assert f": Skipping {sent} offsets as configured by " in warning
     assert warning.endswith(f": {named[1]}")

@@ -37,7 +37,7 @@ def test_several_topics_are_read_as_one(
     assert messages.lag(group) + others.lag(group) == 0
 
 
-def test_a_topic_that_is_added_at_a_restart_begins_where_the_options_say(
+def test_a_topic_that_is_added_at_a_restart_begins_where_the_options_define(
     messages: Topic, others: Topic, both: str, stream: StreamOf
 ) -> None:
     sent = messages.send(10)
@@ -52,17 +52,17 @@ def test_a_topic_that_is_added_at_a_restart_begins_where_the_options_say(
     assert latest.bodies() == sorted(sent)
 
 
-def test_a_topic_that_is_left_out_for_a_while_is_read_on_where_it_was(
+def test_a_topic_that_is_omitted_for_a_while_is_read_on_where_it_was(
     messages: Topic, others: Topic, both: str, stream: StreamOf
 ) -> None:
     sent = messages.send(10) + others.send(10)
     stream(subscribe=both).run_to_end()
-    while_left_out = others.send(10)
+    while_omitted = others.send(10)
     sent += messages.send(10)
     stream().run_to_end()
     assert stream().bodies() == sorted(sent)
     stream(subscribe=both).run_to_end()
-    assert stream().bodies() == sorted(sent + while_left_out)
+    assert stream().bodies() == sorted(sent + while_omitted)
 
 
 def test_two_sources_in_one_query_have_a_group_each(

@@ -78,13 +78,13 @@ def test_two_streams_of_one_application_with_one_group_and_different_topics(
         sent += messages.send(8)
         query.processAllAvailable()
     assert first.bodies() == sorted(sent)
-    told = re.sub(r"%RETRY%\S+ \(\*\), ", "", str(raised.value))
+    reported = re.sub(r"%RETRY%\S+ \(\*\), ", "", str(raised.value))
     assert (
         f"[ROCKETMQ_INCONSISTENT_SUBSCRIPTION] Members of group {group!r} have different subscriptions: "
         f"'{host}@second' subscribes to {other_topic} (*); '{host}@first' subscribes to {messages.name} (*). Set "
         "the same topics and expressions on all members, or use another group. Each stream is a member of its "
         "own: two streams of one application that read different topics need a group each."
-    ) in told
+    ) in reported
 
 
 @pytest.mark.full

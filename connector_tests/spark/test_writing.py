@@ -200,7 +200,7 @@ def test_what_cannot_be_sent_fails_with_its_row_and_nothing_is_sent(
     assert messages.bounds_are_empty()
 
 
-def test_what_is_asked_wrongly_is_said_before_anything_is_done(spark: SparkSession) -> None:
+def test_what_is_requested_wrongly_is_reported_before_anything_is_done(spark: SparkSession) -> None:
     writer = spark.sql("SELECT 'a' AS body").write.format("rocketmq").option("namesrvAddr", "127.0.0.1:1")
     with pytest.raises(AnalysisException, match=r"ROCKETMQ_MISSING_SINK_COLUMN.*column 'topic' or option 'topic'"):
         writer.mode("append").save()

@@ -104,7 +104,7 @@ def faulty_write(cluster: EmbeddedCluster, job: WritingJob, there: Written) -> l
         assert job.worker_stopped_in(BROKER_KILLED) != worker
         stored += there.in_the_midst_of(BROKER_KILLED)
         cluster.kill_broker()
-        job.go_on(BROKER_KILLED)
+        job.resume(BROKER_KILLED)
         eventually(lambda: COMES_BACK in job.log, "that rows wait for the broker")
         cluster.start_broker()
         assert program.wait(TIMEOUT_S) == 0, job.log[-3000:]

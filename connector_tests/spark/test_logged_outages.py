@@ -27,7 +27,7 @@ def cluster() -> Iterator[EmbeddedCluster]:
         yield own
 
 
-def test_an_outage_is_told_in_few_lines_and_in_the_progress_until_it_is_over(
+def test_an_outage_is_reported_in_few_lines_and_in_the_progress_until_it_is_over(
     cluster: EmbeddedCluster, messages: Topic, group: str, tmp_path: Path
 ) -> None:
     sent = messages.send(8)
@@ -35,13 +35,15 @@ def test_an_outage_is_told_in_few_lines_and_in_the_progress_until_it_is_over(
     with logged_job(tmp_path / "job", startingOffsets="earliest", logLevel="INFO", **given) as job:
         eventually(lambda: job.bodies() == sorted(sent), "the messages", STARTED_S)
         cluster.kill_broker()
-        away = f"4 queues of topic {messages.name} at broker-a ({cluster.broker_addr()})"
+        unavailable = f"4 queues of topic {messages.name} at broker-a ({cluster.broker_addr()})"
         eventually(
-            lambda: bool(job.progress()) and [one["resource"] for one in job.progress()[-1]["outages"]] == [away],
+            lambda: (
+                bool(job.progress()) and [one["resource"] for one in job.progress()[-1]["outages"]] == [unavailable]
+            ),
             "a progress that tells what is waited for",
         )
-        told = job.progress()[-1]
-        (waited,) = told["outages"]
+        reported = job.progress()[-1]
+        (waited,) = reported["outages"]
         assert waited["since"] < waited["until"]
         cluster.start_broker()
         eventually(lambda: bool(job.lines_with("Recovered after ")), "that it is over")
@@ -61,11 +63,14 @@ def test_an_outage_is_told_in_few_lines_and_in_the_progress_until_it_is_over(
     assert shapes_of(lines[of_the_broker:])[0] == "waiting"
     assert len(lines) <= 12, lines
     assert not [line for line in lines if "create" in line.lower()]
-    assert (waited["reason"], told["lag"]) == (f"not in the route or not readable; offsets are kept: {POSITIONS}", None)
+    assert (waited["reason"], reported["lag"]) == (
+        f"not in the route or not readable; offsets are kept: {POSITIONS}",
+        None,
+    )
     assert ([wait["resource"] for wait in without_names["outages"]], without_names["lag"]) == (["the name servers"], 0)
 
 
-def test_a_sink_whose_broker_is_away_says_so_and_goes_on(
+def test_a_sink_whose_broker_is_unavailable_logs_it_and_continues(
     cluster: EmbeddedCluster, messages: Topic, tmp_path: Path
 ) -> None:
     """It advised to create a topic whose broker was down, and gave that a minute."""
@@ -83,10 +88,10 @@ def test_a_sink_whose_broker_is_away_says_so_and_goes_on(
         eventually(lambda: stored() > before, "more rows")
         lines = job.lines()
     assert set(shapes_of(lines)) - {"replaced"} == {"waiting", "still waiting", "over"}
-    who = f" rocketmq_spark [producerGroup=rocketmq-spark topic={messages.name} query="
-    assert all(who in line for line in lines)
-    away = f"Last brokers: broker-a ({cluster.broker_addr()}). Start these brokers"
-    assert [line for line in lines if ": Still waiting for " in line and away not in line] == []
+    context = f" rocketmq_spark [producerGroup=rocketmq-spark topic={messages.name} query="
+    assert all(context in line for line in lines)
+    unavailable = f"Last brokers: broker-a ({cluster.broker_addr()}). Start these brokers"
+    assert [line for line in lines if ": Still waiting for " in line and unavailable not in line] == []
 
 
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGHUP])
@@ -107,7 +112,7 @@ def test_the_end_of_all_processes_together_is_no_failure_and_leaves_the_group(
     assert not [line for line in written.splitlines() if any(word in line for word in ("Traceback", "Exit", "ERROR"))]
 
 
-def test_a_loss_is_told_in_one_line_with_all_ranges_and_in_the_progress(
+def test_a_loss_is_reported_in_one_line_with_all_ranges_and_in_the_progress(
     cluster: EmbeddedCluster, messages: Topic, group: str, tmp_path: Path
 ) -> None:
     sent = messages.send(8)
@@ -120,7 +125,9 @@ def test_a_loss_is_told_in_one_line_with_all_ranges_and_in_the_progress(
     gone = {queue: held.min_offset for queue, held in messages.bounds().items()}
     assert all(min_offset > 2 for min_offset in gone.values())
     with logged_job(tmp_path / "job", failOnDataLoss="false", logLevel="WARN", **given) as job:
-        eventually(lambda: any(told["lost"]["ranges"] for told in job.progress()), "a progress with a loss", STARTED_S)
+        eventually(
+            lambda: any(reported["lost"]["ranges"] for reported in job.progress()), "a progress with a loss", STARTED_S
+        )
         eventually(lambda: messages.lag(group) == 0, "all that is left")
         lines = job.lines()
     count = sum(min_offset - 2 for min_offset in gone.values())
