@@ -24,15 +24,15 @@ class Reason(NamedTuple):
 OF_THE_PACKAGE = {
     "rocketmq_spark/consumer/member.py::_run": Reason(
         "what ends the member's thread is logged, and raised by the planner's next survey",
-        "unit/test_member.py::test_what_ends_the_members_thread_wakes_the_planner_and_is_raised_by_its_next_survey",
+        "unit/test_member.py::test_what_ends_the_members_thread_wakes_the_planner_and_is_raised_by_its_next_refresh",
     ),
     "rocketmq_spark/pop/receiver.py::_run": Reason(
         "what ends the receiver's thread is logged, and raised by the planner's next look",
-        "integration/test_receiver.py::test_what_ends_the_receivers_thread_is_raised_by_the_next_look",
+        "integration/test_receiver.py::test_what_ends_the_receivers_thread_is_raised_by_the_next_probe",
     ),
     "rocketmq_spark/pop/ack_scheduler.py::_work": Reason(
         "what ends a worker is logged, and raised by the planner's next look",
-        "unit/test_ack_scheduler.py::test_what_one_raises_is_told_and_it_may_work_again",
+        "unit/test_ack_scheduler.py::test_what_one_raises_is_reported_and_it_may_work_again",
     ),
     "rocketmq_spark/remoting/connection.py::_run": Reason(
         "what ends the reader is logged, and becomes the error of everything in flight",
@@ -40,7 +40,7 @@ OF_THE_PACKAGE = {
     ),
     "rocketmq_spark/source/stream/graceful_stop.py::stop": Reason(
         "who is interrupted withdraws what was asked; raised again",
-        "unit/test_graceful_stop.py::test_who_is_interrupted_while_it_waits_takes_its_request_back",
+        "unit/test_graceful_stop.py::test_a_query_that_is_interrupted_while_it_waits_takes_its_request_back",
     ),
     "rocketmq_spark/embedded/cluster.py::__enter__": Reason(
         "a cluster that has started in part is stopped; raised again",
@@ -84,7 +84,7 @@ def _names(node: ast.AST) -> set[str]:
     return {one.attr if isinstance(one, ast.Attribute) else getattr(one, "id", "") for one in inner}
 
 
-def test_everything_is_caught_in_places_that_say_why_and_nowhere_else() -> None:
+def test_everything_is_caught_in_places_that_state_why_and_nowhere_else() -> None:
     files = [file for folder in FOLDERS for file in (ROOT / folder).rglob("*.py")]
     assert len(files) > 300
     found = {

@@ -28,7 +28,7 @@ def documented_names(trees: dict[str, ast.Module]) -> set[str]:
     return {node.name for node in nodes if isinstance(node, ast.FunctionDef) and ast.get_docstring(node)}
 
 
-def silent(trees: dict[str, ast.Module]) -> set[str]:
+def undocumented(trees: dict[str, ast.Module]) -> set[str]:
     documented = documented_names(trees)
     return {
         f"{module}: {name}"
@@ -38,9 +38,9 @@ def silent(trees: dict[str, ast.Module]) -> set[str]:
     }
 
 
-def test_every_public_function_of_more_than_a_line_says_what_it_is_for() -> None:
+def test_every_public_function_of_more_than_a_line_states_what_it_is_for() -> None:
     files = {path.relative_to(PACKAGE).as_posix(): path for path in PACKAGE.rglob("*.py")}
-    assert silent({name: ast.parse(path.read_text(encoding="utf-8")) for name, path in files.items()}) == set()
+    assert undocumented({name: ast.parse(path.read_text(encoding="utf-8")) for name, path in files.items()}) == set()
 
 
 PORT = '''
@@ -53,7 +53,7 @@ class _Private:
         a = 1
         return a
 '''
-DOOR = """
+ENTRY_POINT = """
 class Door:
     def ask(self):
         a = 1
@@ -68,5 +68,5 @@ class Door:
 """
 
 
-def test_what_says_nothing_is_named_unless_it_keeps_a_contract_is_private_or_a_line() -> None:
-    assert silent({"port": ast.parse(PORT), "door": ast.parse(DOOR)}) == {"door: Door.leave"}
+def test_what_has_no_docstring_is_named_unless_it_keeps_a_contract_is_private_or_a_line() -> None:
+    assert undocumented({"port": ast.parse(PORT), "door": ast.parse(ENTRY_POINT)}) == {"door: Door.leave"}

@@ -113,15 +113,15 @@ def imported(tree: ast.Module) -> dict[str, str]:
             names |= {one.asname or one.name: one.name for one in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
             names |= {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names}
-    return {name: behind_doors(origin) for name, origin in names.items() if origin.startswith(OURS)}
+    return {name: behind_entry_points(origin) for name, origin in names.items() if origin.startswith(OURS)}
 
 
 @cache
-def behind_doors(origin: str) -> str:
+def behind_entry_points(origin: str) -> str:
     """Where that is defined which a room's ``__init__`` only hands on."""
     room, _, name = origin.rpartition(".")
-    door = PACKAGE.parent.joinpath(*room.split("."), "__init__.py")
-    return imported(parsed(door)).get(name, origin) if room and door.exists() else origin
+    entry_point = PACKAGE.parent.joinpath(*room.split("."), "__init__.py")
+    return imported(parsed(entry_point)).get(name, origin) if room and entry_point.exists() else origin
 
 
 @cache
@@ -135,7 +135,7 @@ def used(tree: ast.Module, within: ast.AST | None = None) -> set[str]:
     nodes = list(running(within or tree))
     names = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
     dotted = {ast.unparse(node).partition(".") for node in nodes if isinstance(node, ast.Attribute)}
-    of_modules = {behind_doors(f"{origins[name]}.{rest}") for name, _, rest in dotted if name in origins}
+    of_modules = {behind_entry_points(f"{origins[name]}.{rest}") for name, _, rest in dotted if name in origins}
     return {origins[name] for name in names & origins.keys()} | of_modules
 
 
@@ -152,16 +152,16 @@ def running(node: ast.AST) -> Iterator[ast.AST]:
 def used_by_test(test: Path) -> frozenset[str]:
     """By a test module itself, the fixtures that it asks for, or helpers of these two."""
     tree = parsed(test)
-    asked = {one.arg for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) for one in node.args.args}
+    requested = {one.arg for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) for one in node.args.args}
     names = used(tree)
     for conftest in {TESTS / "conftest.py", test.parent / "conftest.py"}:
-        names |= used_by_fixtures(parsed(conftest), asked) if conftest.exists() else set()
+        names |= used_by_fixtures(parsed(conftest), requested) if conftest.exists() else set()
     helpers = {PACKAGE.parent.joinpath(*name.split(".")[:3]) for name in names if name.startswith(SUPPORT)}
     return frozenset(names).union(*(used(parsed(helper.with_suffix(".py"))) for helper in helpers))
 
 
-def used_by_fixtures(conftest: ast.Module, asked: set[str]) -> set[str]:
-    functions = (node for node in conftest.body if isinstance(node, ast.FunctionDef) and node.name in asked)
+def used_by_fixtures(conftest: ast.Module, requested: set[str]) -> set[str]:
+    functions = (node for node in conftest.body if isinstance(node, ast.FunctionDef) and node.name in requested)
     return set().union(*(used(conftest, function) for function in functions))
 
 
@@ -191,7 +191,7 @@ def test_a_test_module_of_another_name_uses_it(module: str) -> None:
 
 
 @pytest.mark.parametrize("module", THROUGH)
-def test_who_a_module_is_tested_through_imports_it_and_has_the_test(module: str) -> None:
+def test_the_indirect_tester_of_a_module_imports_it_and_has_the_test(module: str) -> None:
     test, user = THROUGH[module]
     place = PACKAGE.joinpath(*user.split("."))
     origins = imported(parsed(place / "__init__.py" if place.is_dir() else place.with_suffix(".py"))).values()

@@ -128,7 +128,7 @@ def test_an_error_is_raised_with_a_condition_of_the_table_and_exactly_its_parame
     assert site.parameters == expected, f"{site.where}: {site.condition}"
 
 
-def test_no_error_is_of_a_class_that_says_nobodys_fault() -> None:
+def test_no_error_is_of_a_class_that_names_no_party() -> None:
     assert {site.where: site.error_class for site in SITES if site.error_class in ABSTRACT} == {}
 
 
@@ -145,14 +145,14 @@ def test_every_condition_is_raised_somewhere() -> None:
     assert CONDITIONS.keys() - raised == set()
 
 
-PROMISED = re.compile(r"(\w+Error)\[([A-Z_.]+(?:\s*\|\s*[A-Z_.]+)*)\]")
+EXPECTED = re.compile(r"(\w+Error)\[([A-Z_.]+(?:\s*\|\s*[A-Z_.]+)*)\]")
 
 
 def promises(text: str) -> list[tuple[str, str]]:
-    return [(name, condition.strip()) for name, listed in PROMISED.findall(text) for condition in listed.split("|")]
+    return [(name, condition.strip()) for name, listed in EXPECTED.findall(text) for condition in listed.split("|")]
 
 
-def test_what_docstrings_say_is_raised_is_of_the_class_that_they_say() -> None:
+def test_what_docstrings_name_as_raised_is_of_the_class_that_they_name() -> None:
     wrong = {
         f"{path.relative_to(PACKAGE)}: {name}[{condition}]"
         for path in PACKAGE.rglob("*.py")
@@ -163,5 +163,5 @@ def test_what_docstrings_say_is_raised_is_of_the_class_that_they_say() -> None:
 
 
 def test_a_promise_of_two_conditions_is_read_as_two() -> None:
-    said = "Raises TransportError[CONNECT_FAILED | CONNECTION_LOST]."
-    assert promises(said) == [("TransportError", "CONNECT_FAILED"), ("TransportError", "CONNECTION_LOST")]
+    docstring = "Raises TransportError[CONNECT_FAILED | CONNECTION_LOST]."
+    assert promises(docstring) == [("TransportError", "CONNECT_FAILED"), ("TransportError", "CONNECTION_LOST")]

@@ -61,7 +61,7 @@ def test_mypy_is_strict_about_the_package_its_tests_and_tools() -> None:
     assert mypy.keys() == {"python_version", "strict", "warn_unreachable", "files", "mypy_path", "overrides"}
 
 
-def test_each_rule_of_ruff_that_is_left_out_says_why() -> None:
+def test_each_rule_of_ruff_that_is_omitted_states_why() -> None:
     ignored = re.search(r"(?ms)^ignore = \[\n(.*?)^\]", SETTINGS)
     in_folders = re.search(r"(?ms)per-file-ignores\]\n(.*?)\n\n", SETTINGS)
     assert ignored is not None

@@ -72,7 +72,7 @@ def test_a_stale_or_missing_page_is_named_and_left_alone_by_a_check(copy: Path) 
         ("processes-threads-locks", "REQUESTED --> DRAINING: CLAIM", "RUNNING --> DRAINING: CLAIM"),
     ],
 )
-def test_a_decision_that_is_told_otherwise_than_it_is_made_is_stale(
+def test_a_decision_that_is_described_otherwise_than_it_is_made_is_stale(
     copy: Path, page: str, line: str, untrue: str
 ) -> None:
     file = copy / f"docs/dev/{page}.md"
@@ -106,7 +106,7 @@ def test_the_page_of_errors_has_all_columns_of_what_is_tried_again(failure: int 
     page = (ROOT / "docs/reference/errors.md").read_text(encoding="utf-8")
     name = f"{code_name(ResponseCode, failure)} ({int(failure)})" if isinstance(failure, int) else failure
     *outlooks, refresh = RETRYABILITY[failure]
-    words = " | ".join(outlook.name.lower() for outlook in outlooks)
+    words = " | ".join(retryability.name.lower() for retryability in outlooks)
     assert f"| {name} | {words} | {'yes' if refresh else 'no'} |\n" in page
 
 

@@ -84,9 +84,11 @@ def test_what_plans_a_query_does_not_load_what_reads_it(heavy: str) -> None:
     )
 
 
-def test_what_load_asks_for_needs_neither_arrow_nor_a_socket(with_spark: frozenset[str]) -> None:
+def test_what_load_imports_needs_neither_arrow_nor_a_socket(with_spark: frozenset[str]) -> None:
     """It runs in a process of its own, for which a user waits."""
     options = {"namesrvAddr": "127.0.0.1:1", "consumerGroup": "g", "subscribe": "T", "propertyColumns": "region"}
-    asked = loaded_by(f"import pyspark_rocketmq\npyspark_rocketmq.DefaultSource({options}).schema()") - with_spark
-    assert "rocketmq_spark.source.schema" in asked
-    assert not {"pyarrow", "numpy", "grpc", "ssl", "socket"} & asked
+    loaded_modules = (
+        loaded_by(f"import pyspark_rocketmq\npyspark_rocketmq.DefaultSource({options}).schema()") - with_spark
+    )
+    assert "rocketmq_spark.source.schema" in loaded_modules
+    assert not {"pyarrow", "numpy", "grpc", "ssl", "socket"} & loaded_modules

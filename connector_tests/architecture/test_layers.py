@@ -78,7 +78,7 @@ def copy_of_the_package(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def write_contract(folder: Path, wanted: dict[str, Any]) -> None:
+def write_contract(folder: Path, section: dict[str, Any]) -> None:
     lines = (
         "[importlinter]",
         "root_package = rocketmq_spark",
@@ -86,7 +86,7 @@ def write_contract(folder: Path, wanted: dict[str, Any]) -> None:
         "exclude_type_checking_imports = True",
         "contract_types =\n    pure: tools.pure_contract.PureContract",
         "[importlinter:contract:one]",
-        *(f"{key} = {as_ini(value)}" for key, value in wanted.items()),
+        *(f"{key} = {as_ini(value)}" for key, value in section.items()),
     )
     (folder / ".importlinter").write_text("\n".join(lines), encoding="utf-8")
 
@@ -125,9 +125,9 @@ def test_the_pure_core_is_broken_by_an_import_also_through_a_neighbour(
 
 
 @pytest.mark.parametrize("name", ["rocketmq_spark.model", "rocketmq_spark.gone"])
-def test_what_is_pure_or_gone_is_no_shell(copy_of_the_package: Path, name: str) -> None:
-    wanted = contract(PURE_CORE)
-    write_contract(copy_of_the_package, {**wanted, "shells": [*wanted["shells"], name]})
+def test_what_is_pure_or_deleted_is_no_shell(copy_of_the_package: Path, name: str) -> None:
+    section = contract(PURE_CORE)
+    write_contract(copy_of_the_package, {**section, "shells": [*section["shells"], name]})
     is_kept, printed = keeps_the_contract(copy_of_the_package)
     assert not is_kept
     assert f"{name} is pure, and named a shell" in printed
@@ -136,9 +136,9 @@ def test_what_is_pure_or_gone_is_no_shell(copy_of_the_package: Path, name: str) 
 # ---------------------------------------------------------------------------------------------------------- doors
 
 
-def test_each_room_is_in_a_layer_and_no_import_is_excused() -> None:
-    doors = contract("Packages import")
-    assert (doors["containers"], doors["exhaustive"], doors["exhaustive_ignores"]) == (
+def test_each_package_is_in_a_layer_and_no_import_is_exempted() -> None:
+    entry_points = contract("Packages import")
+    assert (entry_points["containers"], entry_points["exhaustive"], entry_points["exhaustive_ignores"]) == (
         ["rocketmq_spark"],
         True,
         ["_version"],
@@ -158,7 +158,7 @@ def test_each_room_is_in_a_layer_and_no_import_is_excused() -> None:
         ("wire/remoting/codes.py", "from rocketmq_spark.wire.remoting import command"),
     ],
 )
-def test_a_circle_of_imports_within_a_room_is_found(copy_of_the_package: Path, module: str, line: str) -> None:
+def test_a_circle_of_imports_within_a_package_is_found(copy_of_the_package: Path, module: str, line: str) -> None:
     write_contract(copy_of_the_package, contract(ACYCLIC))
     file = copy_of_the_package / "rocketmq_spark" / module
     file.write_text(f"{file.read_text(encoding='utf-8')}\n{line}\n", encoding="utf-8")
@@ -170,7 +170,7 @@ def test_a_circle_of_imports_within_a_room_is_found(copy_of_the_package: Path, m
 # ---------------------------------------------------------------------------------------------------------- threads
 
 
-def test_no_contract_names_a_module_that_is_gone() -> None:
+def test_no_contract_names_a_module_that_is_deleted() -> None:
     there = {module_name(path) for path in PACKAGE.rglob("*.py")}
     named = {name for begin in ("Only source", "Only remoting") for name in contract(begin)["source_modules"]}
     assert named <= there

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import rocketmq_spark
-from connector_tests.architecture.test_turns import TURNS
+from connector_tests.architecture.test_group_lock_holders import GROUP_LOCKS
 
 PACKAGE = Path(rocketmq_spark.__file__).parent
 MAKERS = {"Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore"}
@@ -123,29 +123,29 @@ def test_a_lock_is_held_for_a_moment() -> None:
     assert longer == LONGER.keys()
 
 
-def taken_by_hand(tree: ast.Module) -> set[str]:
+def acquired_by_hand(tree: ast.Module) -> set[str]:
     """Whose ``acquire`` is called."""
     calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
     return {name_of(call.value) for call in calls if isinstance(call, ast.Attribute) and call.attr == "acquire"}
 
 
-def test_no_other_lock_is_taken_by_hand() -> None:
-    assert {(name, lock) for name, tree in trees() for lock in taken_by_hand(tree)} == BY_HAND.keys()
+def test_no_other_lock_is_acquired_by_hand() -> None:
+    assert {(name, lock) for name, tree in trees() for lock in acquired_by_hand(tree)} == BY_HAND.keys()
 
 
-def test_a_turn_waits_for_servers_only() -> None:
-    calls = {name: called for name, tree in trees() if (called := calls_under(tree, TURNS))}
+def test_the_group_lock_waits_for_servers_only() -> None:
+    calls = {name: called for name, tree in trees() if (called := calls_under(tree, GROUP_LOCKS))}
     assert calls.keys() == {"consumer/member.py", "source/stream/batch_planner.py"}
     assert {name: called & WITHOUT_GROUP_LOCK for name, called in calls.items() if called & WITHOUT_GROUP_LOCK} == {}
 
 
-def test_a_request_under_a_lock_and_a_wait_in_a_turn_are_found() -> None:
+def test_a_request_under_a_lock_and_a_wait_under_the_group_lock_are_found() -> None:
     tree = ast.parse("with self._lock:\n broker.ask(rpc)\nwith self.group_lock() as membership:\n thread.join()")
     assert calls_under(tree, {"_lock"}) - AT_ONCE == {"ask"}
-    assert calls_under(tree, TURNS) & WITHOUT_GROUP_LOCK == {"join"}
+    assert calls_under(tree, GROUP_LOCKS) & WITHOUT_GROUP_LOCK == {"join"}
 
 
 def test_a_lock_is_found_however_it_is_made() -> None:
     made = "self._a = threading.Lock()\nb = Condition()\nGroupLock(m, threading.RLock())\nself._c: Gate = Semaphore(1)"
     assert locks_made(ast.parse(made)) == {"_a", "b", "GroupLock", "_c"}
-    assert taken_by_hand(ast.parse("if self._a.acquire(timeout=1):\n b.release()")) == {"_a"}
+    assert acquired_by_hand(ast.parse("if self._a.acquire(timeout=1):\n b.release()")) == {"_a"}

@@ -99,11 +99,11 @@ HERE: Final = "architecture/test_named_in_docs"
         ('.option(\n  "subscribed", "t")', ["subscribed"]),
     ],
 )
-def test_what_is_gone_is_noticed(text: str, gone: list[str]) -> None:
+def test_what_is_deleted_is_noticed(text: str, gone: list[str]) -> None:
     assert missing(text) == gone
 
 
-def modules_gone(text: str) -> list[str]:
+def modules_deleted(text: str) -> list[str]:
     """Dotted names of modules in double backticks; what else has a dot there does not begin with a package of ours."""
     package = ROOT / "rocketmq_spark"
     packages = {path.parent.name for path in package.glob("*/__init__.py")} - {"options"}  # values of options
@@ -113,6 +113,6 @@ def modules_gone(text: str) -> list[str]:
 
 def test_a_docstring_names_modules_that_are_there() -> None:
     files = (ROOT / "rocketmq_spark").rglob("*.py")
-    gone = {file.name: modules_gone(file.read_text(encoding="utf-8")) for file in files}
+    gone = {file.name: modules_deleted(file.read_text(encoding="utf-8")) for file in files}
     assert {name: names for name, names in gone.items() if names} == {}
-    assert modules_gone("``wire.column_table`` ``wire.arrow.column_table`` ``socket.socket``") == ["column_table"]
+    assert modules_deleted("``wire.column_table`` ``wire.arrow.column_table`` ``socket.socket``") == ["column_table"]

@@ -135,7 +135,7 @@ print(Connection())
 """
 
 
-def test_a_dead_method_is_found_beside_its_namesake(tmp_path: Path) -> None:
+def test_a_dead_method_is_found_beside_one_of_its_name(tmp_path: Path) -> None:
     """And a method that only calls itself; not one that is called by a protocol, or by ``super()``."""
     package = tmp_path / "shop"
     package.mkdir()

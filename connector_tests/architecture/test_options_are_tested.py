@@ -17,66 +17,62 @@ NAMES = {row.name for table in USES.values() for _, row in rows(table)}
 
 DOES = {
     # what is read
-    "includeProperties": "unit/test_schema.py::test_the_map_of_properties_comes_where_it_is_asked_for_and_in_its_place",
+    "includeProperties": "unit/test_schema.py::test_the_map_of_properties_comes_where_it_is_requested_and_in_its_place",
     "propertyColumns": "spark/test_main_job.py::test_columns_carry_what_was_sent",
     # servers
     "namesrvAddr": "spark/test_faults.py::test_a_wrong_address_is_an_error_that_names_it",
     "brokerTimeoutMs": "faults/test_hostile_servers.py::test_server_that_is_not_rocketmq_is_named",
     "clusterTimeoutMs": "unit/test_recreated_queues.py::test_a_broker_that_refuses_pulls_is_waited_for_and_then_named",
     # who we are, and over what we speak
-    "accessKey": "integration/test_cli_broker.py::test_it_says_with_which_options_it_lets_one_in",
-    "secretKey": "integration/test_cli_broker.py::test_it_says_with_which_options_it_lets_one_in",
+    "accessKey": "integration/test_cli_broker.py::test_it_prints_the_options_of_a_client",
+    "secretKey": "integration/test_cli_broker.py::test_it_prints_the_options_of_a_client",
     "securityToken": "integration/test_acl_broker.py::test_a_token_is_signed_too",
-    "useTLS": "integration/test_cli_broker.py::test_it_says_with_which_options_it_lets_one_in",
+    "useTLS": "integration/test_cli_broker.py::test_it_prints_the_options_of_a_client",
     "tlsTrustCertPath": "unit/test_secured.py::test_a_file_that_cannot_be_used_is_named",
-    "tlsAuthServer": (
-        "integration/test_tls_broker.py::test_a_certificate_is_checked_unless_tls_auth_server_says_otherwise"
-    ),
+    "tlsAuthServer": ("integration/test_tls_broker.py::test_a_certificate_is_checked_unless_tls_auth_server_is_false"),
     "tlsCheckHostName": (
-        "integration/test_tls_broker.py::test_a_host_name_is_checked_unless_tls_check_host_name_says_otherwise"
+        "integration/test_tls_broker.py::test_a_host_name_is_checked_unless_tls_check_host_name_is_false"
     ),
-    "tlsCertPath": (
-        "integration/test_tls_broker.py::test_a_client_proves_who_it_is_with_tls_cert_path_and_tls_key_path"
-    ),
-    "tlsKeyPath": "integration/test_tls_broker.py::test_a_client_proves_who_it_is_with_tls_cert_path_and_tls_key_path",
+    "tlsCertPath": ("integration/test_tls_broker.py::test_a_client_authenticates_with_tls_cert_path_and_tls_key_path"),
+    "tlsKeyPath": "integration/test_tls_broker.py::test_a_client_authenticates_with_tls_cert_path_and_tls_key_path",
     "tlsKeyPassword": "integration/test_tls_broker.py::test_a_key_that_is_encrypted_is_opened_with_tls_key_password",
     # the group
     "consumerGroup": "unit/test_executor_pull_client.py::test_a_pull_goes_to_the_queues_master_with_the_subscription",
     "instanceName": (
-        "unit/test_join_stories.py::test_two_that_take_one_name_at_once_do_not_wait_for_each_other_for_ever"
+        "unit/test_join_scenarios.py::test_two_that_take_one_name_at_once_do_not_wait_for_each_other_for_ever"
     ),
     "allocateStrategy": (
-        "unit/test_group_members.py::test_a_newcomer_that_consumes_in_another_manner_owns_nothing_and_fails_soon"
+        "unit/test_group_members.py::test_a_joining_member_that_consumes_with_other_settings_owns_nothing_and_fails_soon"
     ),
-    "messageQueueList": "unit/test_strategy_names.py::test_what_the_options_say_reaches_the_strategy",
-    "consumeridcs": "unit/test_strategy_names.py::test_what_the_options_say_reaches_the_strategy",
-    "machineRoomResolver": "unit/test_strategy_names.py::test_what_the_options_say_reaches_the_strategy",
+    "messageQueueList": "unit/test_strategy_names.py::test_what_the_options_define_reaches_the_strategy",
+    "consumeridcs": "unit/test_strategy_names.py::test_what_the_options_define_reaches_the_strategy",
+    "machineRoomResolver": "unit/test_strategy_names.py::test_what_the_options_define_reaches_the_strategy",
     "consumeOrderly": (
         "unit/test_membership.py::"
-        "test_an_orderly_queue_with_an_unproven_range_is_released_only_when_it_is_proven_and_committed"
+        "test_an_orderly_queue_with_an_uncompleted_range_is_released_only_when_it_is_completed_and_committed"
     ),
     "messageModel": (
         "unit/test_membership.py::test_in_broadcasting_each_member_owns_every_queue_and_the_brokers_keep_no_offset"
     ),
     "localOffsetStoreDir": "unit/test_offset_store.py::test_each_group_and_instance_has_a_file_of_its_own",
     "loadBalance": "spark/test_message_granularity.py::test_two_queries_share_the_messages_of_one_queue",
-    "endpoints": "integration/test_receiver.py::test_what_is_proven_does_not_come_again",
+    "endpoints": "integration/test_receiver.py::test_what_is_completed_is_not_redelivered",
     "invisibleDurationMs": (
-        "integration/test_receiver.py::test_what_is_renewed_is_nobody_elses_and_is_acknowledged_by_its_last_handle"
+        "integration/test_receiver.py::test_what_is_extended_is_claimed_by_no_other_receiver_and_is_acknowledged_by_its_last_handle"
     ),
-    "rebalanceIntervalMs": "unit/test_group_lock.py::test_the_group_is_looked_at_again_after_the_interval",
+    "rebalanceIntervalMs": "unit/test_group_lock.py::test_the_group_is_probed_again_after_the_interval",
     "persistOffsetIntervalMs": (
-        "unit/test_group_lock.py::test_what_a_broker_has_not_confirmed_is_told_again_after_the_interval"
+        "unit/test_group_lock.py::test_what_a_broker_has_not_confirmed_is_sent_again_after_the_interval"
     ),
     # what is read
-    "subscribe": "spark/test_topics.py::test_a_topic_that_is_added_at_a_restart_begins_where_the_options_say",
+    "subscribe": "spark/test_topics.py::test_a_topic_that_is_added_at_a_restart_begins_where_the_options_define",
     "subExpression": "support/core_scenarios.py::test_a_tag_filter_reads_the_tag_and_moves_past_the_rest",
-    "retryTopic": "spark/test_failed_rows.py::test_failed_rows_come_again_or_end_in_the_dlq_and_hold_nothing_up",
+    "retryTopic": "spark/test_failed_rows.py::test_failed_rows_are_redelivered_or_end_in_the_dlq_and_hold_nothing_up",
     # where it begins
-    "startingOffsets": "spark/test_main_job.py::test_listed_starting_offsets_begin_each_queue_where_they_say",
+    "startingOffsets": "spark/test_main_job.py::test_listed_starting_offsets_begin_each_queue_where_they_define",
     "startingTimestamp": "spark/test_main_job.py::test_a_start_by_time_reads_what_was_stored_since_then",
     "groupOffsets": (
-        "unit/test_start_positions.py::test_a_new_checkpoint_that_ignores_the_group_moves_it_where_the_options_say"
+        "unit/test_start_positions.py::test_a_new_checkpoint_that_ignores_the_group_moves_it_where_the_options_define"
     ),
     "consumeFromWhere": "unit/test_consume_from_where.py::test_each_spelling_has_one_meaning",
     "consumeTimestamp": "unit/test_consume_from_where.py::test_each_spelling_has_one_meaning",
@@ -89,34 +85,34 @@ DOES = {
     "producerGroup": "unit/test_batch_sender.py::test_a_batch_goes_to_the_next_queue_with_the_producer_group",
     "acceptNotDurable": "unit/test_batch_sender.py::test_what_is_not_durable_is_sent_again_unless_that_is_accepted",
     "maxMessageBytes": "unit/test_write_task.py::test_a_row_that_no_broker_takes_is_named_and_nothing_else_is_sent",
-    "compression": "unit/test_write_task.py::test_large_bodies_are_compressed_where_the_options_say_so",
-    "compressMsgBodyOverHowmuch": "unit/test_write_task.py::test_large_bodies_are_compressed_where_the_options_say_so",
+    "compression": "unit/test_write_task.py::test_large_bodies_are_compressed_by_the_options",
+    "compressMsgBodyOverHowmuch": "unit/test_write_task.py::test_large_bodies_are_compressed_by_the_options",
     "messageIdColumns": "spark/test_writing.py::test_ids_of_columns_that_are_not_sent_are_the_same_in_each_write",
     "deadLetterTopic": (
         "unit/test_write_task.py::test_rows_that_cannot_be_sent_go_to_the_dead_letter_topic_if_there_is_one"
     ),
     # what is not as it should be
     "failOnDataLoss": (
-        "unit/test_planned_losses.py::test_what_retention_took_is_passed_over_and_logged_where_the_user_says_so"
+        "unit/test_planned_losses.py::test_what_retention_took_is_passed_over_and_logged_where_the_user_allows_it"
     ),
-    "badMessages": "integration/test_bad_messages.py::test_fail_names_the_offset_the_reason_and_what_to_do",
+    "badMessages": "integration/test_unreadable_bodies.py::test_fail_names_the_offset_the_reason_and_what_to_do",
     "missingTopicTimeoutMs": "spark/test_faults.py::test_a_missing_topic_is_an_error_that_names_it",
     "missingQueues": "unit/test_available_now.py::test_available_now_ends_without_queues_that_may_be_dropped",
     "missingQueuesTimeoutMs": (
-        "unit/test_planned_losses.py::test_queues_that_stay_away_end_the_query_though_nothing_else_happens"
+        "unit/test_planned_losses.py::test_queues_that_stay_unavailable_end_the_query_though_nothing_else_happens"
     ),
     "skipRanges": (
         "integration/test_range_reading.py::"
-        "test_what_is_given_up_is_left_out_of_the_batch_that_is_read_again_and_of_no_other"
+        "test_what_is_skipped_is_omitted_from_the_batch_that_is_read_again_and_of_no_other"
     ),
     "maxBytesPerTrigger": (
-        "integration/test_pop_run.py::test_a_limit_of_bytes_makes_smaller_batches_and_nothing_is_left_out"
+        "integration/test_pop_run.py::test_a_limit_of_bytes_makes_smaller_batches_and_nothing_is_omitted"
     ),
     "spoolDir": (
         "integration/test_pop_run.py::test_with_a_spool_a_later_start_reads_the_same_rows_and_acknowledges_them"
     ),
     "logLevel": (
-        "spark/test_what_is_said.py::test_an_outage_is_told_in_few_lines_and_in_the_progress_until_it_is_over"
+        "spark/test_logged_outages.py::test_an_outage_is_reported_in_few_lines_and_in_the_progress_until_it_is_over"
     ),
 }
 """The test that sees what each option does, by name. Others may as well."""
@@ -219,7 +215,7 @@ def test_a_conflict_is_of_options_that_are_there_and_documented(conflict: Confli
 
 
 @pytest.mark.parametrize("conflict", READ_CONFLICTS, ids=lambda conflict: f"{conflict.first}-{conflict.second}")
-def test_a_conflict_is_told_with_its_reason(conflict: Conflict) -> None:
+def test_a_conflict_is_reported_with_its_reason(conflict: Conflict) -> None:
     pair = (conflict.first, conflict.second)
     with pytest.raises(OptionError) as raised:
         ReadOptions.parse(REQUIRED | CONTRADICTING[pair])

@@ -79,22 +79,22 @@ def public_functions(tree: ast.AST, above: str = "") -> Iterator[tuple[Function,
     """Functions that others may call, and what their docstrings and those of their classes say."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.ClassDef | Function) and (not node.name.startswith("_") or node.name == "__init__"):
-            said = f"{above}\n{ast.get_docstring(node) or ''}"
+            docstring = f"{above}\n{ast.get_docstring(node) or ''}"
             if isinstance(node, Function):
-                yield node, said
+                yield node, docstring
             else:
-                yield from public_functions(node, said)
+                yield from public_functions(node, docstring)
 
 
-def silent(source: str) -> list[str]:
+def undocumented(source: str) -> list[str]:
     """Public functions that raise what they do not say; a constructor's say is its class's."""
     tree = ast.parse(source)
     privates = private_functions(tree)
     return [
         f"{function.name}: {name}[{condition}]"
-        for function, said in public_functions(tree)
+        for function, docstring in public_functions(tree)
         for name, condition in sorted(raised_by(function, privates))
-        if (name, condition) not in promises(said)
+        if (name, condition) not in promises(docstring)
     ]
 
 
@@ -105,13 +105,13 @@ def vague(source: str) -> list[str]:
         for node in ast.walk(ast.parse(source))
         if isinstance(node, Function | ast.ClassDef | ast.Module)
     )
-    sentences = (" ".join(told.split()) for text in docstrings for told in PROMISE.findall(text))
-    return [told for told in sentences if not REFERENCE.search(told) and not known_errors(told)]
+    sentences = (" ".join(documented.split()) for text in docstrings for documented in PROMISE.findall(text))
+    return [documented for documented in sentences if not REFERENCE.search(documented) and not known_errors(documented)]
 
 
-def known_errors(told: str) -> set[str]:
+def known_errors(documented: str) -> set[str]:
     """The errors that a sentence names, if there are all of them."""
-    named = set(re.findall(r"\b(?:ssl\.)?(\w*Error)\b", told))
+    named = set(re.findall(r"\b(?:ssl\.)?(\w*Error)\b", documented))
     return named if named <= ERROR_CLASSES | BUILTIN_ERRORS | OTHERS else set()
 
 
@@ -125,12 +125,12 @@ OTHERS = {"SSLError"} | {
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.relative_to(PACKAGE).as_posix())
-def test_what_a_public_function_raises_it_says_with_the_condition(file: Path) -> None:
-    assert silent(file.read_text(encoding="utf-8")) == []
+def test_what_a_public_function_raises_it_documents_with_the_condition(file: Path) -> None:
+    assert undocumented(file.read_text(encoding="utf-8")) == []
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.relative_to(PACKAGE).as_posix())
-def test_what_is_said_to_be_raised_is_an_error_that_there_is(file: Path) -> None:
+def test_what_is_reported_as_raised_is_an_error_that_there_is(file: Path) -> None:
     assert vague(file.read_text(encoding="utf-8")) == []
 
 
@@ -141,9 +141,9 @@ def built_in(source: str) -> Iterator[Raised]:
             yield from ((node.func.id, str(one.value)) for one in node.args[:1] if isinstance(one, ast.Constant))
 
 
-def test_a_survey_says_all_errors_of_its_room_that_waiting_does_not_pass() -> None:
+def test_a_refresh_reports_all_errors_of_its_caller_that_waiting_does_not_pass() -> None:
     """They reach it by what it remembers of failures, so no call leads there. What passes is CLUSTER_TIMEOUT."""
-    said = set(promises(Membership.refresh_metadata.__doc__ or ""))
+    docstring = set(promises(Membership.refresh_metadata.__doc__ or ""))
     made = {one for file in (PACKAGE / "consumer").glob("*.py") for one in built_in(file.read_text(encoding="utf-8"))}
     lasting = {
         (name, condition)
@@ -152,17 +152,17 @@ def test_a_survey_says_all_errors_of_its_room_that_waiting_does_not_pass() -> No
         and not (condition in RETRYABILITY and RETRYABILITY[condition].request is Retryability.TRANSIENT)
     }
     assert len(lasting) > 6
-    assert lasting <= said
+    assert lasting <= docstring
 
 
 RAISING = 'def ask():\n    """{}"""\n    raise RouteError("MASTER_UNAVAILABLE", broker="a", topic="t")'
 
 
 @pytest.mark.parametrize(
-    "said", ["Ask.", "Raises RouteError.", "Raises RouteError[NO_MASTER_BROKER].", "Raises MASTER_UNAVAILABLE."]
+    "docstring", ["Ask.", "Raises RouteError.", "Raises RouteError[NO_MASTER_BROKER].", "Raises MASTER_UNAVAILABLE."]
 )
-def test_a_function_that_does_not_say_so_is_found(said: str) -> None:
-    assert silent(RAISING.format(said)) == ["ask: RouteError[MASTER_UNAVAILABLE]"]
+def test_a_function_that_does_not_declare_it_is_found(docstring: str) -> None:
+    assert undocumented(RAISING.format(docstring)) == ["ask: RouteError[MASTER_UNAVAILABLE]"]
 
 
 BY_ANOTHER = """
@@ -183,24 +183,26 @@ def _really_check():
 
 def test_what_is_raised_by_private_functions_is_found_and_so_is_a_constructor() -> None:
     found = ["__init__: RouteError[MASTER_UNAVAILABLE]"]
-    assert silent(BY_ANOTHER.format("self._check()")) == [*found, "ask: RouteError[MASTER_UNAVAILABLE]"]
-    assert silent(BY_ANOTHER.format("_really_check()")) == [*found, "ask: RouteError[MASTER_UNAVAILABLE]"]
-    assert silent(BY_ANOTHER.format("another._check()")) == found
+    assert undocumented(BY_ANOTHER.format("self._check()")) == [*found, "ask: RouteError[MASTER_UNAVAILABLE]"]
+    assert undocumented(BY_ANOTHER.format("_really_check()")) == [*found, "ask: RouteError[MASTER_UNAVAILABLE]"]
+    assert undocumented(BY_ANOTHER.format("another._check()")) == found
 
 
-def test_what_may_be_caught_is_not_asked_for() -> None:
-    assert len(silent(BY_ANOTHER.format("with suppress(RouteError): self._check()"))) == 1
-    assert len(silent(BY_ANOTHER.format("with turn(): self._check()"))) == 2
-    assert silent(BY_ANOTHER.format("try: self._check()\n        except RouteError: pass")) == silent(
+def test_what_may_be_caught_is_not_rejected() -> None:
+    assert len(undocumented(BY_ANOTHER.format("with suppress(RouteError): self._check()"))) == 1
+    assert len(undocumented(BY_ANOTHER.format("with turn(): self._check()"))) == 2
+    assert undocumented(BY_ANOTHER.format("try: self._check()\n        except RouteError: pass")) == undocumented(
         BY_ANOTHER.format("pass")
     )
-    assert len(silent(BY_ANOTHER.format("try: self._check()\n        finally: pass"))) == 2
+    assert len(undocumented(BY_ANOTHER.format("try: self._check()\n        finally: pass"))) == 2
 
 
 def test_one_that_does_is_not() -> None:
-    assert silent(RAISING.format("Raises RouteError[NO_MASTER_BROKER | MASTER_UNAVAILABLE].")) == []
+    assert undocumented(RAISING.format("Raises RouteError[NO_MASTER_BROKER | MASTER_UNAVAILABLE].")) == []
 
 
-@pytest.mark.parametrize("said", ["Raises something.", "Raises RouteErorr.", "Raises NoSuchError where it is late."])
-def test_a_promise_of_no_error_that_there_is_is_found(said: str) -> None:
-    assert len(vague(f'def ask():\n    """{said}"""')) == 1
+@pytest.mark.parametrize(
+    "docstring", ["Raises something.", "Raises RouteErorr.", "Raises NoSuchError where it is late."]
+)
+def test_a_promise_of_no_error_that_there_is_is_found(docstring: str) -> None:
+    assert len(vague(f'def ask():\n    """{docstring}"""')) == 1

@@ -47,7 +47,7 @@ def trees() -> dict[str, ast.Module]:
     return {file.relative_to(PACKAGE).as_posix(): ast.parse(file.read_text(encoding="utf-8")) for file in files}
 
 
-def test_a_code_is_named_where_a_table_is_or_where_a_server_is_answered() -> None:
+def test_a_code_is_named_where_a_table_is_or_where_a_server_gets_a_response() -> None:
     assert {name for name, tree in trees().items() if named_codes(tree)} == NAMING.keys()
 
 

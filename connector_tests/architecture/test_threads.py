@@ -14,8 +14,8 @@ import rocketmq_spark
 
 PACKAGE = Path(rocketmq_spark.__file__).parent
 FOR_THREADS = {"Lock", "RLock", "Condition", "Semaphore", "Event", "Barrier", "Thread", "SimpleQueue"}
-WHOSE = re.compile(r"[Tt]hread|\bturn\b")
-SAYS_SO = re.compile(r"^\s*(?:.*\s)?Threads: ", re.MULTILINE)
+THREADING_WORDS = re.compile(r"[Tt]hread|\bturn\b")
+DECLARES_IT = re.compile(r"^\s*(?:.*\s)?Threads: ", re.MULTILINE)
 
 
 def makers(tree: ast.AST) -> Iterator[ast.ClassDef | ast.FunctionDef]:
@@ -47,14 +47,14 @@ def globals_used(function: ast.FunctionDef, module: ast.AST) -> set[str]:
     return {kinds[name.id] for name in entered if isinstance(name, ast.Name) and name.id in kinds}
 
 
-def silent(source: str) -> list[str]:
-    return [node.name for node in makers(ast.parse(source)) if not SAYS_SO.search(ast.get_docstring(node) or "")]
+def undeclared(source: str) -> list[str]:
+    return [node.name for node in makers(ast.parse(source)) if not DECLARES_IT.search(ast.get_docstring(node) or "")]
 
 
-def test_who_makes_or_takes_a_lock_says_what_threads_may_do() -> None:
+def test_a_class_that_makes_or_acquires_a_lock_reports_what_threads_may_do() -> None:
     sources = {file.relative_to(PACKAGE).as_posix(): file.read_text(encoding="utf-8") for file in PACKAGE.rglob("*.py")}
     assert sum(len(list(makers(ast.parse(source)))) for source in sources.values()) >= 10
-    assert {name: found for name, source in sources.items() if (found := silent(source))} == {}
+    assert {name: found for name, source in sources.items() if (found := undeclared(source))} == {}
 
 
 ROOMS_OF_MANY_THREADS = ("consumer", "options", "pop", "pull", "remoting", "sink", "source", "wire")
@@ -91,13 +91,13 @@ def is_own(node: ast.AST | None) -> bool:
 def unclear(source: str) -> list[str]:
     """Public classes that change, and say neither for themselves nor for their module whose they are."""
     tree = ast.parse(source)
-    said = ast.get_docstring(tree) or ""
+    docstring = ast.get_docstring(tree) or ""
     classes = (node for node in tree.body if isinstance(node, ast.ClassDef) and not node.name.startswith("_"))
     changing = (node for node in classes if changes_itself(node))
-    return [one.name for one in changing if not WHOSE.search(f"{said} {ast.get_docstring(one) or ''}")]
+    return [one.name for one in changing if not THREADING_WORDS.search(f"{docstring} {ast.get_docstring(one) or ''}")]
 
 
-def test_who_changes_says_whether_threads_may_share_it() -> None:
+def test_a_class_that_changes_states_whether_threads_may_share_it() -> None:
     files = [file for room in ROOMS_OF_MANY_THREADS for file in (PACKAGE / room).rglob("*.py")]
     sources = {file.relative_to(PACKAGE).as_posix(): file.read_text(encoding="utf-8") for file in files}
     assert {name: found for name, source in sources.items() if (found := unclear(source))} == {}
@@ -110,14 +110,14 @@ STATE = 'class Table:\n    """What is known.{}"""\n    def f(self):\n        {}'
     "line",
     ["self.a = 1", "self._a += 1", "self._a[0] = 1", "del self._a[0]", "self._a.update(b)", "self._a[1].append(0)"],
 )
-def test_a_class_that_changes_and_does_not_say_so_is_found(line: str) -> None:
+def test_a_class_that_changes_and_does_not_declare_it_is_found(line: str) -> None:
     assert unclear(STATE.format("", line)) == ["Table"]
     assert unclear(STATE.format(" Not thread-safe.", line)) == []
     assert unclear('"""Each has its turn."""\n' + STATE.format("", line)) == []
 
 
 @pytest.mark.parametrize("line", ["a = self.b", "other.a = 1", "b.append(self.a)", "self.ask()"])
-def test_one_that_does_not_change_need_not_say_so(line: str) -> None:
+def test_one_that_does_not_change_need_not_declare_it(line: str) -> None:
     assert unclear(STATE.format("", line)) == []
 
 
@@ -127,5 +127,5 @@ FUNCTION = '_sharing = threading.Lock()\ndef shared():\n    """The pool.{}"""\n 
 
 @pytest.mark.parametrize(("source", "name"), [(CLASS, "Pool"), (FUNCTION, "shared")])
 def test_one_that_does_not_is_found(source: str, name: str) -> None:
-    assert silent(source.format("")) == [name]
-    assert silent(source.format(" Threads: any.")) == []
+    assert undeclared(source.format("")) == [name]
+    assert undeclared(source.format(" Threads: any.")) == []

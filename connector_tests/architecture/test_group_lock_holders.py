@@ -12,7 +12,7 @@ import pytest
 import rocketmq_spark
 
 PACKAGE = Path(rocketmq_spark.__file__).parent
-TURNS = {"group_lock", "_group_lock"}
+GROUP_LOCKS = {"group_lock", "_group_lock"}
 
 KEPT = {
     "in an attribute": "def f(self):\n with self.group_lock() as m:\n  self.kept = m",
@@ -28,20 +28,20 @@ def sources() -> Iterator[tuple[str, ast.Module]]:
         yield str(path.relative_to(PACKAGE)), ast.parse(path.read_text(encoding="utf-8"))
 
 
-def test_nobody_keeps_a_membership_beyond_its_turn() -> None:
+def test_no_module_keeps_a_membership_beyond_the_group_lock() -> None:
     assert [(path, line) for path, tree in sources() for line in kept_lines(tree)] == []
 
 
-def test_turns_are_where_this_test_looks_for_them() -> None:
-    with_turns = {path for path, tree in sources() for _ in lending_blocks(tree)}
-    assert with_turns == {"consumer/member.py", "source/stream/batch_planner.py"}
+def test_holders_of_the_group_lock_are_where_this_test_searches() -> None:
+    with_group_locks = {path for path, tree in sources() for _ in lending_blocks(tree)}
+    assert with_group_locks == {"consumer/member.py", "source/stream/batch_planner.py"}
 
 
-def test_a_membership_is_made_in_one_place_for_a_turn() -> None:
+def test_a_membership_is_made_in_one_place_for_the_group_lock() -> None:
     made = [(path, call) for path, tree in sources() for call in calls_of(tree, "Membership")]
-    given_to_turns = [call.args[0] for _, tree in sources() for call in calls_of(tree, "GroupLock")]
+    given_to_group_locks = [call.args[0] for _, tree in sources() for call in calls_of(tree, "GroupLock")]
     assert [path for path, _ in made] == ["consumer/member.py"]
-    assert [ast.dump(call) for _, call in made] == [ast.dump(one) for one in given_to_turns]
+    assert [ast.dump(call) for _, call in made] == [ast.dump(one) for one in given_to_group_locks]
 
 
 @pytest.mark.parametrize("source", KEPT.values(), ids=KEPT)
@@ -59,7 +59,7 @@ def lending_blocks(tree: ast.AST) -> Iterator[tuple[ast.With, str]]:
     for block in ast.walk(tree):
         for item in block.items if isinstance(block, ast.With) else ():
             call, name = item.context_expr, item.optional_vars
-            if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in TURNS:
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in GROUP_LOCKS:
                 assert isinstance(block, ast.With)
                 if isinstance(name, ast.Name):
                     yield block, name.id

@@ -18,15 +18,15 @@ def lines_of_the_guide() -> list[str]:
     return [line for line in GUIDE.read_text(encoding="utf-8").splitlines() if OURS in line]
 
 
-def test_every_line_that_the_guide_shows_is_one_that_is_said_and_every_kind_is_shown() -> None:
+def test_every_line_that_the_guide_shows_is_one_that_is_logged_and_every_kind_is_shown() -> None:
     assert set(shapes_of(lines_of_the_guide())) == SHAPES.keys()
 
 
 def test_a_line_of_another_shape_is_noticed() -> None:
-    who = "26/11/22 23:11:17 WARN rocketmq_spark [group=g clientId=c]: "
-    assert shapes_of([who + "GROUP_LEFT: Left the group"]) == ["left"]
+    prefix = "26/11/22 23:11:17 WARN rocketmq_spark [group=g clientId=c]: "
+    assert shapes_of([prefix + "GROUP_LEFT: Left the group"]) == ["left"]
     left = "GROUP_LEFT: Left the group"
-    for line in (who + "GROUP_LEFT: The group was left", who.replace("WARN", "WARNING") + left, left):
+    for line in (prefix + "GROUP_LEFT: The group was left", prefix.replace("WARN", "WARNING") + left, left):
         with pytest.raises(AssertionError, match=r"(?i)left"):
             shapes_of([line])
 

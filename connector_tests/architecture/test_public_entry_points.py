@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-DOORS = {"rocketmq_spark", "rocketmq_spark.embedded", "rocketmq_spark.errors"}
+ENTRY_POINTS = {"rocketmq_spark", "rocketmq_spark.embedded", "rocketmq_spark.errors"}
 """``pyspark_rocketmq`` is Spark's, which finds the source by it."""
 
 PAGES = [
@@ -32,7 +32,7 @@ def shown() -> Iterator[tuple[str, str]]:
     yield from ((file.name, file.read_text(encoding="utf-8")) for file in EXAMPLES)
 
 
-def taken(text: str) -> set[tuple[str, str]]:
+def imports(text: str) -> set[tuple[str, str]]:
     """Door and name of everything of ours that a piece of Python uses; "" where a module itself is imported."""
     found: set[tuple[str, str]] = set()
     for node in ast.walk(ast.parse(text)):
@@ -49,26 +49,28 @@ def is_ours(module: str) -> bool:
     return module.partition(".")[0] == "rocketmq_spark"
 
 
-def test_users_are_shown_public_doors_only() -> None:
-    used = {(where, door) for where, text in shown() for door, _ in taken(text)}
-    assert {door for _, door in used} >= {"rocketmq_spark", "rocketmq_spark.embedded"}
-    assert {(where, door) for where, door in used if door not in DOORS} == set()
+def test_users_are_shown_public_entry_points_only() -> None:
+    used = {(where, entry_point) for where, text in shown() for entry_point, _ in imports(text)}
+    assert {entry_point for _, entry_point in used} >= {"rocketmq_spark", "rocketmq_spark.embedded"}
+    assert {(where, entry_point) for where, entry_point in used if entry_point not in ENTRY_POINTS} == set()
 
 
-def test_what_users_take_through_a_door_is_in_its_list() -> None:
-    names = {(door, name) for _, text in shown() for door, name in taken(text) if name}
+def test_what_users_take_through_an_entry_point_is_in_its_list() -> None:
+    names = {(entry_point, name) for _, text in shown() for entry_point, name in imports(text) if name}
     assert names
-    assert {(door, name) for door, name in names if name not in importlib.import_module(door).__all__} == set()
+    assert {
+        (entry_point, name) for entry_point, name in names if name not in importlib.import_module(entry_point).__all__
+    } == set()
 
 
-@pytest.mark.parametrize("door", sorted(DOORS))
-def test_a_door_lists_what_is_there(door: str) -> None:
-    module = importlib.import_module(door)
+@pytest.mark.parametrize("entry_point", sorted(ENTRY_POINTS))
+def test_an_entry_point_lists_what_is_there(entry_point: str) -> None:
+    module = importlib.import_module(entry_point)
     assert [name for name in module.__all__ if not hasattr(module, name)] == []
     assert module.__all__ == sorted(module.__all__)
 
 
-def test_the_door_of_errors_is_the_whole_tree() -> None:
+def test_the_entry_point_of_errors_is_the_whole_tree() -> None:
     errors = importlib.import_module("rocketmq_spark.errors")
     tree = {
         name for name, one in vars(errors).items() if isinstance(one, type) and issubclass(one, errors.RocketMQError)
@@ -85,5 +87,5 @@ def test_the_door_of_errors_is_the_whole_tree() -> None:
         ("import pyspark_rocketmq, pyspark", set()),
     ],
 )
-def test_what_is_taken_is_found(text: str, expected: set[tuple[str, str]]) -> None:
-    assert taken(text) == expected
+def test_what_is_accepted_is_found(text: str, expected: set[tuple[str, str]]) -> None:
+    assert imports(text) == expected
