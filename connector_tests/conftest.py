@@ -57,7 +57,7 @@ def folder_of(item: pytest.Item) -> str:
 
 
 def needs_native_decoder(item: pytest.Item) -> bool:
-    """Whether a parameter asks for it, or the module is about nothing else."""
+    """Whether a parameter requests it, or the module is about nothing else."""
     parameters = getattr(item, "callspec", None)
     return "native" in item.path.stem or (parameters is not None and NATIVE in parameters.params.values())
 
@@ -123,7 +123,7 @@ def own_signals() -> Iterator[None]:
 
 @pytest.fixture(scope="module", params=IMPLEMENTATIONS)
 def column_decoder(request: pytest.FixtureRequest) -> type[ColumnDecoder]:
-    """One contract, two implementations. For a module, because hypothesis does not set fixtures up anew."""
+    """One contract, two implementations. For a module, because hypothesis does not set fixtures up again."""
     return decoder_class(request.param)
 
 

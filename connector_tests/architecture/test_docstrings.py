@@ -1,4 +1,5 @@
-"""Public functions whose body is more than one statement say their contract, at least where they are first declared."""
+"""Public functions whose body is more than one statement state their contract, at least where they are first
+declared."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ BY_NAME = {
     "sink.sending": ("integration/test_cli_topic_and_send.py", '"send"'),
     "sink.writer": ("spark/test_writing.py", '.format("rocketmq")'),
 }
-"""The test module of what a command or Spark starts, and what it tells them."""
+"""The test module of what a command or Spark starts, and what it reports them."""
 
 
 def modules() -> list[str]:
@@ -150,7 +150,7 @@ def running(node: ast.AST) -> Iterator[ast.AST]:
 
 @cache
 def used_by_test(test: Path) -> frozenset[str]:
-    """By a test module itself, the fixtures that it asks for, or helpers of these two."""
+    """By a test module itself, the fixtures that it requests, or helpers of these two."""
     tree = parsed(test)
     requested = {one.arg for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) for one in node.args.args}
     names = used(tree)

@@ -80,7 +80,7 @@ CLASSES = {
 """Whose fault each condition is."""
 
 OF_THE_CLASS = {"BrokerError": {"code"}}
-"""What an error needs whatever its text says."""
+"""What an error needs whatever its text states."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Whoever tells mypy or ruff to look away names the error and says why; the settings leave nobody out."""
+"""Whoever reports mypy or ruff to look away names the error and states why; the settings leave nobody out."""
 
 from __future__ import annotations
 

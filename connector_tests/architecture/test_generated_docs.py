@@ -1,4 +1,4 @@
-"""What the tables of the code say is what the documentation says."""
+"""What the tables of the code state is what the documentation states."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def lending_blocks(tree: ast.AST) -> Iterator[tuple[ast.With, str]]:
 
 
 def kept_lines(tree: ast.AST) -> Iterator[int]:
-    """Where a lent membership is used outside of its block, or where it goes on from there under another name."""
+    """Where a lent membership is used outside of its block, or where it continues from there under another name."""
     for function in ast.walk(tree):
         if not isinstance(function, ast.FunctionDef):
             continue

@@ -1,6 +1,6 @@
 """Which locks there are, and what is done while one is held: requests under the turn only, and nothing else waits then.
 
-docs/dev/decisions/0001 says why the turn is held across requests.
+docs/dev/decisions/0001 states why the turn is held across requests.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ BY_HAND = {
     ("remoting/connection.py", "_sending"): "waits with a limit; what is sent meanwhile has the rest of that",
     ("remoting/pool.py", "opening"): "waits with a limit, for a connection to the same server that somebody else opens",
 }
-"""Locks that are taken without a ``with``, and what is done until they are given back."""
+"""Locks that are taken without a ``with``, and what is done until they are released."""
 
 WITHOUT_GROUP_LOCK = {"wait", "wait_for", "wait_for_change", "join", "sleep", "acquire", "send", "leave_group", "stop"}
 """Waiting for a thread, for time, or for heartbeats that nobody may answer."""

@@ -1,6 +1,6 @@
 """Every function, method, class and optional parameter of the package is used by the package, or by who is named here.
 
-Names are not enough: a method that shares its name with another would never die. ``References`` tells them apart.
+Names are not enough: a method that shares its name with another would never die. ``References`` reports them apart.
 """
 
 from __future__ import annotations

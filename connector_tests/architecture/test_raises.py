@@ -1,4 +1,4 @@
-"""What public functions raise, or private ones for them, their docstrings say; what these promise can be raised."""
+"""What public functions raise, or private ones for them, their docstrings state; what these promise can be raised."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _own_nodes(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def public_functions(tree: ast.AST, above: str = "") -> Iterator[tuple[Function, str]]:
-    """Functions that others may call, and what their docstrings and those of their classes say."""
+    """Functions that others may call, and what their docstrings and those of their classes state."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.ClassDef | Function) and (not node.name.startswith("_") or node.name == "__init__"):
             docstring = f"{above}\n{ast.get_docstring(node) or ''}"
@@ -87,7 +87,7 @@ def public_functions(tree: ast.AST, above: str = "") -> Iterator[tuple[Function,
 
 
 def undocumented(source: str) -> list[str]:
-    """Public functions that raise what they do not say; a constructor's say is its class's."""
+    """Public functions that raise what they do not state; a constructor's state is its class's."""
     tree = ast.parse(source)
     privates = private_functions(tree)
     return [
@@ -99,7 +99,7 @@ def undocumented(source: str) -> list[str]:
 
 
 def vague(source: str) -> list[str]:
-    """Sentences that say that something is raised, and name no error."""
+    """Sentences that state that something is raised, and name no error."""
     docstrings = (
         ast.get_docstring(node) or ""
         for node in ast.walk(ast.parse(source))

@@ -1,4 +1,4 @@
-"""Who makes a lock says in its docstring which threads may do what, and what the lock covers; who changes, that it is
+"""Who makes a lock states in its docstring which threads may do what, and what the lock covers; who changes, that it is
 one thread's or how it is not."""
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def is_own(node: ast.AST | None) -> bool:
 
 
 def unclear(source: str) -> list[str]:
-    """Public classes that change, and say neither for themselves nor for their module whose they are."""
+    """Public classes that change, and state neither for themselves nor for their module whose they are."""
     tree = ast.parse(source)
     docstring = ast.get_docstring(tree) or ""
     classes = (node for node in tree.body if isinstance(node, ast.ClassDef) and not node.name.startswith("_"))

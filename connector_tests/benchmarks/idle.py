@@ -1,8 +1,8 @@
 """Part ``idle``: what a query asks its broker while there is nothing to read.
 
-Every queue has a pull that the broker holds for a long time, and the more queues, the longer. All are asked anew at
+Every queue has a pull that the broker holds for a long time, and the more queues, the longer. All are asked again at
 about the same moment, perhaps minutes apart, so it is not their count that is shown. The time for which each may be
-held says how often it comes, and none may come more often.
+held states how often it comes, and none may come more often.
 """
 
 from __future__ import annotations

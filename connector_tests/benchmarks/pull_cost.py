@@ -46,7 +46,7 @@ TOPIC: Final = "pull-cost"
 QUEUE: Final = MessageQueue(TOPIC, "broker-a", 0)
 TIMEOUT_MS: Final = 10_000
 REFUSED: Final = ResponseCode.REQUEST_CODE_NOT_SUPPORTED
-"""What a client that wants to know the broker's name is answered; it then goes on without."""
+"""What a client that wants to know the broker's name is answered; it then continues without."""
 MODULE: Final = "connector_tests.benchmarks.pull_cost"
 
 _OPAQUE: Final = re.compile(rb'"opaque":(\d+)')

@@ -41,7 +41,7 @@ DECODE_BODIES: Final = "decode body and queueOffset"
 
 
 def read_apart(kind: str, side: Side, queues: int, rows: int) -> Figures:
-    """What ``KINDS`` says, see ``apart``."""
+    """What ``KINDS`` states, see ``apart``."""
     numbers = map(str, (side.broker_pid, queues, rows))
     figures: Figures = json.loads(run_apart(__name__, kind, json.dumps(dict(side.options)), *numbers))
     return figures

@@ -39,7 +39,7 @@ class PythonDecodedReader(RocketMQStreamReader):
 
 @contextmanager
 def decoding_in_python() -> Iterator[None]:
-    """Whatever the environment asks for."""
+    """Whatever the environment requests."""
     requested = os.environ.get(VARIABLE)
     _request_decoder(PYTHON)
     try:

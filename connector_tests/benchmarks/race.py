@@ -48,7 +48,7 @@ def entered(
 
 
 def progress_bar(what: str, runs: int) -> tqdm:
-    """Drawn anew after every run on a terminal, elsewhere seldom: each time is a line there."""
+    """Drawn again after every run on a terminal, elsewhere seldom: each time is a line there."""
     from tqdm import tqdm  # who only names contestants does not need it
 
     seconds_between = 0.1 if sys.stderr.isatty() else SECONDS_BETWEEN_LINES_IN_A_LOG

@@ -59,7 +59,7 @@ DECODES: Final[Mapping[str, str]] = {
     OUR_LIKE_KAFKA: OUR_LIKE_KAFKA_DECODES,
     OUR_BODIES: OUR_BODY_DECODES,
 }
-"""Queries whose processor time is told apart, and the client that pulls and decodes the same columns."""
+"""Queries whose processor time is distinguished, and the client that pulls and decodes the same columns."""
 
 IDLE_LIMIT: Final = 2.0
 """Requests a second."""

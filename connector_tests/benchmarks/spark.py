@@ -23,7 +23,7 @@ RECOMMENDED_SETTINGS: Final[Mapping[str, str]] = {
     "spark.python.unix.domain.socket.enabled": "true",
     PYTHON: COMMAND,
 }
-"""What ``conf/spark-defaults.conf`` says about Python sources, and the Python that it recommends."""
+"""What ``conf/spark-defaults.conf`` states about Python sources, and the Python that it recommends."""
 UNCHECKED_SETTINGS: Final[Mapping[str, str]] = {
     "spark.driver.extraJavaOptions": (
         "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"

@@ -15,7 +15,7 @@ from connector_tests.benchmarks.workload import Workload
 
 @dataclass
 class Stand:
-    """``kafka`` is None where it could not be had; ``failures`` say why."""
+    """``kafka`` is None where it could not be had; ``failures`` state why."""
 
     workload: Workload
     rocketmq: Side

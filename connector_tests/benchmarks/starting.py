@@ -26,7 +26,7 @@ PART: Final = "starting"
 CASE: Final = "a query of one batch"
 ROWS: Final = 100
 FIRST_BATCH: Final = "first batch after start_s"
-"""The figure that says how long nobody sees anything of a query."""
+"""The figure that states how long nobody sees anything of a query."""
 SAMPLE_INTERVAL_S: Final = 0.1
 """A source runner ends with its query, soon after its first batch."""
 

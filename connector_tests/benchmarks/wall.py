@@ -22,7 +22,7 @@ STEAL: Final = "withheld by the host"
 IDLE: Final = "idle"
 IDLE_AROUND: Final = "idle, before and after the batches"
 IDLE_IN_BATCHES: Final = "machine idle_in_batches_core_s"
-"""The figure of a query that tells its two kinds of idle time apart."""
+"""The figure of a query that reports its two kinds of idle time apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Wall:
     @property
     def unexplained(self) -> float:
         """The share that no process of the query has used and that was not idle either. Below 0: the processes' own
-        counts say more than the machine's."""
+        counts state more than the machine's."""
         return self.share(OTHER) + self.share(STEAL)
 
     @property

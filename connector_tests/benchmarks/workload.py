@@ -8,12 +8,12 @@ from typing import Final
 RARE_TAG: Final = "Rare"
 RARE_EVERY: Final = 100
 MESSAGES_A_PULL: Final = 32
-"""What a broker answers with at most, unless its operator says otherwise."""
+"""What a broker answers with at most, unless its operator states otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Messages in one topic, and how many of them the broker hands out at once."""
+    """Messages in one topic, and how many of them the broker delivers at once."""
 
     body_bytes: int
     count: int
@@ -21,7 +21,7 @@ class Workload:
     is_compressed: bool = False
     messages_a_pull: int = MESSAGES_A_PULL
     is_cold: bool = False
-    """The broker takes all of it for what is not in its memory, and hands out 8 messages or 64 KiB at once."""
+    """The broker takes all of it for what is not in its memory, and delivers 8 messages or 64 KiB at once."""
     has_headers: bool = False
     """Whether Kafka has the same messages with headers too, in a topic of their own."""
 

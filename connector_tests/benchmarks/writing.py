@@ -41,7 +41,7 @@ FIRST_NUMBER: Final = 1_000_000_000
 
 
 def run_writing(workloads: Sequence[Workload], rounds: int, jars: Sequence[Path]) -> Iterator[Outcome]:
-    """``count`` of a workload is what is written, each time anew."""
+    """``count`` of a workload is what is written, each time again."""
     for workload in workloads:
         with ExitStack() as resources:
             stand = resources.enter_context(open_stand(workload.empty(), with_kafka=bool(jars)))
@@ -58,7 +58,7 @@ def run_writing(workloads: Sequence[Workload], rounds: int, jars: Sequence[Path]
 
 
 def once_idle(pids: Sequence[int], run: Contestant) -> Figures:
-    """What ``run`` tells, begun when nothing is left to do of what others have sent."""
+    """What ``run`` reports, begun when nothing is left to do of what others have sent."""
     wait_until_idle(pids)
     return run()
 

@@ -48,7 +48,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def run(tmp_path: Path, environment: dict[str, str]) -> Run:
-    """Run a command in the test's folder and say what it printed; its exit code must be 0."""
+    """Run a command in the test's folder and state what it printed; its exit code must be 0."""
 
     def run_to_end(*command: str, **more: str) -> str:
         done = subprocess.run(
@@ -68,7 +68,7 @@ def run(tmp_path: Path, environment: dict[str, str]) -> Run:
 
 @pytest.fixture
 def run_until(tmp_path: Path, environment: dict[str, str]) -> Run:
-    """Run a command until it prints a line with ``text``, then press Ctrl-C; says all that it printed."""
+    """Run a command until it prints a line with ``text``, then press Ctrl-C; returns all that it printed."""
 
     def run_for_a_while(text: str, *command: str) -> str:
         with (tmp_path / "stderr").open("wb") as stderr:

@@ -1,4 +1,4 @@
-"""Every example does what it says, on a broker that it is given; one of them also on a broker of its own."""
+"""Every example does what it states, on a broker that it is given; one of them also on a broker of its own."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def test_a_backlog_of_several_batches_is_appended_by_one_run(
 def test_a_restored_table_gets_its_rows_again(
     job: TableJob, cluster: EmbeddedCluster, messages: Topic, group: str, note: Note
 ) -> None:
-    """And a new checkpoint goes on from the group's offsets, into the same table."""
+    """And a new checkpoint continues from the group's offsets, into the same table."""
     example, arguments = APPEND[job.table_format], (*given(cluster, messages.name, group), *NOW)
     sent = send_orders(messages, 0, ROWS_BEFORE)
     read_to_end(job, example, messages, group, *arguments)

@@ -81,7 +81,7 @@ def read(store: Store, topic: Topic, **options: str) -> list[int]:
 
 
 def expire(store: Store, topic: Topic) -> int:
-    """Let the broker delete messages; says the first offset that is left."""
+    """Let the broker delete messages; returns the first offset that is left."""
     store.cluster.expire_messages()
     min_offset = topic.bounds()[queue_of(topic)].min_offset
     assert 0 < min_offset < COUNT, "nothing was deleted, or everything"

@@ -274,7 +274,7 @@ def test_a_broker_that_was_killed_is_found_again_after_its_restart(
 
 @pytest.mark.broker
 def test_a_paused_broker_leaves_no_opaque_behind(pausable: EmbeddedCluster, pool: ConnectionPool) -> None:
-    """Late answers come when the broker goes on; they must not be taken for answers to later requests."""
+    """Late answers come when the broker continues; they must not be mistaken for answers to later requests."""
     topic = pausable.create_topic("late", 4)
     hasty = AdminBroker(BrokerAddress(pausable.broker_addr()), pool, SOON_MS)
     patient = AdminBroker(BrokerAddress(pausable.broker_addr()), pool, 10_000)

@@ -1,4 +1,4 @@
-"""What the benchmark says of a process that is known to use half a second and to write 100 kB."""
+"""What the benchmark states of a process that is known to use half a second and to write 100 kB."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Three kinds of clients share the messages of one group: a Java consumer to which brokers hand them out, the official
+"""Three kinds of clients share the messages of one group: a Java consumer to which brokers deliver them, the official
 Python client behind a proxy, and queries of both kinds."""
 
 from __future__ import annotations

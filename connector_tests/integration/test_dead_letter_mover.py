@@ -1,4 +1,4 @@
-"""What came again too often, on a real broker: it is in the group's dead letter topic, and comes no more."""
+"""What was redelivered too often, on a real broker: it is in the group's dead-letter topic, and comes no more."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def grow(one: Receiver, count: int) -> list[ReceivedMessage]:
 
 
 def dead_letters(receiver: ReceiverOf, group: str, count: int) -> dict[str, str]:
-    """Of the group's dead letter topic, bodies and the topics that they were for."""
+    """Of the group's dead-letter topic, bodies and the topics that they were for."""
     reader = receiver(subscribe=f"%DLQ%{group}", consumerGroup=f"{group}-reader")
     found = [decode_messages(one.record, broker_name="broker-a")[0] for one in grow(reader, count)]
     assert len(found) == count
@@ -116,7 +116,7 @@ def test_what_came_again_more_often_than_the_group_allows_is_in_its_dead_letter_
 def test_of_a_group_that_keeps_nothing_that_is_sent_back_messages_come_as_often_as_it_takes(
     messages: Topic, receiver: ReceiverOf, transport: RemotingTransport, broker: AdminBroker, group: str
 ) -> None:
-    """Such a broker says that a message is moved, and keeps none."""
+    """Such a broker states that a message is moved, and keeps none."""
     broker.update_group(group, retry_max_times=0, retry_queue_count=0)
     messages.send(1)
     redelivered(receiver, transport, 1)

@@ -43,7 +43,7 @@ def server(cluster: EmbeddedCluster, way: str) -> Options:
 
 
 def called(cluster: EmbeddedCluster, way: str) -> str:
-    """Who says whether it has messages for us."""
+    """Who states whether it has messages for us."""
     return cluster.broker_addr() if way == REMOTING else cluster.endpoints
 
 
@@ -154,7 +154,7 @@ def test_a_missing_right_on_the_group(
 def test_a_missing_right_on_what_a_broker_takes_for_a_group(
     guarded: EmbeddedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A message that comes again comes in a retry topic, and that is renewed with a right of its own. Over gRPC with
+    """A message that is redelivered comes in a retry topic, and that is renewed with a right of its own. Over gRPC with
     that of the group: see the table of test_message_ports.py."""
     with closing(MessageGroup(guarded, REMOTING)) as desk:
         rights = (Right(f"Topic:{desk.topic}", ("SUB",)), Right(f"Group:{desk.group}", ("SUB",)))

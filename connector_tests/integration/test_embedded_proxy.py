@@ -48,7 +48,7 @@ def guarded(request: pytest.FixtureRequest, clusters: ClusterPool) -> Iterator[E
 
 
 def requested_by_remoting(cluster: EmbeddedCluster, security: Security) -> list[str]:
-    """Queues of the topic, all of which the proxy says to have."""
+    """Queues of the topic, all of which the proxy states to have."""
     with closing(ConnectionPool(TIMEOUT_MS, security=security)) as pool:
         responded = NameServers((cluster.proxy_addr,), pool, TIMEOUT_MS).topic_route(TOPIC)
         assert [broker.master_address for broker in responded.brokers] == [

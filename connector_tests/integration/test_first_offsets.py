@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.long, pytest.mark.timeout(600)]
 
 GROUPS = 2_000
 MOST_GROUPS = 10_000
-"""As long as the broker has lost none, what the member does says nothing."""
+"""As long as the broker has lost none, what the member does states nothing."""
 QUEUES = 8
 TIMEOUT_MS = 5_000
 OFFSET = 7

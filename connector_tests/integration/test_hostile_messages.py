@@ -242,8 +242,8 @@ def test_true_messages_beside_lies_on_a_broker_come_once(liar: Lies, cases: int)
 
 @pytest.mark.parametrize("cuts", [(0, 90), (0, 30, 60, 90), (0, 1, 89, 90)])
 def test_a_filter_loses_nothing_behind_messages_of_made_up_hosts(liar: Lies, cuts: tuple[int, ...]) -> None:
-    """The broker delivers those to no consumer, and all later ones in front of the offsets that they say: as many were
-    lost at the end of each range."""
+    """The broker delivers those to no consumer, and all later ones in front of the offsets that they state: as many
+    were lost at the end of each range."""
     queue = liar.new_queue()
     other = Sent(b"other", 0, {"TAGS": OTHER_TAG}, 1_700_000_000_000)
     liar.send(queue, other)

@@ -44,7 +44,7 @@ class QueryKill(NamedTuple):
 
 
 class BrokerKill(NamedTuple):
-    """``written_s``: when it had last written down how far it has handed out its queues. By the clock, unix seconds."""
+    """``written_s``: when it had last written down how far it has delivered its queues. By the clock, unix seconds."""
 
     written_s: float
     at_s: float
@@ -138,9 +138,9 @@ class Scenario:
         )
 
     def _why(self, sent_s: float, copies: list[Copy]) -> str:
-        """A broker that is killed forgets what it has not written down, what came of given back messages too: it hands
-        out again what was under way since then. A query that had written a batch when it was killed, and is back late,
-        may get that once more. Nothing else is a reason."""
+        """A broker that is killed forgets what it has not written down, what came of released messages too: it delivers
+        again what was under way since then. A query that had written a batch when it was killed, and is back late, may
+        get that once more. Nothing else is a reason."""
         done_s = min(copies, key=lambda copy: copy.written_s).next_s
         forgotten = sum(
             kill.written_s - UNTIL_ACKNOWLEDGED_S < done_s and sent_s < kill.at_s for kill in self._broker_kills

@@ -1,4 +1,4 @@
-"""Messages one by one, over each protocol and at each door: received, acknowledged, renewed, given back and moved to
+"""Messages one by one, over each protocol and at each door: received, acknowledged, renewed, released and moved to
 the dead letters, each seen by a second look."""
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def received(desk: MessageGroup) -> None:
 
 
 def mark_acknowledged(desk: MessageGroup) -> None:
-    """When their time is over they do not come again."""
+    """When their time is over they are not redelivered."""
     sent = desk.messages.send(SENT)
     one = desk.member()
     assert bodies(desk.rows(receive_batch(one, SENT))) == sorted(sent)

@@ -1,4 +1,4 @@
-"""Rows that are sent back where a group shares messages, on a real broker and a real proxy: they come again, and
+"""Rows that are sent back where a group shares messages, on a real broker and a real proxy: they are redelivered, and
 nothing else of their batch does."""
 
 from __future__ import annotations

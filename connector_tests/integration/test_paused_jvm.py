@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.full]
 
 @pytest.mark.timeout(60)
 def test_a_java_object_that_goes_while_its_jvm_stands_still_holds_no_thread(tmp_path: Path) -> None:
-    """py4j tells the JVM of each object that Python collects, in whatever thread the collector runs: a test hung."""
+    """py4j reports the JVM of each object that Python collects, in whatever thread the collector runs: a test hung."""
     jvm = ChildJvm("paused", rocketmq_class_path(), ("-Xmx64m",), tmp_path)
     try:
         kept, collected = jvm.java.java.lang.Object(), jvm.java.java.lang.Object()

@@ -173,7 +173,7 @@ def test_a_batch_that_was_kept_and_never_logged_is_released(messages: Topic, rea
 def test_a_first_batch_that_was_kept_and_never_logged_is_released(
     messages: Topic, reader: ReaderOf, tmp_path: Path
 ) -> None:
-    """No checkpoint tells of it."""
+    """No checkpoint reports of it."""
     bodies = messages.send(SENT)
     one = reader(spoolDir=str(tmp_path))
     next_batch(one, one.initialOffset())
@@ -209,7 +209,7 @@ def stopped_after_a_batch(one: RocketMQPopReader) -> tuple[Value, Value, list[st
 
 
 def stop_when_all_are_received(one: RocketMQPopReader, count: int) -> None:
-    """What is on its way to somebody who stops comes again much later."""
+    """What is on its way to somebody who stops is redelivered much later."""
     eventually(lambda: reported(one, "received") >= count, "all messages")
     one.stop()
 
@@ -226,7 +226,7 @@ def reported(one: RocketMQPopReader, what: str) -> int:
 
 
 def again_until(one: RocketMQPopReader, start: Value, count: int) -> list[str]:
-    """Bodies, until there are so many: brokers take some seconds to give out again what was given back."""
+    """Bodies, until there are so many: brokers take some seconds to give out again what was released."""
     found, start = read_to_end(one, start)
     deadline = time.monotonic() + 60
     while len(found) < count:

@@ -23,7 +23,7 @@ from rocketmq_spark.source.schema import default_schema
 pytestmark = [pytest.mark.broker, pytest.mark.full]
 
 INVISIBLE_MS = 10_000
-"""What a proxy has handed out and could not say comes again after it."""
+"""What a proxy has delivered and could not state is redelivered after it."""
 
 OUTAGE_S = 6
 WAITING = re.compile(

@@ -1,4 +1,4 @@
-"""Messages that real brokers hand out one by one, and a real proxy: received, acknowledged, renewed, given back."""
+"""Messages that real brokers deliver one by one, and a real proxy: received, acknowledged, renewed, released."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ pytestmark = pytest.mark.broker
 LONG_MS = 120_000
 SHORT_MS = 3_000
 UNTIL_REVIVED_S = 8.0
-"""A broker gives out again, some seconds later, what was given back or is not invisible any more."""
+"""A broker gives out again, some seconds later, what was released or is not invisible any more."""
 
 ReceiverOf = Callable[..., Receiver]
 
@@ -108,7 +108,7 @@ def bodies(received: list[ReceivedMessage], options: ReadOptions) -> list[str]:
 
 
 def where_from(handle: ReceiptHandle) -> str:
-    """The mark of the topic that the broker has handed it out from: a retry topic, if it comes again."""
+    """The mark of the topic that the broker has delivered it from: a retry topic, if it is redelivered."""
     assert isinstance(handle, BrokerHandle)
     return handle.pop_check_point.retry
 
@@ -201,7 +201,7 @@ def test_a_later_start_that_reads_something_else_resumes_though_the_topic_is_del
     receiver: ReceiverOf,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """A proxy goes on with what it has known of it for a moment."""
+    """A proxy continues with what it has known of it for a moment."""
     gone = Topic(cluster, cluster.create_topic(unique_name("gone")))
     other = Topic(cluster, cluster.create_topic(unique_name("other")))
     both = {"subscribe": f"{gone.name},{other.name}", "invisibleDurationMs": str(SHORT_MS)}
@@ -259,7 +259,7 @@ FORGED_FOR_BROKERS = (*FORGED, "5 1763712000000 999999999999999 3 0 broker-a 0 5
 def test_a_forged_handle_is_no_error_in_any_delivery(
     messages: Topic, receiver: ReceiverOf, options_of: OptionsOf, way: Way
 ) -> None:
-    """A broker keeps a ``POP_CK`` of a producer's. A proxy knows such a message by that alone, so it comes again."""
+    """A broker keeps a ``POP_CK`` of a producer's. A proxy knows such a message by that alone, so it is redelivered."""
     is_proxy = "endpoints" in way.server
     forged = FORGED if is_proxy else FORGED_FOR_BROKERS
     sent = [Message(messages.name, ck.encode(), properties={"POP_CK": ck}) for ck in forged]

@@ -35,7 +35,7 @@ from rocketmq_spark.wire.remoting.codes import RequestCode
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("implementation")]
 
 POISON_FLAG = int(MessageSysFlag.COMPRESSED | MessageSysFlag.LZ4)
-"""Says that a body is compressed; these bodies are not."""
+"""States that a body is compressed; these bodies are not."""
 
 COUNT, UNDECODABLE = 10, (3, 4, 8)
 GROUP = "readers-of-bad-messages"
@@ -116,7 +116,7 @@ def dead_letters_of(cluster: EmbeddedCluster, queue: MessageQueue, group: str, c
 
 
 def check_the_first(letters: list[Row], queue: MessageQueue) -> None:
-    """It is the message, and says what it was."""
+    """It is the message, and states what it was."""
     first = dict(letters[0]["properties"])  # type: ignore[call-overload]  # rows of JSON
     assert (first["own"], first["TAGS"], first["KEYS"]) == ("x", "a", "key-3")
     assert (first["RETRY_TOPIC"], first["BAD_MESSAGE_OFFSET"]) == (queue.topic, "3")

@@ -1,4 +1,4 @@
-"""Who was killed leaves folders; the next one removes them, and nobody else's."""
+"""Who was killed leaves folders; the next one removes them, and no other client's."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def temp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @contextmanager
 def running(script: str, environ: Mapping[str, str] = os.environ) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
-    """A Python that runs ``script``, and the words of the first line that it says."""
+    """A Python that runs ``script``, and the words of the first line that it states."""
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env=dict(environ))
     with process:
         assert process.stdout is not None

@@ -265,7 +265,7 @@ def test_the_largest_body_of_noise_is_stored_and_its_dead_letter_too(
 
 
 def test_what_no_replica_has_is_accepted_where_that_is_configured(pool: ConnectionPool) -> None:
-    """The broker says so after 3 s, the default of ``brokerTimeoutMs``: the rows were sent again and again."""
+    """The broker states so after 3 s, the default of ``brokerTimeoutMs``: the rows were sent again and again."""
     settings = {"brokerRole": "SYNC_MASTER", "inSyncReplicas": "2", "minInSyncReplicas": "1"}
     with EmbeddedCluster(broker_config=settings) as lonely:
         topic = lonely.create_topic("lonely", queues=1)
@@ -276,7 +276,7 @@ def test_what_no_replica_has_is_accepted_where_that_is_configured(pool: Connecti
 
 
 def test_rows_without_keys_are_no_rows_of_a_compacted_topic(cluster: EmbeddedCluster, pool: ConnectionPool) -> None:
-    """In a batch a broker takes them, says that they are stored, and drops them."""
+    """In a batch a broker takes them, states that they are stored, and drops them."""
     compaction = {"cleanup.policy": "COMPACTION"}
     topic = cluster.create_topic(unique_name("compacted"), queues=1, attributes=compaction)
     rows: list[dict[str, Any]] = [{"body": b"%d" % number, "keys": f"k{number}"} for number in range(5)]

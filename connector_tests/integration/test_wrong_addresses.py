@@ -1,4 +1,4 @@
-"""What a member says of an address that is another server's."""
+"""What a member states of an address that is another server's."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def member(cluster: EmbeddedCluster) -> Iterator[Member]:
 def test_a_broker_that_is_given_as_a_name_server_is_logged_at_once_and_once(
     cluster: EmbeddedCluster, member: Member, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """By the error that ends the query; the member's thread used to come upon it too, and to say so."""
+    """By the error that ends the query; the member's thread used to come upon it too, and to state it."""
     with member.group_lock() as membership, pytest.raises(OptionError) as raised:
         membership.refresh_metadata()
     assert str(raised.value) == (

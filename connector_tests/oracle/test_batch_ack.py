@@ -1,4 +1,4 @@
-"""What says that popped messages are done, and the handles that it is made of, as Java reads and writes them."""
+"""What states that popped messages are done, and the handles that it is made of, as Java reads and writes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Examples may take as long as they take: a deadline on a busy machine says nothing about the code.
+"""Examples may take as long as they take: a deadline on a busy machine states nothing about the code.
 
 Mutants get the same examples every time, so that who is killed today is killed tomorrow; and fewer, because they are
 many. A mutant is dead with the first example that shows it: to look for a smaller one takes many times as long.

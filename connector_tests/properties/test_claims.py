@@ -1,6 +1,6 @@
 """Whatever number a server, a producer or a checkpoint claims: memory and time stay bounded, and errors are ours.
 
-Each number in a small input is replaced by large ones, the input is decoded, and what it says is used as far as that
+Each number in a small input is replaced by large ones, the input is decoded, and what it states is used as far as that
 takes memory: queues are listed, offsets cut into tasks, acknowledgements encoded.
 """
 

@@ -1,4 +1,5 @@
-"""The columnar decoder says what the scalar one says: for every input, in every projection, and about every damage."""
+"""The columnar decoder states what the scalar one states: for every input, in every projection, and about every
+damage."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ def decode(
 
 
 def outcome(decode_bodies: Callable[[], list[Row]]) -> object:
-    """The rows, or what the error says."""
+    """The rows, or what the error states."""
     try:
         return decode_bodies()
     except RemoteProtocolError as error:

@@ -1,4 +1,4 @@
-"""Whatever a broker's search says, the first message of a time is found, and a right answer costs two pulls."""
+"""Whatever a broker's search states, the first message of a time is found, and a right answer costs two pulls."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def test_a_response_within_the_queue_is_probed_before_its_end_is() -> None:
 
 
 def test_a_response_beyond_the_queue_costs_no_search_from_there() -> None:
-    """Tiered stores say -1 for a time after the last message; 2**48 steps down would take a while."""
+    """Tiered stores state -1 for a time after the last message; 2**48 steps down would take a while."""
     for responded_offset in (-1, 2**40):
         queue = Queue({offset: offset for offset in range(1_000)}, 0, 1_000)
         assert queue.found(responded_offset, 5_000) == 1_000

@@ -24,7 +24,7 @@ def drain(buffer: FrameBuffer) -> list[bytes]:
 
 @given(PAYLOADS, st.lists(st.integers(0, 10_000), max_size=40), st.sets(st.integers(0, 40)))
 def test_any_chunking_gives_the_same_frames(payloads: list[bytes], cuts: list[int], late: set[int]) -> None:
-    """``late``: chunks after which nobody asks for frames, so that several wait."""
+    """``late``: chunks after which nobody requests frames, so that several wait."""
     stream = b"".join(len(payload).to_bytes(4, "big") + payload for payload in payloads)
     buffer = FrameBuffer("peer:1", LIMIT_BYTES)
     frames = []

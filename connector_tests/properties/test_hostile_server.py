@@ -330,7 +330,7 @@ def test_the_largest_bodies_take_bounded_memory_and_time(scripted: ScriptedClust
 
 
 def test_a_hostile_name_server_leaves_the_next_one_its_chance(scripted: ScriptedCluster) -> None:
-    """Nothing that a server says keeps the connection, or another call, from going on."""
+    """Nothing that a server states keeps the connection, or another call, from continuing."""
     connection_number = scripted.pool.connection_number(NAME_SERVER)
     scripted.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, build_response(body=b"{"))
     with pytest.raises(RemoteProtocolError, match=r"MALFORMED_RESPONSE\.BODY"):

@@ -54,7 +54,7 @@ ARGUMENTS = st.tuples(COLUMN_LISTS, TAGS, st.booleans())
 
 
 def is_accepted(bodies: Sequence[bytes], offset_range: tuple[int, int], arguments: Arguments) -> bool:
-    """Whether native code takes it; then Python says the same."""
+    """Whether native code takes it; then Python states the same."""
     columns, tags, restores_origin = arguments
     native = NATIVE(columns, broker_name="b", tags=tags, restores_origin=restores_origin)
     batch = native.decode_fast_path(bodies, *offset_range)

@@ -1,4 +1,5 @@
-"""Mutated bodies and frames: native code says what Python says, or refuses; never panics, reads beyond, keeps memory.
+"""Mutated bodies and frames: native code states what Python states, or refuses; never panics, reads beyond, keeps
+memory.
 
 The long form: ``make fuzz-native``.
 """
@@ -48,7 +49,7 @@ SENT_BACK: Final = {"RETRY_TOPIC": "origin", "ORIGIN_MESSAGE_ID": "O", "订单":
 
 
 def seeds() -> list[bytes]:
-    """What a broker really said, and what else it may say."""
+    """What a broker really said, and what else it may state."""
     return [
         bytes(response("pull found").body),
         bytes(response("pull by tag").body),
@@ -79,7 +80,7 @@ class Duel:
         self._brink = Brink(2**16)
 
     def fight(self, bodies: Sequence[bytes]) -> int:
-        """How many native code takes; of these it must say what Python says, all at once and one after another."""
+        """How many native code takes; of these it must state what Python states, all at once and one after another."""
         batch_builder = self._native.batch_builder(sum(map(len, bodies)), len(bodies))
         assert batch_builder is not None
         accepted = [body for body in bodies if batch_builder.add([self._brink.at_the_brink(body)], *EVERYTHING)]

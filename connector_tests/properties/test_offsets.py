@@ -1,4 +1,4 @@
-"""Spark compares offsets as JSON text, so text and value must say the same."""
+"""Spark compares offsets as JSON text, so text and value must state the same."""
 
 from __future__ import annotations
 

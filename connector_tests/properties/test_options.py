@@ -1,4 +1,4 @@
-"""What options say can be written down, in any case, and is read back the same."""
+"""What options state can be written down, in any case, and is read back the same."""
 
 from __future__ import annotations
 

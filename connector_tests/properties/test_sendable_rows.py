@@ -1,4 +1,4 @@
-"""Of whatever rows: each is refused with what is wrong with it, or its message says what the row says."""
+"""Of whatever rows: each is refused with what is wrong with it, or its message states what the row states."""
 
 from __future__ import annotations
 

@@ -217,8 +217,8 @@ class Sharing(RuleBasedStateMachine):
     @precondition(lambda self: self.mark_logged[0] > self.committed)
     @rule()
     def write(self) -> None:
-        """The sink keeps a batch under its number; what an earlier start has frozen is in the spool, or it is given
-        back, and the batch is empty."""
+        """The sink keeps a batch under its number; what an earlier start has frozen is in the spool, or it is released,
+        and the batch is empty."""
         number, handles = self.mark_logged
         if number in self.frozen:
             rows = self.frozen[number]
@@ -256,7 +256,7 @@ class Sharing(RuleBasedStateMachine):
     @precondition(lambda self: not self.requested)
     @rule()
     def stop_and_start(self) -> None:
-        """What is in no batch is given back; of a batch that is not proven nobody knows."""
+        """What is in no batch is released; of a batch that is not proven nobody knows."""
         claimed = self.unacked_messages.claim_outside_batches(ALL)
         for _, handle in claimed:
             self.broker.release(handle)

@@ -1,5 +1,5 @@
-"""A batch of shared messages is the same rows however it is read, and nobody else's while it runs: over gRPC what
-``test_message_granularity`` tells of brokers, and over both when the workers that read it are killed."""
+"""A batch of shared messages is the same rows however it is read, and no other client's while it runs: over gRPC what
+``test_message_granularity`` reports of brokers, and over both when the workers that read it are killed."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def dropped_as_late(query: StreamingQuery) -> int:
 def test_a_watermark_on_the_time_of_storing_drops_rows_of_a_queue_that_lags_by_more(
     lagging: DataFrame, tmp_path: Path
 ) -> None:
-    """Rows, not copies: Spark takes them for late. It tells of that in the query's progress, and nowhere else."""
+    """Rows, not copies: Spark takes them for late. It reports of that in the query's progress, and nowhere else."""
     query = write_to_end(by_store_time(lagging, SHORTER_THAN_THE_LAG), tmp_path)
     found = bodies(lagging, tmp_path)
     lost = set(EACH) - set(found)

@@ -1,4 +1,4 @@
-"""Rows that fail: they hold nothing up, come again through the retry topic, and end in the dead letter queue."""
+"""Rows that fail: they hold nothing up, come again through the retry topic, and end in the dead-letter topic."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def options_of(read: Stream, **more: str) -> dict[str, str]:
 
 @pytest.fixture
 def dead_letters(stream: StreamOf, group: str) -> Stream:
-    """The group's dead letter queue, read by another group."""
+    """The group's dead-letter topic, read by another group."""
     more = {"propertyColumns": "RETRY_TOPIC"}
     return stream("dead-letters", subscribe=f"%DLQ%{group}", consumerGroup=f"{group}-reader", **more)
 

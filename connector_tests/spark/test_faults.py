@@ -1,4 +1,4 @@
-"""What breaks around a query: it goes on, or it ends with one clear error and a restart reads every message once."""
+"""What breaks around a query: it continues, or it ends with one clear error and a restart reads every message once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.full
 
 PROXY_HOST = "127.0.0.2"
 LIMIT_MS = "1500"
-"""How long the queries of this module may go on without a server, where they are to fail."""
+"""How long the queries of this module may continue without a server, where they are to fail."""
 
 FAILURE_TIMEOUT_S = int(END_TO_END_S)
 LONG_ENOUGH_FOR_A_BATCH_S = 8
@@ -304,7 +304,7 @@ def source_runner_age_s() -> float:
 
 
 def kill_executor_workers(broker_address: str) -> int:
-    """SIGKILL the Python workers that are connected to the broker; says how many."""
+    """SIGKILL the Python workers that are connected to the broker; returns how many."""
     readers = [process for process in children("pyspark.daemon") if is_connected(process, broker_address)]
     for process in readers:
         process.kill()

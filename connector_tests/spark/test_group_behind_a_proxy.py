@@ -1,4 +1,4 @@
-"""A group that shares queues through a proxy's remoting port, where it asks for keys and where it does not: restarts,
+"""A group that shares queues through a proxy's remoting port, where it requests keys and where it does not: restarts,
 a Java member beside a query, and a proxy that is killed."""
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def test_killed_sixty_times_every_message_is_in_the_sink_once(
 def test_killed_between_log_and_commit_a_message_based_query_loses_nothing(
     cluster: EmbeddedCluster, topic: str, group: str, tmp_path: Path
 ) -> None:
-    """With what was in no batch when it was killed, which comes again when it is not invisible any more."""
+    """With what was in no batch when it was killed, which is redelivered when it is not invisible any more."""
     job = KilledJob(cluster, topic, group, tmp_path, "loadBalance=message", "invisibleDurationMs=30000")
     with closing(Topic(cluster, topic)) as messages:
         sent = messages.send_batches(3_000)

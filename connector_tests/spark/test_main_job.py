@@ -81,7 +81,7 @@ def test_a_limit_makes_several_batches_and_loses_nothing(messages: Topic, stream
 
 
 def lags(progress: StreamingQueryProgress) -> list[dict[str, int]]:
-    """What the progress says of each queue's lag."""
+    """What the progress states of each queue's lag."""
     by_broker = json.loads(progress.sources[0].latestOffset)["lagByQueue"].values()
     return [lag for brokers in by_broker for queues in brokers.values() for lag in queues.values()]
 
@@ -167,7 +167,7 @@ def test_a_running_query_commits_two_triggers_after_the_last_message(
 
 
 def owned_queues(query: StreamingQuery) -> set[str]:
-    """Which queues the query says are its own, in its last progress."""
+    """Which queues the query states are its own, in its last progress."""
     progress = query.lastProgress
     if progress is None or progress.sources[0].latestOffset is None:
         return set()

@@ -1,4 +1,4 @@
-"""A group that shares messages: read once, shared by its members, and nobody else's while a batch runs."""
+"""A group that shares messages: read once, shared by its members, and no other client's while a batch runs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_two_queries_share_the_messages_of_one_queue(
             rocketmq_spark.stop(query)
 
     def has_all() -> bool:
-        """What the other has given back comes again a moment later."""
+        """What the other has released is redelivered a moment later."""
         ours.run_to_end()
         return len(ours.bodies() + theirs.bodies()) >= len(sent)
 

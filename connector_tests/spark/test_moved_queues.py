@@ -58,7 +58,7 @@ def test_many_graceful_joins_and_leaves(messages: Topic, stream: StreamOf, group
 
 
 def send_and_wait_for_the_completion(messages: Topic, group: str, members: int) -> list[str]:
-    """Once so many members have shared the queues; says the bodies."""
+    """Once so many members have shared the queues; returns the bodies."""
     eventually(partial(messages.is_shared, group, members), f"{members} members own each queue once")
     sent = messages.send(20)
     eventually(lambda: messages.lag(group) == 0, "everything is proven")

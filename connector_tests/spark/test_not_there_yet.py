@@ -1,4 +1,4 @@
-"""What a user sees who asks for what there is not: what to use instead, whichever way Spark is asked."""
+"""What a user sees who requests what there is not: what to use instead, whichever way Spark is asked."""
 
 from __future__ import annotations
 

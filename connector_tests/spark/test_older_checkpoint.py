@@ -1,4 +1,4 @@
-"""A checkpoint that version 0.1 wrote before its modules were moved: queries go on from it."""
+"""A checkpoint that version 0.1 wrote before its modules were moved: queries continue from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What RocketMQ's own tool tells an operator about a group of Spark queries, and what it does to a running one."""
+"""What RocketMQ's own tool reports an operator about a group of Spark queries, and what it does to a running one."""
 
 from __future__ import annotations
 

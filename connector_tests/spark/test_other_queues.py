@@ -1,4 +1,4 @@
-"""Queues that become others while they are read: a topic that is made anew, a queue that retention has emptied."""
+"""Queues that become others while they are read: a topic that is recreated, a queue that retention has emptied."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_a_queue_that_was_emptied_after_it_had_been_read_begins_again(
 def test_a_queue_that_was_empty_when_it_was_met_is_not_mistaken_for_another_of_its_name(
     spark: SparkSession, forgetful: EmbeddedCluster, group: str, tmp_path: Path
 ) -> None:
-    """What a topic made anew holds below the place in the old one used to be skipped, silently."""
+    """What a topic recreated holds below the place in the old one used to be skipped, silently."""
     topics = [Topic(forgetful, forgetful.create_topic(unique_name(name), 1)) for name in ("deleted", "filler")]
     deleted, filler = topics
     deleted.send(10)

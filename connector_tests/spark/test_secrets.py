@@ -69,7 +69,7 @@ def lines_with(secret: str, data: bytes) -> list[bytes]:
 
 
 def encrypted_certificate(folder: Path) -> dict[str, str]:
-    """A client's, which nobody asks for."""
+    """A client's, which nobody requests."""
     certificate = ROOT / "connector_tests" / "support" / "tls" / "localhost.crt"
     key = folder / "client.key"
     command = ["openssl", "pkcs8", "-topk8", "-in", str(certificate.with_suffix(".key"))]

@@ -1,4 +1,5 @@
-"""``rocketmq-spark-python``, by which the tests' sessions start Python: no process of Spark's compiles PySpark anew."""
+"""``rocketmq-spark-python``, by which the tests' sessions start Python: no process of Spark's compiles PySpark
+again."""
 
 from __future__ import annotations
 

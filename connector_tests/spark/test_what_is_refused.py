@@ -56,7 +56,7 @@ def test_a_broker_given_as_a_name_server_to_a_writer(spark: SparkSession, cluste
 def test_two_streams_of_one_application_with_one_group_and_different_topics(
     cluster: EmbeddedCluster, messages: Topic, stream: StreamOf, group: str
 ) -> None:
-    """The newcomer ends and says why; the other one reads on."""
+    """The newcomer ends and states why; the other one reads on."""
     sent = messages.send(8)
     other_topic = f"{messages.name}-other"
     cluster.create_topic(other_topic, 4)

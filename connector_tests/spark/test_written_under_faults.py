@@ -76,7 +76,7 @@ class Written:
         return {stored.number for stored in self.read()}
 
     def in_the_midst_of(self, batch: int) -> list[Stored]:
-        """Once all is stored that was sent before the stop; says what is, which is not the whole batch."""
+        """Once all is stored that was sent before the stop; returns what is, which is not the whole batch."""
         begun = batch * self._rows.a_batch
         eventually(lambda: len(self.numbers()) >= begun + self._rows.before_a_stop, f"the first rows of batch {batch}")
         read = self.read()
@@ -88,7 +88,7 @@ class Written:
 
 
 def faulty_write(cluster: EmbeddedCluster, job: WritingJob, there: Written) -> list[Stored]:
-    """The write, to its end; says what was stored when each fault came."""
+    """The write, to its end; returns what was stored when each fault came."""
     stored = []
     for batch in (ALL_KILLED, WORKER_KILLED, BROKER_KILLED):
         job.request_stop_in(batch)

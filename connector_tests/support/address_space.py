@@ -1,4 +1,4 @@
-"""How much address space this process takes: what a native library does not give back shows there first.
+"""How much address space this process takes: what a native library does not release shows there first.
 
 Pages that nobody touched are not resident, and Python's own counters do not see what a library allocates by itself.
 """

@@ -37,17 +37,17 @@ class AdminBroker(Broker):
             raise failure
 
     def reset_offset(self, group: str, queue: MessageQueue, offset: int) -> dict[MessageQueue, int]:
-        """Mark the group's offset as reset; says where. The next pull of the queue gets OFFSET_RESET."""
+        """Mark the group's offset as reset; returns where. The next pull of the queue gets OFFSET_RESET."""
         return self.call(_reset_offset(group, queue.topic, queue.queue_id, -1, {"offset": str(offset)}))
 
     def reset_offsets_to_time(self, group: str, topic: str, timestamp_ms: int) -> dict[MessageQueue, int]:
-        """Reset all queues to what was stored at ``timestamp_ms`` (unix), -1: to the end; says where."""
+        """Reset all queues to what was stored at ``timestamp_ms`` (unix), -1: to the end; returns where."""
         return self.call(_reset_offset(group, topic, ALL_QUEUES, timestamp_ms, {}))
 
     def ensure_group(self, group: str) -> None:
         """Create the group where there is none; one that exists keeps its settings.
 
-        A broker that may create groups does so when it is asked for one; others say SUBSCRIPTION_GROUP_NOT_EXIST.
+        A broker that may create groups does so when it is asked for one; others state SUBSCRIPTION_GROUP_NOT_EXIST.
         """
         command = RemotingCommand(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, fields={"group": group})
         try:
@@ -59,7 +59,7 @@ class AdminBroker(Broker):
             self.call(Rpc(RemotingCommand(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body), decode_nothing))
 
     def update_group(self, group: str, *, retry_max_times: int, retry_queue_count: int = 1) -> None:
-        """Create the group, or change how its messages come again."""
+        """Create the group, or change how its messages are redelivered."""
         settings = {"groupName": group, "retryMaxTimes": retry_max_times, "retryQueueNums": retry_queue_count}
         body = write_fastjson(settings)
         self.call(Rpc(RemotingCommand(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body), decode_nothing))

@@ -1,4 +1,4 @@
-"""What has to hold on every version of RocketMQ; a module that imports these tests says on which, by its ``cluster``.
+"""What has to hold on every version of RocketMQ; a module that imports these tests states on which, by its ``cluster``.
 
 The cluster has a JVM for the broker alone, which one of the stories kills.
 """

@@ -1,7 +1,8 @@
 """A job that stops at a named point of its micro-batch and waits there to be killed. Run as a program, see ``main``.
 
 The points come from a subclass of the source and from foreachBatch; the product has no hooks. Which point, and how
-often it is passed before, stands in ``CRASH_POINT`` ("name:passes"); the job says in ``CRASH_MARKER`` that it is there.
+often it is passed before, stands in ``CRASH_POINT`` ("name:passes"); the job states in ``CRASH_MARKER`` that it is
+there.
 """
 
 from __future__ import annotations

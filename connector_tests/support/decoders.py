@@ -34,7 +34,7 @@ class NewDecoder(Protocol):
 
 
 def decoder_class(implementation: str) -> type[ColumnDecoder]:
-    """The decoder, or a skipped test where it is not built; a failure where the environment asks for it."""
+    """The decoder, or a skipped test where it is not built; a failure where the environment requests it."""
     try:
         return choose_decoder(implementation)
     except OptionError:
@@ -50,7 +50,7 @@ def template_class(implementation: str) -> type[ResponseTemplate]:
 
 
 def reset_decoder_choice() -> None:
-    """What this process reads and decodes with from now on is what the environment then asks for."""
+    """What this process reads and decodes with from now on is what the environment then requests."""
     response_template.cache_clear()
     column_decoder.cache_clear()
     executor_pull_client._shared.cache_clear()

@@ -1,4 +1,5 @@
-"""The witness of the simulated group: it sees every plan, write, commit and move, and says what must not have happened.
+"""The witness of the simulated group: it sees every plan, write, commit and move, and states what must not have
+happened.
 
 It knows nothing of how the product works, only what is promised: nothing is lost, a query never reads an offset in two
 batches, replays are identical, and of two members only the micro-batch that was planned and not yet proven when a queue
@@ -276,7 +277,7 @@ class DeliveryChecker:
 
 
 class MessageDeliveryChecker(DeliveryChecker):
-    """For queues that become others: it looks at messages instead of offsets. Each that is there in the end must have
+    """For queues that become others: it checks messages instead of offsets. Each that is there in the end must have
     been read, and the group's offset be what comes after the last; what was read twice is not its business."""
 
     def __init__(self, cluster: SimulatedCluster, *, starts_at_first: bool) -> None:
@@ -284,7 +285,7 @@ class MessageDeliveryChecker(DeliveryChecker):
         self._messages: set[tuple[MessageQueue, int, int]] = set()
 
     def stored(self, queue: MessageQueue, offset: int) -> None:
-        """Offsets say nothing here."""
+        """Offsets state nothing here."""
 
     def on_completed(self, owner: Owner, end_offsets: Mapping[MessageQueue, int], since_ms: int) -> None:
         """Nor here."""

@@ -1,4 +1,4 @@
-"""What an executor's Python process keeps until it ends, in a process that goes on."""
+"""What an executor's Python process keeps until it ends, in a process that continues."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class FaultProxy:
         self._fault = shown
 
     def inject(self, fault: Fault) -> None:
-        """Do to each chunk what ``fault`` says; it is called on the threads of the connections."""
+        """Do to each chunk what ``fault`` states; it is called on the threads of the connections."""
         self._fault = fault
 
     def delay(self, by_ms: int, direction: Direction = Direction.TO_CLIENT) -> None:

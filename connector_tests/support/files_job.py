@@ -1,4 +1,4 @@
-"""A query that writes the rows of files to a topic, cut into tasks as its settings say; killed from outside.
+"""A query that writes the rows of files to a topic, cut into tasks as its settings state; killed from outside.
 
 As a program: see ``main``. What is written has positional IDs: the query names no columns that identify a row.
 """
@@ -25,7 +25,7 @@ from connector_tests.support.timeouts import END_TO_END_S
 
 REPOSITORY: Final = Path(__file__).parents[2]
 CLICKS: Final = ("click", "view", "scroll")
-"""Bodies of rows that nothing tells apart: every second row has one of them."""
+"""Bodies of rows that nothing distinguishes: every second row has one of them."""
 ROW_GROUP: Final = 1_000
 POLL_S: Final = 0.005
 
@@ -39,7 +39,7 @@ class FilesJob:
     folder: Path
 
     def write_files(self, count: int, rows_a_file: int) -> Counter[str]:
-        """Write new files; says the bodies of their rows, by count."""
+        """Write new files; returns the bodies of their rows, by count."""
         bodies = [CLICKS[n // 2 % len(CLICKS)] if n % 2 else f"order {n}" for n in range(count * rows_a_file)]
         (self.folder / "source").mkdir(parents=True)
         for file in range(count):

@@ -25,9 +25,9 @@ COMMIT: Final = 0x8
 IPV6_MORE_BYTES: Final = 12
 SHORT_MAX: Final = 2**15 - 1
 SCANNED: Final = 50
-"""Messages that a filtering broker looks at for one answer, at most; 800 in truth."""
+"""Messages that a filtering broker checks for one answer, at most; 800 in truth."""
 FAR: Final = 50
-"""Offsets over which a broker looks for one filtered answer, at most; a thousand in truth."""
+"""Offsets over which a broker searches for one filtered answer, at most; a thousand in truth."""
 
 _JAVA_NUMBER: Final = re.compile(r"[+-]?\d+")
 _FIXED: Final = struct.Struct(">iiiiiqqiq")
@@ -162,8 +162,8 @@ class HostileQueue:
 
 
 def encoded(sent: Sent, topic: str, offset: int, commit_log_offset: int) -> bytes:
-    """As brokers encode it. Where the flags say IPv6 they count its bytes, write IPv4, and leave behind the record what
-    their buffer had there."""
+    """As brokers encode it. Where the flags state IPv6 they count its bytes, write IPv4, and leave behind the record
+    what their buffer had there."""
     record = bytearray(
         Record(
             topic=topic,

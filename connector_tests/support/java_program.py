@@ -34,7 +34,7 @@ def java_program(
 
 
 def compile_java(sources: Iterable[Path], class_path: Sequence[str], into: Path) -> None:
-    """Make class files in ``into``. Raises FileNotFoundError without a JDK, RuntimeError with what javac says."""
+    """Make class files in ``into``. Raises FileNotFoundError without a JDK, RuntimeError with what javac states."""
     compiler = shutil.which("javac", path=str(Path(find_java()).parent)) or shutil.which("javac")
     if compiler is None:
         raise FileNotFoundError("there is no 'javac' beside 'java' or on the PATH: this program needs a JDK")

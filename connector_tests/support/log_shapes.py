@@ -1,4 +1,4 @@
-"""The shapes of what the connector says: of whole lines, of what stands behind who speaks, and of errors."""
+"""The shapes of what the connector states: of whole lines, of what stands behind who uses, and of errors."""
 
 from __future__ import annotations
 

@@ -80,8 +80,8 @@ class LoggedJob:
 
 @contextmanager
 def logged_job(folder: Path, **options: str) -> Iterator[LoggedJob]:
-    """The program with the options of the source; ``folder`` may be that of a job before, which goes on. A test that
-    fails says what the program has written."""
+    """The program with the options of the source; ``folder`` may be that of a job before, which continues. A test that
+    fails states what the program has written."""
     folder.mkdir(exist_ok=True)
     with _program("read", folder, options) as job:
         yield job

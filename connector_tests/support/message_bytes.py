@@ -73,7 +73,7 @@ def pull_body(*records: Record) -> bytes:
 
 
 def with_a_v1_topic_of_128_bytes() -> bytes:
-    """A record whose int8 says -128 where 128 bytes of topic are, and all else fits."""
+    """A record whose int8 states -128 where 128 bytes of topic are, and all else fits."""
     longest = Record(topic="t" * 127).encode()
     at = longest.index(b"ttt") - 1
     return struct.pack(">i", len(longest) + 1) + longest[4:at] + b"\x80t" + longest[at + 1 :]

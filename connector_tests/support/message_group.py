@@ -70,7 +70,7 @@ class MessageGroup:
         return {**self._without_server, **self.servers[way]}
 
     def _keys(self, cluster: EmbeddedCluster) -> Mapping[str, str]:
-        """None where nobody asks for any."""
+        """None where nobody requests any."""
         if cluster.security.credentials is None:
             return {}
         rights = [Right(f"Topic:{self.topic}", ("SUB",)), Right(f"Group:{self.group}", ("SUB",))]
@@ -101,8 +101,8 @@ class MessageGroup:
         return [row for batch in batches for row in batch.to_pylist()]
 
     def leave_unacknowledged(self, invisible_ms: int = SHORT_MS) -> str:
-        """Send a message, and receive it as somebody who then says nothing more. It comes again when its time is over,
-        and so has, before it, whatever was received before for no longer and is not done."""
+        """Send a message, and receive it as somebody who then states nothing more. It is redelivered when its time is
+        over, and so has, before it, whatever was received before for no longer and is not done."""
         (body,) = self.messages.send(1)
         with closing(transport_of(self.parsed(invisible_ms))) as transport:
             received = polled(transport, 1)
@@ -118,21 +118,21 @@ class MessageGroup:
         return self.rows(received)
 
     def set_retry_max_times(self, times: int) -> None:
-        """Make the group so. Before anybody asks for its messages: a proxy knows a group for a while."""
+        """Make the group so. Before anybody requests its messages: a proxy knows a group for a while."""
         with closing(ConnectionPool(ADMIN_TIMEOUT_MS, security=self._cluster.security)) as pool:
             AdminBroker(BrokerAddress(self._cluster.broker_addr()), pool, ADMIN_TIMEOUT_MS).update_group(
                 self.group, retry_max_times=times
             )
 
     def dead_letters(self, count: int) -> list[str]:
-        """Bodies in the group's dead letter topic, once there are so many."""
+        """Bodies in the group's dead-letter topic, once there are so many."""
         admin = {**self._cluster.security_options, **self.servers[REMOTING], "loadBalance": "message"}
         own = {"consumerGroup": f"{self.group}_dead", "subscribe": dead_letter_topic(self.group)}
         with closing(transport_of(ReadOptions.parse(admin | own))) as transport:
             return bodies(self.rows(polled(transport, count)))
 
     def assert_only_unacknowledged_redelivered(self) -> None:
-        """When all times are over: one message is left now, it comes again, and nothing else does."""
+        """When all times are over: one message is left now, it is redelivered, and nothing else does."""
         unacknowledged = self.leave_unacknowledged()
         received = receive_batch(self.member(), 1)
         assert [(row["body"].decode(), row["reconsumeTimes"]) for row in self.rows(received)] == [(unacknowledged, 1)]

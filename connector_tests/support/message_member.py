@@ -142,7 +142,7 @@ class MessageMember:
             self._process.wait()
 
     def stop(self) -> None:
-        """After the batch that is running; what is in no batch is given back."""
+        """After the batch that is running; what is in no batch is released."""
         (self._folder / "stop").touch()
         self._wait()
 

@@ -59,7 +59,7 @@ class Indicator(NamedTuple):
 
 
 def is_outage_logged(log: Path, log_context: str) -> bool:
-    """Whether the last line about waits of ``log_context`` says that something is waited for."""
+    """Whether the last line about waits of ``log_context`` states that something is waited for."""
     lines = log.read_text("utf-8", errors="replace").splitlines()
     outage_lines = [
         line for line in lines if f"[{log_context} " in line and ("aiting for " in line or RECOVERED in line)

@@ -50,7 +50,7 @@ class PullGate:
 
 @contextmanager
 def shut_gate(proxy: FaultProxy, free_pulls: int = 0) -> Iterator[PullGate]:
-    """Let ``free_pulls`` pulls of executors pass and hold what comes then; at the end of the block all goes on."""
+    """Let ``free_pulls`` pulls of executors pass and hold what comes then; at the end of the block all continues."""
     gate = PullGate(free_pulls)
     proxy.inject(gate.pass_through)
     try:

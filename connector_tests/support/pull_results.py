@@ -1,4 +1,4 @@
-"""Answers to pulls that bring nothing, of a queue that holds [MIN, MAX) unless they say otherwise."""
+"""Answers to pulls that bring nothing, of a queue that holds [MIN, MAX) unless they state otherwise."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class RequestCount:
             self.held_ms[queue] = int(request.fields["suspendTimeoutMillis"])
 
     def clear(self) -> None:
-        """Begin to count anew."""
+        """Begin to count again."""
         self.by_code.clear()
 
 

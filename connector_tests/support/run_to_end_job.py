@@ -35,7 +35,7 @@ class Outcome:
 
 
 def run_to_end(folder: Path, settings: dict[str, str], options: dict[str, str], how: str = "") -> Outcome:
-    """The program, to its end. ``folder`` may be that of a run before, which then goes on. With ``DYING`` a worker of
+    """The program, to its end. ``folder`` may be that of a run before, which then continues. With ``DYING`` a worker of
     each task's first attempt kills itself, which Spark has to be told to try again."""
     folder.mkdir(exist_ok=True)
     command = [sys.executable, "-m", "connector_tests.support.run_to_end_job", str(folder)]

@@ -1,4 +1,4 @@
-"""A server that speaks RocketMQ's frames over real streams and says what the test tells it to.
+"""A server that uses RocketMQ's frames over real streams and states what the test reports it to.
 
 It serves in-memory streams (``connect`` is a pool's Connect) and TCP on the loopback interface (``listen``). A request
 code without a script is answered like by a broker that does not know it: code 3.
@@ -67,7 +67,7 @@ class Session:
         self._thread.join(WAIT_S)
 
     def _serve(self) -> None:
-        """A client that speaks something else, such as TLS, is hung up on, as a broker without it does."""
+        """A client that uses something else, such as TLS, is hung up on, as a broker without it does."""
         frames = FrameBuffer("the client")
         with suppress(TransportError, RemoteProtocolError):
             while data := self._stream.recv(1 << 20, FOREVER_MS):

@@ -1,5 +1,5 @@
 """A proxy whose answers a test writes: a real gRPC server on the loopback interface, for what a real proxy cannot be
-made to say at will."""
+made to state at will."""
 
 from __future__ import annotations
 

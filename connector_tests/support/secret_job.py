@@ -53,8 +53,8 @@ def main() -> None:
 
 
 def run(spark: SparkSession, folder: Path, ways: Mapping[str, dict[str, str]]) -> None:
-    """By each way a query that reads and is explained, and one with another key; by the first also one that nobody
-    knows, and one whose options are refused. One after the other: Spark gives a query's process seconds to start."""
+    """By each way a query that reads and is explained, and one with another key; by the first also one that is unknown,
+    and one whose options are refused. One after the other: Spark gives a query's process seconds to start."""
     rejected, invalid = "[ROCKETMQ_CREDENTIALS_REJECTED]", "[ROCKETMQ_INVALID_OPTION_VALUE]"
     for way, options in ways.items():
         query = started(spark, folder / way, options)
@@ -98,7 +98,7 @@ def written(rows: DataFrame, checkpoint: Path, options: Mapping[str, str]) -> St
 
 
 def describe(spark: SparkSession, options: Mapping[str, str]) -> None:
-    """A table and views of these options, and all that Spark says of them; what it cannot do fails."""
+    """A table and views of these options, and all that Spark states of them; what it cannot do fails."""
     spark.readStream.format("rocketmq").options(**options).load().createOrReplaceTempView("messages")
     option_list = ", ".join(f"{name} '{value}'" for name, value in options.items())
     statements = [
@@ -171,7 +171,7 @@ def nothing(_batch: DataFrame, _batch_id: int) -> None:
 
 
 def pages_of(spark: SparkSession) -> Iterator[str]:
-    """Those that the UI leads to, from its first and what its interface for programs says."""
+    """Those that the UI leads to, from its first and what its interface for programs states."""
     root = spark.sparkContext.uiWebUrl
     assert root is not None
     root = re.sub("//[^:/]+:", "//127.0.0.1:", root)

@@ -1,4 +1,5 @@
-"""Spark sessions on two cores of this machine that say little; the tests' one has every file in a folder of its run."""
+"""Spark sessions on two cores of this machine that state little; the tests' one has every file in a folder of its
+run."""
 
 from __future__ import annotations
 

@@ -31,11 +31,11 @@ SHORT_TIMEOUT_MS = 5_000
 TIMEOUT_MS = int(15_000 * TIMEOUT_FACTOR)
 """Of a request, and of a connection: a broker that runs on a busy machine answers later than an idle one."""
 STARTS = frozenset({"startingOffsets", "startingTimestamp", "consumeFromWhere", "consumeTimestamp", "endpoints"})
-"""Of who says by one of them where it begins, or cannot say."""
+"""Of who states by one of them where it begins, or cannot state."""
 
 
 def eventually(is_so: Callable[[], bool], what: str, timeout_s: float = TIMEOUT_S) -> None:
-    """Wait until ``is_so``; AssertionError that says ``what`` when it does not come to be."""
+    """Wait until ``is_so``; AssertionError that states ``what`` when it does not come to be."""
     deadline = time.monotonic() + timeout_s
     while not is_so():
         assert time.monotonic() < deadline, f"did not come to be within {timeout_s} s: {what}"
@@ -58,7 +58,8 @@ class Topic:
         self.sent = 0
 
     def send(self, count: int, tag: str | None = None) -> list[str]:
-        """Send ``count`` messages, each with a body that no other has; says the bodies once they are in the queues."""
+        """Send ``count`` messages, each with a body that no other has; returns the bodies once they are in the
+        queues."""
         before = self._held()
         bodies = [f"{self.name}-{self.sent + index}" for index in range(count)]
         for body in bodies:
@@ -72,7 +73,7 @@ class Topic:
         return sum(held.max_offset for held in self.bounds().values())
 
     def send_batches(self, count: int, size_bytes: int = 100) -> list[str]:
-        """Send many messages fast: ``count`` bodies of ``size_bytes``, numbered; says the bodies."""
+        """Send many messages fast: ``count`` bodies of ``size_bytes``, numbered; returns the bodies."""
         before = self._held()
         bodies = [f"{self.name}-{self.sent + index}".ljust(size_bytes, ".") for index in range(count)]
         for start in range(0, count, 100):
@@ -90,7 +91,7 @@ class Topic:
         eventually(lambda: self._held() >= before + len(messages), f"{len(messages)} messages in {self.name}")
 
     def send_to_responding_broker(self, count: int) -> list[str]:
-        """``send`` while servers fall and rise: says the bodies of which a broker has confirmed that it stored them.
+        """``send`` while servers fall and rise: states the bodies of which a broker has confirmed that it stored them.
 
         Others may be stored too, and a body whose confirmation was late may be stored twice.
         """
@@ -140,7 +141,7 @@ class Topic:
         return self._broker(self.queues[0]).submit_consumer_ids(group).result()
 
     def owners(self, group: str) -> dict[str, set[MessageQueue]]:
-        """The queues of this topic that each member of the group says to have, as the admin tools see them."""
+        """The queues of this topic that each member of the group states to have, as the admin tools see them."""
         infos = self._broker(self.queues[0]).running_infos(group, set(self.members(group)))
         return {
             client_id: {queue for queue in info.process_queues if queue.topic == self.name}
@@ -158,7 +159,7 @@ class Topic:
         self._broker(self.queues[0]).reset_offsets_to_time(group, self.name, 0)
 
     def lockable(self, group: str) -> set[MessageQueue]:
-        """The queues that nobody holds a lock of: a stranger gets them, and gives them back."""
+        """The queues that nobody holds a lock of: a stranger gets them, and releases them."""
         broker = self._broker(self.queues[0])
         locked = broker.submit_lock_batch(group, "stranger", self.queues).result()
         broker.submit_unlock_batch(group, "stranger", locked).result()
@@ -236,7 +237,7 @@ class Stream:
 
     @contextmanager
     def running(self, **trigger: bool | str) -> Iterator[StreamingQuery]:
-        """A query that runs until the test is done with it; a test that fails says how the query is."""
+        """A query that runs until the test is done with it; a test that fails states how the query is."""
         query = self.start(**trigger)
         try:
             yield query

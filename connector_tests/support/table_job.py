@@ -140,7 +140,7 @@ class TableJob:
 
 
 def _stopped_while(process: subprocess.Popen[bytes], is_so: Callable[[], bool]) -> bool:
-    """Whether it is still so when the JVM stands still, which it then does; else it goes on."""
+    """Whether it is still so when the JVM stands still, which it then does; else it continues."""
     jvms = [child for child in psutil.Process(process.pid).children(recursive=True) if is_jvm(child)]
     assert jvms, "the job is about to end by itself"
     jvm = jvms[0]

@@ -9,7 +9,7 @@ from connector_tests.support.streams import Stream, Topic, eventually, steady_me
 
 
 def join_and_leave(messages: Topic, group: str, staying: Stream, visitors: Iterable[Stream]) -> list[str]:
-    """Under load, until everything is read; says the bodies that were sent."""
+    """Under load, until everything is read; returns the bodies that were sent."""
     with staying.running() as staying_query, steady_messages(messages) as sent:
         eventually(lambda: bool(staying.places_and_bodies()), "the first rows")
         for visitor in visitors:

@@ -80,7 +80,7 @@ class FiledRows:
 
 
 class WritingJob:
-    """The program, which may be killed and started again: it goes on from its checkpoint."""
+    """The program, which may be killed and started again: it continues from its checkpoint."""
 
     def __init__(self, namesrv_addr: str, topic: str, rows: FiledRows, folder: Path) -> None:
         self._arguments = (namesrv_addr, topic, str(folder), str(rows.an_arrow_batch))
@@ -113,7 +113,8 @@ class WritingJob:
 
     @contextmanager
     def started(self) -> Iterator[subprocess.Popen[bytes]]:
-        """With everything that it starts killed at the end of the block; a test that fails says what it has written."""
+        """With everything that it starts killed at the end of the block; a test that fails states what it has
+        written."""
         command = [str(self.python), "-m", "connector_tests.support.writing_job", *self._arguments]
         settings = {"PYTHONPATH": str(REPOSITORY), "TMPDIR": str(self._folder), STOPS: str(self._stops)}
         with (self._folder / "log").open("wb") as log:

@@ -72,7 +72,7 @@ REFUSED = [
 
 
 def problems_of(lines: list[str], file: Path) -> dict[str, list[str]]:
-    """What mypy, as the project has it, says of each line by itself."""
+    """What mypy, as the project has it, states of each line by itself."""
     file.write_text(HEAD + "\n".join(lines), encoding="utf-8")
     printed, failure, _ = api.run(["--config-file", str(ROOT / "pyproject.toml"), str(file)])
     assert not failure

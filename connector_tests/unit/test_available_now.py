@@ -166,7 +166,7 @@ def available_now(member: UnavailableForAWhile, **given: str) -> BatchPlanner:
 
 
 def test_available_now_waits_for_queues_that_are_unavailable_and_reads_them() -> None:
-    """It would end without them, and say nothing."""
+    """It would end without them, and state nothing."""
     member = UnavailableForAWhile({A: holding(10), B: holding(10)}, stored={A: 10, B: 4}, unavailable={B})
     _, ranges = read(available_now(member), reached((A, 10), (B, 4)))
     assert ranges == [QueueRange(B, 4, 10)]

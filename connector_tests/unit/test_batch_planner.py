@@ -145,7 +145,7 @@ def test_the_next_batch_reads_on_and_proves_the_one_before() -> None:
 
 
 def test_each_queue_is_completed_once_while_it_is_ours() -> None:
-    """Where one has become another since, the offset says nothing of that. One that comes later is proven then."""
+    """Where one has become another since, the offset states nothing of that. One that comes later is proven then."""
     member = SteadyMember({A: holding(10), B: holding(10)}, stored={A: 10, B: 10}, not_owned={B}, has_news=True)
     subject, start = planner(member), reached((A, 10), (B, 10))
     proven = []

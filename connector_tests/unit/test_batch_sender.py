@@ -250,7 +250,7 @@ def test_what_is_not_durable_is_sent_again_unless_that_is_accepted(cluster: Scri
 def test_what_is_waited_for_is_logged_at_once_at_growing_intervals_and_when_it_is_over(
     cluster: ScriptedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A sink used to say nothing for five minutes, and then to fail."""
+    """A sink used to state nothing for five minutes, and then to fail."""
     caplog.set_level("INFO")
     Responses(cluster.brokers["a"], *([ResponseCode.SYSTEM_BUSY] * 14), ResponseCode.SUCCESS)
     write(cluster, [pinned(BATCHES[0])], clusterTimeoutMs="300000")
@@ -513,7 +513,7 @@ def test_the_next_broker_reports_whether_a_topic_is_compacted_where_one_is_unava
 def test_a_topic_whose_brokers_are_all_unavailable_is_waited_for_before_rows_without_keys_are_sent(
     cluster: ScriptedCluster,
 ) -> None:
-    """It was taken for one that is not compacted: what was sent to it when they were back was lost."""
+    """It was mistaken for one that is not compacted: what was sent to it when they were back was lost."""
     cluster.down = {"a:10911", "b:10911"}
     clock = Time()
     with pytest.raises(TransportError, match=r"CLUSTER_TIMEOUT.*topic T"):

@@ -1,4 +1,4 @@
-"""Each row of the table of bounds: what is as large as it says is read, what is larger ends with its condition."""
+"""Each row of the table of bounds: what is as large as it states is read, what is larger ends with its condition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``rocketmq-spark topic create`` says where no broker can make the topic, or none tells the name server."""
+"""What ``rocketmq-spark topic create`` states where no broker can make the topic, or none reports the name server."""
 
 from __future__ import annotations
 

@@ -305,7 +305,7 @@ def test_a_sender_waits_for_another_that_is_stuck_no_longer_than_its_own_timeout
 
 
 class CountedClock(ManualClock):
-    """Says how often each thread has asked it."""
+    """States how often each thread has asked it."""
 
     def __init__(self) -> None:
         super().__init__()

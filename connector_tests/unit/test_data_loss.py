@@ -39,7 +39,7 @@ def test_a_failure_names_all_ranges_with_their_causes_and_what_to_do() -> None:
 def test_what_is_allowed_is_one_line_that_gives_no_advice_and_one_of_what_was_read(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """All 30 rows of a topic that was made anew were in the sink, and a line said that they were in no output."""
+    """All 30 rows of a topic that was recreated were in the sink, and a line said that they were in no output."""
     report_losses(LOST, is_failure=False)
     assert caplog.messages == [
         (

@@ -1,4 +1,4 @@
-"""What brokers answer to who moves messages to the dead letter topic; ``integration`` has what becomes of these."""
+"""What brokers answer to who moves messages to the dead-letter topic; ``integration`` has what becomes of these."""
 
 from __future__ import annotations
 

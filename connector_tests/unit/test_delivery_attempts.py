@@ -1,4 +1,4 @@
-"""How often a message came again, and which are for the dead letter topic."""
+"""How often a message was redelivered, and which are for the dead-letter topic."""
 
 from __future__ import annotations
 

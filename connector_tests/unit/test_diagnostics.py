@@ -116,7 +116,7 @@ def test_a_process_whose_logging_is_set_up_keeps_it(monkeypatch: pytest.MonkeyPa
 
 
 class Context:
-    """What Spark tells the second attempt of the fourth task of a batch, where no query is streaming."""
+    """What Spark reports the second attempt of the fourth task of a batch, where no query is streaming."""
 
     def __init__(self, **properties: str) -> None:
         self._properties = properties

@@ -177,7 +177,7 @@ def test_bounds_behind_a_proxy_use_a_permitted_group(
 
 
 def test_another_broker_at_the_address_is_noticed_and_named(two: ScriptedCluster) -> None:
-    """It would answer politely, and its messages would be taken for the other's."""
+    """It would answer politely, and its messages would be mistaken for the other's."""
     two.exchange("a", "b")
     error = reported(client_of(two), AT_A)
     assert isinstance(error, RouteError)

@@ -1,4 +1,4 @@
-"""The proxy of the fault tests must itself do what it says."""
+"""The proxy of the fault tests must itself do what it states."""
 
 from __future__ import annotations
 

@@ -394,7 +394,8 @@ class Passing(threading.Event):
 
 
 def test_the_group_is_probed_again_after_the_interval(monkeypatch: pytest.MonkeyPatch) -> None:
-    """``rebalanceIntervalMs``: not a moment sooner, unless a broker tells of a change; from then on it counts anew."""
+    """``rebalanceIntervalMs``: not a moment sooner, unless a broker reports of a change; from then on it counts
+    again."""
     clock, probed = ManualClock(1_000_000), list[int]()
 
     class Looking(Membership):

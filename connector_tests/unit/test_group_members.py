@@ -1,4 +1,4 @@
-"""Who is in the group, as one member sees it: listed, a namesake, of one mind; and whom it tells of itself."""
+"""Who is in the group, as one member sees it: listed, a namesake, of one mind; and whom it reports of itself."""
 
 from __future__ import annotations
 

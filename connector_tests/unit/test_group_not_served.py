@@ -1,4 +1,4 @@
-"""A group that a proxy does not know: it may have been told of it a moment later, so the query waits, and says so."""
+"""A group that a proxy does not know: it may have been told of it a moment later, so the query waits, and states it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages over gRPC, as a scripted proxy has them: what a real one says rarely."""
+"""Messages over gRPC, as a scripted proxy has them: what a real one states rarely."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ POP_TIME_MS = 1_795_445_135_749
 
 
 def handles(called_ms: int) -> dict[str, ReceiptHandle]:
-    """Of the message at offset 3 of queue 7, by what a proxy says that was asked with this invisible duration."""
+    """Of the message at offset 3 of queue 7, by what a proxy states that was asked with this invisible duration."""
     times = f"{POP_TIME_MS} {called_ms} 3"
     ours = f"0 {times} 1 broker-a 7 3"
     others = (

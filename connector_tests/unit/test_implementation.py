@@ -1,4 +1,4 @@
-"""Who reads answers and who decodes: what is asked for, or the fastest that is there."""
+"""Who reads answers and who decodes: what is requested, or the fastest that is there."""
 
 from __future__ import annotations
 

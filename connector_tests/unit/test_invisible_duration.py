@@ -1,4 +1,4 @@
-"""When a message is asked for again, and when it is not ours any more."""
+"""When a message is requested again, and when it is not ours any more."""
 
 from __future__ import annotations
 

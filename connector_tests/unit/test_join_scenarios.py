@@ -231,7 +231,7 @@ def test_a_refused_commit_of_a_queue_that_went_to_another_member_is_its_business
 
 @pytest.mark.parametrize("how", [Reach.UNRESPONSIVE, None])
 def test_a_single_batch_of_a_query_that_continues_waits_for_its_servers(how: Reach | None) -> None:
-    """``Trigger.Once`` asks once: an answer of "nothing" that nobody knows to be true ends it as a success."""
+    """``Trigger.Once`` asks once: an answer of "nothing" that is unknown to be true ends it as a success."""
     with SimulatedGroup(ONE_QUEUE) as group:
         query = group.query("A")
         group.cluster.produce(QUEUE, 5)
@@ -334,7 +334,7 @@ CHANGING = {"failOnDataLoss": "false"}
 
 
 def test_what_has_grown_since_the_refresh_is_probed_too() -> None:
-    """A queue of a topic that is made anew between a survey and the look: it did not reach to where it was read."""
+    """A queue of a topic that is recreated between a survey and the look: it did not reach to where it was read."""
     with SimulatedGroup({"t": {"a": 2}}, options=CHANGING, checker=MessageDeliveryChecker) as group:
         query = group.query("A")
         produce_everywhere(group, 4)

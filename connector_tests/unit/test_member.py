@@ -85,7 +85,7 @@ def test_what_ends_the_members_thread_wakes_the_planner_and_is_raised_by_its_nex
 def test_more_than_64_brokers_keep_their_connections_from_one_round_of_heartbeats_to_the_next(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """They name its members. Each round once connected to all of them anew."""
+    """They name its members. Each round once connected to all of them again."""
     names = [f"broker-{number}" for number in range(70)]
     beats = Heartbeats(ROUNDS * len(names))
     with ScriptedCluster(*names) as cluster:

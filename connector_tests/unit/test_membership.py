@@ -341,7 +341,7 @@ def test_a_commit_that_was_refused_by_a_broker_that_became_unresponsive_then_is_
 
 
 def test_what_the_broker_of_a_lost_queue_did_not_store_is_not_written_later() -> None:
-    """Its next owner may have begun anew from an operator's reset, or read on: the offset is that member's to tell."""
+    """Its next owner may have begun again from an operator's reset, or read on: the offset is that member's to tell."""
     group = Group()
     group.broker.write_refusal = TransportError("RESPONSE_TIMED_OUT", address="broker-a:1", request="X", timeout_ms=1)
     member = group.member()

@@ -137,7 +137,7 @@ CLUSTER_TIMEOUT_MS = 60_000
 
 
 class Received:
-    """What the table says of a member that is event this and that."""
+    """What the table defines for a member that receives these events."""
 
     def __init__(self, member_state: MembershipState) -> None:
         self._membership_state = member_state

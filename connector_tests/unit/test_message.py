@@ -181,7 +181,7 @@ TOPIC_AT = 88 + len(b"payload")
 
 
 def with_ipv6(sys_flag: int) -> bytes:
-    """The smallest record, whose flags say that its hosts are longer than they are."""
+    """The smallest record, whose flags state that its hosts are longer than they are."""
     smallest = Record(topic="", body=b"", properties=b"", magic=V1).encode()
     return smallest[:36] + struct.pack(">i", sys_flag) + smallest[40:]
 

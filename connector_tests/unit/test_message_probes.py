@@ -1,4 +1,5 @@
-"""Looks at messages on a server that says what a real one seldom does; ``test_simulated_broker`` has the usual ones."""
+"""Looks at messages on a server that states what a real one seldom does; ``test_simulated_broker`` has the usual
+ones."""
 
 from __future__ import annotations
 

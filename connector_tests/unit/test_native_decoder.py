@@ -168,7 +168,7 @@ def test_damage_outside_the_range_is_refused() -> None:
 
 
 def test_a_compressed_body_is_refused_whatever_its_tag() -> None:
-    """Python looks into it before it looks at tags."""
+    """Python looks into it before it checks tags."""
     assert ordinary(MESSAGE.encode(), PACKED.encode(), tags=frozenset({"other"})) is None
 
 
@@ -206,7 +206,7 @@ def test_bytes_that_are_not_in_a_row_are_refused() -> None:
 
 
 def test_two_gibibytes_are_refused() -> None:
-    """For Python to say so: Arrow's offsets would overflow."""
+    """For Python to state it: Arrow's offsets would overflow."""
     head_bytes = len(replace(MESSAGE, body=b"").encode())
     body = replace(MESSAGE, body=bytes(2**21 - head_bytes)).encode()
     decoder = Native(("queueOffset",), broker_name="b", tags=None)

@@ -1,4 +1,4 @@
-"""The group's offsets at two brokers: what is written, what an operator has said, and what tells another queue."""
+"""The group's offsets at two brokers: what is written, what an operator has said, and what reports another queue."""
 
 from __future__ import annotations
 

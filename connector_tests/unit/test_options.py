@@ -540,7 +540,7 @@ def test_security_can_be_written_as_options(security: Security) -> None:
 
 
 def test_security_is_written_as_the_options_are_spelled_and_unset_ones_are_omitted() -> None:
-    """Others read them too: the command line, which says with which options an embedded cluster lets one in."""
+    """Others read them too: the command line, which states with which options an embedded cluster lets one in."""
     tls = Tls("/ca.pem", "/me.pem", "/me.key", Secret("p"), auth_server=True, check_host_name=False)
     assert options_of(Security(Credentials("me", Secret("s"), Secret("t")), tls)) == {
         "accessKey": "me",
@@ -733,5 +733,5 @@ def test_a_group_that_shares_messages_begins_at_its_first_message_or_at_its_end(
 def test_a_caller_that_takes_what_is_not_durable_waits_until_brokers_confirm_it(
     given: dict[str, str], waited_ms: int
 ) -> None:
-    """They say it after 5 s: a write that would have taken it failed, because it had not been waited for."""
+    """They state it after 5 s: a write that would have taken it failed, because it had not been waited for."""
     assert WriteOptions.parse({"namesrvAddr": "a:9876"} | given).send_timeout_ms == waited_ms

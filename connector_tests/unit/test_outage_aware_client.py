@@ -237,7 +237,7 @@ def test_a_broker_of_a_version_that_was_not_seen_to_delete_offsets_may_keep_them
 
 
 def stats(case: Case, none_for: set[int] | None = None) -> dict[str, int]:
-    """How many queues each broker tells of."""
+    """How many queues each broker reports of."""
     reported = case.servers.call_concurrently(
         {"first": "a", "second": "b"}, lambda broker, _: broker.submit_topic_stats("orders"), none_for or set()
     )

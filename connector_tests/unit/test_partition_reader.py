@@ -75,7 +75,7 @@ def test_what_is_skipped_was_not_deleted() -> None:
 
 
 def test_a_task_without_a_name_server_reports_it_and_has_nothing_skipped() -> None:
-    """It used to say that the range of a broker which nobody had asked was to be given up."""
+    """It used to state that the range of a broker which nobody had asked was to be given up."""
     unreachable = {"namesrvAddr": "127.0.0.1:1", "consumerGroup": "G", "subscribe": "T"}
     options = ReadOptions.parse({**unreachable, "clusterTimeoutMs": "1", "brokerTimeoutMs": "100"})
     with pytest.raises(TransportError) as raised:

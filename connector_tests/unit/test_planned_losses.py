@@ -127,7 +127,7 @@ def test_a_queue_whose_offset_could_not_be_lowered_is_not_planned() -> None:
 
 
 def test_a_recreated_queue_stays_so_until_its_offset_could_be_lowered() -> None:
-    """It used to count as verified all the same; the next plan went on at the old position, past new messages."""
+    """It used to count as verified all the same; the next plan continued at the old position, past new messages."""
     held = {A: holding(150, stored_at_ms=2_000)}
     member = LateRouteMember(held, stored_after={A: 0}, stored={A: 100}, not_confirming={A})
     _, ranges = read(planner(member, failOnDataLoss="false"), SourceOffset({A: QueueProgress(0, 100, 1_000)}))

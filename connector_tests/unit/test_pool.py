@@ -171,7 +171,7 @@ def test_beyond_the_limit_the_longest_idle_connection_is_closed(pool: Connection
 
 
 def test_without_a_limit_every_address_keeps_its_connection(broker: ScriptedBroker, clock: ManualClock) -> None:
-    """A member heartbeats to all of them in one order: with a limit below their number, each round opened all anew."""
+    """A member heartbeats to all of them in one order: with a limit below their number, each round opened all again."""
     addresses = [f"10.0.0.{number}:10911" for number in range(100)]
     pool = ConnectionPool(1000, connect=broker.connect, clock=clock, limit=None)
     try:

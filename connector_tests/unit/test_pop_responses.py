@@ -92,7 +92,7 @@ def test_a_message_that_a_broker_could_not_rewrite_is_skipped() -> None:
 
 
 def test_a_message_is_skipped_beside_a_moved_queue() -> None:
-    """It ended the query: the stored offset of a message behind one that no one gets was taken for its place."""
+    """It ended the query: the stored offset of a message behind one that no one gets was mistaken for its place."""
     moved = [Record(queue_id=7, queue_offset=100), Record(queue_id=7, queue_offset=102)]
     for starts, offsets, records in (
         ("1 7 3;0 7 100", "1 7 3,5;0 7 100,101", [again("x", 5), *moved]),
@@ -120,8 +120,8 @@ def test_a_skipped_message_keeps_its_handle_from_one_of_its_id() -> None:
     ],
 )
 def test_a_skipped_handle_shifts_no_others(starts: str, offsets: str, records: list[Record]) -> None:
-    """The first message of the topic itself, which has a producer's ``POP_CK``, was taken for the skipped one, and each
-    behind it for the one before it: acknowledged for one another."""
+    """The first message of the topic itself, which has a producer's ``POP_CK``, was mistaken for the skipped one, and
+    each behind it for the one before it: acknowledged for one another."""
     assert received(starts, offsets, *records) == [BrokerHandle(CHECK_POINT, offset) for offset in (100, 101, 102)]
 
 

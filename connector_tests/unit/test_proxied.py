@@ -1,4 +1,4 @@
-"""Brokers behind a proxy: how they are known, and what a request for one of them says."""
+"""Brokers behind a proxy: how they are known, and what a request for one of them states."""
 
 from __future__ import annotations
 

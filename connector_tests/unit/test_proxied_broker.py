@@ -94,7 +94,7 @@ def test_a_broker_without_a_proxy_is_called_for_its_statistics(cluster: ClusterC
 
 
 def test_a_topic_that_is_deleted_is_found_by_its_probe(cluster: ClusterClient, server: ScriptedBroker) -> None:
-    """To a request for an offset of a topic that it has not, a broker says 0."""
+    """To a request for an offset of a topic that it has not, a broker states 0."""
     server.on(RequestCode.PULL_MESSAGE, build_response(ResponseCode.TOPIC_NOT_EXIST, remark="topic[T] not exist"))
     with pytest.raises(BrokerError) as raised:
         bounds(cluster, "a")

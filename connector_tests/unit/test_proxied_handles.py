@@ -105,8 +105,8 @@ def test_a_handle_of_another_queue_is_a_producers() -> None:
 @pytest.mark.parametrize("times", FORGED_TIMES)
 @pytest.mark.parametrize("retry", ["0", "1"])
 def test_a_forged_handle_does_not_verify_itself(times: str, retry: str) -> None:
-    """Alone in its response it was taken for the broker's: by an acknowledgement waiting messages were lost, and by a
-    change of its invisible duration an acknowledged one came again."""
+    """Alone in its response it was mistaken for the broker's: by an acknowledgement waiting messages were lost, and by
+    a change of its invisible duration an acknowledged one was redelivered."""
     (handle,) = handles(forged(6, retry, times=times, names=5))
     assert is_unverified(handle)
 

@@ -630,7 +630,7 @@ def test_no_response_is_ordinary_before_the_first_and_while_the_depth_grows_agai
 
 
 def test_the_end_of_a_range_is_not_ordinary() -> None:
-    """It would be taken for a full answer, and the stride not."""
+    """It would be mistaken for a full answer, and the stride not."""
     subject = window(100, 125)
     (last,) = opened(subject, stride=10)
     assert responded(subject, (last, whole(last))) == 0

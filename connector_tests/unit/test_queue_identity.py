@@ -1,4 +1,4 @@
-"""What tells a queue from another one of the same name, and what only looks as if it did."""
+"""What reports a queue from another one of the same name, and what only looks as if it did."""
 
 from __future__ import annotations
 

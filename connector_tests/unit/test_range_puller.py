@@ -47,7 +47,7 @@ NO_BROKER_SERVES_IT = [
 
 
 class Run:
-    """One range, read from what ``answer(offset, max messages)`` says."""
+    """One range, read from what ``answer(offset, max messages)`` states."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ def test_a_queue_that_is_unavailable_and_was_never_found_is_reported_with_its_br
 
 
 def test_name_servers_that_are_down_are_what_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:
-    """A task used to say that it waits for the broker, of which nobody knew anything."""
+    """A task used to state that it waits for the broker, of which nobody knew anything."""
     run = Run(lambda _offset, _count: LOST_CONNECTION, unresponsive_ms=2 * LIMIT_MS)
     with pytest.raises(TransportError) as raised:
         run.pulled()
@@ -558,7 +558,7 @@ def test_a_tail_is_not_skipped_while_no_name_server_reports_where_the_queue_is()
 
 
 def test_the_route_is_requested_again_before_anything_more_is_lost() -> None:
-    """Brokers that exchange their addresses a second time, within what was asked for at once."""
+    """Brokers that exchange their addresses a second time, within what was requested at once."""
     elsewhere, queue = SimulatedQueue(min_offset=500, max_offset=600), SimulatedQueue(max_offset=100, message_limit=4)
     wrong = iter([True, False, True])
     run = Run(lambda offset, count: (elsewhere if next(wrong, False) else queue).pull(offset, count), 0, 10)
@@ -614,7 +614,7 @@ def test_each_response_that_brings_something_gives_the_rest_its_full_time() -> N
 
 
 def test_a_tail_that_stays_unavailable_is_lost_after_one_time_limit_however_long_it_is() -> None:
-    """It used to wait anew for every 32 pieces: a day for a million messages."""
+    """It used to wait again for every 32 pieces: a day for a million messages."""
     run = Run(SimulatedQueue(max_offset=60).pull, 0, 1_000_000)
     *_, lost = run.pulled()
     assert lost == PulledRange(60, 1_000_000, is_lost=True, is_presumed_lost=True)

@@ -223,7 +223,7 @@ def test_a_queue_that_could_not_be_probed_is_not_planned_beside_one_that_has_los
 
 
 def test_a_tail_that_was_lost_and_is_shorter_than_before_is_read_from_where_it_begins() -> None:
-    """It used to be taken for another topic, and read from its first message."""
+    """It used to be mistaken for another topic, and read from its first message."""
     member = SteadyMember({A: holding(10)}, has_news=True)
     subject = planner(member, failOnDataLoss="false")
     end, _ = read(subject, SourceOffset())
@@ -396,7 +396,7 @@ def test_what_is_known_of_a_queue_outlives_retention() -> None:
 
 
 def test_a_queue_that_was_empty_when_it_was_met_is_known_from_another_of_its_name() -> None:
-    """No broker tells a store time of it: the next start took the new topic's first messages for what retention had
+    """No broker reports a store time of it: the next start took the new topic's first messages for what retention had
     deleted."""
     member = SteadyMember({A: holding(10, min_offset=10, stored_at_ms=-1), B: holding(10)}, has_news=True)
     end, _ = read(planner(member, failOnDataLoss="false"), SourceOffset())

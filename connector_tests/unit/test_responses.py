@@ -147,7 +147,7 @@ def test_a_request_that_it_came_to_too_late_may_pass_whatever_its_code() -> None
 
 
 def test_a_handle_of_a_broker_that_is_unavailable_is_no_invalid_one() -> None:
-    """What it has handed out is ours still, and can be acknowledged when it is back."""
+    """What it has delivered is ours still, and can be acknowledged when it is back."""
     unavailable = Status(code=Code.INVALID_RECEIPT_HANDLE, message="cannot find broker broker-a")
     error = refusal("p:8081", "AckMessage", unavailable)
     assert (is_unknown_handle(unavailable), error.condition, retryability_of_pull(error)) == (

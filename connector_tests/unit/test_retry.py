@@ -74,7 +74,7 @@ def test_what_another_attempt_can_help_is_decided_by_condition_or_code_and_by_wh
 
 
 def test_the_route_is_requested_again_but_for_the_right_broker_that_has_too_much_to_do() -> None:
-    """What is not in the table may be what a wrong broker says, too."""
+    """What is not in the table may be what a wrong broker states, too."""
     errors = [refused(row) if isinstance(row, int) else RocketMQError(row) for row in RETRYABILITY]
     assert [str(error) for error in errors if not requires_route_refresh(error)] == [
         str(refused(ResponseCode.FLOW_CONTROL))
@@ -212,7 +212,7 @@ def test_a_limit_of_zero_is_no_retry() -> None:
 
 
 def test_a_refusal_that_might_have_passed_is_an_unreachable_cluster() -> None:
-    """A broker that was busy for the whole limit ended the query with BROKER_ERROR, which tells of no limit."""
+    """A broker that was busy for the whole limit ended the query with BROKER_ERROR, which reports of no limit."""
     busy = refused(ResponseCode.SYSTEM_BUSY)
     with pytest.raises(TransportError, match=r"CLUSTER_TIMEOUT.*clusterTimeoutMs") as raised:
         failing(0, error=busy).check(LIMIT_MS)

@@ -31,7 +31,7 @@ def route(topic: str, brokers: Mapping[str, Mapping[int, str]], permission: int 
 
 
 class Source:
-    """Tells one route after another, of whatever topic is asked for."""
+    """Tells one route after another, of whatever topic is requested."""
 
     addresses = "n:9876"
 

@@ -1,4 +1,4 @@
-"""Which columns a reader gets, and what a schema of the user's own may say."""
+"""Which columns a reader gets, and what a schema of the user's own may state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connections with TLS as options say; what they are made over is ``test_tls``."""
+"""Connections with TLS as options state; what they are made over is ``test_tls``."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_client_without_a_certificate_shows_none() -> None:
 
 
 def shown_to_a_server(client: ssl.SSLContext) -> bytes | None:
-    """The certificate, in DER, that a server gets which asks for one, over a handshake in memory."""
+    """The certificate, in DER, that a server gets which requests one, over a handshake in memory."""
     accepting = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     accepting.load_cert_chain(CERTIFICATE, KEY)
     accepting.load_verify_locations(CERTIFICATE)

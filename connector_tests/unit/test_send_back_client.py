@@ -139,7 +139,7 @@ def test_a_topic_that_had_a_route_is_waited_for_as_its_brokers_are(
 def test_name_servers_that_stay_unresponsive_are_named_and_not_waited_for_again_by_each_message(
     cluster: ScriptedCluster,
 ) -> None:
-    """Another topic's message, whose route is known, is taken meanwhile: that says nothing of the name servers."""
+    """Another topic's message, whose route is known, is taken meanwhile: that states nothing of the name servers."""
     clock = Time()
     unresponsive = sender(cluster, 5_000, clock)
     Responses(cluster, build_response())

@@ -29,7 +29,7 @@ def skipped(text: str) -> tuple[QueueRange, ...]:
 
 
 def test_tasks_keep_their_numbers_without_what_is_skipped() -> None:
-    """Message IDs contain the number of the task: where tasks were cut anew, rows got the IDs of other stored rows."""
+    """Message IDs contain the number of the task: where tasks were cut again, rows got the IDs of other stored rows."""
     tasks = [(span(0, 5), span(7, 9, queue_id=1)), (span(5, 9),), (span(2, 3, broker="b"),)]
     assert without_skipped(tasks, ()) == tasks
     assert without_skipped(tasks, (span(0, 9),)) == [(span(7, 9, queue_id=1),), (), (span(2, 3, broker="b"),)]

@@ -179,7 +179,7 @@ def test_without_spark_nothing_changes(tmp_path: Path) -> None:
 def test_what_plans_has_one_thread_and_what_runs_other_code_as_many_as_it_likes(
     arguments: tuple[str, ...], given: dict[str, str], expected: str, tmp_path: Path
 ) -> None:
-    """A module of the same name says what it got."""
+    """A module of the same name states what it got."""
     *packages, name = arguments[1].split(".")
     folder = tmp_path
     for each in packages:

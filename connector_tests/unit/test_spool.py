@@ -153,7 +153,7 @@ def test_what_a_live_start_has_in_a_batch_or_any_has_logged_is_claimed_by_no_oth
 
 
 def test_a_batch_survives_a_search_for_abandoned_ones(spool: Spool, tmp_path: Path) -> None:
-    """Between its open and its lock another start could take it for abandoned, and both would go on."""
+    """Between its open and its lock another start could take it for abandoned, and both would continue."""
     folder = tmp_path / "spool" / "g" / START
     folder.mkdir()
     with (folder / "1.new").open("wb") as open_file, ThreadPoolExecutor(1) as other:
@@ -170,7 +170,7 @@ def test_a_batch_survives_a_search_for_abandoned_ones(spool: Spool, tmp_path: Pa
 
 
 def test_abandoned_batches_are_locked_until_they_are_removed(tmp_path: Path) -> None:
-    """Starts that begin and end at once, while another takes what they leave: each message is given back once."""
+    """Starts that begin and end at once, while another takes what they leave: each message is released once."""
     folder = tmp_path / "spool" / "g"
     taker, open_file = Spool(folder), list[ReceivedMessage]()
     is_over = threading.Event()

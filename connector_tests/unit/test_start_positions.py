@@ -192,7 +192,7 @@ def test_the_retry_topic_stays_where_the_group_is() -> None:
 def test_a_caller_that_resumes_where_the_group_has_no_offsets_any_more_is_notified_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """The same checkpoint at another cluster, whose messages were older, went on without a word."""
+    """The same checkpoint at another cluster, whose messages were older, continued without a word."""
     case = Case()
     case.broker.offsets = {A: 5}
     checkpoint = SourceOffset({A: QueueProgress(0, 5), B: QueueProgress(0, 7)})
@@ -322,7 +322,7 @@ def test_a_restored_checkpoint_skips_nothing_without_a_line(caplog: pytest.LogCa
 
 
 def test_a_restored_checkpoint_wins_wherever_the_start_is_killed() -> None:
-    """In each place once: nothing is passed over, and once the batch is logged a start without the option goes on."""
+    """In each place once: nothing is passed over, and once the batch is logged a start without the option continues."""
     points = 0
     while True:
         with SimulatedGroup({"t": {"a": 1}}) as group:

@@ -99,7 +99,7 @@ def test_restart_replays_the_uncommitted_batch_first(start: Offset) -> None:
 
 
 def test_first_response_completes_nothing_when_requested_twice() -> None:
-    """Where nobody reads the rows, ``partitions`` never comes; so the answer counts only when it is asked for again."""
+    """Where nobody reads the rows, ``partitions`` never comes; so the answer counts only when it is requested again."""
     tracker = tracker_in(StartState.BEGUN)
     assert not tracker.latest()
     assert tracker.start == X

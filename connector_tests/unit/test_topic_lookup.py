@@ -212,7 +212,7 @@ def test_a_broker_that_is_not_writable_now_is_left_to_the_sender(cluster: Script
 
 
 def test_while_no_broker_reports_whether_a_topic_is_compacted_it_is_waited_for(cluster: ScriptedCluster) -> None:
-    """Silence was taken for no, for all of the task, and what was sent then was lost."""
+    """Silence was mistaken for no, for all of the task, and what was sent then was lost."""
     subject = Subject(cluster, compacted=("C",), clusterTimeoutMs="10000")
     subject.unresponsive_until_ms = 4_000
     assert subject.lookup.problems([TopicRequirement("C")]) == {TopicRequirement("C"): lost_without_keys("C")}
@@ -224,7 +224,7 @@ def test_while_no_broker_reports_whether_a_topic_is_compacted_it_is_waited_for(c
 
 
 def test_rows_without_keys_are_a_problem_of_a_topic_that_would_lose_them(cluster: ScriptedCluster) -> None:
-    """A broker stores a batch of them, says so, and drops them."""
+    """A broker stores a batch of them, states it, and drops them."""
     subject = Subject(cluster, compacted=("C",))
     requirements = [
         TopicRequirement("C"),

@@ -94,7 +94,7 @@ def test_a_replayed_batch_comes_before_all_others_and_is_extended_by_its_age() -
 
 
 def test_what_another_server_has_delivered_is_extended_at_once_when_it_is_read_again() -> None:
-    """Its handle does not say when that was."""
+    """Its handle does not state when that was."""
     unacked_messages = UnackedMessages(INVISIBLE_MS)
     opaque = OpaqueHandle("T", "broker-a", "its own")
     kept = (ReceivedMessage(opaque, memoryview(b"1"), RecordFormat.PROXIED),)

@@ -1,4 +1,4 @@
-"""Bodies that cannot be read: the decoder goes on around them, and says which they are and why."""
+"""Bodies that cannot be read: the decoder goes on around them, and states which they are and why."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COLUMNS = ("queueOffset", "body", "tags", "sysFlag")
 LZ4 = MessageSysFlag.LZ4 | COMPRESSED
 GOOD = Record(body=b"good", properties={"TAGS": "a"})
 POISON = Record(body=b"plain", sys_flag=int(LZ4), properties={"TAGS": "b"})
-"""A flag that says compressed, and a body that is not."""
+"""A flag that states compressed, and a body that is not."""
 
 BATCH = Record(body=b"no batch", sys_flag=INNER_BATCH, properties={"INNER_BASE": "4", "INNER_NUM": "3", "TAGS": "b"})
 """Where a broker stores it at offset 4."""
