@@ -104,6 +104,21 @@ def pop_offsets(claimed: int) -> None:
     decode_pop_response("T", "b", PopMessageResponse.from_fields(fields), memoryview(body))
 
 
+def pop_messages(count: int) -> None:
+    """In one queue, and in as many."""
+    offsets, queues = ",".join(map(str, range(5, 5 + count))), [f"0 {queue_id} 5" for queue_id in range(count)]
+    one_queue = [Record(queue_id=1, queue_offset=offset) for offset in range(5, 5 + count)]
+    many_queues = [Record(queue_id=queue_id, queue_offset=5) for queue_id in range(count)]
+    for starts, found, records in (
+        ("0 1 5", f"0 1 {offsets}", one_queue),
+        (";".join(queues), ";".join(queues), many_queues),
+    ):
+        header = PopMessageResponse(
+            pop_time_ms=1, invisible_ms=1, revive_queue_id=1, start_offsets=starts, message_offsets=found
+        )
+        assert len(decode_pop_response("T", "b", header, memoryview(pull_body(*records)))) == count
+
+
 def inner_messages(count: int) -> None:
     record = pull_body(batch_of(Record(), [(b"", b"")] * count))
     try:
@@ -156,6 +171,7 @@ CLAIMS: dict[Bound, Callable[[int], None]] = {
     bounds.QUEUE_ID: queue_id,
     bounds.QUEUE_OFFSETS: queue_offsets,
     bounds.POP_OFFSETS: pop_offsets,
+    bounds.POP_MESSAGES: pop_messages,
     bounds.INNER_MESSAGES: inner_messages,
     bounds.DECOMPRESSED_BODY_BYTES: decompressed_body_bytes,
     bounds.DECOMPRESSED_BYTES: decompressed_bytes,

@@ -172,3 +172,11 @@ def test_messages_that_came_together_are_acknowledged_together() -> None:
         BatchAck("g", "T", "0", 100, 7, 3, TIME_MS, 60_000, [100, 131]),
         BatchAck("g", "T", "1", 100, 8, 3, TIME_MS, 60_000, [100]),
     ]
+
+
+@pytest.mark.parametrize("count", [1_000_000, 900])
+def test_an_error_quotes_the_beginning_of_a_long_header(count: int) -> None:
+    """It took minutes where a broker announced a million messages, and the error had 6 MB."""
+    with pytest.raises(RemoteProtocolError, match=r"MALFORMED_RESPONSE\.HEADER") as refused:
+        received("0 7 100", f"0 7 {','.join(['100'] * count)}", *[Record(queue_id=7, queue_offset=100)] * 2)
+    assert len(str(refused.value)) < 1_000

@@ -13,6 +13,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from rocketmq_spark.condition import cut
 from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.pop.receipt_handles import (
     NORMAL_TOPIC,
@@ -22,6 +23,7 @@ from rocketmq_spark.pop.receipt_handles import (
     group_by_check_point,
 )
 from rocketmq_spark.wire.body.batch_ack import BatchAck
+from rocketmq_spark.wire.bounds import POP_MESSAGES
 from rocketmq_spark.wire.message.properties import POP_CK
 from rocketmq_spark.wire.message.stored_message import as_stored, split_records
 from rocketmq_spark.wire.remoting.headers import PopMessageResponse
@@ -42,7 +44,7 @@ def decode_pop_response(
         if not _is_at(handle, record):
             queue_id, offset = _QUEUE_AND_OFFSET.unpack_from(record)
             matched = f"a message of queue {queue_id} came with offset {offset}"
-            raise _invalid_header(f"{matched}, and msgOffsetInfo is {header.message_offsets!r}")
+            raise _invalid_header(f"{matched}, and msgOffsetInfo is {cut(repr(header.message_offsets))}")
     return list(map(ReceivedMessage, handles_in_header, records))
 
 
@@ -52,6 +54,8 @@ def _decode_handles(topic: str, broker_name: str, header: PopMessageResponse) ->
     times = tuple(map(str, (header.pop_time_ms, header.invisible_ms, header.revive_queue_id)))
     handles: list[BrokerHandle] = []
     try:
+        for text in (header.start_offsets, header.message_offsets):
+            POP_MESSAGES.check(1 + (text or "").count(";") + (text or "").count(","))
         starts, found = _entries(header.start_offsets), _entries(header.message_offsets)
         for (retry, queue_id, start), (*same_queue, offsets) in zip(starts, found, strict=True):
             if same_queue != [retry, queue_id]:
@@ -59,7 +63,8 @@ def _decode_handles(topic: str, broker_name: str, header: PopMessageResponse) ->
             pop_check_point = PopCheckPoint.parse(topic, (start, *times, retry, broker_name, queue_id))
             handles += [BrokerHandle.of(pop_check_point, int(offset)) for offset in offsets.split(",")]
     except ValueError as problem:
-        header_text = f"startOffsetInfo is {header.start_offsets!r}, msgOffsetInfo is {header.message_offsets!r}"
+        starts_text, found_text = cut(repr(header.start_offsets)), cut(repr(header.message_offsets))
+        header_text = f"startOffsetInfo is {starts_text}, msgOffsetInfo is {found_text}"
         raise _invalid_header(f"{header_text}: {problem}") from problem
     return handles
 
@@ -103,7 +108,7 @@ def _match_handles(handles_in_header: Sequence[BrokerHandle], records: Sequence[
             f"{one.pop_check_point.retry} {one.pop_check_point.queue_id} {one.offset}" for one in handles_in_header
         )
         raise _invalid_header(
-            f"{len(records)} messages came, {matched}, that are not those of msgOffsetInfo {header_text}"
+            f"{len(records)} messages came, {cut(matched)}, that are not those of msgOffsetInfo {cut(header_text)}"
         )
     return found[0]
 

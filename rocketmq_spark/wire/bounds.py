@@ -83,6 +83,9 @@ POP_OFFSETS: Final = Bound(
 """A POP response has at most 32 messages of a queue, and a broker scans some thousand others for them. An
 acknowledgement has a bit for each offset."""
 
+POP_MESSAGES: Final = Bound("messages of a POP response", Claimant.SERVER, 1_024, "MALFORMED_RESPONSE.HEADER")
+"""A poll requests at most 32. Messages are matched to their receipt handles one by one."""
+
 INNER_MESSAGES: Final = Bound("messages of an inner batch", Claimant.PRODUCER, 2**15 - 1, "UNDECODABLE_MESSAGE_BODY")
 """An entry of a batch consume queue stores the count in 16 bits. Source: ``store/queue/BatchConsumeQueue.java``."""
 
@@ -115,6 +118,7 @@ BOUNDS: Final = (
     QUEUE_ID,
     QUEUE_OFFSETS,
     POP_OFFSETS,
+    POP_MESSAGES,
     INNER_MESSAGES,
     DECOMPRESSED_BODY_BYTES,
     DECOMPRESSED_BYTES,
