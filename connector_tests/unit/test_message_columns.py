@@ -238,3 +238,18 @@ def test_what_is_no_response_is_an_error() -> None:
         RemoteProtocolError, match=r"MALFORMED_RESPONSE\.BODY.* ReceiveMessageResponse.*: Error parsing message"
     ):
         list(decode_received(b"\xff\xff", ("body",), broker_name="broker-a", tags=None))
+
+
+@pytest.mark.parametrize("seconds", [-(2**63), -62_135_424_001, 253_402_128_000, 2**63 - 1])
+def test_a_time_that_sessions_cannot_show_is_null(seconds: int) -> None:
+    """As where brokers store it. ``collect`` failed for all rows, and beyond 64 bits the task did."""
+    one = answer(message_id="01AB")
+    one.message.system_properties.born_timestamp.seconds = seconds
+    one.message.system_properties.store_timestamp.seconds = seconds
+    (row,), _ = decoded(one)
+    assert (row["bornTimestamp"], row["storeTimestamp"]) == (None, None)
+
+
+def test_a_number_of_attempts_below_0_is_none() -> None:
+    (row,), _ = decoded(answer(message_id="01AB", delivery_attempt=-(2**31)))
+    assert row["reconsumeTimes"] == -1

@@ -20,7 +20,13 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.wire.arrow.arrow_types import arrow_type
-from rocketmq_spark.wire.arrow.column_table import COLUMNS, RECEIPT_HANDLE, of_property
+from rocketmq_spark.wire.arrow.column_table import (
+    COLUMNS,
+    FIRST_TIMESTAMP_MS,
+    LAST_TIMESTAMP_MS,
+    RECEIPT_HANDLE,
+    of_property,
+)
 from rocketmq_spark.wire.bounds import DECOMPRESSED_BODY_BYTES
 from rocketmq_spark.wire.grpc.messaging_pb2 import Encoding, Message, ReceivedMessages, Resource
 from rocketmq_spark.wire.message.compression import DECOMPRESSED_LIMIT_BYTES, decompress
@@ -193,8 +199,9 @@ def _properties(message: Message) -> list[tuple[str, str]]:
     return [*message.user_properties.items(), *((name, value) for name, value in apart if value)]
 
 
-def _microseconds(at: Timestamp) -> int:
-    return at.seconds * 1_000_000 + at.nanos // 1_000
+def _microseconds(at: Timestamp) -> int | None:
+    microseconds = at.seconds * 1_000_000 + at.nanos // 1_000
+    return microseconds if FIRST_TIMESTAMP_MS <= microseconds // 1_000 <= LAST_TIMESTAMP_MS else None
 
 
 VALUES: Final[Mapping[str, Callable[[Message], object]]] = MappingProxyType(
@@ -208,7 +215,7 @@ VALUES: Final[Mapping[str, Callable[[Message], object]]] = MappingProxyType(
         "properties": _properties,
         "bornTimestamp": lambda message: _microseconds(message.system_properties.born_timestamp),
         "storeTimestamp": lambda message: _microseconds(message.system_properties.store_timestamp),
-        "reconsumeTimes": lambda message: message.system_properties.delivery_attempt - 1,
+        "reconsumeTimes": lambda message: max(0, message.system_properties.delivery_attempt) - 1,
         "bornHost": lambda message: message.system_properties.born_host,
         "storeHost": lambda message: message.system_properties.store_host,
     }
