@@ -163,3 +163,32 @@ def test_name_servers_that_stay_unresponsive_are_named_and_not_waited_for_again_
     began_ms = clock.now_ms
     assert unresponsive.try_send_back(replace(MESSAGE, topic="OTHER")) is not None
     assert clock.now_ms - began_ms >= 5_000
+
+
+@pytest.mark.parametrize("topic", ["invented", "elsewhere"])
+@pytest.mark.parametrize(
+    ("read", "is_taken"), [({"retryTopic": "true"}, True), ({"subscribe": "%RETRY%G"}, True), ({}, False)]
+)
+def test_redelivered_message_whose_producer_invented_its_topic_is_sent_back(
+    cluster: ScriptedCluster, topic: str, read: dict[str, str], is_taken: bool
+) -> None:
+    """A broker keeps a ``RETRY_TOPIC`` of a producer's, and rows of the retry topic show it: one such row ended the
+    query, which sent it back for the second time, and each restart."""
+
+    def route(request: RemotingCommand) -> RemotingCommand:
+        if request.fields["topic"] == "invented":
+            return build_response(ResponseCode.TOPIC_NOT_EXIST)
+        response = cluster.route(request)
+        is_elsewhere = request.fields["topic"] == "elsewhere"
+        return replace(response, body=bytes(response.body).replace(b'"a"', b'"b"')) if is_elsewhere else response
+
+    cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, route)
+    answers = Answers(cluster, build_response())
+    problem = sender(cluster, 0, missingTopicTimeoutMs="0", **read).try_send_back(replace(MESSAGE, topic=topic))
+    if is_taken:
+        assert problem is None
+        (fields,) = answers.asked
+        assert (fields["offset"], fields["originTopic"]) == ("77", topic)
+    else:
+        assert problem is not None
+        assert (f"'{topic}'" in problem or f"topic {topic}" in problem) and not answers.asked

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from rocketmq_spark.diagnostics import set_log_context
-from rocketmq_spark.errors import RocketMQError
+from rocketmq_spark.errors import RocketMQError, RouteError
 from rocketmq_spark.model import MessageQueue, StoredMessage
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.broker import Broker
@@ -58,12 +59,26 @@ class SendBackClient:
                 max_reconsume_times=self._max_reconsume_times,
             )
 
-        client, queue = self._client_of(self._options), MessageQueue(message.topic, message.broker_name, 0)
         subject = broker_subject(message.broker_name)
         try:
             self._failures.retry_until_success(
-                lambda: client.call(queue, send_back), subject, message.topic, self._sleep
+                lambda: self._call_broker(message, send_back), subject, message.topic, self._sleep
             )
         except RocketMQError as error:
             return error.summary
         return None
+
+    def _call_broker(self, message: StoredMessage, send_back: Callable[[Broker], None]) -> None:
+        """Call the broker in the route of the message's topic, or, if that lacks it, of the group's retry topic.
+
+        The topic of a redelivered message is the property RETRY_TOPIC, which brokers keep if a producer wrote it.
+        """
+        client, retry_topic = self._client_of(self._options), self._options.retry_topic
+        try:
+            client.call(MessageQueue(message.topic, message.broker_name, 0), send_back)
+        except RouteError:
+            if retry_topic in self._options.read_topics:
+                with suppress(RouteError):
+                    client.call(MessageQueue(retry_topic, message.broker_name, 0), send_back)
+                    return
+            raise
