@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
 from connector_tests.support.message_bytes import COMPRESSED, Record
@@ -24,7 +26,10 @@ REPORTED = {
 }
 
 
-def letter_of(body: bytes = b"no stream", **properties: str) -> Message:
+RETRIED = MessageQueue("%RETRY%readers", "broker-a", 0)
+
+
+def letter_of(body: bytes = b"no stream", queue: MessageQueue = QUEUE, **properties: str) -> Message:
     record = Record(
         topic="orders",
         body=body,
@@ -35,7 +40,7 @@ def letter_of(body: bytes = b"no stream", **properties: str) -> Message:
         flag=5,
     )
     return dead_letter(
-        UndecodableMessage(as_stored(memoryview(record.encode()), "broker-a"), "it is \x01damaged\x02"), QUEUE
+        UndecodableMessage(as_stored(memoryview(record.encode()), "broker-a"), "it is \x01damaged\x02"), queue
     )
 
 
@@ -61,13 +66,21 @@ def test_a_dead_letter_without_body_has_a_blank() -> None:
     assert letter_of(b"").body == b" "
 
 
-def test_of_what_was_sent_back_the_first_place_is_logged() -> None:
-    properties = letter_of(RETRY_TOPIC="first", ORIGIN_MESSAGE_ID="M").properties
+@pytest.mark.parametrize("topic", ["%RETRY%readers", "%DLQ%others"])
+def test_of_what_was_sent_back_the_first_place_is_logged(topic: str) -> None:
+    queue = MessageQueue(topic, "broker-a", 0)
+    properties = letter_of(queue=queue, RETRY_TOPIC="first", ORIGIN_MESSAGE_ID="M").properties
     assert (properties["RETRY_TOPIC"], properties["ORIGIN_MESSAGE_ID"]) == ("first", "M")
 
 
+def test_place_that_a_producer_wrote_is_not_the_dead_letters() -> None:
+    """With another message's ID, who deduplicates dropped that one's dead letter, or this one."""
+    properties = letter_of(RETRY_TOPIC="first", ORIGIN_MESSAGE_ID="M").properties
+    assert properties == SAID
+
+
 def test_what_is_quoted_is_cut() -> None:
-    properties = letter_of(RETRY_TOPIC="t" * 32_500, ORIGIN_MESSAGE_ID="M" * 100).properties
+    properties = letter_of(queue=RETRIED, RETRY_TOPIC="t" * 32_500, ORIGIN_MESSAGE_ID="M" * 100).properties
     assert (properties["RETRY_TOPIC"], properties["ORIGIN_MESSAGE_ID"]) == ("t" * 255, "M" * 64)
 
 
@@ -81,8 +94,8 @@ def test_properties_that_leave_no_space_stay_behind_but_for_the_producers_id() -
 @pytest.mark.parametrize("count", [31_500, 32_000, 32_500])
 def test_a_dead_letter_leaves_space_for_what_brokers_add(name: str, count: int) -> None:
     """It was refused at each attempt: MESSAGE_ILLEGAL, INVALID_MESSAGE."""
-    for properties in ({name: "x" * count}, {name: "\ufffd" * (count // 3)}):
-        letter = letter_of(b"no stream", **properties)
+    for properties, queue in product(({name: "x" * count}, {name: "\ufffd" * (count // 3)}), (QUEUE, RETRIED)):
+        letter = letter_of(b"no stream", queue, **properties)
         assert len(encode_properties(letter.properties)) <= PROPERTIES_LIMIT_BYTES - PROPERTIES_RESERVE_BYTES
 
 

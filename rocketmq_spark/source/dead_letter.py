@@ -10,7 +10,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from rocketmq_spark.errors import LocalProtocolError
-from rocketmq_spark.model import RESERVED_PROPERTIES, Message, MessageQueue
+from rocketmq_spark.model import (
+    DEAD_LETTER_TOPIC_PREFIX,
+    RESERVED_PROPERTIES,
+    RETRY_TOPIC_PREFIX,
+    Message,
+    MessageQueue,
+)
 from rocketmq_spark.wire.arrow.undecodable import UndecodableMessage
 from rocketmq_spark.wire.message.properties import (
     KEYS,
@@ -48,13 +54,17 @@ def dead_letter(undecodable: UndecodableMessage, queue: MessageQueue) -> Message
 
     It keeps the user's properties, keys, tag and the producer's ID, unless these leave no space for the description and
     for properties that brokers add: then it keeps the ID alone, truncated if necessary. RETRY_TOPIC and
-    ORIGIN_MESSAGE_ID identify the original, as in messages that are sent back for retry.
+    ORIGIN_MESSAGE_ID identify the original, as in messages that are sent back for retry; brokers write them to retry
+    and dead-letter topics only, so in other topics they are a producer's.
     """
     stored = undecodable.message
+    origin_topic, origin_id = stored.topic, stored.offset_msg_id
+    if queue.topic.startswith((RETRY_TOPIC_PREFIX, DEAD_LETTER_TOPIC_PREFIX)):
+        origin_topic, origin_id = stored.origin_topic, stored.properties.get(ORIGIN_MESSAGE_ID, origin_id)
     kept = {name: value for name, value in stored.properties.items() if name not in DROPPED_PROPERTIES}
     diagnostic = {
-        RETRY_TOPIC: stored.origin_topic[:TOPIC_CHARACTERS],
-        ORIGIN_MESSAGE_ID: stored.properties.get(ORIGIN_MESSAGE_ID, stored.offset_msg_id)[:ID_CHARACTERS],
+        RETRY_TOPIC: origin_topic[:TOPIC_CHARACTERS],
+        ORIGIN_MESSAGE_ID: origin_id[:ID_CHARACTERS],
         PROBLEM: undecodable.problem.translate(_SEPARATORS)[:PROBLEM_CHARACTERS],
         QUEUE: str(queue),
         OFFSET: str(stored.queue_offset),
