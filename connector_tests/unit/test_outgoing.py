@@ -101,6 +101,14 @@ def test_a_property_that_is_no_text_is_refused_by_name(arguments: dict[str, Any]
         ({"bodies": ["a", "b"], "keys": ["k"]}, "1 keys were given for 2 messages"),
         ({"bodies": "a", "properties": {"a": "x\x02y"}}, "'a' contains a separator"),
         ({"bodies": "a", "tags": ""}, "'TAGS' is empty"),
+        ({"bodies": ["a", "\ud800"]}, "a body is no text: surrogates not allowed"),
+        ({"bodies": 5}, "messages are one body or several, and not int"),
+        ({"bodies": None}, "messages are one body or several, and not NoneType"),
+        ({"bodies": "a", "keys": 5}, "keys are text, or a sequence of one for each message, and not int"),
+        ({"bodies": "ab", "keys": b"ab"}, "keys are text, or a sequence of one for each message, and not bytes"),
+        ({"bodies": ["a", "b"], "keys": {"k1": 1, "k2": 2}}, "keys are text, .* and not dict"),
+        ({"bodies": "a", "properties": [("a", "b")]}, "properties are a mapping, and not list"),
+        ({"bodies": "a", "properties": "ab"}, "properties are a mapping, and not str"),
     ],
 )
 def test_what_no_broker_would_take_is_refused(arguments: dict[str, object], problem: str) -> None:

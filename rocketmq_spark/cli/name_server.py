@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -14,6 +15,8 @@ from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.pool import ConnectionPool
 
 DEFAULT_ADDRESS: Final = "127.0.0.1:9876"
+
+_PAIR: Final = re.compile(r"([\w.-]+)\s*=\s*(.*)")
 
 
 def add_cluster(parser: argparse.ArgumentParser) -> None:
@@ -37,13 +40,27 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
 
 
 def properties(file: str) -> dict[str, str]:
-    """Return the pairs of a file of ``key=value`` lines, such as RocketMQ's broker.conf."""
+    """Return the pairs of a file of ``key=value`` lines, such as RocketMQ's broker.conf.
+
+    Errors show no line, which may have a secret.
+    """
     try:
         lines = [line.strip() for line in Path(file).read_text(encoding="utf-8").splitlines()]
     except OSError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
-    pairs = [line.partition("=") for line in lines if line and not line.startswith("#")]
-    return {key.strip(): value.strip() for key, _, value in pairs}
+    except UnicodeDecodeError:
+        raise argparse.ArgumentTypeError(f"{file!r} is not in UTF-8") from None
+    pairs: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        if not line or line.startswith("#"):
+            continue
+        pair = _PAIR.fullmatch(line)
+        if pair is None:
+            raise argparse.ArgumentTypeError(f"line {number} of {file!r} is not NAME=VALUE")
+        if pair[1] in pairs:
+            raise argparse.ArgumentTypeError(f"line {number} of {file!r} repeats {pair[1]!r}")
+        pairs[pair[1]] = pair[2]
+    return pairs
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from typing import Final
 
 from rocketmq_spark.cli.name_server import add_cluster
 from rocketmq_spark.condition import one_line
+from rocketmq_spark.errors import LocalProtocolError
 from rocketmq_spark.sink.sending import send
 
 STANDARD_INPUT: Final = "-"
@@ -37,11 +38,15 @@ def main(argv: Sequence[str]) -> int:
 
 
 def bodies(texts: Sequence[str]) -> Iterator[str]:
-    """Yield the texts; ``-`` stands for the non-empty lines of standard input."""
+    """Yield the texts; ``-`` stands for the non-empty lines of standard input. LocalProtocolError[INVALID_MESSAGE] if
+    these are not in the locale's encoding."""
     for text in texts:
         if text == STANDARD_INPUT:
-            lines = (line.rstrip("\r\n") for line in sys.stdin)
-            yield from filter(None, lines)
+            try:
+                yield from filter(None, (line.rstrip("\r\n") for line in sys.stdin))
+            except UnicodeDecodeError as error:
+                problem = f"standard input is not in {error.encoding}: {error.reason}"
+                raise LocalProtocolError("INVALID_MESSAGE", problem=problem) from error
         else:
             yield text
 

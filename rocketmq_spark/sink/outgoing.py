@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 
 from rocketmq_spark.errors import LocalProtocolError
 from rocketmq_spark.model import RESERVED_PROPERTIES, Message
@@ -25,26 +25,52 @@ def outgoing_messages(
     for all messages, or a sequence with one for each.
 
     All bodies are read before the first message is yielded. Raises LocalProtocolError[INVALID_MESSAGE] before that for
-    a number of keys that differs from the number of bodies and for properties reserved by RocketMQ; at its message,
-    after the previous ones are yielded, for a body that is empty or neither text nor bytes and for properties that
-    cannot be encoded.
+    arguments of other types, for a number of keys that differs from the number of bodies and for properties reserved by
+    RocketMQ; at its message, after the previous ones are yielded, for a body that is empty or neither text nor bytes
+    and for properties that cannot be encoded.
     """
-    each_body = [bodies] if isinstance(bodies, Body) else list(bodies)
-    each_keys = [keys] * len(each_body) if keys is None or isinstance(keys, str) else list(keys)
+    each_body = _each_body(bodies)
+    each_keys = [keys] * len(each_body) if keys is None or isinstance(keys, str) else _each_keys(keys)
     if len(each_keys) != len(each_body):
         raise _invalid_message(f"{len(each_keys)} keys were given for {len(each_body)} messages")
+    if not isinstance(properties, Mapping):
+        raise _invalid_message(f"properties are a mapping, and not {type(properties).__name__}")
     for name in properties:
         if name in RESERVED_PROPERTIES:
             raise _invalid_message(f"property {name!r} is RocketMQ's own; pass tags and keys as arguments")
     for body, own_keys in zip(each_body, each_keys, strict=True):
-        if not isinstance(body, Body):
-            raise _invalid_message(f"a body must be text or bytes, not {type(body).__name__}")
-        data = body.encode() if isinstance(body, str) else bytes(body)
+        data = _encoded(body)
         if not data:
             raise _invalid_message("a body is empty, and brokers reject it")
         message = Message(topic, data, tags, own_keys, {**properties, UNIQ_KEY: next_id()})
         encode_properties(message_properties(message))
         yield message
+
+
+def _each_body(bodies: Body | Iterable[Body]) -> list[Body]:
+    if isinstance(bodies, Body):
+        return [bodies]
+    if not isinstance(bodies, Iterable):
+        raise _invalid_message(f"messages are one body or several, and not {type(bodies).__name__}")
+    return list(bodies)
+
+
+def _each_keys(keys: Iterable[str]) -> list[str]:
+    """Return the keys of each message; a set has no order, bytes and a mapping have other elements."""
+    if not isinstance(keys, Iterable) or isinstance(keys, Body | Mapping | Set):
+        raise _invalid_message(f"keys are text, or a sequence of one for each message, and not {type(keys).__name__}")
+    return list(keys)
+
+
+def _encoded(body: Body) -> bytes:
+    if not isinstance(body, Body):
+        raise _invalid_message(f"a body must be text or bytes, not {type(body).__name__}")
+    if not isinstance(body, str):
+        return bytes(body)
+    try:
+        return body.encode()
+    except UnicodeEncodeError as error:
+        raise _invalid_message(f"a body is no text: {error.reason}") from error
 
 
 def message_id(message: Message) -> str:
