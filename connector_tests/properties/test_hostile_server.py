@@ -28,6 +28,7 @@ from rocketmq_spark.condition import one_line
 from rocketmq_spark.consumer.broker_identities import find_broker_name, find_invalid_bounds
 from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, TransportError
 from rocketmq_spark.model import BrokerAddress, MessageQueue, TopicRoute, split_address
+from rocketmq_spark.pop.delivery_attempts import split_exhausted
 from rocketmq_spark.pop.pop_responses import batch_acks_of, decode_pop_response
 from rocketmq_spark.pop.receipt_handles import BrokerHandle, handles_from_json, handles_to_json
 from rocketmq_spark.remoting.broker import Broker
@@ -246,6 +247,7 @@ def use_pop(scripted: ScriptedCluster, sent: RemotingCommand) -> None:
         if outcome is None:
             return
         received = decode_pop_response("T", "a", outcome.header, outcome.body)
+        split_exhausted(received, 1)
         handles = [one.handle for one in received if isinstance(one.handle, BrokerHandle)]
         encode_batch_ack("a", batch_acks_of("g", handles))
         assert sorted(handles_from_json(handles_to_json(handles))) == sorted(set(handles))

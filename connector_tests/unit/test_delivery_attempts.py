@@ -56,6 +56,14 @@ def test_a_proxys_messages_are_the_proxys_to_move() -> None:
     assert [redelivery_count(one) for one in (responded, understood)] == [0, 0]
 
 
+@pytest.mark.parametrize("end", [-1, 60])
+def test_damaged_message_counts_as_delivered_once(end: int) -> None:
+    """A broker's response with one ended the query with an error that was none of ours; its decoder has one."""
+    damaged = came(5)._replace(record=came(5).record[:end])
+    assert redelivery_count(damaged) == 0
+    assert not has_redelivered([damaged])
+
+
 def test_a_message_is_moved_by_its_place_in_the_commit_log() -> None:
     assert stored_message_of(came(1)) == StoredMessage("T", "broker-a", 77, "ID")
 

@@ -250,6 +250,9 @@ def test_a_time_that_sessions_cannot_show_is_null(seconds: int) -> None:
     assert (row["bornTimestamp"], row["storeTimestamp"]) == (None, None)
 
 
-def test_a_number_of_attempts_below_0_is_none() -> None:
-    (row,), _ = decoded(answer(message_id="01AB", delivery_attempt=-(2**31)))
-    assert row["reconsumeTimes"] == -1
+@pytest.mark.parametrize("times", [-100, -(2**31), 2**31 - 1])
+def test_any_number_of_times_of_a_producer_is_its_column(times: int) -> None:
+    """As over ``namesrvAddr``. A proxy adds one with 32 bits, where the largest becomes the lowest."""
+    attempt = (times + 1 + 2**31) % 2**32 - 2**31
+    (row,), _ = decoded(answer(message_id="01AB", delivery_attempt=attempt))
+    assert row["reconsumeTimes"] == times

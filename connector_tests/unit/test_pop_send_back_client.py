@@ -165,5 +165,13 @@ def test_without_a_level_it_grows_with_each_time_as_for_javas_consumers() -> Non
     assert [delay_ms(0, times) for times in (0, 1, 2, 15)] == [10_000, 30_000, 60_000, 7_200_000]
 
 
+@pytest.mark.parametrize("times", [-1, -5, -100, -(2**31)])
+def test_number_of_times_that_a_producer_wrote_is_not_below_0(times: int) -> None:
+    """A broker stores it. With -100 it was an IndexError for all rows, with -5 a delay of 30 min."""
+    assert delay_ms(0, times) == 10_000
+    server = Server(same)
+    assert problems(server, message(times=times), message(HANDLE.replace(" 7 ", " 8 "))) == [None, None]
+
+
 def test_beyond_the_last_level_there_is_no_longer_one() -> None:
     assert (delay_ms(19, 0), delay_ms(0, 16)) == (7_200_000, 7_200_000)

@@ -157,6 +157,7 @@ FIRST_GROWING_LEVEL: Final = 3
 
 
 def delay_ms(delay_level: int, reconsume_times: int) -> int:
-    """Return a delay in ms: of ``delay_level`` from 1 on, or for 0 of a level that grows with ``reconsume_times``."""
-    level = delay_level or FIRST_GROWING_LEVEL + reconsume_times
+    """Return a delay in ms: of ``delay_level`` from 1 on, or for 0 of a level that grows with ``reconsume_times``,
+    which a producer may have set below 0."""
+    level = delay_level or FIRST_GROWING_LEVEL + max(0, reconsume_times)
     return LEVELS_S[min(level, len(LEVELS_S)) - 1] * 1000

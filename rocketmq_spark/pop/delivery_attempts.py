@@ -10,6 +10,7 @@ it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -53,7 +54,7 @@ def split_exhausted(received: Iterable[ReceivedMessage], retry_max_times: int | 
 
 def redelivery_count(received_message: ReceivedMessage) -> int:
     """Return how often a broker redelivered the message: 0 unless it comes from a retry topic, and 0 for a proxy's
-    message."""
+    message and for a damaged one, at which its decoder fails."""
     handle = received_message.handle
     if (
         received_message.record_format is not RecordFormat.STORED
@@ -61,7 +62,9 @@ def redelivery_count(received_message: ReceivedMessage) -> int:
         or handle.pop_check_point.retry == NORMAL_TOPIC
     ):
         return 0
-    return as_written(received_message.record, handle.broker_name).reconsume_times
+    with suppress(ValueError):
+        return as_written(received_message.record, handle.broker_name).reconsume_times
+    return 0
 
 
 def stored_message_of(received_message: ReceivedMessage) -> StoredMessage:

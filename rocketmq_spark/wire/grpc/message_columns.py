@@ -44,6 +44,8 @@ _GZIP_STREAM: Final = 16 + zlib.MAX_WBITS
 _GZIP_MEMBER: Final = b"\x1f\x8b\x08"
 _GZIP_MEMBER_BYTES: Final = 20
 """Size of the smallest member, an empty one."""
+_MIN_INT: Final = -(2**31)
+_MAX_INT: Final = 2**31 - 1
 _READ_BYTES: Final = 16 * 1024
 """Bytes after a member that were read with it are copied."""
 
@@ -204,6 +206,12 @@ def _microseconds(at: Timestamp) -> int | None:
     return microseconds if FIRST_TIMESTAMP_MS <= microseconds // 1_000 <= LAST_TIMESTAMP_MS else None
 
 
+def _reconsume_times(message: Message) -> int:
+    """Return the attempts but one, with 32 bits: a proxy adds one to the number that a producer may have written."""
+    attempt = message.system_properties.delivery_attempt
+    return attempt - 1 if attempt > _MIN_INT else _MAX_INT
+
+
 VALUES: Final[Mapping[str, Callable[[Message], object]]] = MappingProxyType(
     {
         "topic": lambda message: _name(message.topic),
@@ -215,7 +223,7 @@ VALUES: Final[Mapping[str, Callable[[Message], object]]] = MappingProxyType(
         "properties": _properties,
         "bornTimestamp": lambda message: _microseconds(message.system_properties.born_timestamp),
         "storeTimestamp": lambda message: _microseconds(message.system_properties.store_timestamp),
-        "reconsumeTimes": lambda message: max(0, message.system_properties.delivery_attempt) - 1,
+        "reconsumeTimes": _reconsume_times,
         "bornHost": lambda message: message.system_properties.born_host,
         "storeHost": lambda message: message.system_properties.store_host,
     }
