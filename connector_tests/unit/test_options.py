@@ -95,6 +95,29 @@ def test_two_names_of_one_option_must_not_differ() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [(True, "true"), (False, "false"), (5_000, "5000"), ("5000", "5000")],
+)
+def test_values_of_python_are_what_spark_makes_of_them(written: Any, text: str) -> None:
+    """Of the same dict, Spark's ``options`` took them, and ``send_back`` and ``send`` ended with an AttributeError."""
+    name = "useTLS" if text in {"true", "false"} else "brokerTimeoutMs"
+    assert ReadOptions.parse({**REQUIRED, name: written}) == ReadOptions.parse({**REQUIRED, name: text})
+
+
+def test_none_is_the_default() -> None:
+    unset: dict[str, Any] = {"secretKey": None, "brokerTimeoutMs": None, "nameServer": None}
+    assert ReadOptions.parse({**REQUIRED, **unset}) == ReadOptions.parse(REQUIRED)
+
+
+@pytest.mark.parametrize("name", ["brokerTimeoutMs", "secretKey"])
+def test_value_that_is_no_text_is_refused_without_showing_it(name: str) -> None:
+    written: Any = [b"hunter2"]
+    with pytest.raises(OptionError, match=f"INVALID_OPTION_VALUE.*'{name}'.*text, a number or a boolean") as refused:
+        ReadOptions.parse({**REQUIRED, name: written})
+    assert "hunter2" not in str(refused.value)
+
+
 def test_two_spellings_of_one_option_must_not_differ() -> None:
     """The last one was taken, and the other forgotten without a word."""
     error = refusal({**REQUIRED, "CONSUMERGROUP": "other"})

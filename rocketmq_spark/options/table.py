@@ -147,7 +147,8 @@ def rows(table: type) -> Iterator[tuple[str, Option]]:
 
 
 def parse_table(table: type, configured: Mapping[str, str]) -> dict[str, Any]:
-    """Return the values of ``configured`` by attribute of ``table``; option names in any case.
+    """Return the values of ``configured`` by attribute of ``table``; option names in any case. Values that are no text
+    count as Spark's ``options`` converts them, and None as not set.
 
     Raises OptionError[UNKNOWN_OPTION | MISSING_OPTION | INVALID_OPTION_VALUE | INCOMPATIBLE_OPTIONS].
     """
@@ -155,11 +156,19 @@ def parse_table(table: type, configured: Mapping[str, str]) -> dict[str, Any]:
     for name in configured:
         if name.lower() not in spellings_by_lower_case:
             raise OptionError("UNKNOWN_OPTION", option=name, suggestion=_suggestion(name, spellings_by_lower_case))
-    remaining = _in_lower_case(configured)
+    remaining = _in_lower_case({name: _text_of(name, value) for name, value in configured.items() if value is not None})
     values: dict[str, Any] = {}
     for attribute, row in rows(table):
         values[attribute] = () if _is_replaced(row, remaining) else _value(row, _pop_text(row, remaining))
     return values
+
+
+def _text_of(name: str, value: object) -> str:
+    """Return the text that Spark's ``options`` makes of ``value``. Raises OptionError[INVALID_OPTION_VALUE]."""
+    if not isinstance(value, str | bool | int | float):
+        expected = "text, a number or a boolean"
+        raise OptionError("INVALID_OPTION_VALUE", option=name, value=type(value).__name__, expected=expected)
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _in_lower_case(configured: Mapping[str, str]) -> dict[str, str]:
