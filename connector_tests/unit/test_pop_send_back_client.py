@@ -103,6 +103,16 @@ def test_a_row_without_a_handle_is_named_and_others_are_sent() -> None:
     assert problems(server, message(None), message()) == [NO_HANDLE, None]
 
 
+def test_row_without_a_handle_behind_a_proxy_is_redelivered_anyway() -> None:
+    """Its producer set a ``POP_CK``, and nobody acknowledges it. It ended the query, at each restart."""
+    given = {name: value for name, value in GIVEN.items() if name != "namesrvAddr"}
+    options, server = ReadOptions.parse(given | {"endpoints": "p:8081"}), Server(same)
+    client = PopSendBackClient(options, 0, lambda _: server)
+    assert client.try_send_back_all([message(None), message()]) == [None, None]
+    assert offsets(server) == [(7, 10_000)]
+    assert client.try_send_back_all([message(None)]) == [None]
+
+
 def test_a_server_that_is_unresponsive_is_called_again_for_as_long_as_the_options_define() -> None:
     outcomes: list[RocketMQError | None] = [UNRESPONSIVE, UNRESPONSIVE, None]
     server = Server(lambda handle: outcomes.pop(0) or handle)

@@ -69,11 +69,13 @@ class PopSendBackClient:
     def try_send_back_all(self, messages: Sequence[FailedMessage]) -> list[str | None]:
         """Send messages back; return for each why that failed, or None.
 
-        A server that cannot be reached is retried for ``clusterTimeoutMs``.
+        A server that cannot be reached is retried for ``clusterTimeoutMs``. Over ``endpoints``, a message without a
+        receipt handle is one that the query does not acknowledge, so its broker redelivers it anyway.
         """
-        problems: list[str | None] = [None] * len(messages)
-        remaining = list(range(len(messages)))
-        for _ in self._failures.attempts(time.sleep):
+        without_handle = NO_HANDLE if self._options.endpoints is None else None
+        problems = [without_handle if one.receipt_handle is None else None for one in messages]
+        remaining = [position for position, one in enumerate(messages) if one.receipt_handle is not None]
+        for _ in self._failures.attempts(time.sleep) if remaining else ():
             outcomes = dict(
                 zip(remaining, self._change_all([messages[position] for position in remaining]), strict=True)
             )
@@ -125,7 +127,7 @@ def arrow_function(client: PopSendBackClient) -> Callable[..., pa.Array]:
 def _change_invisible_durations(
     transport: Transport, messages: Sequence[tuple[FailedMessage, ReceiptHandle | None]], delay_level: int
 ) -> list[Outcome]:
-    outcomes: list[Outcome] = [UNKNOWN if handle else NO_HANDLE for _, handle in messages]
+    outcomes: list[Outcome] = [UNKNOWN] * len(messages)
     by_delay: dict[int, list[tuple[int, ReceiptHandle]]] = {}
     for position, (message, handle) in enumerate(messages):
         if handle is not None:
