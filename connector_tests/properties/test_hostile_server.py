@@ -47,6 +47,8 @@ LEAST_BYTES: Final = 96 * MIB
 FACTOR: Final = 64
 """And on top, for each byte that was sent; a value of JSON takes the most, some 30 bytes for each."""
 LONGEST_S: Final = 10.0
+LONGEST_CHARACTERS: Final = 5_000
+"""Of an error, of which a log line and a Spark event have the whole text."""
 TRACED: Final = 10
 """So much longer it may take while memory is traced."""
 TIMEOUT_MS: Final = 10_000
@@ -157,6 +159,7 @@ def bounded(sent: RemotingCommand, *, is_traced: bool = True) -> Iterator[None]:
         yield
     except RocketMQError as error:
         assert one_line(str(error)) == str(error)
+        assert len(str(error)) < LONGEST_CHARACTERS
     finally:
         _, peak_bytes = tracemalloc.get_traced_memory()
         if is_traced:
@@ -295,6 +298,12 @@ def test_any_frame_is_a_command_or_our_error(frame: bytes, bits: int, number: in
     for header in (frame, b'{"code":0,"opaque":1,"extFields":{"nextBeginOffset":"%d"}}' % number):
         with bounded(RemotingCommand(0, body=frame)):
             read_pull(decode((bits & 0xFFFFFFFF).to_bytes(4, "big") + header))
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_error_of_a_long_remark_is_short(scripted: ScriptedCluster, kind: str) -> None:
+    for code in ResponseCode:
+        HOSTILE[kind][1](scripted, build_response(code, remark="x" * 1_000_000))
 
 
 MIB_16: Final = 16 * MIB

@@ -183,3 +183,9 @@ def test_a_message_that_is_not_ours_any_more_is_distinguished_from_a_failure(
     code: Code, remark: str, is_unknown: bool
 ) -> None:
     assert is_unknown_handle(Status(code=code, message=remark)) is is_unknown
+
+
+@pytest.mark.parametrize("code", list(Code.values()))
+def test_error_of_a_long_remark_is_short(code: Code) -> None:
+    """A response may have 128 MiB, which would all be in an error, a log line and a Spark event."""
+    assert len(str(refused(code, "x" * 1_000_000))) < 5_000

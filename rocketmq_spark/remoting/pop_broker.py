@@ -23,6 +23,7 @@ from rocketmq_spark.wire.remoting.headers import (
     PopMessageResponse,
 )
 from rocketmq_spark.wire.remoting.meanings import Meaning, meaning_of
+from rocketmq_spark.wire.remoting.refusal import REMARK_CHARACTERS
 
 HOLD_SLACK_MS: Final = 5_000
 """Extra response timeout of a pop: the broker holds it until a time by its own clock, which may be behind this host's.
@@ -54,7 +55,7 @@ class PopBroker(RemotingClient):
         would repeat the pop without a pause."""
         meaning = meaning_of(RequestCode.POP_MESSAGE, response)
         if meaning is Meaning.POLL_EXPIRED:
-            remark = response.remark or ""
+            remark = (response.remark or "")[:REMARK_CHARACTERS]
             raise BrokerError("POLL_REQUEST_EXPIRED", address=str(self.address), code=response.code, remark=remark)
         if meaning is Meaning.EMPTY:
             return None

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from rocketmq_spark.errors import BrokerError, OptionError, RocketMQError, RouteError
 from rocketmq_spark.model import MASTER_ID
 from rocketmq_spark.wire.grpc.messaging_pb2 import Code, Endpoints, MessageQueue, MessageType, Permission, Status
-from rocketmq_spark.wire.remoting.refusal import access_refusal
+from rocketmq_spark.wire.remoting.refusal import REMARK_CHARACTERS, access_refusal
 
 TRANSIENT_CODES: Final = frozenset(
     {
@@ -48,7 +48,7 @@ _MESSAGE_DELETED: Final = "failed: status is abnormal"
 
 def refusal(address: str, request: str, status: Status, *, topic: str = "") -> RocketMQError:
     """Return the error for a refusal by the proxy at ``address``; ``topic``, if any, is the topic of the request."""
-    code, remark = status.code, status.message or "(no remark)"
+    code, remark = status.code, (status.message or "(no remark)")[:REMARK_CHARACTERS]
     if code in {Code.UNAUTHORIZED, Code.FORBIDDEN} and remark != _NO_READABLE_QUEUE:
         return _access_error(address, request, code, remark)
     if remark == _NO_READABLE_QUEUE:
