@@ -37,7 +37,7 @@ def test_properties_that_differ_in_case_are_two(capsys: pytest.CaptureFixture[st
         (b"accessKey=a\nsecretKey=hunter\xff2\n", "{file!r} is not in UTF-8"),
     ],
 )
-def test_a_file_of_options_that_is_unclear_is_a_usage_error(
+def test_unclear_file_of_options_is_a_usage_error(
     lines: bytes, problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Of a repeated name the last value counted without a word; a line without ``=`` was shown, with its secret."""

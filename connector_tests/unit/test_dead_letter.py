@@ -76,7 +76,7 @@ def test_of_what_was_sent_back_the_first_place_is_logged(topic: str) -> None:
 def test_place_that_a_producer_wrote_is_not_the_dead_letters() -> None:
     """With another message's ID, who deduplicates dropped that one's dead letter, or this one."""
     properties = letter_of(RETRY_TOPIC="first", ORIGIN_MESSAGE_ID="M").properties
-    assert properties == SAID
+    assert properties == REPORTED
 
 
 def test_what_is_quoted_is_cut() -> None:

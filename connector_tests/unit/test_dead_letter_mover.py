@@ -149,8 +149,18 @@ def test_a_broker_that_fails_again_is_logged_again(cluster: ScriptedCluster, cap
     assert len([line for line in caplog.messages if "DEAD_LETTER_NOT_STORED" in line]) == 2
 
 
-def test_of_a_refusal_that_is_final_other_messages_are_not_affected(cluster: ScriptedCluster) -> None:
-    responses = [build_response(ResponseCode.NO_PERMISSION), build_response()]
+@pytest.mark.parametrize(
+    "final",
+    [
+        build_response(ResponseCode.NO_PERMISSION),
+        build_response(ResponseCode.SYSTEM_ERROR, remark="PROPERTIES_SIZE_EXCEEDED"),
+    ],
+)
+def test_of_a_refusal_that_is_final_other_messages_are_not_affected(
+    cluster: ScriptedCluster, final: RemotingCommand
+) -> None:
+    """A message whose properties leave no room for the broker's kept others of its broker from being moved."""
+    responses = [final, build_response()]
     cluster.brokers["a"].on(SEND_BACK, lambda _request: responses.pop(0))
     assert mover(cluster).move([exhausted("a", 1), exhausted("a", 2)]) == [MoveOutcome.REJECTED, MoveOutcome.MOVED]
 

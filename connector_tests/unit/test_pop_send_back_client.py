@@ -176,7 +176,7 @@ def test_without_a_level_it_grows_with_each_time_as_for_javas_consumers() -> Non
 
 
 @pytest.mark.parametrize("times", [-1, -5, -100, -(2**31)])
-def test_number_of_times_that_a_producer_wrote_is_not_below_0(times: int) -> None:
+def test_negative_number_of_times_counts_as_none(times: int) -> None:
     """A broker stores it. With -100 it was an IndexError for all rows, with -5 a delay of 30 min."""
     assert delay_ms(0, times) == 10_000
     server = Server(same)

@@ -169,7 +169,7 @@ def test_name_servers_that_stay_unresponsive_are_named_and_not_waited_for_again_
 @pytest.mark.parametrize(
     ("read", "is_taken"), [({"retryTopic": "true"}, True), ({"subscribe": "%RETRY%G"}, True), ({}, False)]
 )
-def test_redelivered_message_whose_producer_invented_its_topic_is_sent_back(
+def test_redelivered_message_of_invented_topic_is_sent_back(
     cluster: ScriptedCluster, topic: str, read: dict[str, str], is_taken: bool
 ) -> None:
     """A broker keeps a ``RETRY_TOPIC`` of a producer's, and rows of the retry topic show it: one such row ended the
@@ -192,3 +192,11 @@ def test_redelivered_message_whose_producer_invented_its_topic_is_sent_back(
     else:
         assert problem is not None
         assert (f"'{topic}'" in problem or f"topic {topic}" in problem) and not answers.asked
+
+
+def test_message_without_room_for_properties_fails_at_once(cluster: ScriptedCluster) -> None:
+    """The query waited ``clusterTimeoutMs`` for a broker that is up."""
+    answers = Answers(cluster, build_response(ResponseCode.SYSTEM_ERROR, remark="PROPERTIES_SIZE_EXCEEDED"))
+    clock = Time()
+    assert "PROPERTIES_SIZE_EXCEEDED" in (sender(cluster, 60_000, clock).try_send_back(MESSAGE) or "")
+    assert (len(answers.asked), clock.now_ms) == (1, Time().now_ms)

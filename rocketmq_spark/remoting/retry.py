@@ -143,12 +143,20 @@ def requires_route_refresh(error: RocketMQError) -> bool:
 
 def is_too_large(error: RocketMQError) -> bool:
     """Return whether a broker refused a message or batch for its size; for batches some return SYSTEM_ERROR."""
-    remark = str(error.context.get("remark", "")) if is_broker_error(error) else ""
-    return "body size exceeded" in remark or "body length limit" in remark
+    return "body size exceeded" in _remark(error) or "body length limit" in _remark(error)
+
+
+def _leaves_no_room(error: RocketMQError) -> bool:
+    """Return whether a broker refused to store a message again, because of the properties that it adds."""
+    return "PROPERTIES_SIZE_EXCEEDED" in _remark(error)
+
+
+def _remark(error: RocketMQError) -> str:
+    return str(error.context.get("remark", "")) if is_broker_error(error) else ""
 
 
 def _retryability(error: RocketMQError) -> OperationRetryability:
-    if is_too_large(error):
+    if is_too_large(error) or _leaves_no_room(error):
         return _ALL_PERMANENT
     return RETRYABILITY.get(error.code if is_broker_error(error) else error.condition, _ALL_PERMANENT)
 
