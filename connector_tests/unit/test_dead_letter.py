@@ -58,7 +58,7 @@ QUOTED = frozenset({"TAGS", "KEYS", "UNIQ_KEY", *REPORTED})
 def test_a_dead_letter_has_no_property_by_which_servers_act(name: str) -> None:
     """With TRAN_MSG a broker stored it as a half message, which nobody commits; others it delivered later or elsewhere,
     or refused: MESSAGE_ILLEGAL."""
-    assert letter_of(b"no stream", **{name: "true"}).properties == REPORTED
+    assert letter_of(b"no stream", QUEUE, **{name: "true"}).properties == REPORTED
 
 
 def test_a_dead_letter_without_body_has_a_blank() -> None:

@@ -243,7 +243,7 @@ def test_what_is_no_response_is_an_error() -> None:
 @pytest.mark.parametrize("seconds", [-(2**63), -62_135_424_001, 253_402_128_000, 2**63 - 1])
 def test_a_time_that_sessions_cannot_show_is_null(seconds: int) -> None:
     """As where brokers store it. ``collect`` failed for all rows, and beyond 64 bits the task did."""
-    one = answer(message_id="01AB")
+    one = response(message_id="01AB")
     one.message.system_properties.born_timestamp.seconds = seconds
     one.message.system_properties.store_timestamp.seconds = seconds
     (row,), _ = decoded(one)
@@ -254,5 +254,5 @@ def test_a_time_that_sessions_cannot_show_is_null(seconds: int) -> None:
 def test_any_number_of_times_of_a_producer_is_its_column(times: int) -> None:
     """As over ``namesrvAddr``. A proxy adds one with 32 bits, where the largest becomes the lowest."""
     attempt = (times + 1 + 2**31) % 2**32 - 2**31
-    (row,), _ = decoded(answer(message_id="01AB", delivery_attempt=attempt))
+    (row,), _ = decoded(response(message_id="01AB", delivery_attempt=attempt))
     assert row["reconsumeTimes"] == times

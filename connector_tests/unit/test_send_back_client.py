@@ -167,10 +167,10 @@ def test_name_servers_that_stay_unresponsive_are_named_and_not_waited_for_again_
 
 @pytest.mark.parametrize("topic", ["invented", "elsewhere"])
 @pytest.mark.parametrize(
-    ("read", "is_taken"), [({"retryTopic": "true"}, True), ({"subscribe": "%RETRY%G"}, True), ({}, False)]
+    ("read", "is_accepted"), [({"retryTopic": "true"}, True), ({"subscribe": "%RETRY%G"}, True), ({}, False)]
 )
 def test_redelivered_message_of_invented_topic_is_sent_back(
-    cluster: ScriptedCluster, topic: str, read: dict[str, str], is_taken: bool
+    cluster: ScriptedCluster, topic: str, read: dict[str, str], is_accepted: bool
 ) -> None:
     """A broker keeps a ``RETRY_TOPIC`` of a producer's, and rows of the retry topic show it: one such row ended the
     query, which sent it back for the second time, and each restart."""
@@ -183,20 +183,20 @@ def test_redelivered_message_of_invented_topic_is_sent_back(
         return replace(response, body=bytes(response.body).replace(b'"a"', b'"b"')) if is_elsewhere else response
 
     cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, route)
-    answers = Answers(cluster, build_response())
-    problem = sender(cluster, 0, missingTopicTimeoutMs="0", **read).try_send_back(replace(MESSAGE, topic=topic))
-    if is_taken:
+    responses = Responses(cluster, build_response())
+    problem = sender(cluster, 0, None, missingTopicTimeoutMs="0", **read).try_send_back(replace(MESSAGE, topic=topic))
+    if is_accepted:
         assert problem is None
-        (fields,) = answers.asked
+        (fields,) = responses.calls
         assert (fields["offset"], fields["originTopic"]) == ("77", topic)
     else:
         assert problem is not None
-        assert (f"'{topic}'" in problem or f"topic {topic}" in problem) and not answers.asked
+        assert (f"'{topic}'" in problem or f"topic {topic}" in problem) and not responses.calls
 
 
 def test_message_without_room_for_properties_fails_at_once(cluster: ScriptedCluster) -> None:
     """The query waited ``clusterTimeoutMs`` for a broker that is up."""
-    answers = Answers(cluster, build_response(ResponseCode.SYSTEM_ERROR, remark="PROPERTIES_SIZE_EXCEEDED"))
+    responses = Responses(cluster, build_response(ResponseCode.SYSTEM_ERROR, remark="PROPERTIES_SIZE_EXCEEDED"))
     clock = Time()
     assert "PROPERTIES_SIZE_EXCEEDED" in (sender(cluster, 60_000, clock).try_send_back(MESSAGE) or "")
-    assert (len(answers.asked), clock.now_ms) == (1, Time().now_ms)
+    assert (len(responses.calls), clock.now_ms) == (1, Time().now_ms)

@@ -19,7 +19,7 @@ from rocketmq_spark.options import ReadOptions
 
 HERE = __name__
 QUEUE = MessageQueue("T", "east", 0)
-SETTINGS = StrategySettings((QUEUE,), ("east",), f"{HERE}:OneRoom")
+SETTINGS = StrategySettings((QUEUE,), ("east",), f"{HERE}:OneMachineRoom")
 
 
 class OneMachineRoom:
@@ -87,7 +87,7 @@ def test_what_the_options_define_reaches_the_strategy() -> None:
     config = strategy_of(options("CONFIG", messageQueueList="T@east:0"))
     assert config == AllocateMessageQueueByConfig((QUEUE,))
     assert strategy_of(options("MACHINE_ROOM", consumeridcs="east")) == strategy_named("MACHINE_ROOM", SETTINGS)
-    nearby = strategy_of(options("MACHINE_ROOM_NEARBY-AVG", machineRoomResolver=f"{HERE}:OneRoom"))
+    nearby = strategy_of(options("MACHINE_ROOM_NEARBY-AVG", machineRoomResolver=f"{HERE}:OneMachineRoom"))
     assert nearby.name == "MACHINE_ROOM_NEARBY-AVG"
 
 
@@ -120,7 +120,7 @@ def test_a_users_own_strategy_works_within_machine_rooms() -> None:
         (f"{HERE}:NoSuchClass", "AttributeError"),
         (":X", "Empty module name"),
         (f"{HERE}:NeedsArguments", "TypeError"),
-        (f"{HERE}:OneRoom", "a method 'allocate' or 'allocate_all_topics'"),
+        (f"{HERE}:OneMachineRoom", "a method 'allocate' or 'allocate_all_topics'"),
         ("MACHINE_ROOM_NEARBY-AVG_ALL_TOPICS", "a strategy for single topics"),
         ("MACHINE_ROOM_NEARBY-", "one of AVG"),
     ],
@@ -169,7 +169,7 @@ def test_a_resolver_that_is_not_there_is_a_wrong_resolver() -> None:
 
 def test_a_class_without_the_methods_of_a_strategy_is_refused_with_their_names() -> None:
     with pytest.raises(OptionError) as raised:
-        strategy_named(f"{HERE}:OneRoom")
+        strategy_named(f"{HERE}:OneMachineRoom")
     assert raised.value.context["expected"] == "a class with a 'name', and a method 'allocate' or 'allocate_all_topics'"
 
 

@@ -403,7 +403,9 @@ PAIRS = list(product(MessageState, MessageEvent))
 
 def with_one(state: MessageState) -> UnackedMessages:
     """One message, number 0, of 5 bytes."""
-    unacked_messages = ledger_with(0 if state in (MessageState.RETRIES_EXHAUSTED, MessageState.ABANDONED) else 1)
+    unacked_messages = unacked_messages_with(
+        0 if state in (MessageState.RETRIES_EXHAUSTED, MessageState.ABANDONED) else 1
+    )
     if state is MessageState.RETRIES_EXHAUSTED:
         unacked_messages.add_exhausted([ReceivedMessage(handle(0), memoryview(b"12345"))], 0)
     elif state is MessageState.ABANDONED:
@@ -435,7 +437,7 @@ def test_a_message_changes_as_the_table_has_it_or_not_at_all(pair: tuple[Message
 
 
 def test_a_message_is_acknowledged_only_when_it_is_completed() -> None:
-    unacked_messages = ledger_with(1)
+    unacked_messages = unacked_messages_with(1)
     with pytest.raises(ValueError, match="PREFETCHED and cannot be ACKNOWLEDGED"):
         unacked_messages.mark_acknowledged([0])
     assert unacked_messages.counts == Counts(received=1)
