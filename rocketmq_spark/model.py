@@ -9,6 +9,9 @@ from typing import Any, Final, NamedTuple
 
 from rocketmq_spark.errors import RouteError
 
+TOOLS_GROUP: Final = "TOOLS_CONSUMER"
+"""Group of every broker for tools that read single messages; it owns no queues and stores no offsets."""
+
 RETRY_TOPIC_PREFIX: Final = "%RETRY%"
 DEAD_LETTER_TOPIC_PREFIX: Final = "%DLQ%"
 

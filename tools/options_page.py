@@ -10,7 +10,18 @@ from rocketmq_spark.options.read_rules import READ_CONFLICTS, READ_DEPENDENCIES
 from rocketmq_spark.options.table import Option, Section, rows
 
 GENERATED: Final = "<!-- Written by tools/generate_docs.py. -->"
-OPTIONS: Final = tuple(dict.fromkeys(row for table in USES.values() for _, row in rows(table)))
+
+
+def is_shared(row: Option, other: Option) -> bool:
+    """Whether two calls share an option; its values may differ."""
+    return (row.name, row.doc) == (other.name, other.doc)
+
+
+BY_CALL: Final = tuple((call, row) for call, table in USES.items() for _, row in rows(table))
+"""Each call with each of its rows."""
+OPTIONS: Final = tuple(
+    row for number, (_, row) in enumerate(BY_CALL) if not any(is_shared(row, before) for _, before in BY_CALL[:number])
+)
 
 
 def options_page(_: str) -> str:
@@ -27,10 +38,21 @@ def section_of_options(section: Section) -> str:
 
 def sentences(option: Option) -> str:
     """All that the table says of one option."""
+    accepted = {call: row for call, row in BY_CALL if is_shared(row, option)}
     facts = [f"- value: {option.kind.expected}"]
+    facts += [
+        f"- value in `{call}`: {row.kind.expected}"
+        for call, row in accepted.items()
+        if row.kind.expected != option.kind.expected
+    ]
     facts += [f"- {required(option)}"] if option.required else [f"- default: {default_of(option)}"]
+    facts += [
+        f"- in `{call}`: {required(row) if row.required else 'optional'}"
+        for call, row in accepted.items()
+        if row.required != option.required
+    ]
     facts += [f"- other name: `{alias}`" for alias in option.aliases]
-    facts += ["- in: " + ", ".join(f"`{use}`" for use, table in USES.items() if option in dict(rows(table)).values())]
+    facts += ["- in: " + ", ".join(f"`{call}`" for call in accepted)]
     facts += [f"- needs `{other}`: {explanation}" for other, explanation in needs_of(option.name)]
     facts += [f"- restricted by `{other}`: {explanation}" for other, explanation in conflicts_of(option.name)]
     if restricted := restricted_by(option.name):

@@ -94,6 +94,7 @@ BY_NAME = {
     "pop.transport": ("integration/test_receiver.py", "transport: Transport"),
     "sink.sending": ("integration/test_cli_topic_and_send.py", '"send"'),
     "sink.writer": ("spark/test_writing.py", '.format("rocketmq")'),
+    "source.batch.batch_reader": ("spark/test_batch.py", '.format("rocketmq")'),
 }
 """The test module of what a command or Spark starts, and what it reports them."""
 

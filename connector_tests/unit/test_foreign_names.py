@@ -65,8 +65,8 @@ def test_a_foreign_name_gets_the_hint_of_a_reader(name: str, hint: str, spelling
         ("kafka.bootstrap.servers", "Use 'namesrvAddr'."),
         ("kafka.max.request.size", "Use 'maxMessageBytes'."),
         ("kafka.compression.type", "Use 'compression'."),
-        ("consumer.tag", "'subExpression' replaces it, and is an option of spark.readStream."),
-        ("includeHeaders", "'includeProperties' replaces it, and is an option of spark.readStream."),
+        ("consumer.tag", "'subExpression' replaces it, and is an option of spark.readStream and spark.read."),
+        ("includeHeaders", "'includeProperties' replaces it, and is an option of spark.readStream and spark.read."),
     ],
 )
 def test_a_foreign_name_gets_the_hint_of_a_writer(name: str, hint: str) -> None:

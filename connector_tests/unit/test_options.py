@@ -159,7 +159,7 @@ NOT_BY_PATH = "Set the topics with option 'subscribe' (reader) or 'topic' (write
     ("parse", "given", "suggestion"),
     [
         (ReadOptions.parse, "deadlettertopic", ELSEWHERE.format("deadLetterTopic", "df.write and df.writeStream")),
-        (WriteOptions.parse, "ConsumerGroup", ELSEWHERE.format("consumerGroup", "spark.readStream")),
+        (WriteOptions.parse, "ConsumerGroup", ELSEWHERE.format("consumerGroup", "spark.readStream and spark.read")),
         (connection_options, "endpoints", ELSEWHERE.format("endpoints", "spark.readStream")),
         (ReadOptions.parse, "path", NOT_BY_PATH),
     ],

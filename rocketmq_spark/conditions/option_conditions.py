@@ -111,9 +111,8 @@ OPTION_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "Set 'messageIdColumns' to columns that identify a row.",
         ),
         "UNSUPPORTED_OPERATION": Condition(
-            "The RocketMQ source supports streaming reads only; {operation} is not supported.",
-            "Use spark.readStream.format('rocketmq') with trigger(availableNow=True): it reads all available messages "
-            "and stops. To query the rows, write them to files or to a table.",
+            "{operation} is not supported: Spark does not pass the options of a table to a Python source.",
+            "Use CREATE TEMPORARY VIEW <name> USING rocketmq OPTIONS (...): SELECT and INSERT INTO use its options.",
         ),
         "NATIVE_DECODER_UNAVAILABLE": Condition(
             "Cannot load the native decoder that {variable} selects: {problem}.",

@@ -239,6 +239,11 @@ class ReadOptions(GroupOptions):
         return checked(cls(**parse_table(cls, configured)), READ_DEPENDENCIES, READ_CONFLICTS)
 
     @property
+    def replays_batches(self) -> bool:
+        """Return True: a restarted query replays the last batch of its checkpoint."""
+        return True
+
+    @property
     def ignores_group_offsets(self) -> bool:
         """Return whether a new checkpoint resets the group's offsets to the start position."""
         return self.group_offsets == "ignore"

@@ -130,6 +130,12 @@ def option(
     return dataclasses.field(metadata={"option": row}, repr=not secret)
 
 
+def row_of(table: type, name: str, **changes: Any) -> Any:
+    """Return a dataclass field with the row of option ``name`` of another ``table``, and ``changes`` of that row."""
+    (row,) = (row for _, row in rows(table) if row.name == name)
+    return dataclasses.field(metadata={"option": dataclasses.replace(row, **changes)}, repr=not row.secret)
+
+
 def accepted_by(*calls: str) -> Callable[[type[T]], type[T]]:
     """Return a decorator that registers the calls that accept a table's options, for ``USES`` and for errors."""
 
@@ -152,15 +158,23 @@ def parse_table(table: type, configured: Mapping[str, str]) -> dict[str, Any]:
 
     Raises OptionError[UNKNOWN_OPTION | MISSING_OPTION | INVALID_OPTION_VALUE | INCOMPATIBLE_OPTIONS].
     """
-    spellings_by_lower_case = {spelling.lower(): spelling for _, row in rows(table) for spelling in row.spellings}
-    for name in configured:
-        if name.lower() not in spellings_by_lower_case:
-            raise OptionError("UNKNOWN_OPTION", option=name, suggestion=_suggestion(name, spellings_by_lower_case))
+    for name in unknown_names(table, configured):
+        raise OptionError("UNKNOWN_OPTION", option=name, suggestion=_suggestion(name, _spellings_by_lower_case(table)))
     remaining = _in_lower_case({name: _text_of(name, value) for name, value in configured.items() if value is not None})
     values: dict[str, Any] = {}
     for attribute, row in rows(table):
         values[attribute] = () if _is_replaced(row, remaining) else _value(row, _pop_text(row, remaining))
     return values
+
+
+def unknown_names(table: type, configured: Iterable[str]) -> list[str]:
+    """Return the names of ``configured`` that are no options of ``table``, in any case."""
+    known = _spellings_by_lower_case(table)
+    return [name for name in configured if name.lower() not in known]
+
+
+def _spellings_by_lower_case(table: type) -> dict[str, str]:
+    return {spelling.lower(): spelling for _, row in rows(table) for spelling in row.spellings}
 
 
 def _text_of(name: str, value: object) -> str:
@@ -217,16 +231,16 @@ def _pop_text(row: Option, remaining: dict[str, str]) -> str | None:
 def _suggestion(name: str, spellings_by_lower_case: Mapping[str, str]) -> str:
     """Return the advice for an unknown option name. ``spellings_by_lower_case``: the call's options, by name in lower
     case."""
-    elsewhere = {
-        spelling.lower(): (spelling, " and ".join(calls))
-        for other, calls in ACCEPTED_BY.items()
-        for _, row in rows(other)
-        for spelling in row.spellings
-    }
+    elsewhere: dict[str, tuple[str, list[str]]] = {}
+    for other, calls in ACCEPTED_BY.items():
+        for spelling in (spelling for _, row in rows(other) for spelling in row.spellings):
+            elsewhere.setdefault(spelling.lower(), (spelling, []))[1].extend(calls)
     if name.lower() in elsewhere:
-        spelling, calls = elsewhere[name.lower()]
-        return f"{spelling!r} is an option of {calls}, and not of this call."
-    hint = hint_for(name, spellings_by_lower_case, {lower: calls for lower, (_, calls) in elsewhere.items()})
+        spelling, accepting = elsewhere[name.lower()]
+        return f"{spelling!r} is an option of {' and '.join(accepting)}, and not of this call."
+    hint = hint_for(
+        name, spellings_by_lower_case, {lower: " and ".join(them) for lower, (_, them) in elsewhere.items()}
+    )
     if hint is not None:
         return hint
     nearest = difflib.get_close_matches(name.lower(), spellings_by_lower_case, n=1, cutoff=SIMILARITY)

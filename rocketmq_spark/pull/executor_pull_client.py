@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds, QueueRange
-from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.options import RangeReadOptions
 from rocketmq_spark.pull.pull_connection import PullConnection
 from rocketmq_spark.pull.pull_connections import PullConnections, shared_pull_connections
 from rocketmq_spark.pull.pull_request import Completion, PullRequest
@@ -35,7 +35,7 @@ class ExecutorPullClient:
 
     def __init__(
         self,
-        options: ReadOptions,
+        options: RangeReadOptions,
         pool: ConnectionPool,
         pull_connections: PullConnections,
         history: RouteHistory | None = None,
@@ -50,7 +50,7 @@ class ExecutorPullClient:
         self._routes = self.cluster.routes
 
     @staticmethod
-    def shared(options: ReadOptions) -> ExecutorPullClient:
+    def shared(options: RangeReadOptions) -> ExecutorPullClient:
         """Return the process's client for these options."""
         return _shared(options)
 
@@ -129,7 +129,7 @@ class ExecutorPullClient:
 
 
 @lru_cache(maxsize=MAX_SHARED_CLIENTS)
-def _shared(options: ReadOptions) -> ExecutorPullClient:
+def _shared(options: RangeReadOptions) -> ExecutorPullClient:
     timeout_ms, security = options.broker_timeout_ms, options.security
     pool, pull_connections = shared_pool(timeout_ms, security), shared_pull_connections(timeout_ms, security.tls)
     return ExecutorPullClient(options, pool, pull_connections, history_of(options.name_servers))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, RouteError
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds, QueueRange
-from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.options import RangeReadOptions
 from rocketmq_spark.pull.pull_request import (
     Completion,
     CompletionQueue,
@@ -353,7 +353,7 @@ def _dispatch(completions: Sequence[Completion]) -> None:
 def new_range_puller(
     target: QueueRange,
     client: PullClient,
-    options: ReadOptions,
+    options: RangeReadOptions,
     clock: Clock,
     address: BrokerAddress | None = None,
     waited: Callable[[str], OutageHistory] | None = None,

@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from rocketmq_spark.model import TOOLS_GROUP as TOOLS_GROUP
 from rocketmq_spark.model import MessageQueue
-
-TOOLS_GROUP: Final = "TOOLS_CONSUMER"
-"""Group of every broker for tools that read single messages; it owns no queues and stores no offsets."""
 
 
 class Prober(NamedTuple):

@@ -15,11 +15,12 @@ from rocketmq_spark.consumer.consume_from_where import starting_point
 from rocketmq_spark.consumer.strategy_names import strategy_of
 from rocketmq_spark.diagnostics import raising_without_traceback, without_traceback
 from rocketmq_spark.errors import OptionError
-from rocketmq_spark.options import ReadOptions, WriteOptions
+from rocketmq_spark.options import BatchReadOptions, RangeReadOptions, ReadOptions, WriteOptions
+from rocketmq_spark.options.table import unknown_names
 from rocketmq_spark.spark_version import HAS_READ_LIMITS, DataSource, DataSourceStreamReader
 
 if TYPE_CHECKING:
-    from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter, InputPartition
+    from pyspark.sql.datasource import DataSourceReader, DataSourceStreamWriter, DataSourceWriter, InputPartition
 
     from rocketmq_spark.source.pop.pop_reader import RocketMQPopReader
     from rocketmq_spark.source.stream.stream_reader import RocketMQStreamReader
@@ -28,33 +29,47 @@ if TYPE_CHECKING:
 SPARK_SINK_OPTIONS: Final = frozenset({"checkpointlocation", "queryname"})
 """Options of any streaming sink, in lower case."""
 
+CONSUMER_GROUP: Final = "consumergroup"
+
 ADDED_BY_CREATE_TABLE: Final = "provider"
 """Option that Spark adds for CREATE TABLE only."""
 
 
 class RocketMQDataSource(DataSource):
-    """Apache RocketMQ as a streaming source, and as a batch and streaming sink.
+    """Apache RocketMQ as a batch and streaming source, and as a batch and streaming sink.
 
     All options are checked here, before any socket is opened: an unknown, missing or contradictory option is an
     OptionError, which Spark shows at ``.load()``. It is raised when Spark starts to read, because Spark constructs the
-    same class to write, and sink options are no errors of a reader.
-
-    Raises OptionError[UNSUPPORTED_OPERATION] for a batch read.
+    same class to write, and sink options are no errors of a reader. At ``.load()`` Spark does not pass whether the read
+    is a batch or a stream, so an option that only the other one accepts is an error later, when the read starts.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(dict(options))
         self._checked: ReadOptions | OptionError = _checked(dict(options))
+        self._checked_batch: BatchReadOptions | OptionError = _checked_batch(dict(options))
 
     @classmethod
     def name(cls) -> str:
         return "rocketmq"
 
     def read_options(self) -> ReadOptions:
-        """Return the reader options. Raises OptionError if they are invalid."""
-        if isinstance(self._checked, OptionError):
-            raise self._checked
-        return self._checked
+        """Return the options of a streaming read. Raises OptionError if they are invalid."""
+        return self._checked if isinstance(self._checked, ReadOptions) else _raise(self._checked)
+
+    def batch_read_options(self) -> BatchReadOptions:
+        """Return the options of a batch read. Raises OptionError if they are invalid."""
+        return self._checked_batch if isinstance(self._checked_batch, BatchReadOptions) else _raise(self._checked_batch)
+
+    def _any_read_options(self) -> RangeReadOptions:
+        """Return the options of the read that accepts more of the names; if both do, of a stream if a consumer group is
+        set. Raises OptionError if they are invalid."""
+        unknown_to_stream, unknown_to_batch = (
+            len(unknown_names(table, self.options)) for table in (ReadOptions, BatchReadOptions)
+        )
+        has_group = CONSUMER_GROUP in (name.lower() for name in self.options)
+        is_stream = unknown_to_stream < unknown_to_batch or (unknown_to_stream == unknown_to_batch and has_group)
+        return self.read_options() if is_stream else self.batch_read_options()
 
     def write_options(self) -> WriteOptions:
         """Return the writer options. Raises OptionError if they are invalid."""
@@ -64,7 +79,7 @@ class RocketMQDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Return the schema of a query without a user schema. Raises OptionError if the reader options are invalid."""
-        options = self.read_options()
+        options = self._any_read_options()
         from rocketmq_spark.source.schema import default_schema
 
         return default_schema(include_properties=options.include_properties, property_columns=options.property_columns)
@@ -80,8 +95,14 @@ class RocketMQDataSource(DataSource):
 
         return StartTrackingReader(_limited_reader(self._checked, schema))
 
-    def reader(self, schema: StructType) -> NoReturn:
-        raise OptionError("UNSUPPORTED_OPERATION", operation="spark.read or SELECT")
+    @raising_without_traceback
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return a batch reader of ``schema``, the user's or the default one. Raises OptionError if the options or the
+        schema are invalid."""
+        options = self.batch_read_options()
+        from rocketmq_spark.source.batch.batch_reader import RocketMQBatchReader
+
+        return RocketMQBatchReader(options, schema)
 
     @raising_without_traceback
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
@@ -126,6 +147,18 @@ def _checked(options: Mapping[str, str]) -> ReadOptions | OptionError:
     except OptionError as error:
         return without_traceback(error)
     return read_options
+
+
+def _checked_batch(options: Mapping[str, str]) -> BatchReadOptions | OptionError:
+    try:
+        _check_no_table(options)
+        return BatchReadOptions.parse(options)
+    except OptionError as error:
+        return without_traceback(error)
+
+
+def _raise(error: OptionError) -> NoReturn:
+    raise error
 
 
 def _check_no_table(options: Mapping[str, str]) -> None:

@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 
 from rocketmq_spark.errors import RocketMQError, TransportError
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueRange
-from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.options import RangeReadOptions
 from rocketmq_spark.pull.executor_pull_client import ExecutorPullClient
 from rocketmq_spark.pull.outage_notes import OutageNotes
 from rocketmq_spark.pull.pull_request import PulledRange
@@ -48,7 +48,7 @@ PREFETCHED_RANGES: Final = 8
 
 def read_ranges(
     ranges: Sequence[QueueRange],
-    options: ReadOptions,
+    options: RangeReadOptions,
     schema: StructType,
     *,
     masters: Mapping[str, BrokerAddress] = MappingProxyType({}),
@@ -106,7 +106,7 @@ def _puller(
     *,
     filtered: ExecutorPullClient,
     unfiltered_client: ExecutorPullClient,
-    options: ReadOptions,
+    options: RangeReadOptions,
     masters: Mapping[str, BrokerAddress],
     batch_id: str | None,
 ) -> RangePuller:
@@ -177,7 +177,7 @@ class _RangeReader:
         queue_range: QueueRange,
         client: ExecutorPullClient,
         puller_for: _PullerFor,
-        options: ReadOptions,
+        options: RangeReadOptions,
         columns: tuple[str, ...],
         logged: Sequence[QueueRange],
         lost: list[LostRange],
@@ -247,7 +247,7 @@ class _RangeReader:
         try:
             yield from puller.pulled()
         except RocketMQError as error:
-            if not is_broker_outage(error):
+            if not (self._options.replays_batches and is_broker_outage(error)):
                 raise
             broker_ranges = self._logged_at_this_broker()
             raise TransportError(

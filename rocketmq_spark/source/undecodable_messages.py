@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import MessageQueue
-from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.options import RangeReadOptions, ReadOptions
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.cluster_client import ClusterClient
@@ -38,7 +38,7 @@ class DeadLetterSender:
     """Sender of dead letters from executors, with the same retry deadlines as other requests. One per task, or per
     range of a task. Not thread-safe."""
 
-    def __init__(self, options: ReadOptions, client: ClusterClient) -> None:
+    def __init__(self, options: RangeReadOptions, client: ClusterClient) -> None:
         policy = send_back_policy(options.cluster_timeout_ms, options.missing_topic_timeout_ms)
         self._failures = Failures(policy, monotonic_ms)
         self._client = client
@@ -63,7 +63,7 @@ class DeadLetterSender:
 class UndecodableMessages:
     """Undecodable messages of one range of ``queue``, in the order of their offsets. Not thread-safe."""
 
-    def __init__(self, queue: MessageQueue, options: ReadOptions, client: ClusterClient) -> None:
+    def __init__(self, queue: MessageQueue, options: RangeReadOptions, client: ClusterClient) -> None:
         self._queue = queue
         self._mode = options.bad_messages
         self._sender = DeadLetterSender(options, client)

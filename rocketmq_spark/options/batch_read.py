@@ -1,0 +1,77 @@
+"""Options of a batch read: rows of a streaming read that apply to both, and the ends of the ranges to read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from rocketmq_spark.model import TOOLS_GROUP
+from rocketmq_spark.options.connection import CONNECTION_CONFLICTS, CONNECTION_DEPENDENCIES, ConnectionOptions
+from rocketmq_spark.options.kinds import choice
+from rocketmq_spark.options.read import ReadOptions
+from rocketmq_spark.options.table import Dependency, accepted_by, checked, parse_table, row_of
+
+
+@accepted_by("spark.read")
+@dataclass(frozen=True, kw_only=True)
+class BatchReadOptions(ConnectionOptions):
+    """Options of ``spark.read.format("rocketmq")``, which joins no group and commits no offsets."""
+
+    given_group: str | None = row_of(ReadOptions, "consumerGroup", required=False)
+    topics: tuple[str, ...] = row_of(ReadOptions, "subscribe")
+    include_properties: bool = row_of(ReadOptions, "includeProperties")
+    property_columns: tuple[str, ...] = row_of(ReadOptions, "propertyColumns")
+    sub_expression: str = row_of(ReadOptions, "subExpression")
+    min_partitions: int | None = row_of(ReadOptions, "minPartitions")
+    max_records_per_partition: int | None = row_of(ReadOptions, "maxRecordsPerPartition")
+    fail_on_data_loss: bool = row_of(ReadOptions, "failOnDataLoss")
+    bad_messages: str = row_of(ReadOptions, "badMessages", kind=choice("fail", "null"))
+    missing_topic_timeout_ms: int = row_of(ReadOptions, "missingTopicTimeoutMs")
+    missing_queues_timeout_ms: int = row_of(ReadOptions, "missingQueuesTimeoutMs")
+    log_level: str = row_of(ReadOptions, "logLevel")
+
+    @classmethod
+    def parse(cls, configured: Mapping[str, str]) -> BatchReadOptions:
+        """Parse the options of a batch read; names in any case.
+
+        Raises OptionError[UNKNOWN_OPTION | MISSING_OPTION | INVALID_OPTION_VALUE | INCOMPATIBLE_OPTIONS |
+        OPTION_REQUIRES_OPTION].
+        """
+        return checked(cls(**parse_table(cls, configured)), BATCH_READ_DEPENDENCIES, CONNECTION_CONFLICTS)
+
+    @property
+    def consumer_group(self) -> str:
+        """Return the group in whose name messages are pulled."""
+        return TOOLS_GROUP if self.given_group is None else self.given_group
+
+    @property
+    def retry_topic(self) -> None:
+        """Return None: a subscribed retry topic is read as any other topic."""
+
+    @property
+    def missing_queues_limit_ms(self) -> int:
+        """Return the maximum wait for an unavailable queue."""
+        return self.missing_queues_timeout_ms
+
+    @property
+    def replays_batches(self) -> bool:
+        """Return False: a batch read has no checkpoint."""
+        return False
+
+    def expression_of(self, _topic: str) -> str:
+        """Return the topic's tag filter."""
+        return self.sub_expression
+
+
+BATCH_READ_DEPENDENCIES: Final = (
+    *CONNECTION_DEPENDENCIES,
+    Dependency(
+        "consumerGroup",
+        "accessKey",
+        lambda options: options.given_group is not None and options.access_key is None,
+        "A batch read joins no group and commits no offsets. It uses 'consumerGroup' only with credentials: brokers "
+        "check the permissions of that group.",
+    ),
+)
+"""Checked in this order."""

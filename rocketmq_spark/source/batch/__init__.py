@@ -1,0 +1,1 @@
+"""Batch reads: ``spark.read.format("rocketmq")``, which knows no consumer group."""

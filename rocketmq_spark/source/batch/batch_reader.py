@@ -1,0 +1,102 @@
+"""RocketMQBatchReader: adapter between Spark's calls for a batch read and the planner and partition reader.
+
+Spark's planner process constructs it, calls ``partitions`` and pickles it with the result, once for each ``load()``.
+Executors call only ``read``. So the ends of the ranges are the same for all actions and attempts of one DataFrame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from rocketmq_spark.diagnostics import (
+    iterating_without_traceback,
+    raising_without_traceback,
+    set_log_context,
+    task_log_context,
+)
+from rocketmq_spark.model import BrokerAddress, QueueRange
+from rocketmq_spark.options import BatchReadOptions
+from rocketmq_spark.source.batch.batch_ranges import batch_ranges
+from rocketmq_spark.source.partitioning import Task, tasks_of
+from rocketmq_spark.source.schema import check_schema
+from rocketmq_spark.source.skipped_ranges import skippable_ranges
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass
+class BatchInputPartition(InputPartition):
+    """Ranges that one task reads, one after another. Plain data: all that the driver sends to an executor.
+
+    ``masters``: broker addresses by broker name, as of the plan. ``planned``: ranges of the read that an error lists.
+    """
+
+    ranges: tuple[QueueRange, ...]
+    masters: Mapping[str, BrokerAddress]
+    planned: tuple[QueueRange, ...]
+
+
+NOTHING: Final = BatchInputPartition((), {}, ())
+"""Task of a read without messages: Spark would replace an empty list of tasks."""
+
+
+class RocketMQBatchReader(DataSourceReader):
+    """Batch reader. Construction opens no connection."""
+
+    def __init__(self, options: BatchReadOptions, schema: StructType) -> None:
+        check_schema(schema, options.property_columns)
+        self._options = options
+        self._schema = schema
+
+    @raising_without_traceback
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return tasks that read all planned ranges.
+
+        Raises OptionError for start and end offsets that queues do not have; RouteError, TransportError and BrokerError
+        of unavailable topics and servers.
+        """
+        from rocketmq_spark.remoting.pool import ConnectionPool
+        from rocketmq_spark.source.batch.queue_lookup import QueueLookup
+
+        options = self._options
+        set_log_context(options.log_level, topics=",".join(options.topics))
+        with closing(ConnectionPool(options.broker_timeout_ms, security=options.security)) as pool:
+            lookup = QueueLookup(options, pool)
+            ranges = batch_ranges(lookup.bounds(options.topics))
+            masters = lookup.masters({one.queue.broker_name for one in ranges})
+        tasks = tasks_of(ranges, min_partitions=options.min_partitions, max_records=options.max_records_per_partition)
+        return [_partition(task, ranges, masters) for task in tasks] or [NOTHING]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Return all messages of the partition's ranges, in order within each queue."""
+        from rocketmq_spark.source.partition_reader import read_ranges
+
+        assert isinstance(partition, BatchInputPartition)
+        set_log_context(
+            self._options.log_level, topics=",".join(self._options.topics), **task_log_context(TaskContext.get())
+        )
+        batches = read_ranges(
+            partition.ranges,
+            self._options,
+            self._schema,
+            masters=partition.masters,
+            logged=partition.planned,
+        )
+        return iterating_without_traceback(batches)
+
+
+def _partition(task: Task, planned: Sequence[QueueRange], masters: Mapping[str, BrokerAddress]) -> BatchInputPartition:
+    names = {one.queue.broker_name for one in task}
+    return BatchInputPartition(
+        task,
+        {name: address for name, address in masters.items() if name in names},
+        skippable_ranges(planned, task),
+    )

@@ -1,0 +1,96 @@
+"""QueueLookup: queues of topics and their bounds, requested once when a batch read is planned, with retries."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from typing import TypeVar
+
+from rocketmq_spark.errors import RouteError
+from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds
+from rocketmq_spark.options import BatchReadOptions
+from rocketmq_spark.remoting.broker import Broker
+from rocketmq_spark.remoting.clock import monotonic_ms
+from rocketmq_spark.remoting.cluster_client import ClusterClient
+from rocketmq_spark.remoting.failures import Failures, Policy, Sleep
+from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.remoting.prober import Prober, ignore_reset
+from rocketmq_spark.remoting.retry import REQUEST_PAUSES, broker_subject, retryability_of_request, topic_subject
+
+T = TypeVar("T")
+
+
+class QueueLookup:
+    """Lookup of the queues of ``options``. Not thread-safe.
+
+    All methods raise TransportError[CLUSTER_TIMEOUT] if servers are unresponsive for ``clusterTimeoutMs``, RouteError
+    [TOPIC_NOT_FOUND | TOPIC_UNAVAILABLE.NO_READABLE_QUEUE] after ``missingTopicTimeoutMs``, and permanent errors.
+    """
+
+    def __init__(self, options: BatchReadOptions, pool: ConnectionPool, sleep: Sleep = time.sleep) -> None:
+        limits_ms = options.cluster_timeout_ms, options.missing_topic_timeout_ms
+        self._prober = Prober(options.consumer_group, ignore_reset)
+        self._client = ClusterClient(options.name_servers, pool, options.broker_timeout_ms, self._prober)
+        self._failures = Failures(Policy(retryability_of_request, REQUEST_PAUSES, *limits_ms), monotonic_ms)
+        self._sleep = sleep
+
+    def bounds(self, topics: Collection[str]) -> dict[MessageQueue, QueueBounds]:
+        """Return the bounds of all readable queues of ``topics``, ordered by topic, broker and queue ID."""
+        return {queue: held for topic in topics for queue, held in self._bounds_of(topic).items()}
+
+    def _bounds_of(self, topic: str) -> dict[MessageQueue, QueueBounds]:
+        queues = self._retry(topic_subject(topic), topic, lambda: self._readable_queues(topic))
+        found: dict[MessageQueue, QueueBounds] = {}
+        for of_broker in _by_broker(queues).values():
+            found |= self._call(of_broker[0], partial(_bounds_at, of_broker))
+        return {queue: found[queue] for queue in queues}
+
+    def _readable_queues(self, topic: str) -> tuple[MessageQueue, ...]:
+        queues = self._client.routes.route(topic, refresh=True).read_queues()
+        if not queues:
+            raise RouteError("TOPIC_UNAVAILABLE.NO_READABLE_QUEUE", topic=topic)
+        return queues
+
+    def offsets_at(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        """Return the first offset of each queue that was stored at its timestamp (epoch ms) or later, else its max
+        offset."""
+        found: dict[MessageQueue, int] = {}
+        for of_broker in _by_broker(timestamps_ms).values():
+            asked = {queue: timestamps_ms[queue] for queue in of_broker}
+            found |= self._call(of_broker[0], partial(Broker.search_offsets, timestamps_ms=asked, prober=self._prober))
+        return found
+
+    def masters(self, broker_names: Collection[str]) -> dict[str, BrokerAddress]:
+        """Return the known addresses of masters, by broker name."""
+        masters = self._client.routes.masters()
+        return {name: masters[name] for name in broker_names if name in masters}
+
+    def _call(self, queue: MessageQueue, operation: Callable[[Broker], T]) -> T:
+        """Return the result of ``operation`` on the master of the queue's broker."""
+        return self._retry(broker_subject(queue.broker_name), queue.topic, lambda: self._client.call(queue, operation))
+
+    def _retry(self, subject: str, topic: str, call: Callable[[], T]) -> T:
+        results: list[T] = []
+        self._failures.retry_until_success(lambda: results.append(call()), subject, topic, self._sleep)
+        return results[0]
+
+
+def _bounds_at(queues: Collection[MessageQueue], broker: Broker) -> dict[MessageQueue, QueueBounds]:
+    """Return the bounds of ``queues``, which the route lists at one broker. Raises RouteError[BROKER_ADDRESS_MISMATCH]
+    if another broker responds, [TOPIC_UNAVAILABLE.NO_READABLE_QUEUE] if it does not have the topic's queues."""
+    first = next(iter(queues))
+    held = broker.topic_stats(first.topic)
+    other = next((queue.broker_name for queue in held if queue.broker_name != first.broker_name), None)
+    if other is not None:
+        raise RouteError("BROKER_ADDRESS_MISMATCH", address=str(broker.address), broker=first.broker_name, other=other)
+    if not held.keys() >= set(queues):
+        raise RouteError("TOPIC_UNAVAILABLE.NO_READABLE_QUEUE", topic=first.topic)
+    return {queue: held[queue] for queue in queues}
+
+
+def _by_broker(queues: Collection[MessageQueue]) -> dict[tuple[str, str], list[MessageQueue]]:
+    grouped: dict[tuple[str, str], list[MessageQueue]] = {}
+    for queue in queues:
+        grouped.setdefault((queue.topic, queue.broker_name), []).append(queue)
+    return grouped
