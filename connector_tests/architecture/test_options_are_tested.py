@@ -71,6 +71,10 @@ DOES = {
     # where it begins
     "startingOffsets": "spark/test_main_job.py::test_listed_starting_offsets_begin_each_queue_where_they_define",
     "startingTimestamp": "spark/test_main_job.py::test_a_start_by_time_reads_what_was_stored_since_then",
+    "startingOffsetsByTimestamp": "spark/test_batch.py::test_offsets_and_times_limit_each_queue",
+    "endingOffsets": "spark/test_batch.py::test_offsets_and_times_limit_each_queue",
+    "endingTimestamp": "spark/test_batch.py::test_offsets_and_times_limit_each_queue",
+    "endingOffsetsByTimestamp": "unit/test_batch_ranges.py::test_search_is_for_the_time_of_each_queue",
     "groupOffsets": (
         "unit/test_start_positions.py::test_a_new_checkpoint_that_ignores_the_group_moves_it_where_the_options_define"
     ),

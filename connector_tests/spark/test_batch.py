@@ -1,27 +1,31 @@
-"""Batch reads: ``spark.read`` of topics, which knows no consumer group."""
+"""Batch reads: ``spark.read`` and SQL over topics, without a consumer group."""
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from connector_tests.support.streams import Topic
+from connector_tests.support.streams import Topic, eventually
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 
 ReadOf = Callable[..., DataFrame]
+OF_A_QUEUE = "brokerName STRING, queueId INT, queueOffset BIGINT"
 
 
 @pytest.fixture
 def read(spark: SparkSession, cluster: EmbeddedCluster, messages: Topic) -> ReadOf:
     """Loads the test's topic."""
 
-    def load(**options: str) -> DataFrame:
+    def load(schema: str | None = None, **options: str) -> DataFrame:
         given = {"namesrvAddr": cluster.namesrv_addr, "subscribe": messages.name} | options
-        return spark.read.format("rocketmq").options(**given).load()
+        reader = spark.read.format("rocketmq").options(**given)
+        return (reader if schema is None else reader.schema(schema)).load()
 
     return load
 
@@ -59,6 +63,103 @@ def test_read_of_an_empty_topic_has_no_rows(read: ReadOf) -> None:
     assert read().count() == 0
 
 
+def test_offsets_and_times_limit_each_queue(messages: Topic, read: ReadOf) -> None:
+    messages.send(20)
+    (broker_name,) = {queue.broker_name for queue in messages.queues}
+    starts, ends = {"0": 1, "1": -2, "2": 5, "3": 4}, {"0": 3, "1": 2, "2": -1, "3": 4}
+    frame = read(
+        schema=OF_A_QUEUE,
+        startingOffsets=json.dumps({messages.name: {broker_name: starts}}),
+        endingOffsets=json.dumps({messages.name: {broker_name: ends}}),
+    )
+    expected = [(broker_name, *place) for place in [(0, 1), (0, 2), (1, 0), (1, 1)]]
+    assert sorted(map(tuple, frame.collect())) == expected
+    time.sleep(0.002)
+    between_ms = int(time.time() * 1000)
+    later = messages.send(6)
+    assert bodies(read(startingTimestamp=str(between_ms))) == sorted(later)
+    assert read(endingTimestamp=str(between_ms)).count() == 20
+    assert bodies(read(startingOffsetsByTimestamp=json.dumps({messages.name: between_ms}))) == sorted(later)
+
+
+def test_invalid_positions_are_refused_before_any_task(messages: Topic, read: ReadOf) -> None:
+    messages.send(4)
+    (broker_name,) = {queue.broker_name for queue in messages.queues}
+    offsets = json.dumps({messages.name: {broker_name: {"0": 2, "1": 0, "2": 9}}})
+    with pytest.raises(AnalysisException, match=rf"LISTED_QUEUES_MISMATCH.*Missing: {messages.name}@{broker_name}:3"):
+        read(startingOffsets=offsets).count()
+    offsets = json.dumps({messages.name: {broker_name: {"0": 2, "1": 0, "2": 9, "3": 1}}})
+    with pytest.raises(AnalysisException, match=r"OFFSETS_OUT_OF_RANGE.*:0: 2 \[0, 1\], \S+:2: 9 \[0, 1\]"):
+        read(startingOffsets=offsets).count()
+    for option, value in (("startingOffsets", "latest"), ("endingOffsets", "earliest")):
+        with pytest.raises(AnalysisException, match=f"INVALID_OPTION_VALUE.*{option}"):
+            read(**{option: value})
+
+
+def test_tags_columns_and_tasks_are_those_of_a_stream(messages: Topic, read: ReadOf) -> None:
+    wanted = messages.send(30, tag="a")
+    messages.send(10, tag="b")
+    frame = read(subExpression="a", minPartitions="6", includeProperties="true", propertyColumns="UNIQ_KEY")
+    assert frame.rdd.getNumPartitions() >= 6
+    assert bodies(frame) == sorted(wanted)
+    row = frame.first()
+    assert row is not None
+    assert (row.UNIQ_KEY, row.properties["TAGS"]) == (row.msgId, "a")
+
+
+def test_read_joins_no_group_and_commits_nothing(messages: Topic, read: ReadOf) -> None:
+    messages.send(8)
+    assert read().count() == 8
+    assert set(messages.committed("TOOLS_CONSUMER").values()) == {None}
+    assert messages.members("TOOLS_CONSUMER") == []
+
+
 def test_group_is_refused_without_credentials(read: ReadOf) -> None:
     with pytest.raises(AnalysisException, match=r"OPTION_REQUIRES_OPTION.*'consumerGroup' requires.*joins no group"):
         read(consumerGroup="g").count()
+
+
+def test_missing_topic_is_named(read: ReadOf) -> None:
+    with pytest.raises(AnalysisException, match=r"TOPIC_NOT_FOUND.*no_such_topic"):
+        read(subscribe="no_such_topic", missingTopicTimeoutMs="0").count()
+
+
+@pytest.fixture
+def view(spark: SparkSession, cluster: EmbeddedCluster, messages: Topic) -> Iterator[Callable[[str], str]]:
+    """Creates a view of the test's topic with columns, and returns its name."""
+    name = unique_name("view")
+
+    def create(columns: str) -> str:
+        options = f"OPTIONS (namesrvAddr '{cluster.namesrv_addr}', topic '{messages.name}')"
+        spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW {name} {columns} USING rocketmq {options}")
+        return name
+
+    yield create
+    spark.catalog.dropTempView(name)
+
+
+def test_view_is_selected_from_and_inserted_into(
+    spark: SparkSession, messages: Topic, view: Callable[[str], str]
+) -> None:
+    messages.send(4, tag="a")
+    name = view("(body BINARY, tags STRING)")
+    assert spark.sql(f"SELECT count(*) FROM {name} WHERE tags = 'a'").first() == (4,)
+    spark.sql(f"INSERT INTO {name} VALUES (X'6E6577', 'b'), (X'6E657765', 'b')")
+    eventually(lambda: sum(held.max_offset for held in messages.bounds().values()) == 6, "2 messages more")
+    assert spark.table(name).count() == 4, "a view is bound at its first query"
+    name = view("(tags STRING)")
+    counted = spark.sql(f"SELECT tags, count(*) FROM {name} GROUP BY tags ORDER BY tags").collect()
+    assert [tuple(row) for row in counted] == [("a", 4), ("b", 2)]
+
+
+def test_table_with_columns_takes_its_options_from_each_statement(
+    spark: SparkSession, cluster: EmbeddedCluster, messages: Topic
+) -> None:
+    name = unique_name("table")
+    spark.sql(f"CREATE TABLE {name} (body BINARY) USING rocketmq")
+    options = f"WITH (`namesrvAddr` = '{cluster.namesrv_addr}', `topic` = '{messages.name}')"
+    try:
+        spark.sql(f"INSERT INTO {name} {options} VALUES (X'6E6577')")
+        assert spark.sql(f"SELECT body FROM {name} {options}").first() == (b"new",)
+    finally:
+        spark.sql(f"DROP TABLE {name}")

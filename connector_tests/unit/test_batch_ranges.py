@@ -2,16 +2,129 @@
 
 from __future__ import annotations
 
-from rocketmq_spark.model import MessageQueue, QueueBounds, QueueRange
-from rocketmq_spark.source.batch.batch_ranges import batch_ranges
+import json
+from collections.abc import Mapping
+
+import pytest
+
+from rocketmq_spark.errors import OptionError
+from rocketmq_spark.model import MessageQueue, QueueBounds
+from rocketmq_spark.options import BatchReadOptions
+from rocketmq_spark.source.batch.batch_ranges import batch_ranges, end_of, start_of
 
 FIRST, SECOND = (MessageQueue("orders", "broker-a", number) for number in range(2))
+BOUNDS = {FIRST: QueueBounds(3, 10, 0), SECOND: QueueBounds(0, 4, 0)}
+REQUIRED = {"namesrvAddr": "a:9876", "subscribe": "orders"}
 
 
-def test_range_spans_what_the_queue_has() -> None:
-    bounds = {FIRST: QueueBounds(3, 10, 0), SECOND: QueueBounds(0, 4, 0)}
-    assert batch_ranges(bounds) == [QueueRange(FIRST, 3, 10), QueueRange(SECOND, 0, 4)]
+def planned(found: Mapping[MessageQueue, int] | None = None, /, **given: str) -> list[tuple[int, int, int]]:
+    """Return (queue ID, begin, end) of each range. ``found``: what a search by time returns, for both ends."""
+    options = BatchReadOptions.parse(REQUIRED | given)
+    start, end = start_of(options), end_of(options)
+    start.check_listed(BOUNDS)
+    end.check_listed(BOUNDS)
+    ends = [(one, one.resolve(BOUNDS, found or {})) for one in (start, end)]
+    ranges = batch_ranges(BOUNDS, *ends, fail_on_data_loss=options.fail_on_data_loss)
+    return [(one.queue.queue_id, one.begin_offset, one.end_offset) for one in ranges]
 
 
-def test_empty_queue_has_no_range() -> None:
-    assert batch_ranges({FIRST: QueueBounds(7, 7, 0)}) == []
+def by_queue(first: object, second: object) -> str:
+    return json.dumps({"orders": {"broker-a": {"0": first, "1": second}}})
+
+
+def raised(**given: str) -> OptionError:
+    with pytest.raises(OptionError) as caught:
+        planned(**given)
+    return caught.value
+
+
+def test_range_spans_what_the_queue_has_by_default() -> None:
+    assert planned() == planned(startingOffsets="Earliest", endingOffsets="LATEST") == [(0, 3, 10), (1, 0, 4)]
+
+
+def test_empty_range_is_left_out() -> None:
+    assert planned(startingOffsets=by_queue(10, 1)) == [(1, 1, 4)]
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "ranges"),
+    [
+        (by_queue(-2, 1), by_queue(5, -1), [(0, 3, 5), (1, 1, 4)]),
+        (by_queue("earliest", 1), by_queue(5, "latest"), [(0, 3, 5), (1, 1, 4)]),
+        ('{"orders":"earliest"}', '{"orders":-1}', [(0, 3, 10), (1, 0, 4)]),
+    ],
+)
+def test_json_sets_the_ends_of_queues_and_topics(start: str, end: str, ranges: list[tuple[int, int, int]]) -> None:
+    assert planned(startingOffsets=start, endingOffsets=end) == ranges
+
+
+def test_times_end_within_the_bounds() -> None:
+    found = {FIRST: 7, SECOND: 9}
+    assert planned(found, startingTimestamp="5") == [(0, 7, 10)]
+    assert planned(found, endingTimestamp="5") == [(0, 3, 7), (1, 0, 4)]
+    assert planned({FIRST: 0, SECOND: 1}, startingOffsetsByTimestamp='{"orders":5}') == [(0, 3, 10), (1, 1, 4)]
+
+
+def test_search_is_for_the_time_of_each_queue() -> None:
+    options = BatchReadOptions.parse(REQUIRED | {"endingOffsetsByTimestamp": by_queue(7, 8)})
+    assert end_of(options).timestamps_ms(BOUNDS) == {FIRST: 7, SECOND: 8}
+    assert start_of(options).timestamps_ms(BOUNDS) == {}
+
+
+@pytest.mark.parametrize(("prefix", "end"), [("starting", start_of), ("ending", end_of)])
+def test_one_time_precedes_times_by_queue_and_offsets(prefix: str, end: object) -> None:
+    names = [f"{prefix}Timestamp", f"{prefix}OffsetsByTimestamp", f"{prefix}Offsets"]
+    values = ["5", '{"orders":6}', by_queue(4, 2)]
+    for first in range(3):
+        given = dict(zip(names[first:], values[first:], strict=True))
+        options = BatchReadOptions.parse(REQUIRED | given)
+        found = start_of(options) if end is start_of else end_of(options)
+        assert (found.option, found.is_time) == (names[first], first < 2)
+
+
+def test_missing_and_unknown_queues_are_all_listed() -> None:
+    listed = {"orders": {"broker-a": {"1": 2, "7": 1}, "broker-b": {"0": 1}}, "other": -2}
+    error = raised(startingOffsets=json.dumps(listed))
+    assert error.condition == "LISTED_QUEUES_MISMATCH"
+    assert error.context == {
+        "option": "startingOffsets",
+        "missing": "orders@broker-a:0",
+        "unknown": "other, orders@broker-a:7, orders@broker-b:0",
+    }
+    assert raised(endingOffsets='{"orders":{"broker-a":{"0":5}}}').context["unknown"] == "none"
+
+
+def test_offsets_out_of_range_are_all_listed() -> None:
+    error = raised(startingOffsets=by_queue(2, 5))
+    assert str(error) == (
+        "[ROCKETMQ_OFFSETS_OUT_OF_RANGE] 2 offsets of 'startingOffsets' not available in the queues: "
+        "orders@broker-a:0: 2 [3, 10], orders@broker-a:1: 5 [0, 4]. Use offsets within the bounds in brackets. To read "
+        "without messages that retention has deleted, set 'failOnDataLoss' to false."
+    )
+    assert raised(endingOffsets=by_queue(11, 4)).context["offsets"] == "orders@broker-a:0: 11 [3, 10]"
+    assert raised(endingOffsets=by_queue(11, 4), failOnDataLoss="false").condition == "OFFSETS_OUT_OF_RANGE"
+
+
+def test_offsets_at_the_bounds_are_in_range() -> None:
+    assert planned(startingOffsets=by_queue(3, 0), endingOffsets=by_queue(10, 4)) == [(0, 3, 10), (1, 0, 4)]
+
+
+def test_ends_before_starts_are_all_listed() -> None:
+    error = raised(startingOffsets=by_queue(8, 3), endingOffsets=by_queue(5, 2))
+    assert str(error) == (
+        "[ROCKETMQ_END_BEFORE_START] 2 queues would end before the start: orders@broker-a:0 from 8 to 5, "
+        "orders@broker-a:1 from 3 to 2. Change 'startingOffsets' or 'endingOffsets'."
+    )
+
+
+def test_reversed_times_are_refused() -> None:
+    assert raised(startingTimestamp="6", endingTimestamp="5").condition == "INCOMPATIBLE_OPTIONS"
+    assert planned({FIRST: 5, SECOND: 2}, startingTimestamp="5", endingTimestamp="5") == []
+
+
+def test_deleted_offsets_are_left_out_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    given = {"startingOffsets": by_queue(1, 0), "endingOffsets": by_queue(5, 1), "failOnDataLoss": "false"}
+    assert planned(**given) == [(0, 3, 5), (1, 0, 1)]
+    assert planned(**(given | {"endingOffsets": by_queue(2, 1)})) == [(1, 0, 1)]
+    lines = [record.getMessage() for record in caplog.records]
+    assert [f"[1, {end}) of {FIRST}" in line for end, line in zip((3, 2), lines, strict=True)] == [True, True]

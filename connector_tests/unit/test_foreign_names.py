@@ -77,7 +77,7 @@ def test_a_foreign_name_gets_the_hint_of_a_writer(name: str, hint: str) -> None:
 def test_an_end_of_reading_gets_the_trigger_as_hint(name: str) -> None:
     """'endingOffsets' got the hint 'startingOffsets'."""
     assert suggestion(ReadOptions.parse, READ | {name: "latest"}) == (
-        "Batch reads are not supported. To read up to the current end of the topic, use trigger(availableNow=True)."
+        "A stream has no end position. Use spark.read, or trigger(availableNow=True) to read up to the current end."
     )
 
 

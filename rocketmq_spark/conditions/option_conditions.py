@@ -21,6 +21,20 @@ OPTION_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         "INCOMPATIBLE_OPTIONS": Condition(
             "Options '{first}' and '{second}' are incompatible. {reason}", "Change or remove one of them."
         ),
+        "LISTED_QUEUES_MISMATCH": Condition(
+            "Option '{option}' must list exactly the readable queues of the topics. Missing: {missing}. Unknown: "
+            "{unknown}.",
+            "Correct the list. In place of its queues, a topic can have one value for all of them.",
+        ),
+        "OFFSETS_OUT_OF_RANGE": Condition(
+            "{count:offset} of '{option}' not available in the queues: {offsets}.",
+            "Use offsets within the bounds in brackets. To read without messages that retention has deleted, set "
+            "'failOnDataLoss' to false.",
+        ),
+        "END_BEFORE_START": Condition(
+            "{count:queue} would end before the start: {ranges}.",
+            "Change '{start_option}' or '{end_option}'.",
+        ),
         # ---- schemas and columns
         "UNKNOWN_COLUMN": Condition(
             "The schema has columns that the RocketMQ source does not have: {columns}.",

@@ -8,9 +8,19 @@ from typing import Final
 
 from rocketmq_spark.model import TOOLS_GROUP
 from rocketmq_spark.options.connection import CONNECTION_CONFLICTS, CONNECTION_DEPENDENCIES, ConnectionOptions
-from rocketmq_spark.options.kinds import choice
+from rocketmq_spark.options.kinds import END_POSITIONS, START_POSITIONS, TIMES, choice
+from rocketmq_spark.options.queue_positions import QueuePositions
 from rocketmq_spark.options.read import ReadOptions
-from rocketmq_spark.options.table import Dependency, accepted_by, checked, parse_table, row_of
+from rocketmq_spark.options.table import (
+    Conflict,
+    Dependency,
+    Section,
+    accepted_by,
+    checked,
+    option,
+    parse_table,
+    row_of,
+)
 
 
 @accepted_by("spark.read")
@@ -23,6 +33,39 @@ class BatchReadOptions(ConnectionOptions):
     include_properties: bool = row_of(ReadOptions, "includeProperties")
     property_columns: tuple[str, ...] = row_of(ReadOptions, "propertyColumns")
     sub_expression: str = row_of(ReadOptions, "subExpression")
+    starting_offsets: QueuePositions = row_of(ReadOptions, "startingOffsets", kind=START_POSITIONS, default="earliest")
+    starting_timestamp_ms: int | None = row_of(ReadOptions, "startingTimestamp")
+    starting_timestamps_ms: QueuePositions | None = option(
+        "startingOffsetsByTimestamp",
+        TIMES,
+        section=Section.START,
+        doc="Start position of each topic or queue of a batch read, in ms since 1970-01-01 UTC, as with "
+        '`startingTimestamp`: `{"orders":1767225600000}`. Takes precedence over `startingOffsets`; '
+        "`startingTimestamp` takes precedence over it.",
+    )
+    ending_offsets: QueuePositions = option(
+        "endingOffsets",
+        END_POSITIONS,
+        section=Section.START,
+        default="latest",
+        doc="End position of a batch read, exclusive. `latest` (default): the end of each queue when the read is "
+        "planned. JSON: by topic and queue, as `startingOffsets`, where -1 is latest. It must list every queue.",
+    )
+    ending_timestamp_ms: int | None = row_of(
+        ReadOptions,
+        "startingTimestamp",
+        name="endingTimestamp",
+        doc="Alternative to `endingOffsets`, in ms since 1970-01-01 UTC: each queue ends before its first message that "
+        "was stored at this time or later, or at its end if it has none. Takes precedence over "
+        "`endingOffsetsByTimestamp` and `endingOffsets`.",
+    )
+    ending_timestamps_ms: QueuePositions | None = option(
+        "endingOffsetsByTimestamp",
+        TIMES,
+        section=Section.START,
+        doc="End position of each topic or queue of a batch read, in ms since 1970-01-01 UTC, as with "
+        "`endingTimestamp`. Takes precedence over `endingOffsets`.",
+    )
     min_partitions: int | None = row_of(ReadOptions, "minPartitions")
     max_records_per_partition: int | None = row_of(ReadOptions, "maxRecordsPerPartition")
     fail_on_data_loss: bool = row_of(ReadOptions, "failOnDataLoss")
@@ -38,7 +81,7 @@ class BatchReadOptions(ConnectionOptions):
         Raises OptionError[UNKNOWN_OPTION | MISSING_OPTION | INVALID_OPTION_VALUE | INCOMPATIBLE_OPTIONS |
         OPTION_REQUIRES_OPTION].
         """
-        return checked(cls(**parse_table(cls, configured)), BATCH_READ_DEPENDENCIES, CONNECTION_CONFLICTS)
+        return checked(cls(**parse_table(cls, configured)), BATCH_READ_DEPENDENCIES, BATCH_READ_CONFLICTS)
 
     @property
     def consumer_group(self) -> str:
@@ -75,3 +118,17 @@ BATCH_READ_DEPENDENCIES: Final = (
     ),
 )
 """Checked in this order."""
+
+BATCH_READ_CONFLICTS: Final = (
+    *CONNECTION_CONFLICTS,
+    Conflict(
+        "startingTimestamp",
+        "endingTimestamp",
+        lambda options: (
+            options.starting_timestamp_ms is not None
+            and options.ending_timestamp_ms is not None
+            and options.starting_timestamp_ms > options.ending_timestamp_ms
+        ),
+        "The end is before the start.",
+    ),
+)

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-_NO_BATCH_READ: Final = (
-    "Batch reads are not supported. To read up to the current end of the topic, use trigger(availableNow=True)."
+_NO_END: Final = (
+    "A stream has no end position. Use spark.read, or trigger(availableNow=True) to read up to the current end."
 )
 _NO_MINIMUM: Final = "A minimum batch size is not supported. Use a longer trigger interval."
 
@@ -19,9 +19,9 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "path": "Set the topics with option 'subscribe' (reader) or 'topic' (writer), not in load() or save().",
         "assign": "Use 'subscribe'. To read fixed queues, also set 'allocateStrategy=CONFIG' and 'messageQueueList'.",
         "subscribepattern": "Topic patterns are not supported. List the topics in 'subscribe'.",
-        "endingoffsets": _NO_BATCH_READ,
-        "endingtimestamp": _NO_BATCH_READ,
-        "endingoffsetsbytimestamp": _NO_BATCH_READ,
+        "endingoffsets": _NO_END,
+        "endingtimestamp": _NO_END,
+        "endingoffsetsbytimestamp": _NO_END,
         "minoffsetspertrigger": _NO_MINIMUM,
         "maxtriggerdelay": _NO_MINIMUM,
         "startingoffsetsbytimestampstrategy": "A queue without a message since 'startingTimestamp' starts at its end.",

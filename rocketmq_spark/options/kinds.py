@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Generic, TypeVar
 
 from rocketmq_spark.model import MessageQueue, QueueRange, split_address
+from rocketmq_spark.options.queue_positions import EARLIEST, LATEST, QueuePositions
 from rocketmq_spark.security import Secret
 
 T = TypeVar("T")
@@ -172,6 +173,43 @@ def _listed_offsets(topics: Any) -> Iterator[tuple[MessageQueue, int]]:
                 yield MessageQueue(topic, broker_name, int(queue_id)), offset
 
 
+def _positions(words: Mapping[str, int]) -> Callable[[str], QueuePositions]:
+    """Return a parser of one of ``words``, or of JSON by topic and queue with words or integers from 0 on."""
+
+    def position(value: Any) -> int:
+        if isinstance(value, str) and value.lower() in words:
+            return words[value.lower()]
+        is_valid = type(value) is int and (0 <= value < 2**63 or value in words.values())
+        return int(value) if is_valid else _reject()
+
+    def parse(text: str) -> QueuePositions:
+        if text.lower() in words:
+            return QueuePositions(everywhere=words[text.lower()])
+        topics: list[tuple[str, int]] = []
+        queues: list[tuple[MessageQueue, int]] = []
+        try:
+            for topic, value in _named(_TOPIC, json.loads(text, object_pairs_hook=_reject_duplicates)):
+                if isinstance(value, dict):
+                    queues += _queue_positions(topic, value, position)
+                else:
+                    topics.append((topic, position(value)))
+        except (AttributeError, TypeError, RecursionError):
+            raise ValueError from None
+        return QueuePositions(topics=tuple(topics), queues=tuple(queues))
+
+    return parse
+
+
+def _queue_positions(
+    topic: str, brokers: Mapping[str, Any], position: Callable[[Any], int]
+) -> Iterator[tuple[MessageQueue, int]]:
+    for broker_name, by_id in _named(_BROKER, brokers):
+        for queue_id, value in _named(_QUEUE_ID, by_id):
+            if int(queue_id) > MAX_QUEUE_ID:
+                _reject()
+            yield MessageQueue(topic, broker_name, int(queue_id)), position(value)
+
+
 def _named(pattern: re.Pattern[str], entries: Any) -> Iterator[tuple[str, Any]]:
     """Yield the entries of a JSON object. Rejects an empty one, which would have no effect."""
     name_of = _matching(pattern)
@@ -242,6 +280,21 @@ STARTING_OFFSETS: Final = Kind(
     """'earliest', 'latest' or JSON '{"topic":{"broker":{"queue id":offset}}}' with a queue for each """
     "topic and broker, and without repeated names",
     _parse_starting_offsets,
+)
+START_POSITIONS: Final = Kind(
+    """'earliest', or JSON by topic: '{"topic":"earliest"}' or '{"topic":{"broker":{"queue id":offset}}}', where -2 """
+    "is earliest, with every queue of every topic, and without repeated names",
+    _positions({"earliest": EARLIEST}),
+)
+END_POSITIONS: Final = Kind(
+    """'latest', or JSON by topic: '{"topic":"latest"}' or '{"topic":{"broker":{"queue id":offset}}}', where -1 """
+    "is latest, with every queue of every topic, and without repeated names",
+    _positions({"latest": LATEST}),
+)
+TIMES: Final = Kind(
+    """JSON by topic: '{"topic":ms}' or '{"topic":{"broker":{"queue id":ms}}}', with every queue of every topic, and """
+    "without repeated names",
+    _positions({}),
 )
 LOCAL_TIME: Final = Kind("a time 'yyyyMMddHHmmss'", _parse_local_time)
 TEXT: Final = Kind("text", str)

@@ -85,7 +85,8 @@ class ReadOptions(GroupOptions):
         '`{"orders":{"broker-a":{"0":23,"1":-2}}}`; -2 is earliest, -1 is latest, and queues that it omits start at '
         "earliest. Queues that are added to the topic later start at earliest. With `loadBalance=message` only "
         "`earliest` and `latest` are supported. `latest` is then approximate: a new group can start at the last "
-        "stored message, or at a queue's first message if the broker has it in memory.",
+        "stored message, or at a queue's first message if the broker has it in memory. `spark.read` accepts "
+        "`earliest`, its default, and JSON that lists every queue; a topic as a whole can be `earliest`.",
     )
     starting_timestamp_ms: int | None = option(
         "startingTimestamp",

@@ -130,9 +130,9 @@ def option(
     return dataclasses.field(metadata={"option": row}, repr=not secret)
 
 
-def row_of(table: type, name: str, **changes: Any) -> Any:
-    """Return a dataclass field with the row of option ``name`` of another ``table``, and ``changes`` of that row."""
-    (row,) = (row for _, row in rows(table) if row.name == name)
+def row_of(table: type, option_name: str, /, **changes: Any) -> Any:
+    """Return a dataclass field with the row of an option of another ``table``, and ``changes`` of that row."""
+    (row,) = (row for _, row in rows(table) if row.name == option_name)
     return dataclasses.field(metadata={"option": dataclasses.replace(row, **changes)}, repr=not row.secret)
 
 
@@ -235,13 +235,13 @@ def _suggestion(name: str, spellings_by_lower_case: Mapping[str, str]) -> str:
     for other, calls in ACCEPTED_BY.items():
         for spelling in (spelling for _, row in rows(other) for spelling in row.spellings):
             elsewhere.setdefault(spelling.lower(), (spelling, []))[1].extend(calls)
-    if name.lower() in elsewhere:
-        spelling, accepting = elsewhere[name.lower()]
-        return f"{spelling!r} is an option of {' and '.join(accepting)}, and not of this call."
     hint = hint_for(
         name, spellings_by_lower_case, {lower: " and ".join(them) for lower, (_, them) in elsewhere.items()}
     )
     if hint is not None:
         return hint
+    if name.lower() in elsewhere:
+        spelling, accepting = elsewhere[name.lower()]
+        return f"{spelling!r} is an option of {' and '.join(accepting)}, and not of this call."
     nearest = difflib.get_close_matches(name.lower(), spellings_by_lower_case, n=1, cutoff=SIMILARITY)
     return f"Did you mean {spellings_by_lower_case[nearest[0]]!r}?" if nearest else "No option has a similar name."

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NoReturn
+from uuid import uuid4
 
 from pyspark.sql.types import StructType
 
@@ -48,6 +49,8 @@ class RocketMQDataSource(DataSource):
         super().__init__(dict(options))
         self._checked: ReadOptions | OptionError = _checked(dict(options))
         self._checked_batch: BatchReadOptions | OptionError = _checked_batch(dict(options))
+        self._load_id = uuid4().hex
+        """The same in all pickled copies of this source, and so in all actions on one DataFrame."""
 
     @classmethod
     def name(cls) -> str:
@@ -102,7 +105,7 @@ class RocketMQDataSource(DataSource):
         options = self.batch_read_options()
         from rocketmq_spark.source.batch.batch_reader import RocketMQBatchReader
 
-        return RocketMQBatchReader(options, schema)
+        return RocketMQBatchReader(options, schema, self._load_id)
 
     @raising_without_traceback
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:

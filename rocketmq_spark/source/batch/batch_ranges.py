@@ -1,13 +1,130 @@
-"""Ranges of a batch read: both ends of each queue, from the options and the queues' bounds. Pure."""
+"""Ranges of a batch read: both ends of each queue, from the options, the queues' bounds, and searches by time. Pure.
+
+Source of the precedence of options: ``org/apache/spark/sql/kafka010/KafkaOffsetRangeLimit.scala``. Differs: both ends
+are resolved before any task runs, and all queues with an invalid position are reported at once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
 
+from rocketmq_spark.errors import OptionError
 from rocketmq_spark.model import MessageQueue, QueueBounds, QueueRange
+from rocketmq_spark.options import BatchReadOptions
+from rocketmq_spark.options.queue_positions import EARLIEST, LATEST, QueuePositions
+from rocketmq_spark.source.data_loss import deleted, report_losses
+
+NONE = "none"
 
 
-def batch_ranges(bounds: Mapping[MessageQueue, QueueBounds]) -> list[QueueRange]:
-    """Return the non-empty ranges to read, in the order of ``bounds``."""
-    ranges = [QueueRange(queue, held.min_offset, held.max_offset) for queue, held in bounds.items()]
-    return [one for one in ranges if len(one)]
+class RangeEnd(NamedTuple):
+    """One end of all ranges. ``option``: the option that sets it. ``is_time``: its positions are times (epoch ms)."""
+
+    option: str
+    positions: QueuePositions
+    is_time: bool = False
+
+    def check_listed(self, queues: Collection[MessageQueue]) -> None:
+        """Raise OptionError[LISTED_QUEUES_MISMATCH] unless the positions list exactly ``queues``."""
+        missing, unknown = self.positions.unlisted(queues), self.positions.unknown(queues)
+        if missing or unknown:
+            raise OptionError(
+                "LISTED_QUEUES_MISMATCH",
+                option=self.option,
+                missing=_join(map(str, missing)),
+                unknown=_join(unknown),
+            )
+
+    def timestamps_ms(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
+        """Return the times to search for, by queue; {} for offsets."""
+        return self._of_each(queues) if self.is_time else {}
+
+    def resolve(
+        self, bounds: Mapping[MessageQueue, QueueBounds], found: Mapping[MessageQueue, int]
+    ) -> dict[MessageQueue, int]:
+        """Return the offset of each queue. ``found``: results of the search for ``timestamps_ms``. A message that was
+        stored after ``bounds`` were requested is beyond the end."""
+        if self.is_time:
+            return {queue: min(max(found[queue], held.min_offset), held.max_offset) for queue, held in bounds.items()}
+        words = {queue: {EARLIEST: held.min_offset, LATEST: held.max_offset} for queue, held in bounds.items()}
+        return {queue: words[queue].get(position, position) for queue, position in self._of_each(bounds).items()}
+
+    def _of_each(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
+        positions = {queue: self.positions.of(queue) for queue in queues}
+        return {queue: position for queue, position in positions.items() if position is not None}
+
+
+def start_of(options: BatchReadOptions) -> RangeEnd:
+    """Return the start of all ranges: ``startingTimestamp`` before ``startingOffsetsByTimestamp`` before
+    ``startingOffsets``."""
+    if options.starting_timestamp_ms is not None:
+        return RangeEnd("startingTimestamp", QueuePositions(options.starting_timestamp_ms), is_time=True)
+    if options.starting_timestamps_ms is not None:
+        return RangeEnd("startingOffsetsByTimestamp", options.starting_timestamps_ms, is_time=True)
+    return RangeEnd("startingOffsets", options.starting_offsets)
+
+
+def end_of(options: BatchReadOptions) -> RangeEnd:
+    """Return the end of all ranges, with the same precedence as ``start_of``."""
+    if options.ending_timestamp_ms is not None:
+        return RangeEnd("endingTimestamp", QueuePositions(options.ending_timestamp_ms), is_time=True)
+    if options.ending_timestamps_ms is not None:
+        return RangeEnd("endingOffsetsByTimestamp", options.ending_timestamps_ms, is_time=True)
+    return RangeEnd("endingOffsets", options.ending_offsets)
+
+
+def batch_ranges(
+    bounds: Mapping[MessageQueue, QueueBounds],
+    start: tuple[RangeEnd, Mapping[MessageQueue, int]],
+    end: tuple[RangeEnd, Mapping[MessageQueue, int]],
+    *,
+    fail_on_data_loss: bool,
+) -> list[QueueRange]:
+    """Return the non-empty ranges to read, in the order of ``bounds``.
+
+    ``start``, ``end``: each with the offsets to which it resolves. Raises OptionError[OFFSETS_OUT_OF_RANGE |
+    END_BEFORE_START], which lists all queues. With ``fail_on_data_loss`` false, offsets that retention has deleted are
+    logged and left out.
+    """
+    (start_end, starts), (end_end, ends) = start, end
+    _check_bounds(start_end, starts, bounds, fail_on_data_loss=fail_on_data_loss)
+    _check_bounds(end_end, ends, bounds, fail_on_data_loss=fail_on_data_loss)
+    reversed_ranges = [
+        f"{queue} from {starts[queue]} to {ends[queue]}" for queue in bounds if ends[queue] < starts[queue]
+    ]
+    if reversed_ranges:
+        raise OptionError(
+            "END_BEFORE_START",
+            count=len(reversed_ranges),
+            ranges=_join(reversed_ranges),
+            start_option=start_end.option,
+            end_option=end_end.option,
+        )
+    ranges = [QueueRange(queue, starts[queue], ends[queue]) for queue in bounds if starts[queue] < ends[queue]]
+    report_losses(deleted(ranges, bounds), is_failure=False)
+    return [
+        QueueRange(one.queue, max(one.begin_offset, bounds[one.queue].min_offset), one.end_offset)
+        for one in ranges
+        if one.end_offset > bounds[one.queue].min_offset
+    ]
+
+
+def _check_bounds(
+    end: RangeEnd,
+    offsets: Mapping[MessageQueue, int],
+    bounds: Mapping[MessageQueue, QueueBounds],
+    *,
+    fail_on_data_loss: bool,
+) -> None:
+    unavailable = [
+        f"{queue}: {offsets[queue]} [{held.min_offset}, {held.max_offset}]"
+        for queue, held in bounds.items()
+        if offsets[queue] > held.max_offset or (fail_on_data_loss and offsets[queue] < held.min_offset)
+    ]
+    if unavailable:
+        raise OptionError("OFFSETS_OUT_OF_RANGE", count=len(unavailable), option=end.option, offsets=_join(unavailable))
+
+
+def _join(parts: Iterable[str]) -> str:
+    return ", ".join(parts) or NONE

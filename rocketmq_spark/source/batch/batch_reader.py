@@ -1,7 +1,7 @@
 """RocketMQBatchReader: adapter between Spark's calls for a batch read and the planner and partition reader.
 
-Spark's planner process constructs it, calls ``partitions`` and pickles it with the result, once for each ``load()``.
-Executors call only ``read``. So the ends of the ranges are the same for all actions and attempts of one DataFrame.
+Spark's planner process constructs it, calls ``partitions`` and pickles it with the result. Executors call only
+``read``. The ends of the ranges are the same for all actions and attempts of one DataFrame, see ``stored_plan``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rocketmq_spark.diagnostics import (
 )
 from rocketmq_spark.model import BrokerAddress, QueueRange
 from rocketmq_spark.options import BatchReadOptions
-from rocketmq_spark.source.batch.batch_ranges import batch_ranges
+from rocketmq_spark.source.batch.stored_plan import BatchPlan, StoredPlan
 from rocketmq_spark.source.partitioning import Task, tasks_of
 from rocketmq_spark.source.schema import check_schema
 from rocketmq_spark.source.skipped_ranges import skippable_ranges
@@ -49,12 +49,13 @@ NOTHING: Final = BatchInputPartition((), {}, ())
 
 
 class RocketMQBatchReader(DataSourceReader):
-    """Batch reader. Construction opens no connection."""
+    """Batch reader. Construction opens no connection. ``load_id``: of the ``load()``, whose plans are one."""
 
-    def __init__(self, options: BatchReadOptions, schema: StructType) -> None:
+    def __init__(self, options: BatchReadOptions, schema: StructType, load_id: str) -> None:
         check_schema(schema, options.property_columns)
         self._options = options
         self._schema = schema
+        self._load_id = load_id
 
     @raising_without_traceback
     def partitions(self) -> Sequence[InputPartition]:
@@ -63,17 +64,23 @@ class RocketMQBatchReader(DataSourceReader):
         Raises OptionError for start and end offsets that queues do not have; RouteError, TransportError and BrokerError
         of unavailable topics and servers.
         """
+        options, stored = self._options, StoredPlan(self._load_id)
+        set_log_context(options.log_level, topics=",".join(options.topics))
+        plan = stored.read() or stored.keep(self._new_plan())
+        tasks = tasks_of(
+            plan.ranges, min_partitions=options.min_partitions, max_records=options.max_records_per_partition
+        )
+        return [_partition(task, plan.ranges, plan.masters) for task in tasks] or [NOTHING]
+
+    def _new_plan(self) -> BatchPlan:
         from rocketmq_spark.remoting.pool import ConnectionPool
         from rocketmq_spark.source.batch.queue_lookup import QueueLookup
 
         options = self._options
-        set_log_context(options.log_level, topics=",".join(options.topics))
         with closing(ConnectionPool(options.broker_timeout_ms, security=options.security)) as pool:
             lookup = QueueLookup(options, pool)
-            ranges = batch_ranges(lookup.bounds(options.topics))
-            masters = lookup.masters({one.queue.broker_name for one in ranges})
-        tasks = tasks_of(ranges, min_partitions=options.min_partitions, max_records=options.max_records_per_partition)
-        return [_partition(task, ranges, masters) for task in tasks] or [NOTHING]
+            ranges = lookup.ranges()
+            return BatchPlan(ranges, lookup.masters({one.queue.broker_name for one in ranges}))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Return all messages of the partition's ranges, in order within each queue."""

@@ -1,4 +1,4 @@
-"""QueueLookup: queues of topics and their bounds, requested once when a batch read is planned, with retries."""
+"""QueueLookup: queues of topics, their bounds and ranges, requested once when a batch read is planned, with retries."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 from typing import TypeVar
 
 from rocketmq_spark.errors import RouteError
-from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds
+from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds, QueueRange
 from rocketmq_spark.options import BatchReadOptions
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.clock import monotonic_ms
@@ -17,6 +17,7 @@ from rocketmq_spark.remoting.failures import Failures, Policy, Sleep
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.prober import Prober, ignore_reset
 from rocketmq_spark.remoting.retry import REQUEST_PAUSES, broker_subject, retryability_of_request, topic_subject
+from rocketmq_spark.source.batch.batch_ranges import batch_ranges, end_of, start_of
 
 T = TypeVar("T")
 
@@ -29,11 +30,21 @@ class QueueLookup:
     """
 
     def __init__(self, options: BatchReadOptions, pool: ConnectionPool, sleep: Sleep = time.sleep) -> None:
+        self._options = options
         limits_ms = options.cluster_timeout_ms, options.missing_topic_timeout_ms
         self._prober = Prober(options.consumer_group, ignore_reset)
         self._client = ClusterClient(options.name_servers, pool, options.broker_timeout_ms, self._prober)
         self._failures = Failures(Policy(retryability_of_request, REQUEST_PAUSES, *limits_ms), monotonic_ms)
         self._sleep = sleep
+
+    def ranges(self) -> list[QueueRange]:
+        """Return the non-empty ranges to read, with both ends resolved. Raises OptionError[LISTED_QUEUES_MISMATCH |
+        OFFSETS_OUT_OF_RANGE | END_BEFORE_START] too."""
+        bounds, start, end = self.bounds(self._options.topics), start_of(self._options), end_of(self._options)
+        start.check_listed(bounds.keys())
+        end.check_listed(bounds.keys())
+        starts, ends = (one.resolve(bounds, self.offsets_at(one.timestamps_ms(bounds))) for one in (start, end))
+        return batch_ranges(bounds, (start, starts), (end, ends), fail_on_data_loss=self._options.fail_on_data_loss)
 
     def bounds(self, topics: Collection[str]) -> dict[MessageQueue, QueueBounds]:
         """Return the bounds of all readable queues of ``topics``, ordered by topic, broker and queue ID."""
