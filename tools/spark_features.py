@@ -54,7 +54,7 @@ FEATURES: Final = (
         "The query fails before anything is read, with `UNSUPPORTED_SPARK_SETTING`.",
     ),
     Feature(
-        "`progress_of(query)` has `maxOffsets`, `lagByQueue` and `outages`, and is as of now",
+        "`progress_of(query)` has `maxOffsets`, `lagByQueue` and `outages`; its lag is as of the last plan",
         "4.2",
         "It has `clientId`, `lag`, `completedAfterRebalance`, `lost` and `control`, as of the last planned batch. "
         "The log has the servers that the query waits for.",
