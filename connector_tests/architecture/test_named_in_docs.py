@@ -85,7 +85,7 @@ HERE: Final = "architecture/test_named_in_docs"
 
 
 @pytest.mark.parametrize(
-    ("text", "gone"),
+    ("text", "missing_one"),
     [
         (f"`{HERE}.py::test_a_page_names_only_what_is_there`, `{HERE}`", []),
         (f"`{HERE}.py::test_renamed`", [f"{HERE}::test_renamed"]),
@@ -99,8 +99,8 @@ HERE: Final = "architecture/test_named_in_docs"
         ('.option(\n  "subscribed", "t")', ["subscribed"]),
     ],
 )
-def test_what_is_deleted_is_noticed(text: str, gone: list[str]) -> None:
-    assert missing(text) == gone
+def test_what_is_deleted_is_noticed(text: str, missing_one: list[str]) -> None:
+    assert missing(text) == missing_one
 
 
 def modules_deleted(text: str) -> list[str]:
@@ -113,6 +113,6 @@ def modules_deleted(text: str) -> list[str]:
 
 def test_a_docstring_names_modules_that_are_there() -> None:
     files = (ROOT / "rocketmq_spark").rglob("*.py")
-    gone = {file.name: modules_deleted(file.read_text(encoding="utf-8")) for file in files}
-    assert {name: names for name, names in gone.items() if names} == {}
+    missing_one = {file.name: modules_deleted(file.read_text(encoding="utf-8")) for file in files}
+    assert {name: names for name, names in missing_one.items() if names} == {}
     assert modules_deleted("``wire.column_table`` ``wire.arrow.column_table`` ``socket.socket``") == ["column_table"]

@@ -57,8 +57,10 @@ def call_as(guarded: EmbeddedCluster) -> Iterator[CallAs]:
 def pulled_as(guarded: EmbeddedCluster, signer: Credentials | None) -> PullResult | RocketMQError:
     """What an executor is answered, which pulls over connections of its own."""
     with closing(PullConnections(TIMEOUT_MS, tls=guarded.security.tls)) as pulling:
-        asked = PullRequest(0, 2, 32, deque())
-        pulling.connection(BrokerAddress(guarded.broker_addr())).pull([asked], pull_frames("g", QUEUE, "*", signer))
+        one_request = PullRequest(0, 2, 32, deque())
+        pulling.connection(BrokerAddress(guarded.broker_addr())).pull(
+            [one_request], pull_frames("g", QUEUE, "*", signer)
+        )
         ((_, outcome),) = pulling.receive(TIMEOUT_MS)
         return outcome
 

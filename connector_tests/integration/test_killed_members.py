@@ -171,14 +171,14 @@ def test_queries_that_are_killed_under_load_lose_nothing_and_what_comes_twice_ha
     server = {"endpoints": cluster.endpoints} if over == "endpoints" else {"namesrvAddr": cluster.namesrv_addr}
     options = {"consumerGroup": group, "subscribe": messages.name, "maxOffsetsPerTrigger": "100", **server}
     with message_members(tmp_path, "ab", invisibleDurationMs=str(1_000 * INVISIBLE_S), **options) as members:
-        story = Scenario(cluster, messages, dict(zip("ab", members, strict=True)))
-        story.begin()
+        scenario = Scenario(cluster, messages, dict(zip("ab", members, strict=True)))
+        scenario.begin()
         for number in range(kills):
-            story.kill_a_query()
+            scenario.kill_a_query()
             if number in (kills // 4, kills // 2):
-                story.kill_the_broker()
-                story.kill_the_proxy()
-        story.end()
-        sys.stdout.write(f"{story}\n")
-        assert not story.lost()
-        assert NO_REASON not in str(story.account())
+                scenario.kill_the_broker()
+                scenario.kill_the_proxy()
+        scenario.end()
+        sys.stdout.write(f"{scenario}\n")
+        assert not scenario.lost()
+        assert NO_REASON not in str(scenario.account())

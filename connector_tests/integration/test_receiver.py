@@ -202,15 +202,15 @@ def test_a_later_start_that_reads_something_else_resumes_though_the_topic_is_del
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """A proxy continues with what it has known of it for a moment."""
-    gone = Topic(cluster, cluster.create_topic(unique_name("gone")))
+    missing = Topic(cluster, cluster.create_topic(unique_name("gone")))
     other = Topic(cluster, cluster.create_topic(unique_name("other")))
-    both = {"subscribe": f"{gone.name},{other.name}", "invisibleDurationMs": str(SHORT_MS)}
+    both = {"subscribe": f"{missing.name},{other.name}", "invisibleDurationMs": str(SHORT_MS)}
     one = receiver(**both)
-    gone.send(3)
+    missing.send(3)
     other.send(2)
     logged = handles(grow(one, 5))
     one.stop()
-    cluster.delete_topic(gone.name)
+    cluster.delete_topic(missing.name)
     later = receiver(starts=False, subscribe=other.name, missingTopicTimeoutMs="20000", clusterTimeoutMs="20000")
     does(later, logged)
     later.start()
@@ -223,12 +223,12 @@ def test_a_later_start_that_reads_something_else_resumes_though_the_topic_is_del
         [],
         [
             (
-                f"TOPIC_DELETED: Topic={gone.name} was deleted on broker=broker-a; its outstanding messages need no "
+                f"TOPIC_DELETED: Topic={missing.name} was deleted on broker=broker-a; its outstanding messages need no "
                 "acknowledgement"
             )
         ],
     )
-    gone.close()
+    missing.close()
     other.close()
 
 

@@ -68,11 +68,11 @@ def queues(draw: st.DrawFn) -> Queue:
     """Bursts of messages of one millisecond, pauses, and here and there a message that is gone."""
     steps_ms = draw(st.lists(st.sampled_from([0, 0, 0, 1, 7]), max_size=60))
     min_offset = draw(st.integers(0, 50))
-    gone = draw(st.sets(st.integers(0, 60), max_size=5))
+    missing = draw(st.sets(st.integers(0, 60), max_size=5))
     at_ms, stored_ms = 100, {}
     for index, step_ms in enumerate(steps_ms):
         at_ms += step_ms
-        if index not in gone:
+        if index not in missing:
             stored_ms[min_offset + index] = at_ms
     moved_from, moved_by = draw(st.integers(0, 110)), draw(st.sampled_from([0, 0, 1, 3]))
     return Queue(stored_ms, min_offset, min_offset + len(steps_ms), moved_from, moved_by)

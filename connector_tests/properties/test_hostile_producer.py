@@ -109,33 +109,33 @@ Row = dict[str, Any]
 
 
 def read(
-    story: Scenario, cuts: Sequence[int], losses: list[LostRange], row_counts: list[int] | None = None
+    scenario: Scenario, cuts: Sequence[int], losses: list[LostRange], row_counts: list[int] | None = None
 ) -> list[Row]:
     """The rows of ranges that touch, of which each is read by its own task. ``row_counts`` gets those of batches."""
     ranges = [QueueRange(QUEUE, begin, end) for begin, end in pairwise(cuts)]
     return [
         row
         for queue_range in ranges
-        for row in _rows(story, queue_range, losses, [] if row_counts is None else row_counts)
+        for row in _rows(scenario, queue_range, losses, [] if row_counts is None else row_counts)
     ]
 
 
-def _rows(story: Scenario, queue_range: QueueRange, losses: list[LostRange], row_counts: list[int]) -> Iterator[Row]:
-    given = {"namesrvAddr": "n:1", "consumerGroup": "G", "subscribe": QUEUE.topic, "badMessages": story.mode}
-    given["failOnDataLoss"] = str(story.fails_on_loss).lower()
-    if story.tags is not None:
-        given["subExpression"] = " || ".join(story.tags)
-    options, clock, rounds = ReadOptions.parse(given), ManualClock(), iter(story.order)
+def _rows(scenario: Scenario, queue_range: QueueRange, losses: list[LostRange], row_counts: list[int]) -> Iterator[Row]:
+    given = {"namesrvAddr": "n:1", "consumerGroup": "G", "subscribe": QUEUE.topic, "badMessages": scenario.mode}
+    given["failOnDataLoss"] = str(scenario.fails_on_loss).lower()
+    if scenario.tags is not None:
+        given["subExpression"] = " || ".join(scenario.tags)
+    options, clock, rounds = ReadOptions.parse(given), ManualClock(), iter(scenario.order)
 
     def puller_for(some: QueueRange, is_whole: bool) -> RangePuller:
         def network(tags: frozenset[str] | None) -> SimulatedNetwork:
             return SimulatedNetwork(
-                lambda offset, most: story.queue.pull(offset, min(most, story.limit), tags),
+                lambda offset, most: scenario.queue.pull(offset, min(most, scenario.limit), tags),
                 clock,
                 choose=lambda count: next(rounds, 0) % count,
             )
 
-        filtered, unfiltered_client = network(None if is_whole else story.tags), network(None)
+        filtered, unfiltered_client = network(None if is_whole else scenario.tags), network(None)
         return RangePuller(
             some, filtered, limit_ms=1_000, missing_ms=1_000, unfiltered_client=unfiltered_client, clock=clock
         )
@@ -151,37 +151,38 @@ def _checked(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch
 
 
-def check(story: Scenario) -> None:
+def check(scenario: Scenario) -> None:
     losses: list[LostRange] = []
     try:
-        rows = read(story, story.cuts, losses)
+        rows = read(scenario, scenario.cuts, losses)
     except RemoteProtocolError as error:
-        assert story.mode == "fail"
+        assert scenario.mode == "fail"
         assert error.condition == "UNDECODABLE_MESSAGE_BODY"
         offset = error.context["offset"]
-        (entry,) = (entry for entry in story.queue.entries if entry.place == offset)
-        assert entry.commit_log_offset not in story.true_bodies, error
+        (entry,) = (entry for entry in scenario.queue.entries if entry.place == offset)
+        assert entry.commit_log_offset not in scenario.true_bodies, error
         return
-    check_rows(story, rows)
+    check_rows(scenario, rows)
     assert {loss.cause for loss in losses} <= {VACANT}
-    held = {offset for entry in story.queue.entries for offset in range(entry.place, entry.end)}
+    held = {offset for entry in scenario.queue.entries for offset in range(entry.place, entry.end)}
     assert held.isdisjoint(offset for loss in losses for offset in range(loss.begin_offset, loss.end_offset))
 
 
-def check_rows(story: Scenario, rows: list[Row]) -> None:
+def check_rows(scenario: Scenario, rows: list[Row]) -> None:
     offsets = [row["queueOffset"] for row in rows]
     assert all(one < other for one, other in pairwise(offsets)), "an offset comes once, in order"
     expected = {
         entry.commit_log_offset: (entry.place, entry.sent.body)
-        for entry in story.queue.entries
-        if entry.commit_log_offset in story.true_bodies and (story.tags is None or entry.sent.tag in story.tags)
+        for entry in scenario.queue.entries
+        if entry.commit_log_offset in scenario.true_bodies
+        and (scenario.tags is None or entry.sent.tag in scenario.tags)
     }
     found = [(row["commitLogOffset"], (row["queueOffset"], row["body"])) for row in rows]
-    found = [one for one in found if one[0] in story.true_bodies]
+    found = [one for one in found if one[0] in scenario.true_bodies]
     assert len(found) == len(expected), "each once"
     assert found == list(expected.items())
-    places = {entry.commit_log_offset: range(entry.place, entry.end) for entry in story.queue.entries}
-    if story.tags is None:
+    places = {entry.commit_log_offset: range(entry.place, entry.end) for entry in scenario.queue.entries}
+    if scenario.tags is None:
         assert all(row["queueOffset"] in places[row["commitLogOffset"]] for row in rows)
 
 
@@ -193,9 +194,9 @@ def test_true_messages_beside_any_lie_come_once(cases: int, monkeypatch: pytest.
 
     @settings(max_examples=cases)
     @given(scenarios())
-    def report(story: Scenario) -> None:
-        event(f"{story.queue._kind.value}, filtered: {story.tags is not None}, {story.mode}")
-        check(story)
+    def report(scenario: Scenario) -> None:
+        event(f"{scenario.queue._kind.value}, filtered: {scenario.tags is not None}, {scenario.mode}")
+        check(scenario)
 
     report()
 
@@ -248,9 +249,9 @@ def test_a_message_its_broker_cannot_read_is_logged_once(caplog: pytest.LogCaptu
 
 @pytest.mark.usefixtures("implementation")
 def test_offsets_that_no_message_has_end_no_query_and_one_omitted_does() -> None:
-    story = reported(QueueKind.BATCH, Sent(b"x" * 60, 0xD0, {"INNER_NUM": "7"}))
+    scenario = reported(QueueKind.BATCH, Sent(b"x" * 60, 0xD0, {"INNER_NUM": "7"}))
     vacant: list[LostRange] = []
-    read(story, story.cuts, vacant)
+    read(scenario, scenario.cuts, vacant)
     assert vacant == [LostRange(QUEUE, 1, 8, VACANT)]
     check(reported(QueueKind.BATCH, Sent(b"x" * 60, 0xD0, {"INNER_NUM": "1100"}), tags=frozenset({TRUE_TAG})))
     ordinary = reported(QueueKind.ORDINARY)
@@ -269,10 +270,10 @@ def test_true_messages_behind_a_known_lie_come_once(kind: QueueKind, lie: Sent, 
 @pytest.mark.usefixtures("implementation")
 def test_rows_of_an_unreadable_batch_are_bounded_in_size_and_come_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(columns, "REPEATED_LIMIT_BYTES", 130_000)
-    story = reported(QueueKind.BATCH, Sent(b"x", 0x80, {"INNER_NUM": "700", "KEYS": "k" * 300}))
+    scenario = reported(QueueKind.BATCH, Sent(b"x", 0x80, {"INNER_NUM": "700", "KEYS": "k" * 300}))
     sizes: list[int] = []
-    rows = read(story, story.cuts, [], sizes)
-    check_rows(story, rows)
+    rows = read(scenario, scenario.cuts, [], sizes)
+    check_rows(scenario, rows)
     assert sum(row["body"] is None for row in rows) == 700
     assert max(sizes) <= 100
 
@@ -281,11 +282,11 @@ def test_rows_of_an_unreadable_batch_are_bounded_in_size_and_come_once(monkeypat
 def test_what_was_decoded_in_vain_is_freed_before_the_halves_are_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (undecodable, columns):
         monkeypatch.setattr(module, "DECOMPRESSED_LIMIT_BYTES", MIB)
-    story = reported(QueueKind.ORDINARY, *[Sent(zlib.compress(bytes(250_000)), COMPRESSED)] * 64)
-    queue_range = QueueRange(QUEUE, 0, story.queue.max_offset)
+    scenario = reported(QueueKind.ORDINARY, *[Sent(zlib.compress(bytes(250_000)), COMPRESSED)] * 64)
+    queue_range = QueueRange(QUEUE, 0, scenario.queue.max_offset)
     tracemalloc.start()
     try:
-        assert sum(len(row["body"]) == 250_000 for row in _rows(story, queue_range, [], [])) == 64
+        assert sum(len(row["body"]) == 250_000 for row in _rows(scenario, queue_range, [], [])) == 64
         _, peak_bytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -298,9 +299,9 @@ def test_good_batches_that_are_too_large_together_come_once(monkeypatch: pytest.
     for module in (undecodable, columns):
         monkeypatch.setattr(module, "DECOMPRESSED_LIMIT_BYTES", 8_000)
     packed = zlib.compress(inner_batch([(bytes(2_000), b"")] * 2))
-    story = reported(QueueKind.BATCH, *[Sent(packed, COMPRESSED | INNER_BATCH, {"INNER_NUM": "2"})] * 6)
-    rows = read(story, story.cuts, [])
-    assert [row["queueOffset"] for row in rows] == list(range(story.queue.max_offset))
+    scenario = reported(QueueKind.BATCH, *[Sent(packed, COMPRESSED | INNER_BATCH, {"INNER_NUM": "2"})] * 6)
+    rows = read(scenario, scenario.cuts, [])
+    assert [row["queueOffset"] for row in rows] == list(range(scenario.queue.max_offset))
     assert sum(row["body"] == bytes(2_000) for row in rows) == 12
 
 
@@ -309,9 +310,9 @@ def test_good_batches_that_are_too_large_together_come_once(monkeypatch: pytest.
 def test_offsets_that_no_message_has_cost_few_pulls(tags: frozenset[str] | None) -> None:
     """Each cost a pull, or with a filter two: 3.6 s for one message of a producer, or 16 s."""
     lie = Sent(b"x" * 60, 0xD0, {"INNER_NUM": "32767"})
-    story = reported(QueueKind.BATCH, lie, Sent(b"", 0, {"TAGS": OTHER_TAG}), lie, lie, tags=tags)
-    check(story)
-    assert story.queue.pulls < 1_000
+    scenario = reported(QueueKind.BATCH, lie, Sent(b"", 0, {"TAGS": OTHER_TAG}), lie, lie, tags=tags)
+    check(scenario)
+    assert scenario.queue.pulls < 1_000
     vacant: list[LostRange] = []
-    read(story, story.cuts, vacant)
+    read(scenario, scenario.cuts, vacant)
     assert vacant == [LostRange(QUEUE, 1, 32_768, VACANT), LostRange(QUEUE, 32_769, 98_303, VACANT)]

@@ -121,7 +121,7 @@ class Scenario:
 
 
 @pytest.fixture
-def story(
+def scenario(
     cluster: EmbeddedCluster,
     messages: Topic,
     group: str,
@@ -129,33 +129,35 @@ def story(
     stream: StreamOf,
     tmp_path: Path,
 ) -> Iterator[Scenario]:
-    with Scenario(cluster, messages, group, java_members, stream, tmp_path) as story:
-        yield story
+    with Scenario(cluster, messages, group, java_members, stream, tmp_path) as scenario:
+        yield scenario
 
 
-def come_and_go(story: Scenario, messages: Topic, leaver: Join, rounds: int) -> None:
+def come_and_go(scenario: Scenario, messages: Topic, leaver: Join, rounds: int) -> None:
     """All four join, and all but one Spark query leave again, in changing order; every message is seen by someone."""
     with steady_messages(messages) as sent:
-        story.query()
+        scenario.query()
         for number in range(rounds):
-            joins: list[Join] = [partial(story.java, "push"), leaver, partial(story.java, "lite_pull")]
+            joins: list[Join] = [partial(scenario.java, "push"), leaver, partial(scenario.java, "lite_pull")]
             leaves = [join() for join in (joins if number % 2 == 0 else reversed(joins))]
             for leave in leaves:
                 leave()
-    eventually(lambda: not story.unseen(sent), "every message is seen by someone")
+    eventually(lambda: not scenario.unseen(sent), "every message is seen by someone")
 
 
 @pytest.mark.long
 def test_what_fails_in_a_java_member_is_redelivered_to_the_owner_of_the_retry_queue(
-    story: Scenario, messages: Topic
+    scenario: Scenario, messages: Topic
 ) -> None:
-    story.java("push")
-    story.query(retryTopic="true")
+    scenario.java("push")
+    scenario.query(retryTopic="true")
     sent = messages.send(2 * QUEUES, tag="fails-once")
-    eventually(lambda: not story.unseen(sent), "every message is seen")
-    failed = story.seen_by_the_first()
+    eventually(lambda: not scenario.unseen(sent), "every message is seen")
+    failed = scenario.seen_by_the_first()
     assert failed
-    eventually(lambda: all(story.seen()[body] > 1 for body in failed), "what failed in the Java member is seen again")
+    eventually(
+        lambda: all(scenario.seen()[body] > 1 for body in failed), "what failed in the Java member is seen again"
+    )
 
 
 def test_a_query_beside_a_java_member_that_subscribes_to_something_else_fails_and_names_both(
@@ -174,13 +176,13 @@ def test_a_query_beside_a_java_member_that_subscribes_to_something_else_fails_an
 
 @pytest.mark.parametrize("rounds", [1, pytest.param(10, marks=pytest.mark.long)])
 def test_java_and_spark_members_that_come_and_go_share_the_queues(
-    story: Scenario, messages: Topic, rounds: int
+    scenario: Scenario, messages: Topic, rounds: int
 ) -> None:
-    come_and_go(story, messages, story.query, rounds)
+    come_and_go(scenario, messages, scenario.query, rounds)
 
 
 @pytest.mark.parametrize("rounds", [1, pytest.param(10, marks=[pytest.mark.long, pytest.mark.timeout(900)])])
 def test_when_a_query_is_killed_java_and_spark_members_share_its_queues(
-    story: Scenario, messages: Topic, rounds: int
+    scenario: Scenario, messages: Topic, rounds: int
 ) -> None:
-    come_and_go(story, messages, story.query_to_be_killed, rounds)
+    come_and_go(scenario, messages, scenario.query_to_be_killed, rounds)

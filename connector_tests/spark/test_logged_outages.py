@@ -122,19 +122,19 @@ def test_a_loss_is_reported_in_one_line_with_all_ranges_and_in_the_progress(
         eventually(lambda: messages.lag(group) == 0, "that they are committed")
     messages.send_batches(2_000, 200)
     cluster.expire_messages()
-    gone = {queue: held.min_offset for queue, held in messages.bounds().items()}
-    assert all(min_offset > 2 for min_offset in gone.values())
+    missing = {queue: held.min_offset for queue, held in messages.bounds().items()}
+    assert all(min_offset > 2 for min_offset in missing.values())
     with logged_job(tmp_path / "job", failOnDataLoss="false", logLevel="WARN", **given) as job:
         eventually(
             lambda: any(reported["lost"]["ranges"] for reported in job.progress()), "a progress with a loss", STARTED_S
         )
         eventually(lambda: messages.lag(group) == 0, "all that is left")
         lines = job.lines()
-    count = sum(min_offset - 2 for min_offset in gone.values())
+    count = sum(min_offset - 2 for min_offset in missing.values())
     assert job.progress()[-1]["lost"] == {"offsets": count, "ranges": 4}
     (line,) = lines
     assert shapes_of(lines) == ["lost"]
-    ranges = ", ".join(f"[2, {gone[queue]}) of {queue}" for queue in messages.queues)
+    ranges = ", ".join(f"[2, {missing[queue]}) of {queue}" for queue in messages.queues)
     assert line.endswith(
         f": DATA_LOSS.OFFSETS_UNAVAILABLE: Skipping {count} offsets that the query has not read; their messages are "
         f"in no output: {ranges}: the broker deleted them (retention)"

@@ -45,8 +45,8 @@ class Figures:
 
     cells: dict[str, dict[str, str]] = field(default_factory=dict)
 
-    def note(self, story: str, version: str, text: str) -> None:
-        self.cells.setdefault(story, {})[version] = text
+    def note(self, scenario: str, version: str, text: str) -> None:
+        self.cells.setdefault(scenario, {})[version] = text
         rows = [["", *VERSIONS], *([name, *(of.get(v, "-") for v in VERSIONS)] for name, of in self.cells.items())]
         widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
         lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)

@@ -66,12 +66,12 @@ def test_two_streams_of_one_application_with_one_group_and_different_topics(
     )
     with first.running() as query:
         query.processAllAvailable()
-        newcomer = second.start()
+        joining = second.start()
         try:
             with pytest.raises(StreamingQueryException) as raised:
-                newcomer.awaitTermination(FAILURE_TIMEOUT_S)
+                joining.awaitTermination(FAILURE_TIMEOUT_S)
         finally:
-            newcomer.stop()
+            joining.stop()
         progress = query.lastProgress
         assert progress is not None
         host, _ = json.loads(str(progress.sources[0].latestOffset))["clientId"].split("@")

@@ -94,13 +94,13 @@ def test_a_server_that_meets_another_broker_first_notices_that_it_has_too_little
     pair = Pair(a=1, b=0)
     pair.member.leave()
     pair.cluster.exchange_addresses("a", "b", is_published=False)
-    newcomer = pair.joins("another")
-    snapshot = newcomer.refresh_metadata()
+    joining = pair.joins("another")
+    snapshot = joining.refresh_metadata()
     assert not snapshot.is_complete
     assert snapshot.bounds == {}
     pair.cluster.publish_addresses()
     pair.clock.advance(10_000)
-    assert newcomer.refresh_metadata().bounds.keys() == {AT_A}
+    assert joining.refresh_metadata().bounds.keys() == {AT_A}
 
 
 def test_it_resumes_when_the_name_server_has_it() -> None:

@@ -29,7 +29,7 @@ class RunningQuery:
 
     def __init__(self, controls: Sequence[Control | str | None], group_lock: Callable[[], None] = lambda: None) -> None:
         self._controls = controls
-        self._turn = group_lock
+        self._group_lock = group_lock
         self.is_stopped = False
         self.failure: Exception | None = None
         self.name = "orders"
@@ -37,7 +37,7 @@ class RunningQuery:
     @property
     def isActive(self) -> bool:
         if not self.is_stopped:
-            self._turn()
+            self._group_lock()
         return not self.is_stopped
 
     @property

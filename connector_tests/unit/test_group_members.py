@@ -59,20 +59,20 @@ def test_a_group_that_a_broker_does_not_have_ends_the_wait_to_be_listed() -> Non
 
 def test_a_joining_member_with_a_duplicate_client_id_owns_nothing_until_the_other_has_left() -> None:
     group = Group("me")
-    newcomer = group.member()
-    assert newcomer.refresh_metadata().owned == set()
-    assert not newcomer.refresh_metadata().is_complete
+    joining = group.member()
+    assert joining.refresh_metadata().owned == set()
+    assert not joining.refresh_metadata().is_complete
     group.cluster.set_others()
-    assert newcomer.refresh_metadata().owned == set(QUEUES)
+    assert joining.refresh_metadata().owned == set(QUEUES)
 
 
 def test_a_joining_member_with_a_duplicate_client_id_fails_after_two_minutes_and_names_it() -> None:
     group = Group("me")
-    newcomer = group.member()
-    newcomer.refresh_metadata()
+    joining = group.member()
+    joining.refresh_metadata()
     group.clock.advance(DUPLICATE_CLIENT_ID_LIMIT_MS)
     with pytest.raises(MembershipError, match=r"DUPLICATE_CLIENT_ID.*'g'.*'me'"):
-        newcomer.refresh_metadata()
+        joining.refresh_metadata()
 
 
 def test_a_member_that_was_alone_with_its_client_id_keeps_its_queues_when_another_takes_it() -> None:
@@ -135,33 +135,33 @@ def test_a_heartbeat_contains_how_and_to_what_the_member_subscribes_and_since_wh
 
 def test_a_joining_member_that_differs_owns_nothing_fails_soon_and_names_both() -> None:
     group = Group("you", subscriptions={"you": {"orders": "TagA", "bills": "*"}})
-    newcomer = group.member()
-    assert newcomer.refresh_metadata().owned == set()
+    joining = group.member()
+    assert joining.refresh_metadata().owned == set()
     group.clock.advance(JOINING_LIMIT_MS)
     theirs = r"'you' subscribes to bills \(\*\), orders \(TagA\)"
     difference = rf"INCONSISTENT_SUBSCRIPTION.*'g'.*'me' subscribes to orders \(\*\); {theirs}"
     with pytest.raises(MembershipError, match=difference):
-        newcomer.refresh_metadata()
-    assert newcomer.process_queues == ()
+        joining.refresh_metadata()
+    assert joining.process_queues == ()
 
 
 def test_a_joining_member_waits_for_a_predecessor_with_the_old_subscription_that_is_leaving() -> None:
     group = Group("old", subscriptions={"old": {"orders": "TagA"}})
-    newcomer = group.member()
-    assert newcomer.refresh_metadata().owned == set()
+    joining = group.member()
+    assert joining.refresh_metadata().owned == set()
     group.clock.advance(JOINING_LIMIT_MS - 1)
-    assert newcomer.refresh_metadata().owned == set()
+    assert joining.refresh_metadata().owned == set()
     group.cluster.set_others()
-    assert newcomer.refresh_metadata().owned == set(QUEUES)
+    assert joining.refresh_metadata().owned == set(QUEUES)
 
 
 def test_a_joining_member_that_differs_waits_no_longer_than_the_user_allows() -> None:
     group = Group("you", subscriptions={"you": {"bills": "*"}})
-    newcomer = group.member(clusterTimeoutMs="1000")
-    newcomer.refresh_metadata()
+    joining = group.member(clusterTimeoutMs="1000")
+    joining.refresh_metadata()
     group.clock.advance(1_000)
     with pytest.raises(MembershipError, match="INCONSISTENT_SUBSCRIPTION"):
-        newcomer.refresh_metadata()
+        joining.refresh_metadata()
 
 
 def unlisted(group: Group, **given: str) -> Membership:
@@ -368,11 +368,11 @@ def test_a_joining_member_with_a_copied_checkpoint_owns_nothing_and_fails_soon()
     group.cluster.consumer_settings = {"you": {PROP_CHECKPOINT: "6f1e"}}
     options = ReadOptions.parse({"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders"})
     client = SimulatedClusterClient(group.cluster, "our connection")
-    newcomer = Membership(options, "me", client, group.clock, group.clock, started_ms=1, checkpoint_id="6f1e")
-    assert newcomer.refresh_metadata().owned == set()
+    joining = Membership(options, "me", client, group.clock, group.clock, started_ms=1, checkpoint_id="6f1e")
+    assert joining.refresh_metadata().owned == set()
     group.clock.advance(JOINING_LIMIT_MS)
     with pytest.raises(MembershipError, match=r"CHECKPOINT_SHARED.*'me' and 'you' of group 'g'"):
-        newcomer.refresh_metadata()
+        joining.refresh_metadata()
 
 
 JAVA: Final = "org.apache.rocketmq.client.consumer.rebalance."
@@ -394,11 +394,11 @@ def test_a_joining_member_that_consumes_with_other_settings_owns_nothing_and_fai
 ) -> None:
     group = Group("you", subscriptions={"you": {"orders": "*"}})
     group.cluster.consumer_settings = {"you": theirs}
-    newcomer = group.member()
-    assert newcomer.refresh_metadata().owned == set()
+    joining = group.member()
+    assert joining.refresh_metadata().owned == set()
     group.clock.advance(JOINING_LIMIT_MS)
     with pytest.raises(MembershipError, match=f"INCONSISTENT_GROUP_SETTINGS.*{difference}"):
-        newcomer.refresh_metadata()
+        joining.refresh_metadata()
 
 
 @pytest.mark.parametrize(
@@ -460,33 +460,33 @@ def test_a_member_that_was_there_first_resumes_beside_a_joining_member_that_diff
 
 def test_a_joining_member_with_a_duplicate_client_id_owns_its_queues_once_the_differing_member_has_left() -> None:
     group = Group("you", subscriptions={"you": {"bills": "*"}})
-    newcomer = group.member()
-    newcomer.refresh_metadata()
+    joining = group.member()
+    joining.refresh_metadata()
     group.cluster.set_others("me")
-    assert newcomer.refresh_metadata().owned == set(QUEUES)
+    assert joining.refresh_metadata().owned == set(QUEUES)
 
 
 def test_a_joining_member_that_is_not_listed_any_more_waits_no_more_for_the_former_owner_of_its_client_id() -> None:
     group = Group("me")
-    newcomer = group.member()
-    newcomer.refresh_metadata()
+    joining = group.member()
+    joining.refresh_metadata()
     group.broker.connections.clear()
     group.broker.ignores_heartbeats = True
-    newcomer.refresh_metadata()
-    assert [wait.resource for wait in newcomer.publish().outages] == [GROUP]
+    joining.refresh_metadata()
+    assert [wait.resource for wait in joining.publish().outages] == [GROUP]
 
 
 def test_a_member_that_is_not_registered_at_a_broker_does_not_count_a_duplicate_client_id_there() -> None:
     """A broker that was silent is asked again before it is greeted again."""
     group = Group()
     group.broker.reach = Reach.UNRESPONSIVE
-    newcomer = group.member()
-    newcomer.refresh_metadata()
+    joining = group.member()
+    joining.refresh_metadata()
     group.broker.reach = Reach.UP
     group.clock.advance(REQUEST_PAUSES.longest_ms)
     group.cluster.set_others("me")
-    assert newcomer.refresh_metadata().owned == set()
-    assert newcomer.refresh_metadata().owned == set()
-    assert [wait.resource for wait in newcomer.publish().outages] == [IDENTITY]
+    assert joining.refresh_metadata().owned == set()
+    assert joining.refresh_metadata().owned == set()
+    assert [wait.resource for wait in joining.publish().outages] == [IDENTITY]
     group.cluster.set_others()
-    assert newcomer.refresh_metadata().owned == set(QUEUES)
+    assert joining.refresh_metadata().owned == set(QUEUES)

@@ -66,8 +66,8 @@ class Case:
     def stored(self) -> dict[MessageQueue, int]:
         return self.a.offsets | self.b.offsets
 
-    def mark_completed(self, proofs: dict[MessageQueue, int]) -> None:
-        for queue, next_offset in proofs.items():
+    def mark_completed(self, completions: dict[MessageQueue, int]) -> None:
+        for queue, next_offset in completions.items():
             self.offsets.mark_completed(queue, next_offset)
 
 
@@ -121,10 +121,10 @@ def test_a_write_that_a_mark_keeps_off_reports_where_an_operator_has_reset_to(ca
 
 
 def test_a_queue_is_the_same_where_nothing_below_the_completion_was_stored_later(case: Case) -> None:
-    proofs = {A0: Completion(5, 5), A1: Completion(5, 4), B0: Completion(5, 0), B1: Completion(11, 99)}
-    assert case.store.are_unchanged(proofs) == {A0: True, A1: False, B0: True, B1: False}
+    completions = {A0: Completion(5, 5), A1: Completion(5, 4), B0: Completion(5, 0), B1: Completion(11, 99)}
+    assert case.store.are_unchanged(completions) == {A0: True, A1: False, B0: True, B1: False}
     case.b.reach = Reach.UNRESPONSIVE
-    assert case.store.are_unchanged(proofs) == {A0: True, A1: False, B0: True}
+    assert case.store.are_unchanged(completions) == {A0: True, A1: False, B0: True}
 
 
 def test_a_queue_that_was_met_empty_is_another_one_once_it_has_any_message_below_the_completion(case: Case) -> None:

@@ -140,23 +140,24 @@ def test_a_wait_that_takes_the_place_of_another_reports_it() -> None:
 def test_a_second_outage_is_logged_though_something_else_has_lasted_since_the_first() -> None:
     """It was not, and a query whose other broker was gone for good ended without a word of this one."""
     subject = OutageLog()
-    gone = Outage("4 queues", 500, None, "they are away.", "AWAY")
-    assert [line.key for line in subject.lines([gone, BROKER], 1_000)] == ["AWAY", "DOWN"]
-    assert subject.lines([gone], 9_000) == []
+    missing = Outage("4 queues", 500, None, "they are away.", "AWAY")
+    assert [line.key for line in subject.lines([missing, BROKER], 1_000)] == ["AWAY", "DOWN"]
+    assert subject.lines([missing], 9_000) == []
     again = replace(BROKER, since_ms=60_000, until_ms=60_000 + LIMIT_MS)
-    (line,) = subject.lines([gone, again], 60_000)
+    (line,) = subject.lines([missing, again], 60_000)
     assert line.text == "Waiting for broker a (fails in 300 s): it is down."
-    assert subject.lines([gone, again], 60_200) == []
+    assert subject.lines([missing, again], 60_200) == []
 
 
 def test_what_comes_and_goes_is_logged_with_a_pause() -> None:
     subject = OutageLog()
-    gone = Outage("4 queues", 0, None, "they are away.", "AWAY")
+    missing = Outage("4 queues", 0, None, "they are away.", "AWAY")
     reported = [
         now_ms
         for now_ms in range(0, 60_000, 1_000)
         if any(
-            line.text.startswith("Waiting") for line in subject.lines([gone, replace(BROKER, since_ms=now_ms)], now_ms)
+            line.text.startswith("Waiting")
+            for line in subject.lines([missing, replace(BROKER, since_ms=now_ms)], now_ms)
         )
     ]
     assert reported == [0, FIRST_PAUSE_MS, 2 * FIRST_PAUSE_MS, 3 * FIRST_PAUSE_MS]

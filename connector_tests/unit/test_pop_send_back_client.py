@@ -93,9 +93,9 @@ def test_a_handle_whose_time_is_over_is_made_new_once() -> None:
     server = Server(response)
     assert problems(server, message()) == [None]
     assert offsets(server) == [(7, 10_000)] * 2
-    gone = Server(lambda _: None)
-    assert problems(gone, message()) == [UNKNOWN]
-    assert len(gone.submitted) == 2
+    missing = Server(lambda _: None)
+    assert problems(missing, message()) == [UNKNOWN]
+    assert len(missing.submitted) == 2
 
 
 def test_a_row_without_a_handle_is_named_and_others_are_sent() -> None:

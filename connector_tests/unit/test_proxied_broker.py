@@ -102,9 +102,9 @@ def test_a_topic_that_is_deleted_is_found_by_its_probe(cluster: ClusterClient, s
 
 
 def test_a_queue_that_the_topic_has_no_more_has_no_bounds(cluster: ClusterClient, server: ScriptedBroker) -> None:
-    gone = build_response(ResponseCode.INVALID_PARAMETER, remark="queueId[1] is illegal")
+    missing = build_response(ResponseCode.INVALID_PARAMETER, remark="queueId[1] is illegal")
     server.on(
-        RequestCode.PULL_MESSAGE, lambda called: gone if called.fields["queueId"] == "1" else last_message(called)
+        RequestCode.PULL_MESSAGE, lambda called: missing if called.fields["queueId"] == "1" else last_message(called)
     )
     assert set(bounds(cluster, "a")) == {A0, A2}
 

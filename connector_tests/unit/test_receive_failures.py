@@ -48,69 +48,69 @@ class Scenario:
 
 
 @pytest.fixture
-def story() -> Scenario:
+def scenario() -> Scenario:
     return Scenario()
 
 
-def test_a_broker_that_fails_is_called_after_a_pause_and_others_at_once(story: Scenario) -> None:
-    story.receive_failures.note("a", UNRESPONSIVE)
-    assert (story.receive_failures.may_send("a"), story.receive_failures.may_send("b")) == (False, True)
-    assert (story.receive_failures.is_failing("a"), story.receive_failures.is_failing("b")) == (True, False)
-    story.clock.advance(1_000)
-    assert story.receive_failures.may_send("a")
-    story.receive_failures.note("a", None)
-    assert not story.receive_failures.is_failing("a")
-    assert story.probes == 1, "it may be elsewhere"
+def test_a_broker_that_fails_is_called_after_a_pause_and_others_at_once(scenario: Scenario) -> None:
+    scenario.receive_failures.note("a", UNRESPONSIVE)
+    assert (scenario.receive_failures.may_send("a"), scenario.receive_failures.may_send("b")) == (False, True)
+    assert (scenario.receive_failures.is_failing("a"), scenario.receive_failures.is_failing("b")) == (True, False)
+    scenario.clock.advance(1_000)
+    assert scenario.receive_failures.may_send("a")
+    scenario.receive_failures.note("a", None)
+    assert not scenario.receive_failures.is_failing("a")
+    assert scenario.probes == 1, "it may be elsewhere"
 
 
-def test_a_broker_that_reports_that_it_has_too_much_is_the_right_one(story: Scenario) -> None:
+def test_a_broker_that_reports_that_it_has_too_much_is_the_right_one(scenario: Scenario) -> None:
     busy = BrokerError("BROKER_ERROR", code=ResponseCode.FLOW_CONTROL, address="a", request="POP_MESSAGE", remark="")
-    story.receive_failures.note("a", busy)
-    assert (story.probes, story.receive_failures.is_failing("a")) == (0, True)
+    scenario.receive_failures.note("a", busy)
+    assert (scenario.probes, scenario.receive_failures.is_failing("a")) == (0, True)
 
 
-def test_where_no_name_server_reports_where_a_broker_is_it_is_these_that_are_waited_for(story: Scenario) -> None:
-    story.receive_failures.note("a", UNFOUND)
-    assert story.outages() == {"the name servers": 60_000}
-    assert story.receive_failures.is_failing("a"), "nobody can ask it"
-    assert not story.receive_failures.may_refresh_routes()
-    assert list(map(str, story.receive_failures.lines())) == [
+def test_where_no_name_server_reports_where_a_broker_is_it_is_these_that_are_waited_for(scenario: Scenario) -> None:
+    scenario.receive_failures.note("a", UNFOUND)
+    assert scenario.outages() == {"the name servers": 60_000}
+    assert scenario.receive_failures.is_failing("a"), "nobody can ask it"
+    assert not scenario.receive_failures.may_refresh_routes()
+    assert list(map(str, scenario.receive_failures.lines())) == [
         f"{UNFOUND.condition}: Waiting for the name servers (fails in 60 s): {UNFOUND}"
     ]
 
 
-def test_a_probe_reports_the_state_of_each_topic_unless_no_name_server_responds(story: Scenario) -> None:
-    story.receive_failures.note_route_refresh({"T": MISSING})
-    assert story.outages() == {"topic T": 90_000}
-    story.receive_failures.note_route_refresh({"T": UNFOUND, "U": UNFOUND})
-    assert story.outages() == {"topic T": 90_000, "the name servers": 60_000}
-    story.receive_failures.note_route_refresh({"U": MISSING})
-    assert story.outages() == {"topic U": 90_000}
-    story.receive_failures.note_route_refresh({})
-    assert (story.outages(), story.receive_failures.may_refresh_routes()) == ({}, True)
+def test_a_probe_reports_the_state_of_each_topic_unless_no_name_server_responds(scenario: Scenario) -> None:
+    scenario.receive_failures.note_route_refresh({"T": MISSING})
+    assert scenario.outages() == {"topic T": 90_000}
+    scenario.receive_failures.note_route_refresh({"T": UNFOUND, "U": UNFOUND})
+    assert scenario.outages() == {"topic T": 90_000, "the name servers": 60_000}
+    scenario.receive_failures.note_route_refresh({"U": MISSING})
+    assert scenario.outages() == {"topic U": 90_000}
+    scenario.receive_failures.note_route_refresh({})
+    assert (scenario.outages(), scenario.receive_failures.may_refresh_routes()) == ({}, True)
 
 
-def test_a_topic_that_had_a_route_is_waited_for_as_its_brokers_are(story: Scenario) -> None:
+def test_a_topic_that_had_a_route_is_waited_for_as_its_brokers_are(scenario: Scenario) -> None:
     unavailable = RouteError("TOPIC_UNAVAILABLE.NO_ROUTE", topic="T", address="n:9876", brokers="a (a:10911)")
-    story.receive_failures.note_route_refresh({"T": unavailable})
-    assert story.outages() == {"topic T": 60_000}
+    scenario.receive_failures.note_route_refresh({"T": unavailable})
+    assert scenario.outages() == {"topic T": 60_000}
 
 
-def test_what_lasts_too_long_is_raised(story: Scenario) -> None:
-    story.receive_failures.note("a", UNRESPONSIVE)
-    story.clock.advance(59_999)
-    story.receive_failures.check()
-    story.clock.advance(1)
+def test_what_lasts_too_long_is_raised(scenario: Scenario) -> None:
+    scenario.receive_failures.note("a", UNRESPONSIVE)
+    scenario.clock.advance(59_999)
+    scenario.receive_failures.check()
+    scenario.clock.advance(1)
     with pytest.raises(TransportError, match=r"CLUSTER_TIMEOUT.*No successful response from broker a for 60000 ms"):
-        story.receive_failures.check()
+        scenario.receive_failures.check()
 
 
-def test_what_cannot_pass_is_raised_at_once_and_nothing_else_is_logged(story: Scenario) -> None:
+def test_what_cannot_pass_is_raised_at_once_and_nothing_else_is_logged(scenario: Scenario) -> None:
     final = BrokerError("BROKER_ERROR", code=ResponseCode.NO_BUYER_ID, address="a", request="POP_MESSAGE", remark="")
-    story.receive_failures.note("a", final)
-    story.receive_failures.fail(LookupError("later"))
+    scenario.receive_failures.note("a", final)
+    scenario.receive_failures.fail(LookupError("later"))
     with pytest.raises(RocketMQError) as raised:
-        story.receive_failures.check()
+        scenario.receive_failures.check()
     assert raised.value is final
-    assert story.receive_failures.has_fatal_error
-    assert story.receive_failures.lines() == []
+    assert scenario.receive_failures.has_fatal_error
+    assert scenario.receive_failures.lines() == []

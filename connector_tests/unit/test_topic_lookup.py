@@ -117,12 +117,12 @@ def test_a_queue_that_is_named_is_searched_for_in_the_route_and_once_more_in_a_n
     cluster: ScriptedCluster,
 ) -> None:
     subject = Subject(cluster)
-    there, gone = TopicRequirement("T", "b", 0, has_keys=True), TopicRequirement("T", "b", 1, has_keys=True)
+    there, missing = TopicRequirement("T", "b", 0, has_keys=True), TopicRequirement("T", "b", 1, has_keys=True)
     assert subject.lookup.problems([there]) == {}
     assert cluster.route_request_count == 1
     for call_count in (2, 3):
-        assert subject.lookup.problems([there, gone]) == {
-            gone: "its topic 'T' has no queue 1 at 'b' (there are: 0 to 0)"
+        assert subject.lookup.problems([there, missing]) == {
+            missing: "its topic 'T' has no queue 1 at 'b' (there are: 0 to 0)"
         }
         assert cluster.route_request_count == call_count
     assert subject.now_ms == 0
