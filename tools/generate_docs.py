@@ -193,9 +193,17 @@ def with_tables(text: str) -> str:
 
 
 def checkpoint_changes_table() -> str:
-    """For docs/offsets.md: what becomes of a checkpoint whose query has other options."""
-    head = ("change", "option", "is", "what it loses")
-    return table(head, ((one.what, f"`{one.option}`", one.outcome.value, one.loses) for one in CHANGES))
+    """For docs/offsets.md: what becomes of a checkpoint whose query has other options, and what each change loses."""
+    rows_of_changes = table(
+        ("change", "option", "is"), ((one.what, f"`{one.option}`", one.outcome.value) for one in CHANGES)
+    )
+    losses = (
+        textwrap.fill(
+            f"* {one.what[0].upper()}{one.what[1:]}: {one.loses}", 120, subsequent_indent="  ", break_on_hyphens=False
+        )
+        for one in CHANGES
+    )
+    return "\n".join((rows_of_changes, "What each change loses:", "", *losses, ""))
 
 
 def options_table() -> str:

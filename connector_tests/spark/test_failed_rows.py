@@ -159,7 +159,7 @@ def test_rows_that_were_not_accepted_are_named(read: Stream) -> None:
         "commitLogOffset", col("commitLogOffset") + 10**9
     )
     with pytest.raises(
-        NotSentBackError, match=r"SEND_BACK_FAILED\] 5 messages not .*commit log offset 1\d{9}.*MESSAGE_DELETED"
+        NotSentBackError, match=r"Cannot send back 5 messages .*commit log offset 1\d{9}.*MESSAGE_DELETED"
     ) as raised:
         rocketmq_spark.send_back(rows, options_of(read), delay_level=TO_THE_DLQ)
     assert all(row.msgId in str(raised.value) for row in read.rows())

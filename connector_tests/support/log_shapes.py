@@ -57,12 +57,12 @@ SHAPES: Final = {
         r"once Spark 4\.[01]\.\d+ ends the run after it\. To read all of them, use rocketmq_spark\.run_available_now"
     ),
     "reset left": re.compile(
-        rf"OFFSET_RESET_DEFERRED: Reset of queue={_QUEUE} to offset=\d+ is left to the next start: the query ended "
-        r"before it planned another batch"
+        rf"OFFSET_RESET_DEFERRED: Reset of queue={_QUEUE} to offset=\d+ applies at the next start, because the query "
+        r"ended before it planned another batch\. No action is required\."
     ),
     "reset lost": re.compile(
-        rf"OFFSET_RESET_LOST: Reset of queue={_QUEUE} to offset=\d+ is lost: the query ended before it planned another "
-        r"batch, and its broker did not accept the reset for the next start\. Reset the group again\."
+        rf"OFFSET_RESET_LOST: Reset of queue={_QUEUE} to offset=\d+ has no effect: the query ended before it planned "
+        r"another batch, and its broker rejected the reset for the next start\. Reset the group again\."
     ),
     "moved": re.compile(
         rf"GROUP_OFFSETS_RESET: Reset the group's offsets as configured by 'groupOffsets': queue={_QUEUE} from=\d+ "

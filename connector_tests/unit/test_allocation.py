@@ -162,7 +162,7 @@ def test_the_strategy_within_rooms_receives_the_group() -> None:
 
 @pytest.mark.parametrize(("broker", "member"), [("nowhere", "east-a"), ("east-1", "nowhere")])
 def test_what_runs_in_no_known_room_is_named(broker: str, member: str) -> None:
-    with pytest.raises(MembershipError, match=r"returned no room for .*nowhere") as caught:
+    with pytest.raises(MembershipError, match=r"returned no machine room for .*nowhere") as caught:
         NEARBY.allocate("group", member, queues_of("T", 1, broker), [member])
     assert caught.value.condition == "UNKNOWN_MACHINE_ROOM"
 

@@ -73,7 +73,7 @@ def test_the_wait_for_other_members_is_bounded_and_names_its_member(caplog: pyte
     assert caplog.messages == [
         (
             "TARGET_OFFSETS_NOT_REACHED: availableNow ends, but other members have not committed their queues up to "
-            f"the target offsets: queue={B} remaining=7"
+            f"the target offsets. Check these members: queue={B} remaining=7"
         )
     ]
 
@@ -85,7 +85,7 @@ def test_all_queues_that_were_not_waited_for_longer_are_reported(caplog: pytest.
     assert caplog.messages == [
         (
             "TARGET_OFFSETS_NOT_REACHED: availableNow ends, but other members have not committed their queues up to "
-            f"the target offsets: queue={A} remaining=6, queue={B} remaining=7"
+            f"the target offsets. Check these members: queue={A} remaining=6, queue={B} remaining=7"
         )
     ]
 

@@ -15,8 +15,8 @@ BEFORE = PlannedWith("g", "CLUSTERING", "*", "orders,payments", "false", NAME)
 QUEUES = {queue(0): QueueProgress(0, 5), queue(0, topic="payments"): QueueProgress(0, 7)}
 CHECKPOINT = SourceOffset(QUEUES, BEFORE)
 NOTHING_YET = (
-    "No data loss yet. Its offsets are kept, and the query resumes from them when you subscribe to it again. Messages "
-    "that brokers delete until then are lost."
+    "No data is lost yet. The checkpoint keeps the topic's offsets, and the query resumes from them when you subscribe "
+    "to it again. Messages that brokers delete until then are lost."
 )
 OMITTED = f"subscribe changed from 'orders,payments' to 'orders' since this checkpoint was written. {NOTHING_YET}"
 
@@ -77,9 +77,9 @@ def test_a_retry_topic_that_is_not_read_any_more_is_one_too() -> None:
     with_retries = SourceOffset({**QUEUES, queue(0, topic="%RETRY%g"): QueueProgress(0, 5)}, retries)
     (line,) = warnings_of(with_retries, options())
     assert line == (
-        "retryTopic changed from 'true' to 'false' since this checkpoint was written. No data loss yet. Its offsets "
-        "are kept, and messages sent back for retry stay there, as long as its brokers retain them, until the topic "
-        "is read again."
+        "retryTopic changed from 'true' to 'false' since this checkpoint was written. No data is lost yet. The "
+        "checkpoint keeps the retry topic's offsets. Messages sent back for retry stay in it until it is read again, "
+        "as long as its brokers retain them."
     )
     assert warnings_of(with_retries, options(retryTopic="true")) == []
     assert warnings_of(replace(with_retries, queues=QUEUES), options()) == []

@@ -70,7 +70,7 @@ def test_a_frame_once_given_never_changes() -> None:
 def test_another_protocol_is_recognized_at_once(start: bytes) -> None:
     buffer = FrameBuffer("peer:1")
     buffer.feed(start)
-    with pytest.raises(RemoteProtocolError, match="peer:1 announced a frame") as caught:
+    with pytest.raises(RemoteProtocolError, match="peer:1 sent a frame") as caught:
         buffer.next_frame()
     assert caught.value.condition == "FRAME_TOO_LARGE"
     assert caught.value.context == {

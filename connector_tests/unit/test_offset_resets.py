@@ -140,7 +140,7 @@ def test_reset_that_no_plan_came_after_is_marked_again_by_a_member_that_leaves(
     with caplog.at_level("INFO"):
         member.leave(restores_resets=True)
     assert (group.broker.marks, group.broker.offsets) == ({QUEUES[0]: 3}, {QUEUES[0]: 3})
-    assert f"OFFSET_RESET_DEFERRED: Reset of queue={QUEUES[0]} to offset=3 is left to the next start" in caplog.text
+    assert f"OFFSET_RESET_DEFERRED: Reset of queue={QUEUES[0]} to offset=3 applies at the next start" in caplog.text
 
 
 def test_later_reset_is_not_overwritten_by_the_one_before() -> None:
@@ -166,5 +166,5 @@ def test_reset_that_the_broker_does_not_take_back_is_named(caplog: pytest.LogCap
     group.broker.reset(QUEUES[0], 3)
     group.broker.reset_refusal = refused(ResponseCode.NO_PERMISSION)
     member.leave(restores_resets=True)
-    assert f"OFFSET_RESET_LOST: Reset of queue={QUEUES[0]} to offset=3 is lost" in caplog.text
+    assert f"OFFSET_RESET_LOST: Reset of queue={QUEUES[0]} to offset=3 has no effect" in caplog.text
     assert "Reset the group again" in caplog.text

@@ -232,8 +232,8 @@ def test_a_torn_file_is_passed_over_for_the_one_before(
     assert store(path).stored_offsets([A]) == {A: 5}
     assert caplog.messages == [
         (
-            f"OFFSET_FILE_UNUSABLE: Cannot read offsets of file={path}, it is missing or damaged; using the previous "
-            "version"
+            f"OFFSET_FILE_UNUSABLE: Cannot read offsets of file={path}, which is missing or damaged; using its "
+            "previous version. Check the disk."
         )
     ]
 

@@ -69,9 +69,9 @@ def test_a_second_batch_from_one_start_is_an_error(has_one_before: bool) -> None
             run.latest_offset(start, ALL)
         skipped = 1 + has_one_before
         assert str(raised.value) == (
-            f"[ROCKETMQ_BATCH_SKIPPED] Spark requested another batch before batch {skipped} of this run was "
-            "completed. Its messages would be acknowledged without being in a sink. Restart the query from its "
-            "checkpoint: no data is lost. Report this error with the version of Spark."
+            f"[ROCKETMQ_BATCH_SKIPPED] Spark requested the next batch before batch {skipped} of this run was "
+            "completed. The query stopped, because to acknowledge that batch now would lose its messages. Restart the "
+            "query from its checkpoint: no data is lost. Report this error with the version of Spark."
         )
         assert in_batch(run) == len(end.handles), "none was acknowledged"
 
@@ -113,7 +113,7 @@ def test_undelivered_messages_that_retention_deleted_end_the_query(retaining: Sh
         with pytest.raises(DataLossError) as raised:
             batch_after(run, PopOffset("g"))
         assert str(raised.value) == (
-            "[ROCKETMQ_DATA_LOSS.UNDELIVERED_MESSAGES] 10 messages deleted before delivery to group 'g': [30, "
+            "[ROCKETMQ_DATA_LOSS.UNDELIVERED_MESSAGES] Brokers deleted 10 messages before delivery to group 'g': [30, "
             "40) of T@a:0: the broker deleted them (retention). Set 'failOnDataLoss' to false to continue "
             "without them. Set the brokers' retention ('fileReservedTime') above the longest downtime of the query."
         )

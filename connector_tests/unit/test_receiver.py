@@ -171,14 +171,14 @@ def test_an_unresponsive_name_server_holds_up_no_renewal() -> None:
 def test_a_broker_that_accepts_no_connection_delays_no_other() -> None:
     """The receiver's thread connected, for as long as brokerTimeoutMs, and no wait was reported meanwhile."""
     with SharingServers("a", "b") as servers, receiver(servers.options(brokerTimeoutMs="20000")) as one:
-        gone, healthy = servers.brokers["a"], servers.brokers["b"]
-        eventually(lambda: bool(gone.polls and healthy.polls), "both have been asked")
+        missing, healthy = servers.brokers["a"], servers.brokers["b"]
+        eventually(lambda: bool(missing.polls and healthy.polls), "both have been asked")
         with never_accepting() as address:
             servers.move("a", address)
             route_requests = servers.route_request_count
             one._due_ms[one._start_refresh] = 0
             eventually(lambda: servers.route_request_count > route_requests, "its new address is known")
-            gone.session().reply(gone.polls[0], gone.given(1, 60_000))
+            missing.session().reply(missing.polls[0], missing.given(1, 60_000))
             has(one, 1)
             healthy.session().reply(healthy.polls[0], healthy.given(2, 60_000))
             has(one, 3, MEANWHILE_S)
@@ -261,8 +261,8 @@ def test_the_end_has_a_limit_and_one_that_is_unresponsive_keeps_nothing_of_other
             assert time.monotonic() - began_s < STOP_TIMEOUT_MS / 1000 + 2 * CLOSING_S + SLACK_S
             assert one.counts.released == 50
             assert (
-                "MESSAGES_NOT_RELEASED: 200 prefetched messages are not released; their brokers redeliver them within "
-                f"'invisibleDurationMs' ({options.invisible_duration_ms} ms)"
+                "MESSAGES_NOT_RELEASED: Cannot release 200 prefetched messages; their brokers redeliver them within "
+                f"'invisibleDurationMs' ({options.invisible_duration_ms} ms). No action is required."
             ) in caplog.messages
 
 

@@ -116,7 +116,7 @@ def test_so_does_a_server_reported_by_a_failure(proxy: ScriptedProxy, known: Ses
     no_settings = status(pb.Code.INTERNAL_SERVER_ERROR, 'because "settings" is null. NullPointerException.')
     proxy.handlers_by_method["ReceiveMessage"] = lambda _: [pb.ReceiveMessageResponse(status=no_settings)]
     assert str(failure(lambda: receive(known))) == (
-        f"[ROCKETMQ_PROXY_UNAVAILABLE] Proxy {proxy.address} could not process ReceiveMessage for now: "
+        f"[ROCKETMQ_PROXY_UNAVAILABLE] Proxy {proxy.address} is temporarily unable to process ReceiveMessage: "
         'INTERNAL_SERVER_ERROR (50001): because "settings" is null. NullPointerException. Check the proxy\'s log, '
         "and the brokers behind it."
     )

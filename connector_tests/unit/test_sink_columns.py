@@ -70,7 +70,7 @@ def test_a_column_of_another_type_is_named_with_what_it_should_be() -> None:
 
 
 def test_two_columns_that_are_equal_are_both_named() -> None:
-    assert "Columns 'value' and 'body' are both the sink column 'body'" in refused(
+    assert "Columns 'value' and 'body' both map to the sink column 'body'" in refused(
         [("value", "binary"), ("body", "binary")]
     )
 
@@ -78,7 +78,7 @@ def test_two_columns_that_are_equal_are_both_named() -> None:
 def test_without_a_body_or_a_topic_nothing_is_to_be_sent() -> None:
     reported = refused([("topic", "string")])
     assert "missing column 'body'" in reported
-    assert reported.endswith(f" Add it. Columns of the sink: {available()}.")
+    assert reported.endswith(f" Add it to the DataFrame or the options. Columns of the sink: {available()}.")
     assert "missing column 'topic' or option 'topic'" in refused([("body", "binary")], has_topic=False)
 
 

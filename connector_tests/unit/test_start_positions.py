@@ -267,7 +267,7 @@ def test_a_group_ahead_of_the_checkpoint_is_moved_back_to_it(caplog: pytest.LogC
     assert caplog.messages[1:] == [
         (
             "GROUP_OFFSETS_KEPT: No committed offset of the group is ahead of this checkpoint; groupOffsets=checkpoint "
-            "resets nothing"
+            "has no effect. Remove the option."
         )
     ]
 

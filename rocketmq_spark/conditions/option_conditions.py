@@ -56,21 +56,22 @@ OPTION_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "Declare it without NOT NULL, and filter rows with '{column} IS NOT NULL'.",
         ),
         "MISSING_SEND_BACK_COLUMN": Condition(
-            "Rows cannot be sent back: missing columns {missing}.",
-            "Include {needed} in the reader's schema, and keep them in the rows.",
+            "Rows cannot be sent back: they lack columns {missing}.",
+            "Include {needed} in the reader's schema, and keep these columns in the rows.",
         ),
         "UNSUPPORTED_SINK_COLUMN_TYPE": Condition(
             "Column '{column}' has type {given}; expected {expected}.",
             "Cast it. Columns of the sink: {available}.",
         ),
         "DUPLICATE_COLUMN_ALIAS": Condition(
-            "Columns '{first}' and '{second}' are both the sink column '{column}'.", "Keep one of them."
+            "Columns '{first}' and '{second}' both map to the sink column '{column}'.", "Keep one of them."
         ),
         "AMBIGUOUS_COLUMN": Condition(
             "Column '{column}' is ambiguous: the rows have {columns}.", "Rename or drop all but one."
         ),
         "MISSING_SINK_COLUMN": Condition(
-            "Rows cannot be sent: missing {missing}.", "Add it. Columns of the sink: {available}."
+            "Rows cannot be sent: missing {missing}.",
+            "Add it to the DataFrame or the options. Columns of the sink: {available}.",
         ),
         "UNSUPPORTED_SAVE_MODE": Condition(
             "Save mode 'overwrite' is not supported for topic '{topic}': RocketMQ topics are append-only.",

@@ -18,22 +18,21 @@ QUERY_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "'startingOffsets', unless it has other members.",
         ),
         "DATA_LOSS.UNDELIVERED_MESSAGES": Condition(
-            "{count:message} deleted before delivery to group '{group}': {ranges}.",
+            "Brokers deleted {count:message} before delivery to group '{group}': {ranges}.",
             "Set 'failOnDataLoss' to false to continue without them. Set the brokers' retention ('fileReservedTime') "
             "above the longest downtime of the query.",
         ),
         "MESSAGE_DELETED": Condition(
-            "Message {message} no longer exists on its broker: retention deleted it before it was sent back.",
-            "Store the row elsewhere if you need it: the message cannot be redelivered.",
+            "Cannot send back message {message}: retention deleted it from its broker.",
+            "The message cannot be redelivered. If you need the row, store it elsewhere.",
         ),
         "SEND_BACK_FAILED": Condition(
-            "{count:message} not sent back for group '{group}': {messages}. First error: {cause}",
-            "Send these back again, or let the batch fail: the restarted query replays it and sends back what fails "
-            "then.",
+            "Cannot send back {count:message} for group '{group}': {messages}. First error: {cause}",
+            "Send these rows back again, or let the batch fail: the restarted query replays it, and no data is lost.",
         ),
         "BATCH_SKIPPED": Condition(
-            "Spark requested another batch before batch {number} of this run was completed. Its messages would be "
-            "acknowledged without being in a sink.",
+            "Spark requested the next batch before batch {number} of this run was completed. The query stopped, "
+            "because to acknowledge that batch now would lose its messages.",
             "Restart the query from its checkpoint: no data is lost. Report this error with the version of Spark.",
         ),
         # ---- the group
@@ -44,7 +43,7 @@ QUERY_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         ),
         "DUPLICATE_CLIENT_ID": Condition(
             "Another live member of group '{group}' has the client ID '{client_id}'.",
-            "Set a different 'instanceName' on one of the two queries.",
+            "Set a different 'instanceName' on one of the two queries, and restart it.",
         ),
         "INCONSISTENT_SUBSCRIPTION": Condition(
             "Members of group '{group}' have different subscriptions: '{client_id}' subscribes to {ours}; '{other}' "
@@ -69,20 +68,21 @@ QUERY_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "true. 'mqadmin consumerConnection -g {group}' shows the members.",
         ),
         "UNKNOWN_MACHINE_ROOM": Condition(
-            "The machine room resolver returned no room for {subject}.",
-            "Extend it to every broker and every client of the group, and use the same resolver on all members.",
+            "Cannot allocate queues: the machine room resolver returned no machine room for {subject}.",
+            "Return a machine room for every broker and every client of the group, and use the same resolver on all "
+            "members.",
         ),
         # ---- graceful stop
         "GRACEFUL_STOP_TIMEOUT": Condition(
-            "Query '{query}' did not complete its batch and release its queues within {timeout_s} s; it is still "
-            "running.",
-            "Increase timeout_s (now {timeout_s}) above one micro-batch plus one trigger interval.",
+            "Query '{query}' is still running: it did not complete its batch and release its queues within {timeout_s} "
+            "s.",
+            "Stop it again with a timeout_s (now {timeout_s}) above one micro-batch plus one trigger interval.",
         ),
         "GRACEFUL_STOP_INCOMPLETE": Condition(
-            "Query '{query}' was stopped after {timeout_s} s: {left} of its {sources} sources had not completed their "
-            "batch, while the others had released their queues.",
-            "Increase timeout_s (now {timeout_s}). If this query is restarted, or other members read the group, the "
-            "last batch of these sources is read twice.",
+            "Query '{query}' was stopped after {timeout_s} s, before {left} of its {sources} sources had completed "
+            "their batch.",
+            "No data is lost. When the query is restarted, or other members read the group, the last batch of these "
+            "sources is read twice. Next time, increase timeout_s (now {timeout_s}).",
         ),
         "NOT_A_ROCKETMQ_QUERY": Condition(
             "Query '{query}' has no RocketMQ source: its last progress lists no 'rocketmq' source.",
@@ -95,8 +95,8 @@ QUERY_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "when a file 'drained' appears beside it; otherwise the running batch is read twice.",
         ),
         "STOP_CONTROL_DIR_MISSING": Condition(
-            "Query '{query}' received no stop request within {timeout_s} s: its control directory {folder} does not "
-            "exist on {host}.",
+            "Query '{query}' is still running: it received no stop request within {timeout_s} s, because its control "
+            "directory {folder} does not exist on {host}.",
             "If temporary files were deleted, wait for a trigger, at which the query creates it again, and check that "
             "the query may write there. If its driver runs on another host, or in a container of the same name, call "
             "rocketmq_spark.stop there.",
@@ -109,17 +109,17 @@ QUERY_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         ),
         "JAR_CHECKSUM_MISMATCH": Condition(
             "The downloaded {jar} does not have its pinned SHA-256 checksum, and was deleted.",
-            "Run again. If this persists, check the files that your Maven repository returns.",
+            "Run the command again. If this persists, check the files that your Maven repository returns.",
         ),
         "EMBEDDED_SERVER_FAILED": Condition(
-            "RocketMQ's embedded server failed: {problem}.",
+            "The embedded RocketMQ server failed: {problem}.",
             "Check whether its port is in use, or its store is used by another broker.",
         ),
         "EMBEDDED_JVM_FAILED": Condition(
             "The embedded broker's JVM failed: {problem}.", "Check the end of its log:\n{log_tail:lines}"
         ),
         "EMBEDDED_CLUSTER_INVALID_STATE": Condition(
-            "The embedded cluster cannot do this now: {problem}.", "Remove the cause, then try again."
+            "The embedded cluster cannot perform this operation: {problem}.", "Remove the cause, then try again."
         ),
     }
 )

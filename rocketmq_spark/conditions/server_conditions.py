@@ -13,16 +13,16 @@ _WHY_UNAVAILABLE: Final = (
     "Their broker is not in the route, read permission was removed, or the topic has fewer queues."
 )
 _WITHOUT_QUEUES: Final = (
-    "To continue without them, set 'missingQueues' to 'drop'. The checkpoint keeps their offsets. If they are "
-    "permanently lost, a restart names the ranges of its last batch for 'skipRanges'."
+    "To continue without them, set 'missingQueues' to 'drop': the checkpoint keeps their offsets. If they are "
+    "permanently lost, restart the query: its error lists the ranges to set in 'skipRanges'."
 )
 
 SERVER_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
     {
         # ---- protocol
         "FRAME_TOO_LARGE": Condition(
-            "{peer} announced a frame of {length_bytes} bytes; the limit is {limit_bytes} bytes.",
-            "Check that the address is that of a RocketMQ name server or broker.",
+            "{peer} sent a frame of {length_bytes} bytes; the limit is {limit_bytes} bytes.",
+            "Check that the address is that of a RocketMQ name server or broker, not of another service.",
         ),
         "RESPONSE_TOO_LARGE": Condition(
             "{address} returned more messages for {request} than requested, or more than {limit_bytes} bytes.",
@@ -30,7 +30,7 @@ SERVER_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         ),
         "MALFORMED_FRAME": Condition(
             "{peer} sent bytes that are not a RocketMQ frame: {problem}.",
-            "Check that the address is that of a RocketMQ name server or broker.",
+            "Check that the address is that of a RocketMQ name server or broker, not of another service.",
         ),
         "MALFORMED_RESPONSE.BODY": Condition(
             "Cannot decode the body of a {subject}: {problem}.", "Report this error with the version of the server."
@@ -59,11 +59,13 @@ SERVER_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "is reported as lost.",
         ),
         "PULL_STALLED": Condition(
-            "No message at offset {offset} of {queue}: for {waited_ms} ms its broker has returned {reason} and no "
+            "Cannot read offset {offset} of {queue}: for {waited_ms} ms its broker has returned {reason}, and no "
             "later offset.",
-            "Check the broker's log; its store may be damaged.",
+            "Check the broker's log and disk; its store may be damaged. A restarted query replays the batch.",
         ),
-        "INVALID_MESSAGE": Condition("Cannot send this: {problem}.", "Correct the message or the request."),
+        "INVALID_MESSAGE": Condition(
+            "Cannot send a message or request: {problem}.", "Correct the message or the option that it contains."
+        ),
         "INVALID_ROW": Condition(
             "Invalid row {row} in partition {partition} of {job}: {problem}. This Arrow batch has {count:invalid row}; "
             "none of its rows was sent.",
@@ -137,7 +139,7 @@ SERVER_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "Synchronize both clocks with NTP, and check the broker's load and log.",
         ),
         "PROXY_UNAVAILABLE": Condition(
-            "Proxy {address} could not process {request} for now: {code_name} ({code}): {remark}",
+            "Proxy {address} is temporarily unable to process {request}: {code_name} ({code}): {remark}",
             "Check the proxy's log, and the brokers behind it.",
         ),
         "PROXY_ERROR": Condition(
@@ -155,7 +157,8 @@ SERVER_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         "MESSAGE_NOT_DURABLE": Condition(
             "{address} stored messages for {queue}, but returned {status} ({code}): it did not flush or replicate them "
             "as configured, and 'acceptNotDurable' is false.",
-            "Check its disk and its replicas, or set 'acceptNotDurable' to true to accept this status.",
+            "Check its disk and its replicas, or set 'acceptNotDurable' to true to accept this status. A rerun of the "
+            "write stores these messages again.",
         ),
         "CREDENTIALS_MISSING": Condition(
             "{address} requires signed requests, and {request} was not signed: {remark}",
@@ -200,7 +203,7 @@ SERVER_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         ),
         "OFFSET_RESET_PENDING": Condition(
             "{address} did not store the offset of group '{group}' for {queue}, because an operator reset it.",
-            "Wait for the next batch, which starts at the reset offset.",
+            "No action is required: the next batch starts at the reset offset.",
         ),
         # ---- routes
         "NAME_SERVERS_UNAVAILABLE": Condition(
@@ -214,8 +217,8 @@ SERVER_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         "TOPIC_NOT_FOUND": Condition(
             "Topic '{topic}' not found: {address} returned no route.",
             "Check the topic's name. If it does not exist, create it, for example with 'rocketmq-spark topic create "
-            "{topic}'. If it exists, start its brokers. The connector retries for 'missingTopicTimeoutMs', when it "
-            "writes for 'clusterTimeoutMs' at most.",
+            "{topic}'. If it exists, start its brokers. The connector retries for 'missingTopicTimeoutMs'; a write "
+            "retries for at most 'clusterTimeoutMs'.",
         ),
         "TOPIC_UNAVAILABLE.NO_ROUTE": Condition(
             "Topic '{topic}' is unavailable: name server {address} no longer returns a route. Last brokers: {brokers}.",
@@ -224,8 +227,8 @@ SERVER_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         "TOPIC_UNAVAILABLE.QUEUE": Condition(
             "Queue {queue_id} of topic '{topic}' is unavailable: name server {address} no longer returns a route of "
             "the topic. Last broker: {broker}.",
-            "Start this broker, and check that it registers. A task waits for 'missingQueuesTimeoutMs', and not at all "
-            "with missingQueues=fail.",
+            "Start this broker, and check that it registers. A task retries for 'missingQueuesTimeoutMs'; with "
+            "missingQueues=fail it fails at once.",
         ),
         "TOPIC_UNAVAILABLE.NO_READABLE_QUEUE": Condition(
             "Topic '{topic}' has no readable queue.",
@@ -257,7 +260,7 @@ SERVER_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         "TOPIC_CREATION_TIMEOUT": Condition(
             "Topic '{topic}' was created on {brokers}, but after {waited_ms} ms the name server does not list all of "
             "its queues.",
-            "Check that the brokers can reach the name server.",
+            "Check that the brokers can reach the name server. The topic exists: do not create it again.",
         ),
         "INVALID_ORDER_CONF": Condition(
             "Topic '{topic}' has an invalid order configuration on the name servers: '{order_conf}'.",
@@ -266,8 +269,8 @@ SERVER_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         ),
         "BROKER_ADDRESS_MISMATCH": Condition(
             "Broker '{other}' responds at {address}, where the route lists broker '{broker}'.",
-            "Wait: after brokers have exchanged addresses, the name servers follow soon. If this persists, check "
-            "'brokerIP1' of both.",
+            "No action is required after brokers have exchanged addresses: the connector retries until the name "
+            "servers list the new ones. If this persists, check 'brokerIP1' of both brokers.",
         ),
         "UNKNOWN_BROKER": Condition(
             "Broker '{broker}' is not in the route of topic '{topic}'.",

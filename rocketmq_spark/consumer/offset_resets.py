@@ -70,15 +70,16 @@ class OffsetResets:
             if is_restored:
                 self.discard(queue)
                 log.info(
-                    "OFFSET_RESET_DEFERRED: Reset of queue=%s to offset=%d is left to the next start: the query ended "
-                    "before it planned another batch",
+                    "OFFSET_RESET_DEFERRED: Reset of queue=%s to offset=%d applies at the next start, because the "
+                    "query ended before it planned another batch. No action is required.",
                     queue,
                     offset,
                 )
             else:
                 log.warning(
-                    "OFFSET_RESET_LOST: Reset of queue=%s to offset=%d is lost: the query ended before it planned "
-                    "another batch, and its broker did not accept the reset for the next start. Reset the group again.",
+                    "OFFSET_RESET_LOST: Reset of queue=%s to offset=%d has no effect: the query ended before it "
+                    "planned another batch, and its broker rejected the reset for the next start. Reset the group "
+                    "again.",
                     queue,
                     offset,
                 )

@@ -113,8 +113,8 @@ class LocalFileOffsetStore:
         if readable is None:
             raise OptionError("OFFSET_FILE_UNUSABLE", file=str(self._file), problem="it is damaged")
         log.warning(
-            "OFFSET_FILE_UNUSABLE: Cannot read offsets of file=%s, it is missing or damaged; using the previous "
-            "version",
+            "OFFSET_FILE_UNUSABLE: Cannot read offsets of file=%s, which is missing or damaged; using its previous "
+            "version. Check the disk.",
             self._file,
         )
         return readable

@@ -373,8 +373,8 @@ class Receiver:
 
 def _warn_of_unreleased(count: int, invisible_ms: int) -> None:
     log.warning(
-        "MESSAGES_NOT_RELEASED: %d prefetched messages are not released; their brokers redeliver them within "
-        "'invisibleDurationMs' (%d ms)",
+        "MESSAGES_NOT_RELEASED: Cannot release %d prefetched messages; their brokers redeliver them within "
+        "'invisibleDurationMs' (%d ms). No action is required.",
         count,
         invisible_ms,
     )

@@ -120,7 +120,7 @@ class RemotingTransport:
                 if retryability_of_request(error) is not Retryability.PERMANENT:
                     continue
                 log.info(
-                    "FIFO_CHECK_SKIPPED: Cannot check whether topic=%s is FIFO; reading it, in any order: %s",
+                    "FIFO_CHECK_SKIPPED: Cannot check whether topic=%s is FIFO; reading its messages in any order: %s",
                     topic,
                     error,
                 )
@@ -176,7 +176,8 @@ class RemotingTransport:
         if target not in self._reported_deleted:
             self._reported_deleted.add(target)
             log.warning(
-                "TOPIC_DELETED: Topic=%s was deleted on broker=%s; its outstanding messages need no acknowledgement",
+                "TOPIC_DELETED: Topic=%s was deleted on broker=%s; its outstanding messages need no acknowledgement. "
+                "Remove the topic from 'subscribe'.",
                 *target,
             )
 

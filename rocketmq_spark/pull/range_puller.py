@@ -308,8 +308,8 @@ class RangePuller:
             and self._window.presume_lost(request, self._with_queue_end(result))
         ):
             log.warning(
-                "OFFSETS_UNREADABLE: Broker returned no message at queue=%s offset=%d for %d s; treating it, up to "
-                "the next offset that the broker has, as lost: %s",
+                "OFFSETS_UNREADABLE: Broker returned no message at queue=%s offset=%d for %d s; treating the offsets "
+                "from there to the broker's next message as lost, and 'failOnDataLoss' decides: %s",
                 self._target.queue,
                 offset,
                 waited_ms // 1000,

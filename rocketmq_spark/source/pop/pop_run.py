@@ -210,7 +210,11 @@ class EarlierBatch:
             self._has_released = True
             abandoned = self._spool.recover_abandoned()
             if abandoned:
-                log.info("SPOOL_RELEASED: Releasing %d messages that an earlier start left in spoolDir", len(abandoned))
+                log.info(
+                    "SPOOL_RELEASED: Releasing %d messages that an earlier start left in spoolDir; brokers redeliver "
+                    "them",
+                    len(abandoned),
+                )
                 self._receiver.try_release(_without_expired([one.handle for one in abandoned]))
 
     def mark_completed(self, end: PopOffset) -> None:

@@ -62,7 +62,7 @@ class AvailableNowTargets:
             return True
         log.warning(
             "TARGET_OFFSETS_NOT_REACHED: availableNow ends, but other members have not committed their queues up to "
-            "the target offsets: %s",
+            "the target offsets. Check these members: %s",
             _remaining(missing),
         )
         return True

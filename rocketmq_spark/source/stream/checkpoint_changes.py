@@ -105,15 +105,15 @@ CHANGES: Final = (
         "another group",
         "consumerGroup",
         Outcome.ERROR,
-        "The larger of the checkpoint's and the group's offsets counts: where the new group has read further, this "
-        "query would skip what it has never read, and where it has not, the group what its members have never read.",
+        "A query resumes from the larger of checkpoint and group offset: it would skip messages that only the new "
+        "group has read, and the new group would skip those that only this query has read.",
         _group,
     ),
     Change(
         "`BROADCASTING`, then `CLUSTERING`",
         "messageModel",
         Outcome.ERROR,
-        "As with another group: the offsets that this query read by itself are not those of the group.",
+        "As with another group: the offsets of this query are not those of the group.",
         _to_clustering,
     ),
     Change(
@@ -135,16 +135,16 @@ CHANGES: Final = (
         "a topic left out",
         "subscribe",
         Outcome.WARNING,
-        "No data loss yet. Its offsets are kept, and the query resumes from them when you subscribe to it again. "
-        "Messages that brokers delete until then are lost.",
+        "No data is lost yet. The checkpoint keeps the topic's offsets, and the query resumes from them when you "
+        "subscribe to it again. Messages that brokers delete until then are lost.",
         _removed_topics,
     ),
     Change(
         "the retry topic left out",
         "retryTopic",
         Outcome.WARNING,
-        "No data loss yet. Its offsets are kept, and messages sent back for retry stay there, as long as its brokers "
-        "retain them, until the topic is read again.",
+        "No data is lost yet. The checkpoint keeps the retry topic's offsets. Messages sent back for retry stay in "
+        "it until it is read again, as long as its brokers retain them.",
         _removed_retry_topic,
     ),
 )

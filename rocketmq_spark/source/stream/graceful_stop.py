@@ -100,7 +100,7 @@ class DrainRequest:
             if not self._is_folder_lost:
                 log.warning(
                     "STOP_CONTROL_DIR_MISSING: Cannot create the control directory; rocketmq_spark.stop cannot stop "
-                    "this query: %s",
+                    "this query. Check the driver's temporary directory: %s",
                     error,
                 )
             self._is_folder_lost = True

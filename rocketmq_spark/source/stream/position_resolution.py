@@ -124,8 +124,8 @@ def warn_of_emptied(queue: MessageQueue) -> None:
 def warn_of_reset(queue: MessageQueue, before: int | None, offset: int) -> None:
     """Log that an operator has reset a queue. ``before``: its position, None if it had none."""
     log.warning(
-        "OFFSET_RESET: Group offset of queue=%s was reset from outside (mqadmin); resuming from offset=%d, before at "
-        "offset=%s",
+        "OFFSET_RESET: The group's offset of queue=%s was reset, for example with mqadmin; resuming from offset=%d "
+        "instead of offset=%s",
         queue,
         offset,
         "unknown" if before is None else before,

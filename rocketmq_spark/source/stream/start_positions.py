@@ -191,7 +191,7 @@ class TopicStarts:
         if must_move_group and start.queues and not to_restore:
             log.info(
                 "GROUP_OFFSETS_KEPT: No committed offset of the group is ahead of this checkpoint; "
-                "groupOffsets=checkpoint resets nothing"
+                "groupOffsets=checkpoint has no effect. Remove the option."
             )
         to_move = (
             []
