@@ -261,7 +261,7 @@ def pull_offsets_table() -> str:
         for (by, is_later, is_deleted), action in BY_OFFSETS.items()
     )
     return table(
-        ("action", "`nextBeginOffset` above the asked one", "min offset above the asked one", "instead"), lines
+        ("action", "`nextBeginOffset` above the requested one", "min offset above the requested one", "instead"), lines
     )
 
 
