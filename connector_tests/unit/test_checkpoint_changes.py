@@ -89,7 +89,9 @@ def test_a_retry_topic_that_is_not_read_any_more_is_one_too() -> None:
 def test_a_checkpoint_of_before_reports_a_retry_topic_by_its_positions(before: PlannedWith | None) -> None:
     old = SourceOffset({**QUEUES, queue(0, topic="%RETRY%g"): QueueProgress(0, 5)}, before)
     (line,) = warnings_of(old, options())
-    assert line.startswith("This checkpoint has offsets of '%RETRY%g', but retryTopic is 'false'. No data loss yet. ")
+    assert line.startswith(
+        "This checkpoint has offsets of '%RETRY%g', but retryTopic is 'false'. No data is lost yet. "
+    )
 
 
 def test_another_filter_is_a_warning() -> None:
