@@ -4,133 +4,17 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 import rocketmq_spark
+from connector_tests.support.refused_words import SEQUENCES, WORDS, Place, refused_phrases
 
 PACKAGE: Final = Path(rocketmq_spark.__file__).parent
 ROOT: Final = PACKAGE.parent
-
-WORDS: Final = {
-    "anew": "again, re-created",
-    "answer": "response, future",
-    "answered": "acknowledged, responded",
-    "answers": "responses",
-    "anybody": "the actor",
-    "ask": "call, send, request",
-    "asked": "requested",
-    "asks": "calls, requests",
-    "away": "unavailable: not in the route",
-    "bad": "invalid, undecodable",
-    "believe": "assume, verify",
-    "believed": "assumed",
-    "believes": "assumes",
-    "disown": "abandon",
-    "disowned": "abandoned",
-    "door": "entry point, port",
-    "doors": "entry points, ports",
-    "errand": "task of the ack scheduler",
-    "errands": "ack scheduler",
-    "everybody": "the actor",
-    "excuse": "extend the retry deadline",
-    "excused": "extended",
-    "findings": "queue facts",
-    "freeze": "start a batch",
-    "frozen": "in flight, in batch n",
-    "gathered": "collected",
-    "gone": "deleted, removed",
-    "hear": "receive",
-    "heard": "received",
-    "hears": "receives",
-    "incarnation": "queue identity, assignment generation",
-    "keeper": "offset store",
-    "know": "cache, resolve",
-    "knows": "has",
-    "ledger": "in-flight messages",
-    "life": "queue identity, assignment generation",
-    "lives": "queue identities",
-    "look": "probe, lookup",
-    "looked": "probed",
-    "looker": "prober",
-    "looks": "probes, lookup",
-    "manner": "consumer settings",
-    "manners": "consumer settings",
-    "namesake": "duplicate client ID",
-    "newcomer": "joining member",
-    "news": "change",
-    "nobody": "the actor",
-    "others": "other members, other queues",
-    "outlook": "retryability",
-    "patience": "retry deadline, timeout",
-    "peer": "remoting client",
-    "peers": "remoting clients",
-    "promised": "expected",
-    "proof": "completion",
-    "proofs": "completions",
-    "prove": "mark completed",
-    "proved": "completed",
-    "proven": "completed",
-    "question": "request, RPC",
-    "questions": "requests",
-    "renew": "extend",
-    "renewed": "extended",
-    "room": "capacity, package",
-    "rooms": "packages",
-    "said": "logged, reported",
-    "say": "log, report",
-    "says": "logs, reports",
-    "settle": "resolve positions, complete",
-    "settled": "resolved, completed",
-    "settlement": "position resolution",
-    "silence": "timeout",
-    "silent": "unresponsive: timed out",
-    "somebody": "the actor",
-    "speak": "log, set the log context",
-    "speaks": "logs",
-    "spent": "retries exhausted",
-    "standing": "membership state",
-    "stories": "end-to-end tests",
-    "story": "end-to-end test",
-    "survey": "metadata refresh, snapshot",
-    "surveyed": "refreshed",
-    "surveys": "refreshes",
-    "taken": "acquired, accepted, claimed",
-    "tell": "report, log, send",
-    "tells": "reports",
-    "told": "reported, logged",
-    "trouble": "failure",
-    "troubles": "failures",
-    "turn": "group lock, round robin",
-    "turns": "round robin",
-    "twin": "native implementation",
-    "wanted": "target, required",
-    "who": "the actor",
-    "whoever": "the actor",
-    "whose": "the actor",
-    "wish": "requirement",
-    "wishes": "requirements",
-}
-"""Words that no identifier has, and the words to use."""
-
-SEQUENCES: Final = {
-    "come_again": "redelivered",
-    "comes_again": "redelivered",
-    "give_back": "release",
-    "give_up": "skip ranges, retries exhausted",
-    "given_back": "released",
-    "given_up": "skipped, retries exhausted",
-    "go_on": "resume",
-    "goes_on": "resumes",
-    "hand_out": "deliver",
-    "hand_over": "release queues",
-    "handed_out": "delivered",
-    "handed_over": "released",
-    "left_out": "missing",
-    "put_back": "restore",
-}
-"""Neighbouring words that no identifier has, and the words to use."""
 
 RIGHT: Final = {
     "AllocateMachineRoomNearby": "RocketMQ's class",
@@ -156,43 +40,14 @@ RIGHT: Final = {
 }
 """Identifiers that have such a word, and why it is the right one there."""
 
-PHRASES: Final = {
-    r"any(?:body|one)": "name the actor: a member, a client, you",
-    r"every(?:body|one)": "name the actors: all members, all clients",
-    r"no(?:body| one)": "name the actor: no broker, no member",
-    r"some(?:body|one)": "name the actor: a member, an operator",
-    r"who(?:m|se)?ever": "name the actor",
-    r"asks": "sends a request, calls",
-    r"(?:is|are|was|were|be|been) asked": "receives a request",
-    r"believes?": "assumes",
-    r"hears?": "receives",
-    r"knows": "has, lists, caches",
-    r"looks": "checks, probes, searches",
-    r"says?": "returns, reports, logs",
-    r"speaks?": "uses, supports, sends",
-    r"tells?": "returns, reports",
-    r"(?:is|are|was|were|be|been) told": "is notified, receives",
-    r"anew": "again, re-created",
-    r"(?:comes?|came|coming) again": "is redelivered",
-    r"(?:goes|go|went|going) on(?= at| from| with|[.,;:)])": "resumes, continues",
-    r"(?:gives?|gave|given|giving) (?:it |them )?back": "releases",
-    r"(?:hands?|handed|handing) (?:it |them )?out": "delivers",
-    r"(?:hands?|handed|handing) (?:it |them )?over": "releases, passes",
-    r"in vain": "without success",
-    r"(?:is|are|was|were|be|been) taken": "is accepted, is acknowledged, is used",
-    r"so (?:many|much|often|long as it takes)": "at most N, a number and its unit",
-    r"dead letter (?:queue|topic)": "dead-letter topic (DLQ)",
-    r"bad messages?": "undecodable message",
-    r"(?:makes?|made|making) anew": "re-creates",
-}
-"""Patterns that no text for a user has, in any case and across line ends, and what to write."""
-
 PAGES: Final = ("README.md", "docs/**/*.md")
 
-QUOTED: Final = {
-    "docs/design/voice.md": "it lists such words",
-}
-"""Pages that quote such words, and why."""
+IN_TESTS: Final = frozenset({"others", "renewed", "room", "rooms", "whose"})
+"""Words that names of tests may have: sentences need pronouns, mutants and machines have rooms, locks are renewed."""
+
+OF_THE_MODEL: Final = {"in_turn", "has_news", "is_answered", "is_wanted", "newcomer", "proven"}
+MODEL: Final = ("properties/test_join", "support/simulated_", "support/join_", "support/omitted_", "support/steady_")
+"""Names of the simulated group, which its users share, and the files that define them."""
 
 LOG_LEVELS: Final = {"debug", "info", "warning", "error", "critical", "exception"}
 
@@ -208,13 +63,13 @@ def words_of(name: str) -> list[str]:
     return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)]
 
 
-def advice_for(name: str) -> str | None:
-    """Return what is wrong with an identifier, or None."""
+def advice_for(name: str, allowed: Set[str] = frozenset()) -> str | None:
+    """Return what is wrong with an identifier, or None. ``allowed``: words that are right where it is."""
     if name in RIGHT:
         return None
     words = words_of(name)
     joined = f"_{'_'.join(words)}_"
-    refused = [(word, WORDS[word]) for word in words if word in WORDS]
+    refused = [(word, WORDS[word]) for word in words if word in WORDS.keys() - allowed]
     refused += [(sequence, use) for sequence, use in SEQUENCES.items() if f"_{sequence}_" in joined]
     if not refused:
         return None
@@ -234,22 +89,14 @@ def identifiers(tree: ast.Module) -> Found:
             yield node.lineno, node.attr
 
 
-def refused_names(path: Path) -> Found:
+def refused_names(path: Path, allowed: Set[str] = frozenset()) -> Found:
     text = path.read_text(encoding="utf-8")
     for line, name in {(1, path.stem), *identifiers(ast.parse(text))}:
-        if (advice := advice_for(name)) is not None:
+        if (advice := advice_for(name, allowed)) is not None:
             yield line, advice
 
 
 # --------------------------------------------------------------------------------------------------------- texts
-
-
-def refused_phrases(text: str) -> Found:
-    """Yield the lines in which ``text`` has a phrase of the list, counted from 1."""
-    for pattern, use in PHRASES.items():
-        regex = r"\b" + pattern.replace(" ", r"\s+") + (r"\b" if pattern[-1].isalpha() or pattern[-1] == "?" else "")
-        for found in re.finditer(regex, text, re.IGNORECASE):
-            yield text.count("\n", 0, found.start()) + 1, f"not {' '.join(found[0].split())!r}, but {use}"
 
 
 def prose(page: str) -> str:
@@ -279,13 +126,14 @@ def is_log_call(node: ast.AST) -> bool:
     )
 
 
-def refused_strings(path: Path, *, all_strings: bool) -> Found:
-    """Yield phrases in the strings of a module: in all of them, or in those of its log calls; but not in docstrings."""
+def refused_strings(path: Path, place: Place) -> Found:
+    """Yield phrases in the strings of a module, but not in docstrings; of log calls only in theirs."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     docstrings = docstrings_of(tree)
-    roots: list[ast.AST] = [tree] if all_strings else [node for node in ast.walk(tree) if is_log_call(node)]
+    is_of_logs = place is Place.LOG_CALL
+    roots: list[ast.AST] = [node for node in ast.walk(tree) if is_log_call(node)] if is_of_logs else [tree]
     for line, text in (one for root in roots for one in strings(root, docstrings)):
-        for _, advice in refused_phrases(text):
+        for _, advice in refused_phrases(text, place):
             yield line, advice
 
 
@@ -298,8 +146,19 @@ def pages() -> list[Path]:
     return sorted(page for page in found if "decisions" not in page.parts)
 
 
+def place_of(page: Path) -> Place:
+    return Place.MAINTAINERS_PAGE if {"dev", "benchmarks"} & set(page.parts) else Place.USERS_PAGE
+
+
 def modules() -> list[Path]:
     return sorted(path for path in PACKAGE.rglob("*.py") if not path.name.endswith("_pb2.py"))
+
+
+def modules_of_tests() -> list[Path]:
+    """Return the modules of tests, but for the model of a group."""
+    folder = ROOT / "connector_tests"
+    found = sorted(folder.rglob("*.py"))
+    return [path for path in found if not path.relative_to(folder).as_posix().startswith(MODEL)]
 
 
 def located(path: Path, found: Found) -> list[str]:
@@ -311,25 +170,34 @@ def test_identifiers_have_no_refused_words() -> None:
     assert not found, "\n".join(["", *found])
 
 
+def test_identifiers_of_tests_have_no_refused_words() -> None:
+    refused = ((path, advice) for path in modules_of_tests() for advice in refused_names(path, IN_TESTS))
+    named = [(path, advice) for path, advice in refused if advice[1].partition(":")[0] not in OF_THE_MODEL]
+    found = [one for path, advice in named for one in located(path, iter([advice]))]
+    assert not found, "\n".join(["", *found])
+
+
 def test_each_exception_is_an_identifier_that_exists() -> None:
     names = {name for path in modules() for _, name in identifiers(ast.parse(path.read_text(encoding="utf-8")))}
     assert sorted(RIGHT.keys() - names) == []
 
 
 def test_pages_have_no_refused_phrases() -> None:
-    read = [page for page in pages() if page.relative_to(ROOT).as_posix() not in QUOTED]
-    found = [one for page in read for one in located(page, refused_phrases(prose(page.read_text(encoding="utf-8"))))]
+    texts = [(page, prose(page.read_text(encoding="utf-8"))) for page in pages()]
+    found = [one for page, text in texts for one in located(page, refused_phrases(text, place_of(page)))]
     assert not found, "\n".join(["", *found])
 
 
-def test_options_and_conditions_have_no_refused_phrases() -> None:
-    read = [path for path in modules() if path.parent.name in {"options", "conditions"}]
-    found = [one for path in read for one in located(path, refused_strings(path, all_strings=True))]
+@pytest.mark.parametrize(("package", "place"), [("options", Place.OPTION), ("conditions", Place.CONDITION)])
+def test_options_and_conditions_have_no_refused_phrases(package: str, place: Place) -> None:
+    read = [path for path in modules() if path.parent.name == package]
+    found = [one for path in read for one in located(path, refused_strings(path, place))]
+    assert read
     assert not found, "\n".join(["", *found])
 
 
 def test_log_calls_have_no_refused_phrases() -> None:
-    found = [one for path in modules() for one in located(path, refused_strings(path, all_strings=False))]
+    found = [one for path in modules() for one in located(path, refused_strings(path, Place.LOG_CALL))]
     assert not found, "\n".join(["", *found])
 
 
@@ -354,7 +222,7 @@ def test_a_refused_name_is_found_with_its_line(tmp_path: Path) -> None:
 
 def test_a_refused_phrase_is_found_across_line_ends() -> None:
     page = "A broker\nsays so.\n\n`nobody`\n\n```\nnobody\n```\n[it](nobody.md) Whoever reads\nit goes\non with that.\n"
-    assert sorted(refused_phrases(prose(page))) == [
+    assert sorted(refused_phrases(prose(page), Place.MAINTAINERS_PAGE)) == [
         (2, "not 'says', but returns, reports, logs"),
         (9, "not 'Whoever', but name the actor"),
         (10, "not 'goes on', but resumes, continues"),
@@ -367,5 +235,19 @@ def test_strings_are_read_and_docstrings_are_not(tmp_path: Path) -> None:
         '"""It says nothing."""\nTEXT = "nobody"\n\n'
         'def f():\n    """Nobody."""\n    log.info("at most so "\n        "many of %s", "x")\n    print("anew")\n'
     )
-    assert [line for line, _ in refused_strings(module, all_strings=True)] == [2, 6, 8]
-    assert [line for line, _ in refused_strings(module, all_strings=False)] == [6]
+    assert [line for line, _ in refused_strings(module, Place.OPTION)] == [2, 6, 8]
+    assert [line for line, _ in refused_strings(module, Place.LOG_CALL)] == [6]
+
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        ("Nobody reads it.", set(Place)),
+        ("The broker told it.", set(Place) - {Place.MAINTAINERS_PAGE}),
+        ("An answer of the broker.", {Place.CONDITION, Place.LOG_CALL}),
+        ("The topic is not there yet.", {Place.CONDITION}),
+        ("The broker redelivers the message.", set()),
+    ],
+)
+def test_each_group_of_phrases_is_refused_in_its_places_only(text: str, places: set[Place]) -> None:
+    assert {place for place in Place if list(refused_phrases(text, place))} == places

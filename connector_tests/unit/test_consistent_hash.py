@@ -8,7 +8,7 @@ def test_the_hash_is_the_first_four_bytes_of_md5_unsigned() -> None:
     assert md5_hash("é") == 0x66DDCD97
 
 
-def test_a_lone_surrogate_hashes_as_a_question_mark() -> None:
+def test_a_lone_surrogate_hashes_as_javas_replacement() -> None:
     assert md5_hash("\ud83d") == md5_hash("?")
 
 
