@@ -224,7 +224,7 @@ def test_a_later_start_that_reads_something_else_resumes_though_the_topic_is_del
         [
             (
                 f"TOPIC_DELETED: Topic={missing.name} was deleted on broker=broker-a; its outstanding messages need no "
-                "acknowledgement"
+                "acknowledgement. If 'subscribe' lists the topic, remove it."
             )
         ],
     )

@@ -177,7 +177,7 @@ class RemotingTransport:
             self._reported_deleted.add(target)
             log.warning(
                 "TOPIC_DELETED: Topic=%s was deleted on broker=%s; its outstanding messages need no acknowledgement. "
-                "Remove the topic from 'subscribe'.",
+                "If 'subscribe' lists the topic, remove it.",
                 *target,
             )
 
