@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
+from rocketmq_spark.condition import cut
 from rocketmq_spark.errors import RouteError
 
 TOOLS_GROUP: Final = "TOOLS_CONSUMER"
@@ -278,7 +279,8 @@ class StoredMessage:
     msg_id: str
 
     def __str__(self) -> str:
-        return f"{self.msg_id} of {self.topic}@{self.broker_name} at commit log offset {self.commit_log_offset}"
+        place = f"{cut(self.topic)}@{self.broker_name} at commit log offset {self.commit_log_offset}"
+        return f"{cut(self.msg_id)} of {place}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,3 +71,10 @@ def test_a_message_is_moved_by_its_place_in_the_commit_log() -> None:
 def test_a_line_names_the_first_of_many() -> None:
     places = [StoredMessage("T", "b", 0, str(number)) for number in range(4)]
     assert (list_ids(places, 4), list_ids(places, 3)) == ("0 1 2 3", "0 1 2 ...")
+
+
+def test_long_ids_of_producers_are_cut() -> None:
+    """Ten of 32 kB each were one line."""
+    places = [StoredMessage("T", "b", 0, "x" * 32_000)] * 10
+    assert len(list_ids(places)) < 3_000
+    assert len(str(places[0])) < 300

@@ -96,6 +96,14 @@ def test_what_no_broker_takes_is_found_in_the_row_that_has_it(row: dict[str, Any
     assert found == {2: problem}
 
 
+@pytest.mark.parametrize("row", [{"topic": "a b" * 100_000}, {"properties": [("x" * 300_000 + "\x02", "y")]}])
+def test_long_name_in_a_row_is_cut(row: dict[str, Any]) -> None:
+    """All of it was in the error, its log line and its Spark event."""
+    (problem,) = problems(rows_of(row)).values()
+    assert "... (300" in problem
+    assert len(problem) < 500
+
+
 def test_what_a_broker_takes_is_no_problem() -> None:
     full = {**NO_OTHER_PROPERTIES, "properties": [("a", "x" * SPACE_FOR_A)]}
     without = {"tags": None, "keys": None, "properties": None, "topic": "a" * 127}

@@ -185,3 +185,7 @@ def test_negative_number_of_times_counts_as_none(times: int) -> None:
 
 def test_beyond_the_last_level_there_is_no_longer_one() -> None:
     assert (delay_ms(19, 0), delay_ms(0, 16)) == (7_200_000, 7_200_000)
+
+
+def test_name_of_a_message_cuts_its_producers_id() -> None:
+    assert len(str(message(msg_id="x" * 32_000))) < 300

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
+from rocketmq_spark.condition import cut
 from rocketmq_spark.diagnostics import set_log_context, task_log_context
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.options import ReadOptions
@@ -43,7 +44,7 @@ class FailedMessage(NamedTuple):
     reconsume_times: int
 
     def __str__(self) -> str:
-        return f"{self.msg_id} of {self.topic}@{self.broker_name}"
+        return f"{cut(self.msg_id)} of {self.topic}@{self.broker_name}"
 
 
 class PopSendBackClient:

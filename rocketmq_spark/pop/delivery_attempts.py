@@ -14,6 +14,7 @@ from contextlib import suppress
 from enum import Enum
 from typing import Final, NamedTuple
 
+from rocketmq_spark.condition import cut
 from rocketmq_spark.model import StoredMessage
 from rocketmq_spark.pop.receipt_handles import NORMAL_TOPIC, BrokerHandle, ReceivedMessage, RecordFormat
 from rocketmq_spark.wire.message.stored_message import as_written
@@ -77,4 +78,4 @@ def stored_message_of(received_message: ReceivedMessage) -> StoredMessage:
 
 def list_ids(messages: Sequence[StoredMessage], limit: int = 10) -> str:
     """Return the IDs of the first ``limit`` messages, as text for a log line."""
-    return " ".join([message.msg_id for message in messages[:limit]] + ["..."] * (len(messages) > limit))
+    return " ".join([cut(message.msg_id) for message in messages[:limit]] + ["..."] * (len(messages) > limit))

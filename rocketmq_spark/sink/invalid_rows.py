@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rocketmq_spark.condition import cut
 from rocketmq_spark.model import RESERVED_PROPERTIES
 from rocketmq_spark.sink.columns import DELAY_LEVEL, DELAY_SECONDS
 from rocketmq_spark.sink.outgoing_rows import COLUMN_OF, DELAYS, OutgoingRows
@@ -168,8 +169,8 @@ def _is_utf8(value: bytes) -> bool:
 
 
 def _quoted(values: pa.BinaryArray, position: int) -> str:
-    """Return the value as quoted text for an error, decoded as by Java."""
-    return repr(decode_utf8(values[position].as_py()))
+    """Return the value as quoted text for an error, decoded as by Java, and cut if it is long."""
+    return repr(cut(decode_utf8(values[position].as_py())))
 
 
 def _problems_at(found: Mask | pa.BooleanArray, problem: str) -> RowProblems:
