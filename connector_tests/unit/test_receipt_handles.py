@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -113,3 +115,10 @@ def test_a_checkpoint_gives_back_what_it_was_given_in_one_spelling(handles: list
     spelled = handles_to_json(handles)
     assert set(handles_from_json(spelled)) == set(handles)
     assert list(handles_to_json(reversed(handles)).items()) == list(spelled.items())
+
+
+@pytest.mark.parametrize("handle", [5, None, ["x"]])
+def test_handle_in_a_checkpoint_that_is_no_text_is_refused(handle: Any) -> None:
+    """It was an AttributeError of the acknowledgement."""
+    with pytest.raises(TypeError, match="handle"):
+        handles_from_json({"T broker-a": ["x", handle]})

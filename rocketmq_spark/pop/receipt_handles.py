@@ -208,6 +208,8 @@ def handles_from_json(value: Mapping[str, str | list[str]]) -> list[ReceiptHandl
     for key, encoded in value.items():
         topic, *words = key.split(" ")
         if isinstance(encoded, list):
+            if not all(isinstance(text, str) for text in encoded):
+                raise TypeError("a receipt handle that is no text")
             handles += [OpaqueHandle(topic, " ".join(words), text) for text in encoded]
         else:
             handles += _decode_runs(PopCheckPoint.parse(topic, words), encoded)
