@@ -88,14 +88,14 @@ def test_what_is_left_is_named(clean_up: ExitStack, leave: Callable[[ExitStack],
 @LEAKS
 def test_what_was_there_before_is_no_leak(clean_up: ExitStack, leave: Callable[[ExitStack], None], named: str) -> None:
     leave(clean_up)
-    with LeakCheck().nothing_left(grace_s=0):
+    with LeakCheck().nothing_left():
         pass
 
 
 @LEAKS
 def test_what_the_session_made_is_no_leak(clean_up: ExitStack, leave: Callable[[ExitStack], None], named: str) -> None:
     check = LeakCheck()
-    with check.nothing_left(grace_s=0), check.by_session():
+    with check.nothing_left(), check.by_session():
         leave(clean_up)
 
 
