@@ -37,6 +37,8 @@ ROW_COUNT: Final = 8_000
 WRITTEN_S: Final = 300
 SCENARIOS: Final = Path(__file__).with_name("test_versions.py")
 SCENARIOS_S: Final = 900
+COLLECT_LEAVES_SOCKETS: Final = ("4.0.5", "4.1.4")
+"""Their own ``DataFrame.collect`` leaves its socket to the garbage collector."""
 
 
 @dataclass
@@ -93,20 +95,11 @@ def test_core_scenarios(figures: Figures, version: str) -> None:
     python = python_of(version)
     scenarios = [f"{SCENARIOS}::{name}[5.5.0 default]" for name in vars(core_scenarios) if name.startswith("test_")]
     of_runs = str(SCENARIOS.with_name("test_available_now_runs.py"))
-    command = [
-        str(python),
-        "-m",
-        "pytest",
-        "-q",
-        "-m",
-        "versions or full",
-        "-p",
-        "no:cacheprovider",
-        *scenarios,
-        of_runs,
-    ]
+    command = [str(python), "-m", "pytest", "-q", "-m", "versions or full", "-p", "no:cacheprovider"]
+    if version in COLLECT_LEAVES_SOCKETS:
+        command += ["-W", "ignore:unclosed <socket.socket:ResourceWarning"]
     run = subprocess.run(
-        command,
+        [*command, *scenarios, of_runs],
         cwd=SPARKS.parents[1],
         env=environment_of(python),
         capture_output=True,
@@ -114,7 +107,8 @@ def test_core_scenarios(figures: Figures, version: str) -> None:
         timeout=SCENARIOS_S,
         check=False,
     )
-    assert run.returncode == 0, run.stdout[-5000:]
+    (log := SPARKS / f"stories-{version}.log").write_text(run.stdout, encoding="utf-8")
+    assert run.returncode == 0, f"see {log}: {run.stdout[-5000:]}"
     passed = int(re.findall(r"(\d+) passed", run.stdout)[-1])
     assert passed > len(scenarios)
     figures.note("core stories", version, f"{passed} passed")
