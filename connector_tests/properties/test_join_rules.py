@@ -370,6 +370,17 @@ def a_tail_lost_and_outgrown(parts: Parts) -> None:
         group.run_until_idle()
 
 
+def a_tail_lost_and_written_over_while_idle(parts: Parts) -> None:
+    """The queue is as long as before."""
+    with messages_of(parts) as group:
+        runner = started(group, "A")
+        for _ in range(3):
+            runner.resume()
+        group.cluster.brokers["a"].restart(lost_messages=2)
+        group.cluster.produce(QUEUE, 2)
+        group.run_until_idle()
+
+
 def made_anew_in_the_middle_of_a_plan_whose_batch_nobody_reads(parts: Parts) -> None:
     with messages_of(parts) as group:
         first = started(group, "B")
@@ -571,6 +582,13 @@ RULES: Final = (
         "a connection that was lost is such a sign",
         Parts(planner=without.IgnoresReconnection),
         a_tail_lost_and_outgrown,
+        Violation.LOST,
+        ChangingGroup,
+    ),
+    Rule(
+        "an idle query notices that it was lost",
+        Parts(member=without.NoticesNoLostConnection),
+        a_tail_lost_and_written_over_while_idle,
         Violation.LOST,
         ChangingGroup,
     ),

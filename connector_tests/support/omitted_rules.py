@@ -13,7 +13,7 @@ from connector_tests.support.simulated_query import Lent, SimulatedMember, Sourc
 from connector_tests.support.strand import point
 from rocketmq_spark.consumer.allocation import allocate_all
 from rocketmq_spark.consumer.broker_identities import BrokerIdentities
-from rocketmq_spark.consumer.cluster_api import BrokerApi, Future, MetadataSnapshot
+from rocketmq_spark.consumer.cluster_api import BrokerApi, Future, Link, MetadataSnapshot
 from rocketmq_spark.consumer.group_members import GroupMembers
 from rocketmq_spark.consumer.membership import NO_STORE_TIMES, Membership
 from rocketmq_spark.consumer.offset_committer import Check, OffsetCommitter, OffsetStore
@@ -274,6 +274,13 @@ class _ComparesBoundsOnly(VerifiedQueues):
 
     def mark_verified(self, queues: Iterable[MessageQueue], snapshot: MetadataSnapshot) -> None:
         super().mark_verified(queues, replace(snapshot, links={}))
+
+
+class NoticesNoLostConnection(SimulatedMember):
+    """An idle query looks at its connections only when there is something to plan."""
+
+    def has_lost_connection(self, links: Collection[Link]) -> bool:
+        return False
 
 
 class RewritesVanishedOffsets(Membership):

@@ -19,6 +19,7 @@ from typing import Any, Final, cast
 from connector_tests.support.delivery_checker import DeliveryChecker
 from connector_tests.support.simulated_cluster import Reach, SimulatedCluster, SimulatedClusterClient
 from connector_tests.support.strand import ENDLESS, Killed, Strand, current, point
+from rocketmq_spark.consumer.cluster_api import Link
 from rocketmq_spark.consumer.group_lock import GroupLock
 from rocketmq_spark.consumer.membership import Membership
 from rocketmq_spark.errors import RocketMQError
@@ -184,6 +185,9 @@ class SimulatedMember:
             for queue, position in positions.items()
         )
         return has_changed or published.changes != self._seen_changes or published.is_due(cluster.clock())
+
+    def has_lost_connection(self, links: Collection[Link]) -> bool:
+        return any(self.runner.client.connection_number(address) != number for address, number in links)
 
     def leave_group(self) -> None:
         self.runner.leave()

@@ -18,7 +18,7 @@ from connector_tests.support.simulated_cluster import (
     SimulatedClusterClient,
     address_of,
 )
-from rocketmq_spark.consumer.cluster_api import MetadataSnapshot
+from rocketmq_spark.consumer.cluster_api import Link, MetadataSnapshot
 from rocketmq_spark.consumer.group_lock import GroupLock
 from rocketmq_spark.consumer.membership import NO_STORE_TIMES, Membership
 from rocketmq_spark.consumer.offset_store import LocalFileOffsetStore, decode_offsets, encode_offsets
@@ -134,6 +134,9 @@ class SteadyMember:
         assert timeout_ms > 0
         assert isinstance(positions, Mapping)
         return self.has_news
+
+    def has_lost_connection(self, links: Collection[Link]) -> bool:
+        return any(self.cluster.broker_at(address).starts != number for address, number in links)
 
     def leave_group(self) -> None:
         self.has_left = True

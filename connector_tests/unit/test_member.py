@@ -13,6 +13,7 @@ from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluste
 from connector_tests.support.timeouts import WAIT_S
 from rocketmq_spark.consumer import member as member_module
 from rocketmq_spark.consumer.member import Member
+from rocketmq_spark.model import BrokerAddress
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting import pool
 from rocketmq_spark.wire.remoting.codes import RequestCode
@@ -95,6 +96,20 @@ def test_more_than_64_brokers_keep_their_connections_from_one_round_of_heartbeat
             assert beats.are_enough.wait(WAIT_S)
             beats.resume.set()
         assert {broker.connect_count for broker in brokers} == {1}
+
+
+def test_lost_connection_is_noticed_before_the_next_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    link = (BrokerAddress("broker-a:10911"), 1)
+    beats = Heartbeats(limit=2)
+    with ScriptedCluster("broker-a") as cluster:
+        heard_by(list(cluster.brokers.values()), beats)
+        with member_of(cluster, monkeypatch) as member:
+            assert beats.are_enough.wait(WAIT_S)
+            beats.go_on.set()
+            assert not member.has_lost_connection([link])
+            assert not member.has_lost_connection([])
+            member._pool.get("broker-a:10911").close()
+            assert member.has_lost_connection([link])
 
 
 def test_an_address_that_does_not_respond_to_a_heartbeat_holds_up_no_plan(monkeypatch: pytest.MonkeyPatch) -> None:

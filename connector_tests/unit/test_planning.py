@@ -9,6 +9,7 @@ from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 from rocketmq_spark.source.stream.planning import (
     Position,
     fair_shares,
+    is_recorded,
     later_of,
     lost_ranges,
     plan_batch,
@@ -114,6 +115,14 @@ def test_what_is_below_the_position_in_an_emptied_queue_is_never_its_own(
     bounds: QueueBounds, known_ms: int | None, expected_ms: int
 ) -> None:
     assert later_of(None if known_ms is None else at(60, known_ms), bounds) == expected_ms
+
+
+@pytest.mark.parametrize(
+    ("progress", "is_recorded_there"),
+    [(None, False), (at(60, 5_000), True), (at(60, 1), True), (at(60, 0), False), (at(59, 5_000), False)],
+)
+def test_position_is_recorded_with_a_store_time_only(progress: QueueProgress | None, is_recorded_there: bool) -> None:
+    assert is_recorded(progress, 60) is is_recorded_there
 
 
 def test_a_position_below_what_was_known_is_noticed() -> None:

@@ -91,6 +91,17 @@ def test_another_connection_is_a_sign_and_so_is_a_queue_that_was_not_seen() -> N
         assert A not in trusted
 
 
+def test_links_are_those_of_verified_queues() -> None:
+    trusted = trusting(BOUNDS, A, B)
+    assert trusted.links == {LINK}
+    trusted.update(snapshot({A: BOUNDS}), {})
+    assert trusted.links == {LINK}
+    trusted.mark_unverified([A])
+    assert trusted.links == frozenset()
+    trusted.mark_verified([A], snapshot({A: BOUNDS}, None))
+    assert trusted.links == frozenset()
+
+
 def test_one_queue_with_a_sign_leaves_the_others_trusted() -> None:
     trusted = trusting(BOUNDS, A, B, C)
     trusted.update(snapshot({A: BOUNDS, C: BOUNDS}), {})

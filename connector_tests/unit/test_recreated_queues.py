@@ -138,6 +138,33 @@ def test_a_tail_that_was_lost_and_got_again_is_read_from_where_it_begins(caplog:
     assert "lost the end" in caplog.text
 
 
+def test_tail_written_over_while_idle_is_read_without_news() -> None:
+    """The queue is as long as before: it was noticed with the next message."""
+    member = SteadyMember({A: holding(10)}, has_news=True)
+    subject = planner(member, failOnDataLoss="false")
+    end, _ = read(subject, SourceOffset())
+    member.has_news = False
+    assert subject.latest_offset(end, None) is end
+    member.restart(lost_messages=4)
+    member.hold(A, holding(10, stored_at_ms=9_000))
+    _, ranges = read(subject, end)
+    assert ranges == [QueueRange(A, 6, 10)]
+    assert member.stored == {A: 6}
+
+
+def test_lost_connection_of_an_idle_query_costs_one_refresh() -> None:
+    member = SteadyMember({A: holding(10)}, has_news=True)
+    subject = planner(member)
+    end, _ = read(subject, SourceOffset())
+    member.has_news = False
+    assert subject.latest_offset(end, None) is end
+    refresh_count = member.observed.refresh_count
+    member.restart()
+    for _ in range(5):
+        assert subject.latest_offset(end, None) is end
+    assert member.observed.refresh_count == refresh_count + 1
+
+
 def test_a_tail_that_was_lost_and_got_again_since_the_refresh_is_read_from_where_it_begins() -> None:
     """The survey saw a queue without its end, so there was nothing to look at; and a moment later it was as long."""
     member = SteadyMember({A: holding(95)}, stored={A: 100})

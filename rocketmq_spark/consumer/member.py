@@ -15,12 +15,13 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from queue import SimpleQueue
 from typing import Final
 
+from rocketmq_spark.consumer.cluster_api import Link
 from rocketmq_spark.consumer.group_lock import GroupLock
 from rocketmq_spark.consumer.membership import Membership
 from rocketmq_spark.consumer.offset_file import offset_file_of
@@ -168,6 +169,10 @@ class Member:
             self._has_change = False
             self._last_changes = self._group_lock.published.changes
         return is_new
+
+    def has_lost_connection(self, links: Collection[Link]) -> bool:
+        """Return whether any of ``links`` is not the current one: its broker may have been restarted. Sends nothing."""
+        return any(self._cluster.connection_number(address) != number for address, number in links)
 
     def _new_prober(self) -> Prober:
         """Return a prober with the same consumer group as that of ``OutageAwareClient``, for probes outside of it."""

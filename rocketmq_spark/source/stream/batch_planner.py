@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
-from rocketmq_spark.consumer.cluster_api import MetadataSnapshot
+from rocketmq_spark.consumer.cluster_api import Link, MetadataSnapshot
 from rocketmq_spark.consumer.membership import Membership
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueRange
 from rocketmq_spark.options import BROADCASTING, ReadOptions
@@ -24,7 +24,7 @@ from rocketmq_spark.source.data_loss import LossCount, LostRange, deleted, repor
 from rocketmq_spark.source.stream.available_now import AvailableNowTargets
 from rocketmq_spark.source.stream.missing_queues import MissingQueues
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
-from rocketmq_spark.source.stream.planning import Position, later_of, plan_batch, positions_below
+from rocketmq_spark.source.stream.planning import Position, is_recorded, later_of, plan_batch, positions_below
 from rocketmq_spark.source.stream.position_resolution import (
     PositionResolution,
     QueueFacts,
@@ -73,6 +73,8 @@ class Member(Protocol):
     def group_lock(self) -> AbstractContextManager[Membership]: ...
 
     def wait_for_change(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool: ...
+
+    def has_lost_connection(self, links: Collection[Link]) -> bool: ...
 
     def leave_group(self) -> None: ...
 
@@ -174,7 +176,8 @@ class BatchPlanner:
         """Return whether there may be something to plan; if nothing indicates it, wait ``wait_ms`` for a change."""
         if self._must_refresh or self._missing.is_due(self._clock()):
             return True
-        return self._member.wait_for_change(self._positions, wait_ms)
+        is_lost = self._member.has_lost_connection(self._verified.links)
+        return is_lost or self._member.wait_for_change(self._positions, wait_ms)
 
     def _try_become_idle(self, start: SourceOffset) -> bool:
         """Return whether to end idle. All brokers must have responded once: ``Trigger.Once`` makes no second call."""
@@ -384,7 +387,7 @@ class BatchPlanner:
         moved = {
             queue: at
             for queue, at in self._positions.items()
-            if queue in snapshot.bounds and not _is_recorded(start.queues.get(queue), at)
+            if queue in snapshot.bounds and not is_recorded(start.queues.get(queue), at)
         }
         return {
             queue: QueueProgress(at, at, later_of(start.queues.get(queue), snapshot.bounds[queue]))
@@ -394,7 +397,3 @@ class BatchPlanner:
 
 def _awaits_other_members(targets: AvailableNowTargets | None) -> bool:
     return targets is not None and targets.awaits_other_members
-
-
-def _is_recorded(progress: QueueProgress | None, position: int) -> bool:
-    return progress is not None and progress.end_offset == position and progress.last_store_timestamp_ms > 0

@@ -76,6 +76,11 @@ def later_of(previous: QueueProgress | None, bounds: QueueBounds) -> int:
     return EMPTIED_STORE_TIME_MS if is_emptied and later_ms == 0 else later_ms
 
 
+def is_recorded(progress: QueueProgress | None, position: int) -> bool:
+    """Return whether the checkpoint has ``position`` and a store time of the queue."""
+    return progress is not None and progress.end_offset == position and progress.last_store_timestamp_ms > 0
+
+
 def plan_batch(
     positions: Mapping[MessageQueue, Position],
     bounds: Mapping[MessageQueue, QueueBounds],

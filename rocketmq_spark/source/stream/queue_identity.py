@@ -34,6 +34,11 @@ class VerifiedQueues:
         return queue in self._verified_bounds
 
     @property
+    def links(self) -> frozenset[Link]:
+        """Return the links over which the queues were checked. If one is lost, so is the check."""
+        return frozenset(link for _, link in self._verified_bounds.values() if link is not None)
+
+    @property
     def emptied(self) -> frozenset[MessageQueue]:
         """Return queues that begin at offset 0 again, after all their messages had been planned. ``mqadmin
         cleanExpiredCQ`` does that to queues of which retention has deleted every message."""

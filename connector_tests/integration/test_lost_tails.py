@@ -1,0 +1,104 @@
+"""A broker that was killed and has lost its last messages: what it stores at their offsets from then on is read."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from connector_tests.support.source_calls import SourceCalls, source_calls
+from connector_tests.support.streams import Topic, eventually
+from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.embedded.pytest_plugin import unique_name
+from rocketmq_spark.remoting import tail_watch
+
+pytestmark = pytest.mark.full
+
+MESSAGE_FILES: Final = ("commitlog", "consumequeue", "index", "checkpoint", "abort")
+SUSPEND_MS: Final = 500
+RARELY_MS: Final = 600_000
+
+
+@pytest.fixture
+def fragile() -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(separate_jvms=True) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def single_queue(fragile: EmbeddedCluster) -> Iterator[Topic]:
+    topic = Topic(fragile, fragile.create_topic(unique_name("tail"), 1))
+    yield topic
+    topic.close()
+
+
+def copy_messages(source: Path, target: Path) -> None:
+    """Copy what a broker has stored, as a machine without power would find it; the group's offsets are kept."""
+    for name in MESSAGE_FILES:
+        before, after = source / name, target / name
+        if after.is_dir():
+            shutil.rmtree(after)
+        if before.is_dir():
+            shutil.copytree(before, after)
+        elif before.exists():
+            shutil.copy2(before, after)
+
+
+def lose_tail(cluster: EmbeddedCluster, kept: Path) -> None:
+    """Kill the broker, and start it with the messages in ``kept`` only."""
+    cluster.kill_broker()
+    copy_messages(kept, cluster.store_dir())
+    cluster.start_broker()
+
+
+def bodies_of_next(calls: SourceCalls) -> list[str]:
+    """The bodies of the next batch; of batches without rows, those of the one after."""
+    found: list[str] = []
+
+    def has_found() -> bool:
+        found.extend(row["body"].decode() for row in calls.next_batch())
+        return bool(found)
+
+    eventually(has_found, "a batch with rows")
+    return found
+
+
+@pytest.mark.parametrize("is_watched", [True, False])
+def test_message_stored_over_a_lost_one_is_read_by_an_idle_query(
+    fragile: EmbeddedCluster,
+    single_queue: Topic,
+    group: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    is_watched: bool,
+) -> None:
+    """The queue is as long as before. Not ``is_watched``: the broker is back between two requests, and the long poll is
+    over, as while another source of the query is read. That was noticed with the next message only."""
+    if not is_watched:
+        monkeypatch.setattr(tail_watch, "SHORTEST_SUSPEND_MS", SUSPEND_MS)
+        monkeypatch.setattr(tail_watch, "SUSPEND_MS_PER_QUEUE", SUSPEND_MS)
+    options = {"namesrvAddr": fragile.namesrv_addr, "consumerGroup": group, "subscribe": single_queue.name}
+    options |= {"startingOffsets": "earliest", "failOnDataLoss": "false"}
+    options |= {} if is_watched else {"rebalanceIntervalMs": str(RARELY_MS)}
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    sent = single_queue.send(4)
+    with source_calls(options) as calls:
+        assert bodies_of_next(calls) == sent
+        copy_messages(fragile.store_dir(), kept)
+        (lost,) = single_queue.send(1)
+        assert bodies_of_next(calls) == [lost]
+        assert calls.next_batch() == []
+        eventually(lambda: single_queue.lag(group) == 0, "the group's offset at the end")
+        time.sleep(0 if is_watched else 4 * SUSPEND_MS / 1000)
+        lose_tail(fragile, kept)
+        assert [held.max_offset for held in single_queue.bounds().values()] == [len(sent)]
+        (other,) = single_queue.send(1)
+        assert other != lost
+        assert bodies_of_next(calls) == [other]
+        assert calls.next_batch() == []
+        assert single_queue.lag(group) == 0
