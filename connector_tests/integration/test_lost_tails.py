@@ -12,6 +12,7 @@ import pytest
 
 from connector_tests.support.source_calls import SourceCalls, source_calls
 from connector_tests.support.streams import Topic, eventually
+from rocketmq_spark.consumer import member
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.remoting import tail_watch
@@ -20,7 +21,8 @@ pytestmark = pytest.mark.full
 
 MESSAGE_FILES: Final = ("commitlog", "consumequeue", "index", "checkpoint", "abort")
 SUSPEND_MS: Final = 500
-RARELY_MS: Final = 600_000
+HELD_S: Final = 8.0
+"""A broker looks every 5 s at which pulls it has held for long enough (``PullRequestHoldService``)."""
 
 
 @pytest.fixture
@@ -67,38 +69,42 @@ def bodies_of_next(calls: SourceCalls) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("is_watched", [True, False])
-def test_message_stored_over_a_lost_one_is_read_by_an_idle_query(
+@pytest.mark.parametrize("moment", ["during a batch", "idle", "idle, not watched"])
+def test_message_stored_over_a_lost_one_is_read(
     fragile: EmbeddedCluster,
     single_queue: Topic,
     group: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    is_watched: bool,
+    moment: str,
 ) -> None:
-    """The queue is as long as before. Not ``is_watched``: the broker is back between two requests, and the long poll is
-    over, as while another source of the query is read. That was noticed with the next message only."""
-    if not is_watched:
-        monkeypatch.setattr(tail_watch, "SHORTEST_SUSPEND_MS", SUSPEND_MS)
-        monkeypatch.setattr(tail_watch, "SUSPEND_MS_PER_QUEUE", SUSPEND_MS)
+    """The queue is as long as before. Not watched: the long poll is over, as while another source of the query is read,
+    and the broker has the query's heartbeat again before the next call."""
     options = {"namesrvAddr": fragile.namesrv_addr, "consumerGroup": group, "subscribe": single_queue.name}
     options |= {"startingOffsets": "earliest", "failOnDataLoss": "false"}
-    options |= {} if is_watched else {"rebalanceIntervalMs": str(RARELY_MS)}
-    kept = tmp_path / "kept"
-    kept.mkdir()
+    is_watched = moment != "idle, not watched"
+    if not is_watched:
+        monkeypatch.setattr(member, "HEARTBEAT_INTERVAL_MS", SUSPEND_MS)
+        monkeypatch.setattr(tail_watch, "SHORTEST_SUSPEND_MS", SUSPEND_MS)
+        monkeypatch.setattr(tail_watch, "SUSPEND_MS_PER_QUEUE", SUSPEND_MS)
     sent = single_queue.send(4)
     with source_calls(options) as calls:
         assert bodies_of_next(calls) == sent
+        kept = tmp_path / "kept"
+        kept.mkdir()
         copy_messages(fragile.store_dir(), kept)
         (lost,) = single_queue.send(1)
         assert bodies_of_next(calls) == [lost]
-        assert calls.next_batch() == []
-        eventually(lambda: single_queue.lag(group) == 0, "the group's offset at the end")
-        time.sleep(0 if is_watched else 4 * SUSPEND_MS / 1000)
+        if moment != "during a batch":
+            assert calls.next_batch() == []
+            assert single_queue.lag(group) == 0
+        time.sleep(0 if is_watched else HELD_S)
         lose_tail(fragile, kept)
         assert [held.max_offset for held in single_queue.bounds().values()] == [len(sent)]
         (other,) = single_queue.send(1)
         assert other != lost
+        if not is_watched:
+            eventually(lambda: len(single_queue.members(group)) == 1, "the member at the broker again")
         assert bodies_of_next(calls) == [other]
         assert calls.next_batch() == []
         assert single_queue.lag(group) == 0

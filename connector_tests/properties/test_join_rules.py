@@ -381,6 +381,26 @@ def a_tail_lost_and_written_over_while_idle(parts: Parts) -> None:
         group.run_until_idle()
 
 
+def a_tail_lost_in_the_middle_of_a_plan(parts: Parts) -> None:
+    """The query is started again before it goes on, and lowers the group's offset. Its orphan's snapshot is older."""
+    with messages_of(parts) as group:
+        orphan = started(group, "A")
+        for _ in range(3):
+            orphan.resume()
+        group.cluster.produce(QUEUE, 1)
+        orphan.resume(stops=("request read offsets",))
+        orphan.lose_jvm()
+        group.cluster.lose_connections(orphan)
+        group.cluster.brokers["a"].restart(lost_messages=3)
+        restarted = group.start(orphan.query)
+        for _ in range(6):
+            restarted.resume()
+        assert group.cluster.group_offset(QUEUE) == 3
+        orphan.resume()
+        group.cluster.produce(QUEUE, 4)
+        group.run_until_idle()
+
+
 def made_anew_in_the_middle_of_a_plan_whose_batch_nobody_reads(parts: Parts) -> None:
     with messages_of(parts) as group:
         first = started(group, "B")
@@ -460,7 +480,7 @@ def brokers_exchange_addresses(parts: Parts) -> None:
 class Rule:
     """A rule, what it is like without it, the story in which that shows, the harm, and the machine that comes upon it
     by chance; None: it takes what the machine does not do, two live queries of one name, or a query that stands still
-    between a read and its write (``write_after_read``)."""
+    between a read and its write (``write_after_read``), or does once in many thousand interleavings."""
 
     text: str
     without: Parts
@@ -591,6 +611,13 @@ RULES: Final = (
         a_tail_lost_and_written_over_while_idle,
         Violation.LOST,
         ChangingGroup,
+    ),
+    Rule(
+        "a plan raises the broker only over the connection of its refresh",
+        Parts(planner=without.RaisesOverAnyConnection),
+        a_tail_lost_in_the_middle_of_a_plan,
+        Violation.LOST,
+        None,
     ),
     Rule(
         "nothing is written where the group's offset has vanished",

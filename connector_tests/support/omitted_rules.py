@@ -25,6 +25,7 @@ from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.source.stream.batch_planner import BatchPlanner, Member
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 from rocketmq_spark.source.stream.planning import Position
+from rocketmq_spark.source.stream.position_resolution import PositionResolution
 from rocketmq_spark.source.stream.queue_identity import VerifiedQueues
 from rocketmq_spark.source.stream.start_positions import TopicStarts
 
@@ -170,7 +171,7 @@ class RaisesNothing(SimulatedMember):
     def lend(self, membership: Membership) -> Lent:
         offsets = membership.offsets
 
-        def raise_to(required: Mapping[MessageQueue, int]) -> set[MessageQueue]:
+        def raise_to(required: Mapping[MessageQueue, int], check: Check = dict) -> set[MessageQueue]:
             stored = offsets.store.stored_offsets(required)
             offsets.raise_to({queue: required[queue] for queue, offset in stored.items() if offset is None})
             return set(required)
@@ -192,7 +193,7 @@ class KeepsFirstPositions(SimulatedMember):
             stored = offsets.store.stored_offsets(queues)
             return {queue: self._first.get(queue) if offset is None else offset for queue, offset in stored.items()}
 
-        def raise_to(required: Mapping[MessageQueue, int]) -> set[MessageQueue]:
+        def raise_to(required: Mapping[MessageQueue, int], check: Check = dict) -> set[MessageQueue]:
             stored = offsets.store.stored_offsets(required)
             first = {queue: required[queue] for queue, offset in stored.items() if offset is None}
             self._first |= first
@@ -279,8 +280,15 @@ class _ComparesBoundsOnly(VerifiedQueues):
 class NoticesNoLostConnection(SimulatedMember):
     """An idle query looks at its connections only when there is something to plan."""
 
-    def has_lost_connection(self, links: Collection[Link]) -> bool:
+    def has_lost_connection(self, links: Iterable[Link | None]) -> bool:
         return False
+
+
+class RaisesOverAnyConnection(BatchPlanner):
+    """The group's offset is raised to where the snapshot shows a queue, though its broker was restarted since."""
+
+    def _apply(self, membership: Membership, resolution: PositionResolution, check: Check) -> set[MessageQueue]:
+        return super()._apply(membership, resolution, dict)
 
 
 class RewritesVanishedOffsets(Membership):

@@ -9,7 +9,7 @@ timed work.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -186,8 +186,8 @@ class SimulatedMember:
         )
         return has_changed or published.changes != self._seen_changes or published.is_due(cluster.clock())
 
-    def has_lost_connection(self, links: Collection[Link]) -> bool:
-        return any(self.runner.client.connection_number(address) != number for address, number in links)
+    def has_lost_connection(self, links: Iterable[Link | None]) -> bool:
+        return any(link is not None and self.runner.client.connection_number(link[0]) != link[1] for link in links)
 
     def leave_group(self) -> None:
         self.runner.leave()

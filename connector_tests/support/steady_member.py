@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -135,8 +135,8 @@ class SteadyMember:
         assert isinstance(positions, Mapping)
         return self.has_news
 
-    def has_lost_connection(self, links: Collection[Link]) -> bool:
-        return any(self.cluster.broker_at(address).starts != number for address, number in links)
+    def has_lost_connection(self, links: Iterable[Link | None]) -> bool:
+        return any(link is not None and self.cluster.broker_at(link[0]).starts != link[1] for link in links)
 
     def leave_group(self) -> None:
         self.has_left = True

@@ -13,6 +13,7 @@ from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 from rocketmq_spark.source.stream.queue_identity import (
     VerifiedQueues,
     last_read,
+    over_same_links,
     recreated_from,
     recreated_queues,
     stored_later,
@@ -99,7 +100,23 @@ def test_links_are_those_of_verified_queues() -> None:
     trusted.mark_unverified([A])
     assert trusted.links == frozenset()
     trusted.mark_verified([A], snapshot({A: BOUNDS}, None))
-    assert trusted.links == frozenset()
+    assert trusted.links == {None}
+
+
+def test_writes_are_made_over_the_links_of_the_snapshot_only() -> None:
+    other = MessageQueue("orders", "broker-b", 0)
+    writes, names = {A: 5, B: 6, other: 7}, []
+    other_link: Link = (BrokerAddress("broker-b:10911"), 2)
+    seen = replace(snapshot({A: BOUNDS, B: BOUNDS, other: BOUNDS}), links={"broker-a": LINK, "broker-b": other_link})
+
+    def link_to(name: str) -> Link:
+        names.append(name)
+        return LINK if name == "broker-a" else (other_link[0], 3)
+
+    assert over_same_links(seen, link_to, writes) == {A: 5, B: 6}
+    assert sorted(names) == ["broker-a", "broker-b"]
+    assert over_same_links(seen, lambda name: None, writes) == {}
+    assert over_same_links(replace(seen, links={}), lambda name: None, writes) == writes
 
 
 def test_one_queue_with_a_sign_leaves_the_others_trusted() -> None:

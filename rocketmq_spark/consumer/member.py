@@ -15,7 +15,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from queue import SimpleQueue
@@ -170,9 +170,10 @@ class Member:
             self._last_changes = self._group_lock.published.changes
         return is_new
 
-    def has_lost_connection(self, links: Collection[Link]) -> bool:
-        """Return whether any of ``links`` is not the current one: its broker may have been restarted. Sends nothing."""
-        return any(self._cluster.connection_number(address) != number for address, number in links)
+    def has_lost_connection(self, links: Iterable[Link | None]) -> bool:
+        """Return whether any of ``links`` is not the current one: its broker may have been restarted. None, of a proxy,
+        never is. Sends nothing."""
+        return any(link is not None and self._cluster.connection_number(link[0]) != link[1] for link in links)
 
     def _new_prober(self) -> Prober:
         """Return a prober with the same consumer group as that of ``OutageAwareClient``, for probes outside of it."""

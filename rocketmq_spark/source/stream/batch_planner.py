@@ -11,13 +11,15 @@ docs/dev/offsets.md describes what fails if a step is omitted or moved.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from rocketmq_spark.consumer.cluster_api import Link, MetadataSnapshot
 from rocketmq_spark.consumer.membership import Membership
+from rocketmq_spark.consumer.offset_committer import Check
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueRange
 from rocketmq_spark.options import BROADCASTING, ReadOptions
 from rocketmq_spark.source.data_loss import LossCount, LostRange, deleted, report_losses, report_passed_over
@@ -37,6 +39,7 @@ from rocketmq_spark.source.stream.progress import Backlog
 from rocketmq_spark.source.stream.queue_identity import (
     VerifiedQueues,
     last_read,
+    over_same_links,
     recreated_from,
     recreated_queues,
     stored_later,
@@ -74,7 +77,7 @@ class Member(Protocol):
 
     def wait_for_change(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool: ...
 
-    def has_lost_connection(self, links: Collection[Link]) -> bool: ...
+    def has_lost_connection(self, links: Iterable[Link | None]) -> bool: ...
 
     def leave_group(self) -> None: ...
 
@@ -150,7 +153,8 @@ class BatchPlanner:
                     return end
             if self._try_become_idle(start):
                 return start
-            if _awaits_other_members(self._targets) and self._clock() - began_ms >= OTHER_MEMBERS_WAIT_MS:
+            is_waiting = self._targets is not None and self._targets.awaits_other_members
+            if is_waiting and self._clock() - began_ms >= OTHER_MEMBERS_WAIT_MS:
                 return start.after_waiting()
 
     def _mark_completed(self, start: SourceOffset) -> None:
@@ -255,8 +259,8 @@ class BatchPlanner:
         membership.mark_in_flight({queue: (plan.begin_offset, plan.end_offset) for queue, plan in planned.items()})
         self._remember(snapshot, positions, planned)
         lower = positions_below(positions, {queue: progress.end_offset for queue, progress in start.queues.items()})
-        self._must_refresh = bool(planned or lower)
-        if not self._must_refresh and (start.queues or not self._positions):
+        self._must_refresh = bool(planned or lower) or self._member.has_lost_connection(snapshot.links.values())
+        if not (planned or lower) and (start.queues or not self._positions):
             return start
         return start.advanced(self._idle_progress(start, snapshot) | planned)
 
@@ -292,7 +296,7 @@ class BatchPlanner:
         facts = self._collect_facts(membership, start, snapshot, stored)
         snapshot = replace(snapshot, bounds=facts.bounds)
         resolution = resolve_positions(start, facts, is_broadcasting=self._options.message_model == BROADCASTING)
-        confirmed = self._apply(membership, resolution)
+        confirmed = self._apply(membership, resolution, partial(over_same_links, snapshot, membership.client.link))
         self._verified.mark_verified(confirmed, snapshot)
         resolved = {queue: position for queue, position in resolution.positions.items() if queue in confirmed}
         # A reset by an operator before the group's offsets are moved does not count.
@@ -330,7 +334,7 @@ class BatchPlanner:
         }
         return QueueFacts(bounds, {queue: stored[queue] for queue in other}, other, suspect, emptied)
 
-    def _apply(self, membership: Membership, resolution: PositionResolution) -> set[MessageQueue]:
+    def _apply(self, membership: Membership, resolution: PositionResolution, check: Check) -> set[MessageQueue]:
         """Return queues whose positions the broker has confirmed. Raises DataLossError (with ``failOnDataLoss``)."""
         for queue in resolution.emptied:
             warn_of_emptied(queue)
@@ -340,7 +344,7 @@ class BatchPlanner:
             membership.offsets.discard(queue)
         unresolved = resolution.lower_to.keys() - membership.offsets.lower_to(resolution.lower_to)
         required = {queue: offset for queue, offset in resolution.raise_to.items() if queue not in unresolved}
-        return membership.offsets.raise_to(required)
+        return membership.offsets.raise_to(required, check)
 
     def _report_passed_over(self, resolution: PositionResolution) -> None:
         """Report once per queue since the start: later moves between members are normal in every group."""
@@ -393,7 +397,3 @@ class BatchPlanner:
             queue: QueueProgress(at, at, later_of(start.queues.get(queue), snapshot.bounds[queue]))
             for queue, at in moved.items()
         }
-
-
-def _awaits_other_members(targets: AvailableNowTargets | None) -> bool:
-    return targets is not None and targets.awaits_other_members

@@ -10,7 +10,7 @@ sign is *trusted*: its broker was reached over one unbroken connection, and its 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from rocketmq_spark.consumer.cluster_api import Link, MetadataSnapshot
 from rocketmq_spark.model import MessageQueue, QueueBounds
@@ -34,9 +34,9 @@ class VerifiedQueues:
         return queue in self._verified_bounds
 
     @property
-    def links(self) -> frozenset[Link]:
-        """Return the links over which the queues were checked. If one is lost, so is the check."""
-        return frozenset(link for _, link in self._verified_bounds.values() if link is not None)
+    def links(self) -> frozenset[Link | None]:
+        """Return the links over which the queues were checked; None for a proxy. If one is lost, check again."""
+        return frozenset(link for _, link in self._verified_bounds.values())
 
     @property
     def emptied(self) -> frozenset[MessageQueue]:
@@ -81,6 +81,16 @@ def _has_grown(before: QueueBounds, now: QueueBounds) -> bool:
     if now_last_ms <= 0 or last_ms <= 0:
         return True
     return now_last_ms >= last_ms if now.max_offset > before.max_offset else now_last_ms == last_ms
+
+
+def over_same_links(
+    snapshot: MetadataSnapshot, link_to: Callable[[str], Link | None], writes: Mapping[MessageQueue, int]
+) -> dict[MessageQueue, int]:
+    """Return the ``writes`` to brokers with the snapshot's links. After a restart a queue may end below the position
+    that is planned, and another member may have lowered the group's offset for that."""
+    names = {queue.broker_name for queue in writes}
+    unchanged = {name for name in names if link_to(name) == snapshot.links.get(name)}
+    return {queue: offset for queue, offset in writes.items() if queue.broker_name in unchanged}
 
 
 def last_read(
