@@ -66,8 +66,8 @@ def test_every_java_file_that_is_named_is_there(java_files: set[str]) -> None:
 def test_modules_that_follow_java_declare_it() -> None:
     written = [file for file in MODULES if file.stem != "__init__" and not file.stem.endswith("_pb2")]
     names = {name_of(file): file for file in written if name_of(file).startswith(("wire/", "consumer/"))}
-    silent = {name for name, file in names.items() if not CITATION.search(file.read_text(encoding="utf-8"))}
-    assert {name for name in silent if not name.startswith(OWN_ROOMS)} == OUR_OWN
+    uncited = {name for name, file in names.items() if not CITATION.search(file.read_text(encoding="utf-8"))}
+    assert {name for name in uncited if not name.startswith(OWN_ROOMS)} == OUR_OWN
 
 
 def test_contributing_names_the_version_of_the_sources() -> None:

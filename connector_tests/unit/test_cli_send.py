@@ -51,7 +51,9 @@ def test_unclear_file_of_options_is_a_usage_error(
     assert "hunter" not in shown.err
 
 
-INVALID_BODY = "[ROCKETMQ_INVALID_MESSAGE] Cannot send this: a body is no text: surrogates not allowed. "
+INVALID_BODY = (
+    "[ROCKETMQ_INVALID_MESSAGE] Cannot send a message or request: a body is no text: surrogates not allowed. "
+)
 
 
 def test_a_body_that_is_no_text_is_an_error_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -68,5 +70,5 @@ def test_standard_input_that_is_no_text_is_an_error_in_one_line(
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"x\ncaf\xe9\n"), "utf-8", errors))
     assert main(["send", "--namesrv", NO_SERVER, "--topic", "t", "-"]) == 1
     shown = capsys.readouterr().err
-    assert shown.startswith("[ROCKETMQ_INVALID_MESSAGE] Cannot send this: ")
+    assert shown.startswith("[ROCKETMQ_INVALID_MESSAGE] Cannot send a message or request: ")
     assert shown.count("\n") == 1

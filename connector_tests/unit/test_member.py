@@ -47,8 +47,8 @@ def member_of(cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch) -> Iter
 
 
 class Heartbeats:
-    """What brokers answer to heartbeats: each as usual up to ``limit`` of them, and nothing after that until it is
-    told to ``go_on``."""
+    """What brokers answer to heartbeats: each as usual up to ``limit`` of them, and nothing after that until
+    ``resume`` is set."""
 
     def __init__(self, limit: int) -> None:
         self.resume = threading.Event()
@@ -102,10 +102,10 @@ def test_lost_connection_is_noticed_before_the_next_request(monkeypatch: pytest.
     link = (BrokerAddress("broker-a:10911"), 1)
     beats = Heartbeats(limit=2)
     with ScriptedCluster("broker-a") as cluster:
-        heard_by(list(cluster.brokers.values()), beats)
+        received_by(list(cluster.brokers.values()), beats)
         with member_of(cluster, monkeypatch) as member:
             assert beats.are_enough.wait(WAIT_S)
-            beats.go_on.set()
+            beats.resume.set()
             assert not member.has_lost_connection([link])
             assert not member.has_lost_connection([None])
             member._pool.get("broker-a:10911").close()

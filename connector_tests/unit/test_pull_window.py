@@ -40,9 +40,9 @@ def stride_of(subject: PullWindow) -> int | None:
     return subject._stride
 
 
-def step(subject: PullWindow, request: PullRequest, answer: PullResult) -> PullAction:
-    action = pull_action(answer, request.next_offset)
-    subject.step(request, answer, action)
+def step(subject: PullWindow, request: PullRequest, result: PullResult) -> PullAction:
+    action = pull_action(result, request.next_offset)
+    subject.step(request, result, action)
     return action
 
 

@@ -138,7 +138,7 @@ def test_a_tail_that_was_lost_and_got_again_is_read_from_where_it_begins(caplog:
     assert "lost the end" in caplog.text
 
 
-def test_tail_written_over_while_idle_is_read_without_news() -> None:
+def test_tail_written_over_while_idle_is_read_without_a_change() -> None:
     """The queue is as long as before: it was noticed with the next message."""
     member = SteadyMember({A: holding(10)}, has_news=True)
     subject = planner(member, failOnDataLoss="false")

@@ -133,11 +133,11 @@ class BatchPlanner:
     def latest_offset(self, start: SourceOffset, limit: int | None) -> SourceOffset:
         """Commit ``start``, whose messages are in the sink, wait for work, plan, and return the next micro-batch's end.
 
-        Return ``start`` itself if there is nothing to read, or after a graceful stop was requested, once the queues are
-        released. Return the end of a batch without rows if an ``availableNow`` run waits for other members. While
-        ``start`` is empty, wait until all start positions are confirmed. ``limit``: offsets in total; None: no limit.
-        Raises DataLossError[DATA_LOSS.OFFSETS_UNAVAILABLE] (``failOnDataLoss``), what ``Membership.refresh_metadata``
-        does, and RouteError[QUEUES_UNAVAILABLE.TIMEOUT | QUEUES_UNAVAILABLE.FAIL] for queues unavailable for too long.
+        Return ``start`` itself if there is nothing to read, or once the queues are released for a graceful stop; the
+        end of a batch without rows if an ``availableNow`` run waits for other members. While ``start`` is empty, wait
+        until all start positions are confirmed. ``limit``: offsets; None: no limit. Raises DataLossError
+        [DATA_LOSS.OFFSETS_UNAVAILABLE] (``failOnDataLoss``), what ``Membership.refresh_metadata`` does, and
+        RouteError[QUEUES_UNAVAILABLE.TIMEOUT | QUEUES_UNAVAILABLE.FAIL] for queues unavailable for too long.
         """
         self._mark_completed(start)
         wait_ms = idle_wait_ms(len(start.queues))
@@ -178,10 +178,9 @@ class BatchPlanner:
 
     def _await_work(self, wait_ms: int) -> bool:
         """Return whether there may be something to plan; if nothing indicates it, wait ``wait_ms`` for a change."""
-        if self._must_refresh or self._missing.is_due(self._clock()):
+        if self._missing.is_due(self._clock()) or self._member.has_lost_connection(self._verified.links):
             return True
-        is_lost = self._member.has_lost_connection(self._verified.links)
-        return is_lost or self._member.wait_for_change(self._positions, wait_ms)
+        return self._must_refresh or self._member.wait_for_change(self._positions, wait_ms)
 
     def _try_become_idle(self, start: SourceOffset) -> bool:
         """Return whether to end idle. All brokers must have responded once: ``Trigger.Once`` makes no second call."""
