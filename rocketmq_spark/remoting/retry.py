@@ -146,7 +146,7 @@ def is_too_large(error: RocketMQError) -> bool:
     return "body size exceeded" in _remark(error) or "body length limit" in _remark(error)
 
 
-def _has_no_space_for_properties(error: RocketMQError) -> bool:
+def _exceeds_properties_size(error: RocketMQError) -> bool:
     """Return whether a broker refused to store a message again, because of the properties that it adds."""
     return "PROPERTIES_SIZE_EXCEEDED" in _remark(error)
 
@@ -156,7 +156,7 @@ def _remark(error: RocketMQError) -> str:
 
 
 def _retryability(error: RocketMQError) -> OperationRetryability:
-    if is_too_large(error) or _has_no_space_for_properties(error):
+    if is_too_large(error) or _exceeds_properties_size(error):
         return _ALL_PERMANENT
     return RETRYABILITY.get(error.code if is_broker_error(error) else error.condition, _ALL_PERMANENT)
 
