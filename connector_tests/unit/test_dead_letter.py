@@ -29,7 +29,7 @@ REPORTED = {
 RETRIED = MessageQueue("%RETRY%readers", "broker-a", 0)
 
 
-def letter_of(body: bytes = b"no stream", queue: MessageQueue = QUEUE, **properties: str) -> Message:
+def letter_of(body: bytes = b"no stream", queue: MessageQueue = QUEUE, /, **properties: str) -> Message:
     record = Record(
         topic="orders",
         body=body,
@@ -69,7 +69,7 @@ def test_a_dead_letter_without_body_has_a_blank() -> None:
 @pytest.mark.parametrize("topic", ["%RETRY%readers", "%DLQ%others"])
 def test_of_what_was_sent_back_the_first_place_is_logged(topic: str) -> None:
     queue = MessageQueue(topic, "broker-a", 0)
-    properties = letter_of(queue=queue, RETRY_TOPIC="first", ORIGIN_MESSAGE_ID="M").properties
+    properties = letter_of(b"no stream", queue, RETRY_TOPIC="first", ORIGIN_MESSAGE_ID="M").properties
     assert (properties["RETRY_TOPIC"], properties["ORIGIN_MESSAGE_ID"]) == ("first", "M")
 
 
@@ -80,7 +80,7 @@ def test_place_that_a_producer_wrote_is_not_the_dead_letters() -> None:
 
 
 def test_what_is_quoted_is_cut() -> None:
-    properties = letter_of(queue=RETRIED, RETRY_TOPIC="t" * 32_500, ORIGIN_MESSAGE_ID="M" * 100).properties
+    properties = letter_of(b"no stream", RETRIED, RETRY_TOPIC="t" * 32_500, ORIGIN_MESSAGE_ID="M" * 100).properties
     assert (properties["RETRY_TOPIC"], properties["ORIGIN_MESSAGE_ID"]) == ("t" * 255, "M" * 64)
 
 
