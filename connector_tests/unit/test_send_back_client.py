@@ -184,7 +184,7 @@ def test_redelivered_message_of_invented_topic_is_sent_back(
 
     cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, route)
     responses = Responses(cluster, build_response())
-    problem = sender(cluster, 0, None, missingTopicTimeoutMs="0", **read).try_send_back(replace(MESSAGE, topic=topic))
+    problem = sender(cluster, 0, Time(), missingTopicTimeoutMs="0", **read).try_send_back(replace(MESSAGE, topic=topic))
     if is_accepted:
         assert problem is None
         (fields,) = responses.calls
