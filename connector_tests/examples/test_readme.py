@@ -228,6 +228,7 @@ def test_quick_start_shows_what_it_has_sent(runs: Mapping[str, PageRun]) -> None
 def test_readme_reads_a_topic_and_writes_to_it(runs: Mapping[str, PageRun]) -> None:
     run = runs[README]
     assert "3 archived" in run.printed
+    assert "3 orders in the topic" in run.printed
     eventually(lambda: sum(held.max_offset for held in run.messages.bounds().values()) == 4, "1 message more")
     assert run.messages.lag(f"{run.group}-group") == 1
 
@@ -235,8 +236,9 @@ def test_readme_reads_a_topic_and_writes_to_it(runs: Mapping[str, PageRun]) -> N
 def test_reading_shows_bodies_and_sends(runs: Mapping[str, PageRun]) -> None:
     run = runs[f"{GUIDE}/reading.md"]
     assert all(f"{body}|" in run.printed for body in BOOKS)
+    assert "in the topic: 3" in run.printed
     assert re.search(r"sent \('\w{32}', '\w{32}'\)", run.printed)
-    eventually(lambda: sum(held.max_offset for held in run.messages.bounds().values()) == 5, "2 messages more")
+    eventually(lambda: sum(held.max_offset for held in run.messages.bounds().values()) == 6, "3 messages more")
 
 
 def test_writing_writes_and_its_readers_find_it(runs: Mapping[str, PageRun]) -> None:

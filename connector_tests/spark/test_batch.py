@@ -10,6 +10,9 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
+from connector_tests.support.core_scenarios import (
+    test_batch_read_is_bound_once_for_all_actions as test_batch_read_is_bound_once_for_all_actions,
+)
 from connector_tests.support.streams import Topic, eventually
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
@@ -47,16 +50,6 @@ def test_read_of_two_topics_returns_every_message_once(messages: Topic, others: 
     frame = read(subscribe=f"{messages.name}, {others.name}")
     assert bodies(frame) == sorted(sent)
     assert {row.topic for row in frame.select("topic").collect()} == {messages.name, others.name}
-
-
-def test_end_is_bound_once_for_all_actions_of_a_frame(messages: Topic, read: ReadOf) -> None:
-    sent = messages.send(10)
-    frame = read()
-    assert frame.count() == 10
-    messages.send(5)
-    assert bodies(frame) == sorted(sent)
-    assert frame.union(frame).count() == 20
-    assert read().count() == 15, "each load() binds its own end"
 
 
 def test_read_of_an_empty_topic_has_no_rows(read: ReadOf) -> None:

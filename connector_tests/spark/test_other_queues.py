@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import PythonException, StreamingQueryException
 from pyspark.sql import SparkSession
 
 import rocketmq_spark
@@ -124,5 +124,27 @@ def test_a_queue_that_was_empty_when_it_was_met_is_not_mistaken_for_another_of_i
     sent = deleted.send(14)
     query.run_to_end()
     assert query.bodies() == sorted(sent)
+    for topic in topics:
+        topic.close()
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_batch_read_names_ranges_that_retention_deleted_after_planning(
+    spark: SparkSession, forgetful: EmbeddedCluster, fails: bool
+) -> None:
+    topics = [Topic(forgetful, forgetful.create_topic(unique_name(name), 1)) for name in ("expired", "filler")]
+    expired, filler = topics
+    expired.send(10)
+    reader = spark.read.format("rocketmq").option("namesrvAddr", forgetful.namesrv_addr)
+    frame = reader.option("subscribe", expired.name).option("failOnDataLoss", fails).load()
+    assert frame.rdd.getNumPartitions() == 1, "planned, and not read"
+    empty(forgetful, expired, filler)
+    expired.send(3)
+    if fails:
+        with pytest.raises(PythonException, match=r"DATA_LOSS\.OFFSETS_UNAVAILABLE.*\[0, 10\) of"):
+            frame.count()
+    else:
+        assert frame.count() == 0
+    assert reader.load().count() == 3, "a new read begins at the first message that is left"
     for topic in topics:
         topic.close()

@@ -9,7 +9,7 @@ from contextlib import closing
 
 import pytest
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 import rocketmq_spark
 from connector_tests.spark.conftest import StreamOf
@@ -60,6 +60,22 @@ def test_a_query_starts_reads_commits_and_restarts(messages: Topic, member: Memb
         reading.run_to_end()
         assert reading.bodies() == sorted(sent)
         assert messages.lag(group) == 0
+
+
+@pytest.mark.parametrize("own_group", [False, True], ids=["TOOLS_CONSUMER", "consumerGroup"])
+def test_batch_reads_with_the_permissions_of_one_group(
+    spark: SparkSession, cluster: EmbeddedCluster, messages: Topic, group: str, own_group: bool
+) -> None:
+    sent = messages.send(12)
+    named = group if own_group else "TOOLS_CONSUMER"
+    rights = [Right(f"Topic:{messages.name}", ("SUB", "GET")), Right(f"Group:{named}", ("SUB",))]
+    options = {"namesrvAddr": cluster.namesrv_addr, "subscribe": messages.name, "startingTimestamp": "0"}
+    options |= (
+        cluster.security_options | user_options(cluster, *rights) | ({"consumerGroup": group} if own_group else {})
+    )
+    rows = spark.read.format("rocketmq").schema("body BINARY").options(**options).load().collect()
+    assert sorted(bytes(row.body).decode() for row in rows) == sorted(sent)
+    assert set(messages.committed(group).values()) == {None}
 
 
 def test_what_is_sent_is_read_and_comes_back_or_ends_in_the_dlq(

@@ -26,6 +26,9 @@ from connector_tests.support.core_scenarios import (
     test_a_time_finds_the_first_message_stored_then as test_a_time_finds_the_first_message_stored_then,
 )
 from connector_tests.support.core_scenarios import (
+    test_batch_read_is_bound_once_for_all_actions as test_batch_read_is_bound_once_for_all_actions,
+)
+from connector_tests.support.core_scenarios import (
     test_start_and_restarts_read_each_message_once as test_start_and_restarts_read_each_message_once,
 )
 from rocketmq_spark.embedded import EmbeddedCluster

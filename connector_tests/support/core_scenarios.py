@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
 
 from connector_tests.spark.conftest import StreamOf
 from connector_tests.support.java_group import java_group
@@ -42,6 +43,21 @@ def test_a_time_finds_the_first_message_stored_then(messages: Topic, stream: Str
         since = stream(f"since {since_ms}", consumerGroup=unique_name("since"), startingTimestamp=str(since_ms))
         since.run_to_end()
         assert since.bodies() == sorted(body for body, at_ms in stored_ms.items() if at_ms >= since_ms)
+
+
+def test_batch_read_is_bound_once_for_all_actions(
+    messages: Topic, spark: SparkSession, cluster: EmbeddedCluster
+) -> None:
+    """Also on Spark 4.0, which plans each action separately."""
+    sent = messages.send(10)
+    reader = spark.read.format("rocketmq").option("namesrvAddr", cluster.namesrv_addr)
+    frame = reader.option("subscribe", messages.name).load()
+    assert frame.count() == 10
+    messages.send(5)
+    bodies = [row.text for row in frame.selectExpr("CAST(body AS STRING) AS text").collect()]
+    assert sorted(bodies) == sorted(sent)
+    assert (frame.union(frame).count(), frame.where("queueId >= 0").count()) == (20, 10)
+    assert reader.load().count() == 15, "each load() binds its own end"
 
 
 def test_a_tag_filter_reads_the_tag_and_moves_past_the_rest(messages: Topic, stream: StreamOf, group: str) -> None:

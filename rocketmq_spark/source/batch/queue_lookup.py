@@ -68,8 +68,10 @@ class QueueLookup:
         offset."""
         found: dict[MessageQueue, int] = {}
         for of_broker in _by_broker(timestamps_ms).values():
-            asked = {queue: timestamps_ms[queue] for queue in of_broker}
-            found |= self._call(of_broker[0], partial(Broker.search_offsets, timestamps_ms=asked, prober=self._prober))
+            requested = {queue: timestamps_ms[queue] for queue in of_broker}
+            found |= self._call(
+                of_broker[0], partial(Broker.search_offsets, timestamps_ms=requested, prober=self._prober)
+            )
         return found
 
     def masters(self, broker_names: Collection[str]) -> dict[str, BrokerAddress]:

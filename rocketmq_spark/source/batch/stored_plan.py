@@ -1,8 +1,8 @@
 """StoredPlan: the plan of a batch read, kept on the driver's disk for later plannings of the same DataFrame.
 
-Spark 4.0 plans a Python source anew for each action, and for each occurrence of a DataFrame in a query. Spark 4.1 and
-newer plan it once for each ``load()``. The first planning of a ``load()`` stores its plan, and the others read it: so
-all of them end at the same offsets. The file is in a directory that Spark deletes when the application ends.
+Spark 4.0 plans a Python source separately for each action, and for each occurrence of a DataFrame in a query. Spark 4.1
+and newer plan it once for each ``load()``. The first planning of a ``load()`` stores its plan, and the others read it:
+so all of them end at the same offsets. The file is in a directory that Spark deletes when the application ends.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class BatchPlan:
 class StoredPlan:
     """Plan of one ``load()``, by its ID. Without a local directory there is none: each planning is then on its own."""
 
-    def __init__(self, load_id: str, environment: Mapping[str, str] = os.environ) -> None:
-        folder = environment.get(LOCAL_DIRS, "").split(",")[0]
+    def __init__(self, load_id: str, environ: Mapping[str, str] = os.environ) -> None:
+        folder = environ.get(LOCAL_DIRS, "").split(",")[0]
         self._file = Path(folder, f"rocketmq-plan-{load_id}.json") if folder else None
 
     def read(self) -> BatchPlan | None:

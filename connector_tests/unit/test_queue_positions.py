@@ -1,0 +1,54 @@
+"""Start and end positions of a batch read, by topic and queue."""
+
+from __future__ import annotations
+
+import pytest
+
+from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.options.kinds import END_POSITIONS, START_POSITIONS, TIMES
+from rocketmq_spark.options.queue_positions import EARLIEST, LATEST, QueuePositions
+
+FIRST, SECOND, OTHER = MessageQueue("t", "b", 0), MessageQueue("t", "b", 1), MessageQueue("u", "b", 0)
+POSITIONS = QueuePositions(topics=(("t", 7),), queues=((FIRST, 3),))
+
+
+def test_queue_precedes_its_topic_and_that_everything() -> None:
+    assert [POSITIONS.of(queue) for queue in (FIRST, SECOND, OTHER)] == [3, 7, None]
+    everywhere = QueuePositions(9, POSITIONS.topics, POSITIONS.queues)
+    assert [everywhere.of(queue) for queue in (FIRST, SECOND, OTHER)] == [3, 7, 9]
+
+
+def test_unlisted_and_unknown_queues_are_found() -> None:
+    assert POSITIONS.unlisted([FIRST, OTHER, SECOND]) == [OTHER]
+    assert POSITIONS.unknown([OTHER]) == ["t", "t@b:0"]
+    assert POSITIONS.unknown([FIRST, SECOND]) == []
+    assert QueuePositions(LATEST).unlisted([FIRST]) == QueuePositions(LATEST).unknown([FIRST]) == []
+
+
+def test_json_sets_topics_and_queues() -> None:
+    parsed = START_POSITIONS.parse('{"t":{"b":{"0":5,"1":-2,"2":"Earliest"}},"u":"earliest","v":0}')
+    third = MessageQueue("t", "b", 2)
+    queues = ((FIRST, 5), (SECOND, EARLIEST), (third, EARLIEST))
+    assert parsed == QueuePositions(topics=(("u", EARLIEST), ("v", 0)), queues=queues)
+    assert END_POSITIONS.parse("LATEST") == QueuePositions(LATEST)
+    assert TIMES.parse(f'{{"t":{2**63 - 1}}}') == QueuePositions(topics=(("t", 2**63 - 1),))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "latest", "", "[]", "{}", "5", '{"t":-1}', '{"t":-3}', f'{{"t":{2**63}}}', '{"t":true}', '{"t":1.0}',
+        '{"t":null}', '{"t":[]}', '{"t":{}}', '{"t":{"b":{}}}', '{"t":{"b":5}}', '{"t":{"b":{"x":5}}}',
+        '{"t":{"b":{"2147483648":5}}}', '{"a b":5}', '{"t":5,"t":6}', '{"t":"latest"}', "[" * 100_000,
+    ],
+)  # fmt: skip
+def test_other_start_positions_are_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        START_POSITIONS.parse(text)
+
+
+@pytest.mark.parametrize("text", ["earliest", '{"t":"earliest"}', '{"t":-2}'])
+def test_other_ends_and_times_are_refused(text: str) -> None:
+    for kind in (END_POSITIONS, TIMES):
+        with pytest.raises(ValueError):
+            kind.parse(text)
