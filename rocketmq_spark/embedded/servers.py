@@ -42,8 +42,6 @@ SMALL_BROKER: Final[Mapping[str, str]] = {
 
 # Settings that reduce the CPU use of an idle broker; by default RocketMQ 5.5.0 uses 10 % of a core, at times 100 %.
 QUIET_BROKER: Final[Mapping[str, str]] = {
-    # TransactionMetricsFlushService spins from its start until the first of these intervals is over: 10 s by default.
-    "transactionMetricFlushInterval": "500",
     # TransactionalOpBatchService spins for ever, an interval after the last transaction: so the longest one is set. It
     # delays nothing, because each end of a transaction exceeds the maximum batch size and is written at once.
     "transactionOpBatchInterval": str(2**31 - 1),
@@ -158,6 +156,7 @@ class BrokerServer(Server):
                 raise EmbeddedBrokerError("EMBEDDED_SERVER_FAILED", problem=f"{self.name} could not load its store")
             netty.setListenPort(self._port)
             controller.start()
+            stop_idle_services(controller)
             self._port = netty.getListenPort()
         self._jvm, self._controller = jvm, controller
 
@@ -220,6 +219,28 @@ def name_auth_config(configs: tuple[Any, ...]) -> None:
         auth.setConfigName(broker.getBrokerName())
         auth.setClusterName(broker.getBrokerClusterName())
         auth.setAuthConfigPath(f"{store.getStorePathRootDir()}/config")
+
+
+def stop_idle_services(controller: Any) -> None:
+    """Stop the started broker's threads that poll for nothing, unless its settings need them."""
+    # It spins until its first interval is over, 10 s by default, and then writes a file that nobody reads.
+    stop_service(controller, "transactionMetricsFlushService")
+    # These wake a hundred times a second.
+    if not controller.getBrokerConfig().isBrokerFastFailureEnable():
+        stop_service(controller, "brokerFastFailure")
+    store = controller.getMessageStore()
+    if store.getMessageStoreConfig().getBrokerRole().name() == "ASYNC_MASTER":  # waits for no slave
+        stop_service(store.getHaService(), "groupTransferService")
+
+
+def stop_service(owner: Any, field: str) -> None:
+    """Stop the service that ``owner`` has in that field, if this version of RocketMQ has it."""
+    try:
+        declared = owner.getClass().getDeclaredField(field)
+    except Py4JJavaError:
+        return
+    declared.setAccessible(True)
+    declared.get(owner).shutdown()
 
 
 def has_class(jvm: ChildJvm, name: str) -> bool:
