@@ -90,11 +90,11 @@ def test_invalid_positions_are_refused_before_any_task(messages: Topic, read: Re
 
 
 def test_tags_columns_and_tasks_are_those_of_a_stream(messages: Topic, read: ReadOf) -> None:
-    wanted = messages.send(30, tag="a")
+    required = messages.send(30, tag="a")
     messages.send(10, tag="b")
     frame = read(subExpression="a", minPartitions="6", includeProperties="true", propertyColumns="UNIQ_KEY")
     assert frame.rdd.getNumPartitions() >= 6
-    assert bodies(frame) == sorted(wanted)
+    assert bodies(frame) == sorted(required)
     row = frame.first()
     assert row is not None
     assert (row.UNIQ_KEY, row.properties["TAGS"]) == (row.msgId, "a")

@@ -42,7 +42,7 @@ def test_range_spans_what_the_queue_has_by_default() -> None:
     assert planned() == planned(startingOffsets="Earliest", endingOffsets="LATEST") == [(0, 3, 10), (1, 0, 4)]
 
 
-def test_empty_range_is_left_out() -> None:
+def test_empty_range_is_omitted() -> None:
     assert planned(startingOffsets=by_queue(10, 1)) == [(1, 1, 4)]
 
 
@@ -122,7 +122,7 @@ def test_reversed_times_are_refused() -> None:
     assert planned({FIRST: 5, SECOND: 2}, startingTimestamp="5", endingTimestamp="5") == []
 
 
-def test_deleted_offsets_are_left_out_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_deleted_offsets_are_skipped_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     given = {"startingOffsets": by_queue(1, 0), "endingOffsets": by_queue(5, 1), "failOnDataLoss": "false"}
     assert planned(**given) == [(0, 3, 5), (1, 0, 1)]
     assert planned(**(given | {"endingOffsets": by_queue(2, 1)})) == [(1, 0, 1)]

@@ -22,7 +22,8 @@ def test_unlisted_and_unknown_queues_are_found() -> None:
     assert POSITIONS.unlisted([FIRST, OTHER, SECOND]) == [OTHER]
     assert POSITIONS.unknown([OTHER]) == ["t", "t@b:0"]
     assert POSITIONS.unknown([FIRST, SECOND]) == []
-    assert QueuePositions(LATEST).unlisted([FIRST]) == QueuePositions(LATEST).unknown([FIRST]) == []
+    assert QueuePositions(LATEST).unlisted([FIRST]) == []
+    assert QueuePositions(LATEST).unknown([FIRST]) == []
 
 
 def test_json_sets_topics_and_queues() -> None:
