@@ -65,7 +65,7 @@ def allocate_all(
     client_ids: Sequence[str],
 ) -> list[MessageQueue]:
     """Return the queues of member ``client_id`` in all topics, each queue once. The arguments may be in any order;
-    topics without queues are ignored.
+    topics without queues are ignored. Raises what the strategy raises.
 
     Source: ``client/impl/consumer/RebalanceImpl.java#rebalanceByTopic``, which sorts before it allocates.
     """
@@ -113,6 +113,8 @@ class AllocateMessageQueueAveragely:
     def allocate(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> list[MessageQueue]:
+        """Return the consecutive block of ``queues`` for the position of ``client_id`` in ``client_ids``; [] if they
+        lack it. Raises ValueError if an argument is empty."""
         if not is_member(client_id, queues, client_ids):
             return []
         size, longer = divmod(len(queues), len(client_ids))
@@ -130,6 +132,8 @@ class AllocateMessageQueueAveragelyByCircle:
     def allocate(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> list[MessageQueue]:
+        """Return every n-th of ``queues`` for n members, from the position of ``client_id`` on; [] if ``client_ids``
+        lack it. Raises ValueError if an argument is empty."""
         if not is_member(client_id, queues, client_ids):
             return []
         return list(queues[client_ids.index(client_id) :: len(client_ids)])
@@ -163,12 +167,13 @@ class ConsistentHashRouter:
         self._hashes = sorted(self._ring)
 
     def _add(self, node: str, virtual_node_count: int) -> None:
+        """Add virtual nodes of ``node`` to the ring, numbered on from those that it has there."""
         present = sum(owner == node for owner in self._ring.values())
         for replica in range(present, present + virtual_node_count):
             self._ring[self._hash_function(f"{node}-{replica}")] = node
 
     def route(self, key: str) -> str | None:
-        """Return the node of ``key``; None on an empty ring."""
+        """Return the node at or next after the hash of ``key``, beyond the end the first one; None on an empty ring."""
         if not self._hashes:
             return None
         position = bisect_left(self._hashes, self._hash_function(key))
@@ -192,6 +197,8 @@ class AllocateMessageQueueConsistentHash:
     def allocate(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> list[MessageQueue]:
+        """Return the queues that a hash ring of ``client_ids`` maps to ``client_id``; [] if ``client_ids`` lack it.
+        Raises ValueError if an argument is empty."""
         if not is_member(client_id, queues, client_ids):
             return []
         router = ConsistentHashRouter(client_ids, self.virtual_node_count, self.hash_function)
@@ -229,6 +236,9 @@ class AllocateMessageQueueByMachineRoom:
     def allocate(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> list[MessageQueue]:
+        """Select the queues of brokers in ``consumer_idcs`` and divide them into equal blocks, one for each of
+        ``client_ids``. Return the block of ``client_id``, and one of the remaining queues if there are enough; [] if
+        ``client_ids`` lack it. Raises ValueError if an argument is empty."""
         if not is_member(client_id, queues, client_ids):
             return []
         eligible = [queue for queue in queues if self._is_here(queue.broker_name)]
@@ -238,7 +248,8 @@ class AllocateMessageQueueByMachineRoom:
         return block + ([eligible[size * len(client_ids) + index]] if index < remainder else [])
 
     def _is_here(self, broker_name: str) -> bool:
-        """Return whether the broker's room is one of these. Java's ``split("@")`` drops empty parts at the end."""
+        """Return whether the broker's room is in ``consumer_idcs``. Java's ``split("@")`` drops empty parts at the
+        end."""
         parts = broker_name.rstrip("@").split("@")
         return len(parts) == 2 and parts[0] in self.consumer_idcs
 
@@ -276,6 +287,12 @@ class AllocateMachineRoomNearby:
     def allocate(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> list[MessageQueue]:
+        """Return the member's part of the queues in its room, and of those in each room without members; [] if
+        ``client_ids`` lack ``client_id``. Calls the resolver for each queue and each member.
+
+        Raises MembershipError[UNKNOWN_MACHINE_ROOM] if a broker or ``client_id`` has no room, ValueError if an argument
+        is empty.
+        """
         if not is_member(client_id, queues, client_ids):
             return []
         queues_in = self._queues_by_room(queues)
@@ -289,13 +306,16 @@ class AllocateMachineRoomNearby:
         return mine
 
     def _queues_by_room(self, queues: Sequence[MessageQueue]) -> dict[str, list[MessageQueue]]:
+        """Return the queues by the room that the resolver returns for their broker. Raises
+        MembershipError[UNKNOWN_MACHINE_ROOM] if it returns none."""
         rooms: dict[str, list[MessageQueue]] = {}
         for queue in queues:
             rooms.setdefault(_require_room(self.resolver.broker_deploy_in(queue), str(queue)), []).append(queue)
         return rooms
 
     def _members_by_room(self, client_ids: Sequence[str]) -> dict[str, list[str]]:
-        """Return the members of each room. A member without a room is left out, and logged once."""
+        """Return the members by the room that the resolver returns for them. A member without a room is omitted, and
+        logged once per strategy object."""
         rooms: dict[str, list[str]] = {}
         for client_id in client_ids:
             room = self.resolver.consumer_deploy_in(client_id)
@@ -312,6 +332,8 @@ class AllocateMachineRoomNearby:
 
 
 def _require_room(room: str | None, subject: str) -> str:
+    """Return ``room``. Raises MembershipError[UNKNOWN_MACHINE_ROOM], which names ``subject``, if it is None or
+    empty."""
     if not room:
         raise MembershipError("UNKNOWN_MACHINE_ROOM", subject=subject)
     return room
@@ -337,4 +359,5 @@ class AllocateAveragelyOverAllTopics:
 
 
 def _across_topics(queue: MessageQueue) -> tuple[bytes, int, bytes]:
+    """Return a sort key: broker name, queue ID, topic."""
     return java_string_order(queue.broker_name), queue.queue_id, java_string_order(queue.topic)

@@ -19,15 +19,15 @@ Bounds = dict[MessageQueue, QueueBounds]
 
 
 def find_broker_name(bounds: Bounds, expected_name: str) -> str | None:
-    """Return the broker to which these queues belong: another than ``expected_name`` if there is one, else
-    ``expected_name``; None without queues."""
+    """Return a broker name of ``bounds`` that differs from ``expected_name`` if there is one, else ``expected_name``;
+    None for empty bounds."""
     other_names = (queue.broker_name for queue in bounds if queue.broker_name != expected_name)
     return next(other_names, expected_name if bounds else None)
 
 
 def find_invalid_bounds(bounds: Bounds) -> MessageQueue | None:
-    """Return a queue that ends before it begins, or has more offsets than possible; None if there is none. Otherwise
-    the first would appear as a loss or as empty, the second would plan endless tasks."""
+    """Return a queue with more offsets than possible, or with a max offset below its min offset; None if there is none.
+    Too many offsets would be planned as endless tasks; a negative number would count as a loss or as empty."""
     maximum = QUEUE_OFFSETS.maximum
     return next(
         (
@@ -40,7 +40,7 @@ def find_invalid_bounds(bounds: Bounds) -> MessageQueue | None:
 
 
 class BrokerIdentities:
-    """Link over which each broker was verified. Not thread-safe.
+    """Link over which each broker was verified: bounds received over it had the broker's name. Not thread-safe.
 
     ``missing_topic_codes``: response codes of brokers that do not have a topic.
     """
@@ -53,16 +53,19 @@ class BrokerIdentities:
         self._mismatched: set[str] = set()
 
     def link(self, broker_name: str) -> Link | None:
-        """Return the link to the broker now; None while no route has its master."""
+        """Return the address of the broker's master and the number of the connection that its next request uses; None
+        while no route has its master. Sends nothing."""
         address = self._routes.master(broker_name)
         return None if address is None else (address, self._cluster.connection_number(address))
 
     def is_verified(self, broker_name: str) -> bool:
-        """Return whether the broker is verified over its current connection. Another connection verifies nothing."""
+        """Return whether bounds with the broker's name were received over the connection that its next request uses.
+        Sends nothing. A proxy's bounds have the requested name, so any response of it verifies."""
         return broker_name in self._verified and self._verified[broker_name] == self.link(broker_name)
 
     def ensure_verified(self, broker_name: str) -> None:
-        """Raises TransportError[CONNECTION_LOST] if the broker is not verified: its verified connection is lost."""
+        """Do nothing if ``is_verified``. Raises TransportError[CONNECTION_LOST] otherwise: the verified connection is
+        lost."""
         if not self.is_verified(broker_name):
             address = _address(self.link(broker_name))
             raise TransportError(
@@ -70,33 +73,37 @@ class BrokerIdentities:
             )
 
     def is_mismatched(self, broker_name: str) -> bool:
-        """Return whether another broker was found at its address, and it has not responded since. Then responses from
-        that address do not count as its own."""
+        """Return whether another broker was found at the broker's address, and ``record_verified`` has not recorded the
+        right one since. Then responses from that address do not count as the broker's."""
         return broker_name in self._mismatched
 
     def submit_check(self, broker: BrokerApi, broker_name: str) -> Future[None]:
-        """Request bounds to verify the broker. It is not verified if the broker there has none of its topics."""
+        """Request the bounds of one of the broker's topics to verify it. ``result`` waits for the response; while the
+        broker has no queues of a topic, it requests those of the next topic."""
         return _IdentityFuture(
             self, broker, broker_name, self._routes.topics_at(broker_name), self._missing_topic_codes
         )
 
     def submit_bounds(self, broker: BrokerApi, topic: str, broker_name: str) -> Future[Bounds]:
-        """Request the bounds of the broker's queues of a topic; the response verifies the broker."""
+        """Request the bounds of the broker's queues of a topic. ``result`` waits, and records the broker as verified if
+        the bounds have its name; an empty response verifies nothing. See ``_VerifiedBounds.result`` for errors."""
         link = self.link(broker_name)  # before the request: the response verifies it only if it is still the same then
         return _VerifiedBounds(broker.submit_topic_stats(topic), self, broker_name, link)
 
     def record_verified(self, broker_name: str, link: Link | None) -> None:
-        """Record that the broker responded over ``link``, if that is still its link."""
+        """Record that the broker was verified over ``link``, and end a mismatch. Do nothing if ``link`` is None or no
+        longer the current one."""
         if link is not None and link == self.link(broker_name):
             self._verified[broker_name] = link
             self._mismatched.discard(broker_name)
 
     def error_without_topics(self, broker_name: str, topics: Sequence[str]) -> RouteError:
-        """Record a mismatch and return its error: the broker at the address has none of ``topics``."""
+        """Record a mismatch and return its error, not raised: the broker at the address has none of ``topics``."""
         return self.mismatch_error(self.link(broker_name), broker_name, f"one without {', '.join(topics)}")
 
     def mismatch_error(self, link: Link | None, broker_name: str, other: str) -> RouteError:
-        """Record a mismatch and return its error: ``other`` describes the broker at the address."""
+        """Record a mismatch until ``record_verified``, and return its error, not raised. ``other`` describes the broker
+        at the address."""
         address = _address(link)
         self._mismatched.add(broker_name)
         return RouteError("BROKER_ADDRESS_MISMATCH", address=address, broker=broker_name, other=other)
@@ -126,8 +133,9 @@ class _IdentityFuture:
         self._first = identities.submit_bounds(broker, topics[0], broker_name)
 
     def result(self) -> None:
-        """Wait for the verification. Raises RouteError[BROKER_ADDRESS_MISMATCH], and the errors of
-        ``submit_bounds``."""
+        """Wait until bounds of one topic verify the broker; request the topics after the first one by one. Raises
+        RouteError[BROKER_ADDRESS_MISMATCH] if the broker has queues of none, or has another name, and the other errors
+        of ``submit_bounds``."""
         if self._has_queues(self._first):
             return
         other_names = (
@@ -137,7 +145,8 @@ class _IdentityFuture:
             raise self._identities.error_without_topics(self._broker_name, self._topics)
 
     def _has_queues(self, bounds: Future[Bounds]) -> bool:
-        """Wait for the response; return whether the broker has queues of the topic. A missing topic is no error."""
+        """Wait for the response and return whether the broker has queues of the topic. False if its error code is one
+        of a missing topic; other errors are raised."""
         try:
             return bool(bounds.result())
         except BrokerError as error:
@@ -156,8 +165,12 @@ class _VerifiedBounds:
         self._link = link
 
     def result(self) -> Bounds:
-        """Return the bounds. Raises RouteError[BROKER_ADDRESS_MISMATCH] if another broker responded,
-        RemoteProtocolError[INVALID_QUEUE_OFFSETS] for impossible bounds."""
+        """Wait for the bounds and return them. Record the broker as verified if they name it; empty bounds verify
+        nothing.
+
+        Raises RouteError[BROKER_ADDRESS_MISMATCH] if they name another broker, which is recorded,
+        RemoteProtocolError[INVALID_QUEUE_OFFSETS] for impossible bounds, and the errors of ``submit_topic_stats``.
+        """
         bounds = self._future.result()
         name = find_broker_name(bounds, self._broker_name)
         if name is not None and name != self._broker_name:

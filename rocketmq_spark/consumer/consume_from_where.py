@@ -38,8 +38,8 @@ def starting_point(options: ReadOptions) -> StartingPoint:
     """Return the start position that ``startingOffsets``, ``startingTimestamp``, ``consumeFromWhere`` and
     ``consumeTimestamp`` set; the end of the topic if none is set.
 
-    Raises OptionError[INCOMPATIBLE_OPTIONS] when two of them differ, and OptionError[OPTION_REQUIRES_OPTION] for
-    CONSUME_FROM_TIMESTAMP without a time.
+    Raises OptionError[INCOMPATIBLE_OPTIONS] when two of them differ or ``startingOffsets`` has a topic that is not
+    subscribed, OptionError[OPTION_REQUIRES_OPTION] for CONSUME_FROM_TIMESTAMP without a time.
 
     Source: ``client/consumer/DefaultMQPushConsumer.java``. Differs: its default time, half an hour before each start,
     is not used, because it would differ between members.
@@ -53,7 +53,8 @@ def starting_point(options: ReadOptions) -> StartingPoint:
 
 
 def _configured_points(options: ReadOptions) -> Iterator[tuple[str, StartingPoint]]:
-    """Yield the name and the start position of each option that is set."""
+    """Yield the name and the start position of each option that is set. Raises the errors of ``starting_point`` during
+    iteration."""
     if options.starting_offsets is not None:
         yield "startingOffsets", _of_starting_offsets(options)
     times = {"startingTimestamp": options.starting_timestamp_ms, "consumeTimestamp": options.consume_timestamp_ms}
@@ -65,6 +66,8 @@ def _configured_points(options: ReadOptions) -> Iterator[tuple[str, StartingPoin
 
 
 def _of_starting_offsets(options: ReadOptions) -> StartingPoint:
+    """Return the start position that ``startingOffsets`` sets: a name, or offsets of single queues, then FIRST_OFFSET
+    for all others. Raises OptionError[INCOMPATIBLE_OPTIONS] for topics that are not subscribed."""
     if isinstance(options.starting_offsets, str):
         return StartingPoint(OF_STARTING_OFFSETS[options.starting_offsets])
     offsets = options.starting_offsets or ()
@@ -75,6 +78,8 @@ def _of_starting_offsets(options: ReadOptions) -> StartingPoint:
 
 
 def _of_consume_from_where(options: ReadOptions) -> StartingPoint:
+    """Return the start position that ``consumeFromWhere`` sets; the time of TIMESTAMP is ``consumeTimestamp``, else
+    ``startingTimestamp``. Raises OptionError[OPTION_REQUIRES_OPTION] if neither is set."""
     where = ConsumeFromWhere(options.consume_from_where)
     if where is not ConsumeFromWhere.TIMESTAMP:
         return StartingPoint(where)

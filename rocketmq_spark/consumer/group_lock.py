@@ -29,7 +29,8 @@ class GroupLock:
     def _new_holder(
         self, membership: Membership, lock: AbstractContextManager[object]
     ) -> Callable[[], AbstractContextManager[Membership]]:
-        """Return a context manager's factory: it holds ``lock`` during the block, and then publishes the membership."""
+        """Return a factory of context managers, which wait for ``lock``, hold it during the block, and publish the
+        membership at its end, also after an exception."""
 
         @contextmanager
         def hold() -> Iterator[Membership]:

@@ -78,21 +78,23 @@ class GroupMembers:
     # ------------------------------------------------------------------------------------------ heartbeats
 
     def heartbeat(self) -> None:
-        """Send heartbeats to all responsive masters, which suffice for a plan. For other brokers see
-        ``next_heartbeats``."""
+        """Send heartbeats to all responsive masters, which suffice for a plan; wait, and record which acknowledged
+        them. Failures are logged, not raised. For other brokers see ``next_heartbeats``."""
         self._send(self._outage_tracker.responsive_masters().values())
 
     def send_first_heartbeats(self) -> None:
-        """Send heartbeats to responsive masters that have not acknowledged one yet."""
+        """Send heartbeats, as ``heartbeat`` does, only to responsive masters that have not acknowledged one yet."""
         self._send(set(self._outage_tracker.responsive_masters().values()) - self._registered)
 
     def _send(self, addresses: Iterable[BrokerAddress]) -> None:
+        """Send heartbeats concurrently, wait for all responses, and record which addresses acknowledged. Failures are
+        logged."""
         heartbeats = Heartbeats(self._build_heartbeat(), tuple(sorted(addresses, key=str)))
         self.record_acknowledged(heartbeats, self._client.send(heartbeats))
 
     def next_heartbeats(self) -> Heartbeats:
-        """Return heartbeats to every broker of the topics, slaves included, as in Java's client. They are sent without
-        the group lock.
+        """Return the heartbeats that are due to every broker of the topics, slaves included, as in Java's client; send
+        nothing. The caller sends them without the group lock. Addresses that left the routes are forgotten.
 
         Of the addresses that did not respond last time, only the one tried longest ago is included: each may take the
         whole ``brokerTimeoutMs``, and locks must be renewed meanwhile.
@@ -103,7 +105,7 @@ class GroupMembers:
         return Heartbeats(self._build_heartbeat(), (*sorted(addresses - self._unreached.keys(), key=str), *retried))
 
     def record_acknowledged(self, heartbeats: Heartbeats, acknowledged: Collection[BrokerAddress]) -> None:
-        """Record the addresses that acknowledged a heartbeat as registered, and the others as not reached."""
+        """Record the ``acknowledged`` addresses of ``heartbeats`` as registered, its other addresses as not reached."""
         for address in heartbeats.addresses:
             self._unreached.pop(address, None)
             if address not in acknowledged:
@@ -111,7 +113,8 @@ class GroupMembers:
         self._registered.update(acknowledged)
 
     def unregister(self) -> None:
-        """Unregister at every broker that acknowledged a heartbeat and responded to the last one."""
+        """Unregister at every broker that acknowledged a heartbeat and responded to the last one, one after another,
+        waiting for each response. Failures are logged at DEBUG, not raised."""
         for address in sorted(self._registered - self._unreached.keys(), key=str):
             self._client.try_call(address, lambda broker: broker.unregister(self._client_id, self._group))
 
@@ -119,6 +122,7 @@ class GroupMembers:
         return Heartbeat(self._client_id, (self._group_data(),))
 
     def _consumer_data(self) -> ConsumerData:
+        """Build this member's consumer data, with the topics that it reads. Raises the errors of ``starting_point``."""
         return ConsumerData(
             group=self._group,
             consume_type="CONSUME_ACTIVELY",
@@ -143,8 +147,9 @@ class GroupMembers:
     # ------------------------------------------------------------------------------------------ members
 
     def query_members(self) -> list[str] | None:
-        """Return the sorted client IDs of the group's members, as the responsive brokers list them; None: no broker
-        responded.
+        """Request the group's members from all responsive brokers, and return their sorted client IDs; None: no broker
+        responded. Records the other members for ``check_only_member``. Waits; raises errors that are not transient, see
+        ``OutageAwareClient.call_concurrently``.
 
         Each broker lists the members that send it heartbeats, and a member sends heartbeats to every broker that it
         reads from. So two members that could read the same queue are both in the list of its broker, whatever other
@@ -168,8 +173,9 @@ class GroupMembers:
         return self._routes.master(broker_name) in self._registered
 
     def check_only_member(self) -> bool:
-        """Return whether the group had no other member at the last query: this member's actions would affect others
-        unexpectedly. If another is listed for longer than a dead one can be, a later metadata refresh raises
+        """Return whether the last ``query_members`` found no other member, which this member's actions would affect
+        unexpectedly. Record the result as a success or a failure: if another member is listed for
+        DUPLICATE_CLIENT_ID_LIMIT_MS (120 s), longer than a dead one can be, a later metadata refresh raises
         MembershipError[GROUP_HAS_OTHER_MEMBERS]."""
         if not self._other_members:
             self._outage_tracker.record_success(OTHER_MEMBERS)
@@ -180,8 +186,12 @@ class GroupMembers:
         return False
 
     def may_own_queues(self, client_ids: list[str] | None) -> bool:
-        """Return whether to allocate queues among ``client_ids`` (from ``query_members``) now: see
-        ``membership_state``."""
+        """Apply ``client_ids`` (from ``query_members``) to the member's state, carry out the action that follows, and
+        return whether to allocate queues among them now: see ``membership_state``.
+
+        The action may send heartbeats, check the group, or request running infos of other members. Problems and their
+        ends are recorded as outages. Raises the errors of ``check_group``.
+        """
         action = self._apply_event(event_from_lists(client_ids, self._client_id))
         if action is MembershipAction.COMPARE:
             difference = self._find_inconsistency(client_ids or ())
@@ -193,9 +203,9 @@ class GroupMembers:
         return action is MembershipAction.SHARE
 
     def _apply_event(self, event: MembershipEvent, difference: MembershipError | None = None) -> MembershipAction:
-        """Change the state and return the action. Send what the action requires: heartbeats, and the check of the
-        group, which raises the errors of ``check_group``. Record the problem, if there is one, and the end of resolved
-        ones."""
+        """Change the state, send what the action requires, wait, and return the action: heartbeats, or heartbeats and
+        the check of the group, which raises the errors of ``check_group``. Record the problem, if there is one, and the
+        end of resolved ones."""
         transition = self._state_machine.apply(event)
         self._outage_tracker.discard(*transition.unknown)
         for subject in transition.resolved:
@@ -216,8 +226,9 @@ class GroupMembers:
         return MembershipError("NOT_REGISTERED_IN_GROUP", group=self._group, client_id=self._client_id)
 
     def _find_inconsistency(self, client_ids: Collection[str]) -> MembershipError | None:
-        """Return the error of a member with another subscription or other consumer settings, as far as members have
-        reported them."""
+        """Return the error of a member with another subscription or other consumer settings, not raised; None if no
+        reported member differs. Requests running infos of members that ``members_to_query`` returns, and logs retry
+        differences."""
         members_to_query = self._subscriptions.members_to_query(client_ids)
         if members_to_query:
             self._subscriptions.record_running_infos(self._running_infos(members_to_query))
@@ -225,10 +236,12 @@ class GroupMembers:
         return self._subscriptions.difference()
 
     def _running_infos(self, client_ids: Collection[str]) -> dict[str, ConsumerRunningInfo]:
-        """Request members' running infos through any responsive broker. A missing response has no consequence."""
+        """Request members' running infos through any responsive broker, and wait. Members that did not respond are
+        missing; {} if the request fails."""
         return self._client.call_any(lambda broker: broker.running_infos(self._group, client_ids)) or {}
 
     def _warn_of_retries(self) -> None:
+        """Log a warning for each member that reads the retry topic while this one does not, or the reverse."""
         for client_id in self._subscriptions.members_differing_in_retry():
             log.warning(
                 "RETRY_TOPIC_INCONSISTENT: Only one of the members clientId=%s and clientId=%s reads topic=%s. "

@@ -26,8 +26,8 @@ class Heartbeats:
     addresses: tuple[BrokerAddress, ...]
 
     def send(self, cluster: ClusterApi) -> set[BrokerAddress]:
-        """Send to all addresses concurrently; return those that acknowledged it. The timer repeats failed
-        heartbeats."""
+        """Send to all addresses concurrently, wait for all responses, and return the addresses that acknowledged.
+        Failures are logged, not raised; the timer repeats them."""
         sent: dict[BrokerAddress, Future[None]] = {}
         acknowledged: set[BrokerAddress] = set()
         for address in self.addresses:
@@ -42,7 +42,7 @@ class Heartbeats:
 
 @contextmanager
 def _warning_of(address: BrokerAddress) -> Iterator[None]:
-    """Log an error of the block instead of raising it."""
+    """Log a RocketMQError of the block instead of raising it: a broker's refusal at WARNING, any other at DEBUG."""
     try:
         yield
     except RocketMQError as error:

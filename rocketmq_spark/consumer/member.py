@@ -127,8 +127,9 @@ class Member:
         self._thread.start()
 
     def leave_group(self) -> None:
-        """Leave the group: commit completed offsets, unlock drained queues, unregister at all brokers. A second call
-        has no effect."""
+        """Leave the group: commit completed offsets, unlock drained queues, unregister at all brokers. Waits up to
+        LAST_WORK_MS (10 s) for scheduled work, then for the group lock. A second call has no effect. Commit errors that
+        are not transient are raised before unregistration."""
         if self._stopping.is_set():
             return
         self._stopping.set()
@@ -148,7 +149,7 @@ class Member:
 
     @contextmanager
     def group_lock(self) -> Iterator[Membership]:
-        """Acquire the group lock and yield the membership. Held from ``refresh_metadata`` to ``mark_in_flight``, it
+        """Wait for the group lock and yield the membership. Held from ``refresh_metadata`` to ``mark_in_flight``, it
         keeps ownership unchanged in between. Resets reported to long polls and losses reported by tasks are recorded
         first."""
         with self._group_lock() as membership:
@@ -159,8 +160,10 @@ class Member:
             yield membership
 
     def wait_for_change(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
-        """Wait up to ``timeout_ms`` and return whether there is a change: an owned queue has grown beyond its offset in
-        ``positions``, ownership has changed, or a request to an unresponsive server is due."""
+        """Long-poll the queues at their offsets in ``positions``, and wait up to ``timeout_ms`` for a change since the
+        last call: a queue has grown beyond its offset, ownership, resets or responsive servers have changed, or a
+        request to an unresponsive server is due. Return whether there is one; the next call does not return it
+        again."""
         masters = self._group_lock.published.masters
         self._tail_watch.watch({queue: at for queue, at in positions.items() if queue.broker_name in masters})
         with self._changed:
@@ -171,12 +174,13 @@ class Member:
         return is_new
 
     def has_lost_connection(self, links: Iterable[Link | None]) -> bool:
-        """Return whether any of ``links`` is not the current one: its broker may have been restarted. None, of a proxy,
-        never is. Sends nothing."""
+        """Return whether any of ``links`` is not the current one: its broker may have been restarted. A None among them
+        (a proxy) never counts as lost. Sends nothing."""
         return any(link is not None and self._cluster.connection_number(link[0]) != link[1] for link in links)
 
     def _new_prober(self) -> Prober:
-        """Return a prober with the same consumer group as that of ``OutageAwareClient``, for probes outside of it."""
+        """Return a prober for probes outside of ``OutageAwareClient``: without credentials that of tools, else one of
+        the query's group, whose consumed resets the next ``group_lock`` records."""
         if self._options.security.credentials is None:
             return TOOLS_PROBER
         return Prober(self._options.consumer_group, lambda queue, offset: self._reported_resets.put((queue, offset)))
@@ -193,8 +197,8 @@ class Member:
     # ------------------------------------------------------------------------------------------ scheduled work
 
     def _run(self) -> None:
-        """Work until ``stop``. An unexpected error ends the thread; the next metadata refresh raises it as
-        ``crash``."""
+        """Run scheduled work until ``leave_group``. An unexpected error ends the thread: it is logged, wakes
+        ``wait_for_change``, and the next metadata refresh raises it as ``crash``."""
         try:
             self._work_until_stopped()
         except Exception as error:
@@ -204,7 +208,8 @@ class Member:
             self._notify_change()
 
     def _work_until_stopped(self) -> None:
-        """Do each work when its timer is due, and the rebalance also when woken; wait in between."""
+        """Do each work when its timer is due, and the rebalance also when woken; wait in between. Return after
+        ``leave_group``."""
         rebalancing, watching = _Timer(self._options.rebalance_interval_ms), _Timer(WATCH_INTERVAL_MS)
         persisting = _Timer(self._options.persist_offset_interval_ms)
         work: list[tuple[_Timer, Callable[[], object]]] = [
@@ -231,7 +236,8 @@ class Member:
             self._woken.wait(max(0, next_ms - self._clock()) / 1000)
 
     def _send_heartbeats(self) -> None:
-        """Send heartbeats without the group lock, so that an unresponsive address does not delay a plan."""
+        """Send heartbeats without the group lock, so that an unresponsive address does not delay a plan. Wait for the
+        responses and record them under the lock. Do nothing while stopping."""
         with self.group_lock() as membership:
             if self._stopping.is_set():
                 return
@@ -245,8 +251,9 @@ class Member:
         return partial(self._run_timed_work, name, timer.interval_ms, work)
 
     def _run_timed_work(self, name: str, interval_ms: int, work: TimedWork) -> None:
-        """Run scheduled work under the group lock. The timer retries failed work; the next metadata refresh raises its
-        error if it must."""
+        """Run scheduled work under the group lock, and wake ``wait_for_change`` if the published changes grew. Do
+        nothing while stopping. RocketMQErrors are logged: the timer retries failed work; the next metadata refresh
+        raises its error if it must."""
         with self.group_lock() as membership:
             if self._stopping.is_set():
                 return
@@ -262,8 +269,8 @@ class Member:
             self._notify_change()
 
     def _record_failed_work(self, condition: str) -> int:
-        """Record the failure and return the level at which to log it. DEBUG for the first one: the next metadata
-        refresh usually raises or tracks it."""
+        """Record the failure and return the level at which to log it: DEBUG for the first one of ``condition``, because
+        the next metadata refresh usually raises or tracks it; then WARNING, throttled."""
         throttle = self._failed_works.get(condition)
         if throttle is None:
             self._failed_works[condition] = Throttle()
@@ -271,6 +278,7 @@ class Member:
         return logging.WARNING if throttle.try_acquire_event(self._clock()) else logging.DEBUG
 
     def _notify_change(self) -> None:
+        """Record a change and wake ``wait_for_change``."""
         with self._changed:
             self._has_change = True
             self._changed.notify_all()
@@ -278,6 +286,9 @@ class Member:
     # ------------------------------------------------------------------------------------------ reader threads
 
     def _on_request(self, request: RemotingCommand) -> RemotingCommand | None:
+        """Handle a broker's request: a change of members wakes the rebalance; a request for running infos may contain
+        losses reported by tasks, which are queued. Return the response, None: no response. Never waits for the group
+        lock."""
         if request.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
             self._woken.set()
             return None
@@ -286,6 +297,9 @@ class Member:
         return handle_request(request, self._group_lock.published.view)
 
     def _long_poll(self, queue: MessageQueue, offset: int, suspend_ms: int, on_response: PullCallback) -> None:
+        """Send a long poll of the queue at ``offset`` to its broker, without waiting. ``on_response`` gets the result
+        or the error on a reader thread; an operator's reset is queued first. If the broker may not be polled, it gets
+        RouteError[MASTER_UNAVAILABLE] before this returns."""
         address = self._group_lock.published.masters.get(queue.broker_name)
         if address is None:
             on_response(RouteError("MASTER_UNAVAILABLE", broker=queue.broker_name, topic=queue.topic))
@@ -331,7 +345,7 @@ def _local_offsets(options: ReadOptions) -> LocalFileOffsetStore | None:
 
 
 def _client_id(options: ReadOptions) -> str:
-    """Return ``ip@instanceName``, by default with process ID and time. Source:
-    ``client/ClientConfig.java#buildMQClientId``."""
+    """Return ``ip@instanceName``, by default with process ID and time. The IP is the local one towards the first name
+    server. Source: ``client/ClientConfig.java#buildMQClientId``."""
     instance = options.instance_name or f"{os.getpid()}#{time.time_ns()}"
     return f"{local_ip(options.name_servers[0])}@{instance}"

@@ -123,17 +123,15 @@ class Membership:
     # ------------------------------------------------------------------------------------------ for the planner
 
     def refresh_metadata(self, expected: Collection[MessageQueue] = ()) -> MetadataSnapshot:
-        """Request routes, members and bounds, rebalance, and return the result. While a broker does not list this
-        member, or no broker lists members, its queues stay owned but are not planned: another member may own them.
-
-        The result lacks unresponsive servers; the next refresh tries them again. An outage that reached its limit is
-        raised: TransportError[CLUSTER_TIMEOUT], RouteError[TOPIC_NOT_FOUND | TOPIC_UNAVAILABLE.NO_READABLE_QUEUE],
-        MembershipError[NOT_REGISTERED_IN_GROUP | GROUP_HAS_OTHER_MEMBERS | DUPLICATE_CLIENT_ID |
-        INCONSISTENT_SUBSCRIPTION | INCONSISTENT_GROUP_SETTINGS | CHECKPOINT_SHARED]. Permanent errors are raised at
-        once: MembershipError[UNKNOWN_MACHINE_ROOM], BrokerError for a refusal, OptionError[NOT_A_NAME_SERVER]. The
-        caller limits how long ``expected`` queues may be unavailable. Raises ``crash`` too: no member stays in
-        the group without scheduled work.
-        """
+        """Renew stale locks, request routes, members and bounds, rebalance, and return the result. While a broker does
+        not list this member, or no broker lists members, its queues stay owned but are not planned: another member may
+        own them. The result lacks unresponsive servers; the next refresh tries them again. An outage that reached its
+        limit is raised: TransportError[CLUSTER_TIMEOUT], RouteError[TOPIC_NOT_FOUND |
+        TOPIC_UNAVAILABLE.NO_READABLE_QUEUE], MembershipError[NOT_REGISTERED_IN_GROUP | GROUP_HAS_OTHER_MEMBERS |
+        DUPLICATE_CLIENT_ID | INCONSISTENT_SUBSCRIPTION | INCONSISTENT_GROUP_SETTINGS | CHECKPOINT_SHARED]. Permanent
+        errors are raised at once: MembershipError[UNKNOWN_MACHINE_ROOM], BrokerError for a refusal,
+        OptionError[NOT_A_NAME_SERVER]. The caller limits how long ``expected`` queues may be unavailable. Raises
+        ``crash`` too: no member stays in the group without scheduled work."""
         if self.crash is not None:
             raise self.crash
         self.renew_locks(stale_only=True)
@@ -159,13 +157,15 @@ class Membership:
         self._outage_tracker.set_queue_outages(outages)
 
     def pending_resets(self) -> dict[MessageQueue, int]:
-        """Return the offsets of pending resets of owned queues, and discard all others: their owners detect them."""
+        """Discard pending resets of queues that this member does not own, because their owners detect them; return the
+        offsets of the others by queue."""
         for queue in self.resets.pending.keys() - self._rebalance_impl.table.keys():
             self.resets.discard(queue)
         return self.resets.pending
 
     def mark_in_flight(self, ranges: Mapping[MessageQueue, tuple[int, int]]) -> None:
-        """Record planned ranges, as half-open offsets by queue: they are in flight until ``mark_completed``."""
+        """Record planned ranges of owned queues, as half-open offsets: they are in flight until ``mark_completed``.
+        Sends nothing. Raises KeyError for a queue that is not owned, ValueError for an empty or overlapping range."""
         self._last_view = None
         for queue, (begin_offset, end_offset) in ranges.items():
             process_queue = self._rebalance_impl.table[queue]
@@ -176,11 +176,10 @@ class Membership:
     def mark_completed(
         self, end_offsets: Mapping[MessageQueue, int], stored_to_ms: Mapping[MessageQueue, int] = NO_STORE_TIMES
     ) -> None:
-        """Complete all ranges below ``end_offsets``, which are in the sink, and commit the offsets of owned queues.
-        ``stored_to_ms``: store time, in epoch ms, of the newest message that the queue had when it was planned.
-
-        Unconfirmed offsets are retried too: after the machine has slept, its timer may fire later than other members'.
-        """
+        """Complete all ranges below ``end_offsets``, which are in the sink, commit the offsets of owned queues, and
+        release drained RELEASING queues. Unconfirmed offsets are retried too: after the machine has slept, their timer
+        may fire later than other members'. Sends nothing if no range was in flight and none is unconfirmed.
+        ``stored_to_ms``: store time, in epoch ms, of the newest message that the queue had when it was planned."""
         if self._complete_ranges(end_offsets, stored_to_ms) or self.offsets.unconfirmed:
             self._last_view = None
             self.offsets.persist()
@@ -189,7 +188,8 @@ class Membership:
     # ------------------------------------------------------------------------------------------ scheduled work
 
     def rebalance(self) -> bool:
-        """Change ownership to match the routes and the group's members. Return False if the lists allow no decision."""
+        """Request routes and members, send first heartbeats, and change ownership to match: commit, unlock and drop
+        queues, lock and add others. Return False, with ownership unchanged, if the lists allow no decision."""
         self.client.refresh_routes()
         self.members.send_first_heartbeats()
         client_ids = self.members.query_members()
@@ -217,8 +217,8 @@ class Membership:
             self.rebalance()
 
     def leave(self, *, restores_resets: bool = False) -> None:
-        """Commit completed offsets and unregister at all brokers. The lock of a queue with ranges in flight stays until
-        it expires. ``restores_resets``: restore operators' resets that no plan has applied, for the next start."""
+        """Commit completed offsets, unlock drained queues, unregister at all brokers. Locks of queues with ranges in
+        flight expire. ``restores_resets``: restore operators' resets that no plan has applied, for the next start."""
         self.offsets.persist()
         if restores_resets:
             self.offsets.detect_resets(self._rebalance_impl.table)
@@ -233,9 +233,9 @@ class Membership:
         return queue in self._rebalance_impl.table
 
     def _apply_plan(self, plan: RebalancePlan) -> None:
-        """Commit offsets before queues are dropped, so that their next owners resume from the completed offset.
-        Orderly: a queue with a range in flight is kept until ``mark_completed``; a new one is owned only with its lock.
-        """
+        """Drop, release and add queues; commit offsets before, so that their next owners resume from the completed
+        offset. Orderly: a queue with a range in flight is kept until ``mark_completed``; a new one is owned only with
+        its lock."""
         if plan.drop:
             self.offsets.persist()
         leaving = {queue for queue in plan.drop if self._options.consume_orderly}
@@ -246,6 +246,7 @@ class Membership:
         self._add(plan.add)
 
     def _add(self, queues: Collection[MessageQueue]) -> None:
+        """Own and log ``queues``; if ``consumeOrderly``, lock them first, and own only those whose lock is granted."""
         if self._options.consume_orderly:
             self._last_view = None
             denied = self._locks.lock(queues)
@@ -256,13 +257,13 @@ class Membership:
         self._change(RebalancePlan(add=tuple(queues)))
 
     def _release(self, queues: Collection[MessageQueue]) -> None:
-        """Unlock and drop those of ``queues`` that have no range in flight and no unconfirmed offset (orderly)."""
+        """Unlock and drop ``queues`` without a range in flight or an unconfirmed offset; keep all others (orderly)."""
         drained = {queue for queue in queues if self._is_drained(queue)}
         self._locks.unlock(drained)
         self._drop(drained)
 
     def _drop(self, queues: Collection[MessageQueue]) -> None:
-        """Disown queues and discard their state, unconfirmed offsets included. Commits and unlocks nothing."""
+        """Remove queues from ownership, and their state, also unconfirmed offsets. Commit and unlock nothing."""
         self._locks.discard(queues)
         for queue in queues:
             self.offsets.discard(queue)
@@ -298,11 +299,9 @@ class Membership:
     def _complete_ranges(
         self, end_offsets: Mapping[MessageQueue, int], stored_to_ms: Mapping[MessageQueue, int]
     ) -> bool:
-        """Remove completed ranges from the windows of owned queues. Return whether any was in flight.
-
-        A range is late if its queue was lost after it was planned. If the queue is not owned, its offset is left to the
-        next owner. If it is owned again, its offset counts as completed, although the new window never held the range.
-        """
+        """Remove completed ranges from the windows of owned queues, and return whether any was in flight. A range is
+        late if its queue was lost after it was planned. If the queue is not owned, its offset is left to the next
+        owner. If it is owned again, its offset counts as completed, although the new window never held the range."""
         table = self._rebalance_impl.table
         for queue in self._planned_generations.keys() & end_offsets.keys():
             generation = self._planned_generations.pop(queue)
@@ -314,7 +313,8 @@ class Membership:
         return any(finished)
 
     def _complete_queue(self, process_queue: ProcessQueue, completed_to: int, stored_to_ms: int) -> bool:
-        """Complete the ranges that end at or below ``completed_to``. Return whether any was in flight."""
+        """Complete the ranges that end at or below ``completed_to``, and record the offset to commit; return whether
+        any was in flight."""
         finished = [(begin, end) for begin, end in process_queue.in_flight if end <= completed_to]
         for begin_offset, end_offset in finished:
             process_queue.remove(begin_offset, end_offset)
@@ -337,7 +337,7 @@ class Membership:
         return tuple(self._rebalance_impl.table.values())
 
     def publish(self) -> Published:
-        """Log due outages, return a new ``Published``. Its view is rebuilt only after changes: each plan calls it."""
+        """Log due outages and return the current ``Published``; rebuild its view only after a change."""
         self._outage_tracker.log_outages()
         if self._last_view is None:
             self._last_view = self._view()
@@ -350,6 +350,7 @@ class Membership:
         )
 
     def _view(self) -> MemberView:
+        """Build the view that operators' tools get. Sends nothing."""
         return MemberView(
             consumer=self.members.consumer_data,
             name_servers=self._options.name_servers,

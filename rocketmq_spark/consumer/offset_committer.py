@@ -60,6 +60,8 @@ class RemoteBrokerOffsetStore:
         self._resets = resets
 
     def stored_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
+        """Request the group's offsets from the queues' brokers, concurrently, and wait. None: no offset; queues of
+        unresponsive brokers are missing."""
         stored: dict[MessageQueue, int | None] = {}
         for _, response in self._client.call_each(queues, self._query):
             stored |= response
@@ -69,8 +71,9 @@ class RemoteBrokerOffsetStore:
         return broker.submit_query_offsets(self._group, queues)
 
     def write_offsets(self, offsets: Mapping[MessageQueue, int]) -> set[MessageQueue]:
-        """Replace the stored offsets of these queues, also by smaller ones; return the confirmed queues. If a broker
-        rejects one because an operator has reset it, record the reset's offset."""
+        """Replace the stored offsets of queues that ``may_write``, also by smaller ones; wait, and return the confirmed
+        queues. If a broker rejects a write because an operator has reset the queue, pull once to consume and record the
+        reset. Other rejections are recorded as outages of the commit."""
         written: set[MessageQueue] = set()
 
         def update(broker: BrokerApi, queues: Collection[MessageQueue]) -> Future[dict[MessageQueue, RocketMQError]]:
@@ -90,8 +93,9 @@ class RemoteBrokerOffsetStore:
         return self._client.may_commit(queue)
 
     def are_unchanged(self, completions: Mapping[MessageQueue, Completion]) -> dict[MessageQueue, bool]:
-        """Check by an offset search, which fetches no message; if that finds a newer message below the completed
-        offset, by a probe."""
+        """Check by an offset search, which fetches no message; if that returns an offset below the completed one, by a
+        probe of the last completed message. True without a check where ``stored_to_ms`` is 0. Queues of unresponsive
+        brokers are missing, unless they need no check."""
         dated = {queue: completion for queue, completion in completions.items() if completion.stored_to_ms > 0}
         hints = self._client.search_hints({queue: completion.stored_to_ms + 1 for queue, completion in dated.items()})
         to_probe = {queue: dated[queue].next_offset - 1 for queue, at in hints.items() if at < dated[queue].next_offset}
@@ -100,6 +104,8 @@ class RemoteBrokerOffsetStore:
         return unchanged | {queue: at is not None and at <= dated[queue].stored_to_ms for queue, at in probed.items()}
 
     def _record_write_failure(self, queue: MessageQueue, offset: int, error: RocketMQError) -> None:
+        """Record a rejected write: of a queue that an operator has reset by ``OffsetResets.consume_mark``, which sends
+        a pull, of any other as an outage of the commit."""
         log.debug("OFFSET_COMMIT_FAILED: Broker did not store queue=%s offset=%d; retrying: %s", queue, offset, error)
         if is_reset_pending(error):
             self._resets.consume_mark(queue)
@@ -156,7 +162,8 @@ class OffsetCommitter:
         self._stored_to_ms[queue] = stored_to_ms
 
     def persist(self) -> bool:
-        """Commit the unconfirmed offsets; return whether the store has confirmed all now.
+        """Commit the unconfirmed offsets that may be written now; wait, and return whether none is unconfirmed
+        afterwards.
 
         Queues are checked first: a late commit to a re-created queue of the same name would move its owner's resume
         offset.
@@ -166,7 +173,8 @@ class OffsetCommitter:
         return not self.unconfirmed
 
     def _select_unchanged(self, writes: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """Return the writes to queues with the planned message still as their last completed one."""
+        """Return the writes to queues whose last completed message is still the planned one. Mark queues with another
+        message as suspect; queues that cannot be checked now are missing."""
         unchanged = self.store.are_unchanged(
             {queue: Completion(at, self._stored_to_ms[queue]) for queue, at in writes.items()}
         )
@@ -207,7 +215,7 @@ class OffsetCommitter:
     def _write_larger(
         self, targets: Mapping[MessageQueue, int], check: Check
     ) -> tuple[set[MessageQueue], set[MessageQueue]]:
-        """Read, check and write once. Return the queues with a confirmed offset, and those of them that had none
+        """Read, check and write once. Return the queues with a confirmed offset, and the subset that had no offset
         before."""
         found = self.store.stored_offsets(targets)
         self._detect_resets(found)
@@ -218,7 +226,8 @@ class OffsetCommitter:
         return confirmed, {queue for queue in confirmed if stored[queue] is None}
 
     def _detect_resets(self, found: Mapping[MessageQueue, int | None]) -> None:
-        """Record a reset where the store has less than it has confirmed over the same connection."""
+        """Record a reset where the store has less than it has confirmed over the same connection, and consume its mark
+        by a pull."""
         for queue, offset in found.items():
             confirmed = self._progress.confirmed(queue)
             if offset is None or confirmed is None or offset >= confirmed or queue in self._resets:
@@ -228,7 +237,8 @@ class OffsetCommitter:
                 self._resets.consume_mark(queue)
 
     def detect_resets(self, queues: Iterable[MessageQueue]) -> None:
-        """Record operators' resets of ``queues`` since they were planned, even if a task has consumed the mark."""
+        """Request the stored offsets of ``queues``, and record operators' resets since they were planned, even if a
+        task has consumed the mark."""
         self._detect_resets(self.store.stored_offsets(queues))
 
     def _is_still_connected(self, queue: MessageQueue) -> bool:
@@ -239,7 +249,8 @@ class OffsetCommitter:
         self._mark_suspect(queue for queue, at in found.items() if at is None and self.has_confirmed(queue))
 
     def _mark_suspect(self, queues: Iterable[MessageQueue]) -> None:
-        """Mark queues for a check of whether they have been re-created."""
+        """Add queues to ``suspect``, for a check of whether they have been re-created, and count new ones as
+        changes."""
         found = set(queues) - self.suspect
         self.changes += len(found)
         self.suspect |= found
@@ -255,7 +266,7 @@ class OffsetCommitter:
         return written
 
     def _confirm(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Record offsets that the store has confirmed, of owned queues, and the link that returned them."""
+        """Record offsets that the store has confirmed, of owned queues, and the current links to their brokers."""
         links = {broker_name: self._link_to(broker_name) for broker_name in {queue.broker_name for queue in offsets}}
         for queue, offset in offsets.items():
             if self._is_owned(queue):

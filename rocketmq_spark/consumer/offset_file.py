@@ -40,7 +40,8 @@ class LocalOffsetFile:
             return _content(self._path), _content(self._backup)
 
     def write(self, content: bytes, *, keep_backup: bool) -> None:
-        """Replace the file. A crash leaves the old file, the new one, or only the previous version.
+        """Replace the file atomically, synced to the disk; create missing folders. With ``keep_backup`` the old file
+        becomes the previous version. A crash leaves the old file, the new one, or only the previous version.
 
         Raises OptionError[OFFSET_FILE_UNUSABLE] if writing fails.
         """
@@ -53,6 +54,7 @@ class LocalOffsetFile:
 
     @contextmanager
     def _raising_file_unusable(self) -> Iterator[None]:
+        """Replace an OSError of the block by OptionError[OFFSET_FILE_UNUSABLE]."""
         try:
             yield
         except OSError as error:
@@ -60,13 +62,15 @@ class LocalOffsetFile:
 
 
 def offset_file_of(options: ReadOptions) -> LocalOffsetFile:
-    """Return the offset file of the query that ``options`` describe: one for each group and ``instanceName``."""
+    """Return the offset file of the query that ``options`` describe: one for each group and ``instanceName``, which
+    must be set. Opens nothing."""
     assert options.instance_name is not None, "BROADCASTING needs one"
     folder = Path(options.local_offset_store_dir or DEFAULT_FOLDER).expanduser()
     return LocalOffsetFile(folder / quote(options.consumer_group, "") / f"{quote(options.instance_name, '')}.json")
 
 
 def _content(path: Path) -> bytes | None:
+    """Return the file's content; None if it is missing. Raises OSError if it cannot be read."""
     try:
         return path.read_bytes()
     except FileNotFoundError:

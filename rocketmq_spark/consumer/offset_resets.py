@@ -48,8 +48,8 @@ class OffsetResets:
         self._offsets.pop(queue, None)
 
     def consume_mark(self, queue: MessageQueue) -> None:
-        """Pull once as the group: if the queue has a reset mark, the broker returns its offset, which is recorded, and
-        removes the mark. No later pull receives this reset.
+        """Pull once as the group and wait: if the queue has a reset mark, the broker returns its offset, which is
+        recorded, and removes the mark. No later pull receives this reset.
 
         Do nothing if the broker does not serve the queue, or does not respond. Permanent errors are raised.
         """
@@ -63,7 +63,8 @@ class OffsetResets:
             self.note(queue, offset)
 
     def restore_all(self) -> None:
-        """Restore the brokers' marks of pending resets, for the next start of the query."""
+        """Restore the brokers' marks of pending resets, for the next start of the query. Restored ones are no longer
+        pending; each result is logged, failures are not raised."""
         for queue in self.pending:
             is_restored = self._try_restore(queue)
             offset = self._offsets[queue]
@@ -85,8 +86,8 @@ class OffsetResets:
                 )
 
     def _try_restore(self, queue: MessageQueue) -> bool:
-        """Restore a mark; return whether the broker accepted it. If an operator has reset the queue again, the later
-        offset is used."""
+        """Restore a mark and return whether the broker accepted it. If an operator has reset the queue again, the later
+        offset is recorded and restored. Errors are logged at DEBUG, not raised."""
 
         def restore_at(broker: BrokerApi) -> bool:
             broker.restore_reset(self._group, queue, self._offsets[queue])
@@ -101,7 +102,7 @@ class OffsetResets:
 
     def consume_marks(self, queues: Iterable[MessageQueue]) -> None:
         """Refresh the routes and call ``consume_mark`` for each queue, before a pull of another client removes the
-        marks and the resets are lost."""
+        marks and the resets are lost. Permanent errors are raised."""
         self._client.refresh_routes()
         for queue in queues:
             self.consume_mark(queue)

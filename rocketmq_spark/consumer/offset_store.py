@@ -62,8 +62,8 @@ class PendingOffsets:
 def offsets_to_raise(
     targets: Mapping[MessageQueue, int], stored: Mapping[MessageQueue, int | None]
 ) -> dict[MessageQueue, int]:
-    """Return those of ``targets`` that exceed the offset that the broker has ``stored`` (None: no offset). Queues that
-    are missing in ``stored`` are omitted."""
+    """Return the ``targets`` that exceed the offset that the broker has ``stored`` (None: no offset). Queues that are
+    missing in ``stored`` are omitted."""
     writes = {}
     for queue, at_broker in stored.items():
         if queue in targets and (at_broker is None or at_broker < targets[queue]):
@@ -147,7 +147,7 @@ def encode_offsets(offsets: Mapping[MessageQueue, int]) -> bytes:
 
 
 def decode_offsets(content: bytes) -> dict[MessageQueue, int] | None:
-    """Return the offsets of a file's content; None if ``encode_offsets`` did not write it."""
+    """Return the offsets of a file's content; None for content that is not valid, or of another version."""
     try:
         value = json.loads(content)
         return dict(_checked(value)) if value["v"] == VERSION else None
@@ -156,6 +156,8 @@ def decode_offsets(content: bytes) -> dict[MessageQueue, int] | None:
 
 
 def _checked(value: Any) -> Iterable[tuple[MessageQueue, int]]:
+    """Yield the offsets by queue. Raises, during iteration, TypeError for a value that is no offset, and the errors of
+    ``flat``."""
     for queue, offset in flat(value["offsets"]):
         if type(offset) is not int or offset < 0:
             raise TypeError(f"no offset: {offset!r}")

@@ -64,8 +64,8 @@ class OutageAwareClient:
         self._identities = BrokerIdentities(cluster, MISSING_TOPIC_CODES)
 
     def set_reset_callback(self, on_reset: Callable[[MessageQueue, int], None]) -> None:
-        """Report operators' resets that message probes consume to ``on_reset``. Only with credentials: such probes are
-        pulls of the query's group, for which it has permission, and so may consume a reset."""
+        """Report operators' resets that message probes consume to ``on_reset``. Without credentials do nothing: only
+        with them are probes pulls of the query's group, for which it has permission, and so may consume a reset."""
         if self._options.security.credentials is not None:
             self._prober = Prober(self._options.consumer_group, on_reset)
 
@@ -74,8 +74,9 @@ class OutageAwareClient:
     def call(
         self, broker_name: str, call: Callable[Concatenate[BrokerApi, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T | None:
-        """Send a blocking request to a broker by name. Return None if the broker is unresponsive, or its pause after a
-        failure is not over. Errors that are not transient are raised."""
+        """Verify the broker's identity, if its connection is new, send a blocking request to it, and return the
+        response. Return None if no route has its master, it is unresponsive or not verified, or its pause after a
+        failure is not over. A transient failure is recorded as its outage; other errors are raised."""
         address = self._routes.master(broker_name)
         if (
             address is None
@@ -94,7 +95,7 @@ class OutageAwareClient:
         return response
 
     def _verified_brokers(self, broker_names: Iterable[str]) -> list[str]:
-        """Return the brokers with a verified identity. Brokers with new connections are checked first, concurrently."""
+        """Check brokers with new connections, concurrently; wait, and return all ``broker_names`` verified now."""
         names = list(broker_names)
         self.call_concurrently(
             {name: name for name in names if not self._identities.is_verified(name)}, self._identities.submit_check
@@ -104,8 +105,9 @@ class OutageAwareClient:
     def call_sequentially(
         self, queues: Iterable[MessageQueue], call: Callable[[BrokerApi, Collection[MessageQueue]], T]
     ) -> Iterator[T]:
-        """Call the broker of each of ``queues``, one after another, with its queues; yield the responses. For work that
-        needs several dependent requests per broker."""
+        """Call the broker of each of ``queues`` with its queues, one after another during iteration, and yield the
+        responses. Unresponsive brokers yield nothing. For work of several dependent requests per broker. Raises what
+        ``call`` does."""
         for broker_name, of_broker in _by_broker(queues).items():
             response = self.call(broker_name, call, of_broker)
             if response is not None:
@@ -114,8 +116,8 @@ class OutageAwareClient:
     def call_each(
         self, queues: Iterable[MessageQueue], submit: Callable[[BrokerApi, Collection[MessageQueue]], Future[T]]
     ) -> list[tuple[Collection[MessageQueue], T]]:
-        """Send one request to the broker of each of ``queues``, concurrently; return (queues, response) of each broker
-        that responds. The group lock is held for the slowest response, not for the sum."""
+        """Verify brokers with new connections, then send one request to the broker of each of ``queues``, concurrently;
+        wait, and return (queues, response) of each broker that responds. Raises what ``call_concurrently`` does."""
         of_broker = _by_broker(queues)
 
         def submit_if_verified(broker: BrokerApi, name: str) -> Future[T]:
@@ -133,9 +135,9 @@ class OutageAwareClient:
         submit: Callable[[BrokerApi, K], Future[T]],
         ignored_codes: Collection[int] = (),
     ) -> dict[K, T]:
-        """Send ``requests`` (broker name by key) concurrently; return the responses by key. Missing are those of
-        unresponsive brokers and of refusals with a code of ``ignored_codes``. Other errors that are not transient are
-        raised."""
+        """Send ``requests`` (broker name by key) concurrently, wait for all, and return the responses by key. Missing
+        are those of unresponsive brokers, whose outages are recorded, and of refusals with a code of ``ignored_codes``.
+        Other errors that are not transient are raised. Identities are not checked first."""
         call_round = _CallRound(ignored_codes)
         futures: dict[K, Future[T]] = {}
         for key, broker_name in requests.items():
@@ -157,7 +159,7 @@ class OutageAwareClient:
         return responses
 
     def call_any(self, call: Callable[[BrokerApi], T]) -> T | None:
-        """Send a blocking request to any responsive broker. Return None, and record no outage, if it fails."""
+        """Send a blocking request to one responsive master, not verified; None, without an outage, if that fails."""
         address = next(iter(self._outage_tracker.responsive_masters().values()), None)
         if address is None:
             return None
@@ -168,12 +170,11 @@ class OutageAwareClient:
             return None
 
     def send(self, heartbeats: Heartbeats) -> set[BrokerAddress]:
-        """Send heartbeats; return the addresses that acknowledged them."""
+        """Send heartbeats and wait; return the addresses that acknowledged them. Failures are logged, not raised."""
         return heartbeats.send(self._cluster)
 
     def try_call(self, address: BrokerAddress, call: Callable[[BrokerApi], object]) -> bool:
-        """Send a request that a timer repeats or that is optional; return whether the broker responded. Records no
-        outage."""
+        """Send an optional or repeated request, and wait; return whether that succeeded. Errors are logged at DEBUG."""
         try:
             call(self._cluster.broker(address))
         except RocketMQError as error:
@@ -188,8 +189,7 @@ class OutageAwareClient:
         return None if address is None or address.broker_name is not None else self._identities.link(broker_name)
 
     def deletes_offsets(self, broker_name: str) -> bool:
-        """Return whether the broker's version is known to delete groups' offsets with their topic. Older versions keep
-        them."""
+        """Return whether the broker's version deletes offsets with their topic; False while unknown. Sends nothing."""
         address = self._routes.master(broker_name)
         return address is not None and self._cluster.version(address) >= OFFSET_DELETION_VERSION
 
@@ -199,13 +199,11 @@ class OutageAwareClient:
     # ------------------------------------------------------------------------------------------ commits
 
     def may_commit(self, queue: MessageQueue) -> bool:
-        """Return whether the queue's offset may be committed now: its last commit did not fail, or the pause after it
-        is over."""
+        """Return whether the queue's last commit did not fail, or the pause after it is over."""
         return self._outage_tracker.may_commit(queue)
 
     def record_commit(self, queue: MessageQueue, error: RocketMQError | None) -> None:
-        """Record the result of a commit; ``error`` None: stored. The limit counts from the first failed commit,
-        regardless of the broker's other responses."""
+        """Record the result of a commit; ``error`` None: stored. Its limit counts from the first failed commit."""
         if error is None:
             self._outage_tracker.commit_succeeded(queue)
         else:
@@ -214,7 +212,9 @@ class OutageAwareClient:
     # ------------------------------------------------------------------------------------------ name servers
 
     def refresh_routes(self) -> None:
-        """Request the route of every topic. A topic without a new route keeps its previous one."""
+        """Request the route of every topic and wait. A topic without a new route keeps its previous one. Record
+        outages, and their ends, of name servers, of topics without a route or a readable queue, and of brokers without
+        a master. Raises OptionError[NOT_A_NAME_SERVER]."""
         failures = self._routes.refresh(self._options.read_topics)
         for topic in self._options.read_topics:
             error = failures.get(topic)
@@ -235,8 +235,8 @@ class OutageAwareClient:
             )
 
     def _record_name_servers(self, errors: Sequence[RocketMQError]) -> None:
-        """Record an outage of the name servers for the first of ``errors``, with the limit 0 unless it is transient;
-        without errors, record a success. Raises OptionError[NOT_A_NAME_SERVER]."""
+        """Record an outage of the name servers for the first of ``errors``, which is raised at the next check unless it
+        is transient; without errors, record a success. Raises OptionError[NOT_A_NAME_SERVER] if an error shows that."""
         for error in errors:
             if is_no_name_server(error):
                 raise error
@@ -249,8 +249,9 @@ class OutageAwareClient:
             self._outage_tracker.record_success(NAME_SERVERS)
 
     def _record_missing_topic(self, topic: str, error: RouteError) -> None:
-        """Record a topic without a route. If it had one, the limit is that of its brokers. Brokers create the group's
-        retry topic at the first heartbeat of a member."""
+        """Record the outage of a topic without a route or readable queue: with ``clusterTimeoutMs`` if its route is
+        lost, else the limit of missing topics. Brokers create the group's retry topic only at the first heartbeat of a
+        member."""
         limit_ms, quiet_ms = self._options.missing_topic_timeout_ms, 0
         if is_topic_route_lost(error):
             limit_ms, quiet_ms = self._options.cluster_timeout_ms, BROKER_REGISTRATION_MS
@@ -261,8 +262,9 @@ class OutageAwareClient:
     # ------------------------------------------------------------------------------------------ offsets of queues
 
     def bounds(self) -> dict[MessageQueue, QueueBounds]:
-        """Request and return the bounds of all readable queues: one request for each topic and broker, all concurrent.
-        Missing are queues of unresponsive brokers, and of a topic that a broker has deleted."""
+        """Request the bounds of all readable queues, one request for each topic and broker, all concurrent; wait and
+        return them. Brokers that return none are verified by other topics. Missing are queues of unresponsive brokers,
+        and of a topic that a broker has deleted. Other errors that are not transient are raised."""
         readable = {topic: set(queues) for topic, queues in self._routes.queues.items()}
         requests = {
             (topic, broker_name): broker_name
@@ -286,8 +288,9 @@ class OutageAwareClient:
         }
 
     def check_group(self) -> None:
-        """Raise the brokers' reason for not listing this member, if they return one. Raises
-        BrokerError[GROUP_NOT_FOUND.BROKER | GROUP_DENIED | TOPIC_DENIED]."""
+        """Request why brokers do not list this member; wait, and raise the reason if a broker returns one. Raises
+        BrokerError[GROUP_NOT_FOUND.BROKER | GROUP_DENIED | TOPIC_DENIED]. Transient failures are recorded as
+        outages."""
         requests = {
             (topic, broker.broker_name): broker.broker_name
             for topic, route in self._routes.routes.items()
@@ -297,9 +300,9 @@ class OutageAwareClient:
         self.call_concurrently(requests, lambda broker, request: broker.submit_group_check(group, request[0]))
 
     def store_times(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]:
-        """Return the store time, in epoch ms, of the message at an offset of each queue; None where there is none.
-        Missing are queues of unresponsive brokers, and, for up to ``clusterTimeoutMs``, of brokers that refuse
-        pulls."""
+        """Probe the message at an offset of each queue, broker after broker, and return its store time in epoch ms;
+        None where there is none. Missing are queues of unresponsive brokers, and, for up to ``clusterTimeoutMs``, of
+        brokers that refuse pulls. With credentials a probe may consume an operator's reset."""
         found: dict[MessageQueue, int | None] = {}
         for response in self.call_sequentially(
             offsets, lambda broker, queues: self._probe_store_times(broker, queues, offsets)
@@ -310,8 +313,8 @@ class OutageAwareClient:
     def _probe_store_times(
         self, broker: BrokerApi, queues: Collection[MessageQueue], offsets: Mapping[MessageQueue, int]
     ) -> dict[MessageQueue, int | None]:
-        """Probe messages at one broker. A broker's refusal is an outage first: a topic may just have been deleted, or
-        be unreadable for a while. Refusals that concern only this client are raised."""
+        """Probe messages at one broker and return their store times. If the broker refuses, record that as an outage
+        and return {}: a topic may just have been deleted. Refusals that concern only this client are raised."""
         subject = f"messages of {broker_subject(next(iter(queues)).broker_name)}"
         try:
             found = broker.store_times({queue: offsets[queue] for queue in queues}, self._prober)
@@ -324,7 +327,7 @@ class OutageAwareClient:
         return found
 
     def search_hints(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """Return the same as ``search_offsets``, faster and unchecked: an offset may be too small."""
+        """Request the same offsets as ``search_offsets``, concurrently and unchecked: an offset may be too small."""
         found: dict[MessageQueue, int] = {}
         for _, offsets in self.call_each(
             timestamps_ms,
@@ -334,8 +337,8 @@ class OutageAwareClient:
         return found
 
     def search_offsets(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """Return the first offset of each queue that was stored at its timestamp (epoch ms) or later, else its max
-        offset. Queues of unresponsive brokers are missing."""
+        """Request and probe, broker after broker, the first offset of each queue that was stored at its timestamp
+        (epoch ms) or later; the max offset if there is none. Queues of unresponsive brokers are missing."""
         found: dict[MessageQueue, int] = {}
         for offsets in self.call_sequentially(
             timestamps_ms,
@@ -356,8 +359,8 @@ class _CallRound:
         self._ignored_codes = ignored_codes
 
     def note(self, broker_name: str, results: dict[K, T], key: K, call: Callable[[], T]) -> None:
-        """Put the result of ``call`` into ``results``. Record a transient failure; raise others, except ignored
-        codes."""
+        """Run ``call`` and put its result into ``results``. Record a transient failure, and leave ``results`` without
+        the key, as for ignored codes; raise other errors."""
         try:
             results[key] = call()
         except RocketMQError as error:
@@ -370,6 +373,7 @@ class _CallRound:
 
 
 def _by_broker(queues: Iterable[MessageQueue]) -> dict[str, list[MessageQueue]]:
+    """Return the queues by broker name, in their order."""
     grouped: dict[str, list[MessageQueue]] = {}
     for queue in queues:
         grouped.setdefault(queue.broker_name, []).append(queue)

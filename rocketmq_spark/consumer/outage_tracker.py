@@ -41,8 +41,8 @@ class OutageTracker:
         """Number of times that a failing subject recovered or reached its limit."""
 
     def record_failure(self, subject: str, error: RocketMQError, limit_ms: int, quiet_ms: int = 0) -> None:
-        """Record that ``subject`` did not respond, or responded wrongly. ``limit_ms``: until it is an error;
-        ``quiet_ms``: see ``Outage``."""
+        """Record that ``subject`` did not respond, or responded wrongly, log that at DEBUG, and delay its next request
+        by a growing pause. ``limit_ms``: time until ``check`` raises ``error``; ``quiet_ms``: see ``Outage``."""
         log.debug("REQUEST_FAILED: Request to %s failed: %s", subject, error)
         now_ms = self._clock()
         self.changes += self._tracker.record_failure(
@@ -78,7 +78,8 @@ class OutageTracker:
             self.changes += self._tracker.record_success(_commit_subject(queue))
 
     def discard_commit_failure(self, queue: MessageQueue) -> None:
-        """Discard a failed commit of a queue that this member no longer owns."""
+        """Discard a failed commit of a queue that this member no longer owns. It counts as a change if there was
+        one."""
         if self._commits:
             self._commits.discard(_commit_subject(queue))
             self.changes += self._tracker.is_failing(_commit_subject(queue))
@@ -134,29 +135,32 @@ class OutageTracker:
         )
 
     def log_outages(self) -> None:
-        """Log the due lines of ``outages``, see ``OutageLog``."""
+        """Log the lines about ``outages`` that are due now: at their starts, at growing intervals, at their ends; see
+        ``OutageLog``."""
         for line in self._tracker.lines(self._clock(), self.outages):
             log.log(line.level, "%s", line)
 
     # ------------------------------------------------------------------------------------------ effects on plans
 
     def is_complete(self, unavailable: Collection[MessageQueue] = ()) -> bool:
-        """Return whether every topic has a route and no subject is failing, apart from those that explain why queues
-        are ``unavailable``."""
+        """Return whether every topic has a route and no subject is failing. Failed commits do not count, nor do
+        subjects that explain why queues are ``unavailable``."""
         explained = self._explained_by(unavailable)
         has_routes = all(topic in self._routes or topic_subject(topic) in explained for topic in self._topics)
         return has_routes and self._tracker.subjects - self._commits <= explained
 
     def check(self, unavailable: Collection[MessageQueue] = ()) -> None:
         """Raise the error of a subject that failed for its whole limit, see ``FailureTracker.check``. Subjects that
-        explain why queues are ``unavailable`` are excepted; their limits count from the queues' return."""
+        explain why queues are ``unavailable`` are excepted, and recorded: their deadlines are extended now, so their
+        limits count from the queues' return."""
         self._explained = frozenset(self._explained_by(unavailable) | {_commit_subject(queue) for queue in unavailable})
         self._tracker.extend_deadline(self._explained, self._clock())
         self._tracker.check(self._clock())
 
     def unavailable(self, queues: Iterable[MessageQueue], bounds: Collection[MessageQueue]) -> dict[MessageQueue, str]:
-        """Return the unavailable ones of ``queues``, with the last address of their broker. Queues in ``bounds`` are
-        available."""
+        """Return the ``queues`` that the route lacks or whose topic is deleted, with the last address of their broker.
+        Queues in ``bounds`` are available. Omits queues of unresponsive brokers, and of topics of which no name server
+        has reported anything."""
         return {
             queue: self._routes.last_address(queue.broker_name)
             for queue in queues
@@ -171,14 +175,15 @@ class OutageTracker:
         return self._tracker.is_failing(topic_subject(topic))
 
     def _is_unresponsive(self, queue: MessageQueue) -> bool:
+        """Return whether the route lists the queue and its broker's master, which failed at its last request."""
         if self._is_topic_missing(queue.topic) or not self._routes.is_readable(queue):
             return False
         has_master = self._routes.master(queue.broker_name) is not None
         return has_master and self._tracker.is_failing(broker_subject(queue.broker_name))
 
     def _explained_by(self, unavailable: Collection[MessageQueue]) -> set[str]:
-        """Return the subjects whose failures ``unavailable`` queues explain: their topics, and brokers without a master
-        in any route."""
+        """Return the subjects whose failures need no report beside the ``unavailable`` queues: their topics, and their
+        brokers that no route of an existing topic lists with a master."""
         named = {
             broker.broker_name
             for topic, route in self._routes.routes.items()

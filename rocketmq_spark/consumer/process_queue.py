@@ -66,7 +66,8 @@ class SlidingWindow:
         return self.committable
 
     def _remove_parts(self, begin_offset: int, end_offset: int) -> None:
-        """Remove less, or more, than one range."""
+        """Remove offsets that are part of one range, or of several adjacent ones; keep the remaining parts. Raises
+        ValueError if one of the offsets is not in flight."""
         first = max(0, bisect_right(self._in_flight, (begin_offset, BEYOND_ALL)) - 1)
         beyond = bisect_left(self._in_flight, (end_offset,))
         touched = self._in_flight[first:beyond]
@@ -77,6 +78,7 @@ class SlidingWindow:
         self._in_flight[first:beyond] = [(begin, end) for begin, end in remaining if begin < end]
 
     def _overlaps(self, begin_offset: int, end_offset: int) -> bool:
+        """Return whether ``[begin_offset, end_offset)`` shares an offset with a range in flight."""
         at = bisect_left(self._in_flight, (begin_offset, end_offset))
         before = self._in_flight[at - 1][1] if at else begin_offset
         after = self._in_flight[at][0] if at < len(self._in_flight) else end_offset

@@ -35,8 +35,9 @@ class QueueLocks:
         self._locked_ms: dict[MessageQueue, int] = {}
 
     def lock(self, queues: Collection[MessageQueue]) -> set[MessageQueue]:
-        """Lock queues at their brokers, or renew their locks; return the queues for which a broker denied the lock.
-        Locks at unresponsive brokers do not change."""
+        """Request locks of queues at their brokers, or renew them, and wait. Record granted locks; return the queues
+        for which a broker denied the lock. Locks at unresponsive brokers do not change. Raises what
+        ``OutageAwareClient.call_each`` raises."""
         locked_ms = self._lease_clock()
         denied: set[MessageQueue] = set()
         for of_broker, granted in self._client.call_each(queues, self._lock_at):
@@ -48,7 +49,8 @@ class QueueLocks:
         return broker.submit_lock_batch(self._group, self._client_id, queues)
 
     def unlock(self, queues: Collection[MessageQueue]) -> None:
-        """Unlock queues. The lock of a queue at an unresponsive broker expires there."""
+        """Unlock queues at their brokers, and wait. The lock of a queue at an unresponsive broker expires there. This
+        member's record stays until ``discard``. Raises what ``OutageAwareClient.call_each`` raises."""
         self._client.call_each(queues, self._unlock_at)
 
     def _unlock_at(self, broker: BrokerApi, queues: Collection[MessageQueue]) -> Future[None]:
@@ -60,7 +62,8 @@ class QueueLocks:
             self._locked_ms.pop(queue, None)
 
     def is_held(self, queue: MessageQueue) -> bool:
-        """Return whether this member certainly still has the lock."""
+        """Return whether the lock was granted to a request less than LOCK_VALID_MS (30 s) ago, and not discarded
+        since."""
         return queue in self._locked_ms and self._lease_clock() - self._locked_ms[queue] < LOCK_VALID_MS
 
     def locked_ms(self, queue: MessageQueue) -> int | None:

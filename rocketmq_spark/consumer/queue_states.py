@@ -74,6 +74,8 @@ class QueueStates:
         self._states = {queue: state for queue, state in states.items() if state is not _NOT_OWNED}
 
     def _after(self, event: QueueEvent, queue: MessageQueue) -> QueueState:
+        """Return the state of ``queue`` after ``event``, without a change. Raises ValueError if the event is invalid
+        for it."""
         state = self.state(queue)
         if (state, event) not in TRANSITIONS:
             raise ValueError(f"{queue} is {state.name} and cannot be {event.name}")

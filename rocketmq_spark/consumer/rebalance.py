@@ -65,7 +65,8 @@ class RebalanceImpl:
         return RebalancePlan(drop=_ordered(held - assigned), add=_ordered(assigned - held))
 
     def apply(self, plan: RebalancePlan) -> None:
-        """Apply the plan to the table. A dropped ProcessQueue is never reused, and each generation is unique."""
+        """Drop and add process queues as the plan has it. A dropped ProcessQueue is never reused, and each generation
+        is unique. Raises KeyError if a queue to drop is not in the table."""
         for queue in plan.drop:
             self._table.pop(queue).drop()
         for queue in plan.add:

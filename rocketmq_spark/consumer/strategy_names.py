@@ -53,8 +53,9 @@ NO_SETTINGS: Final = StrategySettings()
 def strategy_named(name: str, settings: StrategySettings = NO_SETTINGS) -> Strategy:
     """Return the strategy with RocketMQ's ``name``, in any case, or an instance of a user's class, ``module:Class``.
 
-    Users' classes are instantiated without arguments. Raises OptionError[INVALID_OPTION_VALUE] if no strategy has that
-    name, OptionError[OPTION_REQUIRES_OPTION] if ``settings`` lack its argument.
+    Users' modules are imported and their classes instantiated without arguments. Raises
+    OptionError[INVALID_OPTION_VALUE] if no strategy has that name or a class is not usable,
+    OptionError[OPTION_REQUIRES_OPTION] if ``settings`` lack its argument.
     """
     if name.upper().startswith(NEARBY_PREFIX):
         return _nearby(name, settings)
@@ -68,7 +69,8 @@ def strategy_named(name: str, settings: StrategySettings = NO_SETTINGS) -> Strat
 
 
 def strategy_of(options: ReadOptions) -> Strategy:
-    """Return the strategy that ``options`` select. Raises the errors of ``strategy_named``."""
+    """Return the strategy that ``options`` select; in BROADCASTING one that allocates all queues to each member. Raises
+    the errors of ``strategy_named``."""
     if options.message_model == BROADCASTING:
         return AllocateAllToEach()
     settings = StrategySettings(options.message_queue_list, options.consumer_idcs, options.machine_room_resolver)
@@ -81,6 +83,7 @@ def _by_config(settings: StrategySettings) -> Strategy:
 
 
 def _by_machine_room(settings: StrategySettings) -> Strategy:
+    """Return MACHINE_ROOM for the rooms of ``settings``. Raises OptionError[OPTION_REQUIRES_OPTION] without rooms."""
     rooms = _required(
         settings.consumer_idcs, IDCS_OPTION, "MACHINE_ROOM reads brokers named 'room@name' in these rooms."
     )
@@ -98,6 +101,9 @@ _STRATEGIES: Final[Mapping[str, Callable[[StrategySettings], Strategy]]] = {
 
 
 def _nearby(name: str, settings: StrategySettings) -> Strategy:
+    """Return MACHINE_ROOM_NEARBY with the strategy that ``name`` contains, and an instance of the user's resolver.
+    Raises OptionError[INVALID_OPTION_VALUE] if that strategy allocates all topics together or a class is not usable,
+    OptionError[OPTION_REQUIRES_OPTION] without a resolver."""
     inner = strategy_named(name[len(NEARBY_PREFIX) :], settings)
     if not isinstance(inner, AllocateMessageQueueStrategy):
         raise _invalid_option(name, f"{NEARBY_PREFIX} and a strategy for single topics, which {inner.name} is not")
@@ -106,6 +112,8 @@ def _nearby(name: str, settings: StrategySettings) -> Strategy:
 
 
 def _resolver(path: str) -> MachineRoomResolver:
+    """Import and instantiate a user's resolver. Raises OptionError[INVALID_OPTION_VALUE] if it is not a
+    MachineRoomResolver."""
     resolver = _instantiate(path, RESOLVER_OPTION)
     if not isinstance(resolver, MachineRoomResolver):
         raise _invalid_option(path, "a class with methods 'broker_deploy_in' and 'consumer_deploy_in'", RESOLVER_OPTION)
@@ -113,6 +121,7 @@ def _resolver(path: str) -> MachineRoomResolver:
 
 
 def _load_user_strategy(path: str) -> Strategy:
+    """Import and instantiate a user's strategy. Raises OptionError[INVALID_OPTION_VALUE] if it is no strategy."""
     strategy = _instantiate(path, STRATEGY_OPTION)
     if not isinstance(strategy, AllocateMessageQueueStrategy | AllocateAllTopicsStrategy):
         raise _invalid_option(path, "a class with a 'name', and a method 'allocate' or 'allocate_all_topics'")
@@ -120,7 +129,8 @@ def _load_user_strategy(path: str) -> Strategy:
 
 
 def _instantiate(path: str, option: str) -> Any:
-    """Import ``module:Class`` and return a new instance. Raises OptionError[INVALID_OPTION_VALUE] for ``option``."""
+    """Import ``module:Class`` and return a new instance. Raises OptionError[INVALID_OPTION_VALUE] for ``option`` if
+    that raises ImportError, AttributeError, TypeError or ValueError; other errors are raised unchanged."""
     module, _, name = path.partition(":")
     try:
         return getattr(import_module(module), name)()
@@ -130,6 +140,7 @@ def _instantiate(path: str, option: str) -> Any:
 
 
 def _required(value: T, needed: str, reason: str) -> T:
+    """Return ``value``. Raises OptionError[OPTION_REQUIRES_OPTION] if it is empty."""
     if not value:
         raise OptionError("OPTION_REQUIRES_OPTION", option=STRATEGY_OPTION, needed=needed, reason=reason)
     return value

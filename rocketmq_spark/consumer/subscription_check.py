@@ -48,8 +48,8 @@ unknown."""
 
 
 def consumer_settings_of(options: ReadOptions, strategy: object, checkpoint_id: str | None = None) -> dict[str, str]:
-    """Return this member's properties. In BROADCASTING members share no queues: a copied checkpoint is an independent
-    reader."""
+    """Return this member's settings as the properties of its running info. In BROADCASTING without strategy and
+    checkpoint ID: members share no queues, and a copied checkpoint is an independent reader."""
     reported = {
         MESSAGE_MODEL: options.message_model,
         PROP_CONSUME_ORDERLY: "true" if options.consume_orderly else "false",
@@ -60,7 +60,8 @@ def consumer_settings_of(options: ReadOptions, strategy: object, checkpoint_id: 
 
 
 def comparable_settings(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the comparable settings of a member, by option name."""
+    """Return the settings of a member that can be compared, by option name. Missing are settings that it does not
+    report, unknown strategies, and any strategy in BROADCASTING."""
     reported = {option: properties[name] for name, option in OPTIONS.items() if name in properties}
     strategy = reported.pop(OPTIONS[STRATEGY], "").partition("@")[0].rpartition(".")[2]
     is_comparable = strategy in COMPARABLE_STRATEGIES and reported.get(OPTIONS[MESSAGE_MODEL]) != BROADCASTING
@@ -113,8 +114,9 @@ class SubscriptionCheck:
         self._unanswered_queries: Counter[str] = Counter()
 
     def members_to_query(self, client_ids: Iterable[str]) -> frozenset[str]:
-        """Return the members of ``client_ids`` to query: new ones, and those that did not respond or were
-        inconsistent."""
+        """Record the member list and return its members to query: new ones, and those that were inconsistent or did not
+        respond (at most MAX_UNANSWERED_QUERIES queries). Empty if the list is the recorded one. Removes members that
+        left; counts each returned member as queried."""
         listed = frozenset(client_ids) - {self._client_id}
         if listed == self._listed:
             return frozenset()
@@ -125,13 +127,15 @@ class SubscriptionCheck:
         return members_to_query
 
     def _must_query(self, client_id: str) -> bool:
+        """Return whether the member reported an inconsistency, or has not reported and may be queried again."""
         if client_id in self._theirs:
             differs = self._differs(self._theirs[client_id]) or bool(self._differing_settings(client_id))
             return differs or self._shares_checkpoint(client_id)
         return self._unanswered_queries[client_id] < MAX_UNANSWERED_QUERIES
 
     def record_running_infos(self, infos: Mapping[str, ConsumerRunningInfo]) -> None:
-        """Record the running infos of members that responded, by client ID."""
+        """Record the running infos of members that responded, by client ID, and reset their counts of unanswered
+        queries."""
         for client_id, info in infos.items():
             self._theirs[client_id] = _subscribed_topics(info.subscriptions)
             self._their_settings[client_id] = comparable_settings(info.properties)
@@ -145,8 +149,8 @@ class SubscriptionCheck:
         return self._our_checkpoint is not None and self._checkpoints[client_id] == self._our_checkpoint
 
     def difference(self) -> MembershipError | None:
-        """Return an error that names an inconsistent member, with both subscriptions or settings, or a member with the
-        same checkpoint; None if there is none."""
+        """Return an error, not raised, that names an inconsistent member, with both subscriptions or settings, or a
+        member with the same checkpoint; None if no reported member differs. Ignores the retry topic."""
         for client_id, theirs in sorted(self._theirs.items()):
             if self._differs(theirs):
                 return MembershipError(
@@ -173,18 +177,20 @@ class SubscriptionCheck:
         return None
 
     def members_differing_in_retry(self) -> list[str]:
-        """Return the members that read the retry topic while this one does not, or the reverse: its queues may go to a
-        member that does not read it."""
+        """Return the members that read the retry topic while this one does not, or the reverse: queues of the retry
+        topic may be allocated to a member that does not read them."""
         reads_it = self._retry_topic in self._ours
         return sorted(
             client_id for client_id, theirs in self._theirs.items() if (self._retry_topic in theirs) != reads_it
         )
 
     def _differs(self, theirs: SubscribedTopics) -> bool:
+        """Return whether ``theirs`` is another subscription than that of this member, apart from the retry topic."""
         return _without(theirs, self._retry_topic) != _without(self._ours, self._retry_topic)
 
 
 def _subscribed_topics(subscriptions: Iterable[SubscriptionData]) -> SubscribedTopics:
+    """Return expression type and expression by topic: for TAG the set of tags, else the text."""
     return {
         one.topic: (one.expression_type, one.tags_set if one.expression_type == TAG else one.sub_string)
         for one in subscriptions
