@@ -104,6 +104,8 @@ class StoredOffsets(NamedTuple):
     futures: Mapping[MessageQueue, ResponseFuture[_StoredOffset]]
 
     def result(self) -> dict[MessageQueue, int | None]:
+        """Wait, and return the offset by queue; None where the broker stores none. May send one more request and wait
+        for it."""
         stored = {queue: future.result() for queue, future in self.futures.items()}
         if all(offset.is_conclusive for offset in stored.values()):
             return {queue: offset.value for queue, offset in stored.items()}
@@ -121,7 +123,7 @@ class OffsetUpdates(NamedTuple):
     futures: Mapping[MessageQueue, ResponseFuture[None]]
 
     def result(self) -> dict[MessageQueue, RocketMQError]:
-        """Return the errors by queue; the offsets of all other queues are stored."""
+        """Wait for all; return the errors by queue, not raised. The offsets of all other queues are stored."""
         failures: dict[MessageQueue, RocketMQError] = {}
         for queue, future in self.futures.items():
             try:
@@ -140,9 +142,7 @@ class Broker(RemotingClient):
         self, group: str, queue: MessageQueue, offset: int, max_messages: int, expression: str = "*"
     ) -> PullResult:
         """Pull the messages that exist now, at most ``max_messages`` from ``offset`` on; the broker may return fewer.
-
-        The broker filters by the hashes of the tags in ``expression``; the decoder must filter again.
-        """
+        It filters by the hashes of the tags in ``expression``; the decoder must filter again."""
         return self.call(pull_rpc(group, queue, offset, max_messages, expression))
 
     def long_poll(
@@ -153,14 +153,16 @@ class Broker(RemotingClient):
         suspend_ms: int,
         on_response: Callable[[PullResult | RocketMQError], None],
     ) -> None:
-        """Pull one message without waiting; while there is none the broker holds it for ``suspend_ms`` to 5 s more."""
+        """Request a pull of one message and return; the broker holds it for ``suspend_ms`` to 5 s more while there is
+        none. ``on_response`` receives the result or the error once, see ``call_async``; never raises a
+        RocketMQError."""
         rpc = pull_rpc(group, queue, offset, 1, "*", suspend_ms)
         self.call_async(rpc, on_response, suspend_ms + HOLD_SLACK_MS + self._timeout_ms)
 
     # --------------------------------------------------------------------------------------------------- positions
 
     def topic_stats(self, topic: str) -> dict[MessageQueue, QueueBounds]:
-        """Return the bounds of all queues of ``topic`` here; BrokerError with TOPIC_NOT_EXIST without the topic."""
+        """Request the bounds of all queues of ``topic`` here; BrokerError with TOPIC_NOT_EXIST without the topic."""
         return self.submit_topic_stats(topic).result()
 
     def submit_topic_stats(self, topic: str) -> Future[dict[MessageQueue, QueueBounds]]:
@@ -176,12 +178,13 @@ class Broker(RemotingClient):
     def search_offsets(
         self, timestamps_ms: Mapping[MessageQueue, int], prober: Prober = TOOLS_PROBER
     ) -> dict[MessageQueue, int]:
-        """Return for each queue the offset of the first message stored at its time (Unix ms) or later, else its max
-        offset. All are in flight at once. At least two ``message_probes`` per queue verify the broker's result."""
+        """Request and probe for each queue the offset of the first message stored at its time (Unix ms) or later, else
+        its max offset. All are in flight at once. At least two ``message_probes`` per queue verify the broker's
+        result."""
         return find_first_offsets(self, self.search_hints(timestamps_ms), timestamps_ms, prober)
 
     def search_hints(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """Return the broker's results for ``search_offsets`` unverified, without pulls: they may be too small."""
+        """Request the broker's results for ``search_offsets``, unverified and without pulls: they may be too small."""
         return self.submit_search_hints(timestamps_ms).result()
 
     def submit_search_hints(self, timestamps_ms: Mapping[MessageQueue, int]) -> SearchHints:
@@ -191,14 +194,14 @@ class Broker(RemotingClient):
     def store_times(
         self, offsets: Mapping[MessageQueue, int], prober: Prober = TOOLS_PROBER
     ) -> dict[MessageQueue, int | None]:
-        """Return the store time (Unix ms) of the message at an offset of each queue, None if there is no message.
-        Sends ``message_probes``, at most ``MAX_CONCURRENT_PROBES`` in flight at once."""
+        """Probe the store time (Unix ms) of the message at an offset of each queue, None if there is no message. Sends
+        ``message_probes``, at most ``MAX_CONCURRENT_PROBES`` in flight at once."""
         return probe_store_times(self, offsets, prober)
 
     # ----------------------------------------------------------------------------------------------- group offsets
 
     def query_offsets(self, group: str, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
-        """Return the group's committed offset of each queue, None if the broker stores none."""
+        """Request the group's committed offset of each queue, and wait; None if the broker stores none."""
         return self.submit_query_offsets(group, queues).result()
 
     def submit_query_offsets(self, group: str, queues: Iterable[MessageQueue]) -> StoredOffsets:
@@ -206,17 +209,16 @@ class Broker(RemotingClient):
         return StoredOffsets(self, group, {queue: self.submit(_query_offset(group, queue)) for queue in queues})
 
     def submit_update_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> OffsetUpdates:
-        """Commit the group's offsets without waiting, all in flight at once.
-
-        The broker accepts any number, for a group that exists there. A failure is BrokerError[OFFSET_RESET_PENDING]
-        until a pull has received an operator's pending reset.
-        """
+        """Send commits of the group's offsets without waiting, all in flight at once. The broker accepts any number,
+        for a group that exists there. The future's failure is BrokerError[OFFSET_RESET_PENDING] until a pull has
+        received an operator's pending reset."""
         return OffsetUpdates(
             {queue: self.submit(commit_rpc(str(self.address), group, queue, at)) for queue, at in offsets.items()}
         )
 
     def consume_reset(self, group: str, queue: MessageQueue) -> int | None:
-        """Return the offset of an operator's reset, else None. The broker returns each reset to the first pull only."""
+        """Pull once at offset 0, and return the offset of an operator's reset, which the broker then removes; None: no
+        reset."""
         response = self.pull(group, queue, 0, 1)
         return response.next_begin_offset if response.reason == OFFSET_RESET else None
 
@@ -254,7 +256,8 @@ class Broker(RemotingClient):
         return self.submit(Rpc(command, _read_consumer_ids))
 
     def running_infos(self, group: str, client_ids: Iterable[str]) -> dict[str, ConsumerRunningInfo]:
-        """Return the running info of members by client ID. The broker queries each; those that fail are missing."""
+        """Return the running info of members by client ID. The broker queries each; those that fail are missing. An
+        error of sending is raised."""
         infos: dict[str, ConsumerRunningInfo] = {}
         futures = {client_id: self.submit(_running_info(group, client_id)) for client_id in client_ids}
         for client_id, future in futures.items():
@@ -311,11 +314,9 @@ class Broker(RemotingClient):
         max_reconsume_times: int | None = None,
     ) -> None:
         """Send a message back for retry through the group's retry topic; after the last retry it goes to the DLQ.
-
         ``delay_level`` 0: the delay grows with the number of attempts; below 0: to the DLQ at once.
         ``max_reconsume_times``: by default the group's. The receiver must be the broker that stores the message. For a
-        group without retry queues it has no effect. Raises DataLossError[MESSAGE_DELETED].
-        """
+        group without retry queues it has no effect. Raises DataLossError[MESSAGE_DELETED]."""
         header = ConsumerSendMsgBackRequest(
             group=group,
             commit_log_offset=message.commit_log_offset,
@@ -377,6 +378,7 @@ class _StoredOffset(NamedTuple):
 
 
 def _query_offset(group: str, queue: MessageQueue) -> Rpc[_StoredOffset]:
+    """Return the RPC for the group's offset of a queue. A 0 from RocketMQ 4 is not conclusive."""
     header = QueryConsumerOffsetRequest(consumer_group=group, topic=queue.topic, queue_id=queue.queue_id)
     command = _command(RequestCode.QUERY_CONSUMER_OFFSET, header)
 

@@ -51,7 +51,7 @@ class ClusterClient:
         return _shared(options.name_servers, options.broker_timeout_ms, options.security)
 
     def broker(self, address: BrokerAddress, timeout_ms: int | None = None) -> Broker:
-        """Return a client of the broker at ``address``, or behind the proxy at ``address``.
+        """Return a client of the broker at ``address``, or behind the proxy at ``address``; open no connection.
 
         ``timeout_ms``: limit of its requests; None: the cluster client's.
         """
@@ -61,7 +61,8 @@ class ClusterClient:
         return ProxiedBroker(address, self._pool, timeout_ms, self.routes.queues_of, self._prober)
 
     def call(self, queue: MessageQueue, operation: Callable[[Broker], T]) -> T:
-        """Return the result of ``operation`` on the master of the queue's broker.
+        """Call ``operation`` with a client of the master of the queue's broker, and return its result. Requests the
+        route if it is not cached.
 
         After an error that ``requires_route_refresh`` the next call refreshes the route. Raises what
         ``RouteTable.find_master`` and ``operation`` do.

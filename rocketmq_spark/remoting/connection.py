@@ -67,7 +67,8 @@ class PendingResponse:
         self._gate.acquire()
 
     def result(self) -> RemotingCommand:
-        """Return the response, whatever its code; wait at most until the deadline.
+        """Wait for the response, at most until the deadline, and return it, whatever its code. At the deadline fail the
+        request, see ``Connection.expire``.
 
         Raises TransportError[RESPONSE_TIMED_OUT | CONNECTION_LOST], or the RemoteProtocolError that ended the
         connection. Threads: any; the reader thread only after completion.
@@ -81,6 +82,7 @@ class PendingResponse:
         return outcome
 
     def _wait(self) -> None:
+        """Wait until completion, at most until the deadline, then fail the request by ``Connection.expire``."""
         if not self._gate.acquire(timeout=self._connection.seconds_until(self.deadline_ms)):
             self._connection.expire(self)
             self._gate.acquire()  # completed by expire(), or at this moment by the reader
@@ -152,8 +154,8 @@ class Connection:
         return self.submit(request, timeout_ms).result()
 
     def submit(self, request: RemotingCommand, timeout_ms: int, on_done: OnDone | None = None) -> PendingResponse:
-        """Send a request without waiting. Return its ``PendingResponse``, which ``on_done`` receives exactly once when
-        completed.
+        """Send a request without waiting for the response. Return its ``PendingResponse``, which ``on_done`` receives
+        once, when it is completed. Sending waits up to ``timeout_ms`` for other senders and the server.
 
         Raises TransportError[CONNECTION_LOST] or LocalProtocolError if sending failed; ``on_done`` is not called then.
         """
@@ -167,6 +169,7 @@ class Connection:
         return pending
 
     def _new_pending(self, request: RemotingCommand, timeout_ms: int, on_done: OnDone | None) -> PendingResponse:
+        """Register a request in flight, with a new number and its deadline; send nothing."""
         self._last_used_ms = now_ms = self._clock()
         opaque = next(self._opaques)
         pending = self._pending[opaque] = PendingResponse(
@@ -175,13 +178,15 @@ class Connection:
         return pending
 
     def close(self) -> None:
-        """Fail all requests in flight and end the reader thread. Threads: any, also the reader."""
+        """Lose the connection: fail all requests in flight and end the reader thread, for which it waits up to
+        CLOSE_TIMEOUT_S (2 s). Threads: any, also the reader."""
         self._lose(TransportError("CONNECTION_LOST", address=self.address, reason="it was closed on this side"))
         if threading.current_thread() is not self._reader:
             self._reader.join(CLOSE_TIMEOUT_S)
 
     def close_after_fork(self) -> None:
-        """Close the descriptor in a forked child, where no reader runs. The parent keeps its connection."""
+        """Mark the connection as lost and close its descriptor in a forked child, where no reader runs. The parent
+        keeps its connection."""
         self._loss = TransportError("CONNECTION_LOST", address=self.address, reason="it belongs to the parent process")
         self._stream.close()
 
@@ -191,8 +196,8 @@ class Connection:
         return max(0, deadline_ms - self._clock()) / 1000
 
     def expire(self, pending: PendingResponse) -> None:
-        """Fail a request whose deadline passed. Lose the connection too if the server has sent nothing for
-        ``UNRESPONSIVE_LIMIT_MS``."""
+        """Fail a request whose deadline passed; do nothing if it is completed. Lose the connection too if the server
+        has sent nothing for ``UNRESPONSIVE_LIMIT_MS``."""
         if self._pending.pop(pending.opaque, None) is None:
             return
         pending.complete(timeout_error(self.address, pending.request.code, pending.timeout_ms))
@@ -203,7 +208,9 @@ class Connection:
     # ------------------------------------------------------------------------------------------------- sending
 
     def _send(self, frames: bytes, timeout_ms: int) -> None:
-        """Send within ``timeout_ms``, which includes waiting for other senders."""
+        """Send within ``timeout_ms``, which includes waiting for other senders. Raises TransportError[CONNECTION_LOST]
+        or the error that ended the connection. An error while sending loses the connection; a timeout in waiting does
+        not."""
         deadline_ms = self._clock() + timeout_ms
         if not self._sending.acquire(timeout=timeout_ms / 1000):
             raise write_timeout_error(self.address, timeout_ms)
@@ -247,7 +254,8 @@ class Connection:
             self._fail_pending()
 
     def _read(self) -> None:
-        """Receive and dispatch commands; return without any after SWEEP_INTERVAL_MS."""
+        """Receive and dispatch commands; return without any after SWEEP_INTERVAL_MS. Raises
+        TransportError[CONNECTION_LOST] if the server closed, RemoteProtocolError for frames that cannot be decoded."""
         data = self._stream.recv(READ_BYTES, SWEEP_INTERVAL_MS)
         if data is None:
             return
@@ -259,8 +267,8 @@ class Connection:
             self._dispatch(decode_command(self.address, frame))
 
     def _dispatch(self, command: RemotingCommand) -> None:
-        """Respond to a request, or complete the pending one of a response. Each side numbers its own requests, so the
-        kind is checked before the number."""
+        """Respond to a request, or complete the pending one of a response; ignore a response after its deadline. Each
+        side numbers its own requests, so the kind is checked before the number."""
         if not command.is_response:
             self._respond(command)
             return
@@ -270,6 +278,7 @@ class Connection:
             pending.complete(command)
 
     def _respond(self, request: RemotingCommand) -> None:
+        """Call ``on_request`` and send its response, by default "not supported"; none for a oneway request."""
         response = self._on_request(request)
         if request.is_oneway:
             return
@@ -278,12 +287,14 @@ class Connection:
         self._send(replace(response, flag=FLAG_RESPONSE).frame(request.opaque), RESPONSE_TIMEOUT_MS)
 
     def _sweep(self, now_ms: int) -> None:
+        """Expire all requests in flight whose deadlines have passed."""
         self._last_sweep_ms = now_ms
         for pending in self._pending.copy().values():
             if now_ms >= pending.deadline_ms:
                 self.expire(pending)
 
     def _fail_pending(self) -> None:
+        """Complete all requests in flight with the error that ended the connection."""
         assert self._loss is not None
         for opaque in self._pending.copy():
             pending = self._pending.pop(opaque, None)

@@ -21,7 +21,8 @@ UNRESPONSIVE_LIMIT_MS: Final = 30_000
 
 
 def opaques(first: int = 1) -> Iterator[int]:
-    """Return one connection's request numbers: ``first`` to MAX_OPAQUE, then from 0 again. Threads: any may use it."""
+    """Return an endless iterator of one connection's request numbers: ``first`` to MAX_OPAQUE, then from 0 again.
+    Threads: any may use it."""
     return map(MAX_OPAQUE.__and__, count(first))
 
 
@@ -41,7 +42,8 @@ def unresponsive_error(address: str, unresponsive_ms: int) -> TransportError | N
 
 
 def decode_command(address: str, frame: memoryview) -> RemotingCommand:
-    """Decode a frame. Raises RemoteProtocolError[MALFORMED_FRAME] with the sender, which the codec does not have."""
+    """Decode a frame and return its command. Raises RemoteProtocolError[MALFORMED_FRAME] with the sender, which the
+    codec does not have."""
     try:
         return decode(frame)
     except RemoteProtocolError as error:

@@ -148,7 +148,8 @@ class FailureTracker:
         )
 
     def lines(self, now_ms: int, outages: Collection[Outage] | None = None) -> list[LogLine]:
-        """Return the lines to log now for ``outages``, by default all of this tracker: see ``OutageLog``."""
+        """Return the lines to log now for ``outages``, by default all of this tracker, and record them as logged: see
+        ``OutageLog``."""
         return self._lines.lines(self.outages() if outages is None else outages, now_ms)
 
     def extend_deadline(self, subjects: Collection[str], now_ms: int, *, other_limit_ms: int | None = None) -> None:
@@ -166,15 +167,16 @@ class FailureTracker:
             )
 
     def check(self, now_ms: int) -> None:
-        """Check all deadlines. Raises what ``expired_error`` returns for the first subject whose limit is over."""
+        """Do nothing until a limit is over. Raises what ``expired_error`` returns for the first subject whose limit is
+        over."""
         for subject in self._failures:
             if (expired_error := self.expired_error(subject, now_ms)) is not None:
                 raise expired_error
 
     def expired_error(self, subject: str, now_ms: int) -> RocketMQError | None:
-        """Return the error of a subject whose limit is over, else None: TransportError[CLUSTER_TIMEOUT] around a
-        transient error (a timeout, a busy broker); another error (a missing topic) as it is.
-        """
+        """Return, not raise, the error of a failing subject whose limit is over, else None:
+        TransportError[CLUSTER_TIMEOUT] around a transient error (a timeout, a busy broker); another error (a missing
+        topic) as it is. KeyError for a subject that is not failing."""
         failure = self._failures[subject]
         if now_ms < failure.until_ms:
             return None
@@ -238,7 +240,8 @@ class Failures:
         """Topics for which name servers returned no route."""
 
     def retry_until_success(self, call: Callable[[], object], subject: str, topic: str, sleep: Sleep) -> None:
-        """Repeat ``call`` until it succeeds. ``topic``: it needs its route. Raises what ``record_failure`` returns."""
+        """Repeat ``call``, with the policy's pauses, until it succeeds or a failure is final; record and log each
+        failure. ``topic``: it needs its route. Raises what ``record_failure`` returns, and other exceptions at once."""
         for _ in self.attempts(sleep):
             try:
                 call()
@@ -258,11 +261,11 @@ class Failures:
             sleep(pause_ms / 1000)
 
     def record_failure(self, subject: str, topic: str | None, error: RocketMQError) -> RocketMQError | None:
-        """Record and log a failure. Return None if another attempt may succeed.
+        """Record and log a failure, unless it is permanent. Return None if another attempt may succeed.
 
-        Else return ``error``, or TransportError[CLUSTER_TIMEOUT] around it: see ``FailureTracker.expired_error``.
-        ``topic``: its route was available, unless ``error`` is about that; None if the call was made without a route,
-        whether name servers respond or not.
+        Else return ``error``, or TransportError[CLUSTER_TIMEOUT] around it, not raised: see
+        ``FailureTracker.expired_error``. ``topic``: its route was available, unless ``error`` is about that; None if
+        the call was made without a route, whether name servers respond or not.
         """
         retryability, now_ms = self._policy.retryability_of(error), self._clock()
         if retryability is Retryability.PERMANENT:
@@ -294,7 +297,8 @@ class Failures:
         return expired_error
 
     def record_success(self, subject: str, topic: str | None) -> None:
-        """Record a success, or that the subject is no longer waited for. ``topic``: as in ``record_failure``."""
+        """Record a success, or that the subject is no longer waited for; log the end of its outage, and of one of the
+        name servers. ``topic``: as in ``record_failure``."""
         if self._outage_history is not None and not self._has_succeeded:
             self._outage_history(subject).clear()
         self._has_succeeded = True
@@ -313,8 +317,8 @@ class Failures:
         return self._tracker.is_failing(NAME_SERVERS)
 
     def _record_route(self, topic: str) -> bool:
-        """Return whether this route ends an outage of the name servers. A cached route proves nothing about them, so
-        only topics without a route count."""
+        """Record that a name server returned the route of ``topic``; return whether that ends an outage of the name
+        servers. A cached route shows nothing about them, so only topics without a route count."""
         if topic not in self._unrouted_topics:
             return False
         self._unrouted_topics.clear()

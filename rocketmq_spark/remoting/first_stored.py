@@ -58,7 +58,8 @@ def first_stored(hint: int, timestamp_ms: int) -> Generator[int, PullResult, int
 
 
 def _search_upwards(early: int, timestamp_ms: int) -> Generator[int, PullResult, tuple[int, int]]:
-    """Start at an early message; return the last offset found early, and one from which on no message is."""
+    """Probe upwards from an early message (stored before ``timestamp_ms``), in doubling steps. Return the last offset
+    found early, and an offset from which on no message is early."""
     step = 1
     while True:
         found = yield from _probe(early + step)
@@ -83,7 +84,8 @@ def _search_downwards(late: int, min_offset: int, timestamp_ms: int) -> Generato
 
 
 def _probe(offset: int) -> Generator[int, PullResult, _ProbeResult]:
-    """Return the result of a pull at ``offset``; follow the broker's next offset while it finds no message."""
+    """Yield offsets to pull, from ``offset`` on, and receive the results; follow the broker's next offset while it
+    finds no message. Return the message found, or a result without message."""
     while True:
         result = yield offset
         if result.status is PullStatus.FOUND:

@@ -10,9 +10,10 @@ from rocketmq_spark.model import split_address
 
 
 def local_ip(towards: str) -> str:
-    """Return the local IP address of a connection to ``host:port``; loopback if there is no network route.
+    """Return the local IP address of a connection to ``host:port``; loopback if there is no network route, or
+    ``towards`` is invalid.
 
-    Nothing is sent: connecting a datagram socket only resolves the network route.
+    Resolves the host name, and sends nothing to the host: connecting a datagram socket only resolves the network route.
     """
     try:
         host, port = split_address(towards)

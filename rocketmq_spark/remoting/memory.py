@@ -27,6 +27,8 @@ class _Pipe:
         self._changed = threading.Condition()
 
     def read(self, max_bytes: int, timeout_ms: int) -> bytes | None:
+        """Wait for bytes, and remove and return at most ``max_bytes``; None if none arrived in time, ``b""`` after the
+        end."""
         with self._changed:
             self._changed.wait_for(lambda: self._chunks or self._ended, timeout_ms / 1000)
             if not self._chunks:

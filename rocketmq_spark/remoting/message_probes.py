@@ -30,7 +30,9 @@ def pull_rpc(
 def find_first_offsets(
     broker: RemotingClient, hints: Mapping[MessageQueue, int], timestamps_ms: Mapping[MessageQueue, int], prober: Prober
 ) -> dict[MessageQueue, int]:
-    """Return the verified offsets of ``Broker.search_offsets``; ``hints`` are the broker's own results."""
+    """Probe messages of all queues in rounds until each search is complete, and return the verified offsets of
+    ``Broker.search_offsets``; ``hints`` are the broker's own results. Resets are passed to ``prober``, see
+    ``_probe_all``."""
     searches = {queue: first_stored(hints[queue], at_ms) for queue, at_ms in timestamps_ms.items()}
     pending = {queue: next(search) for queue, search in searches.items()}
     found: dict[MessageQueue, int] = {}
@@ -48,7 +50,8 @@ def find_first_offsets(
 def probe_store_times(
     broker: RemotingClient, offsets: Mapping[MessageQueue, int], prober: Prober
 ) -> dict[MessageQueue, int | None]:
-    """Return the store times of ``Broker.store_times``, at most ``MAX_CONCURRENT_PROBES`` probes in flight at once."""
+    """Probe messages and return the store times of ``Broker.store_times``, at most ``MAX_CONCURRENT_PROBES`` probes in
+    flight at once. Resets are passed to ``prober``, see ``_probe_all``."""
     queues = list(offsets)
     found: dict[MessageQueue, int | None] = {}
     for first in range(0, len(queues), MAX_CONCURRENT_PROBES):
@@ -60,8 +63,8 @@ def probe_store_times(
 def _probe_all(
     broker: RemotingClient, offsets: Mapping[MessageQueue, int], prober: Prober
 ) -> dict[MessageQueue, PullResult]:
-    """Pull one message from each queue, all in flight at once. A probe that returned an offset reset passes it to
-    ``prober.on_reset`` and is repeated once."""
+    """Pull one message from each queue, all in flight at once, and wait. Pass the offset reset that a probe returned,
+    and consumed, to ``prober.on_reset``, and repeat that probe once. The first error of a pull is raised."""
     probes = {queue: _submit_probe(broker, prober, queue, offset) for queue, offset in offsets.items()}
     probed = {queue: probe.result() for queue, probe in probes.items()}
     reset = {queue: result.next_begin_offset for queue, result in probed.items() if result.reason == OFFSET_RESET}

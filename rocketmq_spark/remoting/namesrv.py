@@ -40,7 +40,7 @@ class NameServers:
         return ";".join(client.address.server for client in self._clients)
 
     def topic_route(self, topic: str) -> TopicRoute:
-        """Return the route of ``topic``.
+        """Request the route of ``topic`` and return it.
 
         Raises RouteError[TOPIC_NOT_FOUND] if a name server reports that it does not exist and no other has a route (a
         name server that has just started has none). Raises RouteError[STATIC_TOPIC_NOT_SUPPORTED] for a topic whose
@@ -54,8 +54,9 @@ class NameServers:
         return response
 
     def topic_routes(self, topics: Iterable[str]) -> dict[str, TopicRoute | RocketMQError]:
-        """Return by topic the route, or the error that ``topic_route`` would raise. One name server is queried for all
-        topics at once, the next one for those still unresolved."""
+        """Request routes and return by topic the route, or the error that ``topic_route`` would raise. One name server
+        is queried for all topics at once, the next one for topics without a route whose error another may not have. The
+        last one that returned a route is queried first next time."""
         results: dict[str, TopicRoute | RocketMQError] = {}
         unresolved = list(topics)
         for index in self._by_preference():
@@ -68,18 +69,21 @@ class NameServers:
         return results
 
     def cluster_info(self) -> ClusterInfo:
-        """Return all registered brokers. Raises TransportError, BrokerError, and OptionError[NOT_A_NAME_SERVER] if all
-        of them are other servers."""
+        """Request and return all registered brokers. Raises TransportError, BrokerError, and
+        OptionError[NOT_A_NAME_SERVER] if all name servers are other servers."""
         return self._first_response(lambda client: client.call(_cluster_info_rpc(client.address.server)))
 
     def delete_topic(self, topic: str) -> None:
-        """Delete ``topic`` from every name server. Call it after ``Broker.delete_topic`` on every master."""
+        """Delete ``topic`` from every name server, one after another, and wait. The first error is raised, and the name
+        servers after it keep the topic. Call it after ``Broker.delete_topic`` on every master."""
         command = _command(RequestCode.DELETE_TOPIC_IN_NAMESRV, DeleteTopicFromNamesrvRequest(topic=topic).to_fields())
         for client in self._clients:
             client.call(Rpc(command, decode_nothing))
 
     def _first_response(self, call: Callable[[RemotingClient], T]) -> T:
-        """Return the first value; else raise the failure of highest ``_precedence``."""
+        """Call name servers one after another, and return the first value; that one is called first next time. Raises
+        an error that another would return too at once, else the failure of highest ``_precedence``; see
+        ``topic_route``."""
         failures: list[RocketMQError] = []
         for index in self._by_preference():
             try:
@@ -99,7 +103,8 @@ class NameServers:
 
 
 def _query_routes(client: RemotingClient, topics: Iterable[str]) -> dict[str, TopicRoute | RocketMQError]:
-    """Return one name server's route or error for each topic; all requests are in flight at once."""
+    """Request routes from one name server, all in flight at once; wait, and return the route or error of each topic. If
+    a request cannot be sent, all topics get its error."""
     futures: dict[str, ResponseFuture[TopicRoute]] = {}
     results: dict[str, TopicRoute | RocketMQError] = {}
     for topic in topics:
@@ -129,6 +134,8 @@ def _route_rpc(topic: str, address: str) -> Rpc[TopicRoute]:
 
 
 def _cluster_info_rpc(address: str) -> Rpc[ClusterInfo]:
+    """Return the request for all registered brokers to the name server at ``address``."""
+
     def decode(response: RemotingCommand) -> ClusterInfo:
         _check_kind(RequestCode.GET_BROKER_CLUSTER_INFO, response, address)
         return decode_cluster_info(response.body)
@@ -137,12 +144,15 @@ def _cluster_info_rpc(address: str) -> Rpc[ClusterInfo]:
 
 
 def _reject_static(route: TopicRoute) -> TopicRoute:
+    """Return the route. Raises RouteError[STATIC_TOPIC_NOT_SUPPORTED] for a static topic."""
     if route.is_static:
         raise RouteError("STATIC_TOPIC_NOT_SUPPORTED", topic=route.topic)
     return route
 
 
 def _check_kind(request: RequestCode, response: RemotingCommand, address: str) -> None:
+    """Do nothing for a name server's response. Raises OptionError[NOT_A_NAME_SERVER] for that of another kind of
+    server."""
     if meaning_of(request, response) is Meaning.WRONG_SERVER_KIND:
         raise OptionError("NOT_A_NAME_SERVER", address=address, request=request.name)
 

@@ -42,7 +42,7 @@ class Throttle:
         return True
 
     def try_acquire_event(self, now_ms: int) -> bool:
-        """Return ``try_acquire`` for an event. After another full pause without an event, pauses start over at
+        """Acquire for an event as ``try_acquire`` does. After another full pause without an event, pauses start over at
         FIRST_PAUSE_MS."""
         if now_ms >= self._next_ms + self._pause_ms:
             self._pause_ms = FIRST_PAUSE_MS
@@ -107,7 +107,8 @@ class OutageLog:
             self._logged[resource].is_dropped = True
 
     def lines(self, outages: Collection[Outage], now_ms: int) -> list[LogLine]:
-        """Return the lines to log now; mostly none. ``outages``: all current outages."""
+        """Return the lines to log now, mostly none, and record that they are logged: each is returned once.
+        ``outages``: all current outages; a logged one that they lack has ended."""
         if not outages and not self._logged:
             return []
         lasting = [outage for outage in outages if outage.resource in self._logged or outage.is_loggable(now_ms)]
@@ -139,6 +140,8 @@ class OutageLog:
         return outage.since_ms > self._logged[outage.resource].since_ms and now_ms - self._begun_ms >= FIRST_PAUSE_MS
 
     def _note_ends(self, whats: Collection[str], now_ms: int) -> None:
+        """Record which logged outages have ended: their resources are not in ``whats``. Others count as in progress
+        again."""
         for resource, logged in self._logged.items():
             if resource in whats:
                 logged.over_ms, logged.is_dropped = None, False
@@ -146,6 +149,7 @@ class OutageLog:
                 logged.over_ms = now_ms
 
     def _take_ended(self) -> dict[str, _Logged]:
+        """Remove the logged outages that have ended, and return them by resource."""
         ended = {resource: logged for resource, logged in self._logged.items() if logged.over_ms is not None}
         for resource in ended:
             del self._logged[resource]
@@ -155,6 +159,7 @@ class OutageLog:
 def _by_key(
     outages: Iterable[Outage], key_of: Callable[[Outage], str], text: Callable[[list[Outage]], str]
 ) -> list[LogLine]:
+    """Return a WARNING line for the outages of each key."""
     by_key: dict[str, list[Outage]] = {}
     for outage in outages:
         by_key.setdefault(key_of(outage), []).append(outage)
@@ -190,6 +195,7 @@ def _describe_start(outages: Iterable[Outage], now_ms: int) -> str:
 
 
 def _describe_ongoing(outages: Iterable[Outage], now_ms: int) -> str:
+    """Return resource, duration, remaining time and reason of the outages, as one text."""
     return _join_names(
         f"{outage.resource} (for {_format_seconds(now_ms - outage.since_ms)}, "
         f"{_describe_time_left(outage, now_ms)}): {outage.reason}"

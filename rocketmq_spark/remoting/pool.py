@@ -84,8 +84,8 @@ class ConnectionPool:
         return f"<ConnectionPool {sorted(one.address for one in self._open_connections())}>"
 
     def get(self, address: str) -> Connection:
-        """Return the open connection to ``address``; open one if there is none. Raises TransportError[CONNECT_FAILED]
-        and what ``Connect`` does."""
+        """Return the open connection to ``address``; open one if there is none, within the connect timeout. Raises
+        TransportError[CONNECT_FAILED] and what ``Connect`` does."""
         slot = self._slots.get(address) or self._new_slot(address)
         connection = slot.connection
         return connection if connection is not None and connection.is_open else self._open(address, slot)
@@ -128,12 +128,13 @@ class ConnectionPool:
             connection.close()
 
     def _new_slot(self, address: str) -> _Slot:
+        """Return the slot of ``address``, added if missing."""
         with self._table:
             return self._slots.setdefault(address, _Slot())
 
     def _open(self, address: str, slot: _Slot) -> Connection:
-        """Return the slot's connection, opened if needed. Raises TransportError[CONNECT_FAILED], also if another thread
-        is still connecting after the connect timeout."""
+        """Return the slot's connection; open and count a new one if there is none. Raises
+        TransportError[CONNECT_FAILED], also if another thread is still connecting after the connect timeout."""
         if not slot.opening.acquire(timeout=self._connect_timeout_ms / 1000):
             reason = f"another thread has been connecting for {self._connect_timeout_ms} ms"
             raise TransportError("CONNECT_FAILED", address=address, reason=reason)
@@ -157,6 +158,8 @@ class ConnectionPool:
         return connection
 
     def _close_surplus(self) -> None:
+        """Close connections that are idle too long, those above the limit once another is open, and retired ones
+        without a request in flight."""
         retired = self._retired
         current = [connection for connection in self._open_connections() if connection not in retired]
         limit = len(current) if self._limit is None else self._limit - 1
@@ -216,6 +219,7 @@ def shared_pool(connect_timeout_ms: int, security: Security = UNSECURED) -> Conn
 
 
 def _reset_pools_after_fork() -> None:
+    """Empty all pools in a forked child, see ``ConnectionPool``."""
     global _sharing
     _sharing = threading.Lock()
     for pool in list(_pools):

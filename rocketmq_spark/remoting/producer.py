@@ -49,7 +49,8 @@ class Producer:
         self._round_robin = count(RANDOM_INDEX() if initial_queue_index is None else initial_queue_index)
 
     def send(self, message: Message, queue: MessageQueue | None = None, sys_flag: int = 0) -> SendResult:
-        """Store ``message``, in ``queue`` unless that is None. ``sys_flag``: compression of its body.
+        """Store ``message``, in ``queue`` unless that is None, and wait; up to SEND_ATTEMPTS attempts without a pause.
+        Add a UNIQ_KEY if it has none. ``sys_flag``: compression of its body.
 
         Raises TransportError, BrokerError, RouteError of the last attempt, LocalProtocolError[INVALID_MESSAGE] at once.
         """
@@ -59,7 +60,8 @@ class Producer:
         )
 
     def send_batch(self, messages: Sequence[Message], queue: MessageQueue | None = None) -> SendResult:
-        """Store ``messages`` of one topic in one queue, all consecutively or none. Raises what ``send`` does."""
+        """Store ``messages`` of one topic, at least one, in one queue, all consecutively or none; as ``send`` does.
+        Raises what ``send`` does."""
         with_id = [self._with_id(message) for message in messages]
         return self._send_with_retries(
             messages[0].topic, queue, lambda target_queue, broker: broker.send_batch(with_id, target_queue, self._group)
@@ -82,7 +84,9 @@ class Producer:
         raise AssertionError("unreachable")
 
     def _next_queue(self, topic: str, failed: Collection[str]) -> MessageQueue:
-        """Return the next writable queue, of a broker that is not in ``failed`` if there is one."""
+        """Return the next writable queue, of a broker that is not in ``failed`` if there is one. Requests the route if
+        it is not cached. Raises RouteError[TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE] and the errors of
+        ``RouteTable.route``."""
         queues = self._cluster.routes.route(topic).write_queues()
         if not queues:
             self._cluster.routes.invalidate(topic)
@@ -91,6 +95,7 @@ class Producer:
         return candidates[next(self._round_robin) % len(candidates)]
 
     def _with_id(self, message: Message) -> Message:
+        """Return ``message`` with a UNIQ_KEY: its own, or a new one."""
         if UNIQ_KEY in message.properties:
             return message
         properties: Mapping[str, str] = {**message.properties, UNIQ_KEY: self._unique_ids.next_id()}

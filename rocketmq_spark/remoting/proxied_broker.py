@@ -70,14 +70,16 @@ class ProxiedStatsFuture(NamedTuple):
     prober: Prober
 
     def result(self) -> dict[MessageQueue, QueueBounds]:
-        """Return the bounds by queue. Each queue is probed once, also an empty one: only the probe shows that a topic
-        was deleted."""
+        """Wait for the offsets, probe the last message of each queue, and return the bounds by queue. Empty queues are
+        probed too: only the probe shows that a topic was deleted. Queues that the topic no longer has are missing."""
         bounds = self.bounds.result()
         last = {queue: max(end - 1, 0) for queue, (_, end) in bounds.items()}
         stored = self._probe_last_messages(last)
         return {queue: QueueBounds(*bounds[queue], stored_ms or 0) for queue, stored_ms in stored.items()}
 
     def _probe_last_messages(self, last: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]:
+        """Probe the last messages of all queues; if the broker refuses a queue, probe one queue after another. Returns
+        store times as ``_probe_one_by_one``."""
         try:
             return probe_store_times(self.broker, last, self.prober)
         except BrokerError as error:
@@ -86,7 +88,8 @@ class ProxiedStatsFuture(NamedTuple):
             return self._probe_one_by_one(last)
 
     def _probe_one_by_one(self, last: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]:
-        """Return store times without the queues that the topic no longer has; None for queues that are not readable."""
+        """Probe one queue after another. Return store times in ms without the queues that the topic no longer has; None
+        for queues that are not readable."""
         stored: dict[MessageQueue, int | None] = {}
         for queue, offset in last.items():
             try:

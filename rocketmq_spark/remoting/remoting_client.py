@@ -43,7 +43,8 @@ class ResponseFuture(Generic[T]):
         self._pending = pending
 
     def result(self) -> T:
-        """Return the value; wait at most until the request's deadline. After GO_AWAY the request is sent once more.
+        """Return the value; wait at most until the request's deadline. After GO_AWAY retire the connection and send the
+        request once more over a new one, with another timeout.
 
         Raises TransportError, BrokerError (see ``wire.remoting.refusal``), RemoteProtocolError. Threads: any but the
         reader.
@@ -80,7 +81,8 @@ class RemotingClient:
         return self.submit(rpc).result()
 
     def submit(self, rpc: Rpc[T]) -> ResponseFuture[T]:
-        """Send a request without waiting for the response. Raises TransportError[CONNECT_FAILED | CONNECTION_LOST]."""
+        """Send a request without waiting for the response; open a connection first if there is none. Raises
+        TransportError[CONNECT_FAILED | CONNECTION_LOST]."""
         connection = self._pool.get(self.address.server)
         sent = self._with_broker_name(rpc)
         return ResponseFuture(self, connection, sent, connection.submit(sent.command, self._timeout_ms))
@@ -88,7 +90,8 @@ class RemotingClient:
     def call_async(
         self, rpc: Rpc[T], on_response: Callable[[T | RocketMQError], None], timeout_ms: int | None = None
     ) -> None:
-        """Send a request and pass its value or error to ``on_response`` exactly once. Never raises a RocketMQError.
+        """Send a request, after opening a connection if there is none, and pass its value or error to ``on_response``,
+        once. Never raises a RocketMQError.
 
         ``on_response`` must be quick: it runs on the reader thread, or on the caller's if sending failed.
         """

@@ -119,7 +119,8 @@ class RouteTable:
         return self._cached[topic].route
 
     def find_master(self, queue: MessageQueue) -> BrokerAddress:
-        """Return the address of the queue's master; refresh the route once if it names none.
+        """Return the address of the queue's master from the cached route; request the route if it is not cached, and
+        once more if it names no master.
 
         Raises RouteError[MASTER_UNAVAILABLE], and what ``route`` raises.
         """
@@ -145,7 +146,8 @@ class RouteTable:
     # ------------------------------------------------------------------------------------------ refreshing
 
     def refresh(self, topics: Iterable[str]) -> dict[str, RocketMQError]:
-        """Query the routes of ``topics``, all at once. Return the failures by topic, as ``route`` raises them."""
+        """Request the routes of ``topics``, all at once, wait, and cache those that are returned; topics that failed
+        keep theirs. Return the failures by topic, as ``route`` raises them."""
         failures: dict[str, RocketMQError] = {}
         for topic, response in self._source.topic_routes(topics).items():
             if isinstance(response, TopicRoute):
@@ -223,6 +225,7 @@ class RouteTable:
         return dict(self._named_masters())
 
     def _named_masters(self) -> dict[str, BrokerAddress]:
+        """Return the masters by broker name, ascending; compute them again only after a route has changed."""
         state, masters = self._masters
         if state is not self._state:
             state, named = self._state, dict[str, BrokerAddress]()

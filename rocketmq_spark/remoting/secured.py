@@ -42,7 +42,7 @@ def _connect_plain(address: str, timeout_ms: int) -> Stream:
 
 def _connect_tls(tls: Tls, address: str, timeout_ms: int) -> Stream:
     """Connect with TLS. If the server drops the handshake, probe it without TLS, and raise
-    TransportError[TLS_NOT_SUPPORTED] if it accepts that."""
+    TransportError[TLS_NOT_SUPPORTED] if it accepts only plaintext."""
     try:
         return connect_tcp(address, timeout_ms, tls_context(tls))
     except TransportError as error:
@@ -69,20 +69,22 @@ class PlainStream:
         """``_has_sent``: data was sent. ``_is_verified``: data was received, or this side ended the stream."""
 
     def recv(self, max_bytes: int, timeout_ms: int) -> bytes | None:
+        """Receive as ``Stream.recv`` does, with the errors of the class too."""
         received = self._received(self._raw.recv, max_bytes, timeout_ms)
         if received and not self._is_verified:
             self._verify(received)
         return received
 
     def recv_into(self, buffer: memoryview, timeout_ms: int) -> int | None:
+        """Receive as ``Stream.recv_into`` does, with the errors of the class too."""
         received = self._received(self._raw.recv_into, buffer, timeout_ms)
         if received and not self._is_verified:
             self._verify(buffer[:received])
         return received
 
     def _received(self, receive: Callable[[A, int], R | None], argument: A, timeout_ms: int) -> R | None:
-        """Return what ``receive`` does. If the server closes the connection instead of responding, check whether it
-        requires TLS, which raises another error."""
+        """Call ``receive`` and return its result. If the server closes the connection instead of responding for the
+        first time, probe whether it requires TLS. Raises TransportError[TLS_REQUIRED] then."""
         try:
             received = receive(argument, timeout_ms)
         except TransportError as error:
@@ -93,11 +95,14 @@ class PlainStream:
         return received
 
     def _verify(self, first: Buffer) -> None:
+        """Check the first bytes received. Raises TransportError[PROXY_REQUIRES_ENDPOINTS] if they are HTTP/2."""
         self._is_verified = True
         if is_http2(first):
             raise TransportError("PROXY_REQUIRES_ENDPOINTS", address=self.address, reason="it uses HTTP/2")
 
     def _check_tls_required(self, cause: TransportError | None) -> None:
+        """Probe the server if it closed the connection without any response. Raises TransportError[TLS_REQUIRED] if it
+        accepts only TLS."""
         is_dropped = self._has_sent and not self._is_verified
         if is_dropped and probe_transports(self.address) == AcceptedTransports(plain=False, tls=True):
             raise TransportError("TLS_REQUIRED", address=self.address) from cause
@@ -118,7 +123,7 @@ class PlainStream:
 
 
 def tls_context(tls: Tls) -> ssl.SSLContext:
-    """Return the client's TLS context for the options. Raises OptionError[TLS_FILE_UNUSABLE]."""
+    """Return a client's TLS context for the options; reads their files now. Raises OptionError[TLS_FILE_UNUSABLE]."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = tls.auth_server and tls.check_host_name
     context.verify_mode = ssl.CERT_REQUIRED if tls.auth_server else ssl.CERT_NONE
@@ -128,6 +133,8 @@ def tls_context(tls: Tls) -> ssl.SSLContext:
 
 
 def _load_trusted(context: ssl.SSLContext, tls: Tls) -> None:
+    """Load the certificates at ``tls.trust_cert_path``; without a path those of the system, or none if ``tls`` does not
+    authenticate servers."""
     if tls.trust_cert_path is not None:
         context.load_verify_locations(tls.trust_cert_path)
     elif tls.auth_server:

@@ -43,7 +43,7 @@ def copy_into(buffer: memoryview, data: bytes | None) -> int | None:
 
 @contextmanager
 def raising_connection_lost(address: str) -> Iterator[None]:
-    """Translate errors inside. Raises TransportError[CONNECTION_LOST] for those of the operating system or of TLS."""
+    """Replace an OSError of the block, also one of TLS. Raises TransportError[CONNECTION_LOST] for it."""
     try:
         yield
     except OSError as error:
@@ -52,7 +52,8 @@ def raising_connection_lost(address: str) -> Iterator[None]:
 
 @contextmanager
 def raising_connect_failed(address: str) -> Iterator[None]:
-    """Translate errors of an address or a handshake inside. Raises TransportError[CONNECT_FAILED] for all of them."""
+    """Replace an OSError, ValueError or OverflowError of the block, such as those of an address or a handshake. Raises
+    TransportError[CONNECT_FAILED] for it."""
     try:
         yield
     except (OSError, ValueError, OverflowError) as error:

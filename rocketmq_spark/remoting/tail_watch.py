@@ -59,8 +59,8 @@ class TailWatch:
         self._pauses: dict[MessageQueue, _Pause] = {}
 
     def watch(self, positions: Mapping[MessageQueue, int]) -> None:
-        """Arm a long poll for each queue without a poll or pause, at its position. A pause ends if the queue's position
-        has changed, or is missing in ``positions``."""
+        """Send a long poll for each queue without a poll or pause, at its position, and return. A pause ends if the
+        queue's position has changed, or is missing in ``positions``. Polls in flight continue."""
         suspend_ms = max(SHORTEST_SUSPEND_MS, SUSPEND_MS_PER_QUEUE * len(positions))
         now_ms = self._clock()
         with self._lock:
@@ -76,6 +76,9 @@ class TailWatch:
             )
 
     def _callback_for(self, queue: MessageQueue, offset: int, suspend_ms: int) -> PullCallback:
+        """Return a callback for the queue's long poll: it ends the poll, and unless the response is NO_NEW_MSG starts a
+        pause and calls ``on_change``."""
+
         def on_response(response: PullResult | RocketMQError) -> None:
             is_change = isinstance(response, RocketMQError) or response.status is not PullStatus.NO_NEW_MSG
             with self._lock:

@@ -39,8 +39,8 @@ _LIVENESS: Final = (
 def connect_tcp(address: str, timeout_ms: int, ssl_context: ssl.SSLContext | None = None) -> Stream:
     """Connect to ``host:port`` or ``[ipv6]:port``, with ``ssl_context`` including the TLS handshake.
 
-    ``timeout_ms`` limits the attempt on each of the host's addresses, and then the handshake.
-    Raises TransportError[CONNECT_FAILED].
+    ``timeout_ms`` limits the attempt on each of the host's addresses, and then the handshake. Raises
+    TransportError[CONNECT_FAILED], with ``ssl_context`` also the errors of ``tls_over``.
     """
     with raising_connect_failed(address):
         host, port = split_address(address)
@@ -72,6 +72,8 @@ class TcpStream:
         return self._received(self._socket.recv_into, buffer, timeout_ms)
 
     def _received(self, receive: Callable[[A], R], argument: A, timeout_ms: int) -> R | None:
+        """Call ``receive`` once data can be read, and return its result; None if there is none within ``timeout_ms``.
+        Raises TransportError[CONNECTION_LOST]."""
         with raising_connection_lost(self.address):
             try:
                 return receive(argument)
@@ -83,7 +85,8 @@ class TcpStream:
                 return None
 
     def sendall(self, data: Buffer, timeout_ms: int) -> None:
-        """Send all of ``data`` within ``timeout_ms``. After an error a part may be sent. Raises TransportError."""
+        """Send all of ``data`` within ``timeout_ms``. After an error a part may be sent. Raises
+        TransportError[CONNECTION_LOST]."""
         unsent = memoryview(data)
         deadline_ms = monotonic_ms() + timeout_ms
         with raising_connection_lost(self.address):
@@ -94,11 +97,14 @@ class TcpStream:
                     self._wait_until_writable(deadline_ms, timeout_ms)
 
     def _wait_until_writable(self, deadline_ms: int, timeout_ms: int) -> None:
+        """Wait until data can be sent. Raises TransportError[CONNECTION_LOST] at ``deadline_ms``; ``timeout_ms``: for
+        its text."""
         remaining_ms = deadline_ms - monotonic_ms()
         if remaining_ms <= 0 or not self._writable.select(remaining_ms / 1000):
             raise write_timeout_error(self.address, timeout_ms)
 
     def shutdown(self) -> None:
+        """End both directions; ignore errors, because the peer or ``close`` may have been faster."""
         with self._ending:
             try:
                 self._socket.shutdown(socket.SHUT_RDWR)

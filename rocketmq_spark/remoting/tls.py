@@ -42,7 +42,7 @@ def tls_over(raw: Stream, address: str, context: ssl.SSLContext, host: str, time
 
 @contextmanager
 def raising_tls_errors(address: str) -> Iterator[None]:
-    """Translate TLS errors inside by which client or server does not trust the other.
+    """Replace errors of the block by which client or server rejects the other's certificate; raise others unchanged.
 
     Raises TransportError[TLS_CERTIFICATE_UNTRUSTED | TLS_HOSTNAME_MISMATCH | TLS_CLIENT_CERTIFICATE_REJECTED].
     """
@@ -96,6 +96,8 @@ class TlsStream:
         return True
 
     def recv(self, max_bytes: int, timeout_ms: int) -> bytes | None:
+        """Receive as ``Stream.recv`` does; ``timeout_ms`` limits the wait for each record part. Raises
+        TransportError[CONNECTION_LOST] and the errors of ``raising_tls_errors``."""
         with raising_connection_lost(self.address), raising_tls_errors(self.address):
             data = self._decrypt(max_bytes)
             while data is None and self._fetch(timeout_ms) is not None:
@@ -106,7 +108,8 @@ class TlsStream:
         return copy_into(buffer, self.recv(len(buffer), timeout_ms))
 
     def _decrypt(self, max_bytes: int) -> bytes | None:
-        """Return decrypted bytes of fetched records; None if a record is incomplete; ``b""`` at the end."""
+        """Return decrypted bytes of fetched records; ``b""`` at the end. None if a record is incomplete, after sending
+        what the session has to send."""
         try:
             with self._lock:
                 return self._session.read(max_bytes)
@@ -117,7 +120,8 @@ class TlsStream:
             return b""
 
     def _fetch(self, timeout_ms: int) -> bool | None:
-        """Move received bytes to the session and return True; None if none arrived in time."""
+        """Wait for bytes, and move them, or the end of the stream, to the session; return True. None if none arrived in
+        time."""
         data = self._raw.recv(_RECORD_BYTES, timeout_ms)
         if data is None:
             return None
@@ -129,12 +133,14 @@ class TlsStream:
         return True
 
     def sendall(self, data: Buffer, timeout_ms: int) -> None:
+        """Encrypt and send all of ``data``. Raises TransportError[CONNECTION_LOST]."""
         with raising_connection_lost(self.address):
             with self._lock:
                 self._session.write(data)
             self._flush(timeout_ms)
 
     def _flush(self, timeout_ms: int) -> None:
+        """Send the records that the session has produced, in their order; wait for another thread that is sending."""
         with self._flushing:
             with self._lock:
                 data = self._outgoing.read()

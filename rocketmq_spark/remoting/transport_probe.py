@@ -41,6 +41,8 @@ def probe_transports(address: str) -> AcceptedTransports:
 
 
 def _accepts_plaintext(address: str) -> bool:
+    """Return whether the server responds to a plaintext request; waits up to 1 s each for connecting, sending and
+    receiving."""
     try:
         with closing(connect_tcp(address, PROBE_TIMEOUT_MS)) as stream:
             stream.sendall(PROBE_FRAME, PROBE_TIMEOUT_MS)
@@ -50,7 +52,7 @@ def _accepts_plaintext(address: str) -> bool:
 
 
 def _accepts_tls(address: str) -> bool:
-    """Return whether a TLS handshake succeeds. No data is sent, so the certificate is not verified."""
+    """Return whether a TLS handshake succeeds. No data is sent, and the server's certificate is not verified."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
