@@ -51,14 +51,15 @@ class ExecutorPullClient:
 
     @staticmethod
     def shared(options: RangeReadOptions) -> ExecutorPullClient:
-        """Return the process's client for these options."""
+        """Return this process's client for these options, opening nothing."""
         return _shared(options)
 
     def pull(
         self, queue: MessageQueue, requests: Sequence[PullRequest], address: BrokerAddress | None = None
     ) -> list[Completion]:
-        """Send pulls of one queue to ``address``, or, if it is None, to its master in the route. Return the pulls that
-        failed already; raises nothing."""
+        """Send pulls of one queue to ``address``, or, if it is None, to its master in the route; connect first if there
+        is no open connection. Return the pulls that failed already, with their errors: raises no RocketMQError. The
+        others complete in ``receive``."""
         try:
             frames = pull_frames(self._group, queue, self._expression_of(queue.topic), self._credentials)
             return self._connection(queue, address).pull(requests, frames)
@@ -66,11 +67,13 @@ class ExecutorPullClient:
             return [(request, error) for request in requests]
 
     def _connection(self, queue: MessageQueue, address: BrokerAddress | None) -> PullConnection:
-        """Return a connection to the queue's broker at ``address``, or at its master in the route if that is None or
-        its connection was lost while idle: after a reconnection another broker may have the address.
+        """Return a connection to the queue's broker, opened if there is none: at ``address``, or at its master in the
+        route if that is None or its connection was lost while idle, because after a reconnection another broker may
+        have the address.
 
-        Request the broker's name once per connection. Raises RouteError[BROKER_ADDRESS_MISMATCH] if it is another; a
-        broker that reports none is accepted. Raises the errors of ``RouteTable.find_master`` and of connecting.
+        Request the broker's name once per connection, and wait. Raises RouteError[BROKER_ADDRESS_MISMATCH] if it is
+        another; a broker that reports none is accepted. Raises the errors of ``RouteTable.find_master`` and of
+        connecting.
         """
         address = address or self._routes.find_master(queue)
         if self._pull_connections.detect_idle_loss(address):
@@ -85,10 +88,12 @@ class ExecutorPullClient:
         return connection
 
     def _broker_name_at(self, address: BrokerAddress, topic: str) -> str | None:
-        """Return the name of the broker at ``address``, from the queues in its topic statistics, which a client may
-        request if it may read the topic. None if there is none. Neither a pull nor its response names a broker.
+        """Request the topic's statistics from the broker at ``address``, and return the broker name of a queue in it; a
+        client may request them if it may read the topic. None if the broker refuses the request or has no such queue.
+        Neither a pull nor its response names a broker.
 
-        A proxy forwards to the broker of that name, and reports nothing else of it.
+        Behind a proxy return the name in ``address``, without a request: the proxy forwards to the broker of that name.
+        Raises TransportError and RemoteProtocolError.
         """
         if address.broker_name is not None:
             return address.broker_name
@@ -99,7 +104,8 @@ class ExecutorPullClient:
         return next((queue.broker_name for queue in stats), None)
 
     def receive(self, timeout_ms: int) -> list[Completion]:
-        """Return completions of pulls of any queue: those that arrived, or the next within ``timeout_ms``."""
+        """Wait up to ``timeout_ms`` for completions of pulls of any queue and return them, each once; [] if there are
+        none. Those that have arrived are returned at once."""
         return self._pull_connections.receive(timeout_ms)
 
     def forget_route(self, queue: MessageQueue) -> None:
@@ -107,7 +113,8 @@ class ExecutorPullClient:
         self._routes.invalidate(queue.topic)
 
     def bounds(self, queues: Collection[MessageQueue]) -> dict[MessageQueue, QueueBounds]:
-        """Return the bounds of the queues of responsive brokers; other queues are missing."""
+        """Request the bounds of ``queues``, one topic and broker after another, and return them. Queues of brokers that
+        do not respond or refuse are missing; raises no RocketMQError."""
         found: dict[MessageQueue, QueueBounds] = {}
         for queue in queues:
             if queue not in found:
@@ -117,8 +124,9 @@ class ExecutorPullClient:
         return {queue: found[queue] for queue in queues if queue in found}
 
     def report_losses(self, client_id: str, ranges: Collection[QueueRange]) -> None:
-        """Report lost ranges, through a broker of theirs, to the member that planned them, on another machine, which
-        counts them. If that fails, only the task's log line reports them."""
+        """Report lost ranges (at least one), through the broker of one of them, to the member that planned them, on
+        another machine, which counts them. Waits for the response. If that fails, only the task's log line reports
+        them; raises no RocketMQError."""
         header = GetConsumerRunningInfoRequest(consumer_group=self._group, client_id=client_id)
         fields, body = header.to_fields(), encode_reported_losses(ranges)
         command = RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO, fields=fields, body=body)

@@ -39,7 +39,8 @@ class OutageNotes:
         self._name = hashlib.sha256(f"{batch_id} {subject}".encode()).hexdigest()
 
     def since_ms(self, now_ms: int) -> int | None:
-        """Return the time of the first failure without a success since; None without a valid note."""
+        """Return the noted time of the first failure without a success since. None without a valid note, for a time
+        after ``now_ms``, and if the folder is not readable or not private."""
         with suppress(OSError, ValueError), private_folder(self._folder) as folder:
             note = os.open(self._name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
             with os.fdopen(note, "rb") as file:
@@ -48,7 +49,8 @@ class OutageNotes:
         return None
 
     def record(self, since_ms: int) -> None:
-        """Write a note: every request has failed since ``since_ms``."""
+        """Write a note, replacing an earlier one: every request has failed since ``since_ms``. Creates the folder and
+        removes stale notes. Does nothing if the disk is not writable."""
         with suppress(OSError):
             self._folder.mkdir(mode=0o700, exist_ok=True)
             with private_folder(self._folder) as folder:
@@ -60,7 +62,8 @@ class OutageNotes:
                 os.replace(unfinished, self._name, src_dir_fd=folder, dst_dir_fd=folder)
 
     def clear(self) -> None:
-        """Remove the note: the outage has ended, or no task waits for it. Removes the folder with the last note."""
+        """Remove the note: the outage has ended, or no task waits for it. Removes the folder with the last note. Errors
+        of the disk are ignored."""
         with suppress(OSError):
             with private_folder(self._folder) as folder:
                 os.unlink(self._name, dir_fd=folder)

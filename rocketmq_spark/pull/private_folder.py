@@ -14,10 +14,10 @@ from pathlib import Path
 
 @contextmanager
 def private_folder(path: Path) -> Iterator[int]:
-    """Open the folder at ``path`` for the block; yield its descriptor, to use as ``dir_fd``.
+    """Open the folder at ``path`` for the block and yield its descriptor, to use as ``dir_fd``; close it afterwards.
 
-    Raises OSError if it is missing or a symbolic link, PermissionError if another user owns it, or others may read or
-    write it.
+    Raises OSError if the folder is missing or a symbolic link, PermissionError if another user owns it, or other users
+    have any permission for it.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:

@@ -61,13 +61,15 @@ class PullConnection:
         return None if self.in_flight_count else self._used_ms
 
     def pull(self, requests: Iterable[PullRequest], frames: PullFrames) -> list[Completion]:
-        """Send pulls in one write. Return the completions of all pulls in flight if sending fails: the connection is
-        lost then."""
+        """Send pulls in one write, and return without waiting for responses. If sending fails, close the connection and
+        return all pulls in flight with their error, these included; else []."""
         self._used_ms = self._clock()
         return self._send(self._exchange.encode_requests(requests, frames, self._used_ms))
 
     def receive(self, timeout_ms: int) -> list[Completion]:
-        """Return the pulls completed by the next received bytes, waiting up to ``timeout_ms`` for them.
+        """Wait up to ``timeout_ms`` for bytes, and return the pulls that they complete, with results or errors. If the
+        connection is lost, close it and return all pulls in flight with its error. Responds to the server's own
+        requests.
 
         Deadlines are checked only if nothing arrives: the owner may have been busy while responses waited in the
         buffer.
@@ -92,20 +94,20 @@ class PullConnection:
         return completions
 
     def close(self) -> list[Completion]:
-        """Close the connection; return the completions of pulls in flight."""
+        """Close the connection; return the pulls in flight with an error."""
         return self._mark_lost(
             TransportError("CONNECTION_LOST", address=self.address, reason="it was closed on this side")
         )
 
     def abandon(self) -> None:
-        """Close the descriptor in a forked child. The parent keeps its connection."""
+        """Close the descriptor in a forked child and drop the pulls in flight. The parent keeps its connection."""
         self._exchange.mark_lost(
             TransportError("CONNECTION_LOST", address=self.address, reason="it belongs to the parent process")
         )
         self._stream.close()
 
     def _send(self, data: bytes) -> list[Completion]:
-        """Send frames. If that fails, mark the connection as lost and return all its pulls as failed."""
+        """Send frames. If that fails, close the connection and return all pulls in flight as failed; else []."""
         try:
             self._stream.sendall(data, self._timeout_ms)
         except TransportError as error:
@@ -113,6 +115,7 @@ class PullConnection:
         return []
 
     def _mark_lost(self, cause: TransportError) -> list[Completion]:
+        """Close the stream, and return all pulls in flight as failed."""
         self._stream.shutdown()
         self._stream.close()
         return self._exchange.mark_lost(cause)

@@ -54,7 +54,8 @@ class PullConnections:
         _of_this_process.add(self)
 
     def connection(self, address: BrokerAddress) -> PullConnection:
-        """Return the open connection to ``address``, or open one. Raises TransportError[CONNECT_FAILED]."""
+        """Return the connection to ``address``; open one if there is none, it is lost, or its server has announced to
+        shut down. Raises TransportError[CONNECT_FAILED] and the other errors of ``Connect``."""
         connection = self._connections.get(address)
         if connection is not None and not connection.in_flight_count:
             connection.receive(0)  # detects whether the server has closed it
@@ -63,7 +64,8 @@ class PullConnections:
         return connection
 
     def detect_idle_loss(self, address: BrokerAddress) -> bool:
-        """Return whether the connection was lost while it had no pull in flight, which no completion reports."""
+        """Check the connection without waiting, and return whether it was lost while it had no pull in flight, which no
+        completion reports. False without a connection, and for a loss that was detected before."""
         connection = self._connections.get(address)
         if connection is None or not connection.is_open or connection.in_flight_count:
             return False
@@ -71,7 +73,8 @@ class PullConnections:
         return not connection.is_open
 
     def receive(self, timeout_ms: int) -> list[Completion]:
-        """Return the pulls completed by now; if there is none, wait up to ``timeout_ms`` for some.
+        """Return the pulls completed by now, each once; if there is none, wait up to ``timeout_ms`` for some, also
+        without any pull in flight.
 
         With several busy servers, wait up to ``WAIT_SLICE_MS`` for the one with the most pulls in flight.
         """
@@ -95,7 +98,8 @@ class PullConnections:
         return [*self._connections.values(), *self._draining]
 
     def _open_connection(self, address: BrokerAddress) -> PullConnection:
-        """Connect to ``address``. An open connection that is replaced is kept until its pulls are completed."""
+        """Connect to ``address`` and keep the connection. An open connection that is replaced is kept until its pulls
+        are completed. Raises the errors of ``Connect``."""
         previous = self._connections.pop(address, None)
         if previous is not None and previous.is_open:
             self._draining.append(previous)
@@ -132,8 +136,8 @@ _shared: dict[tuple[int, Tls | None, type[ResponseTemplate]], PullConnections] =
 
 
 def shared_pull_connections(timeout_ms: int, tls: Tls | None = None) -> PullConnections:
-    """Return the process's connections for these settings: executors keep them between micro-batches. Frames are signed
-    before, so credentials do not matter."""
+    """Return this process's connections for these settings, creating them at the first call: executors keep them
+    between micro-batches. Opens nothing. Frames are signed before, so credentials do not matter."""
     template_class = response_template()
     key = timeout_ms, tls, template_class
     if key not in _shared:

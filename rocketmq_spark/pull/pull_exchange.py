@@ -56,8 +56,8 @@ class PullExchange:
         return len(self._in_flight)
 
     def encode_requests(self, requests: Iterable[PullRequest], frames: PullFrames, now_ms: int) -> bytes:
-        """Assign opaques to ``requests`` and return their frames, to be sent now: their deadlines count from
-        ``now_ms``."""
+        """Record ``requests`` as in flight with new opaques and a deadline after ``timeout_ms`` from ``now_ms``. Return
+        their frames, to be sent now."""
         deadline_ms = now_ms + self._timeout_ms
         data = []
         for request in requests:
@@ -71,7 +71,9 @@ class PullExchange:
         return self._arena.writable_buffer()
 
     def received(self, byte_count: int, now_ms: int) -> list[Completion]:
-        """Process ``byte_count`` bytes received into ``writable_buffer``; return the pulls completed by them."""
+        """Process ``byte_count`` bytes received into ``writable_buffer``; return the pulls completed by them, with
+        results or errors. Fills ``replies`` for requests of the server. For a malformed frame, mark the connection as
+        lost."""
         self._last_received_ms = now_ms
         self._arena.received(byte_count)
         completions = self._decode_fast_path()
@@ -105,7 +107,8 @@ class PullExchange:
         return timeout_error(self._address, RequestCode.PULL_MESSAGE, self._timeout_ms)
 
     def _decode_fast_path(self) -> list[Completion]:
-        """Decode by the template, up to the first frame that does not match."""
+        """Decode by the template, up to the first frame that does not match, and return the pulls completed; [] without
+        a template."""
         if self._template is None:
             return []
         responses, end = self._template.read(*self._arena.unread)
@@ -115,7 +118,8 @@ class PullExchange:
         return [(of[0], result) for opaque, result in responses if (of := pending(opaque, None)) is not None]
 
     def _decode_other(self, frame: memoryview) -> list[Completion]:
-        """Decode a frame by the general codec. The first response with messages yields the template."""
+        """Decode a frame by the general codec, and return the pull that it completes, if any. Adds a reply for a
+        request of the server. Marks the connection as lost for a malformed frame."""
         try:
             command = decode_command(self._address, frame)
         except RemoteProtocolError as error:
@@ -141,5 +145,6 @@ class PullExchange:
         return result
 
     def _reply(self, request: RemotingCommand) -> None:
+        """Append the response "not supported" to ``replies``, unless the request is oneway."""
         if not request.is_oneway:
             self.replies += replace(not_supported_response(request), flag=FLAG_RESPONSE).frame(request.opaque)

@@ -94,7 +94,7 @@ class PullWindow:
 
     def to_pull(self) -> list[PullRequest]:
         """Return the requests to send now, in the queue's order, as far as the depth allows; they are in flight from
-        then on. While most pulls are in flight there are no new ones, so that several are sent together."""
+        then on. [] while most pulls are in flight, so that several are sent together."""
         requests = self._start_idle() if self._has_idle else []
         spare = self._spare_depth(self._incomplete)
         if self._incomplete and spare * REFILL_DIVISOR < self.depth:
@@ -106,7 +106,8 @@ class PullWindow:
         return requests
 
     def _start_idle(self) -> list[PullRequest]:
-        """Start the first incomplete request if it is idle, and other idle ones as far as the depth allows."""
+        """Start and return the first incomplete request if it is idle, and other idle ones as far as the depth
+        allows."""
         incomplete = [request for request in self._requests if not request.is_complete]
         idle = [request for request in incomplete if request.is_idle]
         spare = max(0, self._spare_depth(len(incomplete) - len(idle)))
@@ -158,8 +159,8 @@ class PullWindow:
     # ------------------------------------------------------------------------------------------ responses
 
     def accept_fast_path(self) -> int:
-        """Process the fast-path responses at the front of the completion queue, at full depth only; return their
-        number."""
+        """Remove the fast-path responses at the front of the completion queue and process them, at full depth only;
+        return their number, 0 if ``step`` must process the next one."""
         completion_queue, stride = self._completion_queue, self._stride
         accepted = accepted_bytes = largest_bytes = 0
         while completion_queue and self._depth == self._max_depth:
@@ -189,11 +190,9 @@ class PullWindow:
         return accepted
 
     def step(self, request: PullRequest, result: PullResult, action: PullAction, vacant_to: int | None = None) -> None:
-        """Process any response to a pull. After WAIT the caller must call ``retry`` later, or ``presume_lost``.
-
-        ``action``: ``pull_action`` of the response. ``vacant_to``: end of the offsets without messages, for VACANT; by
-        default one offset.
-        """
+        """Process any response to a pull, and make the request idle for its rest; not after WAIT: then the caller must
+        call ``retry`` later, or ``presume_lost``. ``action``: ``pull_action`` of the response. ``vacant_to``: end of
+        the offsets without messages, for VACANT; by default one offset."""
         if action is PullAction.DELIVER:
             self._advance(request, result.next_begin_offset, result.body)
         elif action is PullAction.SKIP:
@@ -206,8 +205,7 @@ class PullWindow:
             self.retry(request)
 
     def retry(self, request: PullRequest) -> None:
-        """Make the request idle, so that it is pulled again: after a pause, a failed pull, or a response with a
-        rest."""
+        """Make the request idle, so that ``to_pull`` returns it again unless it is complete."""
         request.is_idle = True
         self._has_idle |= not request.is_complete
 
@@ -227,6 +225,7 @@ class PullWindow:
         self._depth = max(1, self._depth // 2)
 
     def _advance(self, request: PullRequest, to: int, body: memoryview) -> None:
+        """Append the received range up to ``to``. Raise the depth; adapt stride and expected size."""
         covered, requested = to - request.next_offset, request.end_offset - request.next_offset
         if self._stride is None:
             self._extend(request, to)
@@ -271,7 +270,8 @@ class PullWindow:
         self._incomplete -= request.is_complete
 
     def _adapt_stride(self, stride: int, requested: int, covered: int) -> None:
-        """Adapt the stride. The rest of a request, and the end of the range, are no evidence: they request less."""
+        """Raise the stride to a larger response, or record a full or short one, which may lower it. Requests of less
+        than a stride, such as the rest of a request, are ignored."""
         if covered > stride:
             self._change_stride(covered)
         elif covered == stride:
@@ -284,6 +284,7 @@ class PullWindow:
         self._shortness = max(0, self._shortness - count)
 
     def _record_short(self, covered: int) -> None:
+        """Record a short response; at MAX_SHORTNESS, lower the stride to the longest recent short response."""
         self._longest_short_response = max(covered, self._longest_short_response if self._shortness else 0)
         self._shortness += SHORT_PENALTY
         if self._shortness >= MAX_SHORTNESS:
@@ -300,8 +301,8 @@ class PullWindow:
     # ------------------------------------------------------------------------------------------ delivery
 
     def deliver(self) -> list[PulledRange]:
-        """Remove and return the received ranges that follow those delivered before, in the queue's order. Adjacent
-        losses are returned as one range, once their end is known."""
+        """Remove and return the received ranges that follow those delivered before, in the queue's order; [] if the
+        next one has not arrived. Adjacent losses are returned as one range, once their end is known."""
         ready: list[PulledRange] = []
         requests = self._requests
         while requests:
@@ -319,7 +320,7 @@ class PullWindow:
         return self._with_merged_losses(ready) if self._has_lost else ready
 
     def _with_merged_losses(self, ready: list[PulledRange]) -> list[PulledRange]:
-        """Merge adjacent lost ranges. The last one is kept until another range follows, or the range ends."""
+        """Return ``ready`` with adjacent losses merged; the last one is kept until another range or the end follows."""
         merged: list[PulledRange] = []
         self._buffered -= self._loss is not None
         for pulled in ready:

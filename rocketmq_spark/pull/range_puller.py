@@ -62,10 +62,10 @@ class PullClient(Protocol):
         self, queue: MessageQueue, requests: Sequence[PullRequest], address: BrokerAddress | None
     ) -> list[Completion]:
         """Send pulls of a queue to ``address``, or, if it is None, to its master in the route; return those completed
-        already."""
+        already, failed ones with their errors."""
 
     def receive(self, timeout_ms: int) -> list[Completion]:
-        """Return the completions of any queue, waiting up to ``timeout_ms`` for some."""
+        """Wait up to ``timeout_ms`` for completions of any queue, and return them, each once."""
 
     def forget_route(self, queue: MessageQueue) -> None:
         """Invalidate the queue's route: the next pull without an address requests it."""
@@ -136,11 +136,12 @@ class RangePuller:
         self._vacancy: _Vacancy | None = None
 
     def start(self) -> None:
-        """Send the first pull, before ``pulled`` is called."""
+        """Send the first pulls, before ``pulled`` is called, without waiting. Failures are processed by ``pulled``."""
         self._send()
 
     def pulled(self) -> Iterator[PulledRange]:
-        """Yield contiguous ranges, in the queue's order, which together are the target.
+        """Pull the target while the caller iterates; wait, and yield contiguous ranges, in the queue's order, which
+        together are the target. Sends pulls ahead, and retries failed ones with pauses.
 
         Raises TransportError[CLUSTER_TIMEOUT] when all retries failed for ``limit_ms``. Raises RouteError or
         BrokerError when no broker has served the queue for ``missing_ms``, BrokerError for any other refusal. Raises
@@ -154,6 +155,8 @@ class RangePuller:
             yield from ready
 
     def _send(self) -> None:
+        """Send the pulls that the window allows now, after a refresh of the route if one is due; dispatch those that
+        failed already. A pull by route that reached the name servers ends their outage."""
         requests = self._window.to_pull()
         if requests:
             if self._must_refresh_route:
@@ -170,7 +173,8 @@ class RangePuller:
         self._client.forget_route(self._target.queue)
 
     def _process_completions(self) -> None:
-        """Process all completions; wait for one if there is none."""
+        """Wait for a completion if there is none, then process all. If a postponed request is due first, make all
+        postponed ones idle. Raises the errors of ``pulled``."""
         if not self._wait():
             self._try_postponed_again()
         while self._completion_queue:
@@ -180,7 +184,8 @@ class RangePuller:
                 self._process_completion(*self._completion_queue.popleft())
 
     def _wait(self) -> bool:
-        """Wait for a completion. Return False if none arrives before a postponed request is due."""
+        """Wait until there is a completion, without limit while no request is postponed. Return False if none arrives
+        before a postponed request is due."""
         until_ms = self._clock() + self._pause_ms if self._postponed else None
         while not self._completion_queue:
             left_ms = RECEIVE_MS if until_ms is None else min(until_ms - self._clock(), RECEIVE_MS)
@@ -190,6 +195,7 @@ class RangePuller:
         return True
 
     def _process_completion(self, request: PullRequest, outcome: PullOutcome) -> None:
+        """Process a result or an error; see ``_process_result`` and ``_process_failure``."""
         if isinstance(outcome, RocketMQError):
             self._process_failure(request, outcome)
         else:
@@ -225,7 +231,8 @@ class RangePuller:
         )
 
     def _pull_unfiltered(self, request: PullRequest) -> PullResult | None:
-        """Return the result of ``_probe_vacancy`` for the next offset, without a pull if the last vacancy has it."""
+        """Return the response of ``_probe_vacancy`` to the next offset, without a pull if the last vacancy has it. None
+        if the offset is not vacant."""
         if self._vacancy is not None and request.next_offset in self._vacancy.offsets:
             return self._vacancy.outcome
         return self._probe_vacancy(request.next_offset)
@@ -245,7 +252,7 @@ class RangePuller:
 
     def _find_vacancy_end(self, request: PullRequest, result: PullResult) -> int:
         """Return the end of the vacant offsets that start at the next offset. There may be thousands, so their end is
-        searched for by probes at doubling distances."""
+        searched for by probes at doubling distances, and waited for. The result is kept for the next requests."""
         offset, since = request.next_offset, result.next_begin_offset
         if self._vacancy is None or offset not in self._vacancy.offsets:
             vacant, step, end_offset = offset, 1, self._target.end_offset
@@ -259,11 +266,13 @@ class RangePuller:
         return self._vacancy.offsets.stop
 
     def _detect_vacancy(self, offset: int, since: int) -> bool:
-        """Return whether the message that ends at ``since`` is the last one up to ``offset``."""
+        """Probe ``offset``, and return whether no message from ``since`` up to it exists: the message that ends at
+        ``since`` is the last one before."""
         outcome = self._probe_vacancy(offset)
         return outcome is not None and outcome.next_begin_offset == since
 
     def _record_success(self) -> None:
+        """Record a response other than WAIT: the broker's outage ends, and pause and waiting time start over."""
         self._failures.record_success(self._broker, self._target.queue.topic)
         self._pause_ms = PULL_PAUSES.shortest_ms
         self._absent_since_ms = None
@@ -283,8 +292,8 @@ class RangePuller:
         self._postponed.append(request)
 
     def _as_queue_unavailable(self, error: RocketMQError) -> RocketMQError:
-        """Return the error of an unavailable queue for that of a missing topic: the topic existed when the range was
-        planned, so most likely its broker is unavailable."""
+        """Return RouteError[TOPIC_UNAVAILABLE.QUEUE], not raised, for the error of a missing topic: the topic existed
+        when the range was planned, so most likely its broker is unavailable. Return any other error unchanged."""
         if not is_topic_without_route(error):
             return error
         queue, address = self._target.queue, error.context["address"]
@@ -295,8 +304,8 @@ class RangePuller:
 
     def _handle_absent(self, request: PullRequest, result: PullResult) -> None:
         """Postpone a request for an offset that the broker lacks now, and refresh the route. Once no other result has
-        arrived for ``ABSENT_LIMIT_MS``, the offset counts as lost. Raises RemoteProtocolError[PULL_STALLED] if it
-        cannot, after ``limit_ms`` if that is longer."""
+        arrived for ``ABSENT_LIMIT_MS``, mark the offset as lost and log that. Raises RemoteProtocolError[PULL_STALLED]
+        if it cannot be marked, after ``limit_ms`` if that is longer."""
         self._refresh_route()
         now_ms = self._clock()
         self._absent_since_ms = now_ms if self._absent_since_ms is None else self._absent_since_ms
@@ -327,12 +336,14 @@ class RangePuller:
             self._postponed.append(request)
 
     def _with_queue_end(self, result: PullResult) -> PullResult:
-        """Return ``result`` with the max offset of the whole queue: responses to pulls may have that of a part."""
+        """Request the queue's bounds, and return ``result`` with the max offset of all its parts: responses to pulls
+        may have that of one part. Without bounds, the target's end is used."""
         bounds_of_queue = self._client.bounds((self._target.queue,)).get(self._target.queue)
         queue_end = self._target.end_offset if bounds_of_queue is None else bounds_of_queue.max_offset
         return result._replace(max_offset=max(result.max_offset, queue_end))
 
     def _try_postponed_again(self) -> None:
+        """Make the postponed requests idle, so that they are sent again, and double the next pause."""
         self._pause_ms = PULL_PAUSES.after(self._pause_ms)
         for request in self._postponed:
             self._window.retry(request)
@@ -359,7 +370,7 @@ def new_range_puller(
     waited: Callable[[str], OutageHistory] | None = None,
     unfiltered_client: PullClient | None = None,
 ) -> RangePuller:
-    """Return the puller of an executor, with the limits of ``options``."""
+    """Return the puller of an executor, with the limits of ``options``; send nothing."""
     return RangePuller(
         target,
         client,
