@@ -40,8 +40,8 @@ OPTIONS: Final[tuple[tuple[str, int], ...]] = (
 
 
 def open_channel(address: str, tls: Tls | None, timeout_ms: int) -> grpc.Channel:
-    """Return a channel that connects at the first call, within ``timeout_ms`` for each attempt. Raises what
-    ``tls_credentials`` does."""
+    """Return a channel that connects at the first call, within ``timeout_ms`` for each attempt. With TLS, reads
+    certificate files now, and connects if ``tls_credentials`` must. Raises the errors of ``tls_credentials``."""
     options = (*OPTIONS, ("grpc.min_reconnect_backoff_ms", timeout_ms))
     if tls is None:
         return grpc.insecure_channel(address, options)
@@ -68,8 +68,12 @@ class TlsCredentials(NamedTuple):
 
 
 def tls_credentials(address: str, tls: Tls, timeout_ms: int) -> TlsCredentials:
-    """Return the credentials for the server at ``address``. Raises OptionError[TLS_FILE_UNUSABLE]; if the server's
-    certificate must be fetched, TransportError[CONNECT_FAILED | TLS_CERTIFICATE_UNTRUSTED] too."""
+    """Read the files of ``tls`` and return the credentials for the server at ``address``. If ``tls`` does not verify
+    certificates or host names, connect first to fetch the server's certificate, which is then trusted, or a name in it.
+
+    Raises OptionError[TLS_FILE_UNUSABLE]; if the server's certificate must be fetched, TransportError[CONNECT_FAILED |
+    TLS_CERTIFICATE_UNTRUSTED] too.
+    """
     context = tls_context(tls)
     key, chain = _read(tls.key_path or tls.cert_path), _read(tls.cert_path)
     if not tls.auth_server:
@@ -80,7 +84,7 @@ def tls_credentials(address: str, tls: Tls, timeout_ms: int) -> TlsCredentials:
 
 
 def _read(path: str | None) -> bytes | None:
-    """Return the bytes of a file that ``tls_context`` has verified before."""
+    """Return the content of a file that ``tls_context`` has loaded before; None without a path."""
     return None if path is None else Path(path).read_bytes()
 
 
@@ -91,6 +95,7 @@ def _system_roots(context: ssl.SSLContext) -> bytes | None:
 
 
 def _context_trusting(certificate: str) -> ssl.SSLContext:
+    """Return a TLS context that trusts only ``certificate`` (PEM), for any host name."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
@@ -110,6 +115,8 @@ def _name_at(address: str, context: ssl.SSLContext, timeout_ms: int) -> str:
 
 @contextmanager
 def _connect_tls(address: str, context: ssl.SSLContext, timeout_ms: int) -> Iterator[ssl.SSLSocket]:
+    """Connect with TLS, yield the session, and close it. ``timeout_ms`` limits each step. Raises
+    TransportError[CONNECT_FAILED] and the errors of ``raising_tls_errors``."""
     with raising_connect_failed(address), raising_tls_errors(address):
         host, port = split_address(address)
         with (
@@ -120,7 +127,8 @@ def _connect_tls(address: str, context: ssl.SSLContext, timeout_ms: int) -> Iter
 
 
 def name_in(certificate: PeerCertificate) -> str:
-    """Return a host name that the certificate is valid for: the first subject alternative name, else common name."""
+    """Return a host name that the certificate is valid for: the first subject alternative name, else the common name,
+    with ``any-host`` in place of ``*``; ``any-host`` if it has none."""
     names = [name for kind, name in certificate.get("subjectAltName", ()) if kind in {"DNS", "IP Address"}]
     names += [value for part in certificate.get("subject", ()) for kind, value in part if kind == "commonName"]
     return str(names[0]).replace("*", _ANY_HOST) if names else _ANY_HOST

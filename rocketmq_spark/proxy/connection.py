@@ -54,7 +54,7 @@ class Connection:
     def submit(
         self, method: str, request: Message, response_type: type[A], timeout_ms: int | None = None
     ) -> PendingCall[A]:
-        """Send the request of ``call`` without waiting."""
+        """Send the request of ``call`` without waiting. ``result`` waits and raises the errors of the class."""
         limit_ms = timeout_ms or self._timeout_ms
         call: Any = self._channel.unary_unary(SERVICE + method, request_serializer=_to_bytes)
         with self._open():
@@ -71,7 +71,7 @@ class Connection:
     def stream(self, method: str, request: Message, timeout_ms: int) -> Generator[bytes]:
         """Yield the undecoded responses of a method that streams them, on the caller's thread. The call starts with the
         first response that the caller requests; ``timeout_ms`` limits it as a whole. Closing the generator cancels the
-        call."""
+        call. Raises what ``failure_of`` returns, during iteration."""
         call: Any = self._channel.unary_stream(SERVICE + method, request_serializer=_to_bytes)
         with self._open():
             responses = call(request, timeout=timeout_ms / 1000, metadata=self._metadata())
@@ -83,7 +83,8 @@ class Connection:
             responses.cancel()  # also when the caller closes the generator
 
     def open_stream(self, method: str, requests: Iterator[Message]) -> Any:
-        """Start a method that streams in both directions; return gRPC's call, which raises RpcErrors as they are."""
+        """Start a method that streams in both directions, and return gRPC's call without waiting. It consumes
+        ``requests``, and raises RpcErrors as they are."""
         with self._open():
             call: Any = self._channel.stream_stream(SERVICE + method, request_serializer=_to_bytes)
             return call(requests, metadata=self._metadata())
@@ -94,7 +95,8 @@ class Connection:
 
     @contextmanager
     def _open(self) -> Iterator[None]:
-        """Translate the ValueError that gRPC raises if another thread has just closed the channel."""
+        """Replace a ValueError of the block, which gRPC raises if another thread has just closed the channel. Raises
+        TransportError[CONNECTION_LOST] for it."""
         try:
             yield
         except ValueError as error:

@@ -45,7 +45,7 @@ fails before the proxy can respond."""
 
 
 def failure_of(error: grpc.RpcError, address: str, request: str, timeout_ms: int) -> RocketMQError:
-    """Return the connector's error for a failed call of ``request`` to the proxy at ``address``."""
+    """Return, not raise, the connector's error for a failed call of ``request`` to the proxy at ``address``."""
     code, details = error.code(), error.details() or "(no details)"
     if _TOO_LARGE in details:
         return response_too_large_error(address, request)
@@ -79,7 +79,8 @@ def _reason(details: str) -> str:
 
 
 def diagnose(error: TransportError, tls: Tls | None) -> RocketMQError:
-    """Probe the server at the error's address over a few connections; return the cause if found, else ``error``."""
+    """Probe the server at the error's address over a few connections, each step within 1 s; return the cause if found,
+    else ``error``; raise neither. A timeout is returned without a probe."""
     address = str(error.context["address"])
     if is_timed_out(error):
         return error
@@ -94,8 +95,9 @@ def diagnose(error: TransportError, tls: Tls | None) -> RocketMQError:
 
 
 def _diagnose_plaintext(address: str) -> None:
-    """Raises TransportError[TLS_REQUIRED] or OptionError[NOT_A_GRPC_PROXY] by the transports that the server accepts. A
-    port that accepts none may belong to an unavailable server."""
+    """Probe the transports that the server accepts. Raises TransportError[TLS_REQUIRED] if that is TLS only,
+    OptionError[NOT_A_GRPC_PROXY] if it is RocketMQ's remoting protocol. A port that accepts none may belong to an
+    unavailable server."""
     if not accepts_http2(address):
         transports = probe_transports(address)
         if transports == AcceptedTransports(plain=False, tls=True):
@@ -105,7 +107,7 @@ def _diagnose_plaintext(address: str) -> None:
 
 
 def _diagnose_tls(address: str, tls: Tls) -> None:
-    """Open a connection with these options. Raises what it fails with. A server that rejects the client certificate
-    reports it after the handshake, so this receives without sending: data that is sent causes a reset."""
+    """Open a connection with these options, and close it. Raises what it fails with. A server that rejects the client
+    certificate reports it after the handshake, so this receives without sending: data that is sent causes a reset."""
     with closing(connect_with(tls)(address, PROBE_TIMEOUT_MS)) as stream:
         stream.recv(1, PROBE_TIMEOUT_MS)

@@ -80,7 +80,7 @@ class Session:
     # ------------------------------------------------------------------------------------------ one thread
 
     def find_brokers(self, topic: str) -> dict[str, Addresses]:
-        """Return the proxy addresses for each broker of the topic, by broker name. Raises
+        """Request the topic's route, and return the proxy addresses for each of its brokers, by broker name. Raises
         OptionError[FIFO_NOT_SUPPORTED] for a FIFO topic, RouteError[TOPIC_UNAVAILABLE.NO_READABLE_QUEUE],
         TransportError[CONNECT_FAILED] after ``close``."""
         proxy_addresses = [split_address(address) for address in self.addresses]
@@ -93,8 +93,11 @@ class Session:
         return brokers
 
     def keep_alive(self) -> None:
-        """Register with the proxy, or send a heartbeat if registered. Raises OptionError[FIFO_NOT_SUPPORTED] for a FIFO
-        group, TransportError[CONNECT_FAILED] after ``close``."""
+        """Register with the proxy, or send a heartbeat if registered, and wait. Connects first, and registers again, if
+        a call has lost the connection or the registration; after a loss at the proxy's next address.
+
+        Raises OptionError[FIFO_NOT_SUPPORTED] for a FIFO group, TransportError[CONNECT_FAILED] after ``close``.
+        """
         if self._telemetry is None or self._telemetry.is_over or self._is_unrecognized or self._is_disconnected:
             self._start_telemetry()
             return
@@ -106,7 +109,8 @@ class Session:
             self._start_telemetry()
 
     def close(self) -> None:
-        """Notify the proxy of the termination and end all calls. Later calls raise TransportError[CONNECT_FAILED]."""
+        """Notify the proxy of the termination, for which it waits up to TERMINATION_TIMEOUT_MS (1 s), and end all
+        calls; failures are ignored. Later calls raise TransportError[CONNECT_FAILED]."""
         self._is_closed = True
         if self._connection is not None and not self._is_disconnected:
             with suppress(RocketMQError):
@@ -117,7 +121,8 @@ class Session:
         self._disconnect()
 
     def _start_telemetry(self) -> None:
-        """Connect, send the settings, and wait for the proxy's. Raises the errors of ``keep_alive``."""
+        """Connect, send the settings, and wait for the proxy's; they replace an earlier registration. Raises the errors
+        of ``keep_alive``."""
         with self._diagnosing():
             connection = self._connect()
             self._end_telemetry()
@@ -130,6 +135,8 @@ class Session:
             raise OptionError("FIFO_NOT_SUPPORTED", subject=f"Group {self._subscription.group!r}")
 
     def _call(self, method: str, request: Message, response: type[A], topic: str = "") -> A:
+        """Send a request over the connection, opened if there is none; wait and return the response. Raises BrokerError
+        and others by ``refusal`` if its status is not OK, and what ``_diagnosing`` raises."""
         with self._diagnosing():
             connection = self._connect()
             result_response = connection.call(method, request, response)
@@ -138,8 +145,8 @@ class Session:
 
     @contextmanager
     def _diagnosing(self) -> Iterator[None]:
-        """Make the next call use the next address after a lost connection, or after a timeout if there are several.
-        Raises what ``diagnose`` returns."""
+        """Diagnose a TransportError of the block, which opens connections. Make the next call use the next address
+        after a lost connection, or after a timeout if there are several. Raises what ``diagnose`` returns."""
         try:
             yield
         except TransportError as error:
@@ -148,7 +155,7 @@ class Session:
             raise diagnose(error, self._tls) from error
 
     def _connect(self) -> Connection:
-        """Return the connection, without a request. After a lost connection, replace it by one to the proxy's next
+        """Return the connection; send no request. After a lost connection, replace it by one to the proxy's next
         address. Raises TransportError[CONNECT_FAILED] after ``close``."""
         if self._is_disconnected:
             self._disconnect()
@@ -163,6 +170,7 @@ class Session:
         return self._connection
 
     def _disconnect(self) -> None:
+        """End the telemetry stream and close the connection, if there is one."""
         self._end_telemetry()
         if self._connection is not None:
             self._connection.close()
@@ -176,9 +184,10 @@ class Session:
     # ------------------------------------------------------------------------------------------ any thread
 
     def receive(self, topic: str, broker_name: str, *, max_messages: int, invisible_ms: int, poll_ms: int) -> Response:
-        """Receive messages of one broker, and wait for them. Messages that arrived before a failure are returned too.
-        Raises TransportError[CONNECT_FAILED] before the first ``keep_alive``, as do the calls below, and
-        RemoteProtocolError[RESPONSE_TOO_LARGE] for more messages than ``max_messages`` or bytes than RESPONSE_BYTES."""
+        """Request messages of one broker, and wait until the proxy ends its response. Messages that arrived before a
+        failure are returned with it. Raises TransportError[CONNECT_FAILED] before the first ``keep_alive``, as do the
+        calls below, and RemoteProtocolError[RESPONSE_TOO_LARGE] for more messages than ``max_messages`` or bytes than
+        RESPONSE_BYTES."""
         request = self._subscription.receive(
             topic, broker_name, max_messages=max_messages, invisible_ms=invisible_ms, poll_ms=poll_ms
         )
@@ -211,8 +220,8 @@ class Session:
         return Response(received)
 
     def submit_ack(self, topic: str, handles: Sequence[str]) -> Callable[[], list[bool | RocketMQError]]:
-        """Acknowledge messages without waiting. The result lists for each handle whether it was still valid, or an
-        error. Raises TransportError[CONNECT_FAILED]."""
+        """Send acknowledgements without waiting. The returned function waits, and lists for each handle whether it was
+        still valid, or an error. Raises TransportError[CONNECT_FAILED]."""
         connection = self._current_connection()
         request = self._subscription.acknowledge(topic, handles)
         pending = connection.submit("AckMessage", request, pb.AckMessageResponse)
@@ -229,9 +238,10 @@ class Session:
     def submit_change_invisible_duration(
         self, topic: str, handle: str, invisible_ms: int, *, suspend: bool
     ) -> Callable[[], str | None]:
-        """Change a message's invisible duration to ``invisible_ms`` from now on, without waiting; with ``suspend`` it
-        counts as no attempt. The result is its new receipt handle; None if the old one is no longer valid. Never repeat
-        the call: each response causes a redelivery unless acknowledged. Raises TransportError[CONNECT_FAILED]."""
+        """Request a change of a message's invisible duration to ``invisible_ms`` from now on, without waiting; with
+        ``suspend`` it counts as no attempt. The returned function waits, and returns the new receipt handle; None if
+        the old one is no longer valid. Never repeat the call: each response causes a redelivery unless acknowledged.
+        Raises TransportError[CONNECT_FAILED]."""
         request = self._subscription.change(topic, handle, invisible_ms, suspend=suspend)
         connection = self._current_connection()
         pending = connection.submit("ChangeInvisibleDuration", request, pb.ChangeInvisibleDurationResponse)
@@ -247,13 +257,15 @@ class Session:
         return result
 
     def _current_connection(self) -> Connection:
+        """Return the open connection. Raises TransportError[CONNECT_FAILED] if there is none."""
         if self._connection is None:
             raise TransportError("CONNECT_FAILED", address=self.addresses[0], reason="no connection was open")
         return self._connection
 
     @contextmanager
     def _tracking_failures(self, connection: Connection) -> Iterator[None]:
-        """Record failures after which the next ``keep_alive`` must reconnect or register again."""
+        """Record failures of the block after which the next ``keep_alive`` must reconnect or register again; raise them
+        unchanged."""
         try:
             yield
         except TransportError as error:
@@ -266,8 +278,8 @@ class Session:
 
 
 def limit_size(responses: Generator[bytes], address: str) -> Generator[bytes]:
-    """Yield ``responses`` while their total size is at most RESPONSE_BYTES. Raises
-    RemoteProtocolError[RESPONSE_TOO_LARGE]."""
+    """Yield ``responses`` while their total size is at most RESPONSE_BYTES, and close them at the end. Raises
+    RemoteProtocolError[RESPONSE_TOO_LARGE], during iteration, beyond that."""
     size_bytes = 0
     with closing(responses):
         for data in responses:
@@ -278,11 +290,13 @@ def limit_size(responses: Generator[bytes], address: str) -> Generator[bytes]:
 
 
 def _check(connection: Connection, request: str, response: _StatusResponse, topic: str = "") -> None:
+    """Do nothing for status OK. Raises what ``refusal`` returns for any other."""
     if response.status.code != pb.Code.OK:
         raise refusal(connection.address, request, response.status, topic=topic)
 
 
 def _ack_result(address: str, status: pb.Status) -> bool | RocketMQError:
+    """Return True for OK, False for a receipt handle that is no longer valid, else the error, not raised."""
     if status.code == pb.Code.OK:
         return True
     return False if is_unknown_handle(status) else refusal(address, "AckMessage", status)

@@ -36,8 +36,8 @@ class Telemetry:
         self._thread.start()
 
     def response(self) -> TelemetryCommand:
-        """Wait for the proxy's first command and return it. Raises what ``failure_of`` returns,
-        TransportError[RESPONSE_TIMED_OUT]."""
+        """Wait for the proxy's first command and return it; call this once. Raises what ``failure_of`` returns,
+        TransportError[RESPONSE_TIMED_OUT] after ``timeout_ms``."""
         try:
             received = self._received.get(timeout=self._timeout_ms / 1000)
         except Empty:
@@ -53,7 +53,7 @@ class Telemetry:
         return not self._thread.is_alive()
 
     def close(self) -> None:
-        """End the stream and its thread."""
+        """Cancel the stream and end its thread, for which it waits up to CLOSE_TIMEOUT_S (2 s)."""
         self._ending.set()
         self._call.cancel()
         self._thread.join(CLOSE_TIMEOUT_S)
