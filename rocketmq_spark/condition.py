@@ -68,11 +68,12 @@ class Condition:
     advice: str
 
     def summary(self, context: Mapping[str, str | int]) -> str:
-        """Return ``what`` with the parameters in ``context`` filled in, each on one line (see ``one_line``)."""
+        """Return ``what`` with the parameters in ``context`` filled in, each on one line (see ``one_line``), without a
+        final colon. Raises KeyError if ``context`` lacks a parameter."""
         return _filled(self.what, context).rstrip(" :")  # the remark of a server may be empty
 
     def text(self, context: Mapping[str, str | int]) -> str:
-        """Return the summary and the advice."""
+        """Return the summary and the advice as sentences. Raises KeyError if ``context`` lacks a parameter."""
         what = self.summary(context)
         end = "" if what.endswith((".", "!", "?")) else "."  # a remark may lack its period
         return f"{what}{end} {_filled(self.advice, context)}"

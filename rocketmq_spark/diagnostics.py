@@ -43,7 +43,8 @@ class LineFormatter(logging.Formatter):
         self.log_context: Mapping[str, str] = {}
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the record's text, with Spark's level names: WARN for WARNING, ERROR for CRITICAL."""
+        """Return the record's text, with Spark's level names: WARN for WARNING, ERROR for CRITICAL. Adds ``level`` and
+        ``log_context`` to the record."""
         record.level = {"WARNING": "WARN", "CRITICAL": "ERROR"}.get(record.levelname, record.levelname)
         record.log_context = one_line(" ".join(f"{name}={value}" for name, value in self.log_context.items()))
         return super().format(record)
@@ -75,7 +76,8 @@ class TaskContext(Protocol):
 
 
 def task_log_context(task: TaskContext | None) -> dict[str, str]:
-    """Return query ID, batch ID and ``partition.attempt`` of the running task, as far as Spark provides them."""
+    """Return query ID, batch ID and ``partition.attempt`` of the running task, as far as Spark provides them; {} for
+    None, outside of tasks."""
     if task is None:
         return {}
     context = {
@@ -87,9 +89,11 @@ def task_log_context(task: TaskContext | None) -> dict[str, str]:
 
 
 def set_log_context(level: str, **log_context: str) -> None:
-    """Set the log context of this process, and its log level, by Spark's name for it.
+    """Set the log context of this process, and its log level, by Spark's name for it. Both replace those of the
+    previous call. The first call adds a handler that writes to standard error.
 
-    Without effect where the process has configured logging. An executor's worker runs one task at a time, of any query.
+    Do nothing where the process has configured logging. An executor's worker runs one task at a time, of any query.
+    Raises AttributeError for an unknown level.
     """
     logger = logging.getLogger(LOGGER)
     if not _HANDLERS:
@@ -117,7 +121,8 @@ def without_traceback(error: Error) -> Error:
 
 
 def raising_without_traceback(call: Callable[P, T]) -> Callable[P, T]:
-    """Return ``call``, which Spark calls, raising each RocketMQError without traceback."""
+    """Return a function that calls ``call`` and raises its RocketMQErrors without traceback and cause. These are logged
+    at DEBUG first. Other exceptions are raised unchanged."""
 
     @wraps(call)
     def called(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -131,7 +136,8 @@ def raising_without_traceback(call: Callable[P, T]) -> Callable[P, T]:
 
 
 def iterating_without_traceback(items: Iterator[T]) -> Iterator[T]:
-    """Yield ``items``, over which Spark iterates, raising each RocketMQError without traceback."""
+    """Yield ``items``, over which Spark iterates. Raise their RocketMQErrors without traceback and cause, which are
+    logged at DEBUG first; raise other exceptions unchanged."""
     try:
         yield from items
     except RocketMQError as error:

@@ -67,8 +67,8 @@ def nested(values: Mapping[MessageQueue, Any]) -> dict[str, dict[str, dict[str, 
 
 
 def flat(topics: Any) -> Iterator[tuple[MessageQueue, Any]]:
-    """Yield the entries of a dict made by ``nested``. Raises ValueError, TypeError or AttributeError for any other
-    value."""
+    """Yield the entries of a dict made by ``nested``. Raises ValueError, TypeError or AttributeError, during iteration,
+    for any other value."""
     for topic, brokers in topics.items():
         for broker_name, by_id in brokers.items():
             for queue_id, value in by_id.items():
@@ -138,7 +138,8 @@ class BrokerAddress(NamedTuple):
 
 
 def split_address(server: str) -> tuple[str, int]:
-    """Return (host, port) of ``"host:port"`` or ``"[ipv6]:port"``. Raises ValueError."""
+    """Return (host, port) of ``"host:port"`` or ``"[ipv6]:port"``, the host without brackets; resolve nothing. Raises
+    ValueError without a host, or without a port of 1 to MAX_PORT."""
     host, _, port = server.rpartition(":")
     # The system's resolver takes ports modulo 65536, and so would connect to another server.
     if not host or not 0 < int(port) <= MAX_PORT:
@@ -204,7 +205,8 @@ class TopicRoute:
     ordered_brokers: tuple[tuple[str, int], ...] = ()
 
     def read_queues(self) -> tuple[MessageQueue, ...]:
-        """Return the queues with read permission in Java's order. Not for static topics.
+        """Return the queues with read permission in Java's order, including those of brokers without a master. Not for
+        static topics, where these are not the logical queues.
 
         Source: ``client/impl/factory/MQClientInstance.java#topicRouteData2TopicSubscribeInfo``.
         """
@@ -217,10 +219,11 @@ class TopicRoute:
         return tuple(sorted(queues, key=MessageQueue.sort_key))
 
     def publish_queues(self) -> tuple[MessageQueue, ...]:
-        """Return the queues of a producer in Java's order: those of ``order_conf``, else those with write permission.
+        """Return the queues of a producer: those of ``order_conf`` in its order, with any permission; without an
+        ``order_conf``, the queues with write permission in Java's order.
 
-        Includes queues of brokers without a master. Raises RouteError[INVALID_ORDER_CONF]. Source:
-        ``client/impl/factory/MQClientInstance.java#topicRouteData2TopicPublishInfo``.
+        Includes queues of brokers without a master. Raises RouteError[INVALID_ORDER_CONF] if ``order_conf`` is not
+        parsable. Source: ``client/impl/factory/MQClientInstance.java#topicRouteData2TopicPublishInfo``.
         """
         if self.order_conf:
             if not self.ordered_brokers:
@@ -241,7 +244,8 @@ class TopicRoute:
         return tuple(sorted(queues, key=MessageQueue.sort_key))
 
     def write_queues(self) -> tuple[MessageQueue, ...]:
-        """Return the ``publish_queues`` with write permission whose broker has a master in the route."""
+        """Return the ``publish_queues`` of brokers that have write permission, and a master in the route. Raises what
+        ``publish_queues`` raises."""
         writable = {
             data.broker_name
             for data in self.queues
@@ -250,7 +254,7 @@ class TopicRoute:
         return tuple(queue for queue in self.publish_queues() if queue.broker_name in writable)
 
     def master_address(self, broker_name: str) -> BrokerAddress | None:
-        """Return the address of the named broker's master; None while it is not in the route."""
+        """Return the address of the named broker's master; None if the route lacks the broker or its master."""
         for broker in self.brokers:
             if broker.broker_name == broker_name:
                 return broker.master_address
