@@ -36,7 +36,9 @@ def read_parts(
     schema: StructType,
     client_of: ClientOf = ClusterClient.shared,
 ) -> Iterator[pa.RecordBatch]:
-    """Return all messages of ``parts`` that match the subscription, as batches of exactly ``arrow_schema(schema)``.
+    """Decode ``parts`` and yield the messages that match the subscription, as non-empty batches with the schema
+    ``arrow_schema(schema)``. A generator: it acts on iteration. Undecodable messages are handled by ``badMessages``:
+    ``deadLetter`` sends them to the dead-letter topic and omits their rows, ``null`` logs them and yields a null body.
 
     Raises RemoteProtocolError[UNDECODABLE_MESSAGE_BODY] (with ``badMessages`` ``fail``), [CORRUPT_MESSAGE.RESPONSE] or
     [MALFORMED_RESPONSE.BODY], and what ``DeadLetterSender`` does.
@@ -53,6 +55,8 @@ def read_parts(
 def _decode_stored(
     part: Part, columns: tuple[str, ...], tags: frozenset[str] | None, policy: UndecodablePopMessages
 ) -> Iterator[pa.RecordBatch]:
+    """Decode the stored records of ``part`` and yield batches of ``columns``. ``policy`` handles their undecodable
+    messages before: it may log, send dead letters, drop rows, or raise."""
     stored = tuple(COMMIT_LOG_OFFSET if name == RECEIPT_HANDLE else name for name in columns)
     decoder = column_decoder()((*stored, COMMIT_LOG_OFFSET), broker_name=part.broker_name, tags=tags)
     for found, undecodable in _decode_splitting(decoder, [memoryview(part.body)]):
@@ -65,7 +69,8 @@ def _decode_stored(
 def _decode_splitting(
     decoder: ColumnDecoder, bodies: Sequence[memoryview]
 ) -> Iterator[tuple[pa.RecordBatch, list[UndecodableMessage]]]:
-    """Decode all messages at once; if they exceed the size of a batch, decode each half in the same way."""
+    """Decode all messages together and yield one batch, with its undecodable messages. If they exceed the size of a
+    batch, yield the batches of each half instead, split in the same way."""
     with suppress(BatchTooLargeError):
         yield decoder.decode_with_undecodable(bodies, 0, MAX_OFFSET)
         return
@@ -82,7 +87,8 @@ def _decode_splitting(
 def _decode_inner_batch(
     decoder: ColumnDecoder, records: Sequence[memoryview], begin_offset: int, end_offset: int
 ) -> Iterator[tuple[pa.RecordBatch, list[UndecodableMessage]]]:
-    """Decode the messages of one inner batch, in halves by queue offset where they exceed the size of a batch."""
+    """Decode the messages of one inner batch in ``[begin_offset, end_offset)`` and yield one batch, or batches of
+    halves by queue offset where they exceed the size of a batch."""
     with suppress(BatchTooLargeError):
         yield decoder.decode_with_undecodable(records, begin_offset, end_offset)
         return
@@ -92,7 +98,8 @@ def _decode_inner_batch(
 
 
 def _with_handles(batch: pa.RecordBatch, position: int, handles: Sequence[str]) -> pa.RecordBatch:
-    """Replace the column of commit log offsets, which identify the messages, by their handles."""
+    """Return ``batch`` with the commit log offsets in the column at ``position``, which identify the messages, replaced
+    by their receipt handles. Raises KeyError for a message without handle."""
     handles_by_offset = {int(handle.rpartition(" ")[2]): handle for handle in handles}
     texts = pa.array(
         [handles_by_offset[commit_log_offset] for commit_log_offset in batch.column(position).to_pylist()], pa.string()
@@ -103,6 +110,8 @@ def _with_handles(batch: pa.RecordBatch, position: int, handles: Sequence[str]) 
 def _decode_received(
     part: Part, columns: tuple[str, ...], tags: frozenset[str] | None, policy: UndecodablePopMessages
 ) -> Iterator[pa.RecordBatch]:
+    """Decode messages that a proxy delivered and yield their rows. Before each batch, log its undecodable messages,
+    whose rows have a null body; raises what ``UndecodablePopMessages.apply_mode`` does."""
     from rocketmq_spark.wire.grpc.message_columns import decode_received
 
     for batch, unreadable in decode_received(part.body, columns, broker_name=part.broker_name, tags=tags):

@@ -36,7 +36,9 @@ class Part(NamedTuple):
 def tasks_of(
     received: Sequence[ReceivedMessage], max_records: int | None, *, with_handles: bool = False
 ) -> list[tuple[Part, ...]]:
-    """Return all messages as tasks, in order within a part. ``max_records``: most in a task; None: TASK_MESSAGES."""
+    """Return ``received`` as tasks of at most ``TASK_BYTES`` of records, or one larger message, and ``max_records``
+    messages (None: TASK_MESSAGES); [] without messages. Messages keep their order within a part. ``with_handles``:
+    parts in the stored format have the receipt handles."""
     max_messages = max_records or TASK_MESSAGES
     return [tuple(_parts(part_messages, with_handles)) for part_messages in _cut(received, TASK_BYTES, max_messages)]
 
@@ -47,12 +49,15 @@ def extra_string_columns(options: ReadOptions) -> tuple[str, ...]:
 
 
 def receipt_handle(one: ReceivedMessage) -> str:
-    """Return the handle as a proxy formats it: followed by the offset in the broker's commit log."""
+    """Return the receipt handle of a stored message as a proxy formats it: followed by a blank and the message's offset
+    in the broker's commit log, read from its record."""
     (commit_log_offset,) = _COMMIT_LOG_OFFSET.unpack_from(one.record)
     return f"{one.handle.text} {commit_log_offset}"
 
 
 def _parts(received: Sequence[ReceivedMessage], with_handles: bool) -> Iterator[Part]:
+    """Yield the messages of one task as parts, one broker and one format each, of at most ``PART_BYTES`` or one larger
+    message."""
     alike: dict[tuple[str, RecordFormat], list[ReceivedMessage]] = {}
     for one in received:
         alike.setdefault((one.handle.broker_name, one.record_format), []).append(one)
@@ -65,6 +70,8 @@ def _parts(received: Sequence[ReceivedMessage], with_handles: bool) -> Iterator[
 
 
 def _cut(received: Iterable[ReceivedMessage], max_bytes: int, max_messages: int) -> Iterator[list[ReceivedMessage]]:
+    """Yield lists of consecutive messages, each of at most ``max_bytes`` of records and ``max_messages`` messages. A
+    larger message is alone."""
     part_messages: list[ReceivedMessage] = []
     size_bytes = 0
     for one in received:

@@ -42,9 +42,12 @@ class PopOffset:
 
     @classmethod
     def from_json(cls, value: Any, options: ReadOptions) -> PopOffset:
-        """Decode what ``to_json`` returned. Raises OptionError[CHECKPOINT_OPTION_CHANGED] for an offset of queue-based
-        reads, of another group, or with opaque handles while ``endpoints`` is not set;
-        OptionError[INCOMPATIBLE_CHECKPOINT] for anything else."""
+        """Parse a value of ``to_json``; ignore progress fields.
+
+        Raises OptionError[CHECKPOINT_OPTION_CHANGED] for an offset of queue-based reads, of another group, or with
+        handles of a proxy while ``endpoints`` is not set; OptionError[INCOMPATIBLE_CHECKPOINT] for anything else, also
+        for another version or spelling.
+        """
         value = without_progress(value)
         try:
             if "queues" in value:

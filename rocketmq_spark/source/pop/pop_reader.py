@@ -66,8 +66,8 @@ class RocketMQPopReader(Resumable, DataSourceStreamReader, SupportsTriggerAvaila
 
     @raising_without_traceback
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return the limit by ``maxOffsetsPerTrigger``. Check the user's schema in this first call of Spark's: PySpark
-        would mask an earlier error."""
+        """Check the user's schema and return the limit by ``maxOffsetsPerTrigger``. Raises what ``check_schema`` does:
+        this is Spark's first call, and PySpark would mask an earlier error."""
         check_schema(self._schema, extra_string_columns(self._options))
         return read_limit(self._options.max_offsets_per_trigger)
 
@@ -80,11 +80,11 @@ class RocketMQPopReader(Resumable, DataSourceStreamReader, SupportsTriggerAvaila
 
     @raising_without_traceback
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """Begin to receive if that is not done yet, acknowledge the batch that ends at ``start``, and return the end of
-        the next one: see ``PopRun.latest_offset``. Return ``start`` itself, letter for letter, without messages.
+        """Start to receive if that is not done yet, acknowledge the batch that ends at ``start``, wait for messages,
+        and return the end of the next batch: see ``PopRun.latest_offset``. Return ``start`` itself without messages.
 
-        Raises whatever ends the query, as ``docs/reference/errors.md`` has it; OptionError[INVALID_OPTION_VALUE] for a
-        ``limit`` that is neither a number of rows nor unlimited.
+        Raises what ends the query, see ``docs/reference/errors.md``; OptionError[INVALID_OPTION_VALUE] for a ``limit``
+        that is neither a number of rows nor unlimited.
         """
         begin = self._read(start)
         end = self._started_run().latest_offset(begin, max_rows(limit))
@@ -95,12 +95,15 @@ class RocketMQPopReader(Resumable, DataSourceStreamReader, SupportsTriggerAvaila
         return value
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """Return what the query progress shows as ``latestOffset``, see ``PopRun.report``."""
+        """Return the fields that the query progress shows as ``latestOffset``, see ``PopRun.report``. None before the
+        run is created, and after its end."""
         return None if self._run is None else self._run.report(int(time.time() * 1000))
 
     @raising_without_traceback
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Return the batch's messages as tasks; none for an earlier start's batch that is not in the spool."""
+        """Return the messages of the batch that ends at ``end`` as tasks, and mark the batch as logged in the spool:
+        see ``PopRun.batch``. A replayed batch of an earlier start that is not in the spool has no tasks: its messages
+        are released, and the call waits for that."""
         run = self._started_run()
         messages = run.batch(self._read(end))
         max_messages = self._options.max_records_per_partition
@@ -114,18 +117,22 @@ class RocketMQPopReader(Resumable, DataSourceStreamReader, SupportsTriggerAvaila
         """Do nothing: this is only a hint. The next ``latestOffset`` completes the batch that ends at ``end``."""
 
     def stop(self) -> None:
-        """Release the messages that are in no batch. Idempotent."""
+        """End the run, if there is one: acknowledge completed messages, release prefetched ones, close all connections,
+        and remove the control folder. Idempotent."""
         if self._run is not None:
             self._run.stop()
             self._run = None
 
     def _read(self, value: dict[str, Any]) -> PopOffset:
-        """Decode an offset. An equal value returns the same object, since idle calls repeat it."""
+        """Parse an offset; return the last parsed object for an equal value, as idle calls repeat it. Raises what
+        ``PopOffset.from_json`` does."""
         if self._last is None or self._last[0] != value:
             self._last = value, PopOffset.from_json(value, self._options)
         return self._last[1]
 
     def _started_run(self) -> PopRun:
+        """Return the run. The first call creates it, with its signal handlers and control folder; the run receives
+        nothing before its own first call."""
         if self._run is None:
             from rocketmq_spark.source.pop.pop_run import PopRun
 
@@ -135,7 +142,7 @@ class RocketMQPopReader(Resumable, DataSourceStreamReader, SupportsTriggerAvaila
     # ------------------------------------------------------------------------------------------ executors
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Return all messages of the partition."""
+        """Set the log context, and return an iterator over all messages of the partition: see ``read_parts``."""
         from rocketmq_spark.source.pop.message_reader import read_parts
 
         assert isinstance(partition, MessagesPartition)

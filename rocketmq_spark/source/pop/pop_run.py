@@ -74,16 +74,21 @@ class PopRun(Run):
     # ------------------------------------------------------------------------------------------ Spark's calls
 
     def latest_offset(self, start: PopOffset, max_messages: int | None) -> PopOffset:
-        """Acknowledge the batch that ends at ``start``. Start the next one and return its end, or ``start`` without
-        messages.
+        """Acknowledge the batch that ends at ``start``, start the next one, store it in the spool, and return its end;
+        ``max_messages`` None: MAX_PREFETCHED.
 
-        After a signal has ended the run, return ``start`` after a short pause. Raises what ``Receiver`` does, and
-        LocalProtocolError[BATCH_SKIPPED] if ``start`` is not the end of the last batch.
+        Without messages, wait until all brokers have responded and return ``start``; with ``is_available_now``, wait
+        until the brokers are empty. On a stop request, start no batch: stop receiving once completed messages are
+        acknowledged, and return ``start``. After a signal has ended the run, return ``start`` after a short pause.
+        Raises what ``Receiver`` does, and LocalProtocolError[BATCH_SKIPPED] if ``start`` is not the end of the last
+        batch.
         """
         self._pause_if_ended()
         return self._call_unless_ended(lambda: self._plan(start, max_messages or MAX_PREFETCHED), start)
 
     def _plan(self, start: PopOffset, max_messages: int) -> PopOffset:
+        """Do the work of ``latest_offset``: wait in steps of ``IDLE_WAIT_S`` for messages, a stop request, or an idle
+        end. Raises the errors of ``latest_offset``."""
         if self._in_flight and (start.epoch, start.number) != (self._epoch, self._number):
             raise LocalProtocolError("BATCH_SKIPPED", number=self._number)
         self._mark_completed(start)
@@ -110,7 +115,8 @@ class PopRun(Run):
             self._receiver.wait(IDLE_WAIT_S)
 
     def _try_become_idle(self) -> bool:
-        """Wait once more for messages after all brokers have responded; return whether to end idle."""
+        """Return whether a call may end without a batch: with ``is_available_now``, once the brokers are empty; else if
+        all brokers have responded, and another wait of up to ``IDLE_WAIT_S`` brings no message."""
         if self._is_available_now:
             return self._receiver.is_empty
         if self._receiver.have_all_responded and monotonic_ms() >= self._idle_from_ms:
@@ -130,8 +136,9 @@ class PopRun(Run):
             self._earlier.mark_completed(start)
 
     def batch(self, end: PopOffset) -> tuple[ReceivedMessage, ...]:
-        """Return the messages of the batch that ends at ``end``; for another start's batch see ``EarlierBatch``. Raises
-        what prevents that; TransportError[SOURCE_PROCESS_TERMINATED] after a signal."""
+        """Mark the batch that ends at ``end`` as logged in the spool, and return its messages; () if it has none. For
+        an earlier start's batch see ``EarlierBatch.messages``, whose errors are raised;
+        TransportError[SOURCE_PROCESS_TERMINATED] for it after a signal."""
         if end.epoch == self._epoch:
             if self._spool is not None:
                 self._spool.mark_logged(self._epoch, end.number)
@@ -152,6 +159,7 @@ class PopRun(Run):
         report_undelivered(self._options.consumer_group, deleted, is_failure=self._options.fail_on_data_loss)
 
     def _progress_report(self, epoch_ms: int) -> dict[str, Any]:
+        """Build the fields of ``report``. ``epoch_ms``: the current time since 1970."""
         retained = {
             "prefetched": self._receiver.count(MessageState.PREFETCHED),
             "inFlight": self._receiver.count(MessageState.IN_FLIGHT),
@@ -161,6 +169,7 @@ class PopRun(Run):
         return counts | retained | {"outages": outages, CONTROL: self._drain.control._asdict()}
 
     def _leave(self) -> None:
+        """Stop the receiver, see ``Receiver.stop``; in any case remove the control folder and close the spool."""
         try:
             self._receiver.stop()
         finally:
@@ -189,12 +198,18 @@ class EarlierBatch:
         self._has_released = False
 
     def messages(self, end: PopOffset) -> tuple[ReceivedMessage, ...]:
-        """Return the messages of the batch that ends at ``end``, the same each time."""
+        """Return the messages of the batch that ends at ``end``, the same each time.
+
+        The first call marks the batch as logged in the spool and tracks its messages until ``mark_completed``. If the
+        spool does not have the batch, or there is none, it releases the messages instead, waits until the brokers have
+        confirmed that (see ``Receiver.release_logged``), and returns ().
+        """
         if self._messages is None:
             self._messages = self._load(end)
         return self._messages
 
     def _load(self, end: PopOffset) -> tuple[ReceivedMessage, ...]:
+        """Do the work of the first call of ``messages``."""
         if self._spool is None or (messages := self._spool.load(end.epoch, end.number)) is None:
             self._receiver.release_logged(_without_expired(end.handles))
             return ()
@@ -204,8 +219,8 @@ class EarlierBatch:
         return messages
 
     def release_abandoned(self) -> None:
-        """Release, once, the messages of starts that were killed before Spark had logged any batch. Do not wait for
-        that: those that cannot be released are redelivered when they expire."""
+        """Release, once, the messages in the spool of starts that were killed before Spark had logged any batch. Return
+        without waiting for that: messages that cannot be released are redelivered when they expire."""
         if self._spool is not None and not self._has_released:
             self._has_released = True
             abandoned = self._spool.recover_abandoned()
@@ -218,8 +233,8 @@ class EarlierBatch:
                 self._receiver.try_release(_without_expired([one.handle for one in abandoned]))
 
     def mark_completed(self, end: PopOffset) -> None:
-        """Acknowledge the batch, which is in the sink. Release later batches: Spark has not logged them, so no sink has
-        them."""
+        """Acknowledge the batch, which is in the sink. Release the spool's later batches, which Spark has not logged,
+        so that no sink has them, and wait for that; then delete all from the spool. Later calls have no effect."""
         if self._is_completed:
             return
         if self._messages is None:
@@ -233,7 +248,8 @@ class EarlierBatch:
 
 
 def _without_expired(handles: Sequence[ReceiptHandle]) -> list[ReceiptHandle]:
-    """Omit handles that expired long ago, for which no request is made: their brokers may be removed, or never existed.
+    """Return ``handles`` without those that expired long ago, and log how many these are by broker. No request is made
+    for them: their brokers may be removed, or never existed.
 
     A handle that is omitted once is omitted by each later start, so none acknowledges a message that no sink received.
     """
