@@ -70,8 +70,9 @@ class LossCount:
         self._reported: set[QueueRange] = set()
 
     def add(self, lost: Collection[LostRange]) -> None:
-        """Count losses that were found together. If the end of a queue is lost, its offsets belong to other messages
-        from then on, so its earlier losses are discarded."""
+        """Count losses that were found together, without offsets that were counted before. A loss that the query had
+        read is not counted. It discards what is recorded of its queue, whose offsets belong to other messages from then
+        on; the totals stay."""
         for one in lost:
             if one.was_read:
                 self._counted.pop(one.queue, None)
@@ -99,7 +100,8 @@ class LossCount:
 
 
 def deleted(ranges: Iterable[QueueRange], bounds: Mapping[MessageQueue, QueueBounds]) -> tuple[LostRange, ...]:
-    """Return the part of ``ranges`` that retention has deleted. Queues without ``bounds`` are unknown and omitted."""
+    """Return the part of each range that is below its queue's min offset, as lost by retention; () if there is none.
+    Ranges of queues without ``bounds`` are ignored."""
     return tuple(
         LostRange(one.queue, one.begin_offset, min(one.end_offset, bounds[one.queue].min_offset), RETENTION)
         for one in ranges
@@ -109,7 +111,8 @@ def deleted(ranges: Iterable[QueueRange], bounds: Mapping[MessageQueue, QueueBou
 
 def report_losses(lost: Collection[LostRange], *, is_failure: bool) -> None:
     """Raise DataLossError[DATA_LOSS.OFFSETS_UNAVAILABLE] for all losses if they are a failure (``failOnDataLoss``).
-    Else log one warning for unread offsets, and another, without the advice, for offsets that the query had read."""
+    Else log a warning for unread offsets, and another one for offsets that the query had read. Do nothing without
+    losses."""
     if lost and is_failure:
         raise DataLossError("DATA_LOSS.OFFSETS_UNAVAILABLE", count=_offsets(lost), ranges=_format_losses(lost))
     unread = [one for one in lost if not one.was_read]
@@ -132,7 +135,8 @@ def report_losses(lost: Collection[LostRange], *, is_failure: bool) -> None:
 
 
 def report_passed_over(group: str, ranges: Collection[QueueRange]) -> None:
-    """Log ranges that the group has read and this checkpoint has not. The reason is not available here."""
+    """Log a warning with the ranges that the group has read and this checkpoint has not; nothing without ranges. The
+    reason is not available here."""
     if not ranges:
         return
     ordered = sorted(ranges, key=lambda one: (one.queue.sort_key(), one.begin_offset))
@@ -148,8 +152,8 @@ def report_passed_over(group: str, ranges: Collection[QueueRange]) -> None:
 
 
 def report_undelivered(group: str, deleted: Iterable[QueueRange], *, is_failure: bool) -> None:
-    """Log ranges that brokers deleted before delivery to a group with message-based load balancing. If ``is_failure``,
-    raises DataLossError[DATA_LOSS.UNDELIVERED_MESSAGES]."""
+    """Log a warning with the ranges that brokers deleted before delivery to a group with message-based load balancing.
+    If ``is_failure``, log nothing: raises DataLossError[DATA_LOSS.UNDELIVERED_MESSAGES] instead."""
     lost = [LostRange(one.queue, one.begin_offset, one.end_offset, RETENTION) for one in deleted]
     if is_failure:
         raise DataLossError(
@@ -165,13 +169,15 @@ def report_undelivered(group: str, deleted: Iterable[QueueRange], *, is_failure:
 
 
 def _offsets(lost: Iterable[LostRange]) -> int:
+    """Return the number of offsets in ``lost``, each counted once."""
     count = LossCount()
     count.add([replace(one, cause=RETENTION) for one in lost])
     return count.offsets
 
 
 def _format_losses(lost: Iterable[LostRange], max_ranges: int = MAX_LISTED_RANGES) -> str:
-    """Return ``[0, 12) of t@b:0, [0, 5) of t@b:1: their cause; [7, 9) of t@b:2: its cause``, ordered by queue."""
+    """Return ``[0, 12) of t@b:0, [0, 5) of t@b:1: their cause; [7, 9) of t@b:2: its cause``, ordered by queue: the
+    first ``max_ranges`` ranges, then the number of the other ones."""
     ordered = sorted(lost, key=lambda one: (one.queue.sort_key(), one.begin_offset))
     by_cause: dict[str, list[LostRange]] = {}
     for one in ordered[:max_ranges]:

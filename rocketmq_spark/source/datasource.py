@@ -65,8 +65,8 @@ class RocketMQDataSource(DataSource):
         return self._checked_batch if isinstance(self._checked_batch, BatchReadOptions) else _raise(self._checked_batch)
 
     def _any_read_options(self) -> RangeReadOptions:
-        """Return the options of the read that accepts more of the names; if both do, of a stream if a consumer group is
-        set. Raises OptionError if they are invalid."""
+        """Return the options of a batch read or of a stream, whichever accepts more of the names; of a stream if both
+        accept as many and a consumer group is set, else of a batch read. Raises OptionError if they are invalid."""
         unknown_to_stream, unknown_to_batch = (
             len(unknown_names(table, self.options)) for table in (ReadOptions, BatchReadOptions)
         )
@@ -75,22 +75,23 @@ class RocketMQDataSource(DataSource):
         return self.read_options() if is_stream else self.batch_read_options()
 
     def write_options(self) -> WriteOptions:
-        """Return the writer options. Raises OptionError if they are invalid, and OptionError[UNSUPPORTED_OPERATION] for
-        CREATE TABLE."""
+        """Parse the options of a write, without those of Spark's own sinks. Raises what ``WriteOptions.parse`` does,
+        and OptionError[UNSUPPORTED_OPERATION] for CREATE TABLE."""
         configured = {name: value for name, value in self.options.items() if name.lower() not in SPARK_SINK_OPTIONS}
         _check_no_table(configured)
         return WriteOptions.parse(configured)
 
     def schema(self) -> StructType:
-        """Return the schema of a query without a user schema. Raises OptionError if the reader options are invalid."""
+        """Return the schema of a query without a user schema. Raises OptionError if the options are invalid for the
+        read that ``_any_read_options`` selects."""
         options = self._any_read_options()
         from rocketmq_spark.source.schema import default_schema
 
         return default_schema(include_properties=options.include_properties, property_columns=options.property_columns)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Return a reader of ``schema``, the user's or the default one. Its first call raises if options are
-        invalid."""
+        """Return a reader of ``schema``, the user's or the default one. Raises nothing: if the options are invalid, the
+        calls of the returned reader raise their OptionError."""
         if isinstance(self._checked, OptionError):
             return FailingReader(self._checked)
         if HAS_READ_LIMITS:
@@ -131,7 +132,8 @@ class RocketMQDataSource(DataSource):
 
 
 def _limited_reader(options: ReadOptions, schema: StructType) -> RocketMQPopReader | RocketMQStreamReader:
-    """Return the reader with the calls of Spark 4.2, by ``loadBalance``."""
+    """Return a new reader with the calls of Spark 4.2: for message-based or queue-based load balancing, by
+    ``loadBalance``. It opens no connection."""
     if options.is_message_based:
         from rocketmq_spark.source.pop.pop_reader import RocketMQPopReader
 
@@ -142,7 +144,8 @@ def _limited_reader(options: ReadOptions, schema: StructType) -> RocketMQPopRead
 
 
 def _checked(options: Mapping[str, str]) -> ReadOptions | OptionError:
-    """Parse and check the options without a connection. Return an error instead of raising it."""
+    """Parse the options of a stream, and check its strategy and start position, without a connection. Return an
+    OptionError, without traceback, instead of raising it."""
     try:
         _check_no_table(options)
         read_options = ReadOptions.parse(options)
@@ -154,6 +157,7 @@ def _checked(options: Mapping[str, str]) -> ReadOptions | OptionError:
 
 
 def _checked_batch(options: Mapping[str, str]) -> BatchReadOptions | OptionError:
+    """Parse the options of a batch read. Return an OptionError, without traceback, instead of raising it."""
     try:
         _check_no_table(options)
         return BatchReadOptions.parse(options)
@@ -166,6 +170,7 @@ def _raise(error: OptionError) -> NoReturn:
 
 
 def _check_no_table(options: Mapping[str, str]) -> None:
+    """Raise OptionError[UNSUPPORTED_OPERATION] for the options of CREATE TABLE."""
     if ADDED_BY_CREATE_TABLE in (name.lower() for name in options):
         raise OptionError("UNSUPPORTED_OPERATION", operation="CREATE TABLE")
 

@@ -50,12 +50,12 @@ NO_BODY: Final = b" "
 
 
 def dead_letter(undecodable: UndecodableMessage, queue: MessageQueue) -> Message:
-    """Return ``undecodable``, read from ``queue``, as a message for the group's dead-letter topic (DLQ).
+    """Return ``undecodable``, read from ``queue``, as a message for the group's dead-letter topic (DLQ). Send nothing.
 
-    It keeps the user's properties, keys, tag and the producer's ID, unless these leave no space for the description and
-    for properties that brokers add: then it keeps the ID alone, truncated if necessary. RETRY_TOPIC and
-    ORIGIN_MESSAGE_ID identify the original, as in messages that are sent back for retry; brokers write them to retry
-    and dead-letter topics only, so in other topics they are a producer's.
+    It keeps the stored body (a blank for an empty one), the user's properties, keys, tag and the producer's ID, unless
+    these leave no space for the description and for properties that brokers add: then it keeps the ID alone, truncated
+    if necessary. RETRY_TOPIC and ORIGIN_MESSAGE_ID identify the original, as in messages that are sent back for retry;
+    brokers write them to retry and dead-letter topics only, so in other topics they are a producer's.
     """
     stored = undecodable.message
     origin_topic, origin_id = stored.topic, stored.offset_msg_id
@@ -79,6 +79,7 @@ def dead_letter(undecodable: UndecodableMessage, queue: MessageQueue) -> Message
 
 
 def _fit(properties: Mapping[str, str]) -> bool:
+    """Return whether ``properties`` leave enough bytes for those that brokers add; False if they cannot be encoded."""
     try:
         return len(encode_properties(properties)) <= PROPERTIES_LIMIT_BYTES - PROPERTIES_RESERVE_BYTES
     except LocalProtocolError:

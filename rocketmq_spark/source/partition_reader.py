@@ -57,7 +57,9 @@ def read_ranges(
     reported_losses: Sequence[LostRange] = (),
     planned_by: str | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield all messages of ``ranges`` that match the subscription, in batches of exactly ``arrow_schema(schema)``.
+    """Pull ``ranges`` and yield the messages that match the subscription, in batches of the schema
+    ``arrow_schema(schema)``. A generator: it pulls on iteration, and applies ``badMessages``. When it ends, also by
+    ``close``, it logs the losses it found, and reports them to the member ``planned_by``.
 
     Parameters
     ----------
@@ -110,6 +112,8 @@ def _puller(
     masters: Mapping[str, BrokerAddress],
     batch_id: str | None,
 ) -> RangePuller:
+    """Create the puller of a range; send nothing. ``is_unfiltered``: it pulls messages of all tags. With ``batch_id``
+    it shares the time that a broker may be unresponsive with other tasks of the batch."""
     client, address = unfiltered_client if is_unfiltered else filtered, masters.get(queue_range.queue.broker_name)
     waited = None if batch_id is None else partial(OutageNotes, batch_id)
     return new_range_puller(
@@ -124,7 +128,8 @@ def _puller(
 
 
 def _prefetch(readers: Iterable[_RangeReader]) -> Iterator[_RangeReader]:
-    """Yield the readers in order; the next ``PREFETCHED_RANGES`` have sent their first pull."""
+    """Start the readers and yield them in order. When one is yielded, up to ``PREFETCHED_RANGES`` later ones have sent
+    their first pulls."""
     started: deque[_RangeReader] = deque()
     for reader in readers:
         reader.start()
@@ -158,6 +163,7 @@ def _is_small(row_count: int, size_bytes: int) -> bool:
 
 
 def _combine(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """Return one batch with the rows of ``batches``, at least one, in order."""
     if len(batches) == 1:
         return batches[0]
     (one,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
@@ -197,12 +203,15 @@ class _RangeReader:
         self._reported_losses = reported_losses
 
     def start(self) -> None:
-        """Send the first pulls."""
+        """Send the first pulls of the range and, with a tag filter, the pull of its last message. Return at once."""
         self._puller.start()
         if self._last is not None:
             self._last.start()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
+        """Pull the range and yield its rows in batches of the required columns. A generator: it waits for pulls on
+        iteration, applies ``badMessages``, and adds lost and vacant offsets to ``lost``. Raises the errors of
+        ``read_ranges``."""
         is_unfiltered = self._last is not None and self._detect_shift(self._last)
         if is_unfiltered:
             self._puller = self._puller_for(self._range, True)
@@ -217,6 +226,7 @@ class _RangeReader:
         yield from self._finish_batch(decoder)
 
     def _column_decoder(self, *, is_unfiltered: bool) -> ColumnDecoder:
+        """Return a decoder of the required columns and the queue offset, with the tag filter of the topic."""
         queue = self._range.queue
         return column_decoder()(
             tuple(dict.fromkeys((*self._columns, QUEUE_OFFSET))),
@@ -227,6 +237,8 @@ class _RangeReader:
         )
 
     def _finish_batch(self, decoder: RangeDecoder) -> Iterator[pa.RecordBatch]:
+        """Decode what ``decoder`` collected, apply ``badMessages``, and yield the rows; then report the expected
+        offsets that had no row."""
         for expected, batches in decoder.finish():
             found: list[pa.RecordBatch] = []
             for batch, undecodable in batches:
@@ -237,13 +249,15 @@ class _RangeReader:
             self._report_missing(expected, found)
 
     def _detect_shift(self, last: RangePuller) -> bool:
-        """Return whether the stored offset of the last message exceeds its position."""
+        """Wait for the unfiltered pull of the last message. Return whether its stored offset exceeds its position;
+        False if there is no message."""
         offsets = [first_queue_offset(pulled.body) for pulled in self._pulled(last)]
         return any(offset is not None and offset >= self._range.end_offset for offset in offsets)
 
     def _pulled(self, puller: RangePuller) -> Iterator[PulledRange]:
-        """Yield the pulled ranges. Raises TransportError[LOGGED_BATCH_UNREADABLE], with the ranges to skip, for an
-        outage of the broker, and other errors of ``RangePuller.pulled`` as they are."""
+        """Yield the ranges that ``puller`` pulls, waiting for each. Raises TransportError[LOGGED_BATCH_UNREADABLE],
+        with the ranges to skip, for an outage of the broker in a streaming read, and other errors of
+        ``RangePuller.pulled`` as they are."""
         try:
             yield from puller.pulled()
         except RocketMQError as error:
@@ -258,14 +272,14 @@ class _RangeReader:
             ) from error
 
     def _report_missing(self, expected: ExpectedOffsets, found: Sequence[pa.RecordBatch]) -> None:
-        """Report offsets that are neither rows nor lost, unless a filter applies."""
+        """Report expected offsets that are neither rows in ``found`` nor lost. Do nothing with a tag filter."""
         if self._tags is None:
             for begin, end in expected.missing(found):
                 self._check_missing(QueueRange(self._range.queue, begin, end))
 
     def _check_missing(self, missing: QueueRange) -> None:
-        """Report missing offsets as vacant or omitted. A pull of a single offset shows which it is; a pull of the last
-        offset may show it for all."""
+        """Report missing offsets as vacant or omitted, after unfiltered pulls of single offsets: of the last one, which
+        may show that all are vacant; else of each one."""
         begin_offset, end_offset = missing.begin_offset, missing.end_offset
         last = self._vacant_from(end_offset - 1)
         if last is not None and last <= begin_offset:
@@ -280,18 +294,23 @@ class _RangeReader:
                 self._report(run_offsets[0], run_offsets[-1] + 1, OMITTED)
 
     def _vacant_from(self, offset: int) -> int | None:
-        """Return the offset from which on no message exists up to ``offset``; None: a message may exist."""
+        """Pull ``offset`` alone and without filter. Return the first of the offsets up to it that belong to no message;
+        None: it is not vacant, so a message may exist."""
         alone = QueueRange(self._range.queue, offset, offset + 1)
         (pulled,) = self._pulled(self._puller_for(alone, True))
         return pulled.response_end_offset if pulled.is_vacant else None
 
     def _note_vacant(self, begin_offset: int, end_offset: int) -> None:
+        """Add vacant offsets to ``lost``, as one range with vacant offsets directly before them."""
         queue, before = self._range.queue, self._lost[-1] if self._lost else None
         if before is not None and (before.queue, before.end_offset, before.cause) == (queue, begin_offset, VACANT):
             begin_offset = self._lost.pop().begin_offset
         self._lost.append(LostRange(queue, begin_offset, end_offset, VACANT))
 
     def _report(self, begin_offset: int, end_offset: int, cause: str) -> None:
+        """Add the offsets to ``lost``, unless the driver has reported them. With ``failOnDataLoss`` raise
+        DataLossError[DATA_LOSS.OFFSETS_UNAVAILABLE] instead, also for losses in the batch's other queues at this
+        broker."""
         lost = LostRange(self._range.queue, begin_offset, end_offset, cause)
         if self._options.fail_on_data_loss:
             report_losses([lost, *self._lost_in_other_queues()], is_failure=True)
@@ -299,8 +318,8 @@ class _RangeReader:
             self._lost.append(lost)
 
     def _lost_in_other_queues(self) -> tuple[LostRange, ...]:
-        """Return losses in the batch's other queues at this broker: other tasks find them, and one error ends them
-        all."""
+        """Request the bounds of the batch's other queues at this broker, and return their losses: other tasks find
+        these, and one error lists all. Queues of unresponsive brokers are omitted."""
         other_ranges = [one for one in self._logged_at_this_broker() if one.queue != self._range.queue]
         bounds = self._client.bounds({one.queue for one in other_ranges})
         return deleted(other_ranges, bounds)
@@ -317,7 +336,7 @@ def _last_of(queue_range: QueueRange) -> QueueRange:
 @lru_cache(maxsize=1_024)
 def _warn_of_undelivered(queue: MessageQueue, count: int) -> None:
     """Log that the broker stores ``count`` messages that it delivers to no consumer, once per queue and count in a
-    process."""
+    process (of the last 1,024)."""
     log.warning(
         "MESSAGES_UNREADABLE: Broker stores messages of queue=%s count=%d that it delivers to no consumer, most likely "
         "because their producer set flags of an IPv6 host; all other messages are read",

@@ -25,7 +25,7 @@ Task: TypeAlias = tuple[QueueRange, ...]
 def tasks_of(
     ranges: Sequence[QueueRange], *, min_partitions: int | None = None, max_records: int | None = None
 ) -> list[Task]:
-    """Return tasks that contain each offset of ``ranges`` exactly once.
+    """Return tasks that contain each offset of ``ranges`` once; [] without ranges.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def tasks_of(
 
 
 def _longest(total: int, min_partitions: int | None, max_records: int | None) -> int | None:
-    """Return the maximum number of offsets per task; None: unlimited."""
+    """Return the maximum number of offsets per task, so that there are at most about ``MAX_TASKS``; None: unlimited."""
     limits = [max(1, total // min_partitions)] if min_partitions is not None else []
     limits += [max_records] if max_records is not None else []
     return max(min(limits), -(-total // MAX_TASKS)) if limits else None
@@ -61,7 +61,7 @@ def _cut(queue_range: QueueRange, longest: int | None) -> Iterator[QueueRange]:
 
 
 def _packed(pieces: Iterable[QueueRange], capacity: int) -> list[Task]:
-    """Pack consecutive pieces into tasks of at most ``capacity`` offsets."""
+    """Pack consecutive pieces, in order, into tasks of at most ``capacity`` offsets. No piece may be longer."""
     tasks: list[list[QueueRange]] = []
     used = capacity
     for piece in pieces:
@@ -74,6 +74,8 @@ def _packed(pieces: Iterable[QueueRange], capacity: int) -> list[Task]:
 
 
 def _interleave_brokers(tasks: Iterable[Task]) -> list[Task]:
+    """Return the tasks with their brokers, those of the first ranges, in round robin. The tasks of one broker keep
+    their order."""
     by_broker: dict[str, list[Task]] = {}
     for task in tasks:
         by_broker.setdefault(task[0].queue.broker_name, []).append(task)

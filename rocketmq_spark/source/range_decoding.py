@@ -43,7 +43,8 @@ class ExpectedOffsets(NamedTuple):
 
     @classmethod
     def from_pulled(cls, collected: Sequence[PulledRange]) -> ExpectedOffsets:
-        """Return the offsets of ``collected``, which are adjacent ranges in ascending order."""
+        """Return the offsets of ``collected``, at least one range, adjacent ones in ascending order. Lost and vacant
+        ranges are ``absent``."""
         lost = (
             range(pulled.begin_offset, pulled.end_offset) for pulled in collected if pulled.is_lost or pulled.is_vacant
         )
@@ -54,8 +55,8 @@ class ExpectedOffsets(NamedTuple):
         return ExpectedOffsets(self.begin_offset, following.end_offset, self.absent + following.absent)
 
     def missing(self, found: Sequence[pa.RecordBatch]) -> list[tuple[int, int]]:
-        """Return half-open ranges of offsets that are neither absent nor rows of ``found``, which has each at most
-        once."""
+        """Return, in ascending order, half-open ranges of offsets that are neither absent nor rows of ``found``, which
+        has each at most once; [] if there are none."""
         if sum(batch.num_rows for batch in found) + sum(map(len, self.absent)) >= self.end_offset - self.begin_offset:
             return []
         offsets = [batch.column(QUEUE_OFFSET).to_numpy() for batch in found]
@@ -82,7 +83,7 @@ def bodies_and_ranges(collected: Sequence[PulledRange]) -> tuple[list[memoryview
 
 
 def drop_duplicates(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the first row of each queue offset, in ascending order.
+    """Return the first row of each queue offset, in ascending order; ``batch`` itself if that is all of it.
 
     Bodies of neighbouring pulls may share messages: a filtered response extends as far as its size limit allows, and a
     broker returns a complete inner batch for a pull of any part of it.
@@ -139,7 +140,8 @@ class RangeDecoder:
         return self._decoder.max_displacement
 
     def add(self, pulled: PulledRange) -> bool:
-        """Add the next pulled range. Return whether a batch is due."""
+        """Add the next pulled range; decode what is collected once it reaches ``DECODED_AT_ONCE_BYTES``. Return whether
+        a batch is due: if so, call ``finish``."""
         self._collected.append(pulled)
         self._collected_bytes += len(pulled.body)
         if self._collected_bytes >= DECODED_AT_ONCE_BYTES:
@@ -147,7 +149,9 @@ class RangeDecoder:
         return max(self._collected_bytes, self._decoded_bytes) >= BATCH_BYTES
 
     def finish(self) -> Iterator[DecodedRanges]:
-        """Yield all rows of the added ranges. The next ``add`` starts another batch."""
+        """Yield all rows of the added ranges, in one part or two; nothing if none were added. A generator: its first
+        step resets the decoder, so that the next ``add`` starts another batch. Iterating the ``batches`` of a part may
+        raise RemoteProtocolError[CORRUPT_MESSAGE.QUEUE]."""
         if self._collected:
             self._decode_collected()
         builder, expected, collected = self._builder, self._expected, self._collected
@@ -160,7 +164,8 @@ class RangeDecoder:
             yield DecodedRanges(expected, self._decode(collected, expected.begin_offset, expected.end_offset))
 
     def _decode_collected(self) -> None:
-        """Decode the collected ranges into the builder, unless it rejects them."""
+        """Move the collected ranges into the builder. If there is none, or it rejects them, keep them, and do nothing
+        in later calls for this batch."""
         if self._is_rejected:
             return
         expected = ExpectedOffsets.from_pulled(self._collected)
@@ -180,8 +185,9 @@ class RangeDecoder:
     def _decode(
         self, collected: Sequence[PulledRange], begin_offset: int, end_offset: int
     ) -> Iterator[tuple[pa.RecordBatch, list[UndecodableMessage]]]:
-        """Yield the rows of ``[begin_offset, end_offset)``; halve the offsets, repeatedly, if they are too large to
-        decode at once. Raises RemoteProtocolError[CORRUPT_MESSAGE.QUEUE]."""
+        """Yield the rows of ``[begin_offset, end_offset)``, each once, with their undecodable messages; halve the
+        offsets, repeatedly, if they are too large to decode together. Raises
+        RemoteProtocolError[CORRUPT_MESSAGE.QUEUE]."""
         bodies, response_ranges = bodies_and_ranges(collected)
         try:
             batch, found = self._decoder.decode_with_undecodable(bodies, begin_offset, end_offset, response_ranges)
@@ -203,7 +209,8 @@ class RangeDecoder:
         )
 
     def _first_damaged(self, collected: Sequence[PulledRange]) -> PulledRange:
-        """Return the range whose body the scalar decoder rejects: the error counts messages within that body."""
+        """Return the first range whose body the scalar decoder rejects, because the error counts messages within that
+        body; the first of all if it rejects none."""
         for pulled in collected:
             try:
                 check_layout(pulled.body, broker_name=self._range.queue.broker_name)

@@ -51,7 +51,8 @@ def default_schema(*, include_properties: bool = False, property_columns: Sequen
 
 
 def _check_property_columns(property_columns: Sequence[str]) -> None:
-    """Reject a property column with the name of a column of the source, in any case."""
+    """Raise OptionError[INVALID_OPTION_VALUE] for a property column with the name of a column of the source, in any
+    case."""
     for name in property_columns:
         if name.lower() in _BY_LOWER:
             expected = f"names other than those of the source's columns, in any case: {_join(COLUMNS)}"
@@ -62,7 +63,8 @@ def check_schema(schema: StructType, property_columns: Sequence[str] = ()) -> No
     """Check a user schema, which may select and order any columns, in any case.
 
     Raises OptionError[UNKNOWN_COLUMN] for another name, OptionError[UNSUPPORTED_COLUMN_TYPE] for another type,
-    OptionError[EMPTY_SCHEMA | NON_NULLABLE_COLUMN | INVALID_OPTION_VALUE].
+    OptionError[EMPTY_SCHEMA | NON_NULLABLE_COLUMN], and OptionError[INVALID_OPTION_VALUE] for a property column with
+    the name of another column.
     """
     _check_property_columns(property_columns)
     columns = _columns_by_lower(property_columns)
@@ -128,6 +130,7 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def _arrow_type(field: StructField, column: Column) -> pa.DataType:
+    """Return the Arrow type of a column, with non-nullable map values if the user's ``field`` has them."""
     import pyarrow as pa
 
     from rocketmq_spark.wire.arrow.arrow_types import arrow_type

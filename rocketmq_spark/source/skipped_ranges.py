@@ -20,9 +20,10 @@ MOST_NAMED: Final = 50
 
 
 def check_skipped(logged: Sequence[QueueRange], skipped: Collection[QueueRange]) -> None:
-    """Raise OptionError[INVALID_OPTION_VALUE] for a range that overlaps one of ``logged`` and is not the same.
+    """Log the ranges of ``logged`` that are in ``skipped``. Raises OptionError[INVALID_OPTION_VALUE] for a skipped
+    range that overlaps a logged one and differs from it.
 
-    A range that overlaps none is of another batch, which has been read. Log the ranges of ``logged`` that are skipped.
+    A skipped range that overlaps none has no effect: it is of another batch, which has been read.
     """
     for one in skipped:
         for other in logged:
@@ -41,7 +42,8 @@ def check_skipped(logged: Sequence[QueueRange], skipped: Collection[QueueRange])
 def without_skipped(
     tasks: Iterable[tuple[QueueRange, ...]], skipped: Collection[QueueRange]
 ) -> list[tuple[QueueRange, ...]]:
-    """Return ``tasks`` without the ``skipped`` ranges; each keeps its number, and so do the IDs of the rows in it."""
+    """Return ``tasks`` without the pieces that overlap a ``skipped`` range. A task that loses all its pieces stays,
+    empty: so each task keeps its number, and the rows in it keep their IDs."""
     return [tuple(piece for piece in task if not any(_overlap(piece, one) for one in skipped)) for task in tasks]
 
 
@@ -54,7 +56,8 @@ def _overlap(one: QueueRange, other: QueueRange) -> bool:
 def skippable_ranges(logged: Collection[QueueRange], task: Collection[QueueRange]) -> tuple[QueueRange, ...]:
     """Return the ranges of ``logged`` that the error of a task offers to skip.
 
-    These are all ranges of its brokers, or, if they are more than ``MOST_NAMED``, those of the task's own queues.
+    These are all ranges at the brokers of ``task`` or, if they are more than ``MOST_NAMED``, only those of the task's
+    own queues.
     """
     names = {one.queue.broker_name for one in task}
     of_brokers = [one for one in logged if one.queue.broker_name in names]

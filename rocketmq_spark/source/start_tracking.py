@@ -91,8 +91,8 @@ class StartTracker:
         self.start: Offset | None = None
 
     def latest(self) -> bool:
-        """Record ``latestOffset()``. Return whether the source is to compute an offset; if not, ``start`` is returned
-        again.
+        """Record ``latestOffset()``. Return whether the source is to compute an offset. False: the first offset of a
+        new query is requested again, so return ``start`` again.
 
         Raises OptionError[UNSUPPORTED_SPARK_SETTING].
         """
@@ -108,7 +108,8 @@ class StartTracker:
         self._advance(Call.INITIAL)
 
     def partitions(self, start: Offset, end: Offset) -> bool:
-        """Record ``partitions(start, end)``. Return whether it is a batch; False for the offset of a restart.
+        """Record ``partitions(start, end)``. Return whether it is a batch. If ``start`` equals ``end``, it is the
+        offset of a restart: it becomes the start of the next batch, and the result is False.
 
         Raises OptionError[UNSUPPORTED_SPARK_SETTING].
         """
@@ -120,6 +121,7 @@ class StartTracker:
         return False
 
     def _advance(self, call: Call) -> None:
+        """Change the state by ``TRANSITIONS``. Raises OptionError[UNSUPPORTED_SPARK_SETTING] for any other call."""
         next_state = TRANSITIONS.get((self.state, call))
         if next_state is None:
             raise OptionError("UNSUPPORTED_SPARK_SETTING", version=self._spark_version, call=call.value)

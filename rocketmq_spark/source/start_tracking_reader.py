@@ -65,9 +65,12 @@ class StartTrackingReader(DataSourceStreamReader):
         return self._reader.initialOffset()
 
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]  # as Spark 4.0 and 4.1 call it
-        """Return the end of the next batch, or the end of the previous batch if there is nothing to read.
+        """Plan a batch from the tracked start and return its end, with the progress fields that Spark shows. If there
+        is nothing to read, return the end of the previous batch, and mark a request of ``run_available_now`` as
+        reached.
 
-        Raises OptionError[UNSUPPORTED_SPARK_SETTING], and what the reader raises.
+        The first call of a new query resumes the reader. If Spark calls again before it has logged the first batch, the
+        same offset is returned. Raises OptionError[UNSUPPORTED_SPARK_SETTING], and what the reader raises.
         """
         limit = self._reader.getDefaultReadLimit()
         is_new_batch = self._tracker.latest()
@@ -89,7 +92,9 @@ class StartTrackingReader(DataSourceStreamReader):
         return end
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Return the tasks of the batch; none if Spark only reports the offset of a restart."""
+        """Return the tasks of the batch; [] if Spark only reports the offset of a restart. The first call of a
+        restarted query resumes the reader from the progress fields of ``end``. Raises
+        OptionError[UNSUPPORTED_SPARK_SETTING], and what the reader raises."""
         is_restart = self._tracker.start is None
         is_batch = self._tracker.partitions(start, end)
         if is_restart:
@@ -112,7 +117,7 @@ class StartTrackingReader(DataSourceStreamReader):
         )
 
     def _log_messages_left(self, messages: int | None) -> None:
-        """Log, once, that messages are left. ``messages``: their number; None: unknown."""
+        """Log, once, that messages are left; nothing if there are 0. ``messages``: their number; None: unknown."""
         if messages == 0 or self._has_logged_messages_left:
             return
         self._has_logged_messages_left = True

@@ -70,7 +70,10 @@ class UndecodableMessages:
         self._handled_to = -1
 
     def apply_mode(self, batch: pa.RecordBatch, undecodable: list[UndecodableMessage]) -> pa.RecordBatch:
-        """Return the rows of ``batch`` to keep; those of ``undecodable`` have no body. Log each of these messages once.
+        """Apply ``badMessages`` to ``undecodable``, whose rows have a null body, and return the rows of ``batch`` to
+        keep. With ``deadLetter``, send each message to the dead-letter topic, wait until it is stored, and omit its
+        rows; with ``null``, keep them. Log a warning. Messages that an earlier call has handled are neither sent nor
+        logged again.
 
         Raises RemoteProtocolError[UNDECODABLE_MESSAGE_BODY] with ``fail``; with ``deadLetter`` the errors of
         ``DeadLetterSender.send``.
@@ -92,6 +95,8 @@ class UndecodableMessages:
         return self._without(batch, undecodable)
 
     def _without(self, batch: pa.RecordBatch, undecodable: list[UndecodableMessage]) -> pa.RecordBatch:
+        """Return ``batch`` without the rows of ``undecodable``, by queue offset, if they are sent to the dead-letter
+        topic; else ``batch`` itself."""
         if self._mode != "deadLetter" or not undecodable:
             return batch
         offsets = batch.column(QUEUE_OFFSET).to_numpy()
@@ -99,6 +104,7 @@ class UndecodableMessages:
         return batch.filter(pa.array(~is_undecodable))
 
     def _warn(self, undecodable: list[UndecodableMessage]) -> None:
+        """Log one warning for all of ``undecodable``, with the action and the first problem."""
         action = SENT if self._mode == "deadLetter" else NULL_BODY
         offsets = " ".join(f"[{message.offsets.start}, {message.offsets.stop})" for message in undecodable)
         log.warning(
@@ -129,9 +135,8 @@ class UndecodablePopMessages:
         return DeadLetterSender(self._options, self._client_of(self._options))
 
     def apply_mode(self, queue: MessageQueue, offset: int, problem: str) -> None:
-        """Handle a message whose row stays, without body. Raises RemoteProtocolError[UNDECODABLE_MESSAGE_BODY] with
-        ``fail``, and with ``deadLetter``, which only brokers' messages reach, unless a spool has kept messages of a
-        proxy."""
+        """Log a message whose row stays, with a null body. Raises RemoteProtocolError[UNDECODABLE_MESSAGE_BODY] unless
+        ``badMessages`` is ``null``. With ``deadLetter`` only a proxy's message reaches this, from a spool."""
         if self._options.bad_messages == "deadLetter":
             problem += "; it was received through a proxy, so only 'badMessages' 'null' can skip it"
         if self._options.bad_messages != "null":
@@ -139,7 +144,9 @@ class UndecodablePopMessages:
         _warn_of(queue, offset, NULL_BODY, problem)
 
     def apply_mode_to_rows(self, batch: pa.RecordBatch, undecodable: list[UndecodableMessage]) -> pa.RecordBatch:
-        """Return the rows of ``batch`` to keep, by its column COMMIT_LOG_OFFSET; those of ``undecodable`` have no body.
+        """Apply ``badMessages`` to ``undecodable``, whose rows have a null body, and return the rows of ``batch`` to
+        keep, by its column COMMIT_LOG_OFFSET. With ``deadLetter``, send each message to the dead-letter topic, wait
+        until it is stored, and omit its rows; with ``null``, keep them. Log a warning for each message, once in a task.
 
         Raises RemoteProtocolError[UNDECODABLE_MESSAGE_BODY] with ``fail``; with ``deadLetter`` the errors of
         ``DeadLetterSender.send``.
@@ -167,6 +174,7 @@ def _warn_of(queue: MessageQueue, offset: int, action: str, problem: str) -> Non
 
 
 def _without(batch: pa.RecordBatch, undecodable: list[UndecodableMessage]) -> pa.RecordBatch:
+    """Return ``batch`` without the rows of ``undecodable``, by commit log offset."""
     commit_log_offsets = batch.column(batch.schema.names.index(COMMIT_LOG_OFFSET)).to_numpy()
     is_undecodable = np.isin(commit_log_offsets, [one.message.commit_log_offset for one in undecodable])
     return batch.filter(pa.array(~is_undecodable))
