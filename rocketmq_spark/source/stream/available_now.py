@@ -27,7 +27,8 @@ class AvailableNowTargets:
         self._logged: frozenset[MessageQueue] = frozenset()
 
     def fix_targets(self, snapshot: MetadataSnapshot) -> None:
-        """Set the targets from the first complete snapshot; until then nothing is read."""
+        """Set the targets to the max offsets of the first complete snapshot. Before that, ``offsets`` is empty, so
+        nothing is read; later snapshots have no effect."""
         if snapshot.is_complete and not self._is_fixed:
             self.offsets = {queue: bounds.max_offset for queue, bounds in snapshot.bounds.items()}
             self._is_fixed = True
@@ -68,7 +69,7 @@ class AvailableNowTargets:
         return True
 
     def _log_wait(self, missing: Mapping[MessageQueue, int]) -> None:
-        """Log once for the same queues."""
+        """Log that the query waits for other members, once for the same queues."""
         if missing.keys() == self._logged:
             return
         self._logged = frozenset(missing)

@@ -68,8 +68,9 @@ def run_available_now(
 def _run_to_ends(
     writer: DataStreamWriter, begin: Callable[[DataStreamWriter], StreamingQuery], requests: Sequence[EndRequest]
 ) -> StreamingQuery | None:
-    """Run until all sources have reached their ends, or the query is stopped from outside; None: a source did not find
-    its request. A failure of the query is raised."""
+    """Start a run and return its query, stopped, once all sources have reached their ends, or once it was stopped from
+    outside. None: a source did not find its request within ``FIND_TIMEOUT_S``. The query is stopped in any case. A
+    failure of the query is raised."""
     query = begin(writer.trigger(processingTime="0 seconds"))
     deadline = time.monotonic() + FIND_TIMEOUT_S
     try:
@@ -87,13 +88,15 @@ def _run_to_ends(
 
 
 def _one_run(writer: DataStreamWriter, start: Callable[[DataStreamWriter], StreamingQuery]) -> StreamingQuery:
+    """Start a run with ``availableNow``, wait until it has ended, and return it. A failure of the query is raised."""
     query = start(writer.trigger(availableNow=True))
     query.awaitTermination()
     return query
 
 
 def _end_requests(query: StreamingQuery) -> list[EndRequest]:
-    """Return an end request for each source of this connector; [] if one of them cannot receive a request."""
+    """Create an end request for each source of this connector, each once the previous start has left, and return them.
+    []: there is no such source, or one of them cannot receive a request; the others are then withdrawn."""
     requests: list[EndRequest] = []
     for control in map(Control.shown_in, progress_of_end_offsets(query)):
         request = None if control is None else _make_request(control)
@@ -106,7 +109,8 @@ def _end_requests(query: StreamingQuery) -> list[EndRequest]:
 
 
 def _make_request(control: Control) -> EndRequest | None:
-    """Create the request once the previous start has left, which removes its folder."""
+    """Wait, at most ``LEAVE_TIMEOUT_S``, until the previous start has left, which removes its folder; then create the
+    request. None: see ``EndRequest.create``."""
     deadline = time.monotonic() + LEAVE_TIMEOUT_S
     while control.path.exists() and time.monotonic() < deadline:
         time.sleep(POLL_S)
@@ -114,7 +118,8 @@ def _make_request(control: Control) -> EndRequest | None:
 
 
 def _await_idle(query: StreamingQuery) -> None:
-    """Wait, with a limit, for Spark's work after the last batch, as a batch without rows that moves a watermark."""
+    """Wait, at most ``IDLE_TIMEOUT_S``, for Spark's work after the last batch, such as a batch without rows that moves
+    a watermark."""
     deadline = time.monotonic() + IDLE_TIMEOUT_S
     while query.isActive and query.status["isDataAvailable"] and time.monotonic() < deadline:
         time.sleep(POLL_S)

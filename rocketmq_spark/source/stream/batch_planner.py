@@ -132,13 +132,11 @@ class BatchPlanner:
 
     def latest_offset(self, start: SourceOffset, limit: int | None) -> SourceOffset:
         """Commit ``start``, whose messages are in the sink, wait for work, plan, and return the next micro-batch's end.
-
         Return ``start`` itself if there is nothing to read, or once the queues are released for a graceful stop; the
         end of a batch without rows if an ``availableNow`` run waits for other members. While ``start`` is empty, wait
         until all start positions are confirmed. ``limit``: offsets; None: no limit. Raises DataLossError
         [DATA_LOSS.OFFSETS_UNAVAILABLE] (``failOnDataLoss``), what ``Membership.refresh_metadata`` does, and
-        RouteError[QUEUES_UNAVAILABLE.TIMEOUT | QUEUES_UNAVAILABLE.FAIL] for queues unavailable for too long.
-        """
+        RouteError[QUEUES_UNAVAILABLE.TIMEOUT | QUEUES_UNAVAILABLE.FAIL] for queues unavailable for too long."""
         self._mark_completed(start)
         wait_ms = idle_wait_ms(len(start.queues))
         began_ms = self._clock()
@@ -177,13 +175,13 @@ class BatchPlanner:
             self.losses.add_reported(membership.reported_losses)
 
     def _await_work(self, wait_ms: int) -> bool:
-        """Return whether there may be something to plan; if nothing indicates it, wait ``wait_ms`` for a change."""
+        """Wait up to ``wait_ms`` for a change, unless work is due. Return whether there may be something to plan."""
         if self._missing.is_due(self._clock()) or self._member.has_lost_connection(self._verified.links):
             return True
         return self._must_refresh or self._member.wait_for_change(self._positions, wait_ms)
 
     def _try_become_idle(self, start: SourceOffset) -> bool:
-        """Return whether to end idle. All brokers must have responded once: ``Trigger.Once`` makes no second call."""
+        """Return whether to end idle. All brokers must have responded: ``Trigger.Once`` makes no second call."""
         if self._targets is not None:
             return self._try_end_run(start, self._targets)
         if not self._has_complete_snapshot:
@@ -191,6 +189,7 @@ class BatchPlanner:
         return bool(start.queues) or self._starts.topics.issuperset(self._options.read_topics)
 
     def _try_end_run(self, start: SourceOffset, targets: AvailableNowTargets) -> bool:
+        """Commit ``start``; return whether the run may end: targets reached or timed out, and offsets confirmed."""
         targets.drop(self._missing.dropped)
         if self._missing.awaited or (self._starts.must_move(start) and self._starts.has_queues):
             targets.restart_timeout(self._clock())
@@ -202,8 +201,8 @@ class BatchPlanner:
             return targets.check_progress(start, stored, self._clock()) and membership.offsets.persist()
 
     def _try_release_queues(self, start: SourceOffset) -> bool:
-        """Leave the group once the brokers have confirmed all completed offsets, or the next owners read duplicates.
-        Until then plan nothing; the refresh after a change raises for a server that is unresponsive for its limit."""
+        """Claim the request, leave the group, return True, once the brokers have confirmed all completed offsets. Until
+        then plan nothing; the refresh after a change raises for a server that is unresponsive for its limit."""
         with self._member.group_lock() as membership:
             is_confirmed = membership.offsets.persist()
         if is_confirmed:
@@ -233,6 +232,7 @@ class BatchPlanner:
     # ------------------------------------------------------------------------------------------ one plan
 
     def _plan(self, membership: Membership, start: SourceOffset, limit: int | None) -> SourceOffset:
+        """Refresh, rebalance, resolve positions and plan; return the batch's end, or ``start`` without a batch."""
         snapshot = membership.refresh_metadata(start.queues)
         self.masters = membership.masters
         self._missing.update(snapshot.unavailable, start, self._clock())
@@ -264,8 +264,7 @@ class BatchPlanner:
         return start.advanced(self._idle_progress(start, snapshot) | planned)
 
     def _note_open(self, start: SourceOffset, snapshot: MetadataSnapshot, queues: Collection[MessageQueue]) -> None:
-        """Stop watching ``queues``, whose positions a broker did not confirm: their new messages are already counted,
-        and they are due again after the broker's pause."""
+        """Do not watch ``queues``, which a broker left unconfirmed, and update ``_has_complete_snapshot``."""
         self._positions = {queue: at for queue, at in self._positions.items() if queue not in queues}
         is_full = snapshot.is_complete or (bool(start.queues) and start.queues.keys() <= snapshot.unavailable.keys())
         self._has_complete_snapshot |= is_full and not queues and not self._missing.awaited
@@ -290,8 +289,8 @@ class BatchPlanner:
     def _resolve_positions(
         self, membership: Membership, start: SourceOffset, snapshot: MetadataSnapshot, stored: GroupOffsets
     ) -> tuple[MetadataSnapshot, dict[MessageQueue, Position]]:
-        """Return positions of ``stored``'s queues, with the broker's offset raised to them, or lowered if a queue no
-        longer reaches it; without those that it did not confirm. The snapshot has the bounds that they are based on."""
+        """Resolve positions, and raise the broker's offset to them, or lower it if a queue no longer reaches it. Return
+        the confirmed ones, by queue of ``stored``, and the snapshot with the bounds that they are based on."""
         facts = self._collect_facts(membership, start, snapshot, stored)
         snapshot = replace(snapshot, bounds=facts.bounds)
         resolution = resolve_positions(start, facts, is_broadcasting=self._options.message_model == BROADCASTING)
@@ -305,7 +304,7 @@ class BatchPlanner:
     def _collect_facts(
         self, membership: Membership, start: SourceOffset, snapshot: MetadataSnapshot, stored: GroupOffsets
     ) -> QueueFacts:
-        """Return the facts of ``stored``'s queues, without queues whose facts are unavailable now."""
+        """Request and return the facts of ``stored``'s queues, without queues whose facts are unavailable now."""
         offsets, client, bounds = membership.offsets, membership.client, snapshot.bounds
         suspect = frozenset(offsets.suspect)
         self._verified.mark_unverified(
@@ -334,7 +333,7 @@ class BatchPlanner:
         return QueueFacts(bounds, {queue: stored[queue] for queue in other}, other, suspect, emptied)
 
     def _apply(self, membership: Membership, resolution: PositionResolution, check: Check) -> set[MessageQueue]:
-        """Return queues whose positions the broker has confirmed. Raises DataLossError (with ``failOnDataLoss``)."""
+        """Log and commit a resolution; return confirmed queues. Raises DataLossError (with ``failOnDataLoss``)."""
         for queue in resolution.emptied:
             warn_of_emptied(queue)
         self._report(resolution.lost)
@@ -346,7 +345,7 @@ class BatchPlanner:
         return membership.offsets.raise_to(required, check)
 
     def _report_passed_over(self, resolution: PositionResolution) -> None:
-        """Report once per queue since the start: later moves between members are normal in every group."""
+        """Log ranges once per queue since the start: later moves between members are normal in every group."""
         ranges = [one for one in resolution.passed_over if one.queue not in self._compared]
         self._compared |= resolution.positions.keys()
         report_passed_over(self._options.consumer_group, ranges)
@@ -356,12 +355,12 @@ class BatchPlanner:
         self.losses.add(lost)
 
     def _stored(self, membership: Membership, candidates: Collection[MessageQueue]) -> dict[MessageQueue, int | None]:
-        """Return the group's offsets, in the order of ``candidates``."""
+        """Request the group's offsets, in the order of ``candidates``. Queues of unresponsive brokers are missing."""
         stored = membership.offsets.store.stored_offsets(candidates)
         return {queue: stored[queue] for queue in candidates if queue in stored}
 
     def _apply_resets(self, membership: Membership, snapshot: MetadataSnapshot) -> dict[MessageQueue, Position]:
-        """Return positions that an operator has set and the broker has confirmed."""
+        """Commit and log the offsets that an operator has set; return the positions that the broker has confirmed."""
         resets = reset_positions(membership.pending_resets(), snapshot)
         applied = membership.offsets.lower_to(resets)
         for queue in applied:
@@ -372,6 +371,7 @@ class BatchPlanner:
     def _remember(
         self, snapshot: MetadataSnapshot, positions: Mapping[MessageQueue, Position], planned: Planned
     ) -> None:
+        """Update planned order, positions and backlog; keep positions only of owned queues that have bounds."""
         self._last_planned = [queue for queue in self._last_planned if queue not in planned] + list(planned)
         self._positions |= {queue: position.offset for queue, position in positions.items()}
         self._positions |= {queue: progress.end_offset for queue, progress in planned.items()}

@@ -45,7 +45,7 @@ class Change:
 
 
 def planned_with(options: ReadOptions, checkpoint_id: str) -> PlannedWith:
-    """Return what offsets of a query with these options record."""
+    """Return the options that offsets of a query record."""
     return PlannedWith(
         options.consumer_group,
         options.message_model,
@@ -61,6 +61,8 @@ def _subscribe(options: ReadOptions) -> str:
 
 
 def _removed_topics(offset: SourceOffset, before: PlannedWith | None, options: ReadOptions) -> Difference | None:
+    """Return a difference if ``offset`` has positions of topics that are not read now, the retry topic aside, and that
+    its recorded subscription had; of any such topics if it records none. Else None."""
     removed = {queue.topic for queue in offset.queues} - {*options.read_topics, options.retry_topic}
     if before is None or before.subscribe is None:
         return Difference(",".join(sorted(removed)), _subscribe(options), is_recorded=False) if removed else None
@@ -69,6 +71,8 @@ def _removed_topics(offset: SourceOffset, before: PlannedWith | None, options: R
 
 
 def _removed_retry_topic(offset: SourceOffset, before: PlannedWith | None, options: ReadOptions) -> Difference | None:
+    """Return a difference if the retry topic is not read now, ``offset`` has positions of it, and the query that
+    planned it read it, or may have; else None."""
     if options.retry_topic in options.read_topics or all(one.topic != options.retry_topic for one in offset.queues):
         return None
     if before is None or before.retry_topic is None:
@@ -151,7 +155,7 @@ CHANGES: Final = (
 
 
 def warnings_of(offset: SourceOffset, options: ReadOptions) -> list[str]:
-    """Return the warnings for a query that resumes from ``offset``.
+    """Return the warnings for a query that resumes from ``offset``; [] without a change. Log nothing.
 
     Raises OptionError[CHECKPOINT_OPTION_CHANGED] for the first change that is an error. Offsets of version 1 show only
     changes of what they have positions of.
@@ -174,6 +178,7 @@ def warnings_of(offset: SourceOffset, options: ReadOptions) -> list[str]:
 
 
 def _was_and_is(option: str, difference: Difference) -> str:
+    """Return the first sentence of a warning, without full stop: what changed, with both values."""
     before, now, is_recorded = difference
     if is_recorded:
         return f"{option} changed from {before!r} to {now!r} since this checkpoint was written"

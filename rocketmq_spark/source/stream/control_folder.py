@@ -46,7 +46,8 @@ class ControlFolder:
             raise
 
     def cleanup(self) -> None:
-        """Remove the folder, once: a folder of this name that is created afterwards belongs to the next start."""
+        """Remove the folder and release its lock. Later calls have no effect: a folder of this name that is created
+        afterwards belongs to the next start."""
         if self._lock >= 0:
             shutil.rmtree(self.name, ignore_errors=True)
             os.close(self._lock)
@@ -59,8 +60,11 @@ def new_folder() -> ControlFolder:
 
 
 def take_over(before: Control) -> ControlFolder | None:
-    """Return the folder of an earlier start, without its requests; None if that is impossible. A checkpoint may come
-    from anywhere: only a folder that ``new_folder`` could have created on this machine is accepted."""
+    """Lock the folder of an earlier start, created again if it is missing; delete the requests in it, and return it.
+
+    None: its runner is still alive, it belongs to another user, or ``new_folder`` cannot have created it on this
+    machine, as a checkpoint may come from anywhere.
+    """
     path = before.path
     if not is_ours(path):
         return None
@@ -93,8 +97,8 @@ class EndRequest:
 
     @classmethod
     def create(cls, before: Control) -> EndRequest | None:
-        """Create a request for the start after that of ``before``. None if that start has not left yet, or the driver
-        is not on this machine."""
+        """Create the folder of ``before`` again, with a request for the next start, and return it. None if the start of
+        ``before`` has not left yet, or the driver is not on this machine."""
         if not is_ours(before.path):
             return None
         with suppress(OSError):
@@ -107,7 +111,8 @@ class EndRequest:
 
     @classmethod
     def find(cls, before: Control) -> EndRequest | None:
-        """Return the request for the start after that of ``before``; None if there is none, or its requester exited."""
+        """Claim the request for the start after that of ``before``, by renaming its file, and return it. None if there
+        is none. The request of a requester that has exited is deleted."""
         if not is_ours(before.path):
             return None
         with suppress(OSError), private_folder(before.path) as descriptor:
@@ -118,7 +123,7 @@ class EndRequest:
         return None
 
     def mark_reached(self) -> None:
-        """Report that all available messages are read and completed."""
+        """Create the file which shows that all available messages are read and completed. Failures are ignored."""
         with suppress(OSError):
             (self._path / END_REACHED).touch()
 
@@ -131,7 +136,7 @@ class EndRequest:
         return (self._path / END_REACHED).exists()
 
     def withdraw(self) -> None:
-        """Remove the folder, even if a start still uses it."""
+        """Remove the folder, even if a start still uses it, and release the requester's lock. Idempotent."""
         shutil.rmtree(self._path, ignore_errors=True)
         if self._lock is not None:
             os.close(self._lock)
@@ -139,8 +144,8 @@ class EndRequest:
 
 
 def _is_locked(name: str, folder: int) -> bool:
-    """Return whether another process holds the lock on a file of ``folder``; does not keep it. Raises OSError for a
-    missing file."""
+    """Return whether another process holds the lock on a file of ``folder``; acquire the lock for that, and release it.
+    Raises OSError for a missing file."""
     file = os.open(name, os.O_RDWR | os.O_NOFOLLOW, dir_fd=folder)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -164,8 +169,9 @@ class Resumable(ABC):
         self._end_request: EndRequest | None = None
 
     def resume(self, shown: Mapping[str, Any]) -> None:
-        """Set both from ``shown``, the progress in the last logged offset; {} in a new query. Call it before
-        joining."""
+        """Set ``control_before`` from ``shown``, the progress in the last logged offset ({} in a new query), and
+        ``may_stop_without_call``. Claim a request of ``run_available_now``; if there is one, read only what is
+        available now. Call it before the run is created."""
         self.may_stop_without_call = True
         self.control_before = Control.shown_in(shown)
         self._end_request = None if self.control_before is None else EndRequest.find(self.control_before)
@@ -173,7 +179,8 @@ class Resumable(ABC):
             self.prepareForTriggerAvailableNow()
 
     def note_idle(self) -> None:
-        """Report that ``latestOffset`` has nothing to read: the end for ``run_available_now``."""
+        """If ``run_available_now`` has requested the end, mark it as reached. Call it when ``latestOffset`` has nothing
+        to read."""
         if self._end_request is not None:
             self._end_request.mark_reached()
 

@@ -28,7 +28,8 @@ class Control(NamedTuple):
 
     @classmethod
     def shown_in(cls, report: Any) -> Control | None:
-        """Return the control folder in the progress fields of a source; None for another connector."""
+        """Return the control folder in the progress fields of a source; None for another connector, or any other
+        value."""
         try:
             host, folder = report[CONTROL]["host"], report[CONTROL]["folder"]
         except (TypeError, KeyError):

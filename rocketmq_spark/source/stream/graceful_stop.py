@@ -61,13 +61,15 @@ class DrainRequest:
         return Control(platform.node(), self._folder.name)
 
     def check_request(self) -> bool:
-        """Return whether the query is to end. Released queues stay released, even after a cleanup of the request."""
+        """Create the folder again if a cleanup removed it, update the state, and return whether the query is to end: a
+        request exists, or was claimed earlier."""
         is_requested = self._ensure_folder() and _file(self.control, DrainState.REQUESTED).exists()
         self._apply(DrainEvent.REQUEST if is_requested else DrainEvent.WITHDRAW)
         return self._state is not DrainState.RUNNING
 
     def claim(self) -> bool:
-        """Return whether to release the queues now, which is irreversible. False: the request was withdrawn."""
+        """Claim the request by renaming its file, which is irreversible, and return whether to release the queues now;
+        True if it was claimed before. False: there is no request, or it was withdrawn."""
         if self._state is DrainState.REQUESTED:
             try:
                 _file(self.control, DrainState.REQUESTED).rename(_file(self.control, DrainState.DRAINING))
@@ -78,7 +80,8 @@ class DrainRequest:
         return self._state is not DrainState.RUNNING
 
     def finish(self) -> None:
-        """Record that the queues are released. Raises ValueError, without effect, if the request was not claimed."""
+        """Record that the queues are released, and create the file that shows it. Raises ValueError, without effect, if
+        the request was not claimed."""
         self._apply(DrainEvent.FINISH)
         if self._ensure_folder():
             _touch(self.control, DrainState.DRAINED)
@@ -137,8 +140,12 @@ def stop(query: StreamingQuery, timeout_s: float = 60.0) -> None:
 
 
 def _drain(query: StreamingQuery, name: str, requested: set[Control], deadline: float) -> bool:
-    """Request until all sources are drained; return False if some are not by ``deadline``. Adds to ``requested`` each
-    source that receives a request. Raises what the query failed with after a request: it has committed nothing."""
+    """Request, repeatedly, that each source drains, and wait. Return True once all are drained or the query has ended,
+    False at ``deadline``. Add to ``requested`` each source that receives a request.
+
+    Raises what the query failed with after a request, because it has committed nothing then, and the errors of
+    ``_check_sources`` and ``_check_machine``.
+    """
     drained: set[Control] = set()
     while query.isActive:
         offsets = latest_offsets(query)
@@ -161,7 +168,12 @@ def _drain(query: StreamingQuery, name: str, requested: set[Control], deadline: 
 
 
 def _end_unfinished(name: str, requested: set[Control], timeout_s: int, query: StreamingQuery) -> None:
-    """Let the query continue and raise an error; return if all sources have released their queues after all."""
+    """Withdraw the requests after the timeout. If no source has claimed its request, raise the error; the query
+    continues.
+
+    Else wait, at most ``DRAIN_TIMEOUT_S``, for sources that release their queues. If other ones continue, stop the
+    query and raise MembershipError[GRACEFUL_STOP_INCOMPLETE]; if not, return: the caller stops the query.
+    """
     running = _withdraw(requested)
     if running == requested:
         raise _not_stopped(name, requested, timeout_s)
@@ -176,7 +188,7 @@ def _end_unfinished(name: str, requested: set[Control], timeout_s: int, query: S
 
 
 def _withdraw(requested: set[Control]) -> set[Control]:
-    """Withdraw the requests; return the sources that continue, because they had not begun to release queues."""
+    """Delete the request files; return the sources that continue, because they had not begun to release queues."""
     for control in requested:
         with suppress(FileNotFoundError):
             _file(control, DrainState.REQUESTED).unlink()
@@ -223,6 +235,8 @@ def _check_machine(query: str, controls: set[Control]) -> None:
 
 
 def _not_stopped(query: str, left: set[Control], timeout_s: int) -> MembershipError:
+    """Return the error for a query that has not stopped in time: MembershipError[STOP_CONTROL_DIR_MISSING] if the
+    folder of one of ``left`` is missing on this machine, else MembershipError[GRACEFUL_STOP_TIMEOUT]."""
     for control in left:
         if not control.path.is_dir():
             return MembershipError(

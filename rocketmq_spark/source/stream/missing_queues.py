@@ -58,9 +58,12 @@ class MissingQueues:
         return has_paused or bool(self._overdue(now_ms))
 
     def update(self, unavailable: Mapping[MessageQueue, str], start: SourceOffset, now_ms: int) -> None:
-        """Record ``unavailable``: all queues that are unavailable now, with their brokers' last addresses; ``start``
-        has their positions. Raises RouteError[QUEUES_UNAVAILABLE.TIMEOUT | QUEUES_UNAVAILABLE.FAIL] for queues that
-        were unavailable for the whole limit."""
+        """Record ``unavailable``, all queues that are unavailable now, with their brokers' last addresses, and update
+        ``outages``. ``start`` has their positions.
+
+        Raises RouteError[QUEUES_UNAVAILABLE.TIMEOUT] for queues unavailable for ``missingQueuesTimeoutMs`` with
+        ``missingQueues`` ``wait``; RouteError[QUEUES_UNAVAILABLE.FAIL] at once with ``fail``; neither with ``drop``.
+        """
         parts = {
             queue: f"{queue} at offset {start.queues[queue].end_offset}, last broker address {address}"
             for queue, address in unavailable.items()
@@ -76,6 +79,7 @@ class MissingQueues:
             raise self._unavailable(len(overdue), named, max(overdue.values()))
 
     def _unavailable(self, count: int, queues: str, waited_ms: int) -> RouteError:
+        """Return the error for ``count`` queues that have reached the limit."""
         if self._is_failing:
             return RouteError("QUEUES_UNAVAILABLE.FAIL", count=count, queues=queues)
         limit_ms = self._limit_ms
@@ -86,6 +90,8 @@ class MissingQueues:
     def _outage(
         self, queues: Collection[MessageQueue], unavailable: Mapping[MessageQueue, str], start: SourceOffset
     ) -> Outage:
+        """Return the outage of ``queues``, all of one topic and broker, with their positions; without an end if the
+        query continues without them."""
         first = min(queues, key=MessageQueue.sort_key)
         since_ms = min(self._since_ms[queue] for queue in queues)
         suffix = "the query reads the other queues (missingQueues=drop); " if self._is_dropping else ""
@@ -99,12 +105,14 @@ class MissingQueues:
         )
 
     def _overdue(self, now_ms: int) -> dict[MessageQueue, int]:
-        """Return the queues that have reached the limit, with the time in ms for which they have been unavailable."""
+        """Return the awaited queues that have reached the limit, with the time in ms for which they have been
+        unavailable; {} with ``missingQueues`` ``drop``."""
         waited_ms = {queue: now_ms - self._since_ms[queue] for queue in self.awaited}
         return {queue: ms for queue, ms in waited_ms.items() if ms >= self._limit_ms}
 
 
 def _by_topic_and_broker(queues: Collection[MessageQueue]) -> list[list[MessageQueue]]:
+    """Return the queues in one list for each topic and broker, all in queue order."""
     grouped: dict[tuple[str, str], list[MessageQueue]] = {}
     for queue in sorted(queues, key=MessageQueue.sort_key):
         grouped.setdefault((queue.topic, queue.broker_name), []).append(queue)

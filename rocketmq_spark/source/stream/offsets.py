@@ -154,7 +154,8 @@ class OffsetReader:
         self._value: object = self._offset.to_json()
 
     def read(self, value: object) -> SourceOffset:
-        """Return ``SourceOffset.from_json(value)``; the same object for an equal value."""
+        """Parse ``value``, see ``SourceOffset.from_json``, whose errors are raised; return the same object for an equal
+        value."""
         if value != self._value:
             self._offset = SourceOffset.from_json(value)
             self._value = value
@@ -188,6 +189,7 @@ def _queues(value: Any) -> Iterator[tuple[MessageQueue, QueueProgress]]:
 
 
 def _waited(value: Any) -> int:
+    """Return the number of batches that read nothing. Raises TypeError if it is no integer."""
     waited = value.get("waited", 0)
     if type(waited) is not int:
         raise TypeError(f"not an integer: {waited}")
@@ -195,6 +197,7 @@ def _waited(value: Any) -> int:
 
 
 def _planned_with(value: Any) -> PlannedWith | None:
+    """Return the options in an offset; None in version 1. Raises KeyError or TypeError for the wrong form."""
     if value["v"] == WITHOUT_OPTIONS:
         return None
     texts = [value["options"][name] for name in _OPTIONS[value["v"]]]
@@ -206,6 +209,7 @@ def _planned_with(value: Any) -> PlannedWith | None:
 
 
 def _progress(numbers: Any) -> QueueProgress:
+    """Return one queue's progress from its three integers. Raises TypeError or ValueError for any other value."""
     if not all(type(number) is int for number in numbers):
         raise TypeError(f"not integers: {numbers}")
     begin_offset, end_offset, last_store_timestamp_ms = numbers

@@ -54,11 +54,14 @@ def position_of(
 
 
 def _recreated_position(queue: MessageQueue, begin: int, bounds: QueueBounds, checkpoint: QueueProgress) -> Position:
+    """Return the position of a re-created queue, ``begin`` or its min offset, with the loss up to the checkpoint."""
     cause = RECREATED if begin <= bounds.min_offset else REPLACED
     return Position(max(begin, bounds.min_offset), LostRange(queue, begin, checkpoint.end_offset, cause))
 
 
 def _within(queue: MessageQueue, offset: int, bounds: QueueBounds, checkpoint: QueueProgress | None) -> Position:
+    """Return the position ``offset``, limited to the queue's bounds, with the loss. A queue that ends below it resumes
+    at its end if it has no newer message than the checkpoint (truncated), else at its min offset (re-created)."""
     if offset < bounds.min_offset:
         return Position(bounds.min_offset, LostRange(queue, offset, bounds.min_offset, RETENTION))
     if offset <= bounds.max_offset:

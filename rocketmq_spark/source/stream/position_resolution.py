@@ -53,7 +53,7 @@ class PositionResolution:
 
 def resolve_positions(start: SourceOffset, facts: QueueFacts, *, is_broadcasting: bool) -> PositionResolution:
     """Return where the queues of ``facts`` resume after ``start``: the larger of checkpoint and group
-    (``position_of``)."""
+    (``position_of``), and the actions that the caller must take before it plans."""
     stored = _without_read_queues(facts.stored, start) if is_broadcasting else facts.stored
     emptied = tuple(queue for queue, at in stored.items() if queue in facts.emptied and at is not None)
     positions = {

@@ -23,12 +23,13 @@ class WaitingTimes:
         self._samples: dict[MessageQueue, list[tuple[int, int]]] = {}
 
     def update(self, positions: Mapping[MessageQueue, int], bounds: Mapping[MessageQueue, QueueBounds]) -> None:
-        """Add a snapshot. ``positions``: next offsets to read, of all queues to keep. ``bounds``: of some or all of
-        them."""
+        """Add a snapshot. ``positions``: next offsets to read, of all queues to keep; other queues are dropped.
+        ``bounds``: of some or all of them."""
         self._samples = {queue: self._of_queue(queue, at, bounds.get(queue)) for queue, at in positions.items()}
 
     def _of_queue(self, queue: MessageQueue, position: int, bounds: QueueBounds | None) -> list[tuple[int, int]]:
-        """Return (max offset, store time of the last message), both ascending, all above ``position``."""
+        """Return the queue's samples with the snapshot: (max offset, store time in ms of the last message), both
+        ascending, above ``position``; every second one if there are more than ``MAX_SAMPLES``."""
         samples = self._samples.get(queue, [])
         if bounds is not None:
             samples = [entry for entry in samples if entry[0] < bounds.max_offset]
@@ -131,7 +132,8 @@ class ProgressReporter:
 
 
 def outages_of(outages: Collection[Outage], now_ms: int, epoch_ms: int) -> list[dict[str, Any]]:
-    """Return ``[{"resource", "since", "until", "reason"}]``, the longest outage first.
+    """Return ``[{"resource", "since", "until", "reason"}]``, the longest outage first: at most ``MAX_OUTAGES`` of those
+    that last long enough to be logged.
 
     Times are text as Spark writes them, in UTC. ``until`` is when the query fails; None if the outage never fails it.
     ``now_ms`` and ``epoch_ms`` are the same moment, by the outages' clock and since 1970.

@@ -46,7 +46,8 @@ class VerifiedQueues:
 
     def update(self, snapshot: MetadataSnapshot, positions: Mapping[MessageQueue, int]) -> None:
         """Remove queues with a sign: unavailable or unresponsive, a lost connection, a bound or a store time that
-        decreased. ``positions``: ends of the planned offsets by queue."""
+        decreased. Add to ``emptied`` those that begin at offset 0 again after all their messages were planned.
+        ``positions``: ends of the planned offsets by queue."""
         before, self._verified_bounds = self._verified_bounds, {}
         for queue, (bounds, link) in before.items():
             now = snapshot.bounds.get(queue)
@@ -62,7 +63,7 @@ class VerifiedQueues:
         return queue.broker_name in snapshot.brokers_deleting_offsets and not self._has_own_offsets
 
     def mark_verified(self, queues: Iterable[MessageQueue], snapshot: MetadataSnapshot) -> None:
-        """Record that ``queues`` were checked after the snapshot."""
+        """Record that ``queues`` were checked after the snapshot; remove them from ``emptied``."""
         for queue in queues:
             self._verified_bounds[queue] = snapshot.bounds[queue], snapshot.links.get(queue.broker_name)
             self._emptied.discard(queue)
@@ -74,7 +75,8 @@ class VerifiedQueues:
 
 
 def _has_grown(before: QueueBounds, now: QueueBounds) -> bool:
-    """Return whether ``now`` may be the same queue, later. Retention deletes the last message and its store time."""
+    """Return whether ``now`` may be the same queue, later, grown or not. Retention deletes the last message and its
+    store time, so an unknown time (0) does not count."""
     if now.min_offset < before.min_offset or now.max_offset < before.max_offset:
         return False
     last_ms, now_last_ms = before.last_store_timestamp_ms, now.last_store_timestamp_ms
@@ -86,8 +88,8 @@ def _has_grown(before: QueueBounds, now: QueueBounds) -> bool:
 def over_same_links(
     snapshot: MetadataSnapshot, link_to: Callable[[str], Link | None], writes: Mapping[MessageQueue, int]
 ) -> dict[MessageQueue, int]:
-    """Return the ``writes`` to brokers with the snapshot's links. After a restart a queue may end below the position
-    that is planned, and another member may have lowered the group's offset for that."""
+    """Return the ``writes`` to brokers whose connection is still that of the snapshot. After a restart a queue may end
+    below the position that is planned, and another member may have lowered the group's offset for that."""
     names = {queue.broker_name for queue in writes}
     unchanged = {name for name in names if link_to(name) == snapshot.links.get(name)}
     return {queue: offset for queue, offset in writes.items() if queue.broker_name in unchanged}

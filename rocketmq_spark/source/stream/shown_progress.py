@@ -29,8 +29,8 @@ def progress_of(query: StreamingQuery | StreamingQueryProgress | dict[str, Any])
 
 
 def latest_offsets(query: StreamingQuery | StreamingQueryProgress | dict[str, Any]) -> list[Any]:
-    """Return the ``latestOffset`` of each source in a progress; None if it is not a value, or an offset of this
-    connector without progress fields."""
+    """Return the ``latestOffset`` of each source in a progress, or in a query's last one, as a value; [] before the
+    first progress. None if it cannot be parsed, or is an offset of this connector without progress fields."""
     progress: Any = query if isinstance(query, dict) else query.lastProgress
     return [_parsed(_field(source, "latestOffset")) for source in _sources(progress)]
 
@@ -64,6 +64,7 @@ def _parsed(latest_offset: Any) -> Any:
 
 
 def _value(offset: Any) -> Any:
+    """Return an offset, text in JSON or as a Python literal, as a value; None if it is neither."""
     if not isinstance(offset, str):  # of a progress that was stored as JSON
         return offset
     value = _read(json.loads, offset)
@@ -71,6 +72,7 @@ def _value(offset: Any) -> Any:
 
 
 def _read(parse: Callable[[str], Any], text: str) -> Any:
+    """Return ``parse(text)``; None if the text is invalid."""
     with suppress(ValueError, SyntaxError, RecursionError):
         return parse(text)
     return None

@@ -55,7 +55,7 @@ class Run:
         unwind_on_signals(self._end_between_calls)
 
     def _start(self, join: Callable[[], None]) -> None:
-        """Register ``stop`` for the exit, then ``join``. A signal may arrive on the way to ``stop``, or in it."""
+        """Register ``stop`` for the exit, then call ``join``. A signal may arrive on the way to ``stop``, or in it."""
         atexit.register(self.stop)
         join()
         self._is_unwindable = False
@@ -73,8 +73,8 @@ class Run:
         return if_ended
 
     def _pause_if_ended(self) -> None:
-        """Pause if a signal has ended the run. Raises TransportError[SOURCE_PROCESS_TERMINATED] if Spark still calls
-        after ``OUTLIVED_LIMIT_MS``."""
+        """Sleep for ``OUTLIVED_PAUSE_S`` if a signal has ended the run. Raises
+        TransportError[SOURCE_PROCESS_TERMINATED] if Spark still calls after ``OUTLIVED_LIMIT_MS``."""
         if self._ended_ms is None:
             return
         if self._ended_for_ms > OUTLIVED_LIMIT_MS:
@@ -87,14 +87,16 @@ class Run:
         return 0 if self._ended_ms is None else monotonic_ms() - self._ended_ms
 
     def _end_between_calls(self) -> bool:
-        """Return whether the run could be ended at the signal: the main thread holds no lock and awaits nothing. An
-        orphan unwinds in any case: Spark makes no more calls, whatever blocks it."""
+        """End the run at a signal if the main thread is between calls, when it holds no lock and awaits nothing. Return
+        whether the process may live on. False: the signal is to unwind the main thread, because a call is running, or
+        because the parent has exited, so that Spark makes no more calls."""
         if not self._is_unwindable:
             self.stop()
         return not (self._is_unwindable or self._parent.has_exited)
 
     def stop(self) -> None:
-        """Leave the group and remove this run's files on this machine. May be called again."""
+        """Ignore further signals, leave the group, close connections, and remove this run's files on this machine. May
+        be called again."""
         ignore_signals()
         self._ended_ms = monotonic_ms() if self._ended_ms is None else self._ended_ms
         try:
@@ -130,13 +132,13 @@ class SourceRun(Run):
     # ------------------------------------------------------------------------------------------ calls by Spark
 
     def latest_offset(self, start: SourceOffset, limit: int | None) -> SourceOffset:
-        """Return ``BatchPlanner.latest_offset``; ``start``, after a pause, once a signal has ended the run. Raises
-        TransportError[SOURCE_PROCESS_TERMINATED] if Spark does not end too."""
+        """Call ``BatchPlanner.latest_offset`` and return its result; ``start``, after a pause, once a signal has ended
+        the run. Raises TransportError[SOURCE_PROCESS_TERMINATED] if Spark does not end too."""
         self._pause_if_ended()
         return self._call_unless_ended(lambda: self.planner.latest_offset(start, limit), start)
 
     def recover(self, end: SourceOffset, required: Sequence[QueueRange]) -> tuple[LostRange, ...]:
-        """Return ``BatchPlanner.recover``; () once the run has ended."""
+        """Call ``BatchPlanner.recover`` and return its result; do nothing and return () once the run has ended."""
         return self._call_unless_ended(lambda: self.planner.recover(end, required), ())
 
     # ------------------------------------------------------------------------------------------ state
@@ -151,6 +153,7 @@ class SourceRun(Run):
         return self._member.outages
 
     def _leave(self) -> None:
+        """Leave the group and close connections, see ``Member.stop``; in any case remove the control folder."""
         try:
             self._member.stop()
         finally:
@@ -168,14 +171,16 @@ class ParentWatch:
         return os.getppid() != self._parent
 
     def leave_as_orphan(self) -> None:
-        """If the parent has exited, unwind as for ``query.stop()``. Threads: any; the main thread unwinds."""
+        """If the parent has exited, send SIGTERM to this process, which unwinds the main thread as ``query.stop()``
+        does. Threads: any."""
         if self.has_exited:
             os.kill(os.getpid(), signal.SIGTERM)
 
 
 def unwind_on_signals(is_handled: Callable[[], bool] = lambda: False) -> None:
-    """Let an ending signal unwind the main thread once, so that ``finally: reader.stop()`` of PySpark's runner is
-    reached; not if ``is_handled`` returns True. Signals that are ignored already (``nohup``) stay ignored."""
+    """Install a handler of ending signals: the first one raises SystemExit in the main thread, so that ``finally:
+    reader.stop()`` of PySpark's runner is reached, unless ``is_handled`` returns True. Later ones are ignored. Signals
+    that are ignored already (``nohup``) stay ignored."""
 
     def leave(_signal: int, _frame: FrameType | None) -> None:
         ignore_signals()
@@ -191,6 +196,7 @@ def ignore_signals() -> None:
 
 
 def _on_signals(action: Callable[[int, FrameType | None], None] | signal.Handlers) -> None:
+    """Set the handler of ending signals, except of ignored ones. Do nothing outside the main thread."""
     if threading.current_thread() is threading.main_thread():
         for number in ENDING_SIGNALS:
             if signal.getsignal(number) != signal.SIG_IGN:

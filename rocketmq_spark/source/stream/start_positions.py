@@ -209,8 +209,8 @@ class TopicStarts:
             self._log_lost_offsets(start, stored)
 
     def _commit_first(self, membership: Membership, first: Mapping[MessageQueue, int]) -> bool:
-        """Commit start positions, and those of earlier calls that the store has not confirmed. Return whether it has
-        confirmed all now."""
+        """Commit start positions, and those of earlier calls that the store has not confirmed. Wait for the brokers;
+        return whether the store has confirmed all now."""
         # A topic with stored positions of some queues no longer counts as unread.
         first = {**first, **self._unconfirmed}
         confirmed = membership.offsets.raise_to(first)
@@ -220,8 +220,8 @@ class TopicStarts:
     def _move(
         self, membership: Membership, targets: Mapping[MessageQueue, int], stored: Mapping[MessageQueue, int | None]
     ) -> bool:
-        """Reset the group's offsets to ``targets``, which discards earlier resets by an operator. Return whether the
-        brokers acknowledged all."""
+        """Reset the group's offsets to ``targets``, discard earlier resets by an operator of these queues, and log the
+        changes. Return whether the brokers acknowledged all."""
         moved = membership.offsets.lower_to(targets)
         for queue in moved:
             membership.resets.discard(queue)
@@ -235,6 +235,7 @@ class TopicStarts:
             log.warning("GROUP_OFFSETS_MISSING: %s", text)
 
     def _log_resumption(self, snapshot: MetadataSnapshot, resumed: Mapping[MessageQueue, int | None]) -> None:
+        """Log the queues that resume from stored offsets despite a new checkpoint; nothing without any."""
         where = {queue: at for queue, at in resumed.items() if at is not None}
         if where:
             name = "this query's file" if self._options.message_model == BROADCASTING else "the group"
@@ -244,8 +245,8 @@ class TopicStarts:
 def _found_by_time(
     membership: Membership, timestamp_ms: int | None, queues: Collection[MessageQueue]
 ) -> dict[MessageQueue, int] | None:
-    """Return the first offset of each queue at ``timestamp_ms``; {} without a time; None if one is unavailable, as a
-    topic starts as a whole."""
+    """Request and return the first offset of each queue at ``timestamp_ms`` or later; {} without a time. None if one is
+    unavailable, because a topic starts as a whole."""
     if timestamp_ms is None:
         return {}
     found = membership.client.search_offsets(dict.fromkeys(queues, timestamp_ms))

@@ -93,7 +93,8 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
 
     @raising_without_traceback
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return the row limit, and check the user schema in this first call: PySpark would mask an earlier error."""
+        """Check the user schema and return the row limit. Raises what ``check_schema`` does: this is Spark's first
+        call, and PySpark would mask an earlier error."""
         check_schema(self._schema, self._options.property_columns)
         return read_limit(self._options.max_offsets_per_trigger)
 
@@ -106,11 +107,11 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
 
     @raising_without_traceback
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """Join the group if that is not done yet, commit ``start`` and return the end of the next batch: see
-        ``BatchPlanner.latest_offset``. Return ``start`` itself, letter for letter, if there is nothing to read.
+        """Join the group if that is not done yet, commit ``start`` to the group, wait for messages, and return the end
+        of the next batch: see ``BatchPlanner.latest_offset``. Return ``start`` itself if there is nothing to read.
 
-        Raises whatever ends the query, as ``docs/reference/errors.md`` has it; OptionError[INVALID_OPTION_VALUE] for a
-        ``limit`` that is neither a number of rows nor unlimited.
+        Raises what ends the query, see ``docs/reference/errors.md``; OptionError[INVALID_OPTION_VALUE] for a ``limit``
+        that is neither a number of rows nor unlimited.
         """
         begin = self._offsets.read(start)
         end = self._started_run(begin).latest_offset(begin, max_rows(limit))
@@ -119,7 +120,8 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
         return self._offsets.write(replace(end, planned_with=planned_with(self._options, self._checkpoint_id)))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """Return the query progress's ``latestOffset``, see ``ProgressReporter.report``, without any request."""
+        """Return the fields that the query progress shows as ``latestOffset``, see ``ProgressReporter.report``. Send no
+        request. None before the run is created, and after its end."""
         if self._run is None:
             return None
         planner, epoch_ms = self._run.planner, int(time.time() * 1000)
@@ -135,12 +137,13 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
 
     @raising_without_traceback
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Return the ranges in ``end`` as tasks. The ranges depend on nothing else: a replay after a crash reads the
-        same ranges, except those that ``skipRanges`` skips.
+        """Return the ranges in ``end`` as tasks, and log those that ``skipRanges`` skips. The ranges depend on nothing
+        else: a replay after a crash reads the same ranges, except skipped ones. Delete the outage notes of the batch
+        before.
 
         A call before the first ``latestOffset`` replays a batch: join the group, and see ``BatchPlanner.recover``.
         Raises DataLossError for its deleted offsets (with ``failOnDataLoss``), OptionError for a checkpoint of other
-        options, and for a range of ``skipRanges`` that is not exactly one of the batch.
+        options, and for a range of ``skipRanges`` that overlaps a range of the batch and differs from it.
         """
         offset = self._offsets.read(end)
         if end != self._planned_end:
@@ -168,6 +171,7 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
     def _partition(
         self, task: Task, logged: Sequence[QueueRange], batch_id: str, reported_losses: Sequence[LostRange]
     ) -> RocketMQInputPartition:
+        """Return the partition of ``task``, with its brokers' addresses and the losses in its queues."""
         run = self._started_run(SourceOffset())
         master_addresses = run.planner.masters
         names = dict.fromkeys(one.queue.broker_name for one in task)
@@ -181,7 +185,8 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
         """Do nothing: only the next ``latestOffset`` shows that ``end`` is completed, and commits it, acknowledged."""
 
     def stop(self) -> None:
-        """Leave the group, and delete the outage notes of tasks. May be called twice."""
+        """Leave the group, close all connections, and delete the control folder and the outage notes of tasks.
+        Idempotent."""
         self._delete_notes()
         if self._run is not None:
             self._run.stop()
@@ -194,8 +199,8 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
         self._notes.clear()
 
     def _started_run(self, checkpoint: SourceOffset) -> SourceRun:
-        """Return the run, which resumes from ``checkpoint`` if it is not started yet. Raises
-        OptionError[CHECKPOINT_OPTION_CHANGED], before it joins the group."""
+        """Return the run. The first call creates it: log changed options, and start to join the group. Raises
+        OptionError[CHECKPOINT_OPTION_CHANGED], before it joins the group, if ``checkpoint`` has other options."""
         if self._run is None:
             from rocketmq_spark.source.stream.source_run import SourceRun
 
@@ -217,7 +222,8 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
     # ------------------------------------------------------------------------------------------ executors
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Return all messages of the partition's ranges, in order within each queue."""
+        """Set the log context, and return an iterator over all messages of the partition's ranges, in order within each
+        queue: see ``read_ranges``."""
         from rocketmq_spark.source.partition_reader import read_ranges
 
         assert isinstance(partition, RocketMQInputPartition)
