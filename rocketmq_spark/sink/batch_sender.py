@@ -63,7 +63,8 @@ class WriteQueues:
         self._round_robin: defaultdict[str, Iterator[int]] = defaultdict(lambda: count(initial_queue_index()))
 
     def next_queue(self, topic: str) -> MessageQueue:
-        """Return the topic's next queue.
+        """Select and return the topic's next queue, round robin, of the brokers that have not failed recently; of all
+        if each has. May request the route. Without a writable queue, invalidate the cached route.
 
         Raises RouteError[MASTER_UNAVAILABLE | TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE], and the errors of
         ``RouteTable.route``.
@@ -88,7 +89,8 @@ class WriteQueues:
         self._brokers.record_failure(broker_name, error, now_ms=self._clock(), limit_ms=0)
 
     def query_is_compacted(self, topic: str) -> bool:
-        """Return the setting of the first broker that responds; False if it rejects the request.
+        """Request the topic's settings from one broker after another. Return those of the first one that responds:
+        whether only the last message of each key is kept; False if it rejects the request. Record unresponsive brokers.
 
         Brokers of RocketMQ 4 do not support the request, and ACL may forbid it. Raises the last broker's TransportError
         if none responds, and the errors of ``next_queue``.
@@ -144,7 +146,9 @@ class BatchSender:
         return self._bytes_in_flight
 
     def send(self, batch: SendBatch) -> None:
-        """Send ``batch`` once the in-flight limits allow it. Waits for batches that it could overtake in its ``queue``.
+        """Send ``batch`` and return without waiting for its response. Before that, wait until earlier batches are
+        stored, as far as the in-flight limits require it, and for all batches in flight to the same ``queue``, if it is
+        set.
 
         Raises the errors of ``finish``, for earlier batches.
         """
@@ -160,7 +164,7 @@ class BatchSender:
         return too_large or len(self._in_flight) >= IN_FLIGHT_REQUESTS
 
     def finish(self) -> None:
-        """Wait until all batches are stored.
+        """Wait until all batches are stored; send a batch again after each transient failure.
 
         Raises TransportError[CLUSTER_TIMEOUT] for a batch that could not be stored within ``clusterTimeoutMs``, and
         permanent errors at once.
@@ -170,7 +174,7 @@ class BatchSender:
 
     def _await_oldest(self) -> None:
         """Wait until the oldest batch is stored, and send it again after each transient failure. Add to the final
-        error a note on which rows may not be stored."""
+        error, which is raised, a note on which rows may not be stored."""
         attempt = self._in_flight.popleft()
         self._bytes_in_flight -= len(attempt.batch.body)
         batch = attempt.batch
@@ -186,8 +190,8 @@ class BatchSender:
     # ---------------------------------------------------------------------------------------------- one attempt
 
     def _send_attempt(self, batch: SendBatch) -> _Attempt:
-        """Send the batch without waiting, to its queue or the topic's next one. An error is the outcome, and not
-        raised."""
+        """Send the batch, to its queue or the topic's next one, and return the attempt without waiting for the
+        response. An error is the attempt's outcome, and not raised."""
         queue, address = None, None
         try:
             queue = batch.queue or self._queues.next_queue(batch.topic)
@@ -205,8 +209,8 @@ class BatchSender:
             return _Attempt(batch, queue, address, error)
 
     def _await_attempt(self, attempt: _Attempt) -> None:
-        """Wait for the response of ``attempt``; no retry. A failure makes ``WriteQueues.next_queue`` prefer other
-        brokers for a while, and may invalidate the topic's route.
+        """Wait for the response of ``attempt``, without retry, and record the result. A failure makes
+        ``WriteQueues.next_queue`` prefer other brokers for a while, and may invalidate the topic's route.
 
         Raises the error that prevented sending, that of the request, or BrokerError[MESSAGE_NOT_DURABLE].
         """

@@ -127,7 +127,7 @@ def resolve_columns(
 
 
 def id_positions(fields: Sequence[tuple[str, str]], id_columns: Sequence[str]) -> tuple[int, ...]:
-    """Return the positions of the columns that determine message IDs.
+    """Return the positions of the columns that determine message IDs, in the order of ``id_columns``; () without any.
 
     Raises OptionError[INVALID_OPTION_VALUE] for a missing column, OptionError[UNSUPPORTED_SINK_COLUMN_TYPE] for a type
     whose values have no unique text, OptionError[AMBIGUOUS_COLUMN].
@@ -171,7 +171,8 @@ def _check_complete(positions: Mapping[str, int], has_topic: bool) -> None:
 
 
 def _check_type(spelling: str, actual: str, expected: Sequence[str]) -> None:
-    """Accept strings of any length and collation as ``string``, and ``array<void>`` as ``array<string>``."""
+    """Raise OptionError[UNSUPPORTED_SINK_COLUMN_TYPE] unless ``actual`` is one of ``expected``. Strings of any length
+    and collation count as ``string``, and ``array<void>`` as ``array<string>``."""
     plain = _LENGTH_OR_COLLATION.sub("string", actual).replace(f"array<{_VOID}>", "array<string>")
     if plain not in expected:
         raise OptionError(

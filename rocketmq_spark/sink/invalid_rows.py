@@ -42,7 +42,8 @@ RowProblems = Iterator[tuple[int, str]]
 
 
 def problems_of(rows: OutgoingRows, properties: Sequence[pa.BinaryArray], *, max_body_bytes: int) -> dict[int, str]:
-    """Return the first problem of each invalid row, by position. ``properties``: encoded properties of the rows."""
+    """Return the first problem of each invalid row, by position in ascending order; {} if all rows are valid.
+    ``properties``: encoded properties of the rows."""
     problems: dict[int, str] = {}
     for position, problem in _problems(rows, properties, max_body_bytes):
         problems.setdefault(position, problem)
@@ -50,6 +51,7 @@ def problems_of(rows: OutgoingRows, properties: Sequence[pa.BinaryArray], *, max
 
 
 def _problems(rows: OutgoingRows, properties: Sequence[pa.BinaryArray], max_body_bytes: int) -> RowProblems:
+    """Yield all problems of the rows, check by check: a row may have several, and positions are in no order."""
     body_bytes = lengths_of(rows.bodies)
     yield from _problems_at(rows.bodies.is_null(), "its body is null")
     yield from _problems_at(body_bytes == 0, "its body is empty, and brokers reject it")
@@ -76,7 +78,7 @@ def _problems(rows: OutgoingRows, properties: Sequence[pa.BinaryArray], max_body
 
 
 def _topic_problems(topics: pa.StringArray) -> RowProblems:
-    """Yield the topics that are null or no valid names; whether they exist is checked later."""
+    """Yield a problem for each topic that is null or no valid name; whether topics exist is checked later."""
     yield from _problems_at(topics.is_null(), "its topic is null")
     distinct = topics.dictionary_encode()
     are_invalid = pc.invert(pc.match_substring_regex(distinct.dictionary, _TOPIC))
@@ -88,7 +90,8 @@ def _topic_problems(topics: pa.StringArray) -> RowProblems:
 
 
 def _text_problems(name: str, values: pa.BinaryArray) -> RowProblems:
-    """Yield the values of property ``name`` that are empty, not in UTF-8, or contain a separator; null is valid."""
+    """Yield a problem for each value of property ``name`` that is empty, not in UTF-8, or contains a separator; null is
+    valid."""
     column = COLUMN_OF[name]
     yield from _problems_at(pc.equal(pc.binary_length(values), 0), f"its {column} is empty, and RocketMQ would drop it")
     yield from _problems_at(_are_malformed(values), f"its {column} is not in UTF-8")
@@ -96,6 +99,8 @@ def _text_problems(name: str, values: pa.BinaryArray) -> RowProblems:
 
 
 def _property_problems(maps: pa.MapArray) -> RowProblems:
+    """Yield a problem for each entry of ``maps`` with a reserved, empty or malformed name, or with a value that is
+    empty, null or malformed."""
     entry_offsets = maps.offsets.to_numpy()
     span = slice(int(entry_offsets[0]), int(entry_offsets[-1]))
     names = maps.keys[span].cast(pa.binary())
@@ -115,6 +120,8 @@ def _property_problems(maps: pa.MapArray) -> RowProblems:
 
 
 def _delay_problems(rows: OutgoingRows) -> RowProblems:
+    """Yield a problem for each delay that is not above 0 or above its maximum, and for rows with several delivery
+    times."""
     counts = np.zeros(len(rows), np.int32)
     for column, name in DELAYS.items():
         values = rows.texts.get(name)
@@ -129,6 +136,7 @@ def _delay_problems(rows: OutgoingRows) -> RowProblems:
 
 
 def _queue_problems(broker_names: pa.StringArray, queue_ids: pa.Int64Array) -> RowProblems:
+    """Yield a problem for each malformed broker name, for each queue ID out of range, and for one without the other."""
     yield from _problems_at(_are_malformed(broker_names.cast(pa.binary())), "its brokerName is not in UTF-8")
     yield from _problems_at(pc.less(queue_ids, 0), "its queueId is below 0")
     yield from _problems_at(pc.greater(queue_ids, MAX_INT), f"its queueId is above {MAX_INT}")
@@ -179,6 +187,7 @@ def _problems_at(found: Mask | pa.BooleanArray, problem: str) -> RowProblems:
 
 
 def _mask(found: Any) -> Mask:
+    """Return ``found`` as a NumPy mask; null counts as false."""
     if isinstance(found, np.ndarray):
         return found
     mask: Mask = pc.fill_null(found, False).to_numpy(zero_copy_only=False)
@@ -198,10 +207,10 @@ _SEPARATORS: Final = str.maketrans("\x01\x02", "  ")
 def dead_letters(
     rows: OutgoingRows, problems: Mapping[int, str], source: str, topic: str, *, max_body_bytes: int
 ) -> OutgoingRows:
-    """Return a message for ``topic`` for each invalid row, in the order of ``problems``.
+    """Return rows for ``topic``, one for each invalid row, in the order of ``problems``; send nothing.
 
-    It has the beginning of the row's body, at most ``max_body_bytes``, and properties with the problem, the row's
-    number in ``source``, and the row's topic.
+    Each has the beginning of the invalid row's body, at most ``max_body_bytes``, and properties with the problem, the
+    row's number in ``source``, and the row's topic.
     """
     positions = np.array(list(problems), np.int64)
     invalid = rows.take(positions)

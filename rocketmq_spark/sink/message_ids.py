@@ -95,6 +95,7 @@ def _texts(values: pa.Array) -> pa.BinaryArray:
 
 
 def _id_of(values: Sequence[bytes | None]) -> bytes:
+    """Return the message ID for the values of one row, 32 hex digits; null differs from every other value."""
     parts = (b"-" if value is None else b"%d:%b" % (len(value), value) for value in values)
     digest = hashlib.blake2b(b"".join(parts), digest_size=_PREFIX_BYTES + 2).hexdigest().upper()
     return f"{digest[:_PREFIX_DIGITS]}00000000{digest[_PREFIX_DIGITS:]}".encode()

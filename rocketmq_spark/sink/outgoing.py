@@ -24,10 +24,10 @@ def outgoing_messages(
     """Yield a message for each body, with the same tags and properties and a new ID of ``next_id``. ``keys``: one text
     for all messages, or a sequence with one for each.
 
-    All bodies are read before the first message is yielded. Raises LocalProtocolError[INVALID_MESSAGE] before that for
-    arguments of other types, for a number of keys that differs from the number of bodies and for properties reserved by
-    RocketMQ; at its message, after the previous ones are yielded, for a body that is empty or neither text nor bytes
-    and for properties that cannot be encoded.
+    A generator: nothing is checked before its first step, which reads all bodies. That step raises
+    LocalProtocolError[INVALID_MESSAGE] for arguments of other types, for a number of keys that differs from the number
+    of bodies and for properties reserved by RocketMQ. The same error is raised at its message, after the previous ones
+    are yielded, for a body that is empty or neither text nor bytes and for properties that cannot be encoded.
     """
     each_body = _each_body(bodies)
     each_keys = [keys] * len(each_body) if keys is None or isinstance(keys, str) else _each_keys(keys)
@@ -48,6 +48,8 @@ def outgoing_messages(
 
 
 def _each_body(bodies: Body | Iterable[Body]) -> list[Body]:
+    """Return the bodies as a list: a single one, or all of an iterable, which is consumed. Raises
+    LocalProtocolError[INVALID_MESSAGE] for any other value."""
     if isinstance(bodies, Body):
         return [bodies]
     if not isinstance(bodies, Iterable):
@@ -56,13 +58,16 @@ def _each_body(bodies: Body | Iterable[Body]) -> list[Body]:
 
 
 def _each_keys(keys: Iterable[str]) -> list[str]:
-    """Return the keys of each message; a set has no order, bytes and a mapping have other elements."""
+    """Return the keys of each message as a list. Raises LocalProtocolError[INVALID_MESSAGE] for a value without order,
+    such as a set, and for bytes or a mapping."""
     if not isinstance(keys, Iterable) or isinstance(keys, Body | Mapping | Set):
         raise _invalid_message(f"keys are text, or a sequence of one for each message, and not {type(keys).__name__}")
     return list(keys)
 
 
 def _encoded(body: Body) -> bytes:
+    """Return a body as bytes, text in UTF-8. Raises LocalProtocolError[INVALID_MESSAGE] for another type, or for text
+    with lone surrogates."""
     if not isinstance(body, Body):
         raise _invalid_message(f"a body must be text or bytes, not {type(body).__name__}")
     if not isinstance(body, str):

@@ -107,8 +107,8 @@ class OutgoingRows:
 def outgoing_rows(
     batch: pa.RecordBatch, positions: Mapping[str, int], topic: str | None, first_row: int
 ) -> OutgoingRows:
-    """Return the rows of ``batch``. ``positions``: those of its columns by name; ``topic``, if set, is that of all
-    rows."""
+    """Convert the rows of ``batch`` to columns of message parts, unchecked. ``positions``: of the columns of ``batch``,
+    by name. ``topic``: of all rows; None: from their column. ``first_row``: number of the first row in the task."""
     named = {name: batch.column(position) for name, position in positions.items()}
     texts = {
         "TAGS": _as_binary(named.get(TAGS)),
@@ -156,7 +156,7 @@ def _cast(values: pa.Array | None, type_: pa.DataType) -> pa.Array | None:
 
 
 def _unless_void(values: pa.Array | None) -> pa.Array | None:
-    """``values``, unless they are null in each row."""
+    """Return ``values``; None if there is no such column or its type is null."""
     return None if values is None or pa.types.is_null(values.type) else values
 
 
@@ -165,12 +165,15 @@ def _as_digits(values: pa.Array | None) -> pa.BinaryArray | None:
 
 
 def _milliseconds(values: pa.Array | None) -> pa.Int64Array | None:
+    """Return timestamps as ms since 1970; None without a column."""
     if values is None or pa.types.is_null(values.type):
         return _cast(values, pa.int64())
     return values.cast(pa.timestamp("ms", values.type.tz), safe=False).cast(pa.int64())
 
 
 def _have_invalid_keys(values: pa.Array | None) -> Mask | None:
+    """Return the rows whose list of keys has an empty key or one with a blank; None if there is no such row, or if the
+    column has no lists."""
     if values is None or not pa.types.is_nested(values.type):
         return None
     keys = values.cast(pa.list_(pa.binary())).flatten()
@@ -203,7 +206,7 @@ class DistinctRows(NamedTuple):
 
 
 def distinct_rows(columns: Iterable[pa.Array], row_count: int) -> DistinctRows:
-    """Return which of ``row_count`` rows are equal in all ``columns``. Null is a value."""
+    """Give equal rows, those equal in all ``columns``, the same code, and return the codes. Null is a value."""
     codes = np.zeros(row_count, np.int64)
     for column in columns:
         encoded = column.dictionary_encode(null_encoding="encode")

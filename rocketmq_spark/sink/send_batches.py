@@ -81,7 +81,8 @@ class _Encoded(NamedTuple):
 
 
 def send_batches(encodable: EncodableRows, queue_of: QueueOf, limit_bytes: int = BATCH_BYTES) -> Iterator[SendBatch]:
-    """Yield the batches, round robin over the destinations; rows for one named queue keep their order.
+    """Encode the rows and yield them as batches, round robin over the destinations; rows for one named queue keep their
+    order. Send nothing. ``queue_of`` is called once for each distinct target, and may raise.
 
     A row above ``limit_bytes`` is a single message: brokers limit the total size of a batch, but only the body of a
     single message.
@@ -140,7 +141,8 @@ def _single_messages(destination: Destination, part: Positions, encoded: _Encode
 
 
 def _by_destination(rows: OutgoingRows, queue_of: QueueOf) -> Iterator[tuple[Destination, Positions]]:
-    """Yield each destination with the positions of its rows in order."""
+    """Yield each destination with the positions of its rows in ascending order. All calls of ``queue_of`` precede the
+    first one."""
     columns = {
         "topic": rows.topics,
         "broker_name": rows.broker_names,
@@ -160,6 +162,7 @@ def _by_destination(rows: OutgoingRows, queue_of: QueueOf) -> Iterator[tuple[Des
 
 
 def _target_of(columns: dict[str, pa.Array], position: int) -> RowTarget:
+    """Return the target that the row at ``position`` names."""
     values = {name: column[position].as_py() for name, column in columns.items()}
     key = values.pop("sharding_key", None)
     return RowTarget(**values, sharding_key=None if key is None else key.decode())
@@ -192,8 +195,8 @@ def queue_by_hash(sharding_key: str, queues: tuple[MessageQueue, ...]) -> Messag
 
 
 def sharded_queues(route: TopicRoute) -> tuple[MessageQueue, ...]:
-    """Return the queues over which keys are distributed. Raises RouteError[TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE |
-    INVALID_ORDER_CONF]."""
+    """Return the queues over which sharding keys are distributed, also those whose broker has no master in the route.
+    Raises RouteError[TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE | INVALID_ORDER_CONF]."""
     queues = route.publish_queues()
     if not queues:
         raise RouteError("TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE", topic=route.topic)

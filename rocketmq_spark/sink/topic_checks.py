@@ -33,7 +33,8 @@ class RowRequirements(NamedTuple):
     requirement_indices: Positions
 
     def problems(self, topic_problems: Mapping[TopicRequirement, str]) -> dict[int, str]:
-        """Return the topic problems of rows, by position."""
+        """Return the problem of each row whose requirement is in ``topic_problems``, by the row's position; {} if none
+        is."""
         problem_by_index = [topic_problems.get(one) for one in self.requirements]
         if not any(problem_by_index):
             return {}

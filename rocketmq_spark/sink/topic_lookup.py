@@ -46,17 +46,18 @@ class TopicLookup:
         self._unavailable_topics: dict[str, RocketMQError] = {}
 
     def queue_of(self, target: RowTarget) -> MessageQueue | None:
-        """Return the queue that a row names or that its sharding key selects; None: any queue of the topic.
+        """Return the queue that a row names, unchecked, or that its sharding key selects; None: any queue of the topic.
 
-        The task keeps the list of a topic's queues that it resolved first. Waits for a missing topic, and raises the
-        errors of ``sharded_queues``.
+        For a sharding key, the first call looks up the topic and waits for a missing one; the task keeps that list of
+        queues. Raises the errors of ``sharded_queues``.
         """
         if target.sharding_key is None or target.queue_id is not None:
             return named_queue(target)
         return queue_by_hash(target.sharding_key, self.sharded_queues(target.topic))
 
     def sharded_queues(self, topic: str) -> tuple[MessageQueue, ...]:
-        """Return the queues over which keys of the topic are distributed: those of the first lookup in this task.
+        """Return the queues over which keys of the topic are distributed: those of the first lookup in this task, which
+        waits for a missing topic.
 
         Raises the error that makes the topic unavailable, and the errors of ``problems``.
         """
@@ -92,8 +93,8 @@ class TopicLookup:
         return problems
 
     def _find_failing(self, pending: Mapping[str, Collection[TopicRequirement]]) -> list[str]:
-        """Return the topics to retry. Record a problem for a topic unavailable for too long; raise other final
-        errors."""
+        """Attempt once to resolve the ``pending`` topics; return those to retry. Record a problem for a topic
+        unavailable for too long; raise other final errors."""
         failing: list[str] = []
         for topic, error in self._resolve_all(pending).items():
             final_error = self._failures.record_failure(topic_subject(topic), topic, error)
@@ -107,8 +108,8 @@ class TopicLookup:
         return failing
 
     def _resolve_all(self, pending: Mapping[str, Collection[TopicRequirement]]) -> dict[str, RocketMQError]:
-        """Return the errors of topics that could not be resolved. If no name server responds, all have the first
-        error."""
+        """Attempt once to resolve the ``pending`` topics, and return the errors of those that failed; {} if none did.
+        If no name server responds, stop, and return the first such error for all topics."""
         failures: dict[str, RocketMQError] = {}
         for topic, requirements in pending.items():
             try:
@@ -148,13 +149,16 @@ class TopicLookup:
         return sorted(named - self._routes.recorded_brokers(topic) - self._unknown_brokers[topic])
 
     def _record_missing(self, topic: str, error: RocketMQError, requirements: Iterable[TopicRequirement]) -> None:
-        """Record that the waiting time has expired, of the topic or of its named brokers without route."""
+        """Record that the waiting time has expired: of the brokers that rows name and that have never had the topic, if
+        ``error`` is about a broker; else of the topic."""
         if is_unknown_broker(error):
             self._unknown_brokers[topic].update(self._brokers_without_route(topic, requirements))
         else:
             self._unavailable_topics[topic] = error
 
     def _problem(self, requirement: TopicRequirement) -> str | None:
+        """Return why ``requirement`` is not met, as far as lookups have shown it. None: it is met, or its topic is not
+        resolved yet. Send nothing."""
         topic = requirement.topic
         if topic in self._unavailable_topics:
             return self._unavailable_topics[topic].summary

@@ -102,7 +102,8 @@ class _Piece(NamedTuple):
 def _pieces(
     batch: pa.RecordBatch, columns: Columns, key: bytes, first_row: int, options: WriteOptions
 ) -> Iterator[_Piece]:
-    """Yield the rows of an Arrow batch in pieces of ENCODED_BYTES."""
+    """Encode the rows of an Arrow batch, unchecked, and yield them with their message IDs in pieces of
+    ``ENCODED_BYTES`` of bodies; a single larger row is its own piece."""
     for part in split_by_bytes(batch, columns.parts[BODY], ENCODED_BYTES):
         rows = outgoing_rows(part, columns.parts, options.topic, first_row)
         properties = _properties(rows)
@@ -115,9 +116,11 @@ def _pieces(
 
 
 def _valid_pieces(pieces: list[_Piece], task: WriteTask, options: WriteOptions, topics: Topics) -> Iterator[_Piece]:
-    """Check all ``pieces``, then yield those to send: all rows, or the valid rows and dead letters of the others.
+    """Check all ``pieces``, then yield those to send: all rows, or the valid rows and dead letters of the others, which
+    are logged. Without a dead-letter topic, topics are looked up only if no row has a problem of its own.
 
-    Without a dead-letter topic, topics are looked up only if no row has a problem of its own.
+    Raises LocalProtocolError[INVALID_ROW] for invalid rows without a usable dead-letter topic, and what the lookup
+    raises, which waits for missing topics.
     """
     problems = [problems_of(piece.rows, piece.properties, max_body_bytes=options.max_message_bytes) for piece in pieces]
     if options.dead_letter_topic is not None or not any(problems):
@@ -134,7 +137,8 @@ def _valid_pieces(pieces: list[_Piece], task: WriteTask, options: WriteOptions, 
 def _with_topic_problems(
     pieces: list[_Piece], problems: list[dict[int, str]], topics: Topics, *, first_only: bool
 ) -> list[dict[int, str]]:
-    """Return ``problems`` and the topic problems of the other rows, after one lookup of all topics together."""
+    """Look up all topics together, which may wait, and return ``problems`` with the topic problems of the other
+    rows."""
     row_requirements = [
         requirements_of(piece.rows, excluded=row_problems) for piece, row_problems in zip(pieces, problems, strict=True)
     ]
@@ -148,7 +152,7 @@ def _with_topic_problems(
 def _split_invalid(
     piece: _Piece, problems: Mapping[int, str], task: WriteTask, options: WriteOptions
 ) -> Iterator[_Piece]:
-    """Log and yield the valid rows, and the dead letters of the invalid ones."""
+    """Log how many rows are invalid; yield a piece of the valid rows, and one of dead letters for the invalid ones."""
     assert options.dead_letter_topic is not None
     rows, ids, _ = piece
     first = next(iter(problems))
@@ -176,8 +180,8 @@ def _encodable(piece: _Piece, options: WriteOptions) -> EncodableRows:
 def _invalid_row_error(
     pieces: list[_Piece], problems: list[dict[int, str]], task: WriteTask, suffix: str = ""
 ) -> LocalProtocolError:
-    """Return the error for the first invalid row, with the number of all; at least one is invalid. ``suffix`` follows
-    its problem."""
+    """Return the error for the first invalid row, with the number of all; at least one is invalid. ``suffix``: text
+    after the problem."""
     rows, found = next(
         (piece.rows, row_problems) for piece, row_problems in zip(pieces, problems, strict=True) if row_problems
     )
@@ -205,7 +209,8 @@ KINDS: Final[Mapping[str, MessageSysFlag]] = MappingProxyType(
 
 
 def compressed(bodies: pa.BinaryArray, compression: str, over_bytes: int) -> tuple[pa.BinaryArray, Numbers]:
-    """Return the bodies, those above ``over_bytes`` compressed if that makes them smaller, and the sysFlag of each."""
+    """Compress each body above ``over_bytes`` if that makes it smaller. Return all bodies, and the sysFlag of each: 0
+    if it is not compressed."""
     sys_flags = np.zeros(len(bodies), np.int32)
     sizes = lengths_of(bodies)
     are_large = sizes > over_bytes

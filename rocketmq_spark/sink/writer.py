@@ -50,6 +50,7 @@ class RocketMQWriter(DataSourceArrowWriter):
 
     @raising_without_traceback
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskCommitMessage:
+        """Send the rows of one task; return once the brokers have stored them. Raises the errors of ``write_rows``."""
         return _write(iterator, self._columns, self._job, self._options)
 
 
@@ -65,6 +66,8 @@ class RocketMQStreamWriter(DataSourceStreamArrowWriter):
 
     @raising_without_traceback
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskCommitMessage:
+        """Send the rows of one task of a micro-batch; return once the brokers have stored them. Raises
+        OptionError[MESSAGE_ID_UNAVAILABLE], and the errors of ``write_rows``."""
         from rocketmq_spark.sink.message_ids import micro_batch
 
         context = _task_context()
@@ -86,6 +89,8 @@ def _write(
     job: str,
     options: WriteOptions,
 ) -> TaskCommitMessage:
+    """Set the log context, send the rows of the running task, and return their number once the brokers have stored
+    them. Raises the errors of ``write_rows``."""
     from rocketmq_spark.sink.batch_sender import BatchSender
     from rocketmq_spark.sink.write_task import Columns, WriteTask, write_rows
 
