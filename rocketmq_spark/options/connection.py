@@ -126,12 +126,14 @@ class ConnectionOptions:
 
     @property
     def _credentials(self) -> Credentials | None:
+        """Return the credentials; None unless both keys are set."""
         if self.access_key is None or self.secret_key is None:
             return None
         return Credentials(self.access_key, self.secret_key, self.security_token)
 
     @property
     def _tls(self) -> Tls | None:
+        """Return the TLS settings; None without ``useTLS``."""
         if not self.use_tls:
             return None
         return Tls(

@@ -76,7 +76,7 @@ BY_PREFIX: Final = (
 
 
 def hint_for(name: str, known: Mapping[str, str], elsewhere: Mapping[str, str]) -> str | None:
-    """Return the hint for an option name of another connector, or None.
+    """Return the hint for an option name of another connector; None if the name is not known.
 
     ``known``: options of the call, by name in lower case. ``elsewhere``: for all options, by name in lower case, the
     calls that have them.

@@ -74,6 +74,7 @@ _LOCAL_TIME: Final = re.compile(r"(19|2[0-9])[0-9]{12}")
 
 
 def _parse_address(text: str) -> str:
+    """Return the text of a ``host:port`` address. Raises ValueError for any other text or port."""
     if _ADDRESS.fullmatch(text) is None:
         raise ValueError
     split_address(text)
@@ -90,6 +91,8 @@ def _listed(text: str, separators: str) -> list[str]:
 
 
 def _matching(pattern: re.Pattern[str]) -> Callable[[str], str]:
+    """Return a parser that returns texts matching ``pattern`` in full, and raises ValueError for other ones."""
+
     def parse(text: str) -> str:
         if not pattern.fullmatch(text):
             raise ValueError
@@ -120,7 +123,8 @@ def _parse_names(text: str) -> tuple[str, ...]:
 
 
 def _parse_properties(text: str) -> tuple[str, ...]:
-    """Parse names. Rejects those that differ in case only, which Spark treats as equal."""
+    """Return the names, each once. Raises ValueError for names that differ in case only, which Spark treats as equal,
+    and for separators of encoded properties."""
     names = tuple(dict.fromkeys(_parse_names(text)))
     if _SEPARATOR.search(text) or len({name.lower() for name in names}) < len(names):
         raise ValueError
@@ -132,6 +136,7 @@ def _parse_queues(text: str) -> tuple[MessageQueue, ...]:
 
 
 def _parse_queue(text: str) -> MessageQueue:
+    """Return the queue ``topic@broker:id``. Raises ValueError for any other text."""
     match = _QUEUE.fullmatch(text)
     if match is None:
         raise ValueError
@@ -148,7 +153,8 @@ def _parse_ranges(text: str) -> tuple[QueueRange, ...]:
 
 
 def _parse_starting_offsets(text: str) -> str | tuple[tuple[MessageQueue, int], ...]:
-    """Return ``"earliest"``, ``"latest"``, or offsets of single queues: -2 is the first offset, -1 the end."""
+    """Return ``"earliest"``, ``"latest"``, or offsets of single queues: -2 is the first offset, -1 the end. Raises
+    ValueError for any other text."""
     if text.lower() in {"earliest", "latest"}:
         return text.lower()
     try:
@@ -159,12 +165,14 @@ def _parse_starting_offsets(text: str) -> str | tuple[tuple[MessageQueue, int], 
 
 
 def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the pairs as a dict. Rejects a repeated name, of which Python would use the last value."""
+    """Return the pairs as a dict. Raises ValueError for a repeated name, of which Python would use the last value."""
     found = dict(pairs)
     return found if len(found) == len(pairs) else _reject()
 
 
 def _listed_offsets(topics: Any) -> Iterator[tuple[MessageQueue, int]]:
+    """Yield each queue of parsed JSON with its offset. Raises ValueError, AttributeError or TypeError for a wrong
+    form."""
     for topic, brokers in _named(_TOPIC, topics):
         for broker_name, by_id in _named(_BROKER, brokers):
             for queue_id, offset in _named(_QUEUE_ID, by_id):
@@ -174,7 +182,8 @@ def _listed_offsets(topics: Any) -> Iterator[tuple[MessageQueue, int]]:
 
 
 def _positions(words: Mapping[str, int]) -> Callable[[str], QueuePositions]:
-    """Return a parser of one of ``words``, or of JSON by topic and queue with words or integers from 0 on."""
+    """Return a parser of one of ``words``, or of JSON by topic and queue with words or integers from 0 on. It raises
+    ValueError for any other text."""
 
     def position(value: Any) -> int:
         if isinstance(value, str) and value.lower() in words:
@@ -203,6 +212,8 @@ def _positions(words: Mapping[str, int]) -> Callable[[str], QueuePositions]:
 def _queue_positions(
     topic: str, brokers: Mapping[str, Any], position: Callable[[Any], int]
 ) -> Iterator[tuple[MessageQueue, int]]:
+    """Yield each queue of a topic's parsed JSON with its position. Raises ValueError, AttributeError or TypeError for a
+    wrong form."""
     for broker_name, by_id in _named(_BROKER, brokers):
         for queue_id, value in _named(_QUEUE_ID, by_id):
             if int(queue_id) > MAX_QUEUE_ID:
@@ -211,7 +222,8 @@ def _queue_positions(
 
 
 def _named(pattern: re.Pattern[str], entries: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the entries of a JSON object. Rejects an empty one, which would have no effect."""
+    """Yield the entries of a JSON object. Raises ValueError for a name that ``pattern`` does not match, and for an
+    empty object, which would have no effect; AttributeError for another value."""
     name_of = _matching(pattern)
     for name, value in entries.items() or _reject():
         yield name_of(name), value
@@ -236,6 +248,7 @@ def _parse_secret(text: str) -> Secret:
 
 
 def _reject() -> Any:
+    """Raise ValueError: a statement in the form of an expression."""
     raise ValueError
 
 

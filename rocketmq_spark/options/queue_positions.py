@@ -31,7 +31,7 @@ class QueuePositions:
         return [queue for queue in queues if self.of(queue) is None]
 
     def unknown(self, queues: Iterable[MessageQueue]) -> list[str]:
-        """Return what is listed and not in ``queues``: queues, and topics."""
+        """Return listed topics and queues that are not among ``queues``, as text."""
         known = set(queues)
         topics = {queue.topic for queue in known}
         return [topic for topic, _ in self.topics if topic not in topics] + [

@@ -118,6 +118,8 @@ def _is_no_header_value(options: Any, value: str | Secret | None) -> bool:
 
 
 def _only_by_queue(name: str, attribute: str, default: object, explanation: str) -> Conflict:
+    """Return the conflict of ``loadBalance=message`` with a value of option ``name`` other than ``default``."""
+
     def when(options: Any) -> bool:
         return bool(options.is_message_based and getattr(options, attribute) != default)
 

@@ -168,7 +168,7 @@ def parse_table(table: type, configured: Mapping[str, str]) -> dict[str, Any]:
 
 
 def unknown_names(table: type, configured: Iterable[str]) -> list[str]:
-    """Return the names of ``configured`` that are no options of ``table``, in any case."""
+    """Return, as they are spelt, the names of ``configured`` that no option of ``table`` has in any case."""
     known = _spellings_by_lower_case(table)
     return [name for name in configured if name.lower() not in known]
 
@@ -198,14 +198,15 @@ def _in_lower_case(configured: Mapping[str, str]) -> dict[str, str]:
 
 
 def checked(options: T, *rules: Iterable[Conflict | Dependency]) -> T:
-    """Return ``options``. Raises OptionError[INCOMPATIBLE_OPTIONS | OPTION_REQUIRES_OPTION] for the first violated
-    rule."""
+    """Check ``options`` by the rules in order, and return them unchanged. Raises OptionError[INCOMPATIBLE_OPTIONS |
+    OPTION_REQUIRES_OPTION] for the first violated rule."""
     for rule in chain.from_iterable(rules):
         rule.check(options)
     return options
 
 
 def _is_replaced(row: Option, remaining: Mapping[str, str]) -> bool:
+    """Return whether the row's ``alternative`` is set and the row's own option is not."""
     is_set = any(spelling.lower() in remaining for spelling in row.spellings)
     return row.alternative is not None and row.alternative.lower() in remaining and not is_set
 
