@@ -68,10 +68,11 @@ class PopSendBackClient:
         set_log_context(self._options.log_level, group=self._options.consumer_group, **task)
 
     def try_send_back_all(self, messages: Sequence[FailedMessage]) -> list[str | None]:
-        """Send messages back; return for each why that failed, or None.
+        """Send messages back; return for each, in order, why that failed, or None. Errors of servers are returned.
 
-        A server that cannot be reached is retried for ``clusterTimeoutMs``. Over ``endpoints``, a message without a
-        receipt handle is one that the query does not acknowledge, so its broker redelivers it anyway.
+        A server that cannot be reached is retried for ``clusterTimeoutMs``, with pauses. Over ``endpoints``, a message
+        without a receipt handle is not sent back, and no failure: the query does not acknowledge it, so its broker
+        redelivers it anyway.
         """
         without_handle = NO_HANDLE if self._options.endpoints is None else None
         problems = [without_handle if one.receipt_handle is None else None for one in messages]
@@ -95,8 +96,8 @@ class PopSendBackClient:
         return problems
 
     def _change_all(self, messages: Sequence[FailedMessage]) -> list[Outcome]:
-        """Return the outcome of each message. Those whose handle the server rejects are requested once more with a
-        handle of the current time."""
+        """Request the redelivery of each message, over a new transport that is closed again; return the outcomes in
+        order. Messages whose handle the server rejects are requested once more with a handle of the current time."""
         with closing(self._transport_of(self._options)) as transport:
             outcomes = _change_invisible_durations(
                 transport, [(one, _handle_of(one)) for one in messages], self._delay_level
@@ -113,8 +114,8 @@ class PopSendBackClient:
 
 
 def arrow_function(client: PopSendBackClient) -> Callable[..., pa.Array]:
-    """Return a function for ``arrow_udf``. From columns in the order of FailedMessage's fields it returns why each
-    message was not sent back, or null."""
+    """Return a function for ``arrow_udf`` that sends messages back in an executor, with retries. From columns in the
+    order of FailedMessage's fields it returns why each message was not sent back, or null."""
     from pyspark import TaskContext
 
     def send(*columns: pa.Array) -> pa.Array:
@@ -128,6 +129,8 @@ def arrow_function(client: PopSendBackClient) -> Callable[..., pa.Array]:
 def _change_invisible_durations(
     transport: Transport, messages: Sequence[tuple[FailedMessage, ReceiptHandle | None]], delay_level: int
 ) -> list[Outcome]:
+    """Set the invisible duration of each message to its delay; return the outcomes in order: UNKNOWN if the server
+    rejects the handle, or without one."""
     outcomes: list[Outcome] = [UNKNOWN] * len(messages)
     by_delay: dict[int, list[tuple[int, ReceiptHandle]]] = {}
     for position, (message, handle) in enumerate(messages):

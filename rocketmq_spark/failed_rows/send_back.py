@@ -75,7 +75,12 @@ def send_back(
 def _send_back_stored(
     failed: DataFrame | Iterable[Row], options: ReadOptions, delay_level: int, max_reconsume_times: int | None
 ) -> list[SendBackFailure]:
-    """Send rows back with queue-based load balancing; return the failures."""
+    """Send rows back with queue-based load balancing, wait until brokers have stored them, and return the failures: on
+    executors for a DataFrame, else in this process.
+
+    Raises OptionError[INVALID_OPTION_VALUE] if the group does not read its retry topic, unless ``delay_level`` is below
+    0; the errors of ``spellings_of``.
+    """
     from pyspark.sql import DataFrame
 
     from rocketmq_spark.failed_rows.send_back_client import SendBackClient
@@ -102,9 +107,11 @@ def _send_back_stored(
 def _send_back_popped(
     failed: DataFrame | Iterable[Row], options: ReadOptions, delay_level: int, max_reconsume_times: int | None
 ) -> list[SendBackFailure]:
-    """Send rows back with message-based load balancing; return the failures.
+    """Request the redelivery of rows with message-based load balancing, wait for the responses, and return the
+    failures: on executors for a DataFrame, else in this process.
 
-    Raises OptionError[INVALID_OPTION_VALUE] for settings that the group's configuration determines.
+    Raises OptionError[INVALID_OPTION_VALUE] for settings that the group's configuration determines; the errors of
+    ``spellings_of``.
     """
     from pyspark.sql import DataFrame
 
@@ -132,7 +139,8 @@ def _send_back_popped(
 
 
 def _send_back_on_executors(failed: DataFrame, needed: Sequence[str], send: Any) -> list[tuple[list[Any], str]]:
-    """Return the ``needed`` values of the rows that were not sent back, and why. ``send``: a Spark UDF."""
+    """Run a Spark job that calls ``send``, a UDF, for each row; return the ``needed`` values of the rows that were not
+    sent back, and why. Raises the errors of ``spellings_of``, and Spark's."""
     from pyspark.sql.functions import col
 
     columns = [failed[f"`{name}`"] for name in spellings_of(failed.columns, needed)]
@@ -144,7 +152,7 @@ def _send_back_on_executors(failed: DataFrame, needed: Sequence[str], send: Any)
 
 
 def spellings_of(names: Sequence[str], needed: Sequence[str]) -> list[str]:
-    """Return the columns that are ``needed`` as ``names`` spell them; the exact spelling before another case.
+    """Return the ``needed`` columns, in order, as ``names`` spell them; the exact spelling before another case.
 
     Raises OptionError[MISSING_SEND_BACK_COLUMN | AMBIGUOUS_COLUMN].
     """
@@ -156,7 +164,7 @@ def spellings_of(names: Sequence[str], needed: Sequence[str]) -> list[str]:
 
 
 def required_values(rows: Iterable[Row], needed: Sequence[str]) -> Iterator[list[Any]]:
-    """Yield the ``needed`` values of each row. Raises what ``spellings_of`` does."""
+    """Yield the ``needed`` values of each row. Raises what ``spellings_of`` does, at the row that lacks a column."""
     for row in rows:
         values = row.asDict()
         yield [values[name] for name in spellings_of(row.__fields__, needed)]

@@ -46,9 +46,10 @@ class SendBackClient:
         set_log_context(self._options.log_level, group=self._options.consumer_group, **task)
 
     def try_send_back(self, message: StoredMessage) -> str | None:
-        """Send a message back; return why that failed, or None.
+        """Send a message back and wait until its broker has stored it; return why that failed, or None.
 
-        A broker that cannot be reached is retried for ``clusterTimeoutMs`` in all, not for each message.
+        A broker that cannot be reached is retried, with pauses, for ``clusterTimeoutMs`` in all, not for each message.
+        Errors of brokers are returned.
         """
 
         def send_back(broker: Broker) -> None:
@@ -69,7 +70,9 @@ class SendBackClient:
         return None
 
     def _call_broker(self, message: StoredMessage, send_back: Callable[[Broker], None]) -> None:
-        """Call the broker in the route of the message's topic, or, if that lacks it, of the group's retry topic.
+        """Call ``send_back`` on the broker in the route of the message's topic, or, if that lacks it and the query
+        reads the group's retry topic, in the route of that topic. Raises the first RouteError if neither has it, and
+        the broker's errors.
 
         The topic of a redelivered message is the property RETRY_TOPIC, which brokers keep if a producer wrote it.
         """
