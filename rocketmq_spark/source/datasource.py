@@ -111,8 +111,8 @@ class RocketMQDataSource(DataSource):
 
     @raising_without_traceback
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Return a batch writer, which does not support ``overwrite``. Raises OptionError if the options are
-        invalid."""
+        """Return a batch writer. Raises OptionError if the options or the columns of ``schema`` are invalid, and with
+        ``overwrite``, which is not supported."""
         options = self.write_options()
         from rocketmq_spark.sink.writer import RocketMQWriter
 
@@ -120,8 +120,8 @@ class RocketMQDataSource(DataSource):
 
     @raising_without_traceback
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        """Return a streaming writer. With ``overwrite`` (mode complete) each batch appends the whole result to the
-        topic."""
+        """Return a streaming writer. With ``overwrite`` (mode complete) each batch appends the complete result to the
+        topic. Raises OptionError if the options or the columns of ``schema`` are invalid."""
         options = self.write_options()
         from rocketmq_spark.sink.writer import RocketMQStreamWriter
 

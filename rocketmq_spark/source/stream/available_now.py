@@ -49,7 +49,7 @@ class AvailableNowTargets:
 
     def check_progress(self, start: SourceOffset, stored: Mapping[MessageQueue, int | None], now_ms: int) -> bool:
         """Record and log the group's progress. Return whether the query may end: the group has reached all targets, or
-        made no progress for the timeout. Sets ``awaits_other_members``."""
+        made no progress for the timeout; False before the targets are fixed. Sets ``awaits_other_members``."""
         if not self._is_fixed:
             return False
         missing = unreached(self.offsets, start, stored)

@@ -157,7 +157,7 @@ class BatchPlanner:
 
     def _mark_completed(self, start: SourceOffset) -> None:
         """Report each queue as completed once, while owned: if it is re-created later, ``start`` does not apply to it.
-        Retry what the brokers have not confirmed."""
+        Commit the offsets; retry what the brokers have not confirmed. Update the counters of losses and completions."""
         if start is not self._completed:
             self._completed, self._reported = start, set()
         if len(self._reported) == len(start.queues) and not self._is_unconfirmed:
@@ -271,7 +271,7 @@ class BatchPlanner:
 
     def _to_plan(self, membership: Membership, start: SourceOffset, snapshot: MetadataSnapshot) -> list[MessageQueue]:
         """Return owned queues that have grown, are new here or may be re-created, if their start is resolved; and
-        suspect queues to release, as soon as their bounds are known."""
+        suspect queues to release, as soon as their bounds are known. [] until ``groupOffsets`` is applied."""
         if self._starts.must_move(start):
             return []
         return [
@@ -386,7 +386,7 @@ class BatchPlanner:
         return are_positions_known and (bool(snapshot.owned) or snapshot.is_complete)
 
     def _idle_progress(self, start: SourceOffset, snapshot: MetadataSnapshot) -> dict[MessageQueue, QueueProgress]:
-        """Return progress of moved queues. Others keep their store time: a later one may be a re-created queue's."""
+        """Return positions that ``start`` lacks. Others keep their store time: a later one may be another queue's."""
         moved = {
             queue: at
             for queue, at in self._positions.items()

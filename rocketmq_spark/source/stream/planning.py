@@ -37,7 +37,8 @@ def position_of(
     stored: int | None,
     recreated_from: int | None = None,
 ) -> Position:
-    """Return where a queue resumes: the larger of checkpoint and broker; a queue that neither has is new.
+    """Return where a queue resumes: the larger of checkpoint and broker, limited to its bounds, with the offsets that
+    are lost by that; a queue that neither has is new.
 
     ``stored``: the group's offset at the broker. A new queue starts at its min offset: the start positions of a topic
     were written to the broker before any plan (``start_positions``). ``recreated_from``: from there on it is not the
@@ -73,7 +74,7 @@ def _within(queue: MessageQueue, offset: int, bounds: QueueBounds, checkpoint: Q
 
 def later_of(previous: QueueProgress | None, bounds: QueueBounds) -> int:
     """Return the last store time to keep, in ms: an emptied queue or a clock that was put back does not lower it. For a
-    queue that was empty at first: ``EMPTIED_STORE_TIME_MS``."""
+    queue that was emptied before its first store time was recorded: ``EMPTIED_STORE_TIME_MS``."""
     later_ms = max(bounds.last_store_timestamp_ms, 0 if previous is None else previous.last_store_timestamp_ms)
     is_emptied = 0 < bounds.min_offset == bounds.max_offset
     return EMPTIED_STORE_TIME_MS if is_emptied and later_ms == 0 else later_ms

@@ -103,8 +103,8 @@ def _without_read_queues(
 
 
 def reset_positions(pending: Mapping[MessageQueue, int], snapshot: MetadataSnapshot) -> dict[MessageQueue, int]:
-    """Return the offsets to which an operator has reset owned queues, also backward, limited to the queues' bounds. A
-    reset overrides checkpoint and group."""
+    """Return the offsets to which an operator has reset queues, also backward, limited to the queues' bounds; omit
+    queues that are not owned or have no bounds. A reset overrides checkpoint and group."""
     return {
         queue: min(max(offset, snapshot.bounds[queue].min_offset), snapshot.bounds[queue].max_offset)
         for queue, offset in pending.items()

@@ -61,7 +61,8 @@ class Run:
         self._is_unwindable = False
 
     def _call_unless_ended(self, call: Callable[[], T], if_ended: T) -> T:
-        """Return ``call()``, or ``if_ended`` after the end of the run. A signal unwinds ``call`` and ends the run."""
+        """Call ``call`` and return its result; once the run has ended, return ``if_ended`` without a call. A signal
+        unwinds ``call``, ends the run, and makes this return ``if_ended``."""
         if self._ended_ms is None:
             self._is_unwindable = True
             try:
