@@ -137,7 +137,8 @@ def split_by_bytes(batch: pa.RecordBatch, body_position: int, limit_bytes: int) 
 
 
 def split_ranges(sizes: Numbers, limit: int) -> Iterator[tuple[int, int]]:
-    """Yield ranges ``[begin, end)`` of neighbours with at most ``limit`` in total, or of a single element above it."""
+    """Yield consecutive ranges ``[begin, end)`` of positions in ``sizes``, each with at most ``limit`` in total, or of
+    a single larger element."""
     ends = np.cumsum(sizes, dtype=np.int64)
     begin = 0
     while begin < len(ends):

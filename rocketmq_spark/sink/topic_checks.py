@@ -61,7 +61,8 @@ def _columns(rows: OutgoingRows) -> tuple[pa.Array, ...]:
 
 
 def no_such_queue(requirement: TopicRequirement, route: TopicRoute) -> str | None:
-    """Return why the topic lacks the named queue; None if it has it, or if its broker is not in ``route``."""
+    """Return why the topic lacks the named queue; None if it has it, if none is named, or if its broker is not in
+    ``route``."""
     counts = [data.write_queue_count for data in route.queues if data.broker_name == requirement.broker_name]
     if requirement.queue_id is None or not counts or requirement.queue_id < counts[0]:
         return None

@@ -124,7 +124,8 @@ class TopicLookup:
         return failures
 
     def _resolve(self, topic: str, requirements: Collection[TopicRequirement]) -> None:
-        """Make one attempt to resolve a topic.
+        """Attempt once to resolve a topic: cache its queues and, if rows lack keys, whether it is compacted. Refresh
+        its route for a named broker or queue that it lacks. Do nothing for a topic whose waiting time has expired.
 
         Raises RouteError[UNKNOWN_BROKER], and the errors of ``RouteTable.route``, ``sharded_queues`` and
         ``query_is_compacted``.

@@ -77,8 +77,8 @@ def write_rows(
     """Send all rows of a task, and return their number, invalid ones included, once the brokers have stored them.
 
     Invalid rows, including those for a topic that is unavailable, go to the dead-letter topic of ``options``. Without
-    one it raises LocalProtocolError[INVALID_ROW] before any row of their Arrow batch is sent; earlier batches are
-    sent by then. Raises the errors of ``sender``.
+    one, or if it cannot be used, it raises LocalProtocolError[INVALID_ROW] before any row of their Arrow batch is sent;
+    earlier batches are sent by then. Raises the errors of ``sender``.
     """
     key = task_key(task.job, task.partition_id)
     limit_bytes = min(BATCH_BYTES, options.max_message_bytes)
