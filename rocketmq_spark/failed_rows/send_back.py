@@ -171,8 +171,8 @@ def required_values(rows: Iterable[Row], needed: Sequence[str]) -> Iterator[list
 
 
 def check_all_sent_back(failures: Sequence[tuple[str, str]], group: str) -> None:
-    """Check that there are no ``failures``, each a message and the reason. Raises NotSentBackError[SEND_BACK_FAILED]
-    otherwise."""
+    """Raise NotSentBackError[SEND_BACK_FAILED] if there are ``failures``, each a message and the reason. The error
+    lists the first ``MAX_NAMED_MESSAGES`` messages, and the first reason."""
     if failures:
         named = [message for message, _ in failures[:MAX_NAMED_MESSAGES]]
         raise NotSentBackError(
