@@ -5,7 +5,7 @@ from __future__ import annotations
 import tracemalloc
 import zlib
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NoReturn
 
 import pytest
 
@@ -16,10 +16,11 @@ from rocketmq_spark.errors import BrokerError, RemoteProtocolError
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.receipt_handles import BrokerHandle, OpaqueHandle, PopCheckPoint, ReceivedMessage, RecordFormat
 from rocketmq_spark.remoting.cluster_client import ClusterClient
-from rocketmq_spark.source.pop.message_reader import read_parts
+from rocketmq_spark.source.pop.message_reader import _decode_inner_batch, read_parts
 from rocketmq_spark.source.pop.message_tasks import PART_BYTES, TASK_BYTES, TASK_MESSAGES, tasks_of
 from rocketmq_spark.source.schema import default_schema
 from rocketmq_spark.wire.arrow import columns, undecodable
+from rocketmq_spark.wire.arrow.columns import BatchTooLargeError, ColumnDecoder
 from rocketmq_spark.wire.grpc.messaging_pb2 import Encoding, Message, ReceivedMessages, Resource, SystemProperties
 from rocketmq_spark.wire.message.stored_message import decode_messages
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
@@ -245,3 +246,16 @@ def test_an_undecodable_message_of_a_proxys_that_a_spool_has_kept_ends_the_query
 def test_there_are_no_rows_while_a_dead_letter_is_not_stored() -> None:
     with pytest.raises(BrokerError, match="NO_PERMISSION"):
         dead_letters(ResponseCode.NO_PERMISSION, at(1), at(5, b"no zlib", COMPRESSED))
+
+
+class TooLargeAlways(ColumnDecoder):
+    """A decoder to which a single message is too large, which no limit of today makes one."""
+
+    def decode_with_undecodable(self, *_arguments: object) -> NoReturn:
+        raise BatchTooLargeError
+
+
+def test_a_single_inner_message_that_is_too_large_ends_the_halving() -> None:
+    decoder = TooLargeAlways(("body",), broker_name="broker-a", tags=None)
+    with pytest.raises(BatchTooLargeError):
+        list(_decode_inner_batch(decoder, [memoryview(b"")], 0, 32_767))

@@ -88,10 +88,13 @@ def _decode_inner_batch(
     decoder: ColumnDecoder, records: Sequence[memoryview], begin_offset: int, end_offset: int
 ) -> Iterator[tuple[pa.RecordBatch, list[UndecodableMessage]]]:
     """Decode the messages of one inner batch in ``[begin_offset, end_offset)`` and yield one batch, or batches of
-    halves by queue offset where they exceed the size of a batch."""
-    with suppress(BatchTooLargeError):
+    halves by queue offset where they exceed the size of a batch. Raises BatchTooLargeError for a single message."""
+    try:
         yield decoder.decode_with_undecodable(records, begin_offset, end_offset)
         return
+    except BatchTooLargeError:
+        if end_offset - begin_offset == 1:
+            raise
     middle = (begin_offset + end_offset) // 2
     yield from _decode_inner_batch(decoder, records, begin_offset, middle)
     yield from _decode_inner_batch(decoder, records, middle, end_offset)
