@@ -32,8 +32,8 @@ class Bound(NamedTuple):
     condition: str
 
     def check(self, claimed: int) -> None:
-        """Raises ValueError if ``claimed`` is negative or more than ``maximum``; the caller adds where the number was
-        read."""
+        """Raise ValueError if ``claimed`` is negative or more than ``maximum``, else do nothing. The caller adds where
+        the number was read."""
         if not 0 <= claimed <= self.maximum:
             raise ValueError(f"{self.claim}: {_format_number(claimed)}, at most {self.maximum} are accepted")
 
@@ -129,10 +129,10 @@ BOUNDS: Final = (
 
 
 def check_values(text: str, bound: Bound) -> None:
-    """Raises ValueError if the JSON ``text`` may hold more values than ``bound`` allows.
+    """Raise ValueError if the JSON ``text`` may hold more values than ``bound`` allows, else do nothing.
 
-    Every value but the first follows one of ``, { [``, which are counted in texts of more than ``bound.maximum``
-    characters.
+    Every value but the first follows one of ``, { [``, which are counted, also within strings, in texts of more than
+    ``bound.maximum`` characters.
     """
     if len(text) > bound.maximum:
         bound.check(1 + text.count(",") + text.count("{") + text.count("["))

@@ -35,7 +35,7 @@ EXTENSION_MODULE: Final = "rocketmq_spark.wire._native"
 
 
 def _check(extension: ModuleType) -> None:
-    """Raises ImportError for an extension that was built for another ``CONTRACT``."""
+    """Raise ImportError if the extension was built for another ``CONTRACT``, else do nothing."""
     found = getattr(extension, "CONTRACT", None)
     if found != CONTRACT:
         raise ImportError(
@@ -44,11 +44,11 @@ def _check(extension: ModuleType) -> None:
 
 
 def native_module(name: str, requested: str | None) -> ModuleType | None:
-    """Import module ``name``, which needs the native extension, or return None for Python.
+    """Import module ``name``, which needs the native extension, and return it.
 
-    ``requested`` is the value of ``VARIABLE``; None: native if available.
-
-    Raises OptionError[INVALID_OPTION_VALUE], OptionError[NATIVE_DECODER_UNAVAILABLE].
+    ``requested`` is the value of ``VARIABLE``. None is returned for ``python``, and, if ``requested`` is None, where
+    the extension is missing or has another ``CONTRACT``. Raises OptionError[INVALID_OPTION_VALUE],
+    OptionError[NATIVE_DECODER_UNAVAILABLE].
     """
     if requested not in {None, PYTHON, NATIVE}:
         raise OptionError(
@@ -66,7 +66,8 @@ def native_module(name: str, requested: str | None) -> ModuleType | None:
 
 
 def choose_decoder(requested: str | None) -> type[ColumnDecoder]:
-    """Return the decoder class for ``requested``, the value of ``VARIABLE``. Raises as ``native_module``."""
+    """Import and return the decoder class for ``requested``, the value of ``VARIABLE``; None: native if available.
+    Raises as ``native_module``."""
     from rocketmq_spark.wire.arrow.columns import ColumnDecoder
 
     module = native_module("rocketmq_spark.wire.arrow.native_columns", requested)
@@ -75,7 +76,8 @@ def choose_decoder(requested: str | None) -> type[ColumnDecoder]:
 
 
 def choose_response_template(requested: str | None) -> type[ResponseTemplate]:
-    """Return the ResponseTemplate class for ``requested``. Raises as ``native_module``."""
+    """Import and return the ResponseTemplate class for ``requested``, the value of ``VARIABLE``; None: native if
+    available. Raises as ``native_module``."""
     from rocketmq_spark.wire.remoting.fast_path_response import ResponseTemplate
 
     module = native_module("rocketmq_spark.wire.remoting.native_responses", requested)
@@ -85,7 +87,8 @@ def choose_response_template(requested: str | None) -> type[ResponseTemplate]:
 
 @cache
 def column_decoder() -> type[ColumnDecoder]:
-    """Return the decoder class that ``VARIABLE`` selects; cached, logged once."""
+    """Return the decoder class that ``VARIABLE`` selects; the first call reads the variable and logs the class, at
+    DEBUG, and later calls return the same. Raises as ``native_module``."""
     decoder = choose_decoder(_requested_implementation())
     built = "" if decoder.implementation == NATIVE else "; the native decoder is not built, or not selected"
     log.debug("DECODER_SELECTED: Decoding messages with the decoder: %s%s", decoder.implementation, built)
@@ -94,7 +97,7 @@ def column_decoder() -> type[ColumnDecoder]:
 
 @cache
 def response_template() -> type[ResponseTemplate]:
-    """Return the ResponseTemplate class that ``VARIABLE`` selects; cached."""
+    """Return the ResponseTemplate class that ``VARIABLE`` selects; cached. Raises as ``native_module``."""
     return choose_response_template(_requested_implementation())
 
 

@@ -47,7 +47,8 @@ class Column:
     null_when: str | None = None
 
     def value_in(self, message: MessageExt) -> object:
-        """Return the column's value in ``message`` as ``pyarrow.array`` accepts it for a column of this type."""
+        """Return the column's value in ``message`` as ``pyarrow.array`` accepts it for a column of this type; None for
+        a missing property or a time out of range."""
         if (name := self.property_name) is not None:
             return message.properties.get(name)
         return _AS_ARROW.get(self.type, _unchanged)(getattr(message, self.field))

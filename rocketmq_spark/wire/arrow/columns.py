@@ -82,8 +82,8 @@ class BatchBuilder(Protocol):
     def add(
         self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int, response_offsets: ResponseOffsets = ()
     ) -> bool:
-        """Append the rows of ``ColumnDecoder.decode``. Return False, with the batch unchanged, if the fast path cannot
-        decode all."""
+        """Append the rows of ``ColumnDecoder.decode``, with offsets in ``[begin_offset, end_offset)``. Return False,
+        with the batch unchanged, if the fast path cannot decode all."""
 
     def finish(self) -> pa.RecordBatch:
         """Return the batch. The builder must not be used afterwards."""
@@ -125,12 +125,12 @@ class ColumnDecoder:
 
     def decode(self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int) -> pa.RecordBatch:
         """Decode the messages with queue offsets in ``[begin_offset, end_offset)``, in order, to a batch that owns its
-        memory.
+        memory; without rows if there are none.
 
         Fastest with 1 to 4 MiB of bodies in a call; they must stay below 2 GiB.
 
-        RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] as ``decode_messages`` raises it for the damaged body; but damage
-        within a compressed body or an inner batch counts only where that is decoded.
+        Raises RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] as ``decode_messages`` does for the damaged body; but
+        damage within a compressed body or an inner batch counts only where that is decoded.
         """
         offset_range = range(begin_offset, end_offset)
         try:
@@ -144,13 +144,14 @@ class ColumnDecoder:
     def decode_with_undecodable(
         self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int, response_offsets: ResponseOffsets = ()
     ) -> tuple[pa.RecordBatch, list[UndecodableMessage]]:
-        """Decode like ``decode``, and return undecodable messages in order; their rows have a null body.
+        """Decode like ``decode``, and return (batch, undecodable messages), both in order; the rows of undecodable
+        messages are in the batch, with a null body.
 
         ``response_offsets`` limit the messages of an inner batch and, if the bodies have all messages, determine each
         offset. The tags in an undecodable inner batch are unknown: all its messages have rows, with its properties.
 
-        RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] for a wrong layout, after which no record can be found, unless by
-        false flags of IPv6 hosts from the producer. BatchTooLargeError: retry with smaller calls.
+        Raises RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] for a wrong layout, after which no record can be found,
+        unless by false flags of IPv6 hosts from the producer; BatchTooLargeError: retry with smaller calls.
         """
         offset_range = range(begin_offset, end_offset)
         bodies_bytes = [len(body) for body in bodies]
@@ -176,7 +177,7 @@ class ColumnDecoder:
     def _try_decode_all(
         self, records: RecordIndex, offset_range: range, bodies_bytes: Sequence[int]
     ) -> _DecodedRows | _DecodingFailure:
-        """Return the result of ``_decode_all``, or its failure."""
+        """Call ``_decode_all``; return its result, or the text of its RemoteProtocolError, which is not raised."""
         try:
             return self._decode_all(records, offset_range, bodies_bytes)
         except RemoteProtocolError as error:
@@ -185,6 +186,9 @@ class ColumnDecoder:
     def _with_undecodable(
         self, decoded: _DecodedRows, found: Mapping[int, UndecodableMessage], offset_range: range
     ) -> tuple[pa.RecordBatch, list[UndecodableMessage]]:
+        """Merge rows of the undecodable messages in ``offset_range`` into the decoded ones; return batch and messages,
+        in order. Raises BatchTooLargeError if these rows exceed REPEATED_LIMIT_BYTES and the range has more than one
+        offset."""
         undecodable = {place: found[place] for place in sorted(found) if self._counts(found[place], offset_range)}
         rows_bytes = sum(message.rows_bytes(offset_range) for message in undecodable.values())
         if rows_bytes > REPEATED_LIMIT_BYTES and offset_range.stop - offset_range.start > 1:
@@ -203,7 +207,7 @@ class ColumnDecoder:
         self, bodies: Sequence[Buffer], response_offsets: ResponseOffsets
     ) -> tuple[RecordIndex, dict[int, UndecodableMessage]]:
         """Return the records whose layout is correct, and by position the messages whose layout contradicts their
-        flags."""
+        flags. Raises DamagedRecordError for other damage."""
         frames = self._frames(bodies, response_offsets)
         try:
             return index_records(frames), {}
@@ -217,10 +221,10 @@ class ColumnDecoder:
         return None
 
     def _decode_all(self, records: RecordIndex, offset_range: range, bodies_bytes: Sequence[int]) -> _DecodedRows:
-        """Return the rows of ``records`` in order, and for each the position of its record. Of inner batches, only the
-        messages in ``offset_range`` have rows. ``bodies_bytes``: size of each response body, to locate an error.
+        """Decode ``records`` to rows in order, with the position of each one's record. Of inner batches, only messages
+        in ``offset_range`` have rows. ``bodies_bytes``: size of each response body, to locate an error.
 
-        RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] for a record that cannot be decoded.
+        Raises RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] for a record that cannot be decoded.
         """
         is_inner_batch = records.has_flags(MessageSysFlag.INNER_BATCH)
         decoded = None
@@ -239,7 +243,7 @@ class ColumnDecoder:
     def _in_order(
         self, batch: pa.RecordBatch, places: Positions, inner_arrays: Sequence[pa.Array], their_places: Positions
     ) -> _DecodedRows:
-        """Merge both sets of rows by the positions of their records; return the batch and the positions of its rows."""
+        """Merge both sets of rows by the positions of their records; return the merged rows with their positions."""
         all_places = np.concatenate((places, their_places))
         order = np.argsort(all_places, kind="stable")
         both = zip(batch.columns, inner_arrays, strict=True)
@@ -247,7 +251,8 @@ class ColumnDecoder:
         return _DecodedRows(merged, all_places[order])
 
     def _decode_vectorized(self, records: RecordIndex) -> _DecodedRows:
-        """Return the batch, and for each row the position of its record."""
+        """Decode records without inner batches, and drop rows by tag; return the batch, and for each row its record's
+        position. Raises DamagedBodyError."""
         if not len(records):
             return _DecodedRows(self._batch(self._arrays_of([])), records.begins)
         columns = RecordColumns(records, self._broker_name, DECOMPRESSED_LIMIT_BYTES)
@@ -260,7 +265,8 @@ class ColumnDecoder:
     def _decode_inner_batches(
         self, records: RecordIndex, offset_range: range, bodies_bytes: Sequence[int]
     ) -> tuple[list[MessageExt], Positions]:
-        """Return the messages, and for each the position of its record."""
+        """Decode inner batches; return the messages in ``offset_range`` with one of the tags, and for each its record's
+        position. Raises RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE]."""
         messages: list[MessageExt] = []
         places: list[int] = []
         for begin, found in self._each_alone(records, offset_range, bodies_bytes):
@@ -272,7 +278,8 @@ class ColumnDecoder:
     def _each_alone(
         self, records: RecordIndex, offset_range: range, bodies_bytes: Sequence[int]
     ) -> Iterator[tuple[int, list[MessageExt]]]:
-        """Yield the position of each record, and its messages by the scalar decoder."""
+        """Decode the records one by one with the scalar decoder, lazily; yield each one's position and messages. Raises
+        RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE], also if all together exceed DECOMPRESSED_LIMIT_BYTES."""
         data, left_bytes = memoryview(records.data), DECOMPRESSED_LIMIT_BYTES
         bounds = zip(records.begins.tolist(), records.ends.tolist(), records.next_offsets.tolist(), strict=True)
         for begin, end, next_offset in bounds:
@@ -291,12 +298,14 @@ class ColumnDecoder:
         return is_kept and undecodable.row_count(offset_range) > 0
 
     def _arrays_of(self, messages: Sequence[MessageExt]) -> list[pa.Array]:
+        """Return one array for each column, with the values of ``messages``."""
         return [
             pa.array([column.value_in(message) for message in messages], field.type)
             for column, field in zip(self._columns, self.schema, strict=True)
         ]
 
     def _arrays_without_body(self, messages: Sequence[MessageExt]) -> list[pa.Array]:
+        """Return one array for each column, with the values of ``messages``; nulls for the body."""
         return [
             pa.nulls(len(messages), field.type) if field.name == BODY else array
             for field, array in zip(self.schema, self._arrays_of(messages), strict=True)
@@ -307,7 +316,8 @@ class ColumnDecoder:
 
 
 def _select_offsets(records: RecordIndex, offset_range: range, broker_name: str) -> RecordIndex:
-    """Return the records that have messages in ``offset_range``; their layout must be correct."""
+    """Return the records that have messages in ``offset_range``, also inner batches that begin before it. Their layout
+    must be correct."""
     offsets = records.head["queue_offset"]
     is_inside = (offsets >= offset_range.start) | reach_to(records, offset_range.start, broker_name)
     return records.select((offsets < offset_range.stop) & is_inside)

@@ -57,7 +57,7 @@ def encode_messages(bodies: pa.BinaryArray, ids: MessageIds, properties: Sequenc
     """Encode one message for each row; concatenated, they are the body of a batch.
 
     No argument has nulls. All messages together must be smaller than 2 GiB, and the properties of each within
-    PROPERTIES_LIMIT_BYTES.
+    PROPERTIES_LIMIT_BYTES; neither is checked.
     """
     lengths = property_bytes(properties, len(bodies))
     head = np.zeros(len(bodies), _HEAD)
@@ -84,7 +84,7 @@ def _joined(*parts: pa.BinaryArray | pa.Scalar) -> pa.BinaryArray:
 
 
 def _fixed(values: np.ndarray[Any, Any]) -> pa.BinaryArray:
-    """Return the bytes of each element."""
+    """Return a copy of the bytes of each element, as an array of that length."""
     width = values.dtype.itemsize
     offsets = np.arange(0, (len(values) + 1) * width, width, dtype=np.int32)
     return pa.Array.from_buffers(

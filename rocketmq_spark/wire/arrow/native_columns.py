@@ -51,7 +51,8 @@ class NativeColumnDecoder(ColumnDecoder):
     def decode_with_undecodable(
         self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int, response_offsets: ResponseOffsets = ()
     ) -> tuple[pa.RecordBatch, list[UndecodableMessage]]:
-        """See ``ColumnDecoder``. Calls that the fast path decodes have no undecodable messages."""
+        """Decode as ``ColumnDecoder.decode_with_undecodable``, with the native decoder if it accepts the call; then no
+        message is undecodable. Raises what that method does."""
         batch = self.decode_fast_path(bodies, begin_offset, end_offset, response_offsets)
         return (
             super().decode_with_undecodable(bodies, begin_offset, end_offset, response_offsets)
@@ -62,14 +63,16 @@ class NativeColumnDecoder(ColumnDecoder):
     def decode_fast_path(
         self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int, response_offsets: ResponseOffsets = ()
     ) -> pa.RecordBatch | None:
-        """Decode like ``decode``, or return None if the native decoder rejects the call."""
+        """Decode like ``decode``; None if the native decoder rejects the call, for damage too. Raises no
+        RemoteProtocolError."""
         if not self._is_supported:
             return None
         decoded = self._native_decoder.decode(bodies, begin_offset, end_offset, response_offsets)
         return None if decoded is None else _batch(self.schema, *decoded)
 
     def batch_builder(self, data_bytes: int, max_rows: int) -> NativeBatchBuilder | None:
-        """See ``ColumnDecoder``."""
+        """Return a builder for about ``data_bytes`` of bodies and at most ``max_rows`` rows; None if bodies are
+        unfiltered but there are tags."""
         if not self._is_supported:
             return None
         return NativeBatchBuilder(self.schema, self._native_decoder.new_batch(data_bytes, max_rows))
@@ -99,8 +102,8 @@ def _batch(schema: pa.Schema, row_count: int, memories: Sequence[Memories]) -> p
 
 
 def _array(kind: pa.DataType, length: int, memories: Memories) -> pa.Array:
-    """Return the array with buffers ``memories``, in Arrow's order; for a map: row ends, then buffers of names and of
-    values."""
+    """Return the array on the memory of ``memories``, without a copy, in Arrow's order of buffers; for a map: row ends,
+    then buffers of names and of values."""
     if pa.types.is_map(kind):
         row_begins = _array(pa.int32(), length + 1, [None, memories[0]])
         count = row_begins[-1].as_py()

@@ -53,6 +53,7 @@ class UniformTable:
         return pa.MapArray.from_arrays(pa.array(row_begins), self._names_of_all(), values)
 
     def value_of(self, name: str) -> pa.StringArray:
+        """Return the value of property ``name`` in each row; null in all rows if they do not have it."""
         width = len(self.names)
         if name.encode() not in self.names:
             return pa.nulls(len(self.ends) // width, pa.string())
@@ -60,6 +61,7 @@ class UniformTable:
         return utf8_text(cut(self.text, self.splits[column] + 1, self.ends[column]))
 
     def _names_of_all(self) -> pa.StringArray:
+        """Return the names of all properties of all rows, one row's names repeated."""
         one_row = b"".join(self.names)
         row_count = len(self.ends) // len(self.names)
         ends = np.cumsum([len(name) for name in self.names], dtype=np.int32)
@@ -90,6 +92,7 @@ class MixedTable:
         return pa.MapArray.from_arrays(pa.array(_row_begins(self.row_ends, self.ends)), self.names, values)
 
     def value_of(self, name: str) -> pa.StringArray:
+        """Return the value of property ``name`` in each row, null where the row does not have it."""
         found = np.flatnonzero(self.name_codes == self.code_of_name.get(name, -1))
         values = utf8_text(cut(self.text, self.splits[found] + 1, self.ends[found]))
         if len(found) == len(self.row_ends):
@@ -100,7 +103,8 @@ class MixedTable:
 
 
 def read_properties(records: RecordIndex) -> PropertyTable:
-    """Return the properties of all records, at least one."""
+    """Parse the properties of all records, at least one: to a UniformTable if all have the same names in the same
+    order, else to a MixedTable."""
     rows = as_text(_terminated(records))
     _, offsets, text = rows.buffers()
     row_ends = np.frombuffer(offsets, np.int32)[1 : len(rows) + 1]
@@ -114,7 +118,8 @@ def read_properties(records: RecordIndex) -> PropertyTable:
 def _names_of_every_row(
     text: pa.Buffer, row_ends: Numbers, begins: Numbers, splits: Numbers, ends: Numbers
 ) -> tuple[bytes, ...] | None:
-    """Return the names of the first row's properties; None if a row has others, or if a name is repeated."""
+    """Return the names of the first row's properties; None if it has none, a row has other names, or a name is
+    repeated."""
     width, remainder = divmod(len(ends), len(row_ends))
     if not width or remainder or not (ends[width - 1 :: width] + 1 == row_ends).all():
         return None
@@ -128,8 +133,8 @@ def _names_of_every_row(
 
 
 def _mixed_table(text: pa.Buffer, row_ends: Numbers, begins: Numbers, splits: Numbers, ends: Numbers) -> MixedTable:
-    """Return the table of the properties at these positions in ``text``. If a name occurs twice in a row, the last
-    value counts, as in Java."""
+    """Build the table of the properties at these positions in ``text``. If a name occurs twice in a row, the last value
+    counts, as in Java."""
     names = utf8_text(cut(text, begins, splits))
     encoded = names.dictionary_encode()
     codes = encoded.indices.to_numpy()
@@ -151,7 +156,7 @@ def _terminated(records: RecordIndex) -> pa.BinaryArray:
 
 
 def _complete_properties(text: npt.NDArray[np.uint8]) -> tuple[Numbers, Numbers, Numbers]:
-    """Return begins, splits and ends of the properties that have a name and a value.
+    """Return begins, splits and ends of the properties that have a name and a value; drop the others.
 
     0x02 ends a property, the first 0x01 in it splits it.
     """
@@ -167,14 +172,15 @@ def _complete_properties(text: npt.NDArray[np.uint8]) -> tuple[Numbers, Numbers,
 
 
 def _find(text: npt.NDArray[np.uint8], byte: int) -> Numbers:
-    """Return the positions of ``byte``. It searches in pieces: small temporary arrays are not paged in and out."""
+    """Return the positions of ``byte`` in ``text``, ascending. Search in pieces: small temporary arrays are not paged
+    in and out."""
     begins = range(0, max(len(text), 1), _PIECE_BYTES)
     found = [np.flatnonzero(text[begin : begin + _PIECE_BYTES] == byte) + begin for begin in begins]
     return np.concatenate(found, dtype=np.int32)
 
 
 def _last_of_each_name(row_begins: Numbers, codes: Numbers, code_count: int) -> Positions | None:
-    """Return the properties whose name does not recur later in the row; None if no name is repeated."""
+    """Return the indices of properties whose name does not recur later in the row; None if no name is repeated."""
     row_count = len(row_begins) - 1
     cells = row_count * code_count
     keys = np.repeat(np.arange(row_count, dtype=np.int64) * code_count, np.diff(row_begins)) + codes

@@ -41,7 +41,7 @@ class RecordColumns:
         self._broker_name = broker_name
 
     def of(self, column: Column) -> pa.Array:
-        """Return the values of any column, also of a property."""
+        """Compute the values of any column, also of a property, in the order of the records."""
         if (name := column.property_name) is not None:
             return self.properties_table.value_of(name)
         values: pa.Array = getattr(self, column.field)()
@@ -78,8 +78,8 @@ class RecordColumns:
         return self.properties_table.value_of(TAGS)
 
     def body(self) -> pa.BinaryArray:
-        """Return bodies, decompressed. Raises DamagedBodyError where that fails, or if all of them exceed
-        ``limit_bytes``."""
+        """Return bodies, the compressed ones decompressed. Raises DamagedBodyError where that fails, or if the
+        decompressed ones together exceed ``limit_bytes``."""
         begins, ends = self._records.tails + TAIL.itemsize, self._records.body_ends
         stored = self._cut(begins, ends)
         is_packed = self._records.has_flags(MessageSysFlag.COMPRESSED) & (begins < ends)
@@ -89,7 +89,8 @@ class RecordColumns:
         return pc.replace_with_mask(stored, pa.array(is_packed), plain)
 
     def _unpacked(self, begins: Positions, ends: Positions, sys_flags: npt.NDArray[Any]) -> pa.BinaryArray:
-        """Decompress bodies one by one: each is its own stream."""
+        """Decompress bodies one by one: each is its own stream. Raises DamagedBodyError, also if they exceed the limit
+        together."""
         data, left_bytes = memoryview(self._records.data), self._limit_bytes
         plain: list[bytes] = []
         for begin, end, sys_flag in zip(begins.tolist(), ends.tolist(), sys_flags.tolist(), strict=True):
@@ -160,6 +161,7 @@ def _integers(stored: npt.NDArray[Any]) -> pa.Array:
 
 
 def _timestamps(stored_ms: npt.NDArray[np.int64]) -> pa.TimestampArray:
+    """Convert times in ms to timestamps, null before FIRST_TIMESTAMP_MS and after LAST_TIMESTAMP_MS."""
     milliseconds = stored_ms.astype(np.int64)
     is_out_of_range = (milliseconds > LAST_TIMESTAMP_MS) | (milliseconds < FIRST_TIMESTAMP_MS)
     return pa.array(milliseconds * 1000, mask=is_out_of_range if is_out_of_range.any() else None).view(TIMESTAMP_TYPE)
@@ -172,6 +174,7 @@ def _hosts(stored: pa.BinaryArray) -> pa.StringArray:
 
 
 def _upper_hex(values: pa.BinaryArray) -> pa.StringArray:
+    """Return the bytes of each value in upper-case hexadecimal."""
     _, offsets, data = values.buffers()
     ends = np.frombuffer(offsets, np.int32)[: len(values) + 1] * np.int32(2)
     text = _HEX[np.frombuffer(data, np.uint8)]

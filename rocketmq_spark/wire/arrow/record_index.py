@@ -77,7 +77,7 @@ class RecordFrames:
         return len(self.begins)
 
     def select(self, mask: Mask) -> Self:
-        """Return the records for which ``mask`` is true."""
+        """Return the records for which ``mask`` is true; the same object if all are."""
         if mask.all():
             return self
         arrays = (getattr(self, field.name) for field in fields(self)[2:])
@@ -108,10 +108,11 @@ class RecordIndex(RecordFrames):
 def frame_records(
     bodies: Sequence[Buffer], response_offsets: ResponseOffsets = (), *, is_unfiltered: bool = False
 ) -> RecordFrames:
-    """Find the records of pull response bodies, which are joined. Raises DamagedRecordError for a wrong size or magic
-    number.
+    """Join pull response bodies, and find their records. Raises DamagedRecordError for a wrong size or magic number.
+    Bodies of 2 GiB together fail an assertion.
 
-    ``is_unfiltered``: each response has all messages of its offsets, so that offsets can be counted.
+    ``is_unfiltered``: each response has all messages of its offsets, so that offsets can be counted; the joined data
+    then has the counted offsets.
     """
     data = b"".join(bodies)
     assert len(data) < _DATA_LIMIT_BYTES, "Arrow's 32-bit offsets would overflow"
@@ -135,8 +136,7 @@ def frame_records(
 def _places(
     stored: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], response_offsets: ResponseOffsets
 ) -> npt.NDArray[np.int64] | None:
-    """Return the queue offsets of the records by their positions in the responses; None where these are the stored
-    ones.
+    """Count the records' queue offsets by their positions in the responses; None where these are the stored ones.
 
     A broker writes an offset into a message before it adds the message to the consume queue. If that fails, all later
     messages are one offset below their stored ones until it restarts. So positions count where a response has a message
@@ -156,7 +156,7 @@ def _places(
 
 
 def _at_places(data: bytes, begins: Positions, places: npt.NDArray[np.int64]) -> bytes:
-    """Return the same records with these queue offsets."""
+    """Return a copy of ``data`` in which the records at ``begins`` have the queue offsets ``places``."""
     changed = bytearray(data)
     for begin, place in zip(begins.tolist(), places.tolist(), strict=True):
         _OFFSET.pack_into(changed, begin + QUEUE_OFFSET_AT, place)
@@ -166,7 +166,7 @@ def _at_places(data: bytes, begins: Positions, places: npt.NDArray[np.int64]) ->
 def _next_offsets(
     offsets: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], response_offsets: ResponseOffsets
 ) -> Positions:
-    """Return for each record the queue offset of the next one, but at most the end of its response."""
+    """Return for each record the next larger queue offset of a record, but at most the end of its response."""
     ascending = np.append(np.unique(offsets), MAX_OFFSET)
     following: Positions = ascending[np.searchsorted(ascending, offsets, side="right").clip(max=len(ascending) - 1)]
     response_ends = np.repeat(np.array([after for _, after in response_offsets], np.int64), counts)
@@ -174,7 +174,7 @@ def _next_offsets(
 
 
 def index_records(frames: RecordFrames) -> RecordIndex:
-    """Find the parts of records. Raises DamagedRecordError if a length among them is wrong."""
+    """Find the parts of records; copy nothing. Raises DamagedRecordError if a length among them is wrong."""
     data, begins, ends, head, next_offsets = frames.data, frames.begins, frames.ends, frames.head, frames.next_offsets
     is_v1 = head["magic"] == MessageMagic.V1
     store_timestamps = begins + HEAD.itemsize + _host_bytes(head, MessageSysFlag.BORNHOST_V6)
@@ -196,7 +196,7 @@ def index_records(frames: RecordFrames) -> RecordIndex:
 
 def locate(data: bytes, bodies_bytes: Sequence[int], position: int) -> tuple[int, int, int]:
     """Return the index within its body of the record at ``position``, the record's position there, and the body's
-    length."""
+    length. A position beyond all bodies raises AssertionError."""
     body_begin = 0
     for body_bytes in bodies_bytes:
         if position < body_begin + body_bytes:
@@ -207,7 +207,8 @@ def locate(data: bytes, bodies_bytes: Sequence[int], position: int) -> tuple[int
 
 
 def gather(data: Any, kind: np.dtype[Any], positions: Positions | Numbers) -> npt.NDArray[Any]:
-    """Return the values of type ``kind`` at any positions, also unaligned ones."""
+    """Copy the values of type ``kind`` at any positions, also unaligned ones. A position beyond ``data`` raises
+    IndexError."""
     everywhere = np.ndarray((max(0, len(data) - kind.itemsize + 1),), np.dtype((np.void, kind.itemsize)), data, 0, (1,))
     found: npt.NDArray[Any] = everywhere[positions].view(kind)
     return found
@@ -215,7 +216,7 @@ def gather(data: Any, kind: np.dtype[Any], positions: Positions | Numbers) -> np
 
 def _follow_sizes(data: bytes, bodies_bytes: Sequence[int]) -> Positions:
     """Return the begin of each record. This is the only loop over rows: each record's size determines where the next
-    begins."""
+    begins. Raises DamagedRecordError if a size is impossible or a body does not end with a record."""
     begins: list[int] = []
     append, unpack = begins.append, _SIZE.unpack_from
     position = body_end = 0

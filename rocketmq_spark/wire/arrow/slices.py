@@ -25,9 +25,9 @@ def interleave(first: Positions | Numbers, second: Positions | Numbers) -> Numbe
 
 def cut(buffer: Any, begins: Positions | Numbers, ends: Positions | Numbers) -> pa.BinaryArray:
     """Copy the slices ``buffer[begins[i]:ends[i]]``. They must ascend without overlap; the buffer must be smaller than
-    2 GiB.
+    2 GiB. Neither is checked.
 
-    Begins and ends together are the offsets of an array, of which every other value is taken.
+    Begins and ends together are the offsets of an array, of which every other value is used.
     """
     if not len(begins):
         return pa.array([], pa.binary())
@@ -37,7 +37,7 @@ def cut(buffer: Any, begins: Positions | Numbers, ends: Positions | Numbers) -> 
 
 
 def as_text(values: pa.BinaryArray) -> pa.StringArray:
-    """Return the values as text; malformed ones as ``decode_utf8`` reads them."""
+    """Return the values as text; malformed bytes become U+FFFD, as in ``decode_utf8``. Raise nothing."""
     try:
         return values.cast(pa.string())
     except pa.ArrowInvalid:

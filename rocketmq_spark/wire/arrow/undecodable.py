@@ -58,8 +58,8 @@ class UndecodableMessage:
 
 
 def find_undecodable(records: RecordIndex, broker_name: str, *, has_body: bool) -> dict[int, UndecodableMessage]:
-    """Return undecodable messages by the positions of their records. Without ``has_body`` only inner batches are
-    checked."""
+    """Decode suspect records one by one; return the undecodable messages by the positions of their records. Suspect are
+    inner batches, and with ``has_body`` compressed records. Their layout must be correct."""
     is_suspect = records.has_flags(MessageSysFlag.INNER_BATCH)
     if has_body:
         is_suspect |= records.has_flags(MessageSysFlag.COMPRESSED)
@@ -74,8 +74,8 @@ def find_undecodable(records: RecordIndex, broker_name: str, *, has_body: bool) 
 
 
 def find_malformed(frames: RecordFrames, broker_name: str) -> dict[int, UndecodableMessage]:
-    """Return messages whose layout contradicts their flags, by the positions of their records. Others may be damaged
-    too."""
+    """Return messages whose layout contradicts their flags of IPv6 hosts, by the positions of their records. Records
+    with other damage are omitted."""
     malformed: dict[int, UndecodableMessage] = {}
     for begin, record, next_offset in _each(frames):
         try:
@@ -89,7 +89,8 @@ def find_malformed(frames: RecordFrames, broker_name: str) -> dict[int, Undecoda
 def reach_to(records: RecordIndex, offset: int, broker_name: str) -> Mask:
     """Return a mask of the inner batches that begin before ``offset`` and contain it.
 
-    Each has as many messages, or rows if it is undecodable, as the broker assigned queue offsets.
+    Each has as many messages, or rows if it is undecodable, as the broker assigned queue offsets. Raises ValueError for
+    a wrong layout.
     """
     begins = records.head["queue_offset"]
     is_before = records.has_flags(MessageSysFlag.INNER_BATCH) & (begins < offset)
@@ -102,7 +103,7 @@ def reach_to(records: RecordIndex, offset: int, broker_name: str) -> Mask:
 
 
 def _each(frames: RecordFrames) -> Iterator[tuple[int, memoryview, int]]:
-    """Yield the position of each record, its bytes, and the queue offset of the next one."""
+    """Yield the position of each record, its bytes as a view, and its upper limit (exclusive) of queue offsets."""
     data = memoryview(frames.data)
     bounds = (frames.begins.tolist(), frames.ends.tolist(), frames.next_offsets.tolist())
     for begin, end, next_offset in zip(*bounds, strict=True):

@@ -29,11 +29,13 @@ class BatchAck(NamedTuple):
 
 
 def encode_batch_ack(broker_name: str, acks: Iterable[BatchAck]) -> bytes:
-    """Return the body for broker ``broker_name``."""
+    """Encode the body of a BATCH_ACK_MESSAGE to broker ``broker_name``. Raises ValueError for an offset below an ack's
+    start."""
     return json.dumps({"brokerName": broker_name, "acks": [_fields(ack) for ack in acks]}).encode()
 
 
 def _fields(ack: BatchAck) -> dict[str, object]:
+    """Return an ack as an object of the body, its offsets as a bit set."""
     return {
         "c": ack.group,
         "t": ack.topic,
@@ -48,7 +50,8 @@ def _fields(ack: BatchAck) -> dict[str, object]:
 
 
 def _bits(places: Iterable[int]) -> bytes:
-    """Encode positions as Java does a BitSet: position 0 is the lowest bit of the first byte."""
+    """Encode positions as Java does a BitSet: position 0 is the lowest bit of the first byte. A negative one raises
+    ValueError."""
     number = 0
     for place in places:
         number |= 1 << place

@@ -23,9 +23,10 @@ T = TypeVar("T")
 
 
 def decode_body(subject: str, body: bytes | memoryview, build: Callable[[Object], T]) -> T:
-    """Parse ``body`` as a JSON object and return what ``build`` makes of it.
+    """Parse ``body`` as a JSON object, and return the result of ``build`` with it.
 
-    A ValueError of ``build`` becomes RemoteProtocolError[MALFORMED_RESPONSE.BODY], which calls the body ``subject``.
+    Invalid JSON, another value, and a ValueError of ``build`` become RemoteProtocolError[MALFORMED_RESPONSE.BODY],
+    which calls the body ``subject``.
     """
     value = parse_fastjson(body, subject)
     try:
@@ -36,20 +37,22 @@ def decode_body(subject: str, body: bytes | memoryview, build: Callable[[Object]
 
 def by_queue(entry: Object, name: str, read: Callable[[object, str], T]) -> dict[MessageQueue, T]:
     """Return the object in field ``name`` as a dict by queue; its keys are queues, as objects or texts of such.
-    ``read(value, name)`` converts each value."""
+    ``read(value, name)`` converts each value. Raises ValueError."""
     rows = table(entry, name).items()
     return {message_queue(as_object(_key(key), "a key of " + name)): read(value, name) for key, value in rows}
 
 
 def _key(key: object) -> object:
-    """Parse a quoted object: standard JSON allows only strings as keys."""
+    """Parse a quoted object: standard JSON allows only strings as keys. Return another key unchanged. Raises
+    RemoteProtocolError[MALFORMED_RESPONSE.BODY]."""
     if isinstance(key, str) and key.startswith("{"):
         return parse_fastjson(key.encode(), "key")
     return key
 
 
 def message_queue(entry: Object) -> MessageQueue:
-    """Return the queue that an object of a body describes."""
+    """Return the queue that an object of a body describes. Raises ValueError for a missing field or an impossible
+    ID."""
     queue = MessageQueue(text(entry, "topic"), text(entry, "brokerName"), int64(entry, "queueId"))
     QUEUE_ID.check(queue.queue_id)
     return queue

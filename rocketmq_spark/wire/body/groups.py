@@ -62,7 +62,8 @@ class Heartbeat:
 
 
 def encode_heartbeat(heartbeat: Heartbeat) -> bytes:
-    """Return the body of HEART_BEAT, version 1: fingerprint 0, subscriptions included."""
+    """Encode the body of HEART_BEAT, version 1: fingerprint 0, subscriptions included. Raises
+    LocalProtocolError[INVALID_MESSAGE]."""
     return write_fastjson(
         {
             "clientID": heartbeat.client_id,
@@ -75,6 +76,7 @@ def encode_heartbeat(heartbeat: Heartbeat) -> bytes:
 
 
 def _consumer_fields(consumer: ConsumerData) -> dict[str, object]:
+    """Return the data of one group as an object of the heartbeat's body."""
     return {
         "consumeFromWhere": consumer.consume_from_where,
         "consumeType": consumer.consume_type,
@@ -86,7 +88,7 @@ def _consumer_fields(consumer: ConsumerData) -> dict[str, object]:
 
 
 def encode_lock_batch(group: str, client_id: str, queues: Collection[MessageQueue]) -> bytes:
-    """Return the body of LOCK_BATCH_MQ and UNLOCK_BATCH_MQ."""
+    """Encode the body of LOCK_BATCH_MQ and UNLOCK_BATCH_MQ. Raises LocalProtocolError[INVALID_MESSAGE]."""
     return write_fastjson(
         {
             "clientId": client_id,

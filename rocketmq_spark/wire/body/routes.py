@@ -34,6 +34,8 @@ def decode_cluster_info(body: bytes | memoryview) -> ClusterInfo:
 
 
 def _topic_route(topic: str, route: Object) -> TopicRoute:
+    """Build a topic's route. Raises ValueError for a wrong field or more queues than ROUTE_QUEUES allows, not for an
+    invalid order configuration."""
     brokers = tuple(_broker_data(entry) for entry in objects(route, "brokerDatas"))
     queues = tuple(_queue_data(entry) for entry in objects(route, "queueDatas"))
     for counts in ([data.read_queue_count for data in queues], [data.write_queue_count for data in queues]):
@@ -55,6 +57,7 @@ def _ordered_brokers(order_conf: str) -> tuple[tuple[str, int], ...]:
 
 
 def _cluster_info(info: Object) -> ClusterInfo:
+    """Build the cluster info. Raises ValueError for a missing or wrongly typed field."""
     brokers = (_broker_data(as_object(entry, "brokerAddrTable")) for entry in table(info, "brokerAddrTable").values())
     clusters = table(info, "clusterAddrTable")
     return ClusterInfo(
@@ -64,6 +67,7 @@ def _cluster_info(info: Object) -> ClusterInfo:
 
 
 def _broker_data(entry: Object) -> BrokerData:
+    """Build a broker's data, addresses by broker ID. Raises ValueError for a missing or wrongly typed field."""
     addresses = table(entry, "brokerAddrs").items()
     return BrokerData(
         cluster=text(entry, "cluster"),
@@ -73,6 +77,7 @@ def _broker_data(entry: Object) -> BrokerData:
 
 
 def _queue_data(entry: Object) -> QueueData:
+    """Build the queue counts of one broker. Raises ValueError for a missing or wrongly typed field."""
     return QueueData(
         broker_name=text(entry, "brokerName"),
         read_queue_count=int64(entry, "readQueueNums"),

@@ -55,7 +55,8 @@ class ConsumerRunningInfo:
 
 
 def encode_consumer_running_info(info: ConsumerRunningInfo) -> bytes:
-    """Return the body of the response to GET_CONSUMER_RUNNING_INFO."""
+    """Encode the body of the response to GET_CONSUMER_RUNNING_INFO; ``jstack`` None is omitted. Raises
+    LocalProtocolError[INVALID_MESSAGE]."""
     fields: dict[str, object] = {
         "mqPopTable": {},
         "mqTable": {queue: _process_queue_fields(entry) for queue, entry in info.process_queues.items()},
@@ -70,11 +71,12 @@ def encode_consumer_running_info(info: ConsumerRunningInfo) -> bytes:
 
 
 def decode_consumer_running_info(body: bytes | memoryview) -> ConsumerRunningInfo:
-    """Decode another member's response, without ``jstack``. RemoteProtocolError[MALFORMED_RESPONSE.BODY]."""
+    """Decode another member's response, without ``jstack``. Raises RemoteProtocolError[MALFORMED_RESPONSE.BODY]."""
     return decode_body("running info", body, _running_info)
 
 
 def _running_info(entry: Object) -> ConsumerRunningInfo:
+    """Build the running info, without ``jstack``. Raises ValueError for a missing or wrongly typed field."""
     return ConsumerRunningInfo(
         properties={str(name): str(value) for name, value in table(entry, "properties").items()},
         subscriptions=tuple(map(read_subscription, objects(entry, "subscriptionSet"))),
@@ -99,6 +101,7 @@ def _process_queue_info(value: object, name: str) -> ProcessQueueInfo:
 
 
 def _process_queue_fields(info: ProcessQueueInfo) -> dict[str, object]:
+    """Return the state as an entry of ``mqTable``; fields without a meaning here are 0."""
     return {
         "cachedMsgCount": info.cached_count,
         "cachedMsgMaxOffset": info.cached_max_offset,
@@ -124,14 +127,16 @@ def encode_consumer_status(next_offsets: Mapping[MessageQueue, int]) -> bytes:
 
 
 def encode_reported_losses(ranges: Collection[QueueRange]) -> bytes:
-    """Return the body of a GET_CONSUMER_RUNNING_INFO request that reports ``ranges`` as lost."""
+    """Encode the body of a GET_CONSUMER_RUNNING_INFO request that reports ``ranges`` as lost. Raises
+    LocalProtocolError[INVALID_MESSAGE]."""
     return write_fastjson(
         {"lost": [{"begin": one.begin_offset, "end": one.end_offset, "queue": one.queue} for one in ranges]}
     )
 
 
 def decode_reported_losses(body: bytes | memoryview) -> tuple[QueueRange, ...]:
-    """Return the lost ranges in a request's body; none without a body, as from an operator's tool."""
+    """Decode the lost ranges in a request's body; () without a body, as from an operator's tool. Raises
+    RemoteProtocolError[MALFORMED_RESPONSE.BODY]."""
     if not body:
         return ()
     return decode_body("told loss", body, lambda reported: tuple(map(_range, objects(reported, "lost"))))

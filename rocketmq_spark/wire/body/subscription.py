@@ -43,7 +43,7 @@ class SubscriptionData:
 
 
 def build_subscription(topic: str, expression: str, version_ms: int) -> SubscriptionData:
-    """Return a subscription by tags: ``TagA || TagB``, or ``*`` for all messages.
+    """Build a subscription by tags, ``TagA || TagB``, or by ``*`` or a blank expression for all messages.
 
     Raises LocalProtocolError[INVALID_MESSAGE] for an expression without any tag. Source:
     ``remoting/protocol/filter/FilterAPI.java#buildSubscriptionData`` -- differs: Java accepts ``" * "`` and ``" || "``
@@ -56,8 +56,8 @@ def build_subscription(topic: str, expression: str, version_ms: int) -> Subscrip
 
 
 def exact_tags(expression: str) -> frozenset[str] | None:
-    """Return the tags in ``expression``, of which a message must have one; None for all messages. Raises
-    LocalProtocolError[INVALID_MESSAGE]."""
+    """Parse the tags in ``expression``, of which a message must have one; None, for ``*`` or blanks: all messages.
+    Raises LocalProtocolError[INVALID_MESSAGE] if the expression has no tag."""
     if expression.strip(_JAVA_BLANKS) in ("", SUB_ALL):
         return None
     tags = frozenset(tag.strip(_JAVA_BLANKS) for tag in expression.split("||")) - {""}

@@ -36,6 +36,7 @@ def decode_topic_settings(body: bytes | memoryview) -> TopicSettings:
 
 
 def _settings(topic: Object) -> TopicSettings:
+    """Build the settings from a topic's config; NORMAL and not compacted if unset. Raises ValueError."""
     attributes = table(topic, "attributes") if topic.get("attributes") is not None else {}
     message_type = as_text(attributes.get(_MESSAGE_TYPE, _NORMAL), _MESSAGE_TYPE)
     policy = as_text(attributes.get(_CLEANUP_POLICY, _DELETE), _CLEANUP_POLICY)
@@ -74,6 +75,8 @@ def _queue_bounds(value: object, name: str) -> QueueBounds:
 
 
 def _consume_progress(value: object, name: str) -> ConsumeProgress:
+    """Build a queue's progress; ``pull_offset`` is None if it is missing. Raises ValueError for another missing
+    field."""
     entry = as_object(value, name)
     return ConsumeProgress(
         broker_offset=int64(entry, "brokerOffset"),

@@ -68,13 +68,13 @@ class UndecodableReceived(NamedTuple):
 def decode_received(
     responses: bytes, columns: Sequence[str], *, broker_name: str, tags: frozenset[str] | None
 ) -> Iterator[tuple[pa.RecordBatch, list[UndecodableReceived]]]:
-    """Decode concatenated responses of one message each, in order, to batches of ``columns``.
+    """Decode concatenated responses of one message each, lazily and in order, to batches of ``columns``, at least one.
 
     ``tags``: keep messages with one of these; None: all. A column that is not in ``COLUMNS`` is a property, or
-    RECEIPT_HANDLE. Undecodable messages are listed; their rows have a null body. It is one batch, unless the bodies
-    exceed DECOMPRESSED_LIMIT_BYTES together.
+    RECEIPT_HANDLE. Undecodable messages are listed beside their batch; their rows have a null body. A batch ends before
+    its bodies exceed DECOMPRESSED_LIMIT_BYTES.
 
-    Raises RemoteProtocolError[MALFORMED_RESPONSE.BODY].
+    Raises RemoteProtocolError[MALFORMED_RESPONSE.BODY], on the first iteration.
     """
     try:
         messages = ReceivedMessages.FromString(responses).messages
@@ -91,6 +91,8 @@ def decode_received(
 
 
 def _values(name: str, with_bodies: Sequence[MessageWithBody], broker_name: str) -> Iterable[Any]:
+    """Return one value of column ``name`` for each message: null for a missing property, an empty receipt handle, or a
+    column that the protocol lacks."""
     if name == BODY:
         return [one.body for one in with_bodies]
     if name == "brokerName":
@@ -127,6 +129,7 @@ def _split_by_size(
 
 
 def _body_or_problem(message: Message) -> tuple[bytes | None, str | None]:
+    """Return (body, None), or (None, problem) if the body cannot be decompressed or is too long."""
     try:
         return _body(message, min(DECOMPRESSED_LIMIT_BYTES, DECOMPRESSED_BODY_BYTES.maximum)), None
     except ValueError as problem:
@@ -145,7 +148,8 @@ def _body(message: Message, limit_bytes: int) -> bytes:
 
 
 def _gunzip(body: bytes, limit_bytes: int) -> bytes:
-    """Decompress all members, ignoring bytes after the last one, as Java's GZIPInputStream does."""
+    """Decompress all members, ignoring bytes after the last one, as Java's GZIPInputStream does. Raises ValueError for
+    a damaged member, or for more than ``limit_bytes`` of plain bytes."""
     parts: list[bytes] = []
     rest, left_bytes = memoryview(body), limit_bytes + 1
     while left_bytes > 0:
@@ -162,8 +166,8 @@ def _gunzip(body: bytes, limit_bytes: int) -> bytes:
 
 
 def _gunzip_member(data: memoryview, remaining_bytes: int, parts: list[bytes]) -> tuple[int, int]:
-    """Append a member's plain bytes to ``parts``. Return the bytes of ``data`` read, and how many ``remaining_bytes``
-    are left."""
+    """Append a member's plain bytes to ``parts``, at most ``remaining_bytes``. Return the bytes of ``data`` read, and
+    how many ``remaining_bytes`` are left. A damaged or cut member raises zlib.error."""
     stream = zlib.decompressobj(_GZIP_STREAM)
     position = 0
     while remaining_bytes > 0 and not stream.eof:
@@ -191,6 +195,8 @@ def _tags(message: Message) -> str | None:
 
 
 def _properties(message: Message) -> list[tuple[str, str]]:
+    """Return the user properties, followed by keys, tag, ID and message group under the names that brokers store, if
+    set."""
     system = message.system_properties
     apart = (
         (KEYS, _keys(message)),

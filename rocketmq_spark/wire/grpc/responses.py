@@ -47,7 +47,8 @@ _MESSAGE_DELETED: Final = "failed: status is abnormal"
 
 
 def refusal(address: str, request: str, status: Status, *, topic: str = "") -> RocketMQError:
-    """Return the error for a refusal by the proxy at ``address``; ``topic``, if any, is the topic of the request."""
+    """Build the error for a status with which the proxy at ``address`` refuses ``request``; raise nothing. ``topic``:
+    the request's, "" without one."""
     code, remark = status.code, (status.message or "(no remark)")[:REMARK_CHARACTERS]
     if code in {Code.UNAUTHORIZED, Code.FORBIDDEN} and remark != _NO_READABLE_QUEUE:
         return _access_error(address, request, code, remark)
@@ -69,7 +70,8 @@ def refusal(address: str, request: str, status: Status, *, topic: str = "") -> R
 
 
 def _access_error(address: str, request: str, code: int, remark: str) -> BrokerError:
-    """Return the error by the remark of ACL 2.0; for other remarks, as from gateways, by the code."""
+    """Build the error for a denied request: by the remark of ACL 2.0; for other remarks, as from gateways, by the
+    code."""
     known_error = access_refusal(address, request, code, remark)
     if known_error is not None:
         return known_error
@@ -79,8 +81,8 @@ def _access_error(address: str, request: str, code: int, remark: str) -> BrokerE
 
 
 def is_unknown_handle(status: Status) -> bool:
-    """Return whether a receipt handle is no longer valid: its invisible duration expired, or its message was
-    deleted."""
+    """Return whether ``status`` reports that a receipt handle is not valid: its invisible duration expired, or its
+    message was deleted. False if the proxy only has no route to the broker."""
     is_invalid = status.code == Code.INVALID_RECEIPT_HANDLE and not _TRANSIENT_REMARKS.search(status.message)
     return is_invalid or status.message.endswith(_MESSAGE_DELETED)
 

@@ -38,7 +38,7 @@ class ByteReader:
         return len(self._data) - self._position
 
     def read(self, length_bytes: int, field: str) -> bytes:
-        """Return a copy of the next ``length_bytes`` bytes."""
+        """Return a copy of the next ``length_bytes`` bytes, and advance. Raises ValueError if too few remain."""
         begin = self._advance(length_bytes, field)
         return bytes(self._data[begin : self._position])
 
@@ -46,6 +46,8 @@ class ByteReader:
         return layout.unpack_from(self._data, self._advance(layout.size, field))
 
     def _advance(self, length_bytes: int, field: str) -> int:
+        """Advance by ``length_bytes``; return the position before. Raises ValueError, which names ``field``, if too few
+        remain."""
         if not 0 <= length_bytes <= self.remaining_bytes:
             raise ValueError(f"its {field} should have {length_bytes} bytes where {self.remaining_bytes} remain")
         begin = self._position
@@ -81,7 +83,7 @@ def message_properties(message: Message) -> dict[str, str]:
 
 
 def encode_batch(messages: Iterable[Message]) -> bytes:
-    """Return the body of a SEND_BATCH_MESSAGE. LocalProtocolError[INVALID_MESSAGE] for properties that cannot be
+    """Encode the body of a SEND_BATCH_MESSAGE. Raises LocalProtocolError[INVALID_MESSAGE] for properties that cannot be
     encoded."""
     return b"".join(_encode(message) for message in messages)
 
@@ -92,8 +94,8 @@ def decode_batch(body: bytes) -> list[InnerMessage]:
 
 
 def split_batch(body: bytes) -> list[InnerParts]:
-    """Split a stored batch into its messages. Raises ValueError if it is damaged, empty, or above
-    ``INNER_MESSAGES``."""
+    """Split a stored batch into its messages. Raises ValueError if it is damaged or empty, or has more than
+    ``INNER_MESSAGES`` messages."""
     reader = ByteReader(memoryview(body))
     messages: list[InnerParts] = []
     while reader.remaining_bytes:
@@ -105,6 +107,7 @@ def split_batch(body: bytes) -> list[InnerParts]:
 
 
 def _encode(message: Message) -> bytes:
+    """Encode one message, with its properties. Raises LocalProtocolError[INVALID_MESSAGE]."""
     properties = encode_properties(message_properties(message))
     size_bytes = _HEAD.size + len(message.body) + _PROPERTIES_LENGTH.size + len(properties)
     head = _HEAD.pack(size_bytes, 0, 0, message.flag, len(message.body))
@@ -112,8 +115,8 @@ def _encode(message: Message) -> bytes:
 
 
 def _parts(reader: ByteReader) -> InnerParts:
-    """Read the next inner message. Raises ValueError if its sizes are inconsistent or exceed the bytes that are
-    left."""
+    """Read the next inner message, and advance past it. Raises ValueError if its sizes are inconsistent or exceed the
+    bytes that are left."""
     begin = reader.position
     size_bytes, _, _, flag, body_bytes = reader.unpack(_HEAD, "inner head")
     body = reader.read(body_bytes, "inner body")

@@ -46,7 +46,8 @@ def compression_kind(sys_flag: int) -> MessageSysFlag:
 
 
 def compress(body: Buffer, kind: MessageSysFlag) -> bytes:
-    """Compress as the Java client does. The message's sysFlag must then have ``COMPRESSED | kind``."""
+    """Compress as the Java client does; ``kind``: ZLIB, LZ4 or ZSTD. The message's sysFlag must then have ``COMPRESSED
+    | kind``."""
     if kind is MessageSysFlag.ZLIB:
         return zlib.compress(body, _JAVA_ZLIB_LEVEL)
     if kind is MessageSysFlag.LZ4:
@@ -60,6 +61,7 @@ def compress(body: Buffer, kind: MessageSysFlag) -> bytes:
 
 
 def _compress_lz4(body: memoryview) -> bytes:
+    """Compress to LZ4 frames of at most 64 KiB of ``body`` each, one after another; one frame for an empty body."""
     import pyarrow as pa
 
     codec = pa.Codec(_ARROW_CODEC[MessageSysFlag.LZ4])
@@ -88,7 +90,8 @@ def decompress(body: Buffer, sys_flag: int, limit_bytes: int = DECOMPRESSED_LIMI
 
 
 def _decompress_zlib(body: Buffer, max_bytes: int) -> bytes:
-    """Return at most ``max_bytes`` of the plain body. zlib.error if it is damaged or ends early."""
+    """Return the first ``max_bytes`` of the plain body; a caller detects a longer one by their number. A body that is
+    damaged or ends early raises zlib.error."""
     stream = zlib.decompressobj()
     plain = stream.decompress(body, max_bytes)
     if not stream.eof and len(plain) < max_bytes:
@@ -97,7 +100,8 @@ def _decompress_zlib(body: Buffer, max_bytes: int) -> bytes:
 
 
 def _decompress_frames(body: Buffer, codec: str, max_bytes: int) -> bytes:
-    """Read into a preallocated buffer: the stream's ``read`` allocates one that it does not free when it raises."""
+    """Return the first ``max_bytes`` of the plain body. A damaged body raises OSError. Read into a preallocated buffer:
+    the stream's ``read`` allocates one that it does not free when it raises."""
     import pyarrow as pa
 
     stream = pa.CompressedInputStream(pa.BufferReader(body), codec)

@@ -59,7 +59,8 @@ def decode_properties(data: bytes) -> dict[str, str]:
 
 
 def encode_properties(properties: Mapping[str, str]) -> bytes:
-    """Encode properties so that they decode to the same. LocalProtocolError[INVALID_MESSAGE] if that is impossible."""
+    """Encode properties so that they decode to the same. Raises LocalProtocolError[INVALID_MESSAGE] if that is
+    impossible, or for more than PROPERTIES_LIMIT_BYTES."""
     data = b"".join(_encoded(name, value) for name, value in properties.items())
     if len(data) > PROPERTIES_LIMIT_BYTES:
         raise _invalid(f"the properties have {len(data)} bytes, at most {PROPERTIES_LIMIT_BYTES} are possible")
@@ -67,7 +68,7 @@ def encode_properties(properties: Mapping[str, str]) -> bytes:
 
 
 def _encoded(name: str, value: str) -> bytes:
-    """Encode one property. LocalProtocolError[INVALID_MESSAGE] if its name or value is no text, is empty, has a
+    """Encode one property. Raises LocalProtocolError[INVALID_MESSAGE] if its name or value is no text, is empty, has a
     separator, or is not encodable in UTF-8."""
     if not isinstance(name, str):
         raise _invalid(f"the name of property {name!r} must be text, not {type(name).__name__}")

@@ -96,11 +96,11 @@ _IPV6_MORE_BYTES: Final = IPV6_HOST_BYTES - IPV4_HOST_BYTES
 
 
 def decode_messages(body: Buffer, *, broker_name: str) -> list[MessageExt]:
-    """Decode all messages of a pull response body, in order, decompressed and unwrapped, to
+    """Decode all messages of a pull response body, in order, decompressed and unwrapped, to a total of
     ``DECOMPRESSED_LIMIT_BYTES``.
 
-    RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] for the first record that cannot be decoded: ``index`` counts records
-    from 0, ``position`` is where it begins, ``length_bytes`` the size of the whole body.
+    Raises RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] for the first record that cannot be decoded or exceeds that
+    limit: ``index`` counts records from 0, ``position`` is where it begins, ``length_bytes`` the size of ``body``.
     """
     messages: list[MessageExt] = []
     left_bytes = DECOMPRESSED_LIMIT_BYTES
@@ -115,9 +115,10 @@ def decode_messages(body: Buffer, *, broker_name: str) -> list[MessageExt]:
 
 
 def check_layout(body: Buffer, *, broker_name: str) -> None:
-    """Check the layout of all records of a pull response body, not their bodies; false flags of IPv6 hosts pass.
+    """Check the layout of all records of a pull response body, not their bodies; false flags of IPv6 hosts pass. Return
+    nothing.
 
-    RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] as ``decode_messages``.
+    Raises RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] as ``decode_messages``.
     """
     for index, position, record in split_records(body):
         try:
@@ -127,8 +128,8 @@ def check_layout(body: Buffer, *, broker_name: str) -> None:
 
 
 def split_records(body: Buffer) -> Iterator[tuple[int, int, memoryview]]:
-    """Yield index, position and bytes of each record. RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] at an impossible
-    size."""
+    """Yield index, position and bytes of each record, as views. Raises RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] on
+    reaching an impossible size, after the records before were yielded."""
     data = memoryview(body)
     index = position = 0
     while position < len(data):
@@ -144,7 +145,7 @@ def split_records(body: Buffer) -> Iterator[tuple[int, int, memoryview]]:
 def decode_first(body: Buffer) -> MessageExt:
     """Decode the first record of a pull response body as it was written: body still compressed, broker name empty.
 
-    RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] if it cannot be decoded.
+    Raises RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] if it cannot be decoded, or ``body`` is empty.
     """
     data = memoryview(body)
     try:
@@ -154,7 +155,8 @@ def decode_first(body: Buffer) -> MessageExt:
 
 
 def first_queue_offset(body: Buffer) -> int | None:
-    """Return the queue offset of the first record, or None if ``body`` has no complete one."""
+    """Return the queue offset of the first record; None if ``body`` is shorter than the smallest record. Check nothing
+    else."""
     data = memoryview(body)
     return int(_HEAD.unpack_from(data)[5]) if len(data) >= MIN_RECORD_BYTES else None
 
@@ -168,11 +170,11 @@ def decode_record(
 ) -> list[MessageExt]:
     """Decode the messages of one record: one, or those of an inner batch, one for each of its queue offsets.
 
-    ``next_offset``: at most that of the next record in the queue; MAX_OFFSET if unknown. ``decoded_offsets``: those to
-    decode of an inner batch; its other messages are only checked.
+    ``next_offset``: at most that of the next record in the queue; MAX_OFFSET if unknown. ``decoded_offsets``
+    (half-open): those to decode of an inner batch, possibly none; its other messages are only checked.
 
-    Raises ValueError, also for a body of more than ``limit_bytes`` when decompressed, for messages of an inner batch
-    that take more, and for a number of messages other than that of the queue offsets from the broker.
+    Raises ValueError for a wrong layout, for a body of more than ``limit_bytes`` when decompressed, for messages of an
+    inner batch that take more, and for another number of messages than queue offsets.
     """
     message = _decompressed(as_stored(record, broker_name), limit_bytes)
     count = offset_count(message, next_offset)
@@ -223,7 +225,8 @@ def offset_count(message: MessageExt, next_offset: int = MAX_OFFSET) -> int:
 
 
 def _count_of(text: str) -> int:
-    """Return the number in ``text`` as ``Short.parseShort`` reads it; 0 where it raises, and for too many digits."""
+    """Return the number in ``text`` as ``Short.parseShort`` reads it, but up to 99,999; 0 for a negative or invalid
+    one."""
     found = _COUNT.fullmatch(text)
     if found is None or _SUPPLEMENTARY.search(text):
         return 0
@@ -233,7 +236,7 @@ def _count_of(text: str) -> int:
 
 
 def corrupt_message(index: int, position: int, length_bytes: int, problem: ValueError) -> RemoteProtocolError:
-    """Return the error for record ``index`` at ``position`` of a body of ``length_bytes``."""
+    """Build the error for record ``index`` at ``position`` of a body of ``length_bytes``; do not raise it."""
     return RemoteProtocolError(
         "CORRUPT_MESSAGE.RESPONSE", index=index, position=position, length_bytes=length_bytes, problem=str(problem)
     )
@@ -244,7 +247,8 @@ def _has(sys_flag: int, bit: MessageSysFlag) -> bool:
 
 
 def _record_bytes(remaining: memoryview) -> int:
-    """Return the size of the first record. Raises ValueError if it is impossible, or its bytes are not all there."""
+    """Return the size of the first record, which it begins with. Raises ValueError if it is impossible, or larger than
+    ``remaining``."""
     if len(remaining) < MIN_RECORD_BYTES:
         raise ValueError(f"only {len(remaining)} bytes are left")
     (total_bytes,) = _SIZE.unpack_from(remaining)
@@ -260,7 +264,7 @@ def as_written(record: memoryview, broker_name: str) -> MessageExt:
     ones, so that the surplus bytes follow the properties. It delivers such a record only if the bytes, read by the
     flags, have lengths that it accepts.
 
-    ValueError as ``as_stored``. Source: ``store/MessageExtEncoder.java#encode``.
+    Raises ValueError as ``as_stored``. Source: ``store/MessageExtEncoder.java#encode``.
     """
     if _has(_HEAD.unpack_from(record)[7], _IPV6):
         with suppress(ValueError):
@@ -274,7 +278,7 @@ def as_written(record: memoryview, broker_name: str) -> MessageExt:
 def as_stored(record: memoryview, broker_name: str) -> MessageExt:
     """Decode one record, but leave its body and sysFlag as stored: possibly compressed, possibly an inner batch.
 
-    ValueError where lengths, magic or layout are wrong.
+    Raises ValueError where lengths, magic or layout are wrong.
     """
     message, remaining_bytes = _decoded(record, broker_name, _IPV6)
     if remaining_bytes:
@@ -283,8 +287,8 @@ def as_stored(record: memoryview, broker_name: str) -> MessageExt:
 
 
 def _decoded(record: memoryview, broker_name: str, host_flags: MessageSysFlag) -> tuple[MessageExt, int]:
-    """Return the message, and the number of bytes after its properties. Of the flags of IPv6 hosts only ``host_flags``
-    apply."""
+    """Decode a record; return the message, and the number of bytes after its properties. Of the flags of IPv6 hosts
+    only ``host_flags`` apply. Raises ValueError."""
     reader = ByteReader(record)
     _, magic, body_crc, queue_id, flag, queue_offset, commit_log_offset, sys_flag, born_timestamp_ms = reader.unpack(
         _HEAD, "head"
@@ -322,6 +326,7 @@ def _decoded(record: memoryview, broker_name: str, host_flags: MessageSysFlag) -
 
 
 def _topic_length(magic: int) -> struct.Struct:
+    """Return the layout of the topic's length. Raises ValueError for a magic number that is no message's."""
     if magic == MessageMagic.BLANK:
         raise ValueError("it is the blank end of a commit log file")
     if magic not in _TOPIC_LENGTH:
@@ -339,7 +344,8 @@ def _read_sized(reader: ByteReader, length: struct.Struct, field: str) -> bytes:
 
 
 def _decompressed(message: MessageExt, limit_bytes: int) -> MessageExt:
-    """Return the message with its plain body and without the sysFlag COMPRESSED; the type bits stay, as in Java."""
+    """Return the message with its plain body and without the sysFlag COMPRESSED; the type bits stay, as in Java. An
+    uncompressed message is returned unchanged. Raises ValueError."""
     if not message.body or not _has(message.sys_flag, MessageSysFlag.COMPRESSED):
         return message
     body = decompress(message.body, message.sys_flag, limit_bytes)

@@ -75,14 +75,14 @@ class RemotingCommand:
         return self.flag & FLAG_ONEWAY != 0
 
     def frame(self, opaque: int) -> bytes:
-        """Return the frame of the command, numbered ``opaque``, length included. Raises
+        """Encode the command as a JSON frame, length included, with number ``opaque``. Raises
         LocalProtocolError[INVALID_MESSAGE]."""
         return encode(replace(self, opaque=opaque))
 
 
 def encode(command: RemotingCommand, serialization: Serialization = Serialization.JSON) -> bytes:
-    """Return the frame, length included. Raises LocalProtocolError[INVALID_MESSAGE], also if header or request is too
-    long."""
+    """Encode ``command`` as a frame, length included. Raises LocalProtocolError[INVALID_MESSAGE] for a value that the
+    serialization cannot hold, a header above 16 MiB, or a request frame above MAX_REQUEST_BYTES."""
     try:
         header = _ENCODERS[serialization](command)
     except (UnicodeEncodeError, struct.error) as error:
@@ -102,7 +102,8 @@ def encode(command: RemotingCommand, serialization: Serialization = Serializatio
 
 
 def decode(frame: bytes | memoryview) -> RemotingCommand:
-    """Decode a frame without its four length bytes. Raises RemoteProtocolError[MALFORMED_RESPONSE.HEADER]."""
+    """Decode a frame without its four length bytes; the body is a view of ``frame``. Raises
+    RemoteProtocolError[MALFORMED_RESPONSE.HEADER]."""
     view = memoryview(frame)
     if len(view) < 4:
         raise _invalid_header(f"the frame has {len(view)} bytes")
@@ -127,6 +128,7 @@ def _invalid_header(problem: str) -> RemoteProtocolError:
 
 
 def _encode_json(command: RemotingCommand) -> bytes:
+    """Encode a header as JSON, in UTF-8, without remark or extFields if there are none. Raises UnicodeEncodeError."""
     header: dict[str, object] = {
         "code": command.code,
         "language": command.language.name,
@@ -143,7 +145,7 @@ def _encode_json(command: RemotingCommand) -> bytes:
 
 
 def _decode_json(header: memoryview, body: memoryview) -> RemotingCommand:
-    """Decode a JSON header. Raises ValueError."""
+    """Decode a JSON header. Raises ValueError, also for more than HEADER_VALUES values, and RecursionError."""
     text = str(header, "utf-8")
     check_values(text, HEADER_VALUES)
     values, end = _scan_json(text)
@@ -171,6 +173,7 @@ def _language(name: Any) -> LanguageCode:
 
 
 def _checked_fields(fields: Any) -> dict[str, str]:
+    """Return ``fields``, {} for None. Raises ValueError unless it is a map of texts."""
     if fields is None:
         return {}
     if type(fields) is not dict or not {str}.issuperset(map(type, fields.values())):
@@ -182,7 +185,8 @@ def _checked_fields(fields: Any) -> dict[str, str]:
 
 
 def _encode_binary(command: RemotingCommand) -> bytes:
-    """Encode a header as ROCKETMQ. Codes beyond 16 bits raise struct.error; an empty remark is decoded as None."""
+    """Encode a header as ROCKETMQ. Numbers that exceed their fields raise struct.error; an empty remark is decoded as
+    None."""
     start = _BINARY_START.pack(command.code, command.language, command.version, command.opaque, command.flag)
     entries = b"".join(_sized(_INT16, name) + _sized(_INT32, value) for name, value in command.fields.items())
     return b"".join((start, _sized(_INT32, command.remark or ""), _INT32.pack(len(entries)), entries))
@@ -194,7 +198,8 @@ def _sized(size: struct.Struct, text: str) -> bytes:
 
 
 def _decode_binary(header: memoryview, body: memoryview) -> RemotingCommand:
-    """Decode a binary header. Raises ValueError or struct.error."""
+    """Decode a header in ROCKETMQ's binary format. Raises ValueError; a header that is too short raises
+    struct.error."""
     code, language, version, opaque, flag = _BINARY_START.unpack_from(header)
     remark, position = _read_sized(_INT32, header, _BINARY_START.size)
     (entries_bytes,) = _INT32.unpack_from(header, position)
@@ -210,7 +215,8 @@ def _decode_binary(header: memoryview, body: memoryview) -> RemotingCommand:
 
 
 def _read_sized(size: struct.Struct, header: memoryview, position: int) -> tuple[str, int]:
-    """Return a text that its length precedes, and the position after it."""
+    """Return the text at ``position``, which its length precedes, and the position after it. Raises ValueError for a
+    length beyond the header or text that is not UTF-8."""
     (length,) = size.unpack_from(header, position)
     begin = position + size.size
     if not 0 <= length <= len(header) - begin:

@@ -60,8 +60,8 @@ class ResponseTemplate:
 
     def read(self, received: memoryview, begin: int, end: int) -> tuple[list[FastPathResponse], int]:
         """Return the leading fast-path responses of ``received[begin:end]``, which begins with a frame's length, and
-        the position after them: of ``end``, or of a frame that is incomplete or does not match. Bodies are views of
-        ``received``."""
+        the position after the last: ``end``, or the begin of a frame that is incomplete or does not match. Bodies are
+        views of ``received``."""
         responses: list[FastPathResponse] = []
         while begin + HEADER_BEGIN <= end:
             length, header_length = _LENGTHS.unpack_from(received, begin)
@@ -83,7 +83,8 @@ class ResponseTemplate:
 def template_of(frame: memoryview, kind: type[ResponseTemplate] = ResponseTemplate) -> ResponseTemplate | None:
     """Make a template from a response, a frame without its length.
 
-    None if it is not FOUND, does not have each of ``PARSED_FIELDS`` once, or would not read the same as the codec.
+    None if it is not FOUND, does not have each of ``PARSED_FIELDS`` once, or would be read differently by the codec.
+    Raises RemoteProtocolError[MALFORMED_RESPONSE.HEADER].
     """
     response = decode(frame)
     if PULL_STATUS.get(response.code) is not PullStatus.FOUND:
@@ -97,7 +98,7 @@ def template_of(frame: memoryview, kind: type[ResponseTemplate] = ResponseTempla
 
 
 def _find_places(header: bytes) -> tuple[list[Place], bytes]:
-    """Return the places of the numbers in ``header``, and the bytes after the last."""
+    """Return the places of the numbers in ``header``, and the bytes after the last number."""
     places, end = [], 0
     for number in _NUMBER.finditer(header):
         name, mark, _ = number.groups()
@@ -108,7 +109,7 @@ def _find_places(header: bytes) -> tuple[list[Place], bytes]:
 
 
 def _matches_codec(template: ResponseTemplate, header: bytes) -> bool:
-    """Return whether template and codec read the same from ``header`` with each of its numbers changed."""
+    """Return whether template and codec read the same response from ``header`` with each of its numbers changed."""
     changed = _with_other_numbers(header)
     frame = memoryview(_LENGTHS.pack(LENGTH_BYTES + len(changed), len(changed)) + changed)
     response = decode(frame[LENGTH_BYTES:])
@@ -117,6 +118,7 @@ def _matches_codec(template: ResponseTemplate, header: bytes) -> bool:
 
 
 def _with_other_numbers(header: bytes) -> bytes:
+    """Return ``header`` with each number at a place replaced by another one, from 1,000,000 on."""
     numbers = count(1_000_000)
 
     def other(number: re.Match[bytes]) -> bytes:

@@ -37,7 +37,8 @@ _starts_other: Final = re.compile(r"\{[ \t\r\n]*[^\"}]").match
 def parse_fastjson(body: bytes | memoryview, subject: str) -> object:
     """Parse the value in ``body``. Object keys become ``ObjectKey``, integer keys stay integers.
 
-    Raises RemoteProtocolError[MALFORMED_RESPONSE.BODY]; ``subject`` names the body in it.
+    Raises RemoteProtocolError[MALFORMED_RESPONSE.BODY] for invalid text, and beyond the limits of bytes, values and
+    depth; ``subject`` names the body in the error.
     """
     try:
         BODY_BYTES.check(len(body))
@@ -57,6 +58,7 @@ class _Reader:
         self._attempts_left = STANDARD_ATTEMPTS
 
     def read_all(self) -> object:
+        """Parse the text as one value. Raises ValueError, also for text after it."""
         value, end = self._value(0, MAX_DEPTH)
         if self._next(end) != len(self._text):
             raise self._unexpected(end)
@@ -73,7 +75,8 @@ class _Reader:
         return ValueError(f"unexpected {seen!r} at character {position} of {len(self._text)}")
 
     def _value(self, position: int, depth: int) -> tuple[object, int]:
-        """Read the value that begins at ``position``, after optional blanks."""
+        """Read the value that begins at ``position``, after optional blanks, with the standard library if that can.
+        Raises ValueError, also if it is nested deeper than ``depth``."""
         begin = self._next(position)
         is_container = self._text[begin : begin + 1] in ("{", "[")
         if not is_container or (self._attempts_left > 0 and _starts_other(self._text, begin) is None):
@@ -86,7 +89,8 @@ class _Reader:
         return self._object(begin + 1, depth - 1) if self._text[begin] == "{" else self._array(begin + 1, depth - 1)
 
     def _object(self, position: int, depth: int) -> tuple[dict[object, object], int]:
-        """Read an object. ``position`` is after its opening brace, the returned position after the closing one."""
+        """Read an object. ``position`` is after its opening brace, the returned position after the closing one. Raises
+        ValueError."""
         entries: dict[object, object] = {}
         if self._text.startswith("}", self._next(position)):
             return entries, self._next(position) + 1
@@ -99,7 +103,8 @@ class _Reader:
             position = self._after(",", position)
 
     def _array(self, position: int, depth: int) -> tuple[list[object], int]:
-        """Read an array. ``position`` is after its opening bracket, the returned position after the closing one."""
+        """Read an array. ``position`` is after its opening bracket, the returned position after the closing one. Raises
+        ValueError."""
         values: list[object] = []
         if self._text.startswith("]", self._next(position)):
             return values, self._next(position) + 1
@@ -112,6 +117,8 @@ class _Reader:
             position = self._after(",", position)
 
     def _key(self, position: int, depth: int) -> tuple[str | int | ObjectKey, int]:
+        """Read the key at ``position``: a text, an integer, or a flat object as its items. Raises ValueError for
+        another value."""
         key, end = self._value(position, depth)
         if isinstance(key, dict) and not any(isinstance(value, (dict, list)) for value in key.values()):
             return tuple(key.items()), end
@@ -120,6 +127,7 @@ class _Reader:
         raise self._unexpected(position)
 
     def _after(self, mark: str, position: int) -> int:
+        """Skip blanks and ``mark``; return the position after it. Raises ValueError if ``mark`` is missing."""
         position = self._next(position)
         if not self._text.startswith(mark, position):
             raise self._unexpected(position)
@@ -131,7 +139,8 @@ class _Reader:
 
 def write_fastjson(value: object) -> bytes:
     """Encode ``value`` as fastjson does; message queues may be values and keys. Raises
-    LocalProtocolError[INVALID_MESSAGE]."""
+    LocalProtocolError[INVALID_MESSAGE] for text that is not valid Unicode, TypeError for a value that JSON does not
+    have."""
     try:
         return _write(value).encode()
     except UnicodeEncodeError as error:
@@ -139,6 +148,7 @@ def write_fastjson(value: object) -> bytes:
 
 
 def _write(value: object) -> str:
+    """Return ``value`` as fastjson text. Raises TypeError for a value that JSON does not have."""
     match value:
         case Mapping():
             return "{" + ",".join(f"{_write(key)}:{_write(entry)}" for key, entry in value.items()) + "}"

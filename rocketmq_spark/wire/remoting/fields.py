@@ -34,7 +34,7 @@ def wire(name: str, *, default: Any = dataclasses.MISSING) -> Any:
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(wire,))
 def header(cls: type[T]) -> type[T]:
-    """Make ``cls`` a frozen keyword-only dataclass and build its table."""
+    """Convert ``cls`` to a frozen keyword-only dataclass with slots, build its table, and return it, a new class."""
     frozen: Any = dataclasses.dataclass(frozen=True, slots=True, kw_only=True)(cls)
     frozen.rows = tuple(map(_row, dataclasses.fields(frozen)))
     return cast(type[T], frozen)
@@ -47,7 +47,7 @@ class Header:
     rows: ClassVar[tuple[_Row, ...]] = ()
 
     def to_fields(self) -> dict[str, str]:
-        """Return the header as extFields, in the order of definition."""
+        """Return the header as extFields, in the order of definition, without fields that are None."""
         fields = {}
         for attribute, name, write, _, _ in self.rows:
             value = getattr(self, attribute)
@@ -57,9 +57,9 @@ class Header:
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, str]) -> Self:
-        """Read the header from ``fields``; unknown names are ignored.
+        """Read the header from extFields; unknown names are ignored.
 
-        Raises RemoteProtocolError[MALFORMED_RESPONSE.HEADER].
+        Raises RemoteProtocolError[MALFORMED_RESPONSE.HEADER] for a missing required field or an invalid value.
         """
         values = {}
         for attribute, name, _, read, is_required in cls.rows:
@@ -78,6 +78,7 @@ def _invalid_header(cls: type[Header], problem: str) -> RemoteProtocolError:
 
 
 def _read_int(text: str) -> int:
+    """Parse a decimal integer. Raises ValueError for other text or more than 64 bits."""
     value = int(text)
     if not INT64_MIN <= value <= INT64_MAX:
         raise ValueError
@@ -102,7 +103,8 @@ _KINDS: Final[Mapping[str, tuple[Callable[[Any], str], Callable[[str], object]]]
 
 
 def _row(field: dataclasses.Field[Any]) -> _Row:
-    """Return the table row of a field; ``field.type`` is text, such as ``int | None``."""
+    """Return the table row of a field. ``field.type`` is text, such as ``int | None``; a type without a kind raises
+    StopIteration."""
     kind = next(kind for kind in str(field.type).split(" | ") if kind in _KINDS)
     write, read = _KINDS[kind]
     return _Row(field.name, field.metadata["wire"], write, read, field.default is dataclasses.MISSING)

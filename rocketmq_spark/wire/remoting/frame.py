@@ -39,9 +39,9 @@ class FrameBuffer:
             self._chunks.append(memoryview(data))
 
     def next_frame(self) -> memoryview | None:
-        """Return the next complete frame without its length, or None until more bytes are fed.
+        """Cut and return the next complete frame without its length, or None until more bytes are fed.
 
-        Raises RemoteProtocolError[FRAME_TOO_LARGE | MALFORMED_FRAME].
+        Raises RemoteProtocolError[FRAME_TOO_LARGE | MALFORMED_FRAME], then again in each further call.
         """
         if not self._unfinished and self._chunks:
             frame = self._cut_first_chunk()
@@ -50,7 +50,8 @@ class FrameBuffer:
         return self._collect()
 
     def _cut_first_chunk(self) -> memoryview | None:
-        """Return the next frame if it lies within the first chunk."""
+        """Cut the next frame from the first chunk, as a view; None, with no change, if it is not complete there. Raises
+        what ``next_frame`` does."""
         chunk = self._chunks[0]
         if len(chunk) < LENGTH_BYTES:
             return None
@@ -64,15 +65,15 @@ class FrameBuffer:
         return chunk[LENGTH_BYTES:end]
 
     def _collect(self) -> memoryview | None:
-        """Return the next frame, assembled from several chunks."""
+        """Move the next frame's bytes from several chunks into one copy, and return it; None if some have not arrived.
+        Raises what ``next_frame`` does."""
         if not self._fill(LENGTH_BYTES) or not self._fill(LENGTH_BYTES + self._frame_bytes(self._unfinished)):
             return None
         frame, self._unfinished = self._unfinished, bytearray()
         return memoryview(frame).toreadonly()[LENGTH_BYTES:]
 
     def _fill(self, target_bytes: int) -> bool:
-        """Move bytes from the chunks until the unfinished frame has ``target_bytes``; return whether enough were
-        there."""
+        """Move bytes from the chunks until the unfinished frame has ``target_bytes``; return whether it has them."""
         while (missing := target_bytes - len(self._unfinished)) > 0 and self._chunks:
             chunk = self._chunks.popleft()
             self._unfinished += chunk[:missing]
@@ -81,6 +82,7 @@ class FrameBuffer:
         return missing <= 0
 
     def _frame_bytes(self, start: memoryview | bytearray) -> int:
+        """Return the frame length in the first four bytes. Raises what ``next_frame`` does if it is impossible."""
         length = int.from_bytes(start[:LENGTH_BYTES], "big")
         problem = problem_with_length(length, self._peer, self._limit_bytes)
         if problem is not None:
@@ -89,7 +91,8 @@ class FrameBuffer:
 
 
 def problem_with_length(length: int, peer: str, limit_bytes: int) -> RemoteProtocolError | None:
-    """Return the error for an impossible frame length: FRAME_TOO_LARGE, MALFORMED_FRAME."""
+    """Return the error for an impossible frame length, FRAME_TOO_LARGE or MALFORMED_FRAME, without raising it; None if
+    valid."""
     if length > limit_bytes:
         return RemoteProtocolError("FRAME_TOO_LARGE", peer=peer, length_bytes=length, limit_bytes=limit_bytes)
     if length < MIN_FRAME_BYTES:

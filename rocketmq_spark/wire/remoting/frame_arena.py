@@ -25,7 +25,8 @@ class Arenas:
         self._arenas: list[bytearray] = []
 
     def reserve(self, min_bytes: int) -> bytearray:
-        """Return an arena of at least ``min_bytes`` without views. The caller reserves it by keeping a view of it."""
+        """Return an arena of at least ``min_bytes`` without views: a pooled one, or a new one, which joins the pool if
+        it has ARENA_BYTES and the pool has space. The caller reserves it only by keeping a view of it."""
         for arena in self._arenas:
             if len(arena) >= min_bytes and _is_free(arena):
                 return arena
@@ -36,7 +37,7 @@ class Arenas:
 
 
 def _is_free(arena: bytearray) -> bool:
-    """Return whether no view of ``arena`` exists: Python cannot resize a bytearray that has one."""
+    """Return whether no view of ``arena`` exists: Python cannot resize a bytearray that has one. Leave it unchanged."""
     try:
         arena.append(0)
     except BufferError:
@@ -67,13 +68,16 @@ class FrameArena:
         self._readable = self._writable.toreadonly()
 
     def writable_buffer(self) -> memoryview:
-        """Return the memory to receive the next bytes into; report them with ``received``."""
+        """Return the memory to receive the next bytes into; report them with ``received``. Move the unfinished frame to
+        another arena first if little space is left."""
         is_too_large = self._begin == self._end and len(self._writable) > ARENA_BYTES
         if is_too_large or len(self._writable) - self._end < MIN_WRITABLE_BYTES:
             self._move()
         return self._writable[self._end :]
 
     def _move(self) -> None:
+        """Copy the unfinished frame to the begin of another arena, of at least twice its size, and use that from now
+        on."""
         unfinished = self._readable[self._begin : self._end]
         self._use_arena(self._arenas.reserve(2 * len(unfinished)))
         self._writable[: len(unfinished)] = unfinished
@@ -94,9 +98,10 @@ class FrameArena:
         self._begin = begin
 
     def next_frame(self) -> memoryview | None:
-        """Return the next complete frame without its length, or None if it is incomplete.
+        """Return the next complete frame without its length, as a view, and mark it as read; None if there is no
+        complete one.
 
-        An impossible length sets ``failure`` permanently; the frames before it are the last.
+        An impossible length raises nothing but sets ``failure``; from then on the result is None.
         """
         if self._end - self._begin < LENGTH_BYTES or self.failure is not None:
             return None

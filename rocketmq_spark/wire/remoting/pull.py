@@ -58,8 +58,8 @@ PullOutcome: TypeAlias = PullResult | RocketMQError
 
 
 def read_pull(response: RemotingCommand) -> PullResult:
-    """Return the result in a response whose code is in ``PULL_STATUS``. Raises
-    RemoteProtocolError[MALFORMED_RESPONSE.HEADER]."""
+    """Decode the result of a pull from a response whose code is in ``PULL_STATUS``; another code raises KeyError.
+    Raises RemoteProtocolError[MALFORMED_RESPONSE.HEADER]."""
     header = PullMessageResponse.from_fields(response.fields)
     return PullResult(
         status=PULL_STATUS[response.code],

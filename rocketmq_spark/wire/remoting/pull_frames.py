@@ -28,8 +28,8 @@ _START: Final = struct.Struct(">II")
 def pull_header(
     group: str, queue: MessageQueue, offset: int, max_messages: int, expression: str, suspend_ms: int = 0
 ) -> PullMessageRequest:
-    """Return a pull with its subscription, so that the broker needs no heartbeat of the group; suspended if
-    ``suspend_ms`` > 0."""
+    """Build the header of a pull with its subscription, so that the broker needs no heartbeat of the group. If
+    ``suspend_ms`` > 0, the broker holds the pull that long without messages."""
     return PullMessageRequest(
         consumer_group=group,
         topic=queue.topic,
@@ -64,15 +64,15 @@ class SignedPullFrames(PullFrames):
         self._header = _header_with_places(fields | {SIGNATURE: PLACE_OF_TEXT})
 
     def frame(self, opaque: int, offset: int, max_messages: int) -> bytes:
-        """Return the signed frame, length included, of a pull numbered ``opaque``."""
+        """Return the frame, signed and with its length, of a pull numbered ``opaque``."""
         signature = self._signature.sign(max_messages, offset)
         header = self._header % (opaque, offset, max_messages, signature)
         return _START.pack(len(header) + 4, len(header)) + header
 
 
 def _header_with_places(fields: dict[str, str]) -> bytes:
-    """Return the header of a pull with ``%d`` for each number and, after these, ``%b`` for the signature if there is
-    one."""
+    """Return the header of a pull with ``%d`` for each number and, after these, ``%b`` for the signature if ``fields``
+    have one. Raises LocalProtocolError[INVALID_MESSAGE]."""
     sample = encode(RemotingCommand(RequestCode.PULL_MESSAGE, opaque=PLACE, fields=fields))
     text = sample[FRAME_START_BYTES:].decode().replace("%", "%%")
     # User texts have only escaped quotation marks, so these match the fields themselves.
@@ -83,8 +83,8 @@ def _header_with_places(fields: dict[str, str]) -> bytes:
 
 @lru_cache(maxsize=4096)
 def pull_frames(group: str, queue: MessageQueue, expression: str, credentials: Credentials | None = None) -> PullFrames:
-    """Return the frames of a queue's pulls, signed with ``credentials``; cached. Raises
-    LocalProtocolError[INVALID_MESSAGE]."""
+    """Return the maker of the frames of a queue's pulls, signed if there are ``credentials``; cached by the arguments.
+    Raises LocalProtocolError[INVALID_MESSAGE]."""
     if credentials is None:
         return PullFrames(group, queue, expression)
     return SignedPullFrames(group, queue, expression, credentials)

@@ -69,6 +69,7 @@ def _pull_rejected(it: _ErrorResponse) -> BrokerError:
 
 
 def _unclassified_error(it: _ErrorResponse) -> BrokerError:
+    """Build BROKER_ERROR, with the name of the response code."""
     return BrokerError(
         "BROKER_ERROR",
         address=it.address,
@@ -107,8 +108,8 @@ REFUSALS: Final[tuple[tuple[int, str, Callable[[_ErrorResponse], BrokerError]], 
 
 
 def access_refusal(address: str, request: str, code: int, remark: str) -> BrokerError | None:
-    """Return the error for a refusal by ACL 2.0, whatever its code; None if the remark is not one of
-    ``ACCESS_WORDS``."""
+    """Build the error for a refusal by ACL 2.0, whatever its code; None if the remark does not begin with one of
+    ``ACCESS_WORDS``. Raise nothing."""
     for words, error_of in ACCESS_WORDS:
         match = re.match(words, remark)
         if match is not None:
@@ -117,7 +118,8 @@ def access_refusal(address: str, request: str, code: int, remark: str) -> Broker
 
 
 def refusal(address: str, request_code: int, response: RemotingCommand) -> BrokerError:
-    """Return the error for a refusal by the server at ``address``: by ``REFUSALS``, else BROKER_ERROR."""
+    """Build the error for a response by which the server at ``address`` refuses a request: the first match of
+    ``REFUSALS``, else BROKER_ERROR. Raise nothing."""
     request, remark = code_name(RequestCode, request_code), (response.remark or "(no remark)")[:REMARK_CHARACTERS]
     for code, words, error_of in REFUSALS:
         match = re.match(words, remark) if response.code == code else None

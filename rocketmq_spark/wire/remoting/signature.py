@@ -25,7 +25,7 @@ SIGNATURE: Final = "Signature"
 
 
 def signed(request: RemotingCommand, credentials: Credentials) -> RemotingCommand:
-    """Return ``request`` with the fields that identify its sender, and its signature."""
+    """Return a copy of ``request`` with access key, security token if any, and the signature over fields and body."""
     fields = {**request.fields, **identity(credentials)}
     content = b"".join((*_values(fields), request.body))
     fields[SIGNATURE] = _base64(_hmac(credentials.secret_key, content).digest()).decode()
@@ -51,7 +51,8 @@ class SignatureTemplate:
         self._suffix = "".join(parts).encode(errors="surrogatepass")
 
     def sign(self, *numbers: int) -> bytes:
-        """Return the signature of the request with these numbers, passed in ascending order of their field names."""
+        """Return the signature, in Base64, of the request with these numbers, passed in ascending order of their field
+        names."""
         mac = self._mac_prefix.copy()
         mac.update(self._suffix % numbers)
         return _base64(mac.digest())

@@ -15,7 +15,8 @@ Object = dict[object, object]
 
 
 def as_object(value: object, name: str) -> Object:
-    """Return ``value`` if it is an object, or the object that an ``ObjectKey`` represents."""
+    """Return ``value`` if it is an object, or the object that an ``ObjectKey`` represents. Raises ValueError
+    otherwise."""
     return dict(value) if type(value) is tuple else _expect(dict, value, name)
 
 
@@ -25,7 +26,8 @@ def as_text(value: object, name: str) -> str:
 
 
 def as_int64(value: object, name: str) -> int:
-    """Return ``value`` if it is an integer of at most 64 bits."""
+    """Return ``value`` if it is an integer of at most 64 bits, signed. Raises ValueError, with ``name``, for another
+    value."""
     number = _expect(int, value, name)
     if not INT64_MIN <= number <= INT64_MAX:
         raise ValueError(f"{name} has more than 64 bits")
