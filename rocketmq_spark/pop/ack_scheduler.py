@@ -56,21 +56,26 @@ class AckScheduler:
     # ------------------------------------------------------------------------------------------ scheduling
 
     def run(self) -> None:
-        """Start a worker for each broker with due requests, unless it has one or is in a retry pause."""
+        """Start a worker for each broker with due requests, unless it has a worker or is in a retry pause. Do not
+        wait."""
         self._start_workers(self._brokers_due(), self._send_all)
 
     def move_exhausted(self) -> None:
-        """Start workers that move messages with exhausted retries to the dead-letter topic."""
+        """Start a worker for each broker with messages in RETRIES_EXHAUSTED, to move these to the dead-letter topic. Do
+        not wait."""
         with self._changed:
             broker_names = self._unacked.brokers_with(MessageState.RETRIES_EXHAUSTED)
         self._start_workers(broker_names, self._move)
 
     def _start_workers(self, broker_names: Iterable[str], do: Callable[[str], None]) -> None:
+        """Start ``do(broker_name)`` on a worker for each broker, unless it is in a retry pause or its worker runs."""
         for broker_name in broker_names:
             if self._failures.may_send(broker_name):
                 self._workers.start(broker_name, partial(do, broker_name))
 
     def _brokers_due(self) -> set[str]:
+        """Return the brokers with due requests: after ``begin_stop`` those with messages to acknowledge or in no batch,
+        none after ``close``."""
         with self._changed:
             if self._is_closed:
                 return set()
@@ -79,7 +84,8 @@ class AckScheduler:
             return self._unacked.brokers_due(self._clock())
 
     def try_release(self, handles: Sequence[ReceiptHandle]) -> None:
-        """Release messages of no batch of this query, once and at any broker; failures are not retried."""
+        """Request the release of messages that ``unacked_messages`` does not track, once; wait for the responses and
+        count the successes. Failures are ignored: those messages are redelivered when they expire."""
         outcomes = self._transport.change_invisible_duration(handles, RELEASED_INVISIBLE_MS, suspend=True)
         released = sum(not isinstance(outcome, RocketMQError) for outcome in outcomes)
         with self._changed:
@@ -88,8 +94,8 @@ class AckScheduler:
     # ------------------------------------------------------------------------------------------ waiting, stopping
 
     def wait_until_none(self, state: MessageState, until_ms: int) -> None:
-        """Run the scheduler until no message is in ``state``, except at failing brokers; until ``until_ms`` at the
-        latest."""
+        """Block and run the scheduler until no message is in ``state`` at brokers that do not fail. Return earlier,
+        without an error, at ``until_ms`` of the scheduler's clock, after ``close``, or after a fatal error."""
         while True:
             self.run()
             with self._changed:
@@ -101,7 +107,8 @@ class AckScheduler:
                     self._changed.wait(remaining_ms / 1000)
 
     def begin_stop(self) -> None:
-        """From now on release messages that are in no batch, and extend no invisible durations."""
+        """Change what is due: from now on messages in no batch are released and no invisible duration is extended. Send
+        nothing."""
         self._is_stopping = True
 
     @property
@@ -110,19 +117,21 @@ class AckScheduler:
         return not self._brokers_due()
 
     def close(self) -> None:
-        """Send no more requests. Those in flight end when the transport is closed."""
+        """Claim no more messages, so that no more requests are sent. Wait for nothing: requests in flight end when the
+        transport is closed."""
         self._is_closed = True
 
     # ------------------------------------------------------------------------------------------ requests to one broker
 
     def _send_all(self, broker_name: str) -> None:
-        """Send all due requests to a broker, until none is due or one fails."""
+        """Send all due requests to a broker, and wait for their responses, until none is due or one fails."""
         is_responding = True
         while is_responding and broker_name in self._brokers_due():
             is_responding = self._acknowledge(broker_name) and self._release(broker_name) and self._extend(broker_name)
 
     def _acknowledge(self, broker_name: str) -> bool:
-        """Acknowledge completed messages; return whether no request failed."""
+        """Claim up to 1,000 completed messages, acknowledge them and wait; remove those acknowledged or expired,
+        unclaim those whose request failed. Return whether no request failed."""
         claimed = self._claim(self._unacked.claim_completed, broker_name)
         outcomes = self._transport.acknowledge([handle for _, handle in claimed])
         outcomes_by_number = list(zip((number for number, _ in claimed), outcomes, strict=True))
@@ -135,8 +144,8 @@ class AckScheduler:
         return self._note_outcomes(broker_name, outcomes)
 
     def _release(self, broker_name: str) -> bool:
-        """Claim abandoned messages, or at the stop all outside batches, and release them; those that fail are claimed
-        again later. Return whether none failed."""
+        """Claim up to 1,000 abandoned messages, or after ``begin_stop`` all in no batch, request their release and
+        wait; remove the released ones, unclaim those whose request failed. Return whether no request failed."""
         claim = self._unacked.claim_outside_batches if self._is_stopping else self._unacked.claim_abandoned
         claimed = self._claim(claim, broker_name)
         outcomes = self._transport.change_invisible_duration(
@@ -153,8 +162,9 @@ class AckScheduler:
         return self._note_outcomes(broker_name, outcomes)
 
     def _extend(self, broker_name: str) -> bool:
-        """Claim messages whose extension is due, and extend their invisible duration. Return whether the broker had no
-        failure. Do nothing once ``begin_stop`` was called."""
+        """Claim up to 1,000 messages whose extension is due, extend their invisible duration and wait. Those that
+        failed or expired stay, for a later retry. Return whether no request failed. After ``begin_stop`` only return
+        True."""
         if self._is_stopping:
             return True
         requested_ms = self._clock()
@@ -171,6 +181,8 @@ class AckScheduler:
         return self._note_outcomes(broker_name, outcomes)
 
     def _move(self, broker_name: str) -> None:
+        """Claim up to 1,000 messages with exhausted retries, move them to the dead-letter topic, wait, and record
+        outcomes."""
         with self._changed:
             claimed = self._unacked.claim_exhausted(MAX_CONCURRENT_CALLS, broker_name)
         outcomes = self._transport.dead_letters.move([one for _, one in claimed])
@@ -182,7 +194,8 @@ class AckScheduler:
             return [] if self._is_closed else claim(MAX_CONCURRENT_CALLS, broker_name)
 
     def _note_outcomes(self, broker_name: str, outcomes: Sequence[object]) -> bool:
-        """Record the first failure, or the success, of a broker's requests; return whether none failed."""
+        """Record the first RocketMQError among ``outcomes`` as the broker's failure, else a success; nothing if empty.
+        Return whether there is no RocketMQError."""
         failure = next((one for one in outcomes if isinstance(one, RocketMQError)), None)
         if outcomes:
             self._failures.note(broker_name, failure)
@@ -212,14 +225,15 @@ class Workers:
             return set(self._busy)
 
     def start(self, name: str, do: Callable[[], None]) -> None:
-        """Run ``do`` on a thread of this name; do nothing if one is running."""
+        """Run ``do`` on a daemon thread of this name; do nothing if one is running. Do not wait."""
         thread = threading.Thread(target=self._work, args=(name, do), name=f"{PREFIX}{name}", daemon=True)
         with self._changed:
             if self._busy.setdefault(name, thread) is thread:
                 thread.start()  # before another thread can join it
 
     def _work(self, name: str, do: Callable[[], None]) -> None:
-        """Run ``do``; log and pass on an exception. Then remove this worker, so that ``start`` may start it again."""
+        """Run ``do``; log an exception and pass it to ``fail``. Then remove this worker, so that ``start`` may start it
+        again, and notify ``changed``."""
         try:
             do()
         except Exception as error:
@@ -231,7 +245,8 @@ class Workers:
                 self._changed.notify_all()
 
     def join(self, timeout_s: float) -> None:
-        """Wait until all workers have ended, at most ``timeout_s`` for each."""
+        """Wait until the workers that run now have ended, at most ``timeout_s`` for each; those that still run
+        continue."""
         with self._changed:
             threads = list(self._busy.values())
         for thread in threads:

@@ -59,20 +59,23 @@ class DeadLetterMover:
         self._failing_brokers: set[str] = set()
 
     def needs_broker_call(self, target: Target, received: Sequence[ReceivedMessage]) -> bool:
-        """See ``DeadLetterTopic``."""
+        """Return whether ``split_exhausted`` would block on a request: a message was redelivered and no limit is
+        cached."""
         return not self._is_cached(target) and has_redelivered(received)
 
     def _is_cached(self, target: Target) -> bool:
         return target.broker_name in self._retry_limits and self._clock() < self._retry_limits[target.broker_name][1]
 
     def split_exhausted(self, target: Target, received: Sequence[ReceivedMessage]) -> SplitMessages:
-        """See ``DeadLetterTopic``. Requests ``retryMaxTimes`` from the broker if a message was redelivered."""
+        """Split messages into ``usable`` and ``exhausted`` (redelivered more than ``retryMaxTimes``). If one was
+        redelivered and no limit is cached, request the limit from the broker and wait; without a limit all are
+        usable."""
         return split_exhausted(received, self.retry_max_times(target) if has_redelivered(received) else None)
 
     def retry_max_times(self, target: Target) -> int | None:
-        """Return the group's ``retryMaxTimes`` at the broker, cached for 60 s; 16 if the broker permanently refuses to
-        return it. None, no limit: the group has no retry queue, so no message can be moved, or the request failed
-        temporarily."""
+        """Return the group's ``retryMaxTimes`` at the broker, cached for 60 s; if it is not cached, request it and
+        wait. 16, logged, if the broker permanently refuses. None, no limit: the group has no retry queue, so that no
+        message can be moved, or the request failed temporarily, which is not cached. Raises no RocketMQError."""
         if self._is_cached(target):
             return self._retry_limits[target.broker_name][0]
         limit: int | None
@@ -95,7 +98,9 @@ class DeadLetterMover:
         return limit
 
     def move(self, messages: Sequence[ReceivedMessage]) -> list[MoveOutcome]:
-        """See ``DeadLetterTopic``. After a transient failure, the same broker gets no more requests in this call."""
+        """Store messages in the group's dead-letter topic, one blocking request each, and log the moved ones. Return an
+        outcome for each: MOVED; RETRY, also without a request once the same broker failed temporarily in this call;
+        REJECTED if the broker refuses it permanently. Raises no RocketMQError. Messages are not acknowledged here."""
         failing: set[str] = set()
         stored_messages = [stored_message_of(one) for one in messages]
         outcomes = [self._move(stored_message, failing) for stored_message in stored_messages]
@@ -114,8 +119,9 @@ class DeadLetterMover:
         return outcomes
 
     def _move(self, message: StoredMessage, failing: set[str]) -> MoveOutcome:
-        """Move one message, unless its broker is in ``failing``; log a failure and, if it is transient, add the broker
-        to ``failing``. Raises no RocketMQError."""
+        """Send one message back to its broker with the dead-letter level, and wait; RETRY without a request if
+        ``failing`` has its broker. Log a failure; add the broker to ``failing`` if the failure is transient (RETRY),
+        else return REJECTED. Raises no RocketMQError."""
         if message.broker_name in failing:
             return MoveOutcome.RETRY
         try:
@@ -133,7 +139,7 @@ class DeadLetterMover:
         return MoveOutcome.MOVED
 
     def _warn(self, message: StoredMessage, move: MoveOutcome, error: RocketMQError) -> None:
-        """Log a failed move, once until a move succeeds at that broker."""
+        """Log a failed move, unless a failure of that broker was logged since its last successful move."""
         if message.broker_name not in self._failing_brokers:
             self._failing_brokers.add(message.broker_name)
             log.warning(

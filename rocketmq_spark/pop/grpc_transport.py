@@ -86,8 +86,9 @@ class GrpcTransport:
         return self._refresh()
 
     def _refresh(self) -> dict[str, RocketMQError]:
-        """Refresh routes, sessions and targets. Open and register sessions with new proxies; close those in no route,
-        unless a route is missing. Return the errors by topic."""
+        """Request the topics' routes and wait. Open and register sessions with new proxies, send heartbeats to the
+        others, and close those in no route, unless a topic's refresh failed. Replace the targets: none at proxies whose
+        heartbeat failed. Return the errors by topic, empty if there are none; raises no RocketMQError."""
         failures = self._refresh_topic_routes()
         required = {addresses for route in self._routes.values() for addresses in route.values()}
         self._sessions = self._sessions | {one: self._session(one) for one in required if one not in self._sessions}
@@ -105,7 +106,8 @@ class GrpcTransport:
         return failures | {topic: failed[one] for topic, _, one in entries if one in failed}
 
     def _refresh_topic_routes(self) -> dict[str, RocketMQError]:
-        """Refresh the topics' routes. Return the errors by topic; a topic with an error keeps its last route."""
+        """Request the topics' routes and wait. Return the errors by topic; such a topic keeps its last route. After a
+        TransportError return it for all topics, and keep all routes."""
         failures: dict[str, RocketMQError] = {}
         found: dict[str, dict[str, Addresses]] = {}
         for topic in self._topics:
@@ -120,7 +122,7 @@ class GrpcTransport:
         return failures
 
     def _keep_alive(self, required: Iterable[Addresses]) -> dict[Addresses, RocketMQError]:
-        """Register at, or send a heartbeat to, these proxies. Return the errors by proxy."""
+        """Register at, or send a heartbeat to, each of these proxies in turn, and wait. Return the errors by proxy."""
         failed: dict[Addresses, RocketMQError] = {}
         for addresses in required:
             try:
@@ -130,7 +132,7 @@ class GrpcTransport:
         return failed
 
     def _close_sessions(self, unused: Iterable[Addresses]) -> None:
-        """Close the sessions with proxies that are in no route any more."""
+        """Remove and close the sessions with these proxies."""
         closed = {addresses: self._sessions[addresses] for addresses in unused}
         self._sessions = {addresses: one for addresses, one in self._sessions.items() if addresses not in closed}
         for session in closed.values():
@@ -140,10 +142,10 @@ class GrpcTransport:
         return self._targets
 
     def _session_of(self, topic: str, broker_name: str) -> Session:
-        """Return the session with the proxy for a broker. Refresh the routes first if ``refresh_routes`` has not run
-        yet. For a topic without any broker, return the first proxy's session: it finds the broker, and once the message
-        has expired it reports an invalid handle. Raises what prevents the refresh, RouteError[MASTER_UNAVAILABLE] if no
-        route lists the broker."""
+        """Return the session with the proxy for a broker. Add the topic to those refreshed; if no refresh has run yet
+        and no route is cached, refresh and wait. For a topic without any broker, return the first proxy's session: it
+        finds the broker, and once the message has expired it reports an invalid handle. Raises the topic's error of
+        that refresh; RouteError[MASTER_UNAVAILABLE] if the route lists no such broker."""
         if topic not in self._topics:
             self._topics = (*self._topics, topic)
         addresses = self._routes.get(topic, {}).get(broker_name)
@@ -161,6 +163,8 @@ class GrpcTransport:
     # ------------------------------------------------------------------------------------------ messages
 
     def receive(self, request: ReceiveRequest, on_response: Callable[[ReceiveOutcome], None]) -> None:
+        """Start a thread that polls one target, and return at once. ``on_response`` is called there, once, with the
+        messages or the error."""
         thread = threading.Thread(
             target=lambda: on_response(self._receive(request)), name="rocketmq-proxy-poll", daemon=True
         )
@@ -168,8 +172,9 @@ class GrpcTransport:
         thread.start()
 
     def _receive(self, request: ReceiveRequest) -> ReceiveOutcome:
-        """Receive on this thread and wait for the response. Return the messages, or the error: it raises none. Messages
-        before an early end of the response are returned without an error; that is logged."""
+        """Poll on this thread and wait for the end of the response. Return the messages, or the RocketMQError, never
+        raised. If the response ends early, log it and return the messages before. Log once for a target if handles are
+        unverified."""
         topic, broker_name = request.target
         invisible_ms = unforeseen_ms(self._options.invisible_duration_ms, secrets.randbelow)
         try:
@@ -192,7 +197,8 @@ class GrpcTransport:
         ]
 
     def _log_incomplete(self, target: Target, count: int, failure: RocketMQError) -> None:
-        """Log an incomplete response of a target; repeated ones at growing intervals."""
+        """Log a warning that a target's response ended early after ``count`` messages; repeated ones at growing
+        intervals."""
         if self._incomplete[target].try_acquire_event(self._clock()):
             log.warning(
                 "RESPONSE_INCOMPLETE: Response for topic=%s broker=%s ended after %d messages: %s The broker "
@@ -205,7 +211,8 @@ class GrpcTransport:
             )
 
     def _log_unverified(self, target: Target, count: int) -> None:
-        """Log that ``count`` messages have handles that may be those of other messages, once for a target."""
+        """Log a warning that ``count`` messages cannot be acknowledged, once for a target; do nothing if ``count`` is
+        0."""
         if count and target not in self._logged_targets:
             self._logged_targets = self._logged_targets | {target}
             log.warning(
@@ -218,6 +225,9 @@ class GrpcTransport:
             )
 
     def acknowledge(self, handles: Sequence[ReceiptHandle]) -> list[AckOutcome]:
+        """Acknowledge messages at all brokers concurrently, and wait. Return an outcome for each handle, in order:
+        True; False if it had expired or is unverified, for which nothing is sent; or the RocketMQError, never
+        raised."""
         unverified = dict.fromkeys(filter(is_unverified, handles), False)
         submitted = [(part, self._submit_acknowledge(part)) for part in _by_broker(handles, unverified)]
         outcomes: dict[ReceiptHandle, AckOutcome] = {**unverified}
@@ -229,7 +239,8 @@ class GrpcTransport:
         return [outcomes[handle] for handle in handles]
 
     def _submit_acknowledge(self, handles: Sequence[ReceiptHandle]) -> Callable[[], list[bool | RocketMQError]]:
-        """Send one request for the handles of one broker. An error of sending is raised by the result."""
+        """Send one request for handles of one topic and broker. Return a function that waits for the response and
+        returns the outcomes in order; it also raises an error of sending, which is not raised here."""
         first, texts = handles[0], [handle.text for handle in handles]
         try:
             return self._session_of(first.topic, first.broker_name).submit_ack(first.topic, texts)
@@ -239,12 +250,14 @@ class GrpcTransport:
     def change_invisible_duration(
         self, handles: Sequence[ReceiptHandle], invisible_ms: int, *, suspend: bool
     ) -> list[ChangeOutcome]:
+        """Send a request for each handle, then wait for all responses. Return for each handle its new handle; None if
+        it had expired or is unverified, for which nothing is sent; or the RocketMQError, never raised."""
         submitted = [self._submit_change(handle, invisible_ms, suspend) for handle in handles]
         return [_changed(handle, result) for handle, result in zip(handles, submitted, strict=True)]
 
     def _submit_change(self, handle: ReceiptHandle, invisible_ms: int, suspend: bool) -> Callable[[], str | None]:
-        """Send one request, none for an unverified handle: its result is None, as for an expired one. An error of
-        sending is raised by the result."""
+        """Send one request, none for an unverified handle. Return a function that waits for the response and returns
+        the new handle's text, None for an expired or unverified handle; it also raises an error of sending."""
         if is_unverified(handle):
             return lambda: None
         try:
@@ -254,7 +267,8 @@ class GrpcTransport:
             return partial(_raise, error)
 
     def close(self) -> None:
-        """Close all sessions. A concurrent ``refresh_routes`` closes those that it still opens."""
+        """Close all sessions, and wait up to 2 s for each poll's thread. A concurrent ``refresh_routes`` closes those
+        that it still opens."""
         self._is_closed = True
         for session in self._sessions.values():
             session.close()
@@ -263,7 +277,8 @@ class GrpcTransport:
 
 
 def _by_broker(handles: Sequence[ReceiptHandle], excluded: Container[ReceiptHandle]) -> Iterator[list[ReceiptHandle]]:
-    """Yield the handles of each request: of one topic and broker, at most ACKS_PER_REQUEST."""
+    """Yield the handles of each request: of one topic and broker, at most ACKS_PER_REQUEST, none that ``excluded``
+    has."""
     parts: dict[tuple[str, str], list[ReceiptHandle]] = {}
     for handle in handles:
         if handle not in excluded:
@@ -274,7 +289,8 @@ def _by_broker(handles: Sequence[ReceiptHandle], excluded: Container[ReceiptHand
 
 
 def _record(response: bytes, handle: ReceiptHandle) -> bytes:
-    """Return the record as received. Without the handle if that is unverified, so that no row is sent back by it."""
+    """Return the response's bytes unchanged; without the receipt handle if that is unverified, so that no row is sent
+    back by it."""
     if not is_unverified(handle):
         return response
     record = pb.ReceiveMessageResponse.FromString(response)
@@ -283,9 +299,9 @@ def _record(response: bytes, handle: ReceiptHandle) -> bytes:
 
 
 def _changed(handle: ReceiptHandle, result: Callable[[], str | None]) -> ChangeOutcome:
-    """Return the outcome of a change. A broker's new handle starts at its own message. A proxy in one process with its
-    broker returns another start offset, and then rejects acknowledgements by the handle that it returned
-    (apache/rocketmq#9583)."""
+    """Call ``result``, which waits, and return the new handle; None if the old one is no longer valid; or the
+    RocketMQError, never raised. A broker's new handle starts at its own message: a proxy in one process with its broker
+    returns another start offset, and then rejects acknowledgements by that handle (apache/rocketmq#9583)."""
     try:
         text = result()
     except RocketMQError as error:

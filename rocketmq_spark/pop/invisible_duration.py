@@ -22,8 +22,9 @@ REFUSED_MS: Final = 9_999
 
 
 def unforeseen_ms(invisible_ms: int, random_below: Callable[[int], int]) -> int:
-    """Return a duration that no producer can predict: ``invisible_ms`` or a little more, at most a proxy's maximum. A
-    proxy that rejects ``invisible_ms`` as too short rejects it too. ``random_below``: as ``secrets.randbelow``."""
+    """Return a random duration in ms that no producer can predict: ``invisible_ms`` or up to 5 % more (1 to 30 s), at
+    most 12 h, for which it may be shorter. One that a proxy rejects as too short (below 10 s) stays below 10 s.
+    ``random_below``: as ``secrets.randbelow``."""
     spread = min(max(LEAST_SPREAD_MS, invisible_ms // SPREADS_IN_A_DURATION), MOST_SPREAD_MS)
     most = REFUSED_MS if invisible_ms <= REFUSED_MS else MAX_INVISIBLE_MS
     return min(invisible_ms, most - spread) + random_below(spread + 1)
@@ -43,7 +44,8 @@ class Lease(NamedTuple):
         return cls(invisible_ms, now_ms + invisible_ms // 2, now_ms + invisible_ms)
 
     def retry_later(self, now_ms: int) -> Lease:
-        """Return the lease with the next extension after a pause, 1/20 of the duration and at least 50 ms."""
+        """Return a copy whose next extension is due after a pause, 1/20 of the duration and at least 50 ms; the expiry
+        stays."""
         return self._replace(extend_at_ms=now_ms + max(SHORTEST_PAUSE_MS, self.invisible_ms // PAUSES_PER_LEASE))
 
     def is_due(self, now_ms: int) -> bool:
@@ -62,8 +64,9 @@ class ExpiryLog:
         self._throttle = Throttle()
 
     def lines(self, expired: Counter[str], now_ms: int) -> list[LogLine]:
-        """Return the log lines that are due, mostly none. ``expired``: number of expired messages since the start, by
-        broker name."""
+        """Return a warning about messages that expired since the last one, or an empty list: none expired, or the
+        throttle holds the line until a later call. ``expired``: number of messages expired since the start, by broker
+        name."""
         new = expired - self._logged
         if not new or not self._throttle.try_acquire_event(now_ms):
             return []
@@ -71,6 +74,7 @@ class ExpiryLog:
         return [LogLine(logging.WARNING, key="MESSAGES_EXPIRED", text=self._text(new))]
 
     def _text(self, new: Counter[str]) -> str:
+        """Return the text of the log line for these new expired messages, by broker name."""
         counts_by_broker = ", ".join(f"broker={name} count={count}" for name, count in sorted(new.items()))
         return (
             f"{new.total()} messages were neither acknowledged nor extended within 'invisibleDurationMs' "

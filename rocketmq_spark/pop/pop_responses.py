@@ -34,8 +34,8 @@ _QUEUE_AND_OFFSET: Final = struct.Struct(">12xi4xq")
 def decode_pop_response(
     topic: str, broker_name: str, header: PopMessageResponse, body: memoryview
 ) -> list[ReceivedMessage]:
-    """Return a response's messages. Raises RemoteProtocolError[MALFORMED_RESPONSE.HEADER |
-    CORRUPT_MESSAGE.RESPONSE]."""
+    """Decode a response's messages, in the order of ``body``, each with the handle that the header lists for it. Raises
+    RemoteProtocolError[MALFORMED_RESPONSE.HEADER | CORRUPT_MESSAGE.RESPONSE] if body and header do not match."""
     records = [record for _, _, record in split_records(body)]
     handles_in_header = _decode_handles(topic, broker_name, header)
     if len(handles_in_header) != len(records):
@@ -49,8 +49,8 @@ def decode_pop_response(
 
 
 def _decode_handles(topic: str, broker_name: str, header: PopMessageResponse) -> list[BrokerHandle]:
-    """Return the handles of all messages that the header lists, in the order of the body. Raises
-    RemoteProtocolError[MALFORMED_RESPONSE.HEADER]."""
+    """Return the handles of all messages that the header lists, in its order. Raises
+    RemoteProtocolError[MALFORMED_RESPONSE.HEADER] also for more messages than the limit POP_MESSAGES."""
     times = tuple(map(str, (header.pop_time_ms, header.invisible_ms, header.revive_queue_id)))
     handles: list[BrokerHandle] = []
     try:
@@ -85,9 +85,9 @@ def _is_exactly_at(handle: BrokerHandle, record: memoryview) -> bool:
 
 
 def _match_handles(handles_in_header: Sequence[BrokerHandle], records: Sequence[memoryview]) -> list[BrokerHandle]:
-    """Return one handle for each record, where the header lists more messages. A broker omits messages of a retry topic
-    that it could not rewrite, and none of the topic itself, so the records that follow identify the omitted ones.
-    Raises what ``decode_pop_response`` does."""
+    """Return one handle for each record, where the header lists more or fewer messages. A broker omits messages of a
+    retry topic that it could not rewrite, and none of the topic itself; the records that follow identify the omitted
+    ones. Raises RemoteProtocolError[MALFORMED_RESPONSE.HEADER] if no assignment in order matches."""
     found: list[list[BrokerHandle] | None] = [
         *[None] * len(records),
         [],
@@ -115,7 +115,8 @@ def _match_handles(handles_in_header: Sequence[BrokerHandle], records: Sequence[
 
 def _may_match(handle: BrokerHandle, record: memoryview) -> bool:
     """Return whether a record may belong to a handle. Rewritten records, of retry topics, have ``POP_CK``; others may
-    have it from their producer."""
+    have it from their producer. Raises RemoteProtocolError[MALFORMED_RESPONSE.HEADER] if its properties cannot be
+    decoded."""
     if handle.pop_check_point.retry == NORMAL_TOPIC:
         return _is_at(handle, record)
     if not _is_exactly_at(handle, record):
@@ -131,7 +132,7 @@ def _invalid_header(problem: str) -> RemoteProtocolError:
 
 
 def batch_acks_of(group: str, handles: Iterable[BrokerHandle]) -> list[BatchAck]:
-    """Return the acknowledgements of these messages, one for each check point."""
+    """Build the acknowledgements of these messages, one for each check point; send nothing."""
     return [
         BatchAck(
             group=group,

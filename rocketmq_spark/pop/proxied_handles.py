@@ -58,8 +58,8 @@ class ProxyMessage(Protocol):
 def handles_of_response(
     topic: str, broker_name: str, response: Sequence[ProxyMessage], requested_ms: int
 ) -> list[ReceiptHandle]:
-    """Return the handles of the messages in ``response``, in order; those that are uncertain as ``OpaqueHandle`` that
-    ``is_unverified``. ``requested_ms``: the invisible duration of the request."""
+    """Return a handle for each message in ``response``, in order. A handle whose message is uncertain is returned as
+    ``OpaqueHandle`` for which ``is_unverified`` is true. ``requested_ms``: the invisible duration of the request."""
     parsed = [handle_of(topic, broker_name, one.handle) for one in response]
     broker_handles = _broker_handles(parsed, response, requested_ms)
     foreign: dict[int, list[int]] = {}
@@ -84,10 +84,10 @@ def handles_of_response(
 def _broker_handles(
     parsed: Sequence[ReceiptHandle], response: Sequence[ProxyMessage], requested_ms: int
 ) -> list[BrokerHandle | None]:
-    """Return the handles that the broker made; None for those of producers or other servers.
+    """Return for each message its handle if the broker made it, None if a producer or another server did.
 
     A broker delivers all messages of a response at one time. If there are two times, a producer has guessed the
-    duration.
+    duration, and all are None.
     """
     broker_handles = [
         handle if isinstance(handle, BrokerHandle) and _repeats_request(handle, one, requested_ms) else None
@@ -98,7 +98,7 @@ def _broker_handles(
 
 
 def _repeats_request(handle: BrokerHandle, one: ProxyMessage, requested_ms: int) -> bool:
-    """Return whether a broker makes such a handle for a request with this invisible duration."""
+    """Return whether a broker may have made the handle: same invisible duration, same queue, no FIFO revive queue."""
     point = handle.pop_check_point
     is_in_a_revive_queue = 0 <= point.revive_queue_id != ORDER_REVIVE_QUEUE
     return point.invisible_ms == requested_ms and point.queue_id == one.queue_id and is_in_a_revive_queue

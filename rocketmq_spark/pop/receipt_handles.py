@@ -64,7 +64,7 @@ class PopCheckPoint(NamedTuple):
 
     @classmethod
     def parse(cls, topic: str, words: Iterable[str]) -> Self:
-        """Parse the words that follow the topic. Raises ValueError, TypeError."""
+        """Parse the seven words that follow the topic. Raises ValueError, TypeError."""
         start, pop_time, invisible, revive, retry, broker_name, queue_id = words
         if retry != NORMAL_TOPIC and retry not in _RETRY_TOPIC_SEPARATORS:
             raise ValueError(f"retry flag {retry!r}")
@@ -99,8 +99,9 @@ class BrokerHandle(NamedTuple):
         return topic if retry == NORMAL_TOPIC else f"{retry_topic(group)}{_RETRY_TOPIC_SEPARATORS[retry]}{topic}"
 
     def is_long_expired(self, epoch_ms: int) -> bool:
-        """Return whether the message expired long ago, so that its broker redelivers it unless it was acknowledged;
-        also True for a handle that no broker has made. Once True, it stays True."""
+        """Return whether the message expired at least 10 min before ``epoch_ms`` (now), so that its broker redelivers
+        it unless it was acknowledged. Also True for a handle that no broker has made, such as one from over a year
+        ahead."""
         delivered_ms, invisible_ms = self.pop_check_point.pop_time_ms, self.pop_check_point.invisible_ms
         end_ms = delivered_ms + min(invisible_ms, MAX_INVISIBLE_MS)
         is_broker_handle = 0 <= self.offset - self.pop_check_point.start_offset <= POP_OFFSETS.maximum
@@ -109,7 +110,7 @@ class BrokerHandle(NamedTuple):
         )
 
     def after_change(self, pop_time_ms: int, invisible_ms: int, revive_queue_id: int) -> BrokerHandle:
-        """Return the handle that replaces this one after a change of the invisible duration.
+        """Return the handle that replaces this one after a change of the invisible duration; send nothing.
 
         Source: ``client/impl/MQClientAPIImpl.java#changeInvisibleTimeAsync``.
         """
@@ -146,8 +147,8 @@ ReceiptHandle: TypeAlias = BrokerHandle | OpaqueHandle
 
 
 def handle_of(topic: str, broker_name: str, text: str) -> ReceiptHandle:
-    """Parse the handle of a message of ``broker_name``: a BrokerHandle if it has exactly a broker's format, else
-    opaque."""
+    """Parse the handle of a message of ``broker_name``. Return a BrokerHandle if ``text`` has a broker's format and
+    names that broker, else an OpaqueHandle; raise nothing."""
     words = text.split(" ")
     broker_part = " ".join(words[:_WORD_COUNT])
     try:
@@ -161,7 +162,8 @@ def handle_of(topic: str, broker_name: str, text: str) -> ReceiptHandle:
 
 
 def is_unverified(handle: ReceiptHandle) -> bool:
-    """Return whether a proxy's handle may not be its broker's. No request uses it, and the message is redelivered."""
+    """Return whether an opaque handle has the format of a proxy that wraps a broker's, so that it may be a producer's.
+    No request may use it, and the message is redelivered. False for each BrokerHandle."""
     if isinstance(handle, BrokerHandle):
         return False
     *words, commit_log_offset = handle.text.split(" ")
@@ -187,8 +189,8 @@ class ReceivedMessage(NamedTuple):
 
 
 def handles_to_json(handles: Iterable[ReceiptHandle]) -> dict[str, str | list[str]]:
-    """Encode handles, canonically: ``{"<topic> <check point>": "0-31,35"}``, with offsets relative to the check
-    point's, and ``{"<topic> <broker>": [...]}`` for opaque ones."""
+    """Encode handles, sorted, as ``{"<topic> <check point>": "0-31,35"}`` with offsets relative to the check point's
+    start offset, and opaque ones as ``{"<topic> <broker>": [text, ...]}``."""
     encoded: dict[str, str | list[str]] = {}
     opaque: dict[str, list[str]] = {}
     broker_handles: list[BrokerHandle] = []
@@ -203,7 +205,8 @@ def handles_to_json(handles: Iterable[ReceiptHandle]) -> dict[str, str | list[st
 
 
 def handles_from_json(value: Mapping[str, str | list[str]]) -> list[ReceiptHandle]:
-    """Decode what ``handles_to_json`` returned. Raises ValueError, TypeError, AttributeError."""
+    """Decode what ``handles_to_json`` returned. Raises ValueError, also for more handles than CHECKPOINT_MESSAGES
+    allows, TypeError, AttributeError."""
     handles: list[ReceiptHandle] = []
     for key, encoded in value.items():
         topic, *words = key.split(" ")
@@ -218,7 +221,7 @@ def handles_from_json(value: Mapping[str, str | list[str]]) -> list[ReceiptHandl
 
 
 def group_by_check_point(handles: Iterable[BrokerHandle]) -> dict[PopCheckPoint, list[int]]:
-    """Return the offsets by check point."""
+    """Group the handles' absolute offsets by check point, both in the given order."""
     found: dict[PopCheckPoint, list[int]] = {}
     for pop_check_point, offset in handles:
         found.setdefault(pop_check_point, []).append(offset)
@@ -226,7 +229,8 @@ def group_by_check_point(handles: Iterable[BrokerHandle]) -> dict[PopCheckPoint,
 
 
 def _decode_runs(pop_check_point: PopCheckPoint, encoded: str) -> list[BrokerHandle]:
-    """Decode relative offsets such as ``0-3,7``. Raises ValueError, also for more than CHECKPOINT_MESSAGES allows."""
+    """Decode relative offsets such as ``0-3,7``, both ends inclusive. Raises ValueError, also for more handles than
+    CHECKPOINT_MESSAGES allows."""
     handles: list[BrokerHandle] = []
     for part in encoded.split(","):
         run = _RUN.fullmatch(part)
@@ -242,6 +246,7 @@ def _decode_runs(pop_check_point: PopCheckPoint, encoded: str) -> list[BrokerHan
 
 
 def _encode_runs(offsets: Iterable[int], start: int) -> str:
+    """Encode offsets relative to ``start``, sorted, as runs such as ``0-3,7`` with both ends inclusive."""
     runs: list[list[int]] = []
     for relative_offset in sorted(offset - start for offset in offsets):
         if runs and runs[-1][1] + 1 == relative_offset:

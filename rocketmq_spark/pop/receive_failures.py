@@ -51,7 +51,8 @@ class ReceiveFailures:
         return self._fatal_error is not None
 
     def check(self) -> None:
-        """Raise the fatal error, or a failure that has exceeded its time limit."""
+        """Raise the fatal error, whatever its class, or the RocketMQError of a failure that exceeded its time limit;
+        else do nothing."""
         with self._changed:
             if self._fatal_error is not None:
                 raise self._fatal_error
@@ -64,7 +65,7 @@ class ReceiveFailures:
     # ------------------------------------------------------------------------------------------ brokers, topics
 
     def may_send(self, broker_name: str) -> bool:
-        """Return whether the broker does not fail, or its retry pause is over."""
+        """Return whether requests to the broker do not fail, or its retry pause is over."""
         with self._changed:
             return self._tracker.may_try(broker_subject(broker_name), self._clock())
 
@@ -80,8 +81,9 @@ class ReceiveFailures:
             return all(self._tracker.may_try(subject, self._clock()) for subject in subjects)
 
     def note_route_refresh(self, failures: dict[str, RocketMQError]) -> None:
-        """Record a route refresh. ``failures``: errors by topic. While no name server responds, topics keep their
-        state."""
+        """Record a route refresh as failure or success of each topic and of the name servers. ``failures``: errors by
+        topic. Topics whose error is that no name server responded keep their state. A permanent error ends the
+        query."""
         unresolved = [error for error in failures.values() if is_name_server_outage(error)]
         self._note(NAME_SERVERS, unresolved[0] if unresolved else None)
         for topic in self._options.topics:
@@ -96,8 +98,8 @@ class ReceiveFailures:
         self._note(NAME_SERVERS if is_unresolved else broker_subject(broker_name), outcome)
 
     def _note(self, subject: str, outcome: object) -> None:
-        """Record an error as a failure, any other outcome as a success. A permanent error ends the query; one that
-        requires new routes schedules an early refresh."""
+        """Record a RocketMQError as failure of ``subject``, any other outcome as success. A permanent error becomes the
+        fatal one; one that requires new routes schedules an early refresh. Raises nothing: see ``check``."""
         if not isinstance(outcome, RocketMQError):
             with self._changed:
                 self._tracker.record_success(subject)
@@ -113,7 +115,7 @@ class ReceiveFailures:
             self._refresh_soon()
 
     def fail(self, error: Exception) -> None:
-        """End the query with ``error``; the first such error stays."""
+        """Set the fatal error, which ``check`` raises, and notify waiting threads; an earlier fatal error stays."""
         with self._changed:
             self._fatal_error = self._fatal_error or error
             self._changed.notify_all()

@@ -69,7 +69,7 @@ class ReceiveScheduler:
     @property
     def have_all_responded(self) -> bool:
         """Return whether all targets of some moment had responded at least once: messages stored since then are not
-        skipped. It stays True while the routes cannot be resolved."""
+        skipped. Once True, it stays True."""
         return self._have_all_responded
 
     @property
@@ -86,12 +86,13 @@ class ReceiveScheduler:
         return sum(state.pending_requests for state in self._states.values())
 
     def set_targets(self, targets: Collection[Target]) -> None:
-        """Replace the targets; the state of those that stay is kept."""
+        """Replace the targets; those that stay keep their state, the others lose it."""
         self._states = {target: self._states.get(target, _TargetState()) for target in targets}
 
     def schedule(self, capacity: int, allowed: Collection[Target]) -> Iterator[ReceiveRequest]:
         """Yield the polls to send now to targets in ``allowed``, each for at most ``capacity`` messages; none if it is
-        0."""
+        0. Each yielded poll counts as in flight from then on, so the iterator must be consumed. Raises KeyError for a
+        target that is not in ``set_targets``."""
         for target in allowed:
             state = self._states[target]
             if self._is_available_now and state.is_empty:
@@ -109,7 +110,8 @@ class ReceiveScheduler:
         self._redelivery_until_ms = now_ms + REDELIVERY_WITHIN_MS
 
     def recheck_empty_targets(self, now_ms: int) -> None:
-        """Poll empty targets again while redelivery is expected."""
+        """Mark all targets as not empty while redelivery is expected, so that they are polled again; end that after
+        8 s."""
         if self._redelivery_until_ms is None:
             return
         for state in self._states.values():
@@ -118,7 +120,7 @@ class ReceiveScheduler:
             self._redelivery_until_ms = None
 
     def mark_responded(self, target: Target, *, has_messages: bool) -> None:
-        """Record a poll's response."""
+        """Record a poll's response. The target is empty if it had no messages and no other poll is in flight."""
         state = self._finish_request(target)
         state.has_responded = True
         have_all = bool(self._states) and all(each.has_responded for each in self._states.values())
@@ -127,7 +129,7 @@ class ReceiveScheduler:
         state.is_empty = not has_messages and state.pending_requests == 0
 
     def mark_failed(self, target: Target) -> None:
-        """Record a poll's failure."""
+        """Record a poll's failure: the target then counts neither as empty nor as one with messages."""
         state = self._finish_request(target)
         state.has_messages = state.is_empty = False
 

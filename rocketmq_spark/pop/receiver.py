@@ -2,7 +2,8 @@
 
 The thread ``rocketmq-pop`` only receives. A worker refreshes the routes, and one for each broker sends
 acknowledgements, extensions and releases (see ``ack_scheduler``). The owner's thread starts and completes batches, and
-stops the receiver. Poll responses arrive on reader threads, which only put them into the inbox.
+stops the receiver. Poll responses arrive on reader threads, which only put them into the inbox. ``watch`` is called
+every second on ``rocketmq-pop``. ``_changed`` guards messages, polls and failures.
 """
 
 from __future__ import annotations
@@ -70,11 +71,7 @@ class ReceiveResult(NamedTuple):
 
 
 class Receiver:
-    """The receiver of one query start. ``start`` begins to receive, ``stop`` releases the messages in no batch.
-
-    ``watch`` is called every second, on the receiver's thread. Threads: see the module. ``_changed`` guards messages,
-    polls and failures, and is released during requests.
-    """
+    """Receiver of one query start: see the module, also for its threads. ``_changed`` is released during requests."""
 
     def __init__(
         self,
@@ -122,7 +119,6 @@ class Receiver:
 
     @property
     def outages(self) -> tuple[Outage, ...]:
-        """Return the current outages of name servers, brokers and topics."""
         return self._failures.outages
 
     @property
@@ -155,7 +151,7 @@ class Receiver:
             self._thread.start()
 
     def start_batch(self, batch: int, max_messages: int) -> tuple[ReceivedMessage, ...]:
-        """See ``UnackedMessages.start_batch``."""
+        """Put prefetched messages into ``batch`` and return them, () without any; then raise the prefetch limit."""
         with self._changed:
             messages = self._unacked.start_batch(batch, max_messages, self._options.max_bytes_per_trigger)
             if messages:
@@ -164,34 +160,35 @@ class Receiver:
         return messages
 
     def mark_completed(self, batch: int) -> None:
-        """Acknowledge all batches up to ``batch``, which are in the sink. Wait up to ``brokerTimeoutMs`` for brokers
-        that do not fail; others are retried in the background."""
+        """Mark all batches up to ``batch`` as in the sink, and acknowledge them. Wait up to ``brokerTimeoutMs`` for
+        brokers that do not fail; others are retried in the background. Raise no error."""
         with self._changed:
             self._unacked.mark_completed(batch)
         self._acknowledge()
 
     def mark_logged_completed(self, handles: Sequence[ReceiptHandle]) -> None:
-        """Acknowledge the messages of a batch that an earlier start logged and that is in the sink."""
+        """Start; acknowledge, as ``mark_completed`` does, an earlier start's batch that is in the sink."""
         with self._changed:
             self._unacked.add_completed(handles)
         self.start()
         self._acknowledge()
 
     def _acknowledge(self) -> None:
+        """Acknowledge COMPLETED messages once there are routes; wait up to ``brokerTimeoutMs`` for it."""
         until_ms = self._clock() + self._options.broker_timeout_ms
         if self._has_routes.wait(self._options.broker_timeout_ms / 1000):
             self._ack_scheduler.wait_until_none(MessageState.COMPLETED, until_ms)
 
     def replay_batch(self, messages: Sequence[ReceivedMessage]) -> None:
-        """Track the messages of an earlier start's batch that Spark replays, until ``mark_completed(REPLAYED)``."""
+        """Start; track and extend the messages of an earlier start's batch, until ``mark_completed(REPLAYED)``."""
         epoch_ms = int(time.time() * 1000)
         with self._changed:
             self._unacked.replay_batch(messages, self._clock(), epoch_ms)
         self.start()
 
     def release_logged(self, handles: Sequence[ReceiptHandle]) -> None:
-        """Release the messages of an earlier start's batch; receive nothing before; log outages. Raises what prevents
-        it after ``clusterTimeoutMs``; TransportError[SOURCE_PROCESS_TERMINATED] after ``stop``."""
+        """Release an earlier start's batch, and block until that is done; receive nothing before. Raises what ``check``
+        does; TransportError[SOURCE_PROCESS_TERMINATED] after ``stop``."""
         with self._changed:
             self._unacked.abandon(handles)
         self.start()
@@ -206,7 +203,7 @@ class Receiver:
         self.expect_redelivery()
 
     def try_release(self, handles: Sequence[ReceiptHandle]) -> None:
-        """Release messages once, on a worker; those that fail are redelivered when they expire."""
+        """Release messages once, on a worker, without waiting; those that fail are redelivered when they expire."""
         self._workers.start(RELEASING, partial(self._ack_scheduler.try_release, handles))
         self.expect_redelivery()
 
@@ -218,8 +215,8 @@ class Receiver:
     # ------------------------------------------------------------------------------------------ stop
 
     def stop(self) -> None:
-        """Acknowledge completed messages, release prefetched ones, and close all connections, within STOP_TIMEOUT_MS.
-        Log how many could not be released; they are redelivered when they expire, as those in flight. Idempotent."""
+        """Acknowledge completed messages, release prefetched ones, close all connections; wait up to STOP_TIMEOUT_MS,
+        then 2 s for each thread. Log how many stay unreleased: they are redelivered when they expire. Idempotent."""
         if self._stopping.is_set():
             return
         self._stopped_ms = self._clock()
@@ -234,7 +231,7 @@ class Receiver:
             self._thread.join(CLOSING_S)
 
     def _finish(self, until_ms: int) -> None:
-        """Run all due requests, and release the messages of polls that return meanwhile."""
+        """Run due requests, and add messages of polls that return; at ``until_ms`` log how many are unreleased."""
         last_response_ms = now_ms = self._clock()
         while now_ms < until_ms:
             last_response_ms = now_ms if self._process_pending() else last_response_ms
@@ -254,6 +251,7 @@ class Receiver:
     # ------------------------------------------------------------------------------------------ the thread rocketmq-pop
 
     def _run(self) -> None:
+        """Run all work until ``stop`` is called. An exception ends this thread, is logged, and becomes fatal."""
         try:
             while not self._stopping.is_set():
                 self._do_timed_work()
@@ -289,7 +287,7 @@ class Receiver:
             log.log(line.level, "%s", line)
 
     def _start_refresh(self) -> None:
-        """Start a route refresh; after a recent failure, only when its retry pause is over."""
+        """Start a route refresh on a worker; in a retry pause after a failure, try again at the next tick."""
         if self._failures.may_refresh_routes():
             self._workers.start(ROUTE_REFRESH, self._refresh_routes)
         else:
@@ -305,6 +303,7 @@ class Receiver:
         self._make_due(self._update_messages)
 
     def _update_messages(self) -> None:
+        """Start due requests; drop expired messages, and then shrink the prefetch limit and expect redelivery."""
         if self._has_routes.is_set():
             self._ack_scheduler.run()
         with self._changed:
@@ -320,6 +319,7 @@ class Receiver:
             self._transport.receive(request, partial(self._enqueue, request.target))
 
     def _next_requests(self) -> list[ReceiveRequest]:
+        """Schedule polls that the prefetch limit allows; none while stopping or while messages are ABANDONED."""
         with self._changed:
             is_full = self._unacked.prefetched_bytes >= MAX_PREFETCHED_BYTES
             is_ready = not (is_full or self._stopping.is_set() or self._unacked.count(MessageState.ABANDONED))
@@ -338,7 +338,7 @@ class Receiver:
         self._process_pending()
 
     def _process_pending(self) -> bool:
-        """Process all entries of the inbox; return whether any was a poll's outcome."""
+        """Process all entries of the inbox without waiting; return whether any was a poll's outcome."""
         has_result = False
         with suppress(Empty):
             while True:
@@ -346,7 +346,7 @@ class Receiver:
         return has_result
 
     def _process(self, result: ReceiveResult | None) -> bool:
-        """Process one entry of the inbox; return whether it is a poll's outcome."""
+        """Record a poll's outcome and add its messages, on a worker if that blocks. Return False for None."""
         if result is None:
             return False
         target, outcome, now_ms = result
@@ -362,6 +362,7 @@ class Receiver:
         return True
 
     def _add(self, target: Target, received: Sequence[ReceivedMessage], now_ms: int) -> None:
+        """Add messages as prefetched or exhausted; while stopping, all as prefetched, so that they are released."""
         mover = self._transport.dead_letters
         usable, exhausted = (received, ()) if self._stopping.is_set() else mover.split_exhausted(target, received)
         with self._changed:
@@ -372,6 +373,7 @@ class Receiver:
 
 
 def _warn_of_unreleased(count: int, invisible_ms: int) -> None:
+    """Log that ``count`` prefetched messages could not be released."""
     log.warning(
         "MESSAGES_NOT_RELEASED: Cannot release %d prefetched messages; their brokers redeliver them within "
         "'invisibleDurationMs' (%d ms). No action is required.",

@@ -83,7 +83,8 @@ class RemotingTransport:
     # ------------------------------------------------------------------------------------------ routes
 
     def refresh_routes(self) -> dict[str, RocketMQError]:
-        """Refresh the routes. Return the errors by topic; a topic whose refresh failed keeps its last route."""
+        """Request the routes, and for new topics whether they are FIFO, and wait. Return the errors by topic, also of
+        topics that must not be read or have no readable queue. A topic whose request failed keeps its last route."""
         failures = self._routes.refresh(self._options.topics)
         routes = self._routes.routes
         found = {topic: routes[topic] for topic in self._options.topics if topic not in failures}
@@ -99,10 +100,9 @@ class RemotingTransport:
         )
 
     def _rejection(self, topic: str, route: TopicRoute) -> RocketMQError | None:
-        """Return why a topic must not be read: a proxy serves it, it is FIFO, or no broker reports now whether it is.
-
-        It is checked until one broker has responded. Without permission for the check, it is read.
-        """
+        """Return why a topic must not be read now, or None: a proxy serves it, it is FIFO, or no master reports whether
+        it is. Send requests to the masters, one by one, until one responds; that is cached. If a master refuses
+        permanently, log it and read the topic."""
         if topic in self._readable_topics:
             return None
         names = {queue.broker_name for queue in route.read_queues()}
@@ -129,15 +129,16 @@ class RemotingTransport:
         return failure
 
     def targets(self) -> list[Target]:
-        """Return the brokers that have readable queues of the topics, by topic."""
+        """Return the brokers that have readable queues of the topics, by topic, from cached routes."""
         readable = self._readable
         topics = self._routes.queues.items()
         queues = (queue for topic, of_topic in topics if topic in readable for queue in of_topic)
         return list(dict.fromkeys(Target(queue.topic, queue.broker_name) for queue in queues))
 
     def _pop_broker_of(self, topic: str, broker_name: str) -> PopBroker:
-        """Return the client of the named broker's master. If the topic's route has none, raise
-        RouteError[MASTER_UNAVAILABLE]; the route is refreshed later. Raises what ``RouteTable.route`` does."""
+        """Return the client of the named broker's master; request the route if it is not cached. If the route has no
+        master, raise RouteError[MASTER_UNAVAILABLE], and drop the route of a topic that is not refreshed in the
+        background. Raises what ``RouteTable.route`` does."""
         address = self._routes.route(topic).master_address(broker_name)
         if address is None:
             if topic not in self._readable:  # routes of readable ones are refreshed in the background
@@ -152,7 +153,8 @@ class RemotingTransport:
         return {target: self._broker_of(target) for target in dict.fromkeys(map(_target, handles))}
 
     def _broker_of(self, target: Target) -> _BrokerOrError:
-        """Return the client of the target's master, or the error; None if the topic was deleted there."""
+        """Return the client of the target's master, or the RocketMQError; None, logged once, if the topic was deleted
+        there. May request routes and wait."""
         try:
             return self._pop_broker_of(*target)
         except RouteError as error:
@@ -164,15 +166,16 @@ class RemotingTransport:
             return error
 
     def _query_is_deleted(self, target: Target) -> bool:
-        """Request the route, and return whether the broker has a master but no longer has the topic, by one name
-        server, which lists a broker and its topics together. If it lists no such broker, this is unknown: False."""
+        """Request the route and the cluster's brokers; return whether the broker has a master but no longer has the
+        topic, by one name server, which lists both together. False, unknown: it lists no such broker, or a request
+        failed."""
         try:
             return self._master(target) is None and target.broker_name in self._masters()
         except RocketMQError:
             return False
 
     def _log_deleted(self, target: Target) -> None:
-        """Log the deletion once."""
+        """Log the deletion, once for a target."""
         if target not in self._reported_deleted:
             self._reported_deleted.add(target)
             log.warning(
@@ -182,8 +185,8 @@ class RemotingTransport:
             )
 
     def _master(self, target: Target) -> BrokerAddress | None:
-        """Refresh the route and return the master; None without a route. Raises what ``RouteTable.route`` does
-        otherwise."""
+        """Request the route again and return the broker's master; None if the topic has no route or the broker no
+        master. Raises what ``RouteTable.route`` does otherwise."""
         try:
             return self._routes.route(target.topic, refresh=True).master_address(target.broker_name)
         except RouteError as error:
@@ -199,6 +202,9 @@ class RemotingTransport:
     # ------------------------------------------------------------------------------------------ messages
 
     def receive(self, request: ReceiveRequest, on_response: Callable[[ReceiveOutcome], None]) -> None:
+        """Send one poll, without waiting for its response. ``on_response`` is called once: here, with the error of
+        resolving the broker, or later on another thread. Connecting or a due retention check runs on a thread of its
+        own."""
         try:
             broker = self._pop_broker_of(*request.target)
         except RocketMQError as error:
@@ -240,7 +246,8 @@ class RemotingTransport:
         pop: Callable[[], None],
         on_response: Callable[[ReceiveOutcome], None],
     ) -> None:
-        """Connect, and check for deleted messages first, because the pop would hide them."""
+        """Run the retention check if it is due, then ``pop``, which connects; the check comes first because the pop
+        would hide deleted messages. Pass a RocketMQError of the check to ``on_response`` instead."""
         try:
             if self._retention.is_due(target):
                 self._retention.check(target, self._cluster.broker(address))
@@ -250,12 +257,16 @@ class RemotingTransport:
             pop()
 
     def _note_delivered(self, target: Target, outcome: PopOutcome) -> ReceiveOutcome:
+        """Decode a poll's outcome; record the delivery if it has messages. Return the messages, or the error."""
         response = _decode_outcome(target, outcome)
         if response and not isinstance(response, RocketMQError):
             self._retention.note_delivery(target)
         return response
 
     def acknowledge(self, handles: Sequence[ReceiptHandle]) -> list[AckOutcome]:
+        """Acknowledge messages in batches, at all brokers concurrently, and wait. Return for each handle, in order:
+        True, also if its topic was deleted; False for an opaque handle, for which nothing is sent; or the
+        RocketMQError, never raised."""
         broker_handles = _only_broker_handles(handles)
         brokers = self._brokers_of(broker_handles)
         failures = self._acknowledge(broker_handles, brokers)
@@ -268,7 +279,8 @@ class RemotingTransport:
     def _acknowledge(
         self, handles: Sequence[BrokerHandle], brokers: Mapping[Target, _BrokerOrError]
     ) -> dict[str, RocketMQError]:
-        """Acknowledge messages in batches; return the errors by broker name."""
+        """Send batches of acknowledgements, then wait for all responses. Return the errors by broker name; skip handles
+        without a broker."""
         responses: list[tuple[str, ResponseFuture[None]]] = []
         failures: dict[str, RocketMQError] = {}
         for broker, broker_name, part in _by_broker(handles, brokers):
@@ -287,6 +299,8 @@ class RemotingTransport:
     def change_invisible_duration(
         self, handles: Sequence[ReceiptHandle], invisible_ms: int, *, suspend: bool
     ) -> list[ChangeOutcome]:
+        """Send a request for each handle, then wait for all responses. Return for each handle its new handle; None if
+        the old one is no longer valid, is opaque, or its topic was deleted; or the RocketMQError, never raised."""
         failed: dict[str, RocketMQError] = {}
         broker_handles = _only_broker_handles(handles)
         brokers = self._brokers_of(broker_handles)
@@ -304,7 +318,8 @@ class RemotingTransport:
         suspend: bool,
         failed: dict[str, RocketMQError],
     ) -> _SubmittedChange:
-        """Send one request. ``failed``: errors by broker name; these brokers get no more requests."""
+        """Send one request and return its future, or the error, which is added to ``failed`` (errors by broker name).
+        Send nothing, and return ``broker`` if it is no PopBroker, or the error that ``failed`` has for the broker."""
         if not isinstance(broker, PopBroker):
             return broker
         group, pop_check_point = self._options.consumer_group, handle.pop_check_point
@@ -325,6 +340,8 @@ class RemotingTransport:
         return failed[handle.broker_name]
 
     def close(self) -> None:
+        """End waits of retention checks, close all connections, and wait up to 2 s for each thread
+        ``rocketmq-pop-prepare``."""
         self._ending.set()
         self._pool.close()
         for thread in self._preparing:
@@ -332,7 +349,7 @@ class RemotingTransport:
 
 
 def _decode_outcome(target: Target, outcome: PopOutcome) -> ReceiveOutcome:
-    """Return the messages of a poll, () if it found none, or the error, of decoding too; raise none."""
+    """Decode a poll's outcome. Return its messages, () if it found none, or the error, of decoding too; raise none."""
     if outcome is None or isinstance(outcome, RocketMQError):
         return outcome or ()
     try:
@@ -356,8 +373,8 @@ def _acknowledged(broker: _BrokerOrError, failure: RocketMQError | None) -> AckO
 
 
 def _changed(handle: BrokerHandle, submitted: _SubmittedChange) -> ChangeOutcome:
-    """Wait for the response. Return the handle after the change, None if the old one is no longer valid, or the
-    error."""
+    """Wait for the response. Return the handle after the change, None if the old one is no longer valid or its topic
+    was deleted, or the RocketMQError, never raised."""
     if submitted is None or isinstance(submitted, RocketMQError):
         return submitted
     try:

@@ -59,17 +59,18 @@ class RetentionCheck:
         self._delivered_ms[target] = self._clock()
 
     def is_due(self, target: Target) -> bool:
-        """Return whether to check now: before the first poll, and then every 30 s while nothing was delivered for 60
-        s."""
+        """Return whether to check now: before the first poll, then 30 s after the last check and 60 s after the last
+        delivery, whichever is later."""
         if target not in self._checked_ms:
             return True
         checked_ms, delivered_ms = self._checked_ms[target], self._delivered_ms.get(target, -OFFSET_STABLE_MS)
         return self._clock() >= max(checked_ms + INTERVAL_MS, delivered_ms + OFFSET_STABLE_MS)
 
     def check(self, target: Target, broker: Broker) -> None:
-        """Check now, whether due or not: report ranges that the master of ``target`` has deleted, once they are found a
-        second time after CONFIRM_DELAY_S. Raises what ``report`` does, and any ``RocketMQError`` that is not permanent;
-        after a permanent one, which is logged, the next check is due after INTERVAL_MS."""
+        """Request min offsets and the group's offsets, and wait, whether due or not. If the broker deleted undelivered
+        messages, sleep CONFIRM_DELAY_S, request again, and call ``report`` with the ranges found both times, each once;
+        return without a report if the query ends meanwhile. Raises what ``report`` does, and any RocketMQError that is
+        not permanent; a permanent one is logged, and the next check is due after INTERVAL_MS."""
         try:
             lost = {_range_start(deleted_range) for deleted_range in self._deleted(target, broker)} - self._reported
             if lost and self._wait(CONFIRM_DELAY_S):
@@ -100,6 +101,8 @@ class RetentionCheck:
         self._checked_ms[target] = self._clock()
 
     def _deleted(self, target: Target, broker: Broker) -> list[QueueRange]:
+        """Request the queues' bounds and the group's offsets; return the ranges deleted before delivery. Raises what
+        the requests do."""
         bounds = broker.topic_stats(target.topic)
         return deleted_undelivered(bounds, broker.query_offsets(self._group, bounds))
 
@@ -107,8 +110,8 @@ class RetentionCheck:
 def deleted_undelivered(
     bounds: Mapping[MessageQueue, QueueBounds], offsets: Mapping[MessageQueue, int | None]
 ) -> list[QueueRange]:
-    """Return the ranges between the group's offsets and the queues' min offsets; none for a queue without group
-    offset."""
+    """Return the half-open ranges from the group's offset to the queue's min offset, where the former is smaller; none
+    for a queue without group offset."""
     return [
         QueueRange(queue, offset, queue_bounds.min_offset)
         for queue, queue_bounds in bounds.items()

@@ -44,7 +44,9 @@ class Spool:
             folder.mkdir(parents=True, exist_ok=True)
 
     def store(self, epoch: str, number: int, messages: Sequence[ReceivedMessage]) -> None:
-        """Write a batch, unlogged and locked; it is synced to disk when this returns."""
+        """Write a batch to a new file, unlogged and locked, and unlock the previous one; the file is synced to disk
+        when this returns. May wait for another start that removes the folder. Raises
+        OptionError[SPOOL_DIR_UNUSABLE]."""
         folder = self._folder / epoch
         with self._raising_spool_errors():
             unfinished = folder / f"{number}{UNFINISHED_SUFFIX}"
@@ -58,7 +60,8 @@ class Spool:
             _sync_folder(self._folder)
 
     def mark_logged(self, epoch: str, number: int) -> None:
-        """Record that Spark has logged the batch, and unlock it. Idempotent."""
+        """Rename the batch's file as logged, sync the folder, and unlock the batch. Idempotent. Raises
+        OptionError[SPOOL_DIR_UNUSABLE], ValueError for an invalid ``epoch``."""
         folder = self._folder_of(epoch)
         unlogged = folder / f"{number}{UNLOGGED_SUFFIX}"
         with self._raising_spool_errors():
@@ -68,7 +71,7 @@ class Spool:
         self._keep_locked(None)
 
     def close(self) -> None:
-        """Unlock the unlogged batch: it is abandoned, and a later start may release it."""
+        """Unlock the unlogged batch, if any: it is abandoned, and a later start may release it. Delete nothing."""
         self._keep_locked(None)
 
     def _keep_locked(self, file: IO[bytes] | None) -> None:
@@ -78,7 +81,8 @@ class Spool:
         self._locked = file
 
     def load(self, epoch: str, number: int) -> tuple[ReceivedMessage, ...] | None:
-        """Return a batch's messages; None, with a warning in the log, if it cannot be read."""
+        """Read a batch's messages; None, with a warning in the log, if its file is missing, unreadable or damaged.
+        Raises ValueError for an invalid ``epoch``."""
         folder = self._folder_of(epoch)
         unlogged = folder / f"{number}{UNLOGGED_SUFFIX}"
         file = unlogged if unlogged.exists() else folder / str(number)
@@ -94,8 +98,8 @@ class Spool:
             return None
 
     def load_after(self, epoch: str, number: int) -> list[ReceivedMessage]:
-        """Return the messages of batches after ``number``. Messages of unreadable batches are redelivered when they
-        expire."""
+        """Read the messages of all batches with larger numbers. Skip unreadable batches, with a warning in the log:
+        their messages are redelivered when they expire."""
         found: list[ReceivedMessage] = []
         for other in self._batch_numbers(epoch):
             if other > number:
@@ -103,7 +107,9 @@ class Spool:
         return found
 
     def recover_abandoned(self) -> list[ReceivedMessage]:
-        """Return, and delete, the messages of starts that ended before Spark had logged any batch."""
+        """Read, then delete, the batches of starts that ended before Spark had logged any batch; return their messages.
+        Starts that run, by their locks, and folders that cannot be read are skipped. Raises
+        OptionError[SPOOL_DIR_UNUSABLE] if a batch cannot be deleted."""
         found: list[ReceivedMessage] = []
         with suppress(OSError):
             for folder in sorted(self._folder.iterdir()):
@@ -113,6 +119,9 @@ class Spool:
         return found
 
     def _recover(self, folder: Path) -> list[ReceivedMessage]:
+        """Read and delete a start's batches, with their files locked; return the messages. Return an empty list, and
+        delete nothing, if it has no files or one that is logged or locked. Raises OSError,
+        OptionError[SPOOL_DIR_UNUSABLE]."""
         with ExitStack() as locked:
             files = sorted(folder.iterdir())
             if not files or not all(_is_abandoned(file, locked) for file in files):
@@ -123,7 +132,9 @@ class Spool:
             return found
 
     def delete(self, epoch: str, number: int | None = None) -> None:
-        """Delete the batches of ``epoch`` up to ``number``, or all; with the last one also its folder."""
+        """Delete the batches of ``epoch`` up to and including ``number``; None: all, and unfinished files. Delete its
+        folder too once that is empty. Idempotent. Raises OptionError[SPOOL_DIR_UNUSABLE], ValueError for an invalid
+        ``epoch``."""
         folder = self._folder_of(epoch)
         with self._raising_spool_errors():
             for other in self._batch_numbers(epoch):
@@ -149,6 +160,7 @@ class Spool:
 
     @contextmanager
     def _raising_spool_errors(self) -> Iterator[None]:
+        """Convert an OSError inside the block into OptionError[SPOOL_DIR_UNUSABLE]."""
         try:
             yield
         except OSError as error:
@@ -156,16 +168,17 @@ class Spool:
 
 
 def spool_of(options: ReadOptions) -> Spool | None:
-    """Return the spool that ``options`` configure, or None. Raises what ``Spool`` does."""
+    """Open the spool that ``options`` configure, and create its folder; None without ``spoolDir``. Raises
+    OptionError[SPOOL_DIR_UNUSABLE]."""
     if options.spool_dir is None:
         return None
     return Spool(Path(options.spool_dir).expanduser() / quote(options.consumer_group, ""))
 
 
 def _open_locked(file: Path) -> IO[bytes]:
-    """Create an empty file and lock it. Before it is locked, another start may classify it as abandoned, and remove it
-    with its folder: wait for that, and create it again. On a disk without locks, no file is ever classified as
-    abandoned."""
+    """Create or empty a file, lock it, waiting for the lock, and return it open. Another start may classify it as
+    abandoned before it is locked, and remove it with its folder: then create it again. On a disk without locks return
+    it unlocked; there no file is classified as abandoned. Raises OSError."""
     while True:
         file.parent.mkdir(mode=0o700, exist_ok=True)
         with suppress(FileNotFoundError):
@@ -178,8 +191,8 @@ def _open_locked(file: Path) -> IO[bytes]:
 
 
 def _is_abandoned(file: Path, locked: ExitStack) -> bool:
-    """Return whether a file is an unlogged batch of a start that has ended. If so, keep it locked while ``locked`` is
-    open; another start that is about to write it waits for that."""
+    """Return whether a file is an unlogged batch of a start that has ended; do not wait for its lock. If so, keep it
+    locked while ``locked`` is open; another start that is about to write it waits for that."""
     if file.suffix not in {UNLOGGED_SUFFIX, UNFINISHED_SUFFIX}:
         return False
     try:
@@ -191,7 +204,7 @@ def _is_abandoned(file: Path, locked: ExitStack) -> bool:
 
 
 def _is_same_file(file: Path, opened: IO[bytes]) -> bool:
-    """Return whether the path still refers to the opened file, which was not removed meanwhile."""
+    """Return whether the path still refers to the opened file; False if it was removed or replaced."""
     try:
         return file.stat().st_ino == os.fstat(opened.fileno()).st_ino
     except OSError:

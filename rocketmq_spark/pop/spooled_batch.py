@@ -27,7 +27,8 @@ def encode_spooled_batch(messages: Iterable[ReceivedMessage]) -> bytes:
 
 
 def decode_spooled_batch(content: bytes) -> tuple[ReceivedMessage, ...]:
-    """Return the messages. Raises ValueError for an incomplete or damaged batch, or one of another version."""
+    """Decode the messages, whose records are views of ``content``. Raises ValueError for an incomplete or damaged
+    batch, or one of another version."""
     if not content.startswith(MAGIC):
         raise ValueError(f"it begins with {content[: len(MAGIC)]!r}")
     end = len(content) - _NUMBER.size
@@ -45,6 +46,7 @@ def _message(
 
 
 def _fields(messages: Iterable[ReceivedMessage]) -> Iterator[bytes | memoryview]:
+    """Yield the encoded fields of all messages, each after its length."""
     for handle, record, record_format in messages:
         texts = (handle.topic, handle.broker_name, handle.text, record_format.value)
         fields: tuple[bytes | memoryview, ...] = (*(text.encode() for text in texts), record)
@@ -54,6 +56,7 @@ def _fields(messages: Iterable[ReceivedMessage]) -> Iterator[bytes | memoryview]
 
 
 def _split(content: memoryview) -> Iterator[memoryview]:
+    """Yield the fields of ``content`` without their lengths, as views. A cut length raises struct.error."""
     position = 0
     while position < len(content):
         begin = position + _NUMBER.size

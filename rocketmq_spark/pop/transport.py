@@ -64,17 +64,19 @@ class Transport(Protocol):
         """Return the group's dead-letter topic."""
 
     def refresh_routes(self) -> dict[str, RocketMQError]:
-        """Refresh the topics' routes, and register this client there. Return the errors by topic."""
+        """Refresh the topics' routes, which waits, and register this client there. Return the errors by topic, empty if
+        none; raise no RocketMQError."""
 
     def targets(self) -> list[Target]:
         """Return the topics and brokers to poll."""
 
     def receive(self, request: ReceiveRequest, on_response: Callable[[ReceiveOutcome], None]) -> None:
-        """Start one poll. ``on_response`` is called exactly once, possibly on another thread; this method never
-        raises."""
+        """Start one poll without waiting for its response. ``on_response`` is called exactly once, possibly on another
+        thread; this method never raises a RocketMQError."""
 
     def acknowledge(self, handles: Sequence[ReceiptHandle]) -> list[AckOutcome]:
-        """Acknowledge messages, at all of their servers concurrently. Return an outcome for each handle."""
+        """Acknowledge messages, at all of their servers concurrently, and wait. Return an outcome for each handle, in
+        order."""
 
     def change_invisible_duration(
         self, handles: Sequence[ReceiptHandle], invisible_ms: int, *, suspend: bool
@@ -85,4 +87,4 @@ class Transport(Protocol):
         """
 
     def close(self) -> None:
-        """Close all connections; no more messages are received."""
+        """Close all connections; no more messages are received. Wait some seconds at most."""

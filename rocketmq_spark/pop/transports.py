@@ -8,7 +8,8 @@ from rocketmq_spark.pop.transport import Transport
 
 
 def transport_of(options: ReadOptions, report: ReportDeleted = ignore_deleted) -> Transport:
-    """Return a transport to brokers, or to a proxy, which never calls ``report``. Only the latter imports gRPC."""
+    """Build a transport to brokers, or with ``endpoints`` to a proxy, which never calls ``report``. Open no connection.
+    Only the latter imports gRPC."""
     if options.endpoints is None:
         from rocketmq_spark.pop.remoting_transport import RemotingTransport
 

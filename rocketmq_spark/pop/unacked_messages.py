@@ -146,20 +146,20 @@ class UnackedMessages:
     # ------------------------------------------------------------------------------------------ state changes
 
     def add_received(self, received: Iterable[ReceivedMessage], now_ms: int) -> None:
-        """Add messages, PREFETCHED; their invisible duration begins at ``now_ms``."""
+        """Track messages as PREFETCHED; their invisible duration begins at ``now_ms``."""
         for handle, record, record_format in received:
             self._add(_UnackedMessage(handle, record, record_format, Lease.starting_at(now_ms, self._invisible_ms)))
             self.counts.received += 1
 
     def add_exhausted(self, received: Iterable[ReceivedMessage], now_ms: int) -> None:
-        """Add messages that were redelivered too often, for no batch."""
+        """Track messages as RETRIES_EXHAUSTED; their invisible duration begins at ``now_ms``."""
         for handle, record, record_format in received:
             lease = Lease.starting_at(now_ms, self._invisible_ms)
             self._add(_UnackedMessage(handle, record, record_format, lease, MessageState.RETRIES_EXHAUSTED))
             self.counts.received += 1
 
     def start_batch(self, batch: int, max_messages: int, max_bytes: int | None = None) -> tuple[ReceivedMessage, ...]:
-        """Start ``batch`` with the oldest unclaimed prefetched messages and return these.
+        """Put the oldest unclaimed prefetched messages into ``batch``, IN_FLIGHT, and return them; () without any.
 
         At most ``max_messages`` messages and ``max_bytes`` of records, but at least one message, whatever its size.
         """
@@ -175,8 +175,8 @@ class UnackedMessages:
         return tuple(self._messages[number].received for number in free)
 
     def replay_batch(self, messages: Iterable[ReceivedMessage], now_ms: int, epoch_ms: int) -> None:
-        """Add the messages of an earlier start's batch that is not in the sink yet, IN_FLIGHT as batch REPLAYED, which
-        precedes all batches of this start. ``epoch_ms``: now, by the clock of broker timestamps."""
+        """Track the messages of an earlier start's batch that is not in the sink yet, IN_FLIGHT as batch REPLAYED,
+        which precedes all batches of this start. ``epoch_ms``: now, by the clock of broker timestamps."""
         for handle, record, record_format in messages:
             lease = self._lease_of(handle, now_ms, epoch_ms)
             self._add(_UnackedMessage(handle, record, record_format, lease, MessageState.IN_FLIGHT, REPLAYED))
@@ -190,14 +190,14 @@ class UnackedMessages:
         return Lease.starting_at(now_ms - age_ms, handle.pop_check_point.invisible_ms)
 
     def add_completed(self, handles: Iterable[ReceiptHandle]) -> None:
-        """Add the messages of an earlier start's batch that is in the sink."""
+        """Track messages of an earlier start's batch that is in the sink, as COMPLETED: to be acknowledged."""
         for handle in handles:
             lease = Lease(self._invisible_ms, 0, 0)
             self._add(_UnackedMessage(handle, memoryview(b""), RecordFormat.STORED, lease, MessageState.COMPLETED))
 
     def abandon(self, handles: Iterable[ReceiptHandle]) -> None:
-        """Add the messages of an earlier start's batch that is not in the sink, to be released. Skip those already
-        added."""
+        """Track messages of an earlier start's batch that is not in the sink, as ABANDONED, so that they are released.
+        Skip those already ABANDONED."""
         abandoned = {message.handle for _, message in self._in_state(MessageState.ABANDONED)}
         for handle in handles:
             if handle not in abandoned:
@@ -213,7 +213,7 @@ class UnackedMessages:
     # ------------------------------------------------------------------------------------------ due brokers
 
     def brokers_due(self, now_ms: int) -> set[str]:
-        """Return brokers with unclaimed messages to acknowledge, to release or to extend."""
+        """Return brokers with unclaimed messages that are COMPLETED, ABANDONED, or due for an extension."""
         due = (
             message
             for message in self._messages.values()
@@ -238,7 +238,7 @@ class UnackedMessages:
     # ------------------------------------------------------------------------------------------ extension
 
     def claim_due(self, now_ms: int, max_messages: int, broker_name: str | None = None) -> list[Claimed]:
-        """Claim messages whose invisible duration is to be extended now; of one broker, or of any."""
+        """Claim up to ``max_messages`` that are due for an extension at ``now_ms``. None: those of any broker."""
         due = (
             number
             for number, message in self._messages.items()
@@ -247,21 +247,20 @@ class UnackedMessages:
         return self._claim(due, max_messages, broker_name)
 
     def mark_extended(self, number: int, handle: ReceiptHandle, now_ms: int) -> None:
-        """Record the new handle. ``now_ms``: when the request was sent."""
+        """Replace the handle and unclaim the message; restart its duration at ``now_ms``: when the request was sent."""
         message = self._messages[number]
         message.handle, message.lease, message.is_claimed = handle, Lease.starting_at(now_ms, self._invisible_ms), False
         self.counts.extended += 1
 
     def mark_extension_failed(self, number: int, now_ms: int) -> None:
-        """Keep the handle and schedule a retry; whether the broker has processed the request is unknown."""
+        """Unclaim the message, keep its handle, and schedule a retry: the broker may have processed the request."""
         message = self._messages[number]
         message.lease, message.is_claimed = message.lease.retry_later(now_ms), False
 
     def expire(self, now_ms: int) -> int:
-        """Drop expired messages that are in no batch, and return how many.
+        """Count each unclaimed expired message once; drop those in no batch, and return how many were dropped.
 
-        Brokers may redeliver expired messages to any member. Those in a batch stay, and are counted: they may be
-        duplicates in the group's output.
+        Brokers redeliver expired messages. Those in a batch stay: they may be duplicates in the group's output.
         """
         dropped_count = 0
         expired_numbers = [
@@ -281,14 +280,14 @@ class UnackedMessages:
     # ------------------------------------------------------------------------------------------ retries exhausted
 
     def claim_exhausted(self, max_messages: int, broker_name: str | None = None) -> list[tuple[int, ReceivedMessage]]:
-        """Claim messages to move to the dead-letter topic."""
+        """Claim up to ``max_messages`` with exhausted retries; return (number, message). None: any broker's."""
         claimed = self._claim(
             (number for number, _ in self._in_state(MessageState.RETRIES_EXHAUSTED)), max_messages, broker_name
         )
         return [(number, self._messages[number].received) for number, _ in claimed]
 
     def record_moves(self, moves: Iterable[tuple[int, MoveOutcome]]) -> None:
-        """Record outcomes of moves: MOVED messages are acknowledged next, REJECTED ones become PREFETCHED."""
+        """Record outcomes and unclaim: MOVED messages become COMPLETED, REJECTED ones PREFETCHED, RETRY ones stay."""
         for number, outcome in moves:
             if outcome is MoveOutcome.MOVED:
                 self._apply(MessageEvent.MOVED, number)
@@ -310,7 +309,7 @@ class UnackedMessages:
             self.counts.acknowledged += 1
 
     def mark_expired(self, numbers: Iterable[int]) -> None:
-        """Remove messages that had expired when they were acknowledged: they are redelivered."""
+        """Remove messages that had expired when they were acknowledged, and count each once: they are redelivered."""
         for number in numbers:
             message = self._messages[number]
             self._apply(MessageEvent.EXPIRED, number)
@@ -318,7 +317,7 @@ class UnackedMessages:
                 self._count_expired(message)
 
     def claim_outside_batches(self, max_messages: int, broker_name: str | None = None) -> list[Claimed]:
-        """Claim messages in no batch, to release them."""
+        """Claim up to ``max_messages`` in no batch, to release them. ``broker_name`` None: any broker's."""
         return self._claim(
             (number for number, message in self._messages.items() if message.state in _IN_NO_BATCH),
             max_messages,
@@ -355,6 +354,7 @@ class UnackedMessages:
         return ((number, message) for number, message in self._messages.items() if message.state is state)
 
     def _claim(self, numbers: Iterable[int], max_messages: int, broker_name: str | None) -> list[Claimed]:
+        """Claim the unclaimed ones of ``numbers``, at most ``max_messages``. ``broker_name`` None: any broker's."""
         claimed: list[Claimed] = []
         for number in numbers:
             message = self._messages[number]
@@ -365,7 +365,7 @@ class UnackedMessages:
         return claimed
 
     def _apply(self, event: MessageEvent, number: int) -> None:
-        """Apply ``event`` to a message. Raises ValueError, without a change, if it is invalid in its state."""
+        """Change the state; at a final one remove the message. Raises ValueError, without a change, if invalid."""
         message = self._messages[number]
         if (message.state, event) not in TRANSITIONS:
             raise ValueError(f"{message.handle} is {message.state.name} and cannot be {event.name}")
