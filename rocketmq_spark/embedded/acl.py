@@ -32,7 +32,8 @@ def new_credentials(name: str = ADMIN) -> Credentials:
 
 
 def acl_settings(admin: Credentials) -> dict[str, str]:
-    """Return lines of broker.conf that enable ACL 2.0 and create ``admin``, a user with all rights."""
+    """Return properties of broker.conf that enable ACL 2.0 and create ``admin``, a user with all rights. They have its
+    secret key in plain text."""
     name, password = admin.access_key, admin.secret_key.reveal()
     return {
         "authenticationEnabled": "true",
@@ -52,7 +53,8 @@ def has_acl_1(class_path: Sequence[str]) -> bool:
 
 
 def write_acl_1(home: Path, admin: Credentials) -> None:
-    """Write the file of ACL 1.0 below ``home``, the servers' ``rocketmq.home.dir``. JSON is valid YAML."""
+    """Write ``conf/plain_acl.yml``, the file of ACL 1.0, below ``home``, the servers' ``rocketmq.home.dir``; its only
+    user is ``admin``. JSON is valid YAML. Raises FileExistsError if the folder ``conf`` exists."""
     name, password = admin.access_key, admin.secret_key.reveal()
     accounts = [{"accessKey": name, "secretKey": password, "admin": True}]
     file = home / "conf" / "plain_acl.yml"
@@ -61,7 +63,8 @@ def write_acl_1(home: Path, admin: Credentials) -> None:
 
 
 def acl_1_arguments(user: Credentials, rights: Iterable[Right]) -> list[str]:
-    """Return the arguments of ``mqadmin updateAclConfig`` for ``user`` and ``rights``."""
+    """Return the arguments of ``mqadmin updateAclConfig`` that create ``user``, secret key in plain text, with only
+    these rights; run nothing. A resource other than a topic or a group raises KeyError."""
     granted: dict[str, list[str]] = {"Topic": [], "Group": []}
     for right in rights:
         kind, _, name = right.resource.partition(":")
@@ -73,7 +76,8 @@ def acl_1_arguments(user: Credentials, rights: Iterable[Right]) -> list[str]:
 
 
 def create_user(jvm: ChildJvm, controller: Any, user: Credentials, rights: Iterable[Right]) -> None:
-    """Create a user of a broker, with exactly these rights."""
+    """Create a user of the running broker ``controller`` in ``jvm``, by ACL 2.0, and grant it these rights only; wait
+    for both. Raises what py4j does."""
     auth = jvm.java.org.apache.rocketmq.auth
     action = jvm.java.org.apache.rocketmq.common.action.Action
     subject = auth.authentication.model.User.of(user.access_key, user.secret_key.reveal())

@@ -41,10 +41,11 @@ def name_server_at(address: str, security: Security = UNSECURED) -> Iterator[Nam
 
 
 def mqadmin(*arguments: str, version: str | None = None, security: Security = UNSECURED) -> str:
-    """Return the standard output of ``mqadmin``, run in its own JVM, because it ends the JVM on errors.
+    """Run ``mqadmin`` in its own JVM, because it ends the JVM on errors, for up to 60 s; return its standard output.
 
     Files that some commands write into the current folder are deleted. Arguments may be secret: they are passed in a
-    file, not on a command line, which other users could read.
+    file, not on a command line, which other users could read. Missing jars are downloaded first. Raises what
+    ``rocketmq_class_path`` and ``find_java`` do; after 60 s subprocess.TimeoutExpired is raised.
 
     Raises
     ------

@@ -45,7 +45,9 @@ class ServerCertificate:
         return tuple(f"-D{name}={value}" for name, value in settings.items())
 
     def write(self, jvm: ChildJvm) -> None:
-        """Make the files; ``jvm`` reads keytool's output. Raises EmbeddedBrokerError[EMBEDDED_SERVER_FAILED]."""
+        """Create the folder, and in it the certificate and the key, with keytool in its own JVM, and wait; ``jvm``
+        reads keytool's output, which is then deleted. Raises EmbeddedBrokerError[EMBEDDED_SERVER_FAILED], and the
+        errors of ``find_keytool``; FileExistsError if the folder exists."""
         self.key.parent.mkdir(mode=0o700)
         run_keytool(self._store, self._hosts)
         with jvm.raising_embedded_errors():
@@ -65,7 +67,7 @@ class ServerCertificate:
 
 
 def run_keytool(store: Path, hosts: str) -> None:
-    """Write a key and its certificate to the PKCS #12 file ``store``.
+    """Run keytool, up to 60 s, to write a new key and its certificate to the PKCS #12 file ``store``.
 
     Raises EmbeddedBrokerError[EMBEDDED_SERVER_FAILED], and the errors of ``find_keytool``.
     """

@@ -118,7 +118,8 @@ class EmbeddedCluster:
     # ---- start and end
 
     def start(self) -> None:
-        """Start all servers; returns once all brokers are registered, and the proxy, if any, accepts connections."""
+        """Start all servers; wait until all brokers are registered, and the proxy, if any, accepts connections.
+        Download missing jars first. After an error, call ``close``."""
         for name in (NAME_SERVER_JVM, *self._brokers, *([PROXY_JVM] if self._proxy else [])):
             self._jvms.launch(name)
         if self._certificate is not None:
@@ -132,7 +133,8 @@ class EmbeddedCluster:
             self.start_proxy()
 
     def close(self, *, clean: bool = False) -> None:
-        """End all processes and delete the temporary files. ``clean``: flush the brokers first, which takes seconds."""
+        """End all processes and delete the temporary files. ``clean``: flush running brokers first, some seconds each.
+        Idempotent."""
         with self._resources:
             for broker in self._brokers.values():
                 if clean and broker.is_running:
@@ -187,7 +189,8 @@ class EmbeddedCluster:
         return options_of(self._security)
 
     def create_user(self, name: str, *rights: Right) -> Credentials:
-        """Create a user of every running broker, with these rights, and return its new credentials."""
+        """Create a user on every running broker, with these rights, and return its new credentials. Requires
+        ``acl=True``."""
         user = new_credentials(name)
         for server in self._brokers.values():
             if server.is_running and self._has_acl_1:
@@ -201,9 +204,11 @@ class EmbeddedCluster:
     def create_topic(
         self, name: str, queues: int = 4, *, perm: int = 6, attributes: Mapping[str, str] = NO_SETTINGS
     ) -> str:
-        """Create or change the topic on every running broker; returns its name once all its queues are in the route.
+        """Create or change the topic on every running broker; wait until all its queues are in the route, and return
+        ``name``.
 
-        ``attributes`` such as ``{"message.type": "FIFO"}``; ``perm`` is 4 to read, 2 to write, 6 for both.
+        ``queues`` are those on each broker; ``attributes`` such as ``{"message.type": "FIFO"}``; ``perm`` is 4 to read,
+        2 to write, 6 for both.
         """
         running = [broker for broker in self._brokers.values() if broker.is_running]
         for server in running:
@@ -232,13 +237,15 @@ class EmbeddedCluster:
         self._brokers[name].stop()
 
     def start_broker(self, name: str = "broker-a") -> None:
-        """Start a stopped or killed broker on its previous port and store."""
+        """Start a stopped or killed broker on its previous port and store; wait until it registers, if the name server
+        runs."""
         self._brokers[name].start(self._jvms.jvm_of(name), self.namesrv_addr)
         if self._name_server.is_running:
             self._await_registration([name])
 
     def restart_broker(self, name: str = "broker-a", *, clean: bool = True) -> None:
-        """Stop the broker, or kill it if not ``clean``, and start it on the same port and store."""
+        """Stop the broker, or kill it if not ``clean``, and start it on the same port and store; wait until it
+        registers."""
         if clean:
             self.stop_broker(name)
         else:
@@ -246,8 +253,8 @@ class EmbeddedCluster:
         self.start_broker(name)
 
     def kill_broker(self, name: str = "broker-a") -> None:
-        """Kill the broker's JVM by SIGKILL; returns once the name server, if running, has removed the broker, for which
-        it waits without a limit."""
+        """Kill the broker's JVM by SIGKILL; wait, without a limit, until the name server, if running, has removed the
+        broker."""
         self._jvms.dedicated_jvm(name).kill()
         self._brokers[name].mark_stopped()
         while self._name_server.is_running and name in self._name_server.queue_counts(SYSTEM_TOPIC):
@@ -276,7 +283,7 @@ class EmbeddedCluster:
         self._name_server.mark_stopped()
 
     def start_name_server(self) -> None:
-        """Start the name server on its previous port; returns once the running brokers have registered again."""
+        """Start the name server on its previous port; wait until the running brokers have registered again."""
         self._name_server.start(self._jvms.jvm_of(NAME_SERVER_JVM))
         self._await_registration([name for name, broker in self._brokers.items() if broker.is_running])
 
@@ -312,7 +319,8 @@ class EmbeddedCluster:
         return self._proxy
 
     def _await_registration(self, names: Sequence[str], topic: str = SYSTEM_TOPIC, queues: int = 1) -> None:
-        """Make brokers register until each has ``topic`` with that number of queues on the name server."""
+        """Make brokers register, and wait until each has ``topic`` with that number of queues on the name server.
+        Raises EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] after 120 s."""
         deadline = time.monotonic() + READY_TIMEOUT_MS / 1000
         while missing := self._unregistered(names, topic, queues):
             if time.monotonic() > deadline:

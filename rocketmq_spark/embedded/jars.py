@@ -79,9 +79,10 @@ def proxy_lock_file(version: str) -> Path:
 
 
 def read_lock(version: str = DEFAULT_VERSION, *, proxy: bool = False) -> tuple[Jar, ...]:
-    """Return the jars of a tested version, with ``proxy`` including those of its proxy.
+    """Read the jars of a tested version from its lock; with ``proxy`` include those that only its proxy requires.
 
-    Raises EmbeddedBrokerError[JARS_UNAVAILABLE] for another version.
+    Raises EmbeddedBrokerError[JARS_UNAVAILABLE] for another version, with ``proxy`` also for one without a proxy's
+    lock.
     """
     versions, subject = (PROXY_VERSIONS, "a proxy's") if proxy else (VERSIONS, "them")
     if version not in versions:
@@ -103,7 +104,8 @@ def sha256_of(file: Path) -> str:
 
 
 def cache_dir(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return the user's cache: ``$ROCKETMQ_SPARK_CACHE``, or ``rocketmq_spark`` in the standard folder for caches."""
+    """Return the user's cache folder, which may not exist: ``$ROCKETMQ_SPARK_CACHE``, or ``rocketmq_spark`` in
+    ``$XDG_CACHE_HOME``, by default `` /.cache``."""
     own_cache, base = environ.get("ROCKETMQ_SPARK_CACHE"), environ.get("XDG_CACHE_HOME")
     if own_cache:
         return Path(own_cache)
@@ -113,16 +115,16 @@ def cache_dir(environ: Mapping[str, str] = os.environ) -> Path:
 def rocketmq_class_path(
     version: str | None = None, environ: Mapping[str, str] = os.environ, *, proxy: bool = False
 ) -> list[str]:
-    """Return the class path of py4j and RocketMQ, by default 5.5.0; download the jars that the cache lacks.
+    """Verify RocketMQ's jars, by default 5.5.0, download those that the cache lacks; return the class path with py4j.
 
     With ``ROCKETMQ_HOME`` set, the jars are that distribution's: nothing is downloaded, and only ``version``, if set,
-    is verified.
+    is compared with a file name.
 
     Raises
     ------
-    EmbeddedBrokerError[JARS_UNAVAILABLE]   no repository responds, ROCKETMQ_HOME has no jars or another version's, or
-                                            no lock exists for that version
-    EmbeddedBrokerError[JAR_CHECKSUM_MISMATCH]       a repository returned another file
+    EmbeddedBrokerError[JARS_UNAVAILABLE]         no repository responds, ROCKETMQ_HOME has no jars or another
+                                                  version's, or no lock exists for that version
+    EmbeddedBrokerError[JAR_CHECKSUM_MISMATCH]    a repository returned another file
     """
     home = environ.get("ROCKETMQ_HOME")
     if home:
@@ -133,9 +135,10 @@ def rocketmq_class_path(
 
 
 def distribution_jars(home: Path, version: str | None = None) -> list[Path]:
-    """Return the jars of an unpacked distribution, which must have ``version``, if set.
+    """Return the jars of an unpacked distribution, in ``lib`` of ``home``; if ``version`` is set, it must have that
+    version's broker jar.
 
-    Raises EmbeddedBrokerError[JARS_UNAVAILABLE] if they are missing.
+    Raises EmbeddedBrokerError[JARS_UNAVAILABLE] if that jar, or any, is missing.
     """
     jars = sorted((home / "lib").glob("*.jar"))
     pattern = f"rocketmq-broker-{version}.jar" if version else "*.jar"
@@ -146,7 +149,8 @@ def distribution_jars(home: Path, version: str | None = None) -> list[Path]:
 
 
 def cached_jars(lock: Sequence[Jar], cache: Path) -> list[Path]:
-    """Return the files of all jars of the lock; download those that are missing or damaged in ``cache``."""
+    """Verify all jars of the lock in ``cache``, download those that are missing or damaged, and return the files of
+    all. Wait without a limit while another process downloads. Raises what ``fetch`` does."""
     folder = cache / "jars"
     if missing_jars(lock, folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -156,22 +160,25 @@ def cached_jars(lock: Sequence[Jar], cache: Path) -> list[Path]:
 
 
 def missing_jars(lock: Iterable[Jar], folder: Path) -> list[Jar]:
-    """Return the jars of the lock that are missing or damaged in ``folder``."""
+    """Return the jars of the lock that are missing or damaged in ``folder``; this reads all files, for their sums."""
     return [jar for jar in lock if not jar.is_intact(folder / jar.file_name)]
 
 
 @contextmanager
 def hold_file_lock(file: Path) -> Iterator[None]:
-    """Hold an exclusive lock among processes during the block; the kernel releases it if the process ends."""
+    """Wait for an exclusive lock among processes, and hold it during the block; the kernel releases it if the process
+    ends."""
     with file.open("w") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         yield
 
 
 def fetch(lock: Sequence[Jar], folder: Path, ivy_folder: Path) -> None:
-    """Download the jars that are missing or damaged in ``folder``, JARS_PER_STEP at a time.
+    """Download the jars that are missing or damaged in ``folder``, JARS_PER_STEP at a time, in a child JVM; report
+    progress on standard error. Delete ``ivy_folder`` before and after.
 
-    Raises EmbeddedBrokerError[JARS_UNAVAILABLE], and the errors of ``move_checked``.
+    Raises EmbeddedBrokerError[JARS_UNAVAILABLE], and the errors of ``move_checked`` and ``open_ivy``. Jars of finished
+    steps stay.
     """
     missing = missing_jars(lock, folder)
     if not missing:
@@ -192,7 +199,8 @@ def fetch(lock: Sequence[Jar], folder: Path, ivy_folder: Path) -> None:
 
 
 def resolve_with_retries(ivy: Ivy, jars: Sequence[Jar]) -> list[Path]:
-    """Return the files of ``jars``, after at most ATTEMPTS attempts: one network error must not end a long download."""
+    """Download ``jars`` and return their files, with at most ATTEMPTS attempts, 1 s apart: one network error must not
+    end a long download. Raises IvyError of the last attempt."""
     for _ in range(ATTEMPTS - 1):
         try:
             return ivy.resolve([jar.coordinate for jar in jars])
@@ -202,9 +210,9 @@ def resolve_with_retries(ivy: Ivy, jars: Sequence[Jar]) -> list[Path]:
 
 
 def move_checked(jars: Sequence[Jar], files: Sequence[Path], folder: Path) -> None:
-    """Verify each jar, then move it to ``folder`` atomically.
+    """Verify each jar, then move its file of ``files`` to ``folder`` atomically.
 
-    Raises EmbeddedBrokerError[JAR_CHECKSUM_MISMATCH] for the first jar with another sum.
+    Raises EmbeddedBrokerError[JAR_CHECKSUM_MISMATCH] for the first jar with another sum; those before are moved.
     """
     by_name = {file.name: file for file in files}
     for jar in jars:
@@ -215,7 +223,7 @@ def move_checked(jars: Sequence[Jar], files: Sequence[Path], folder: Path) -> No
 
 
 def report_progress(lock: Sequence[Jar], still_missing: Sequence[Jar]) -> None:
-    """Write one line to standard error."""
+    """Write one line with the numbers of jars and MB that are present to standard error."""
     total, remaining = (sum(jar.size_bytes for jar in jars) // BYTES_PER_MB for jars in (lock, still_missing))
     count = len(lock) - len(still_missing)
     sys.stderr.write(
@@ -249,8 +257,8 @@ class Ivy:
         self._settings = self._maven.buildIvySettings(self._none, some_folder, False, self._log)
 
     def resolve(self, coordinates: Sequence[str], *, transitive: bool = False) -> list[Path]:
-        """Return the files of ``group:artifact:version`` coordinates, with ``transitive`` including their
-        dependencies."""
+        """Download ``group:artifact:version`` coordinates, with ``transitive`` including their dependencies, and return
+        their files. Raises IvyError."""
         none_excluded = self._java.scala.jdk.javaapi.CollectionConverters.asScala([]).toSeq()
         request = ",".join(coordinates)
         try:
@@ -264,7 +272,8 @@ class Ivy:
 
 @contextmanager
 def open_ivy(folder: Path) -> Iterator[Ivy]:
-    """Yield an Ivy whose JVM ends with the block."""
+    """Yield an Ivy whose JVM is started before and killed after the block. Raises what
+    ``ChildJvm.raising_embedded_errors`` does, and what starting a JVM does."""
     with work_folder("ivy") as work:
         options = (*JVM_OPTIONS, f"-Duser.home={work.path}", f"-Djava.io.tmpdir={work.path}")
         jvm = ChildJvm("ivy", [f"{pyspark_jars()}/*"], options, work.path, [work.owner])
@@ -276,7 +285,8 @@ def open_ivy(folder: Path) -> Iterator[Ivy]:
 
 
 def first_problem(text: str) -> str:
-    """Return the first problem of Ivy's ``SomeException: [problem, problem, ...]``, and the number of the others."""
+    """Return the first problem of Ivy's ``SomeException: [problem, problem, ...]``, and the number of further ones;
+    another text unchanged."""
     _, bracket, inside = text.partition("[")
     if not bracket:
         return text

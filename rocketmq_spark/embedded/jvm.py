@@ -40,9 +40,10 @@ LOG_TAIL_LINES: Final = 20
 
 
 def pyspark_jars() -> Path:
-    """Return the folder of the jars that PySpark ships, py4j and Ivy among them; does not import PySpark.
+    """Return the folder of the jars that PySpark ships, py4j and Ivy among them, or that of ``$SPARK_HOME``; do not
+    import PySpark.
 
-    Raises EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] if it has none.
+    Raises EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] if neither has py4j.
     """
     spec = importlib.util.find_spec("pyspark")
     package = Path(spec.origin).parent if spec and spec.origin else Path()
@@ -56,7 +57,8 @@ def pyspark_jars() -> Path:
 
 
 def find_java(environ: Mapping[str, str] = os.environ) -> str:
-    """Return ``$JAVA_HOME/bin/java``, or the ``java`` on the PATH. Raises EmbeddedBrokerError[JAVA_NOT_FOUND]."""
+    """Return ``$JAVA_HOME/bin/java``; only without JAVA_HOME, the ``java`` on the PATH. Do not check its version.
+    Raises EmbeddedBrokerError[JAVA_NOT_FOUND]."""
     home = environ.get("JAVA_HOME")
     if home:
         java = shutil.which("java", path=str(Path(home) / "bin"))
@@ -109,7 +111,8 @@ class ChildJvm:
 
     @property
     def java(self) -> Any:
-        """Return the JVM's classes as attributes, such as ``java.java.lang.System``; waits for the gateway.
+        """Return the JVM's classes as attributes, such as ``java.java.lang.System``; the first call waits up to 120 s
+        for the gateway.
 
         Raises EmbeddedBrokerError[JAVA_NOT_FOUND] if Java is too old, EmbeddedBrokerError[EMBEDDED_JVM_FAILED] if the
         JVM has ended or does not respond.
@@ -120,10 +123,11 @@ class ChildJvm:
 
     @contextmanager
     def raising_embedded_errors(self) -> Iterator[None]:
-        """Convert py4j's errors inside the block into an EmbeddedBrokerError.
+        """Convert a Java exception, py4j's errors and OSError inside the block into an EmbeddedBrokerError. If the JVM
+        does not respond, wait up to 2 s for its end first.
 
         Raises EmbeddedBrokerError[EMBEDDED_SERVER_FAILED] for a Java exception,
-        EmbeddedBrokerError[EMBEDDED_JVM_FAILED] if the JVM does not respond.
+        EmbeddedBrokerError[EMBEDDED_JVM_FAILED] if the JVM has ended or does not respond.
         """
         try:
             yield
@@ -142,7 +146,7 @@ class ChildJvm:
             raise self._failed(describe_exit(self._process.returncode))
 
     def pause(self) -> None:
-        """Stop the JVM by SIGSTOP; returns once every thread has stopped. The host still accepts its connections."""
+        """Stop the JVM by SIGSTOP; wait until every thread has stopped. The host still accepts its connections."""
         self._allow_finalizer_calls(False)
         os.kill(self.pid, signal.SIGSTOP)
         os.waitpid(self.pid, os.WUNTRACED)
@@ -172,8 +176,8 @@ class ChildJvm:
             self._client.is_connected = is_allowed
 
     def _connect(self) -> JavaGateway:
-        """Wait for the JVM's gateway and connect to it. Raises EmbeddedBrokerError[JAVA_NOT_FOUND] if Java is too
-        old."""
+        """Wait for the JVM's gateway and connect to it. Raises EmbeddedBrokerError[JAVA_NOT_FOUND] if Java is too old,
+        EmbeddedBrokerError[EMBEDDED_JVM_FAILED]."""
         port, token = self._read_gateway_address()
         parameters = GatewayParameters(port=port, auth_token=token, auto_convert=True)
         self._client = QuietGatewayClient(gateway_parameters=parameters)
@@ -184,7 +188,8 @@ class ChildJvm:
         return gateway
 
     def _read_gateway_address(self) -> tuple[int, str]:
-        """Return port and token, the first two lines that py4j's gateway prints."""
+        """Wait up to 120 s for port and token, the first two lines that py4j's gateway prints, and return them. Raises
+        EmbeddedBrokerError[EMBEDDED_JVM_FAILED] if the JVM ends or does not print them."""
         deadline = time.monotonic() + START_TIMEOUT_MS / 1000
         while (text := self._stdout.read_text(errors="replace")).count("\n") < 2:
             self.check()
@@ -203,7 +208,7 @@ class ChildJvm:
 
 
 def describe_exit(returncode: int) -> str:
-    """Return a text for Java's return code; below 0 it is the number of a signal."""
+    """Return a text for the return code of Java's process; a negative one is the negated number of a signal."""
     if returncode >= 0:
         return f"Java ended with exit code {returncode}"
     try:
@@ -215,7 +220,8 @@ def describe_exit(returncode: int) -> str:
 
 
 def messages_of(java_exception: Any) -> str:
-    """Return the exception's message and those of its causes, outermost first."""
+    """Return the exception's message and those of its causes, outermost first, joined by colons; a class name stands
+    for a missing one."""
     texts: list[str] = []
     while java_exception is not None:
         text = str(java_exception.getMessage() or java_exception.getClass().getSimpleName())
@@ -233,7 +239,9 @@ class QuietGatewayClient(GatewayClient):  # type: ignore[misc]  # py4j has no ty
     """
 
     def send_command(self, command: str, retry: bool = True, binary: bool = False) -> Any:
-        """Return Java's response. Raises the errors of ``GatewayConnection.send_command``."""
+        """Send a command, wait for Java's response without a limit, and return it; with ``binary`` also a guard of the
+        connection. Raises the errors of ``GatewayConnection.send_command``, and closes the connection then. ``retry``
+        is ignored."""
         connection = self._get_connection()
         with ExitStack() as close_on_failure:
             close_on_failure.callback(connection.close, False)

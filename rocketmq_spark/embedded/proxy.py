@@ -54,8 +54,8 @@ class ProxyServer:
         return f"{LOOPBACK}:{self._remoting_port}"
 
     def start(self, jvm: ChildJvm, namesrv_address: str) -> None:
-        """Start; returns once both ports are open. Raises EmbeddedBrokerError[EMBEDDED_SERVER_FAILED |
-        EMBEDDED_JVM_FAILED]."""
+        """Write rmq-proxy.json and start the proxy in ``jvm``; return once both ports are open. The first start selects
+        free ports. Raises EmbeddedBrokerError[EMBEDDED_SERVER_FAILED | EMBEDDED_JVM_FAILED]."""
         with jvm.raising_embedded_errors():
             set_remoting_version(jvm)
             self._grpc_port = self._grpc_port or free_port(jvm)
@@ -70,6 +70,7 @@ class ProxyServer:
             jvm.java.org.apache.rocketmq.proxy.ProxyStartup.main(no_arguments)
 
     def _all_settings(self, namesrv_address: str) -> dict[str, object]:
+        """Return the content of rmq-proxy.json for cluster mode; the settings of the constructor take precedence."""
         return {
             "proxyMode": "cluster",
             "rocketMQClusterName": CLUSTER,

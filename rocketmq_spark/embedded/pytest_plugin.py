@@ -24,7 +24,7 @@ def rocketmq_cluster() -> Iterator[EmbeddedCluster]:
 
 @pytest.fixture
 def rocketmq_topic(rocketmq_cluster: EmbeddedCluster, request: pytest.FixtureRequest) -> str:
-    """Return a new topic, named after the test."""
+    """Create a topic with four queues, named after the test, and return its name. It is not deleted."""
     return rocketmq_cluster.create_topic(unique_name(request.node.name))
 
 

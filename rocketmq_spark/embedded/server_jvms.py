@@ -45,7 +45,8 @@ class ServerJvms:
         return rocketmq_class_path(self._version)
 
     def launch(self, server: str) -> None:
-        """Launch the server's JVM unless it is running."""
+        """Launch the server's JVM unless it is running, without waiting until it responds; its end is added to
+        ``resources``. May download jars."""
         name = self._name(server)
         if name in self._jvms and self._jvms[name].is_running:
             return
@@ -63,8 +64,8 @@ class ServerJvms:
         return self._jvms[self._name(server)]
 
     def dedicated_jvm(self, server: str) -> ChildJvm:
-        """Return the JVM in which only this server runs. Raises EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] if
-        it shares one."""
+        """Return the JVM in which only this server runs, launched before. Raises
+        EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] if it shares one."""
         name = self._name(server)
         if name == SHARED_JVM:
             raise EmbeddedBrokerError(

@@ -71,7 +71,8 @@ class Server:
         return self._jvm is not None and self._jvm.is_running
 
     def stop(self) -> None:
-        """Shut down cleanly and flush all data, which takes a broker several seconds."""
+        """Shut the server down cleanly and flush all data, which takes a broker several seconds; wait until its port is
+        free. Raises what ``ChildJvm.raising_embedded_errors`` and ``await_free_port`` do."""
         assert self._jvm is not None
         with self._jvm.raising_embedded_errors():
             self._controller.shutdown()
@@ -91,7 +92,8 @@ class NameServer(Server):
         self._home = home
 
     def start(self, jvm: ChildJvm) -> None:
-        """Start it in ``jvm``, on the port of its last start, if there was one."""
+        """Start it in ``jvm``, on the port of its last start, if there was one; return once it listens. Raises what
+        ``ChildJvm.raising_embedded_errors`` does."""
         with jvm.raising_embedded_errors():
             set_remoting_version(jvm)
             self._port = self._port or initial_port(jvm)
@@ -108,7 +110,8 @@ class NameServer(Server):
         self._jvm, self._controller = jvm, controller
 
     def queue_counts(self, topic: str) -> dict[str, int]:
-        """Return the number of readable queues of ``topic`` that each broker has registered."""
+        """Return the number of readable queues of ``topic`` that each broker has registered, by broker name; {} without
+        a route. Requires that the name server is running."""
         assert self._jvm is not None
         with self._jvm.raising_embedded_errors():
             route = self._controller.getRouteInfoManager().pickupTopicRouteData(topic)
@@ -140,7 +143,8 @@ class BrokerServer(Server):
         return f"{self.name}({self.address if self.is_running else 'ended'})"
 
     def start(self, jvm: ChildJvm, namesrv_address: str) -> None:
-        """Start on the existing store and the previous port. Raises EmbeddedBrokerError[EMBEDDED_SERVER_FAILED]."""
+        """Start the broker in ``jvm``, on the existing store and the previous port; return once it listens, before it
+        is registered. Raises EmbeddedBrokerError[EMBEDDED_SERVER_FAILED | EMBEDDED_JVM_FAILED]."""
         with jvm.raising_embedded_errors():
             set_remoting_version(jvm)
             configs = new_configs(jvm)
@@ -161,19 +165,21 @@ class BrokerServer(Server):
         self._jvm, self._controller = jvm, controller
 
     def register(self) -> None:
-        """Register every topic with the name server; the first of these calls after a start is usually lost."""
+        """Register every topic with the name server, without a check of the result; the first of these calls after a
+        start is usually lost."""
         assert self._jvm is not None
         with self._jvm.raising_embedded_errors():
             self._controller.registerBrokerAll(True, False, True)
 
     def create_user(self, user: Credentials, rights: Iterable[Right]) -> None:
-        """Create a user: see ``acl.create_user``."""
+        """Create a user of this running broker with these rights only: see ``acl.create_user``."""
         assert self._jvm is not None
         with self._jvm.raising_embedded_errors():
             create_user(self._jvm, self._controller, user, rights)
 
     def expire_messages(self) -> None:
-        """Delete every file of the commit log but the last, and correct the first offsets of the queues."""
+        """Delete every file of the commit log but the last, with unread messages too, and correct the min offsets of
+        the queues."""
         assert self._jvm is not None
         with self._jvm.raising_embedded_errors():
             store = self._controller.getMessageStore()
@@ -185,6 +191,8 @@ class BrokerServer(Server):
                     queue.correctMinOffset(log.getMinOffset())
 
     def _all_settings(self, namesrv_address: str) -> dict[str, str]:
+        """Return the properties of broker.conf: ``settings`` override the defaults, but not the broker's name, the name
+        server and the folders."""
         return {
             **SMALL_BROKER,
             **QUIET_BROKER,
@@ -199,9 +207,8 @@ class BrokerServer(Server):
 
 
 def new_configs(jvm: ChildJvm) -> tuple[Any, ...]:
-    """Return new default configs for a BrokerController, in the order of its constructor: BrokerConfig,
-    NettyServerConfig, NettyClientConfig, MessageStoreConfig, and since RocketMQ 5.3 AuthConfig, for ACL 2.0.
-    """
+    """Create default configs for a BrokerController in ``jvm``, in the order of its constructor: BrokerConfig,
+    NettyServerConfig, NettyClientConfig, MessageStoreConfig, and since RocketMQ 5.3 AuthConfig, for ACL 2.0."""
     rocketmq = jvm.java.org.apache.rocketmq
     configs = (
         rocketmq.common.BrokerConfig(),
@@ -213,7 +220,8 @@ def new_configs(jvm: ChildJvm) -> tuple[Any, ...]:
 
 
 def name_auth_config(configs: tuple[Any, ...]) -> None:
-    """Set the config of ACL 2.0 from the other configs, as BrokerStartup does."""
+    """Set names and path in the config of ACL 2.0 from the other configs, as BrokerStartup does; do nothing without
+    one."""
     if len(configs) > 4:
         broker, _, _, store, auth = configs
         auth.setConfigName(broker.getBrokerName())
@@ -222,7 +230,8 @@ def name_auth_config(configs: tuple[Any, ...]) -> None:
 
 
 def stop_idle_services(controller: Any) -> None:
-    """Stop the started broker's threads that poll for nothing, unless its settings need them."""
+    """Stop up to three threads of the started broker that poll for nothing: for metrics of transactions; for fast
+    failure, if it is disabled; for slaves, if the master does not wait for them."""
     # It spins until its first interval is over, 10 s by default, and then writes a file that nobody reads.
     stop_service(controller, "transactionMetricsFlushService")
     # These wake a hundred times a second.
@@ -234,7 +243,8 @@ def stop_idle_services(controller: Any) -> None:
 
 
 def stop_service(owner: Any, field: str) -> None:
-    """Stop the service that ``owner`` has in that field, if this version of RocketMQ has it."""
+    """Shut down the service that ``owner`` has in that field; do nothing if this version of RocketMQ has no such
+    field."""
     try:
         declared = owner.getClass().getDeclaredField(field)
     except Py4JJavaError:
@@ -250,7 +260,8 @@ def has_class(jvm: ChildJvm, name: str) -> bool:
 
 
 def apply_settings(jvm: ChildJvm, settings: Mapping[str, str], configs: tuple[Any, ...]) -> None:
-    """Set in each config the properties that it has, as BrokerStartup does with the lines of its file."""
+    """Set in each config the properties that it has, as BrokerStartup does with the lines of its file; ignore
+    others."""
     properties = jvm.java.java.util.Properties()
     properties.putAll(dict(settings))
     for config in configs:
@@ -258,8 +269,8 @@ def apply_settings(jvm: ChildJvm, settings: Mapping[str, str], configs: tuple[An
 
 
 def initial_port(jvm: ChildJvm) -> int:
-    """Return the first port of a server without a configured one: 0, or a free one for RocketMQ 4, which does not
-    report it."""
+    """Return the port for a server's first start without a configured one: 0, by which the server selects one, or a
+    free one for RocketMQ 4, which does not report it."""
     rocketmq = jvm.java.org.apache.rocketmq
     if not rocketmq.common.MQVersion.getVersionDesc(rocketmq.common.MQVersion.CURRENT_VERSION).startswith("V4_"):
         return 0
@@ -267,10 +278,11 @@ def initial_port(jvm: ChildJvm) -> int:
 
 
 def free_port(jvm: ChildJvm) -> int:
-    """Return a free port, for a server that would not report its own.
+    """Return a random port from PORT_RANGE that is free now on the loopback interface, for a server that would not
+    report its own; reserve nothing.
 
     It is below the ports that the system assigns to connections: one of these could take it before the server does.
-    Raises EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE].
+    Raises EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] if none is free.
     """
     address = jvm.java.java.net.InetAddress.getByName(LOOPBACK)
     for port in random.sample(PORT_RANGE, len(PORT_RANGE)):

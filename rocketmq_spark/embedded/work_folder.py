@@ -32,8 +32,8 @@ class WorkFolder:
 
 @contextmanager
 def work_folder(purpose: str) -> Iterator[WorkFolder]:
-    """Yield a new temporary folder ``rocketmq-<purpose>-…``, which is deleted after the block. Delete those of ended
-    owners first."""
+    """Delete the folders of ended owners, then yield a new temporary folder ``rocketmq-<purpose>-…``, locked, which is
+    deleted after the block."""
     prefix = f"{PREFIX}{purpose}-"
     remove_abandoned(Path(tempfile.gettempdir()), prefix)
     folder = tempfile.TemporaryDirectory(prefix=prefix)
@@ -47,8 +47,8 @@ def work_folder(purpose: str) -> Iterator[WorkFolder]:
 
 
 def lock_folder(folder: Path) -> int:
-    """Lock the folder, and return the lock's descriptor. ``owner`` is renamed after locking, so it never exists
-    unlocked."""
+    """Create the folder's owner file, lock it, and return its descriptor, which holds the lock. The file gets the name
+    ``owner`` after locking, so it never exists unlocked."""
     unnamed = folder / f"{OWNER_FILE}.new"
     owner = os.open(unnamed, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     fcntl.flock(owner, fcntl.LOCK_EX)
@@ -57,7 +57,8 @@ def lock_folder(folder: Path) -> int:
 
 
 def remove_abandoned(parent: Path, prefix: str) -> None:
-    """Delete this user's folders whose owners have ended. Folders without a file ``owner`` are kept."""
+    """Delete this user's folders in ``parent`` whose names start with ``prefix`` and whose owners have ended. Folders
+    without a file ``owner``, and those that cannot be deleted, are kept without an error."""
     for folder in parent.glob(f"{prefix}*"):
         with suppress(OSError):  # another process removes it at the same time, or owns it
             if is_own_folder(folder):
@@ -71,7 +72,8 @@ def is_own_folder(folder: Path) -> bool:
 
 
 def _remove_if_abandoned(folder: Path) -> None:
-    """Remove the folder if no process holds the lock on its owner file. Raises OSError if one does."""
+    """Delete the folder if no process holds the lock on its owner file. Raises OSError if one does, if there is no such
+    file, or if deleting fails."""
     owner = os.open(folder / OWNER_FILE, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
         fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
