@@ -20,8 +20,9 @@ POLL_S: Final = 0.2
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run until Ctrl-C or SIGTERM; return 0. Raises EmbeddedBrokerError[EMBEDDED_JVM_FAILED] if a broker's process ends
-    by itself. In both cases all servers are stopped first."""
+    """Start a cluster, create the topics, print the addresses, and run until Ctrl-C or SIGTERM; then return 0. Raises
+    EmbeddedBrokerError[EMBEDDED_JVM_FAILED] if a broker's process ends by itself. In both cases all servers are stopped
+    first. Wrong arguments raise SystemExit."""
     arguments = new_parser().parse_args(argv)
     signal.signal(signal.SIGTERM, _interrupt)
     cluster = EmbeddedCluster(
@@ -116,7 +117,7 @@ def new_parser() -> argparse.ArgumentParser:
 
 
 def topic_and_queues(text: str) -> tuple[str, int]:
-    """Parse ``NAME`` or ``NAME:QUEUES``."""
+    """Parse ``NAME`` or ``NAME:QUEUES``; by default DEFAULT_QUEUES. Raises ValueError if QUEUES is not a number."""
     name, colon, queues = text.partition(":")
     return name, int(queues) if colon else DEFAULT_QUEUES
 

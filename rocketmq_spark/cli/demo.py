@@ -40,7 +40,8 @@ class DemoError(Exception):
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the demo; return 0 only if no order was lost, the group has committed all, and each has an invoice."""
+    """Run the demo, and print its counts; return 0 only if no order was lost, the group has committed all, and each has
+    an invoice. After a DemoError, print it to standard error and return 1. Raises EmbeddedBrokerError."""
     arguments = new_parser().parse_args(argv)
     try:
         with ExitStack() as resources:
@@ -71,7 +72,8 @@ def new_parser() -> argparse.ArgumentParser:
 
 
 def positive(text: str) -> int:
-    """Parse an integer above 0."""
+    """Parse an integer above 0. Raises ValueError for other text. A smaller number raises
+    argparse.ArgumentTypeError."""
     if (number := int(text)) < 1:
         raise argparse.ArgumentTypeError("must be at least 1")
     return number
@@ -122,6 +124,8 @@ class Demo:
     # ---- phases
 
     def _start_queries(self) -> None:
+        """Start the queries FIRST and BILLING, and wait up to WAIT_LIMIT_S until each has read a batch. Raises
+        DemoError."""
         self._print("starting a query that counts orders, and one that writes invoices")
         self._queries[FIRST] = collecting(self._orders(GROUP), FIRST).start()
         target = {"namesrvAddr": self._cluster.namesrv_addr, "topic": INVOICES}
@@ -130,6 +134,8 @@ class Demo:
             raise DemoError(f"the queries did not start reading within {WAIT_LIMIT_S:.0f} s")
 
     def _run_phases(self) -> None:
+        """Send orders for ``--seconds`` while SECOND joins and leaves, read the invoices with AUDIT, wait until all is
+        committed, stop all queries, and print the number of orders by tag."""
         start_s, seconds = time.monotonic(), self._arguments.seconds
         self._send_orders("orders come in", start_s, start_s + seconds / 2, FIRST)
         self._queries[SECOND] = collecting(self._orders(GROUP), SECOND).start()
@@ -145,7 +151,8 @@ class Demo:
         self._spark.table(FIRST).union(self._spark.table(SECOND)).groupBy("tags").count().orderBy("tags").show()
 
     def _send_orders(self, title: str, start_s: float, end_s: float, *members: str) -> None:
-        """Send orders until ``end_s``; on a slow machine longer, until ``members`` have divided the work."""
+        """Print ``title``, and send orders until ``end_s``; on a slow machine wait up to WAIT_LIMIT_S more, until
+        ``members`` have divided the work. Show progress meanwhile."""
         self._print(title)
         self._progress_in_phase.clear()
         while (now_s := time.monotonic()) < end_s or (now_s < end_s + WAIT_LIMIT_S and not self._is_divided(members)):
@@ -154,7 +161,7 @@ class Demo:
         self._send_due(end_s - start_s)
 
     def _send_due(self, elapsed_s: float) -> None:
-        """Send the orders that are due at ``elapsed_s`` and not sent yet."""
+        """Send, in batches, the orders that are due at ``elapsed_s`` and not sent yet; wait for each batch."""
         due = int(elapsed_s * self._arguments.rate)
         while self._sent_count < due:
             end = min(due, self._sent_count + BATCH_LIMIT)
@@ -169,6 +176,8 @@ class Demo:
         return len(read) == len(members) and report.is_divided(read, queue_count)
 
     def _audit(self) -> dict[str, int]:
+        """Request offsets from the broker, collect the rows of the queries' tables, and return the counts of
+        ``report.audit``."""
         held = self._broker.topic_stats(TOPIC)
         lag = report.group_lag(held, self._broker.query_offsets(GROUP, held))
         read = [row["keys"] for member in (FIRST, SECOND) for row in self._spark.table(member).collect()]
@@ -185,7 +194,8 @@ class Demo:
         return self._spark.readStream.format("rocketmq").options(**server, **options).load()
 
     def _stop_query(self, name: str) -> None:
-        """Stop the query after its running batch, so that it leaves its group, and show its last progress."""
+        """Stop the query after its running batch, wait until it has left its group, show its last progress, and forget
+        it."""
         stop(self._queries[name])
         self._show_progress()
         del self._queries[name]
@@ -200,12 +210,15 @@ class Demo:
         return was_met
 
     def _poll(self) -> None:
-        """Show new progress, and pause. Raises EmbeddedBrokerError if the broker has ended."""
+        """Show new progress, and sleep for TICK_S. Raises EmbeddedBrokerError if the broker has ended, and what
+        ``progress_since`` does."""
         self._cluster.check()
         self._show_progress()
         time.sleep(TICK_S)
 
     def _show_progress(self) -> None:
+        """Print a line for each new batch with rows, and record it for this phase. Raises what ``progress_since``
+        does."""
         for name, query in self._queries.items():
             for progress in progress_since(query, self._last_shown.get(name, "")):
                 self._last_shown[name] = progress["timestamp"]

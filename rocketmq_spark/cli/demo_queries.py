@@ -24,7 +24,9 @@ INVOICE: Final = "to_json(named_struct('invoice', keys, 'due_cents', get_json_ob
 
 @contextmanager
 def quiet_session(folder: Path) -> Iterator[SparkSession]:
-    """Yield a local Spark session that keeps its files in ``folder`` and writes its log to ``folder/spark.log``."""
+    """Start a local Spark session that keeps its files in ``folder`` and writes its log to ``folder/spark.log``, and
+    yield it. After the block stop its queries and the session. Sets PYSPARK_PYTHON in the environment unless it is
+    set."""
     os.environ.setdefault("PYSPARK_PYTHON", rocketmq_spark_python.command())
     settings: dict[str, bool | float | int | str | None] = {
         "spark.driver.bindAddress": "127.0.0.1",
@@ -51,9 +53,10 @@ def quiet_session(folder: Path) -> Iterator[SparkSession]:
 
 @contextmanager
 def quiet_start(log: Path) -> Iterator[None]:
-    """Redirect the standard error of child processes that start in the block to ``log``, also after the block.
+    """Redirect the standard error of child processes that start in the block to ``log``; theirs stays redirected
+    afterwards.
 
-    Ctrl-C takes effect at the end: PySpark does not end a JVM whose start was interrupted.
+    Ctrl-C in the block raises KeyboardInterrupt at its end: PySpark does not end a JVM whose start was interrupted.
     """
     interrupts: list[int] = []
     previous_handler = signal.signal(signal.SIGINT, lambda number, _frame: interrupts.append(number))
@@ -84,7 +87,8 @@ def billing(orders: DataFrame, name: str, options: Mapping[str, str]) -> DataStr
 
 
 def progress_since(query: StreamingQuery, shown: str) -> list[Progress]:
-    """Return the query's progress events after the timestamp ``shown``. Raise the error with which it has failed."""
+    """Return the query's recent progress events after the timestamp ``shown``, at most 10. Raise the error with which
+    the query has failed."""
     if (failure := query.exception()) is not None:
         raise failure
     return [json.loads(progress.json) for progress in query.recentProgress if progress.timestamp > shown]

@@ -27,7 +27,7 @@ def order_message(topic: str, number: int) -> Message:
 
 
 def line_of(progress: Progress) -> str:
-    """Return an output line: query, batch, rows and rate, and the lag and the owned queues or the message counts."""
+    """Format an output line: query, batch, rows and rate, and the lag and the owned queues or the message counts."""
     latest, rate = _latest(progress), progress.get("processedRowsPerSecond") or 0.0
     batch = (
         f"{progress['name']:<7} batch {progress['batchId']:>3} {progress['numInputRows']:>6} rows {rate:>8.0f} rows/s"
@@ -45,7 +45,8 @@ def queues_of(progress: Progress) -> tuple[str, ...]:
 
 
 def is_divided(members: Collection[Progress], queue_count: int) -> bool:
-    """Return whether each of ``queue_count`` queues is owned by one of ``members``."""
+    """Return whether ``members`` own ``queue_count`` queue IDs together, and none of them twice; with 0, whether none
+    owns any."""
     owned = [queue for progress in members for queue in queues_of(progress)]
     return len(owned) == len(set(owned)) == queue_count
 
@@ -55,7 +56,7 @@ def _latest(progress: Progress) -> Mapping[str, Any]:
 
 
 def group_lag(held: Mapping[MessageQueue, QueueBounds], committed: Mapping[MessageQueue, int | None]) -> int:
-    """Return the number of messages that are not committed; without a committed offset, all messages of the queue."""
+    """Return the number of messages after the group's committed offsets; in a queue without one, all messages count."""
     starts = {queue: bounds.min_offset if (at := committed[queue]) is None else at for queue, bounds in held.items()}
     return sum(max(0, bounds.max_offset - starts[queue]) for queue, bounds in held.items())
 
@@ -63,8 +64,11 @@ def group_lag(held: Mapping[MessageQueue, QueueBounds], committed: Mapping[Messa
 def audit(
     produced: Set[str], read: Collection[str], group_lag: int, invoices: Collection[tuple[str, str]]
 ) -> dict[str, int]:
-    """Return the counts for order keys that were sent, keys of rows that were read, and (ID, key) of each invoice
-    message."""
+    """Count sent orders, rows that were read, duplicates, lost orders, invoices and orders without one, and return the
+    counts.
+
+    ``produced``: keys of the sent orders, ``read``: of the rows; ``invoices``: (ID, key) of each invoice message.
+    """
     distinct = len(produced & set(read))
     return {
         "produced": len(produced),

@@ -20,7 +20,8 @@ _PAIR: Final = re.compile(r"([\w.-]+)\s*=\s*(.*)")
 
 
 def add_cluster(parser: argparse.ArgumentParser) -> None:
-    """Add ``--namesrv``, by default NAMESRV_ADDR as in RocketMQ's own tools, else 127.0.0.1:9876; and ``--options``.
+    """Add options to ``parser``: ``--namesrv``, by default NAMESRV_ADDR as in RocketMQ's own tools, else
+    127.0.0.1:9876; and ``--options``.
 
     Credentials belong in the file of ``--options``: all users of the machine can read a command line.
     """
@@ -40,9 +41,11 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
 
 
 def properties(file: str) -> dict[str, str]:
-    """Return the pairs of a file of ``key=value`` lines, such as RocketMQ's broker.conf.
+    """Read the pairs of a file of ``key=value`` lines, such as RocketMQ's broker.conf; skip empty lines and ``#``
+    comments.
 
-    Errors show no line, which may have a secret.
+    An unreadable file, another line, or a repeated key raises argparse.ArgumentTypeError. Its text shows no line, which
+    may have a secret.
     """
     try:
         lines = [line.strip() for line in Path(file).read_text(encoding="utf-8").splitlines()]
@@ -65,7 +68,8 @@ def properties(file: str) -> dict[str, str]:
 
 @contextmanager
 def cluster_at(namesrv_addr: str, options: Mapping[str, str]) -> Iterator[ClusterClient]:
-    """Yield a client of the cluster, closed after the block. Raises OptionError for an invalid address or option."""
+    """Yield a client of the cluster, which connects on use and is closed after the block. Raises OptionError for an
+    invalid address or option."""
     connection = connection_options({**options, "namesrvAddr": namesrv_addr})
     timeout_ms = connection.broker_timeout_ms
     with closing(ConnectionPool(timeout_ms, security=connection.security)) as pool:

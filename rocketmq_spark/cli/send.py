@@ -17,7 +17,8 @@ STANDARD_INPUT: Final = "-"
 
 
 def main(argv: Sequence[str]) -> int:
-    """Send all messages, and print one message ID per line; return the exit code."""
+    """Send all messages, wait until each is stored, then print one message ID per line; return 0. Raises what ``send``
+    does, LocalProtocolError[INVALID_MESSAGE]. Wrong arguments raise SystemExit."""
     parser = new_parser()
     arguments = parser.parse_args(argv)
     counts = Counter(name for name, _ in arguments.property)
@@ -38,8 +39,8 @@ def main(argv: Sequence[str]) -> int:
 
 
 def bodies(texts: Sequence[str]) -> Iterator[str]:
-    """Yield the texts; ``-`` stands for the non-empty lines of standard input. LocalProtocolError[INVALID_MESSAGE] if
-    these are not in the locale's encoding."""
+    """Yield the texts; ``-`` stands for the non-empty lines of standard input, which are read until its end. Raises
+    LocalProtocolError[INVALID_MESSAGE] if these are not in the locale's encoding."""
     for text in texts:
         if text == STANDARD_INPUT:
             try:
@@ -74,7 +75,7 @@ def new_parser() -> argparse.ArgumentParser:
 
 
 def property_pair(text: str) -> tuple[str, str]:
-    """Parse ``NAME=VALUE``."""
+    """Parse ``NAME=VALUE``, neither part empty; other text raises argparse.ArgumentTypeError."""
     name, equals, value = text.partition("=")
     if not (name and equals and value):
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")

@@ -21,7 +21,8 @@ POLL_S: Final = 0.05
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the action, and print its result; return 0. Raises RouteError, BrokerError, TransportError, OptionError."""
+    """Run the action on the cluster, and print its result; return 0. Raises RouteError, BrokerError, TransportError,
+    OptionError. Wrong arguments raise SystemExit."""
     arguments = new_parser().parse_args(argv)
     with cluster_at(arguments.namesrv, arguments.options) as cluster:
         match arguments.action:
@@ -35,9 +36,10 @@ def main(argv: Sequence[str]) -> int:
 
 
 def create(cluster: ClusterClient, topic: str, queue_count: int, ready_timeout_ms: int = READY_TIMEOUT_MS) -> str:
-    """Create the topic on every broker; return a line for the output once the route has all its queues.
+    """Create the topic on the master of every broker, and wait until the route has all its queues; return the line to
+    print.
 
-    Raises RouteError[TOPIC_EXISTS | NO_MASTER_BROKER | TOPIC_CREATION_TIMEOUT].
+    ``queue_count`` is that of each broker. Raises RouteError[TOPIC_EXISTS | NO_MASTER_BROKER | TOPIC_CREATION_TIMEOUT].
     """
     if (route := route_of(cluster, topic)) is not None:
         raise RouteError("TOPIC_EXISTS", topic=topic, count=len(route.read_queues()))
@@ -53,7 +55,8 @@ def create(cluster: ClusterClient, topic: str, queue_count: int, ready_timeout_m
 
 
 def await_route(cluster: ClusterClient, topic: str, queue_count: int, timeout_ms: int) -> bool:
-    """Wait until the route has all queues, which brokers register shortly after creation; return False on timeout."""
+    """Request the route until it has ``queue_count`` queues, which brokers register shortly after creation; return
+    False after ``timeout_ms``. Raises what ``route_of`` does."""
     deadline_s = time.monotonic() + timeout_ms / 1000
     while (route := route_of(cluster, topic)) is None or len(route.read_queues()) < queue_count:
         if time.monotonic() > deadline_s:
@@ -63,8 +66,8 @@ def await_route(cluster: ClusterClient, topic: str, queue_count: int, timeout_ms
 
 
 def describe(cluster: ClusterClient, topic: str) -> str:
-    """Return a table of the offsets of each queue, as reported by the brokers. Raises RouteError for a missing
-    topic."""
+    """Request each queue's offsets from the masters, and return a table of them as text; a line names each broker
+    without a master. Raises RouteError for a missing topic."""
     held: dict[MessageQueue, QueueBounds] = {}
     unavailable: list[str] = []
     for broker in cluster.name_servers.topic_route(topic).brokers:
@@ -76,7 +79,7 @@ def describe(cluster: ClusterClient, topic: str) -> str:
 
 
 def table(held: dict[MessageQueue, QueueBounds]) -> str:
-    """Return one line per queue, and the total number of messages."""
+    """Format a header, one line per queue, and the total number of messages."""
     lines = [f"{'broker':<20} {'queue':>5} {'first':>12} {'next':>12} {'messages':>12}"]
     for queue in sorted(held, key=MessageQueue.sort_key):
         first, end = held[queue].min_offset, held[queue].max_offset
@@ -86,8 +89,8 @@ def table(held: dict[MessageQueue, QueueBounds]) -> str:
 
 
 def delete(cluster: ClusterClient, topic: str) -> str:
-    """Delete the topic, its messages and its groups' offsets, on every name server, and every broker of its route that
-    has a master. Return the text to print.
+    """Delete the topic, its messages and its groups' offsets, on every broker of its route that has a master, then its
+    route on every name server. Return the text to print.
 
     Raises RouteError for a missing topic.
     """
@@ -99,7 +102,8 @@ def delete(cluster: ClusterClient, topic: str) -> str:
 
 
 def route_of(cluster: ClusterClient, topic: str) -> TopicRoute | None:
-    """Return the topic's route; None if no name server has one."""
+    """Request the topic's route; None if no name server has one. Raises RouteError and TransportError for other
+    failures."""
     try:
         return cluster.name_servers.topic_route(topic)
     except RouteError as error:
@@ -135,7 +139,7 @@ def new_parser() -> argparse.ArgumentParser:
 
 
 def queue_count(text: str) -> int:
-    """Parse a number of queues, from 1 to MAX_QUEUES."""
+    """Parse a number of queues, from 1 to MAX_QUEUES; other text raises argparse.ArgumentTypeError."""
     if not text.isdecimal() or not 0 < int(text) <= MAX_QUEUES:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {MAX_QUEUES}")
     return int(text)
