@@ -203,7 +203,8 @@ class Demo:
     # ---- output
 
     def _wait_until(self, is_met: Callable[[], bool]) -> bool:
-        """Show the queries' progress until ``is_met`` returns true; return False after ``WAIT_LIMIT_S``."""
+        """Wait, and show the queries' progress, until ``is_met`` returns true; return False after ``WAIT_LIMIT_S``.
+        Raises what ``_poll`` does."""
         end_s = time.monotonic() + WAIT_LIMIT_S
         while not (was_met := is_met()) and time.monotonic() < end_s:
             self._poll()

@@ -64,10 +64,10 @@ def group_lag(held: Mapping[MessageQueue, QueueBounds], committed: Mapping[Messa
 def audit(
     produced: Set[str], read: Collection[str], group_lag: int, invoices: Collection[tuple[str, str]]
 ) -> dict[str, int]:
-    """Count sent orders, rows that were read, duplicates, lost orders, invoices and orders without one, and return the
+    """Count sent orders, rows that were read, duplicates, lost orders, invoices and orders without one; return the
     counts.
 
-    ``produced``: keys of the sent orders, ``read``: of the rows; ``invoices``: (ID, key) of each invoice message.
+    ``produced``: keys of the sent orders; ``read``: keys of the rows; ``invoices``: (ID, key) of each invoice message.
     """
     distinct = len(produced & set(read))
     return {

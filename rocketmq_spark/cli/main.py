@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def new_parser() -> argparse.ArgumentParser:
-    """Return the parser of the subcommand's name; it passes all further arguments on."""
+    """Build the parser of the subcommand's name and ``--version``; all further arguments become ``rest``, unparsed."""
     parser = argparse.ArgumentParser(
         prog="rocketmq-spark",
         formatter_class=argparse.RawDescriptionHelpFormatter,

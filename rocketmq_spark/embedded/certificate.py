@@ -83,7 +83,8 @@ def run_keytool(store: Path, hosts: str) -> None:
 
 
 def find_keytool() -> str:
-    """Return the path of the keytool beside ``java``, links resolved. Raises EmbeddedBrokerError[JAVA_NOT_FOUND]."""
+    """Return the path of the keytool beside ``java``, or beside the file that ``java`` links to. Raises
+    EmbeddedBrokerError[JAVA_NOT_FOUND]."""
     java = Path(find_java())
     for folder in (java.parent, java.resolve().parent):
         if keytool := shutil.which("keytool", path=str(folder)):

@@ -218,7 +218,7 @@ class EmbeddedCluster:
         return name
 
     def delete_topic(self, name: str) -> None:
-        """Delete the topic, its messages and its offsets on every running broker, and its route on the name server."""
+        """Delete topic, messages and offsets on every running broker, then the route on the running name server."""
         for server in self._brokers.values():
             if server.is_running:
                 with broker_at(server.address, self._security) as broker:

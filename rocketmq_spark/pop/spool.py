@@ -212,7 +212,7 @@ def _is_same_file(file: Path, opened: IO[bytes]) -> bool:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Sync a folder to disk, and with it the names of its files."""
+    """Sync a folder, and with it the names of its files, to disk; wait for that. Raises OSError."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

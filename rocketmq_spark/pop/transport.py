@@ -76,14 +76,15 @@ class Transport(Protocol):
 
     def acknowledge(self, handles: Sequence[ReceiptHandle]) -> list[AckOutcome]:
         """Acknowledge messages, at all of their servers concurrently, and wait. Return an outcome for each handle, in
-        order."""
+        order; raise no RocketMQError."""
 
     def change_invisible_duration(
         self, handles: Sequence[ReceiptHandle], invisible_ms: int, *, suspend: bool
     ) -> list[ChangeOutcome]:
-        """Make messages invisible for ``invisible_ms`` from now on, with all requests in flight together.
+        """Make messages invisible for ``invisible_ms`` from now on, with all requests in flight together, and wait.
 
-        With ``suspend`` this does not count as a delivery attempt. Return an outcome for each handle.
+        With ``suspend`` this does not count as a delivery attempt. Return an outcome for each handle, in order; raise
+        no RocketMQError.
         """
 
     def close(self) -> None:

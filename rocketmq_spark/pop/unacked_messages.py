@@ -182,8 +182,8 @@ class UnackedMessages:
             self._add(_UnackedMessage(handle, record, record_format, lease, MessageState.IN_FLIGHT, REPLAYED))
 
     def _lease_of(self, handle: ReceiptHandle, now_ms: int, epoch_ms: int) -> Lease:
-        """Return the lease of a message received by an earlier start. Only a broker's handle has the time of that; a
-        message with another handle is extended at once."""
+        """Return the lease of a message received by an earlier start. Only a broker's handle has the time of that; with
+        another handle, a new lease that is due for an extension at once."""
         if not isinstance(handle, BrokerHandle):
             return Lease.starting_at(now_ms - self._invisible_ms // 2, self._invisible_ms)
         age_ms = max(0, epoch_ms - handle.pop_check_point.pop_time_ms)

@@ -146,7 +146,7 @@ def _mixed_table(text: pa.Buffer, row_ends: Numbers, begins: Numbers, splits: Nu
 
 
 def _terminated(records: RecordIndex) -> pa.BinaryArray:
-    """Return the bytes of each row's properties, with the final 0x02 added where it is missing."""
+    """Copy the bytes of each row's properties, with the final 0x02 added where it is missing."""
     begins = records.topic_ends + LENGTH.itemsize
     rows = cut(pa.py_buffer(records.data), begins, records.ends)
     is_open = gather(records.data, _BYTE, records.ends - 1) != _END

@@ -128,7 +128,7 @@ class RecordColumns:
         return _integers(self._records.head["commit_log_offset"])
 
     def sys_flag(self) -> pa.Int32Array:
-        """Return sysFlags without COMPRESSED where the body is not empty, as it is decompressed."""
+        """Return sysFlags without COMPRESSED where the body is not empty, as ``body`` decompresses it."""
         stored = self._records.head["sys_flag"]
         return _integers(
             np.where(self._records.tail["body_bytes"] > 0, stored & ~MessageSysFlag.COMPRESSED.value, stored)

@@ -80,7 +80,8 @@ def subscription_fields(subscription: SubscriptionData) -> dict[str, object]:
 
 
 def read_subscription(entry: Object) -> SubscriptionData:
-    """Return the subscription in an object written by ``subscription_fields`` or a Java client."""
+    """Build the subscription from an object written by ``subscription_fields`` or a Java client. Raises ValueError for
+    a missing or wrongly typed field."""
     return SubscriptionData(
         topic=text(entry, "topic"),
         sub_string=text(entry, "subString"),

@@ -199,7 +199,7 @@ def decode_record(
 
 
 def counted_bytes(message: MessageExt) -> int:
-    """Return the bytes of the limit that a message uses. One of an inner batch uses more than its body: a few
+    """Return how many bytes of ``limit_bytes`` a message uses. One of an inner batch uses more than its body: a few
     compressed bytes may expand to 32,767 rows, or to thousands of properties."""
     if not _has(message.sys_flag, MessageSysFlag.INNER_BATCH):
         return len(message.body)
@@ -353,7 +353,8 @@ def _decompressed(message: MessageExt, limit_bytes: int) -> MessageExt:
 
 
 def _unwrap(batch: MessageExt, number: int, inner: InnerParts) -> MessageExt:
-    """Return message ``number`` of an inner batch. Source: ``common/message/MessageDecoder.java#decodeMessage``.
+    """Build message ``number``, from 0, of an inner batch. Source:
+    ``common/message/MessageDecoder.java#decodeMessage``.
 
     It has the batch's commit log offset, and its offsetMsgId, which Java leaves unset; other fields that Java leaves
     unset are 0.
