@@ -71,7 +71,7 @@ class ReceiveResult(NamedTuple):
 
 
 class Receiver:
-    """Receiver of one query start: see the module, also for its threads. ``_changed`` is released during requests."""
+    """Receiver of one query start. Threads: see the module. ``_changed`` is released during requests."""
 
     def __init__(
         self,
