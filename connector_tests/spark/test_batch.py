@@ -86,7 +86,7 @@ def test_invalid_positions_are_refused_before_any_task(messages: Topic, read: Re
         read(startingOffsets=offsets).count()
     for option, value in (("startingOffsets", "latest"), ("endingOffsets", "earliest")):
         with pytest.raises(AnalysisException, match=f"INVALID_OPTION_VALUE.*{option}"):
-            read(**{option: value})
+            read(**{option: value}).count()
 
 
 def test_tags_columns_and_tasks_are_those_of_a_stream(messages: Topic, read: ReadOf) -> None:

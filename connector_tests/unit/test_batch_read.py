@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import traceback
+
 import pytest
 
 from rocketmq_spark.errors import OptionError
@@ -9,6 +11,7 @@ from rocketmq_spark.model import TOOLS_GROUP
 from rocketmq_spark.options import BatchReadOptions, ReadOptions
 from rocketmq_spark.options.batch_read import BATCH_READ_DEPENDENCIES
 from rocketmq_spark.source.datasource import RocketMQDataSource
+from rocketmq_spark.source.schema import default_schema
 
 REQUIRED = {"namesrvAddr": "a:9876", "subscribe": "orders"}
 CREDENTIALS = {"accessKey": "me", "secretKey": "s"}
@@ -72,3 +75,35 @@ def test_schema_checks_the_read_that_accepts_more_names(options: dict[str, str],
     with pytest.raises(OptionError) as shown:
         RocketMQDataSource(given).schema()
     assert str(shown.value) == str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        CREDENTIALS | {"consumerGroup": "g", "startingOffsets": '{"orders":"earliest"}'},
+        {"consumerGroup": "g", "startingOffsets": "latest"},
+        {"startingOffsets": '{"orders":"earliest"}'},
+    ],
+)
+def test_schema_accepts_what_either_read_accepts(options: dict[str, str]) -> None:
+    assert RocketMQDataSource(REQUIRED | options).schema() == default_schema()
+
+
+@pytest.mark.parametrize("option", [("startingOffsets", "latest"), ("maxOffsetsPerTrigger", "5")])
+def test_schema_leaves_a_missing_group_to_the_read(option: tuple[str, str]) -> None:
+    """A stream needs the group, and a batch read does not accept the option: only the read knows which one it is."""
+    name, value = option
+    source = RocketMQDataSource(REQUIRED | {name: value, "includeProperties": "true"})
+    assert "properties" in source.schema().fieldNames()
+    with pytest.raises(OptionError) as of_stream:
+        source.read_options()
+    assert of_stream.value.context["option"] == "consumerGroup"
+    with pytest.raises(OptionError) as of_batch:
+        source.reader(default_schema())
+    assert of_batch.value.context["option"] == name
+
+
+def test_refused_schema_is_shown_without_the_way_to_it() -> None:
+    with pytest.raises(OptionError) as raised:
+        RocketMQDataSource(REQUIRED | {"endingOffsets": "earliest"}).schema()
+    assert "_any_read_options" not in "".join(traceback.format_exception(raised.value))

@@ -32,6 +32,9 @@ SPARK_SINK_OPTIONS: Final = frozenset({"checkpointlocation", "queryname"})
 
 CONSUMER_GROUP: Final = "consumergroup"
 
+ANY_GROUP: Final = "g"
+"""Valid name of a group."""
+
 ADDED_BY_CREATE_TABLE: Final = "provider"
 """Option that Spark adds for CREATE TABLE only."""
 
@@ -65,12 +68,20 @@ class RocketMQDataSource(DataSource):
         return self._checked_batch if isinstance(self._checked_batch, BatchReadOptions) else _raise(self._checked_batch)
 
     def _any_read_options(self) -> RangeReadOptions:
-        """Return the options of a batch read or of a stream, whichever accepts more of the names; of a stream if both
-        accept as many and a consumer group is set, else of a batch read. Raises OptionError if they are invalid."""
+        """Return the options of a read that accepts them, apart from a missing consumer group: Spark does not pass
+        here which read it is, and only a stream needs the group.
+
+        Raises the OptionError of the read that accepts more of the names; if both do, of a stream if a consumer group
+        is set.
+        """
+        has_group = CONSUMER_GROUP in (name.lower() for name in self.options)
+        of_stream = self._checked if has_group else _checked(dict(self.options) | {CONSUMER_GROUP: ANY_GROUP})
+        for options in (of_stream, self._checked_batch):
+            if not isinstance(options, OptionError):
+                return options
         unknown_to_stream, unknown_to_batch = (
             len(unknown_names(table, self.options)) for table in (ReadOptions, BatchReadOptions)
         )
-        has_group = CONSUMER_GROUP in (name.lower() for name in self.options)
         is_stream = unknown_to_stream < unknown_to_batch or (unknown_to_stream == unknown_to_batch and has_group)
         return self.read_options() if is_stream else self.batch_read_options()
 
@@ -81,6 +92,7 @@ class RocketMQDataSource(DataSource):
         _check_no_table(configured)
         return WriteOptions.parse(configured)
 
+    @raising_without_traceback
     def schema(self) -> StructType:
         """Return the schema of a query without a user schema. Raises OptionError if the options are invalid for the
         read that ``_any_read_options`` selects."""
