@@ -128,3 +128,12 @@ def test_deleted_offsets_are_skipped_and_logged(caplog: pytest.LogCaptureFixture
     assert planned(**(given | {"endingOffsets": by_queue(2, 1)})) == [(1, 0, 1)]
     lines = [record.getMessage() for record in caplog.records]
     assert [f"[1, {end}) of {FIRST}" in line for end, line in zip((3, 2), lines, strict=True)] == [True, True]
+
+
+def test_range_that_ends_before_the_oldest_message_is_empty() -> None:
+    """Only an end that the user listed can be deleted: the same read is of no message then, and not reversed."""
+    given = {"endingOffsets": by_queue(2, 1), "failOnDataLoss": "false"}
+    assert planned(**given) == planned(**given, startingOffsets=by_queue("earliest", 0)) == [(1, 0, 1)]
+    assert planned({FIRST: 0, SECOND: 0}, **given, startingTimestamp="5") == [(1, 0, 1)]
+    assert raised(**given, startingOffsets=by_queue(4, 0)).condition == "END_BEFORE_START"
+    assert raised(endingOffsets=by_queue(2, 1)).condition == "OFFSETS_OUT_OF_RANGE"

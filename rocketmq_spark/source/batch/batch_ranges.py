@@ -85,13 +85,15 @@ def batch_ranges(
 
     ``start``, ``end``: each with the offsets to which it resolves. Raises OptionError[OFFSETS_OUT_OF_RANGE |
     END_BEFORE_START], which lists all queues. With ``fail_on_data_loss`` false, offsets that retention has deleted are
-    logged and left out.
+    logged and left out; a range from the oldest message to a deleted end is empty.
     """
     (start_end, starts), (end_end, ends) = start, end
     _check_bounds(start_end, starts, bounds, fail_on_data_loss=fail_on_data_loss)
     _check_bounds(end_end, ends, bounds, fail_on_data_loss=fail_on_data_loss)
     reversed_ranges = [
-        f"{queue} from {starts[queue]} to {ends[queue]}" for queue in bounds if ends[queue] < starts[queue]
+        f"{queue} from {starts[queue]} to {ends[queue]}"
+        for queue, held in bounds.items()
+        if ends[queue] < starts[queue] != held.min_offset
     ]
     if reversed_ranges:
         raise OptionError(
