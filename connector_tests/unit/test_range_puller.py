@@ -123,7 +123,7 @@ def test_a_topic_that_goes_while_it_is_read_is_not_reported_as_one_that_does_not
         f"Waiting for broker {QUEUE.broker_name} (fails in 19 s): [ROCKETMQ_TOPIC_UNAVAILABLE.QUEUE] Queue 0 of topic "
         f"'orders' is unavailable: name server a:1 no longer returns a route of the topic. Last broker: "
         f"{QUEUE.broker_name} ({REFRESHED}). Start this broker, and check that it registers. A task retries for "
-        "'missingQueuesTimeoutMs'; with missingQueues=fail it fails at once."
+        "'missingQueuesTimeoutMs'; in a stream with missingQueues=fail it fails at once."
     )
 
 

@@ -13,9 +13,9 @@ QUERY_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         # ---- data
         "DATA_LOSS.OFFSETS_UNAVAILABLE": Condition(
             "{count:offset} no longer available in the brokers: {ranges}.",
-            "Set 'failOnDataLoss' to false to continue without them. To start over, use a new checkpoint location (for "
-            "a file sink also a new path) and set 'groupOffsets' to 'ignore'. This resets the group to "
-            "'startingOffsets', unless it has other members.",
+            "Set 'failOnDataLoss' to false to continue without them. To start over, call load() again for a batch; in "
+            "a stream, use a new checkpoint location (for a file sink also a new path) and set 'groupOffsets' to "
+            "'ignore'. This resets the group to 'startingOffsets', unless it has other members.",
         ),
         "DATA_LOSS.UNDELIVERED_MESSAGES": Condition(
             "Brokers deleted {count:message} before delivery to group '{group}': {ranges}.",

@@ -227,8 +227,8 @@ SERVER_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         "TOPIC_UNAVAILABLE.QUEUE": Condition(
             "Queue {queue_id} of topic '{topic}' is unavailable: name server {address} no longer returns a route of "
             "the topic. Last broker: {broker}.",
-            "Start this broker, and check that it registers. A task retries for 'missingQueuesTimeoutMs'; with "
-            "missingQueues=fail it fails at once.",
+            "Start this broker, and check that it registers. A task retries for 'missingQueuesTimeoutMs'; in "
+            "a stream with missingQueues=fail it fails at once.",
         ),
         "TOPIC_UNAVAILABLE.NO_READABLE_QUEUE": Condition(
             "Topic '{topic}' has no readable queue.",
