@@ -100,7 +100,7 @@ def stored(cluster: EmbeddedCluster, topic: str, count: int) -> list[tuple[bytes
         (["topic", "create", "what?"], 1, "illegal characters"),
         (["send", "--namesrv", "here", "--topic", "t", "x"], 1, "Invalid value 'here' for 'namesrvAddr'"),
         (["send", "--namesrv", "127.0.0.1:1", "--topic", "t", "x"], 1, "Cannot connect to 127.0.0.1:1"),
-        (["send", "--topic", "t", ""], 1, "INVALID_MESSAGE.*without a body"),
+        (["send", "--topic", "t", ""], 1, "INVALID_MESSAGE.*a body is empty"),
     ],
 )
 def test_what_cannot_be_is_one_sentence(
@@ -127,7 +127,7 @@ def test_what_is_no_command_is_a_usage_error(arguments: list[str], capsys: pytes
 def test_send_reports_the_ids_and_sends_nothing_of_what_holds_a_message_that_cannot_travel(
     cluster: EmbeddedCluster, topic: str
 ) -> None:
-    with pytest.raises(LocalProtocolError, match="without a body"):
+    with pytest.raises(LocalProtocolError, match="a body is empty"):
         rocketmq_spark.send(cluster.namesrv_addr, topic, ["good", ""])
     ids = rocketmq_spark.send(cluster.namesrv_addr, topic, ["a", b"b"], keys=["k1", "k2"])
     assert {(body, properties["UNIQ_KEY"], properties["KEYS"]) for body, properties in stored(cluster, topic, 2)} == {
