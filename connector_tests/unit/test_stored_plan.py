@@ -22,7 +22,8 @@ def test_plan_is_read_as_it_was_kept(tmp_path: Path) -> None:
     assert stored(tmp_path).read() is None
     assert stored(tmp_path).keep(PLAN) == PLAN
     assert stored(tmp_path).read() == PLAN
-    assert len(list(tmp_path.iterdir())) == 1
+    (file,) = tmp_path.iterdir()
+    assert file.stat().st_mode & 0o777 == 0o600
 
 
 def test_first_plan_of_a_load_stays(tmp_path: Path) -> None:
@@ -45,3 +46,17 @@ def test_plan_that_cannot_be_stored_is_logged_and_used(tmp_path: Path, caplog: p
 def test_proxied_address_survives(tmp_path: Path) -> None:
     plan = BatchPlan([], {"broker-a": BrokerAddress("p:8080", "broker-a")})
     assert stored(tmp_path).keep(plan) == plan
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"ranges": [[1]], "masters": {}}', "\\ud800", '{"ranges": 1, "masters": 2}']
+)
+def test_plan_that_cannot_be_read_is_logged_and_replaced(
+    text: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    stored(tmp_path).keep(PLAN)
+    (file,) = tmp_path.iterdir()
+    file.write_text(text, encoding="utf-8")
+    assert stored(tmp_path).read() is None
+    assert "PLAN_NOT_STORED" in caplog.text
+    assert stored(tmp_path).keep(LATER) == LATER

@@ -60,11 +60,16 @@ class StoredPlan:
         self._file = Path(folder, f"rocketmq-plan-{load_id}.json") if folder else None
 
     def read(self) -> BatchPlan | None:
-        """Return the stored plan; None if there is none."""
-        if self._file is not None:
-            with suppress(FileNotFoundError):
-                return BatchPlan.from_json(self._file.read_text(encoding="utf-8"))
-        return None
+        """Return the stored plan; None if there is none, or, with a warning, if it cannot be read."""
+        if self._file is None:
+            return None
+        try:
+            return BatchPlan.from_json(self._file.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, TypeError, LookupError) as error:
+            _warn(error)
+            return None
 
     def keep(self, plan: BatchPlan) -> BatchPlan:
         """Store ``plan``, unless a concurrent planning was earlier. Return the plan that is stored."""
@@ -72,12 +77,17 @@ class StoredPlan:
             return plan
         unfinished = self._file.with_suffix(f".{uuid4().hex}")
         try:
+            unfinished.touch(mode=0o600)
             unfinished.write_text(plan.to_json(), encoding="utf-8")
             with suppress(FileExistsError):
                 os.link(unfinished, self._file)
         except OSError as error:
-            log.warning("PLAN_NOT_STORED: Later actions on this DataFrame may read to later ends: %s", error)
+            _warn(error)
             return plan
         finally:
             unfinished.unlink(missing_ok=True)
         return self.read() or plan
+
+
+def _warn(error: Exception) -> None:
+    log.warning("PLAN_NOT_STORED: Later actions on this DataFrame may read to later ends: %s", error)
