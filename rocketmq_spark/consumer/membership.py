@@ -287,7 +287,7 @@ class Membership:
         return not self._rebalance_impl.table[queue].in_flight and queue not in self.offsets.unconfirmed
 
     def _usable(self, state: QueueState) -> frozenset[MessageQueue]:
-        """Return the queues in ``state``; if ``consumeOrderly``, without queues with a lock that may have expired."""
+        """Return the queues in ``state``; if ``consumeOrderly``, only those whose lock ``QueueLocks.is_held``."""
         return frozenset(
             queue
             for queue in self._queue_states.in_state(state)

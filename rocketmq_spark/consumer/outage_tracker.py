@@ -42,7 +42,8 @@ class OutageTracker:
 
     def record_failure(self, subject: str, error: RocketMQError, limit_ms: int, quiet_ms: int = 0) -> None:
         """Record that ``subject`` did not respond, or responded wrongly, log that at DEBUG, and delay its next request
-        by a growing pause. ``limit_ms``: time until ``check`` raises ``error``; ``quiet_ms``: see ``Outage``."""
+        by a growing pause. ``limit_ms``: time until ``check`` raises ``error``, restarted by each failure of a topic
+        whose brokers all fail; ``quiet_ms``: see ``Outage``."""
         log.debug("REQUEST_FAILED: Request to %s failed: %s", subject, error)
         now_ms = self._clock()
         self.changes += self._tracker.record_failure(

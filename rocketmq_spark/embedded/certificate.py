@@ -67,9 +67,11 @@ class ServerCertificate:
 
 
 def run_keytool(store: Path, hosts: str) -> None:
-    """Run keytool, up to 60 s, to write a new key and its certificate to the PKCS #12 file ``store``.
+    """Run keytool and wait, to write a new key and its certificate to the new PKCS #12 file ``store``. ``hosts``:
+    subject alternative names, see ``HOSTS``.
 
-    Raises EmbeddedBrokerError[EMBEDDED_SERVER_FAILED], and the errors of ``find_keytool``.
+    Raises EmbeddedBrokerError[EMBEDDED_SERVER_FAILED] if keytool fails, the errors of ``find_keytool``, and after 60 s
+    subprocess.TimeoutExpired.
     """
     name = ("-dname", "CN=embedded RocketMQ", "-ext", f"san={hosts}", "-validity", "3650")
     keys = ("-keyalg", "EC", "-groupname", "secp256r1", "-alias", ALIAS)

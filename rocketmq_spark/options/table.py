@@ -216,8 +216,9 @@ def _value(row: Option, text: str | None) -> Any:
 
 
 def _pop_text(row: Option, remaining: dict[str, str]) -> str | None:
-    """Remove the row's text from ``remaining``, under any of its spellings. Return it, or the default. Raises
-    OptionError[INCOMPATIBLE_OPTIONS] for two spellings with different texts, OptionError[MISSING_OPTION]."""
+    """Remove the row's text from ``remaining``, whose names are in lower case, under each of its spellings. Return it,
+    else the default; None: there is neither. Raises OptionError[INCOMPATIBLE_OPTIONS] for two spellings with different
+    texts, OptionError[MISSING_OPTION] for a required option without text."""
     found = [(spelling, remaining.pop(spelling.lower())) for spelling in row.spellings if spelling.lower() in remaining]
     if len(found) > 1 and found[0][1] != found[1][1]:
         reason = "They are two names of one option and have different values."

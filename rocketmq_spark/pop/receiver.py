@@ -231,7 +231,7 @@ class Receiver:
             self._thread.join(CLOSING_S)
 
     def _finish(self, until_ms: int) -> None:
-        """Run due requests, and add messages of polls that return; at ``until_ms`` log how many are unreleased."""
+        """Run due requests and process polls until all end; at ``until_ms`` stop, log how many are unreleased."""
         last_response_ms = now_ms = self._clock()
         while now_ms < until_ms:
             last_response_ms = now_ms if self._process_pending() else last_response_ms

@@ -318,8 +318,8 @@ class RemotingTransport:
         suspend: bool,
         failed: dict[str, RocketMQError],
     ) -> _SubmittedChange:
-        """Send one request and return its future, or the error, which is added to ``failed`` (errors by broker name).
-        Send nothing, and return ``broker`` if it is no PopBroker, or the error that ``failed`` has for the broker."""
+        """Send one request without waiting, and return its future. Return an error instead if ``broker`` is one,
+        ``failed`` (by broker name) has the broker's, or sending fails, which adds it to ``failed``: none is raised."""
         if not isinstance(broker, PopBroker):
             return broker
         group, pop_check_point = self._options.consumer_group, handle.pop_check_point

@@ -182,8 +182,8 @@ class UnackedMessages:
             self._add(_UnackedMessage(handle, record, record_format, lease, MessageState.IN_FLIGHT, REPLAYED))
 
     def _lease_of(self, handle: ReceiptHandle, now_ms: int, epoch_ms: int) -> Lease:
-        """Return the lease of a message received by an earlier start. Only a broker's handle has the time of that; with
-        another handle, a new lease that is due for an extension at once."""
+        """Return the lease of a message that an earlier start received: since the pop time in a broker's handle, so it
+        may be expired. Other handles have no pop time: a new lease that is due for an extension at once."""
         if not isinstance(handle, BrokerHandle):
             return Lease.starting_at(now_ms - self._invisible_ms // 2, self._invisible_ms)
         age_ms = max(0, epoch_ms - handle.pop_check_point.pop_time_ms)
@@ -317,7 +317,8 @@ class UnackedMessages:
                 self._count_expired(message)
 
     def claim_outside_batches(self, max_messages: int, broker_name: str | None = None) -> list[Claimed]:
-        """Claim up to ``max_messages`` in no batch, to release them. ``broker_name`` None: any broker's."""
+        """Claim up to ``max_messages`` that are PREFETCHED or RETRIES_EXHAUSTED, to release them. ``broker_name`` None:
+        any broker's."""
         return self._claim(
             (number for number, message in self._messages.items() if message.state in _IN_NO_BATCH),
             max_messages,

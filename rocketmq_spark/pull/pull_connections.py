@@ -73,10 +73,11 @@ class PullConnections:
         return not connection.is_open
 
     def receive(self, timeout_ms: int) -> list[Completion]:
-        """Return the pulls completed by now, each once; if there is none, wait up to ``timeout_ms`` for some, also
-        without any pull in flight.
+        """Return the pulls completed by now, each once, with results or errors; if there is none, wait for bytes, up to
+        ``timeout_ms``, also without any pull in flight.
 
-        With several busy servers, wait up to ``WAIT_SLICE_MS`` for the one with the most pulls in flight.
+        [] may come before ``timeout_ms``: after an incomplete response, or with several busy servers after
+        ``WAIT_SLICE_MS``, which is spent on the one with the most pulls in flight.
         """
         busy = [connection for connection in self._all_connections() if connection.in_flight_count]
         if not busy:

@@ -146,8 +146,7 @@ class PullWindow:
         return min(end_offset - begin_offset, MAX_MESSAGES)
 
     def _width(self) -> int:
-        """Return the number of offsets of the next request. When a probe is due, that is twice the stride; its interval
-        restarts."""
+        """Return the next request's number of offsets: twice the stride if a probe is due, whose interval restarts."""
         if self._stride is None:
             return FIRST_STRIDE
         if self._full_responses <= self._probe_interval:
@@ -159,8 +158,8 @@ class PullWindow:
     # ------------------------------------------------------------------------------------------ responses
 
     def accept_fast_path(self) -> int:
-        """Remove the fast-path responses at the front of the completion queue and process them, at full depth only;
-        return their number, 0 if ``step`` must process the next one."""
+        """Remove the fast-path responses at the front of the completion queue, at full depth only, and buffer their
+        ranges. Return their number; 0: the caller has to process the next completion, if there is one, itself."""
         completion_queue, stride = self._completion_queue, self._stride
         accepted = accepted_bytes = largest_bytes = 0
         while completion_queue and self._depth == self._max_depth:
@@ -320,7 +319,8 @@ class PullWindow:
         return self._with_merged_losses(ready) if self._has_lost else ready
 
     def _with_merged_losses(self, ready: list[PulledRange]) -> list[PulledRange]:
-        """Return ``ready`` with adjacent losses merged; the last one is kept until another range or the end follows."""
+        """Return ``ready`` with adjacent losses merged; one at its end is held back until a range follows or all is
+        read."""
         merged: list[PulledRange] = []
         self._buffered -= self._loss is not None
         for pulled in ready:

@@ -184,8 +184,9 @@ class RangePuller:
                 self._process_completion(*self._completion_queue.popleft())
 
     def _wait(self) -> bool:
-        """Wait until there is a completion, without limit while no request is postponed. Return False if none arrives
-        before a postponed request is due."""
+        """Receive until this range's completion queue has an entry, which stays there; without limit while no request
+        is postponed. Completions of other ranges go into their own queues. Return False if a postponed request is due
+        first."""
         until_ms = self._clock() + self._pause_ms if self._postponed else None
         while not self._completion_queue:
             left_ms = RECEIVE_MS if until_ms is None else min(until_ms - self._clock(), RECEIVE_MS)

@@ -133,8 +133,8 @@ class ConnectionPool:
             return self._slots.setdefault(address, _Slot())
 
     def _open(self, address: str, slot: _Slot) -> Connection:
-        """Return the slot's connection; open and count a new one if there is none. Raises
-        TransportError[CONNECT_FAILED], also if another thread is still connecting after the connect timeout."""
+        """Return the slot's connection; open and count a new one if there is none. Raises the errors of ``Connect``;
+        TransportError[CONNECT_FAILED] also if another thread is still connecting after the connect timeout."""
         if not slot.opening.acquire(timeout=self._connect_timeout_ms / 1000):
             reason = f"another thread has been connecting for {self._connect_timeout_ms} ms"
             raise TransportError("CONNECT_FAILED", address=address, reason=reason)
@@ -148,7 +148,8 @@ class ConnectionPool:
             slot.opening.release()
 
     def _connected(self, address: str) -> Connection:
-        """Close surplus connections and open a new one. Raises TransportError[CONNECT_FAILED], also after ``close``."""
+        """Close surplus connections, open a new one within the connect timeout, and return it without storing it.
+        Raises the errors of ``Connect``; TransportError[CONNECT_FAILED] also after ``close``."""
         self._close_surplus()
         stream = self._connect(address, self._connect_timeout_ms)
         connection = Connection(address, stream, self._on_request, self._clock, credentials=self._credentials)

@@ -51,8 +51,9 @@ class PopBroker(RemotingClient):
         self.call_async(rpc, on_response, request.poll_ms + HOLD_SLACK_MS + self._timeout_ms)
 
     def _decode_pop(self, response: RemotingCommand) -> Popped | None:
-        """Return the popped messages, or None. POLL_EXPIRED (the pop arrived too late) is an error, not None: a caller
-        would repeat the pop without a pause."""
+        """Return the popped messages; None if the broker has none or has too many polls waiting (POLLING_FULL). Raises
+        BrokerError[POLL_REQUEST_EXPIRED] if the pop arrived too late, because after None a caller repeats it without a
+        pause; RemoteProtocolError[MALFORMED_RESPONSE.HEADER]."""
         meaning = meaning_of(RequestCode.POP_MESSAGE, response)
         if meaning is Meaning.POLL_EXPIRED:
             remark = (response.remark or "")[:REMARK_CHARACTERS]

@@ -109,9 +109,10 @@ class RouteTable:
     def route(self, topic: str, refresh: bool = False) -> TopicRoute:
         """Return the route of ``topic``; query the name servers if it is missing or invalidated, or for ``refresh``.
 
-        Raises TransportError[NAME_SERVERS_UNAVAILABLE] for transient failures of the name servers,
-        RouteError[TOPIC_UNAVAILABLE.NO_ROUTE] for a topic that had a route, RouteError[TOPIC_NOT_FOUND] for another,
-        and what ``NameServers.topic_route`` raises that a retry would not change.
+        A failed query is raised even if a route is cached: TransportError[NAME_SERVERS_UNAVAILABLE] for transient
+        failures of the name servers, RouteError[TOPIC_UNAVAILABLE.NO_ROUTE] for a topic that had a route,
+        RouteError[TOPIC_NOT_FOUND] for another topic. Raises the permanent errors of ``NameServers.topic_route`` as
+        well.
         """
         if refresh or topic in self._invalidated or topic not in self._cached:
             for failure in self.refresh([topic]).values():

@@ -74,11 +74,11 @@ class WriteTask:
 def write_rows(
     batches: Iterable[pa.RecordBatch], columns: Columns, task: WriteTask, options: WriteOptions, sender: Sender
 ) -> int:
-    """Send all rows of a task, and return their number, invalid ones included, once the brokers have stored them.
+    """Send all rows of a task, wait until the brokers have stored them, and return their number, invalid ones included.
 
-    Invalid rows, including those for a topic that is unavailable, go to the dead-letter topic of ``options``. Without
-    one, or if it cannot be used, it raises LocalProtocolError[INVALID_ROW] before any row of their Arrow batch is sent;
-    earlier batches are sent by then. Raises the errors of ``sender``.
+    Invalid rows, including those for a topic that is unavailable, go to the dead-letter topic of ``options``. Raises
+    LocalProtocolError[INVALID_ROW] if there is no dead-letter topic or it cannot be used: before any row of the same
+    Arrow batch is sent, but after earlier batches are. Raises the errors of ``sender``.
     """
     key = task_key(task.job, task.partition_id)
     limit_bytes = min(BATCH_BYTES, options.max_message_bytes)

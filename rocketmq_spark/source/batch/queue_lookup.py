@@ -58,14 +58,16 @@ class QueueLookup:
         return {queue: found[queue] for queue in queues}
 
     def _readable_queues(self, topic: str) -> tuple[MessageQueue, ...]:
+        """Request the route of ``topic`` once, without a retry, and return its readable queues. Raises the errors of
+        ``RouteTable.route``; RouteError[TOPIC_UNAVAILABLE.NO_READABLE_QUEUE] for a route without any."""
         queues = self._client.routes.route(topic, refresh=True).read_queues()
         if not queues:
             raise RouteError("TOPIC_UNAVAILABLE.NO_READABLE_QUEUE", topic=topic)
         return queues
 
     def offsets_at(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """Return the first offset of each queue that was stored at its timestamp (epoch ms) or later, else its max
-        offset."""
+        """Request, broker by broker with retries, and return for each queue the first offset that was stored at its
+        timestamp (epoch ms) or later, else its max offset. Raises the errors of ``QueueLookup``, see there."""
         found: dict[MessageQueue, int] = {}
         for of_broker in _by_broker(timestamps_ms).values():
             requested = {queue: timestamps_ms[queue] for queue in of_broker}

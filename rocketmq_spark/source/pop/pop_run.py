@@ -125,8 +125,9 @@ class PopRun(Run):
         return False
 
     def _mark_completed(self, start: PopOffset) -> None:
-        """Acknowledge the batch that ends at ``start`` and delete it from the spool; for an earlier start's batch, see
-        ``EarlierBatch.mark_completed``."""
+        """Acknowledge the batch that ends at ``start``, see ``Receiver.mark_completed``, and delete it from the spool;
+        ``batch`` no longer returns its messages. An earlier start's batch: see ``EarlierBatch.mark_completed``; without
+        handles do nothing."""
         if start.epoch == self._epoch:
             self._in_flight = ()
             self._receiver.mark_completed(start.number)
@@ -219,8 +220,9 @@ class EarlierBatch:
         return messages
 
     def release_abandoned(self) -> None:
-        """Release, once, the messages in the spool of starts that were killed before Spark had logged any batch. Return
-        without waiting for that: messages that cannot be released are redelivered when they expire."""
+        """In the first call, delete from the spool the batches of starts that were killed before Spark had logged any
+        of their batches, and start to release the messages, without waiting: those that cannot be released are
+        redelivered when they expire. Raises OptionError[SPOOL_DIR_UNUSABLE] if a batch cannot be deleted."""
         if self._spool is not None and not self._has_released:
             self._has_released = True
             abandoned = self._spool.recover_abandoned()
@@ -233,8 +235,10 @@ class EarlierBatch:
                 self._receiver.try_release(_without_expired([one.handle for one in abandoned]))
 
     def mark_completed(self, end: PopOffset) -> None:
-        """Acknowledge the batch, which is in the sink. Release the spool's later batches, which Spark has not logged,
-        so that no sink has them, and wait for that; then delete all from the spool. Later calls have no effect."""
+        """Acknowledge the batch that ends at ``end``, see ``Receiver.mark_completed``. Then release the later batches
+        of the same start in the spool and wait, see ``Receiver.release_logged``: Spark has not logged them, so they are
+        in no sink. Then delete all batches of the start from the spool. Later calls have no effect. Raises
+        OptionError[SPOOL_DIR_UNUSABLE] too."""
         if self._is_completed:
             return
         if self._messages is None:

@@ -40,7 +40,8 @@ def run_available_now(
     """Run a query until it has read, written and committed to its group all messages that were available at its start.
 
     The source's row limits apply to each batch. On Spark 4.2 and newer this is one run with ``availableNow=True``; on
-    4.0 and 4.1 further runs follow a batch, on the same checkpoint. Messages that arrive meanwhile may be read too.
+    4.0 and 4.1 more runs follow a run that had a batch, on the same checkpoint, and ``start`` is called for each.
+    Messages that arrive meanwhile may be read too.
 
     ``start`` starts the query from ``writer``, with the trigger set: ``lambda writer: writer.toTable("orders")``. The
     default is ``writer.start()``. Returns the last run, which has ended. If a run fails, Spark's own exception ends the

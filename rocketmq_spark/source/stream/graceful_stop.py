@@ -117,14 +117,15 @@ def stop(query: StreamingQuery, timeout_s: float = 60.0) -> None:
     duplicates. All RocketMQ sources of the query are drained. Call it on the machine of the query's driver.
 
     Raises at once: MembershipError[NOT_A_ROCKETMQ_QUERY] if the query has no RocketMQ source, [STOP_FROM_OTHER_HOST] if
-    the driver is on another machine. After ``timeout_s`` MembershipError[GRACEFUL_STOP_TIMEOUT], or
-    [STOP_CONTROL_DIR_MISSING] if the request could not be made: the query then continues, and ``query.stop()`` stops it
-    as a crash would. If one of several sources has released its queues by then, the query cannot continue: it is
-    stopped, and MembershipError[GRACEFUL_STOP_INCOMPLETE] raised. In that case an interrupt of the caller also stops
-    the query. If the query fails after it received the request, its error is raised. A query that has ended before is
-    no error. A query with a trigger interval checks for requests only at its next trigger: set ``timeout_s`` above it.
-    A query without any progress yet, which still waits for its servers or its topic, cannot receive a request:
-    [GRACEFUL_STOP_TIMEOUT] is raised; it owns no queue, so end it by ``query.stop()``.
+    the driver is on another machine. After ``timeout_s``, if no source has begun to release its queues:
+    MembershipError[GRACEFUL_STOP_TIMEOUT], or [STOP_CONTROL_DIR_MISSING] if the request could not be made. The query
+    continues after both, and ``query.stop()`` stops it as a crash would. Sources that have begun get up to 10 s more.
+    If all have, the query is then stopped, without an error. If only some of several have, the query cannot continue:
+    it is stopped, and MembershipError[GRACEFUL_STOP_INCOMPLETE] raised. Once a source has begun, an interrupt of the
+    caller also stops the query. If the query fails after it received the request, its error is raised. A query that has
+    ended before is no error. A query with a trigger interval checks for requests only at its next trigger: set
+    ``timeout_s`` above it. A query without any progress yet, which still waits for its servers or its topic, cannot
+    receive a request: [GRACEFUL_STOP_TIMEOUT] is raised; it owns no queue, so end it by ``query.stop()``.
     """
     name = str(query.name or query.id)
     requested: set[Control] = set()

@@ -76,8 +76,9 @@ def resolve_positions(start: SourceOffset, facts: QueueFacts, *, is_broadcasting
 def _passed_over(
     positions: Mapping[MessageQueue, Position], start: SourceOffset, facts: QueueFacts
 ) -> Iterator[QueueRange]:
-    """Yield ranges between the checkpoint's offset and the position, of unchanged queues that have lost nothing;
-    without deleted offsets, which an earlier start has reported."""
+    """Yield, in no order, the range between the checkpoint's offset and the position of each queue that the checkpoint
+    has and that was not emptied and has no loss. Offsets below the min offset are left out: an earlier start has
+    reported their loss."""
     for queue in positions.keys() & start.queues.keys() - set(facts.emptied):
         position = positions[queue]
         begin_offset = max(start.queues[queue].end_offset, facts.bounds[queue].min_offset)

@@ -40,7 +40,7 @@ def _sources(progress: Any) -> list[Any]:
 
 
 def has_advanced(progress: StreamingQueryProgress) -> bool:
-    """Return whether a source of this connector had a batch in ``progress``."""
+    """Return whether a source of this connector has different start and end offsets in ``progress``, so had a batch."""
     ends = [
         (_value(_field(source, "startOffset")), _value(_field(source, "endOffset"))) for source in _sources(progress)
     ]

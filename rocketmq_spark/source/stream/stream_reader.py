@@ -185,8 +185,9 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
         """Do nothing: only the next ``latestOffset`` shows that ``end`` is completed, and commits it, acknowledged."""
 
     def stop(self) -> None:
-        """Leave the group, close all connections, and delete the control folder and the outage notes of tasks.
-        Idempotent."""
+        """Delete the outage notes of tasks, and stop the run: ignore further ending signals in this process, leave the
+        group, which waits and raises as ``Member.leave_group`` does, close all connections and delete the control
+        folder. Idempotent."""
         self._delete_notes()
         if self._run is not None:
             self._run.stop()
@@ -199,8 +200,10 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
         self._notes.clear()
 
     def _started_run(self, checkpoint: SourceOffset) -> SourceRun:
-        """Return the run. The first call creates it: log changed options, and start to join the group. Raises
-        OptionError[CHECKPOINT_OPTION_CHANGED], before it joins the group, if ``checkpoint`` has other options."""
+        """Return the run. The first call creates it and logs changed options: the run installs handlers of ending
+        signals, registers its ``stop`` for the exit, starts to join the group without waiting, and with
+        ``availableNow`` ends at the first complete snapshot. Later calls ignore ``checkpoint``. Raises
+        OptionError[CHECKPOINT_OPTION_CHANGED], before anything else, if ``checkpoint`` has other options."""
         if self._run is None:
             from rocketmq_spark.source.stream.source_run import SourceRun
 

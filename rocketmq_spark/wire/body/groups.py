@@ -63,7 +63,7 @@ class Heartbeat:
 
 def encode_heartbeat(heartbeat: Heartbeat) -> bytes:
     """Encode the body of HEART_BEAT, version 1: fingerprint 0, subscriptions included. Raises
-    LocalProtocolError[INVALID_MESSAGE]."""
+    LocalProtocolError[INVALID_MESSAGE] for text that is not valid Unicode."""
     return write_fastjson(
         {
             "clientID": heartbeat.client_id,
@@ -88,7 +88,8 @@ def _consumer_fields(consumer: ConsumerData) -> dict[str, object]:
 
 
 def encode_lock_batch(group: str, client_id: str, queues: Collection[MessageQueue]) -> bytes:
-    """Encode the body of LOCK_BATCH_MQ and UNLOCK_BATCH_MQ. Raises LocalProtocolError[INVALID_MESSAGE]."""
+    """Encode the body of LOCK_BATCH_MQ and UNLOCK_BATCH_MQ. Raises LocalProtocolError[INVALID_MESSAGE] for text that is
+    not valid Unicode."""
     return write_fastjson(
         {
             "clientId": client_id,

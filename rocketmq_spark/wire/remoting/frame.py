@@ -65,8 +65,8 @@ class FrameBuffer:
         return chunk[LENGTH_BYTES:end]
 
     def _collect(self) -> memoryview | None:
-        """Move the next frame's bytes from several chunks into one copy, and return it; None if some have not arrived.
-        Raises what ``next_frame`` does."""
+        """Move bytes from the chunks into one copy of the next frame. Return it without its length once it is complete;
+        None until then, with the moved bytes kept for the next call. Raises what ``next_frame`` does."""
         if not self._fill(LENGTH_BYTES) or not self._fill(LENGTH_BYTES + self._frame_bytes(self._unfinished)):
             return None
         frame, self._unfinished = self._unfinished, bytearray()
