@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 from connector_tests.support.scripted_broker import ScriptedBroker, build_response
-from rocketmq_spark.model import BrokerAddress, MessageQueue
+from rocketmq_spark.model import TOOLS_GROUP, BrokerAddress, MessageQueue
 from rocketmq_spark.remoting.message_probes import MAX_CONCURRENT_PROBES, probe_store_times
 from rocketmq_spark.remoting.pool import ConnectionPool
-from rocketmq_spark.remoting.prober import TOOLS_GROUP, TOOLS_PROBER, Prober
+from rocketmq_spark.remoting.prober import TOOLS_PROBER, Prober
 from rocketmq_spark.remoting.remoting_client import RemotingClient
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand

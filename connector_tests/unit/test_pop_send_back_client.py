@@ -104,7 +104,7 @@ def test_a_row_without_a_handle_is_named_and_others_are_sent() -> None:
 
 
 def test_row_without_a_handle_behind_a_proxy_is_redelivered_anyway() -> None:
-    """Its producer set a ``POP_CK``, and nobody acknowledges it. It ended the query, at each restart."""
+    """Its producer set a ``POP_CK``. It is never acknowledged; it ended the query at each restart."""
     given = {name: value for name, value in GIVEN.items() if name != "namesrvAddr"}
     options, server = ReadOptions.parse(given | {"endpoints": "p:8081"}), Server(same)
     client = PopSendBackClient(options, 0, lambda _: server)

@@ -9,11 +9,11 @@ import pytest
 from connector_tests.support.message_bytes import Record, pull_body
 from connector_tests.support.scripted_broker import ScriptedBroker, build_response
 from rocketmq_spark.errors import BrokerError, RemoteProtocolError
-from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds
+from rocketmq_spark.model import TOOLS_GROUP, BrokerAddress, MessageQueue, QueueBounds
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.pool import ConnectionPool
-from rocketmq_spark.remoting.prober import TOOLS_GROUP, Prober
+from rocketmq_spark.remoting.prober import Prober
 from rocketmq_spark.remoting.proxied_broker import ProxiedBroker
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand

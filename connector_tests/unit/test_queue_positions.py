@@ -13,9 +13,9 @@ POSITIONS = QueuePositions(topics=(("t", 7),), queues=((FIRST, 3),))
 
 
 def test_queue_precedes_its_topic_and_that_everything() -> None:
-    assert [POSITIONS.of(queue) for queue in (FIRST, SECOND, OTHER)] == [3, 7, None]
+    assert POSITIONS.by_queue([FIRST, SECOND, OTHER]) == {FIRST: 3, SECOND: 7}
     everywhere = QueuePositions(9, POSITIONS.topics, POSITIONS.queues)
-    assert [everywhere.of(queue) for queue in (FIRST, SECOND, OTHER)] == [3, 7, 9]
+    assert everywhere.by_queue([FIRST, SECOND, OTHER]) == {FIRST: 3, SECOND: 7, OTHER: 9}
 
 
 def test_unlisted_and_unknown_queues_are_found() -> None:

@@ -158,7 +158,8 @@ def _parse_starting_offsets(text: str) -> str | tuple[tuple[MessageQueue, int], 
     if text.lower() in {"earliest", "latest"}:
         return text.lower()
     try:
-        offsets = tuple(_listed_offsets(json.loads(text, object_pairs_hook=_reject_duplicates)))
+        topics = _named(_TOPIC, json.loads(text, object_pairs_hook=_reject_duplicates))
+        offsets = tuple(one for topic, brokers in topics for one in _queue_positions(topic, brokers, _offset))
     except (AttributeError, TypeError, RecursionError):
         raise ValueError from None
     return offsets
@@ -170,15 +171,9 @@ def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found if len(found) == len(pairs) else _reject()
 
 
-def _listed_offsets(topics: Any) -> Iterator[tuple[MessageQueue, int]]:
-    """Yield each queue of parsed JSON with its offset. Raises ValueError, AttributeError or TypeError for a wrong
-    form."""
-    for topic, brokers in _named(_TOPIC, topics):
-        for broker_name, by_id in _named(_BROKER, brokers):
-            for queue_id, offset in _named(_QUEUE_ID, by_id):
-                if type(offset) is not int or not -2 <= offset < 2**63 or int(queue_id) > MAX_QUEUE_ID:
-                    _reject()
-                yield MessageQueue(topic, broker_name, int(queue_id)), offset
+def _offset(value: Any) -> int:
+    """Return ``value``, an offset or one of the numbers for both ends. Raises ValueError for another value."""
+    return int(value) if type(value) is int and EARLIEST <= value < 2**63 else _reject()
 
 
 def _positions(words: Mapping[str, int]) -> Callable[[str], QueuePositions]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,13 +22,16 @@ class QueuePositions:
     topics: tuple[tuple[str, int], ...] = ()
     queues: tuple[tuple[MessageQueue, int], ...] = ()
 
-    def of(self, queue: MessageQueue) -> int | None:
-        """Return the position of ``queue``; None if it is not listed."""
-        return dict(self.queues).get(queue, dict(self.topics).get(queue.topic, self.everywhere))
+    def by_queue(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
+        """Return the position of each of ``queues``, without queues that are not listed."""
+        of_queues, of_topics = dict(self.queues), dict(self.topics)
+        found = ((queue, of_queues.get(queue, of_topics.get(queue.topic, self.everywhere))) for queue in queues)
+        return {queue: position for queue, position in found if position is not None}
 
-    def unlisted(self, queues: Iterable[MessageQueue]) -> list[MessageQueue]:
+    def unlisted(self, queues: Collection[MessageQueue]) -> list[MessageQueue]:
         """Return those of ``queues`` that have no position."""
-        return [queue for queue in queues if self.of(queue) is None]
+        listed = self.by_queue(queues)
+        return [queue for queue in queues if queue not in listed]
 
     def unknown(self, queues: Iterable[MessageQueue]) -> list[str]:
         """Return listed topics and queues that are not among ``queues``, as text."""

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from rocketmq_spark.model import TOOLS_GROUP as TOOLS_GROUP
-from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.model import TOOLS_GROUP, MessageQueue
 
 
 class Prober(NamedTuple):

@@ -38,7 +38,7 @@ class RangeEnd(NamedTuple):
 
     def timestamps_ms(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
         """Return the times to search for, by queue; {} for offsets."""
-        return self._of_each(queues) if self.is_time else {}
+        return self.positions.by_queue(queues) if self.is_time else {}
 
     def resolve(
         self, bounds: Mapping[MessageQueue, QueueBounds], found: Mapping[MessageQueue, int]
@@ -48,11 +48,9 @@ class RangeEnd(NamedTuple):
         if self.is_time:
             return {queue: min(max(found[queue], held.min_offset), held.max_offset) for queue, held in bounds.items()}
         words = {queue: {EARLIEST: held.min_offset, LATEST: held.max_offset} for queue, held in bounds.items()}
-        return {queue: words[queue].get(position, position) for queue, position in self._of_each(bounds).items()}
-
-    def _of_each(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
-        positions = {queue: self.positions.of(queue) for queue in queues}
-        return {queue: position for queue, position in positions.items() if position is not None}
+        return {
+            queue: words[queue].get(position, position) for queue, position in self.positions.by_queue(bounds).items()
+        }
 
 
 def start_of(options: BatchReadOptions) -> RangeEnd:
