@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from rocketmq_spark.errors import RocketMQError, TransportError
 from rocketmq_spark.remoting.outage_log import QUIET_MS, LogLine, Outage, OutageLog
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from rocketmq_spark.remoting.clock import Clock
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 Sleep: TypeAlias = Callable[[float], None]
 
@@ -239,18 +241,20 @@ class Failures:
         self._unrouted_topics: set[str] = set()
         """Topics for which name servers returned no route."""
 
-    def retry_until_success(self, call: Callable[[], object], subject: str, topic: str, sleep: Sleep) -> None:
-        """Repeat ``call``, with the policy's pauses, until it succeeds or a failure is final; record and log each
-        failure. ``topic``: it needs its route. Raises what ``record_failure`` returns, and other exceptions at once."""
+    def retry_until_success(self, call: Callable[[], T], subject: str, topic: str, sleep: Sleep) -> T:
+        """Repeat ``call``, with the policy's pauses, until it succeeds or a failure is final, and return its
+        result; record and log each failure. ``topic``: it needs its route. Raises what ``record_failure`` returns, and
+        other exceptions at once."""
         for _ in self.attempts(sleep):
             try:
-                call()
+                result = call()
             except RocketMQError as error:
                 if (expired_error := self.record_failure(subject, topic, error)) is not None:
                     raise expired_error from expired_error.__cause__
             else:
                 self.record_success(subject, topic)
-                return
+                return result
+        raise AssertionError("attempts have no end")
 
     def attempts(self, sleep: Sleep) -> Iterator[None]:
         """Yield for each attempt, without end, and sleep for the policy's pauses in between."""

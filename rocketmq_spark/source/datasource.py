@@ -6,8 +6,8 @@ into others. It holds only the user's options and opens no connection.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 from uuid import uuid4
 
 from pyspark.sql.types import StructType
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from rocketmq_spark.source.pop.pop_reader import RocketMQPopReader
     from rocketmq_spark.source.stream.stream_reader import RocketMQStreamReader
 
+
+T = TypeVar("T")
 
 SPARK_SINK_OPTIONS: Final = frozenset({"checkpointlocation", "queryname"})
 """Options of any streaming sink, in lower case."""
@@ -50,8 +52,8 @@ class RocketMQDataSource(DataSource):
 
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(dict(options))
-        self._checked: ReadOptions | OptionError = _checked(dict(options))
-        self._checked_batch: BatchReadOptions | OptionError = _checked_batch(dict(options))
+        self._checked: ReadOptions | OptionError = _parsed(_stream_options, options)
+        self._checked_batch: BatchReadOptions | OptionError = _parsed(BatchReadOptions.parse, options)
         self._load_id = uuid4().hex
         """The same in all pickled copies of this source, and so in all actions on one DataFrame."""
 
@@ -61,11 +63,11 @@ class RocketMQDataSource(DataSource):
 
     def read_options(self) -> ReadOptions:
         """Return the options of a streaming read. Raises OptionError if they are invalid."""
-        return self._checked if isinstance(self._checked, ReadOptions) else _raise(self._checked)
+        return _valid(self._checked)
 
     def batch_read_options(self) -> BatchReadOptions:
         """Return the options of a batch read. Raises OptionError if they are invalid."""
-        return self._checked_batch if isinstance(self._checked_batch, BatchReadOptions) else _raise(self._checked_batch)
+        return _valid(self._checked_batch)
 
     def _any_read_options(self) -> RangeReadOptions:
         """Return the options of a read that accepts them, apart from a missing consumer group: Spark does not pass
@@ -75,7 +77,8 @@ class RocketMQDataSource(DataSource):
         is set.
         """
         has_group = CONSUMER_GROUP in (name.lower() for name in self.options)
-        of_stream = self._checked if has_group else _checked(dict(self.options) | {CONSUMER_GROUP: ANY_GROUP})
+        with_group = {**self.options, CONSUMER_GROUP: ANY_GROUP}
+        of_stream = self._checked if has_group else _parsed(_stream_options, with_group)
         for options in (of_stream, self._checked_batch):
             if not isinstance(options, OptionError):
                 return options
@@ -155,30 +158,29 @@ def _limited_reader(options: ReadOptions, schema: StructType) -> RocketMQPopRead
     return RocketMQStreamReader(options, schema)
 
 
-def _checked(options: Mapping[str, str]) -> ReadOptions | OptionError:
-    """Parse the options of a stream, and check its strategy and start position, without a connection. Return an
-    OptionError, without traceback, instead of raising it."""
+def _parsed(parse: Callable[[Mapping[str, str]], T], options: Mapping[str, str]) -> T | OptionError:
+    """Parse the options of a read. Return an OptionError, without traceback, instead of raising it."""
     try:
         _check_no_table(options)
-        read_options = ReadOptions.parse(options)
-        strategy_of(read_options)
-        starting_point(read_options)
+        return parse(options)
     except OptionError as error:
         return without_traceback(error)
+
+
+def _stream_options(options: Mapping[str, str]) -> ReadOptions:
+    """Parse the options of a stream, and check its strategy and start position, without a connection. Raises
+    OptionError."""
+    read_options = ReadOptions.parse(options)
+    strategy_of(read_options)
+    starting_point(read_options)
     return read_options
 
 
-def _checked_batch(options: Mapping[str, str]) -> BatchReadOptions | OptionError:
-    """Parse the options of a batch read. Return an OptionError, without traceback, instead of raising it."""
-    try:
-        _check_no_table(options)
-        return BatchReadOptions.parse(options)
-    except OptionError as error:
-        return without_traceback(error)
-
-
-def _raise(error: OptionError) -> NoReturn:
-    raise error
+def _valid(options: T | OptionError) -> T:
+    """Return parsed ``options``. Raises the OptionError that ``_parsed`` returned in place of them."""
+    if isinstance(options, OptionError):
+        raise options
+    return options
 
 
 def _check_no_table(options: Mapping[str, str]) -> None:

@@ -86,9 +86,7 @@ class QueueLookup:
         return self._retry(broker_subject(queue.broker_name), queue.topic, lambda: self._client.call(queue, operation))
 
     def _retry(self, subject: str, topic: str, call: Callable[[], T]) -> T:
-        results: list[T] = []
-        self._failures.retry_until_success(lambda: results.append(call()), subject, topic, self._sleep)
-        return results[0]
+        return self._failures.retry_until_success(call, subject, topic, self._sleep)
 
 
 def _bounds_at(queues: Collection[MessageQueue], broker: Broker) -> dict[MessageQueue, QueueBounds]:
