@@ -10,6 +10,7 @@ from typing import Final
 import pytest
 from hypothesis import settings
 
+from connector_tests.support.delivery_checker import MessageDeliveryChecker
 from connector_tests.support.join_machine import (
     ALL_POINTS,
     ChangingGroup,
@@ -19,7 +20,7 @@ from connector_tests.support.join_machine import (
     interleave,
 )
 from connector_tests.support.simulated_group import SimulatedGroup
-from connector_tests.support.simulated_query import IDLE, Parts, SourceRunner
+from connector_tests.support.simulated_query import IDLE, READ, Parts, SourceRunner
 
 FIXED: Final = settings(stateful_step_count=80, derandomize=True, database=None, deadline=None)
 """The same interleavings in every run."""
@@ -120,3 +121,21 @@ def test_tail_written_over_while_idle_loses_no_message() -> None:
         group.resume(number=0, steps=1)
     group.lose_tail(count=1, lost_count=1, number=0)
     group.teardown()
+
+
+def test_graceful_stop_of_an_available_now_run_ends_though_its_topic_was_made_anew() -> None:
+    """Its completed offsets can never be confirmed, and its targets not be reached: the stop may wait for neither."""
+    with SimulatedGroup({"t": {"a": 1}}, options={"failOnDataLoss": "false"}, checker=MessageDeliveryChecker) as group:
+        (queue,) = group.cluster.queues()
+        group.cluster.produce(queue, 3)
+        runner = group.start(group.query("A", maxOffsetsPerTrigger="2"), available_now=True)
+        runner.resume(stops=(READ,))
+        runner.drain.is_wanted = True
+        group.cluster.recreate("t")
+        group.cluster.produce(queue, 3)
+        for _ in range(3):
+            runner.resume(stops=(IDLE,))
+            group.pass_time(11_000)
+        assert runner.drain.is_answered
+        assert not runner.is_alive
+        group.run_until_idle()

@@ -141,7 +141,8 @@ class BatchPlanner:
         wait_ms = idle_wait_ms(len(start.queues))
         began_ms = self._clock()
         while True:
-            if self._drain.check_request():
+            is_draining = self._drain.check_request()
+            if is_draining:
                 if self._try_release_queues(start):
                     return start
             elif self._await_work(wait_ms):
@@ -152,7 +153,8 @@ class BatchPlanner:
             if self._try_become_idle(start):
                 return start
             is_waiting = self._targets is not None and self._targets.awaits_other_members
-            if is_waiting and self._clock() - began_ms >= OTHER_MEMBERS_WAIT_MS:
+            # Not while draining: the next offset would report queues as completed that are known to be re-created.
+            if is_waiting and not is_draining and self._clock() - began_ms >= OTHER_MEMBERS_WAIT_MS:
                 return start.after_waiting()
 
     def _mark_completed(self, start: SourceOffset) -> None:
