@@ -9,6 +9,7 @@ from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 from rocketmq_spark.source.stream.planning import (
     Position,
     fair_shares,
+    idle_progress,
     is_recorded,
     later_of,
     lost_ranges,
@@ -123,6 +124,12 @@ def test_what_is_below_the_position_in_an_emptied_queue_is_never_its_own(
 )
 def test_position_is_recorded_with_a_store_time_only(progress: QueueProgress | None, is_recorded_there: bool) -> None:
     assert is_recorded(progress, 60) is is_recorded_there
+
+
+def test_idle_progress_keeps_recorded_store_times_and_leaves_out_queues_without_bounds() -> None:
+    checkpoint = SourceOffset({A: at(60, 4_000), B: at(50, 6_000)})
+    progress = idle_progress({A: 60, B: 70, C: 10}, checkpoint, {A: BOUNDS, B: BOUNDS})
+    assert progress == {B: at(70, 6_000)}
 
 
 def test_a_position_below_what_was_known_is_noticed() -> None:

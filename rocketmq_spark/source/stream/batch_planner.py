@@ -26,7 +26,7 @@ from rocketmq_spark.source.data_loss import LossCount, LostRange, deleted, repor
 from rocketmq_spark.source.stream.available_now import AvailableNowTargets
 from rocketmq_spark.source.stream.missing_queues import MissingQueues
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
-from rocketmq_spark.source.stream.planning import Position, is_recorded, later_of, plan_batch, positions_below
+from rocketmq_spark.source.stream.planning import Position, idle_progress, plan_batch, positions_below
 from rocketmq_spark.source.stream.position_resolution import (
     PositionResolution,
     QueueFacts,
@@ -263,7 +263,7 @@ class BatchPlanner:
         self._must_refresh = bool(planned or lower) or self._member.has_lost_connection(snapshot.links.values())
         if not (planned or lower) and (start.queues or not self._positions):
             return start
-        return start.advanced(self._idle_progress(start, snapshot) | planned)
+        return start.advanced(idle_progress(self._positions, start, snapshot.bounds) | planned)
 
     def _note_open(self, start: SourceOffset, snapshot: MetadataSnapshot, queues: Collection[MessageQueue]) -> None:
         """Do not watch ``queues``, which a broker left unconfirmed, and update ``_has_complete_snapshot``."""
@@ -386,15 +386,3 @@ class BatchPlanner:
         """Return whether all owned queues have a position. A member that owns none may not have its assignment yet."""
         are_positions_known = snapshot.owned <= self._positions.keys() and not self._missing.has_unavailable
         return are_positions_known and (bool(snapshot.owned) or snapshot.is_complete)
-
-    def _idle_progress(self, start: SourceOffset, snapshot: MetadataSnapshot) -> dict[MessageQueue, QueueProgress]:
-        """Return positions that ``start`` lacks. Others keep their store time: a later one may be another queue's."""
-        moved = {
-            queue: at
-            for queue, at in self._positions.items()
-            if queue in snapshot.bounds and not is_recorded(start.queues.get(queue), at)
-        }
-        return {
-            queue: QueueProgress(at, at, later_of(start.queues.get(queue), snapshot.bounds[queue]))
-            for queue, at in moved.items()
-        }

@@ -85,6 +85,21 @@ def is_recorded(progress: QueueProgress | None, position: int) -> bool:
     return progress is not None and progress.end_offset == position and progress.last_store_timestamp_ms > 0
 
 
+def idle_progress(
+    positions: Mapping[MessageQueue, int], checkpoint: SourceOffset, bounds: Mapping[MessageQueue, QueueBounds]
+) -> dict[MessageQueue, QueueProgress]:
+    """Return the progress, without a range, of queues with bounds whose position or store time ``checkpoint`` lacks.
+    Others keep their store time: a later one may be another queue's."""
+    moved = {
+        queue: at
+        for queue, at in positions.items()
+        if queue in bounds and not is_recorded(checkpoint.queues.get(queue), at)
+    }
+    return {
+        queue: QueueProgress(at, at, later_of(checkpoint.queues.get(queue), bounds[queue])) for queue, at in moved.items()
+    }
+
+
 def plan_batch(
     positions: Mapping[MessageQueue, Position],
     bounds: Mapping[MessageQueue, QueueBounds],
