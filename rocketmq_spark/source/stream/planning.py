@@ -96,7 +96,8 @@ def idle_progress(
         if queue in bounds and not is_recorded(checkpoint.queues.get(queue), at)
     }
     return {
-        queue: QueueProgress(at, at, later_of(checkpoint.queues.get(queue), bounds[queue])) for queue, at in moved.items()
+        queue: QueueProgress(at, at, later_of(checkpoint.queues.get(queue), bounds[queue]))
+        for queue, at in moved.items()
     }
 
 
