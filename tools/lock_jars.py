@@ -33,9 +33,9 @@ EXCLUDED = (
     r"io\.netty_netty-(resolver-dns.*|transport-(classes-kqueue|native-(epoll|kqueue)|rxtx|sctp|udt))-.*",
     r"io\.netty_netty-(codec-(dns|http2|memcache|mqtt|redis|smtp|stomp|xml)|handler-ssl-ocsp)-.*",
     r"io\.netty_netty-tcnative-.*",
-    # Used by the controller's Raft, and by tests.
+    # Used by the controller's other Raft, and by tests. The first one writes with Hessian.
     r"com\.google\.android_.*",
-    r"com\.alipay\.sofa.*|com\.lmax_.*|io\.dropwizard\.metrics_.*|org\.jctools_.*",
+    r"com\.alipay\.sofa(?!_hessian-).*|com\.lmax_.*|io\.dropwizard\.metrics_.*|org\.jctools_.*",
     r"org\.awaitility_.*|org\.hamcrest_.*",
     # Annotations.
     r"com\.google\.(code\.findbugs|errorprone|j2objc)_.*|org\.(checkerframework|codehaus\.mojo|jetbrains)_.*",

@@ -73,6 +73,8 @@ THROUGH = {
     "conditions.server_conditions": ("unit/test_errors.py", "conditions"),
     "consumer.offset_resets": ("unit/test_offset_resets.py", "consumer.membership"),
     "embedded.proxy": ("integration/test_embedded_proxy.py", "embedded.cluster"),
+    "embedded.registration": ("integration/test_embedded_cluster.py", "embedded.cluster"),
+    "embedded.replication": ("integration/test_elections.py", "embedded.cluster"),
     "embedded.server_jvms": ("integration/test_embedded_cluster.py", "embedded.cluster"),
     "embedded.servers": ("integration/test_embedded_cluster.py", "embedded.cluster"),
     "options.group": ("unit/test_options.py", "options.read"),

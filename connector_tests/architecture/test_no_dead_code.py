@@ -26,7 +26,7 @@ FOR_USERS: Final = {
         (
             f"{CLUSTER}.{name}"
             for name in (
-                "create_user", "delete_topic", "expire_messages", "kill_name_server", "kill_proxy", "pause",
+                "create_user", "delete_topic", "expire_messages", "kill_name_server", "kill_proxy", "master", "pause",
                 "pause_broker", "pause_proxy", "restart_broker", "resume", "resume_broker", "resume_proxy",
                 "start_name_server", "stop_name_server", "store_dir",
             )

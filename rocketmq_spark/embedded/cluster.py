@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import string
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -14,6 +13,8 @@ from rocketmq_spark.embedded.acl import Right, acl_1_arguments, acl_settings, ha
 from rocketmq_spark.embedded.admin import broker_at, mqadmin, name_server_at
 from rocketmq_spark.embedded.certificate import ServerCertificate
 from rocketmq_spark.embedded.proxy import ProxyServer
+from rocketmq_spark.embedded.registration import POLL_S, Registration
+from rocketmq_spark.embedded.replication import ElectionController, broker_names_by_server, replica_settings
 from rocketmq_spark.embedded.server_jvms import NAME_SERVER_JVM, PROXY_JVM, ServerJvms
 from rocketmq_spark.embedded.servers import LOOPBACK, BrokerServer, NameServer
 from rocketmq_spark.embedded.work_folder import work_folder
@@ -21,8 +22,6 @@ from rocketmq_spark.errors import EmbeddedBrokerError
 from rocketmq_spark.options.connection import options_of
 from rocketmq_spark.security import Credentials, Security, Tls
 
-# Every broker creates it at its first start, with one queue.
-SYSTEM_TOPIC: Final = "SELF_TEST_TOPIC"
 NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
 # Proxies share their clients there. A proxy creates it too, and exits if it has no route a moment later.
 SYNC_TOPIC: Final = "DefaultHeartBeatSyncerTopic"
@@ -31,12 +30,10 @@ SYNC_TOPIC: Final = "DefaultHeartBeatSyncerTopic"
 SMALL_JVM: Final = ("-Xms64m", "-Xmx256m", "-XX:MaxDirectMemorySize=384m", "-XX:+UseSerialGC")
 # Without it each server generates a certificate, which takes longer than the rest of the start.
 NO_TLS: Final = "-Dtls.server.mode=disabled"
-READY_TIMEOUT_MS: Final = 120_000
-POLL_S: Final = 0.02
 
 
 class EmbeddedCluster:
-    """One name server and ``brokers`` masters, ``broker-a``, ``broker-b`` and so on, of Apache RocketMQ itself.
+    """One name server and ``brokers`` brokers, ``broker-a``, ``broker-b`` and so on, of Apache RocketMQ itself.
 
     All servers run in one child JVM or, with ``separate_jvms``, each in its own, so that it can be killed or paused
     alone. Addresses are on the loopback interface only; their ports are free at first and then stay the same. With
@@ -44,6 +41,8 @@ class EmbeddedCluster:
 
     Parameters
     ----------
+    replicas : servers of each broker, ``broker-a``, ``broker-a-2`` and so on, each in its own JVM. With more than one,
+        a controller in the name server's JVM elects the master; see ``master``.
     broker_config : properties of broker.conf, for every broker.
     store_dir : data folder of the brokers, which is not deleted. By default a temporary directory.
     advertised_host : host that brokers register instead of 127.0.0.1: 127.0.0.2, say, with a proxy on the same port.
@@ -66,6 +65,7 @@ class EmbeddedCluster:
         self,
         brokers: int = 1,
         *,
+        replicas: int = 1,
         separate_jvms: bool = False,
         broker_config: Mapping[str, str] = NO_SETTINGS,
         store_dir: Path | None = None,
@@ -84,6 +84,7 @@ class EmbeddedCluster:
         self._certificate = ServerCertificate(self._work.path / "tls") if tls else None
         tls_options = self._certificate.java_options() if self._certificate else (NO_TLS,)
         all_options = [*SMALL_JVM, *tls_options, *java_options]
+        separate_jvms |= replicas > 1
         self._jvms = ServerJvms(version, self._work, self._resources, all_options, separate=separate_jvms)
         stores = store_dir or self._work.path / "stores"
         credentials = new_credentials() if acl else None
@@ -94,12 +95,15 @@ class EmbeddedCluster:
             write_acl_1(self._work.path / "acl", credentials)
             self._jvms.java_options.append(f"-Drocketmq.home.dir={self._work.path / 'acl'}")
         acl_options = {"aclEnable": "true"} if self._has_acl_1 else acl_settings(credentials) if credentials else {}
-        settings = {"brokerIP1": advertised_host, **acl_options, **broker_config}
-        names = [f"broker-{letter}" for letter in string.ascii_lowercase[:brokers]]
-        self._brokers = {name: BrokerServer(name, stores / name, settings) for name in names}
+        self._elections = ElectionController(self._work.path / "controller") if replicas > 1 else None
+        elected = replica_settings(self._elections.address, replicas) if self._elections else {}
+        settings = {"brokerIP1": advertised_host, **acl_options, **elected, **broker_config}
+        names = broker_names_by_server(brokers, replicas)
+        self._brokers = {one: BrokerServer(one, stores / one, settings, name) for one, name in names.items()}
         self._name_server = NameServer(self._work.path, namesrv_port)
-        proxy_dir = self._work.path / "proxy"
-        self._proxy = ProxyServer(proxy_dir, self._certificate, credentials, proxy_config) if proxy else None
+        self._registration = Registration(self._name_server, self._brokers)
+        proxy_home = self._work.path / "proxy"
+        self._proxy = ProxyServer(proxy_home, self._certificate, credentials, proxy_config) if proxy else None
 
     def __enter__(self) -> Self:
         try:
@@ -124,10 +128,10 @@ class EmbeddedCluster:
             self._jvms.launch(name)
         if self._certificate is not None:
             self._certificate.write(self._jvms.jvm_of(NAME_SERVER_JVM))
-        self._name_server.start(self._jvms.jvm_of(NAME_SERVER_JVM))
+        self._start_name_server()
         for broker in self._brokers.values():
             broker.start(self._jvms.jvm_of(broker.name), self.namesrv_addr)
-        self._await_registration(list(self._brokers))
+        self._registration.wait(list(self._brokers))
         if self._proxy is not None:
             self.create_topic(SYNC_TOPIC, 1)
             self.start_proxy()
@@ -152,7 +156,12 @@ class EmbeddedCluster:
 
     @property
     def broker_names(self) -> tuple[str, ...]:
-        return tuple(self._brokers)
+        return tuple(dict.fromkeys(broker.broker_name for broker in self._brokers.values()))
+
+    def master(self, broker_name: str = "broker-a") -> str:
+        """Return the name of the server that is the broker's master in the route. Raises
+        EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] if there is none now."""
+        return self._registration.master(broker_name).name
 
     def broker_addr(self, name: str = "broker-a") -> str:
         """Return the address at which the broker listens."""
@@ -210,11 +219,15 @@ class EmbeddedCluster:
         ``queues`` are those on each broker; ``attributes`` such as ``{"message.type": "FIFO"}``; ``perm`` is 4 to read,
         2 to write, 6 for both.
         """
-        running = [broker for broker in self._brokers.values() if broker.is_running]
-        for server in running:
+        masters = self._registration.masters()
+        for server in masters:
             with broker_at(server.address, self._security) as broker:
                 broker.create_topic(name, queues, perm, attributes)
-        self._await_registration([server.name for server in running], name, queues)
+        running = [server for server in self._brokers.values() if server.is_running]
+        self._registration.wait([server.name for server in running], name, queues)
+        for server in running:
+            if server not in masters:
+                server.copy_from_master()
         return name
 
     def delete_topic(self, name: str) -> None:
@@ -237,11 +250,10 @@ class EmbeddedCluster:
         self._brokers[name].stop()
 
     def start_broker(self, name: str = "broker-a") -> None:
-        """Start a stopped or killed broker on its previous port and store; wait until it registers, if the name server
-        runs."""
+        """Start a stopped or killed broker on its previous port and store; wait until a running name server has it."""
         self._brokers[name].start(self._jvms.jvm_of(name), self.namesrv_addr)
         if self._name_server.is_running:
-            self._await_registration([name])
+            self._registration.wait([name])
 
     def restart_broker(self, name: str = "broker-a", *, clean: bool = True) -> None:
         """Stop the broker, or kill it if not ``clean``, and start it on the same port and store; wait until it
@@ -253,11 +265,10 @@ class EmbeddedCluster:
         self.start_broker(name)
 
     def kill_broker(self, name: str = "broker-a") -> None:
-        """Kill the broker's JVM by SIGKILL; wait, without a limit, until the name server, if running, has removed the
-        broker."""
+        """Kill the broker's JVM by SIGKILL; wait, without a limit, until a running name server has removed it."""
         self._jvms.dedicated_jvm(name).kill()
         self._brokers[name].mark_stopped()
-        while self._name_server.is_running and name in self._name_server.queue_counts(SYSTEM_TOPIC):
+        while self._name_server.is_running and self._registration.has(name):
             time.sleep(POLL_S)
 
     def pause_broker(self, name: str = "broker-a") -> None:
@@ -284,8 +295,8 @@ class EmbeddedCluster:
 
     def start_name_server(self) -> None:
         """Start the name server on its previous port; wait until the running brokers have registered again."""
-        self._name_server.start(self._jvms.jvm_of(NAME_SERVER_JVM))
-        self._await_registration([name for name, broker in self._brokers.items() if broker.is_running])
+        self._start_name_server()
+        self._registration.wait([name for name, broker in self._brokers.items() if broker.is_running])
 
     def start_proxy(self) -> None:
         """Start a killed proxy on its previous ports; returns once both accept connections."""
@@ -303,8 +314,7 @@ class EmbeddedCluster:
         self._jvms.dedicated_jvm(PROXY_JVM).resume()
 
     def pause(self) -> None:
-        """Stop all JVMs by SIGSTOP, so that they use no CPU. A name server removes a broker without heartbeat for 120
-        s."""
+        """Stop all JVMs by SIGSTOP, so that they use no CPU. A name server removes silent brokers after 120 s."""
         self._jvms.pause()
 
     def resume(self) -> None:
@@ -313,25 +323,12 @@ class EmbeddedCluster:
 
     # ---- inside
 
+    def _start_name_server(self) -> None:
+        self._name_server.start(self._jvms.jvm_of(NAME_SERVER_JVM))
+        if self._elections is not None:
+            self._elections.start(self._jvms.jvm_of(NAME_SERVER_JVM))
+
     def _require_proxy(self) -> ProxyServer:
         if self._proxy is None:
             raise EmbeddedBrokerError("EMBEDDED_CLUSTER_INVALID_STATE", problem="it has no proxy; pass proxy=True")
         return self._proxy
-
-    def _await_registration(self, names: Sequence[str], topic: str = SYSTEM_TOPIC, queues: int = 1) -> None:
-        """Make brokers register, and wait until each has ``topic`` with that number of queues on the name server.
-        Raises EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] after 120 s."""
-        deadline = time.monotonic() + READY_TIMEOUT_MS / 1000
-        while missing := self._unregistered(names, topic, queues):
-            if time.monotonic() > deadline:
-                problem = (
-                    f"{', '.join(missing)} did not register within {READY_TIMEOUT_MS} ms; the host may be overloaded"
-                )
-                raise EmbeddedBrokerError("EMBEDDED_CLUSTER_INVALID_STATE", problem=problem)
-            for name in missing:
-                self._brokers[name].register()
-            time.sleep(POLL_S)
-
-    def _unregistered(self, names: Sequence[str], topic: str, queues: int) -> list[str]:
-        counts = self._name_server.queue_counts(topic)
-        return [name for name in names if counts.get(name) != queues]

@@ -16,6 +16,7 @@ from py4j.protocol import Py4JJavaError
 from rocketmq_spark.embedded.acl import Right, create_user
 from rocketmq_spark.embedded.jvm import ChildJvm
 from rocketmq_spark.errors import EmbeddedBrokerError
+from rocketmq_spark.model import TopicRoute
 from rocketmq_spark.security import Credentials
 from rocketmq_spark.wire.body.routes import decode_topic_route
 
@@ -109,29 +110,28 @@ class NameServer(Server):
             self._port = netty.getListenPort()
         self._jvm, self._controller = jvm, controller
 
-    def queue_counts(self, topic: str) -> dict[str, int]:
-        """Return the number of readable queues of ``topic`` that each broker has registered, by broker name; {} without
-        a route. Requires that the name server is running."""
+    def route(self, topic: str) -> TopicRoute:
+        """Return the registered route of ``topic``, without brokers if there is none. Requires that the name server is
+        running."""
         assert self._jvm is not None
         with self._jvm.raising_embedded_errors():
             route = self._controller.getRouteInfoManager().pickupTopicRouteData(topic)
             # As one value: brokers may register between single calls.
             encoded = None if route is None else bytes(route.encode())
-        if encoded is None:
-            return {}
-        return {data.broker_name: data.read_queue_count for data in decode_topic_route(topic, encoded).queues}
+        return TopicRoute(topic, (), ()) if encoded is None else decode_topic_route(topic, encoded)
 
 
 class BrokerServer(Server):
-    """A BrokerController: master of broker ``name``, with its store in ``home``.
+    """A BrokerController, with its store in ``home``: the only master of broker ``name``, or one of its replicas.
 
     It listens on the loopback address and registers as ``brokerIP1`` with the same port, where a test's proxy may
-    listen. ``settings`` are broker.conf's properties.
+    listen. ``settings`` are broker.conf's properties. ``broker_name``: of a replica.
     """
 
-    def __init__(self, name: str, home: Path, settings: Mapping[str, str]) -> None:
+    def __init__(self, name: str, home: Path, settings: Mapping[str, str], broker_name: str | None = None) -> None:
         super().__init__(int(settings.get("listenPort", "0")))
         self.name = name
+        self.broker_name = broker_name or name
         self.home = home
         self._settings = settings
 
@@ -151,11 +151,13 @@ class BrokerServer(Server):
             apply_settings(jvm, self._all_settings(namesrv_address), configs)
             name_auth_config(configs)
             netty = configs[1]
-            self._port = self._port or initial_port(jvm)
+            is_replica = configs[0].isEnableControllerMode()
+            # A replica's address goes to its controller before the broker listens.
+            self._port = self._port or (free_port(jvm) if is_replica else initial_port(jvm))
             netty.setListenPort(self._port)
             controller = jvm.java.org.apache.rocketmq.broker.BrokerController(*configs)
             # initialize() binds a second port at this distance below the first: here port 0, a free one.
-            netty.setListenPort(SECOND_PORT_DISTANCE)
+            netty.setListenPort(self._port if is_replica else SECOND_PORT_DISTANCE)
             if not controller.initialize():
                 raise EmbeddedBrokerError("EMBEDDED_SERVER_FAILED", problem=f"{self.name} could not load its store")
             netty.setListenPort(self._port)
@@ -170,6 +172,19 @@ class BrokerServer(Server):
         assert self._jvm is not None
         with self._jvm.raising_embedded_errors():
             self._controller.registerBrokerAll(True, False, True)
+
+    def replicas_in_sync(self) -> int:
+        """Return the number of replicas that this running master confirms messages with, itself included; 0 at a
+        replica that is no master."""
+        assert self._jvm is not None
+        with self._jvm.raising_embedded_errors():
+            return int(self._controller.getReplicasManager().getSyncStateSet().getSyncStateSet().size())
+
+    def copy_from_master(self) -> None:
+        """Copy topics, groups and the groups' offsets from the master, which a replica else does every 10 s."""
+        assert self._jvm is not None
+        with self._jvm.raising_embedded_errors():
+            self._controller.getSlaveSynchronize().syncAll()
 
     def create_user(self, user: Credentials, rights: Iterable[Right]) -> None:
         """Create a user of this running broker with these rights only: see ``acl.create_user``."""
@@ -199,7 +214,7 @@ class BrokerServer(Server):
             "bindAddress": LOOPBACK,
             "brokerIP1": LOOPBACK,
             **self._settings,
-            "brokerName": self.name,
+            "brokerName": self.broker_name,
             "namesrvAddr": namesrv_address,
             "storePathRootDir": str(self.home),
             "storePathCommitLog": str(self.home / "commitlog"),

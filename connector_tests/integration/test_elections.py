@@ -1,0 +1,132 @@
+"""A broker of two replicas, whose master is killed while a query reads: the other one is elected, and nothing that was
+confirmed is lost, nor read twice."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator
+from typing import Any, Final
+
+import pytest
+
+from connector_tests.support.source_calls import SourceCalls, source_calls
+from connector_tests.support.streams import Topic, eventually, steady_messages
+from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.embedded.pytest_plugin import unique_name
+from rocketmq_spark.errors import EmbeddedBrokerError
+
+pytestmark = [pytest.mark.broker, pytest.mark.full]
+
+QUEUES: Final = 2
+UNDER_LOAD_S: Final = 3.0
+
+
+@pytest.fixture(scope="module")
+def replicated() -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(replicas=2) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def replicated_topic(replicated: EmbeddedCluster) -> Iterator[Topic]:
+    topic = Topic(replicated, replicated.create_topic(unique_name("elections"), QUEUES))
+    yield topic
+    topic.close()
+
+
+def options_of(cluster: EmbeddedCluster, topic: Topic, group: str) -> dict[str, str]:
+    return {
+        "namesrvAddr": cluster.namesrv_addr,
+        "consumerGroup": group,
+        "subscribe": topic.name,
+        "startingOffsets": "earliest",
+    }
+
+
+def kill_master(cluster: EmbeddedCluster) -> str:
+    """Kill it, wait until the other replica is elected, and return the name of the dead server."""
+    dead = cluster.master()
+    cluster.kill_broker(dead)
+    eventually(lambda: has_other_master(cluster, dead), "the election of the other replica")
+    return dead
+
+
+def has_other_master(cluster: EmbeddedCluster, dead: str) -> bool:
+    try:
+        return cluster.master() != dead
+    except EmbeddedBrokerError:
+        return False
+
+
+def read_for(calls: SourceCalls, rows: list[dict[str, Any]], duration_s: float) -> None:
+    end_s = time.monotonic() + duration_s
+    while time.monotonic() < end_s:
+        rows += calls.next_batch()
+
+
+def read_rest(calls: SourceCalls, rows: list[dict[str, Any]], sent: Collection[str]) -> None:
+    """Read until all that was ``sent`` has been read, and nothing is left."""
+
+    def is_all_read() -> bool:
+        batch = calls.next_batch()
+        rows.extend(batch)
+        return not batch and bodies(rows).issuperset(sent)
+
+    eventually(is_all_read, "all confirmed messages")
+
+
+def bodies(rows: list[dict[str, Any]]) -> set[str]:
+    return {row["body"].decode() for row in rows}
+
+
+def test_masters_killed_one_after_the_other_under_load_lose_no_confirmed_message(
+    replicated: EmbeddedCluster, replicated_topic: Topic, group: str
+) -> None:
+    rows: list[dict[str, Any]] = []
+    with source_calls(options_of(replicated, replicated_topic, group)) as calls:
+        with steady_messages(replicated_topic, any_broker=True) as confirmed:
+            for _ in range(2):
+                read_for(calls, rows, UNDER_LOAD_S)
+                dead = kill_master(replicated)
+                read_for(calls, rows, UNDER_LOAD_S)
+                replicated.start_broker(dead)
+        read_rest(calls, rows, confirmed)
+    places = [(row["queueId"], row["queueOffset"]) for row in rows]
+    assert len(places) == len(set(places))
+    assert replicated_topic.lag(group) == 0
+
+
+def test_offsets_that_an_idle_query_has_committed_are_committed_again(
+    replicated: EmbeddedCluster, replicated_topic: Topic, group: str
+) -> None:
+    """A replica copies the group's offsets every 10 s, so the elected master has older ones, or none."""
+    sent = replicated_topic.send(20)
+    rows: list[dict[str, Any]] = []
+    with source_calls(options_of(replicated, replicated_topic, group)) as calls:
+        read_rest(calls, rows, sent)
+        assert replicated_topic.lag(group) == 0
+        dead = kill_master(replicated)
+        assert replicated_topic.lag(group) > 0
+        eventually(lambda: not calls.next_batch() and replicated_topic.lag(group) == 0, "the offsets at the new master")
+        replicated.start_broker(dead)
+    assert len(rows) == len(sent)
+
+
+def test_master_that_was_paused_until_another_one_was_elected_delivers_nothing_twice(
+    replicated: EmbeddedCluster, replicated_topic: Topic, group: str
+) -> None:
+    rows: list[dict[str, Any]] = []
+    with source_calls(options_of(replicated, replicated_topic, group)) as calls:
+        with steady_messages(replicated_topic, any_broker=True) as confirmed:
+            read_for(calls, rows, UNDER_LOAD_S)
+            paused = replicated.master()
+            replicated.pause_broker(paused)
+            try:
+                eventually(lambda: has_other_master(replicated, paused), "the election of the other replica")
+                read_for(calls, rows, UNDER_LOAD_S)
+            finally:
+                replicated.resume_broker(paused)
+            read_for(calls, rows, UNDER_LOAD_S)
+        read_rest(calls, rows, confirmed)
+    places = [(row["queueId"], row["queueOffset"]) for row in rows]
+    assert len(places) == len(set(places))

@@ -1,0 +1,84 @@
+"""Which brokers the name server has registered, and waiting for them."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from rocketmq_spark.embedded.servers import BrokerServer, NameServer
+from rocketmq_spark.errors import EmbeddedBrokerError
+from rocketmq_spark.model import MASTER_ID
+
+# Every broker creates it at its first start, with one queue.
+SYSTEM_TOPIC: Final = "SELF_TEST_TOPIC"
+READY_TIMEOUT_MS: Final = 120_000
+POLL_S: Final = 0.02
+
+
+class Registration:
+    """The ``brokers``, by name of the server, as a running name server has registered them."""
+
+    def __init__(self, name_server: NameServer, brokers: Mapping[str, BrokerServer]) -> None:
+        self._name_server = name_server
+        self._brokers = brokers
+
+    def masters(self) -> list[BrokerServer]:
+        """Return the servers that are masters in the route now."""
+        addresses = {data.addresses.get(MASTER_ID) for data in self._name_server.route(SYSTEM_TOPIC).brokers}
+        return [one for one in self._brokers.values() if one.advertised_address in addresses]
+
+    def master(self, broker_name: str) -> BrokerServer:
+        """Return the server that is the broker's master in the route. Raises
+        EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] if there is none now."""
+        for server in self.masters():
+            if server.broker_name == broker_name:
+                return server
+        raise EmbeddedBrokerError("EMBEDDED_CLUSTER_INVALID_STATE", problem=f"{broker_name} has no master now")
+
+    def has(self, server: str) -> bool:
+        """Return whether the route has the server's address."""
+        return self._queue_count(server, SYSTEM_TOPIC) is not None
+
+    def wait(self, servers: Sequence[str], topic: str = SYSTEM_TOPIC, queues: int = 1) -> None:
+        """Make servers register; wait until the route has each, and ``topic`` with that number of queues, and masters
+        confirm messages with all running replicas, any of which may be elected then. Raises
+        EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] after 120 s."""
+
+        def unregistered() -> list[str]:
+            missing = [server for server in servers if self._queue_count(server, topic) != queues]
+            for server in missing:
+                self._brokers[server].register()
+            return missing
+
+        wait_until_empty(unregistered, "did not register")
+        wait_until_empty(self._unsynchronized, "did not synchronize the replicas")
+
+    def _unsynchronized(self) -> list[str]:
+        """Return the names of brokers with running replicas that do not keep up yet, or that have no master."""
+        running = Counter(one.broker_name for one in self._brokers.values() if one.is_running)
+        replicated = {name for name, count in running.items() if count > 1}
+        in_sync = {one.broker_name: one.replicas_in_sync() for one in self.masters() if one.broker_name in replicated}
+        return [name for name in replicated if in_sync.get(name) != running[name]]
+
+    def _queue_count(self, server: str, topic: str) -> int | None:
+        """Return the number of readable queues that the route has of the server's broker; None if it lacks the
+        server."""
+        broker, route = self._brokers[server], self._name_server.route(topic)
+        if not any(broker.advertised_address in data.addresses.values() for data in route.brokers):
+            return None
+        return {data.broker_name: data.read_queue_count for data in route.queues}.get(broker.broker_name)
+
+
+def wait_until_empty(missing: Callable[[], list[str]], problem: str) -> None:
+    """Wait until ``missing`` returns no name. Raises EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] after 120 s,
+    with the names and the ``problem``."""
+    deadline = time.monotonic() + READY_TIMEOUT_MS / 1000
+    while names := missing():
+        if time.monotonic() > deadline:
+            raise EmbeddedBrokerError(
+                "EMBEDDED_CLUSTER_INVALID_STATE",
+                problem=f"{', '.join(names)} {problem} within {READY_TIMEOUT_MS} ms; the host may be overloaded",
+            )
+        time.sleep(POLL_S)
