@@ -43,8 +43,8 @@ AT_ONCE = {
     "claim", "mark_extended", "mark_extension_failed",
     "expire", "record_moves", "mark_acknowledged", "unclaim", "mark_released", "mark_expired", "zip", "schedule",
     "mark_responded", "failed", "mark_failed", "record_failure",
-    "record_success", "may_try", "outages", "check", "set_targets", "targets", "broker_subject", "_clock", "abandon",
-    "claim_exhausted",
+    "record_success", "may_try", "outages", "raise_expired", "set_targets", "targets", "broker_subject", "_clock",
+    "abandon", "claim_exhausted",
     "brokers_with", "brokers_due", "brokers_due_at_stop", "may_send", "is_failing",
     "shrink", "grow", "copy", "expect_redelivery", "recheck_empty_targets",
     # TLS in memory, and a socket of which only the end is told

@@ -42,9 +42,9 @@ def kafka_side(workload: Workload) -> Iterator[Side]:
             create_topic(jvm, address, topic, workload.queues)
         client = resources.enter_context(java_client("kafka-sender", SOURCES, class_path))
         of_all = (workload.queues, workload.body_bytes, workload.is_compressed)
-        sender = client.java.KafkaSender(address, TOPIC, *of_all, False)
+        sender = client.connect().KafkaSender(address, TOPIC, *of_all, False)
         if workload.has_headers:
-            client.java.KafkaSender(address, HEADED_TOPIC, *of_all, True).fill(workload.count)
+            client.connect().KafkaSender(address, HEADED_TOPIC, *of_all, True).fill(workload.count)
         yield Side(
             source="kafka",
             options={"kafka.bootstrap.servers": address, "subscribe": TOPIC, "startingOffsets": "earliest"},
@@ -74,29 +74,31 @@ def start_broker(jvm: ChildJvm, folder: Path) -> str:
     file = folder / "server.properties"
     file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()), encoding="utf-8")
     format_storage(jvm, file)
-    properties = jvm.java.java.util.Properties()
+    properties = jvm.connect().java.util.Properties()
     properties.putAll(settings)
-    config = jvm.java.kafka.server.KafkaConfig.fromProps(properties)
-    jvm.java.kafka.server.KafkaRaftServer(config, jvm.java.org.apache.kafka.common.utils.Time.SYSTEM).startup()
+    config = jvm.connect().kafka.server.KafkaConfig.fromProps(properties)
+    jvm.connect().kafka.server.KafkaRaftServer(
+        config, jvm.connect().org.apache.kafka.common.utils.Time.SYSTEM
+    ).startup()
     return f"{LOOPBACK}:{port}"
 
 
 def format_storage(jvm: ChildJvm, settings: Path) -> None:
     """What ``kafka-storage.sh format`` does."""
     arguments = java_strings(jvm, ["format", "-t", CLUSTER_ID, "-c", str(settings)])
-    exit_code = jvm.java.kafka.tools.StorageTool.execute(arguments, jvm.java.java.lang.System.err)
+    exit_code = jvm.connect().kafka.tools.StorageTool.execute(arguments, jvm.connect().java.lang.System.err)
     if exit_code:
         raise RuntimeError(f"Kafka's storage could not be formatted: {jvm.log_tail()}")
 
 
 def java_strings(jvm: ChildJvm, texts: Sequence[str]) -> object:
     """A ``String[]``; py4j's view of a JVM makes lists only."""
-    return jvm.java.java.util.regex.Pattern.compile("\n").split("\n".join(texts))
+    return jvm.connect().java.util.regex.Pattern.compile("\n").split("\n".join(texts))
 
 
 def create_topic(jvm: ChildJvm, address: str, name: str, partitions: int) -> None:
-    clients = jvm.java.org.apache.kafka.clients.admin
-    properties = jvm.java.java.util.Properties()
+    clients = jvm.connect().org.apache.kafka.clients.admin
+    properties = jvm.connect().java.util.Properties()
     properties.put("bootstrap.servers", address)
     admin = clients.Admin.create(properties)
     admin.createTopics([clients.NewTopic(name, partitions, 1)]).all().get()

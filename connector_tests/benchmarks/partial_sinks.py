@@ -63,7 +63,7 @@ class Dropping:
     def topics(self) -> Dropping:
         return self
 
-    def problems(
+    def find_problems(
         self, requirements: Collection[TopicRequirement], *, first_only: bool
     ) -> Mapping[TopicRequirement, str]:
         return {}

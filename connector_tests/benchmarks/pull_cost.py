@@ -144,8 +144,7 @@ def measure(address: str, rounds: int) -> tuple[float, list[float]]:
 def _pull_all(client: ExecutorPullClient, options: ReadOptions) -> int:
     """How many answers."""
     pulled = [
-        len(one.body)
-        for one in new_range_puller(QueueRange(QUEUE, 0, MESSAGES), client, options, monotonic_ms).pulled()
+        len(one.body) for one in new_range_puller(QueueRange(QUEUE, 0, MESSAGES), client, options, monotonic_ms).pull()
     ]
     assert len(pulled) >= MESSAGES // MESSAGES_A_PULL
     return len(pulled)

@@ -88,14 +88,14 @@ def _pull_share(options: ReadOptions, rows: int, queue_ids: Sequence[int]) -> tu
 def _pull(client: ExecutorPullClient, options: ReadOptions, queue_id: int, rows: int) -> int:
     """Bytes of the messages of one queue."""
     queue_range = QueueRange(MessageQueue(TOPIC, "broker-a", queue_id), 0, rows)
-    return sum(len(pulled.body) for pulled in new_range_puller(queue_range, client, options, monotonic_ms).pulled())
+    return sum(len(pulled.body) for pulled in new_range_puller(queue_range, client, options, monotonic_ms).pull())
 
 
 @contextmanager
 def java_pullers(side: Side, rows: int) -> Iterator[dict[str, Contestant]]:
     """RocketMQ's LitePull and Pull consumers, in a JVM of their own."""
     with java_client("pull-loops", ["PullLoops.java"], rocketmq_class_path()) as jvm:
-        loops = jvm.java.PullLoops
+        loops = jvm.connect().PullLoops
         yield {
             LITE_PULL: lambda: _timed(jvm, side, rows, loops.litePull),
             JAVA_PULL: lambda: _timed(jvm, side, rows, loops.pull),

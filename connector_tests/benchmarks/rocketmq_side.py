@@ -37,7 +37,7 @@ def rocketmq_side(workload: Workload) -> Iterator[Side]:
         (broker_process,) = set(psutil.Process().children()) - before
         cluster.create_topic(TOPIC, workload.queues)
         with java_client("rocketmq-sender", SOURCES, rocketmq_class_path()) as jvm:
-            sender = jvm.java.RocketMQSender(
+            sender = jvm.connect().RocketMQSender(
                 cluster.namesrv_addr,
                 TOPIC,
                 cluster.broker_names[0],
@@ -62,7 +62,7 @@ def await_offsets(cluster: EmbeddedCluster, count: int) -> None:
     """A stored message gets its offset, and can be read, a moment later; of many, that is seconds."""
     deadline = monotonic() + TIMEOUT_S
     with broker_at(cluster.broker_addr()) as broker:
-        while sum(bounds.max_offset for bounds in broker.topic_stats(TOPIC).values()) < count:
+        while sum(bounds.max_offset for bounds in broker.query_topic_stats(TOPIC).values()) < count:
             if monotonic() > deadline:
                 raise TimeoutError(f"no offsets for {count} messages after {TIMEOUT_S} s")
             time.sleep(POLL_S)

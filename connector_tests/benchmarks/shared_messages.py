@@ -172,7 +172,7 @@ def receive_apart(name: str, run: Run) -> Received:
 def receive_with_java(jvm: ChildJvm, run: Run) -> Received:
     process = psutil.Process(jvm.pid)
     before = process.cpu_times()
-    nanos = jvm.java.SimpleConsumerLoop.consume(run.cluster.endpoints, run.group, run.topic, run.messages)
+    nanos = jvm.connect().SimpleConsumerLoop.consume(run.cluster.endpoints, run.group, run.topic, run.messages)
     after = process.cpu_times()
     cpu_s = after.user + after.system - before.user - before.system
     return checked(Received(run.messages, nanos / 1e9, cpu_s), run)
@@ -197,7 +197,7 @@ def filled(cluster: EmbeddedCluster, name: str, messages: int) -> Iterator[Run]:
     with closing(ConnectionPool(ADMIN_TIMEOUT_MS)) as pool:
         AdminBroker(BrokerAddress(cluster.broker_addr()), pool, ADMIN_TIMEOUT_MS).ensure_group(group)
     with java_client("rocketmq-sender", ("Bodies.java", "RocketMQSender.java"), rocketmq_class_path()) as jvm:
-        sender = jvm.java.RocketMQSender(
+        sender = jvm.connect().RocketMQSender(
             cluster.namesrv_addr, topic, cluster.broker_names[0], QUEUES, BODY_BYTES, False
         )
         sender.fill(messages)

@@ -98,7 +98,7 @@ def rows_of(spark: SparkSession, workload: Workload, tasks: int) -> DataFrame:
 def java_producers(side: Side, workload: Workload) -> Iterator[dict[str, Contestant]]:
     """In a JVM of their own: one thread, and several."""
     with java_client("batch-producer", ("Bodies.java", "BatchProducer.java"), rocketmq_class_path()) as jvm:
-        producer = jvm.java.BatchProducer(side.address, TOPIC, workload.body_bytes)
+        producer = jvm.connect().BatchProducer(side.address, TOPIC, workload.body_bytes)
 
         def send(threads: int) -> Figures:
             with Usage({BROKER: side.broker_pid, CLIENT: jvm.pid}) as usage:

@@ -179,7 +179,7 @@ def pulling() -> Iterator[PullConnections]:
 def pulled(pulling: PullConnections, address: str, *offsets: int) -> list[PullOutcome]:
     """What becomes of pulls at these offsets."""
     requests = [PullRequest(offset, offset + 1, 1, deque()) for offset in offsets]
-    completions = pulling.connection(BrokerAddress(address)).pull(requests, pull_frames("G", QUEUE, "*"))
+    completions = pulling.get_or_open(BrokerAddress(address)).pull(requests, pull_frames("G", QUEUE, "*"))
     deadline = time.monotonic() + 30
     while len(completions) < len(requests):
         assert time.monotonic() < deadline, "not told"

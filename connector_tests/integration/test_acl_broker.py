@@ -58,7 +58,7 @@ def pulled_as(guarded: EmbeddedCluster, signer: Credentials | None) -> PullResul
     """What an executor is answered, which pulls over connections of its own."""
     with closing(PullConnections(TIMEOUT_MS, tls=guarded.security.tls)) as pulling:
         one_request = PullRequest(0, 2, 32, deque())
-        pulling.connection(BrokerAddress(guarded.broker_addr())).pull(
+        pulling.get_or_open(BrokerAddress(guarded.broker_addr())).pull(
             [one_request], pull_frames("g", QUEUE, "*", signer)
         )
         ((_, outcome),) = pulling.receive(TIMEOUT_MS)
@@ -75,7 +75,7 @@ def test_a_client_that_signs_may_do_what_is_allowed(guarded: EmbeddedCluster, ca
     with pytest.raises(BrokerError):
         broker.pull("another", QUEUE, 0, 1)
     with pytest.raises(BrokerError):
-        broker.topic_stats("guarded-orders")
+        broker.query_topic_stats("guarded-orders")
 
 
 def test_a_client_that_does_not_sign_is_refused(guarded: EmbeddedCluster, call_as: CallAs) -> None:
@@ -95,7 +95,7 @@ def test_a_token_is_signed_too(guarded: EmbeddedCluster, call_as: CallAs) -> Non
     given = {"namesrvAddr": guarded.namesrv_addr, **guarded.security_options, "securityToken": "from a token service"}
     with_token = connection_options(given).security.credentials
     assert with_token is not None
-    assert call_as(with_token).topic_stats("guarded-orders")
+    assert call_as(with_token).query_topic_stats("guarded-orders")
     assert isinstance(pulled_as(guarded, with_token), PullResult)
 
 

@@ -197,7 +197,7 @@ def test_a_topic_is_created_with_permission_and_attributes_and_deleted(
     eventually(lambda: _is_routed(name_servers, name), "the route of a new topic")
     route = name_servers.topic_route(name)
     assert (len(route.read_queues()), len(route.write_queues())) == (3, 0)
-    assert broker.topic_settings(name) == TopicSettings("FIFO", keeps_last_of_key=False)
+    assert broker.query_topic_settings(name) == TopicSettings("FIFO", keeps_last_of_key=False)
     broker.delete_topic(name)
     name_servers.delete_topic(name)
     assert not _is_routed(name_servers, name)
@@ -215,7 +215,7 @@ def _is_routed(name_servers: NameServers, topic: str) -> bool:
 
 def test_a_topic_that_is_compacted_reports_it(broker: AdminBroker, cluster: EmbeddedCluster) -> None:
     name = cluster.create_topic(unique_name("compacted"), 1, attributes={"cleanup.policy": "COMPACTION"})
-    assert broker.topic_settings(name) == TopicSettings("NORMAL", keeps_last_of_key=True)
+    assert broker.query_topic_settings(name) == TopicSettings("NORMAL", keeps_last_of_key=True)
 
 
 def test_a_topic_name_that_no_broker_takes_is_refused(broker: AdminBroker) -> None:
@@ -224,7 +224,7 @@ def test_a_topic_name_that_no_broker_takes_is_refused(broker: AdminBroker) -> No
 
 def test_topic_stats_have_the_bounds_of_every_queue(broker: AdminBroker, filled: MessageQueue) -> None:
     before_ms = (time.time() - 60) * 1000
-    stats = broker.topic_stats(filled.topic)
+    stats = broker.query_topic_stats(filled.topic)
     assert {queue.queue_id: (held.min_offset, held.max_offset) for queue, held in stats.items()} == {
         0: (0, 10),
         1: (0, 0),
@@ -232,7 +232,7 @@ def test_topic_stats_have_the_bounds_of_every_queue(broker: AdminBroker, filled:
         3: (0, 0),
     }
     assert stats[filled].last_store_timestamp_ms > before_ms
-    assert refusal(lambda: broker.topic_stats("no_such_topic")) == ResponseCode.TOPIC_NOT_EXIST
+    assert refusal(lambda: broker.query_topic_stats("no_such_topic")) == ResponseCode.TOPIC_NOT_EXIST
 
 
 def test_an_offset_is_found_by_time(broker: AdminBroker, filled: MessageQueue, group: str) -> None:
@@ -301,7 +301,7 @@ def test_a_pull_of_a_queue_or_topic_that_does_not_exist_is_refused(broker: Admin
 def test_many_pulls_are_in_flight_on_one_connection(cluster: EmbeddedCluster, filled: MessageQueue, group: str) -> None:
     pulling = PullConnections(5_000)
     requests = [PullRequest(offset, offset + 1, 1, deque()) for offset in range(10)]
-    completions = pulling.connection(BrokerAddress(cluster.broker_addr())).pull(
+    completions = pulling.get_or_open(BrokerAddress(cluster.broker_addr())).pull(
         requests, pull_frames(group, filled, "*")
     )
     while len(completions) < len(requests):
@@ -414,7 +414,7 @@ def test_a_reset_by_time_moves_every_queue(broker: AdminBroker, filled: MessageQ
 def test_consume_stats_show_the_lag(broker: AdminBroker, filled: MessageQueue, group: str) -> None:
     broker.ensure_group(group)
     broker.update_offset(group, filled, 4)
-    progress = broker.consume_stats(group)[filled]
+    progress = broker.query_consume_stats(group)[filled]
     assert (progress.broker_offset, progress.consumer_offset) == (10, 4)
 
 

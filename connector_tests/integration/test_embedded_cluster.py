@@ -50,7 +50,7 @@ class Client:
 
     def stored(self, topic: str) -> int:
         brokers = [self._broker(address) for address in self.masters(topic).values() if address]
-        return sum(bounds.max_offset for broker in brokers for bounds in broker.topic_stats(topic).values())
+        return sum(bounds.max_offset for broker in brokers for bounds in broker.query_topic_stats(topic).values())
 
     def masters(self, topic: str) -> dict[str, BrokerAddress | None]:
         return {data.broker_name: data.master_address for data in self.name_servers.topic_route(topic).brokers}
@@ -164,14 +164,14 @@ def test_a_paused_broker_stays_connected_and_reports_nothing(pair: EmbeddedClust
     topic = pair.create_topic(unique_name("paused"))
     with closing(ConnectionPool(TIMEOUT_MS)) as pool:
         broker = AdminBroker(BrokerAddress(pair.broker_addr()), pool, 300)
-        broker.topic_stats(topic)
+        broker.query_topic_stats(topic)
         pair.pause_broker()
         try:
             with pytest.raises(TransportError, match="RESPONSE_TIMED_OUT"):
-                broker.topic_stats(topic)
+                broker.query_topic_stats(topic)
         finally:
             pair.resume_broker()
-        assert len(AdminBroker(BrokerAddress(pair.broker_addr()), pool, TIMEOUT_MS).topic_stats(topic)) == 4
+        assert len(AdminBroker(BrokerAddress(pair.broker_addr()), pool, TIMEOUT_MS).query_topic_stats(topic)) == 4
 
 
 def test_paused_cluster_responds_again_after_it_is_resumed(pair: EmbeddedCluster) -> None:
@@ -182,7 +182,7 @@ def test_paused_cluster_responds_again_after_it_is_resumed(pair: EmbeddedCluster
                 ClusterClient([pair.namesrv_addr], pool, 300).name_servers.topic_route(SYSTEM_TOPIC)
             for name in pair.broker_names:
                 with pytest.raises(TransportError):
-                    AdminBroker(BrokerAddress(pair.broker_addr(name)), pool, 300).topic_stats(SYSTEM_TOPIC)
+                    AdminBroker(BrokerAddress(pair.broker_addr(name)), pool, 300).query_topic_stats(SYSTEM_TOPIC)
         finally:
             pair.resume()
     with client_of(pair) as client:

@@ -66,7 +66,7 @@ def eventually(is_so: Callable[[], bool], within_s: float) -> None:
 def max_offset(cluster: EmbeddedCluster, topic: str) -> int:
     """How many messages all its queues have got."""
     with broker_at(cluster.broker_addr()) as broker:
-        return sum(bounds.max_offset for bounds in broker.topic_stats(topic).values())
+        return sum(bounds.max_offset for bounds in broker.query_topic_stats(topic).values())
 
 
 def test_it_rests_from_its_start_on(quiet: EmbeddedCluster, jvm: psutil.Process) -> None:
@@ -80,7 +80,7 @@ def commit_two(quiet: EmbeddedCluster) -> Iterator[Callable[[], None]]:
 
         def send() -> None:
             topic = quiet.create_topic(unique_name("transactions"))
-            sender.java.TransactionSender.send(quiet.namesrv_addr, topic, "first\nsecond", "COMMIT_MESSAGE")
+            sender.connect().TransactionSender.send(quiet.namesrv_addr, topic, "first\nsecond", "COMMIT_MESSAGE")
             eventually(lambda: max_offset(quiet, topic) == 2, within_s=WAIT_S)
 
         yield send

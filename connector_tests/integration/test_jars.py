@@ -15,7 +15,7 @@ from rocketmq_spark.embedded import jars
 from rocketmq_spark.embedded.jars import (
     Jar,
     cache_dir,
-    cached_jars,
+    fetch_jars,
     first_problem,
     format_lock,
     missing_jars,
@@ -108,7 +108,7 @@ def test_a_whole_cache_is_used_without_java_and_network(tmp_path: Path, monkeypa
     (tmp_path / "jars" / JAR.file_name).write_bytes(CONTENT)
     monkeypatch.setenv("PATH", "")
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
-    assert cached_jars([JAR], tmp_path) == [tmp_path / "jars" / JAR.file_name]
+    assert fetch_jars([JAR], tmp_path) == [tmp_path / "jars" / JAR.file_name]
 
 
 @pytest.fixture
@@ -144,7 +144,7 @@ def test_a_broken_run_resumes_where_it_was(
     lock, cache = [JAR, second], tmp_path / "cache"
     publish(repository, JAR, CONTENT)
     with pytest.raises(EmbeddedBrokerError) as caught:
-        cached_jars(lock, cache)
+        fetch_jars(lock, cache)
     assert caught.value.condition == "JARS_UNAVAILABLE"
     assert {"rocketmq-namesrv", "5.5.0", "ROCKETMQ_HOME"} <= set(re.findall(r"[\w.-]*\w", str(caught.value)))
     assert "\n" not in str(caught.value)
@@ -152,7 +152,7 @@ def test_a_broken_run_resumes_where_it_was(
 
     publish(repository, second, CONTENT)
     capsys.readouterr()
-    cached_jars(lock, cache)
+    fetch_jars(lock, cache)
     assert [line.partition(": ")[2] for line in capsys.readouterr().err.splitlines()] == [
         "1 of 2 jars, 0 of 0 MB",
         "2 of 2 jars, 0 of 0 MB",
@@ -164,9 +164,9 @@ def test_a_broken_run_resumes_where_it_was(
 def test_a_jar_that_was_damaged_on_the_way_is_requested_again(tmp_path: Path, repository: Path) -> None:
     publish(repository, JAR, CONTENT[::-1])
     with pytest.raises(EmbeddedBrokerError, match="JAR_CHECKSUM_MISMATCH"):
-        cached_jars([JAR], tmp_path / "cache")
+        fetch_jars([JAR], tmp_path / "cache")
     publish(repository, JAR, CONTENT)
-    (jar,) = cached_jars([JAR], tmp_path / "cache")
+    (jar,) = fetch_jars([JAR], tmp_path / "cache")
     assert jar.read_bytes() == CONTENT
 
 

@@ -17,7 +17,7 @@ def test_a_java_object_that_goes_while_its_jvm_stands_still_holds_no_thread(tmp_
     """py4j reports the JVM of each object that Python collects, in whatever thread the collector runs: a test hung."""
     jvm = ChildJvm("paused", rocketmq_class_path(), ("-Xmx64m",), tmp_path)
     try:
-        kept, collected = jvm.java.java.lang.Object(), jvm.java.java.lang.Object()
+        kept, collected = jvm.connect().java.lang.Object(), jvm.connect().java.lang.Object()
         jvm.pause()
         del collected
         with pytest.raises(EmbeddedBrokerError), jvm.raising_embedded_errors():
@@ -32,7 +32,7 @@ def test_one_that_ends_while_it_is_called_is_logged_once(tmp_path: Path, caplog:
     """py4j used to log tracebacks of its own: ``rocketmq-spark broker`` showed them."""
     jvm = ChildJvm("ended", rocketmq_class_path(), ("-Xmx64m",), tmp_path)
     try:
-        of_java = jvm.java.java
+        of_java = jvm.connect().java
         for _ in range(2):
             reported = r"EMBEDDED_JVM_FAILED.*: Java ended with exit code 3"
             with pytest.raises(EmbeddedBrokerError, match=reported), jvm.raising_embedded_errors():

@@ -40,7 +40,7 @@ def messages(cluster: EmbeddedCluster, topic: str) -> Iterator[Topic]:
 def test_bounds_are_those_of_every_queue_in_order(lookup_of: LookupOf, messages: Topic) -> None:
     messages.send(9)
     lookup = lookup_of()
-    found = lookup.bounds([messages.name])
+    found = lookup.query_bounds([messages.name])
     assert list(found) == list(messages.queues)
     assert found == messages.bounds()
     assert lookup.masters({messages.queues[0].broker_name, "other"}).keys() == {messages.queues[0].broker_name}
@@ -50,9 +50,9 @@ def test_offsets_at_a_time_are_those_of_the_first_later_messages(lookup_of: Look
     messages.send(8)
     bounds, queues = messages.bounds(), messages.queues
     lookup = lookup_of()
-    lookup.bounds([messages.name])
-    first: dict[MessageQueue, int] = lookup.offsets_at(dict.fromkeys(queues, 0))
-    last = lookup.offsets_at(dict.fromkeys(queues, 2**62))
+    lookup.query_bounds([messages.name])
+    first: dict[MessageQueue, int] = lookup.search_offsets(dict.fromkeys(queues, 0))
+    last = lookup.search_offsets(dict.fromkeys(queues, 2**62))
     assert (first, last) == (
         {queue: bounds[queue].min_offset for queue in queues},
         {queue: bounds[queue].max_offset for queue in queues},
@@ -61,9 +61,9 @@ def test_offsets_at_a_time_are_those_of_the_first_later_messages(lookup_of: Look
 
 def test_missing_topic_is_an_error_after_its_timeout(lookup_of: LookupOf) -> None:
     with pytest.raises(RouteError, match=r"TOPIC_NOT_FOUND.*no-such-topic"):
-        lookup_of(missingTopicTimeoutMs="0").bounds(["no-such-topic"])
+        lookup_of(missingTopicTimeoutMs="0").query_bounds(["no-such-topic"])
 
 
 def test_unreachable_name_server_is_an_error_after_its_timeout(lookup_of: LookupOf) -> None:
     with pytest.raises(TransportError, match=r"CLUSTER_TIMEOUT.*name servers"):
-        lookup_of(namesrvAddr="127.0.0.1:1", clusterTimeoutMs="0").bounds(["orders"])
+        lookup_of(namesrvAddr="127.0.0.1:1", clusterTimeoutMs="0").query_bounds(["orders"])

@@ -241,16 +241,16 @@ def test_a_lock_is_the_client_id_s_and_outlives_its_membership(stand: Stand, bro
     assert other.submit_lock_batch(stand.group, ME, [a]).result() == {a}
 
 
-@pytest.mark.parametrize("method", ["store_times", "search_offsets"])
+@pytest.mark.parametrize("method", ["probe_store_times", "search_offsets"])
 def test_a_probe_for_the_group_itself_passes_a_reset_on_and_sees_the_message(
     stand: Stand, broker: BrokerApi, method: str
 ) -> None:
     """A look for the tools' group leaves it where it is."""
     a, b, *_ = stand.queues
     stand.produce(a, 10)
-    stored_ms = broker.store_times({a: 9}, TOOLS_PROBER)[a]
+    stored_ms = broker.probe_store_times({a: 9}, TOOLS_PROBER)[a]
     assert stored_ms is not None
-    arguments = {"store_times": {a: 9, b: 0}, "search_offsets": {a: stored_ms, b: stored_ms}}[method]
+    arguments = {"probe_store_times": {a: 9, b: 0}, "search_offsets": {a: stored_ms, b: stored_ms}}[method]
     stand.reset(a, 4)
     reported: list[tuple[MessageQueue, int]] = []
     seen = getattr(broker, method)(arguments, TOOLS_PROBER)
@@ -336,7 +336,7 @@ def test_a_message_reports_when_it_was_stored_and_none_is_none(stand: Stand, bro
     stand.wait_ms(50)
     stand.produce(a, 1)
     second_ms = broker.submit_topic_stats(a.topic).result()[a].last_store_timestamp_ms
-    assert [broker.store_times({a: offset, b: 0}, TOOLS_PROBER) for offset in range(4)] == [
+    assert [broker.probe_store_times({a: offset, b: 0}, TOOLS_PROBER) for offset in range(4)] == [
         {a: first_ms, b: None},
         {a: second_ms, b: None},
         {a: None, b: None},
@@ -346,7 +346,7 @@ def test_a_message_reports_when_it_was_stored_and_none_is_none(stand: Stand, bro
 
 # ------------------------------------------------------------------------------------------------- nothing left out
 
-REQUESTS_OF_MEMBERS = {"running_infos"}
+REQUESTS_OF_MEMBERS = {"query_running_infos"}
 """The broker only hands the question on."""
 
 

@@ -10,7 +10,7 @@ import pytest
 from connector_tests.support.java_values import random_text
 from rocketmq_spark.security import Credentials, Secret
 from rocketmq_spark.wire.remoting.command import RemotingCommand, decode, encode
-from rocketmq_spark.wire.remoting.signature import signed
+from rocketmq_spark.wire.remoting.signature import sign
 
 
 def java_signed(java: Any, request: RemotingCommand, credentials: Credentials) -> dict[str, str]:
@@ -33,16 +33,16 @@ def test_a_request_is_signed_as_java_signs_it(java: Any, seed: int, has_token: b
     credentials = Credentials(random_text(random), Secret(random_text(random, 40)), token)
     fields = {random_text(random): random_text(random, 20) for _ in range(random.randrange(1, 12))}
     request = RemotingCommand(11, fields=fields, body=random.randbytes(random.choice((0, 1, 1000))))
-    assert signed(request, credentials).fields == java_signed(java, request, credentials)
+    assert sign(request, credentials).fields == java_signed(java, request, credentials)
 
 
 def test_a_request_without_fields_is_signed_as_java_signs_it(java: Any) -> None:
     """A heartbeat."""
     credentials, request = Credentials("me", Secret("key")), RemotingCommand(34, body=b"{}")
-    assert signed(request, credentials).fields == java_signed(java, request, credentials)
+    assert sign(request, credentials).fields == java_signed(java, request, credentials)
 
 
 def test_capital_letters_come_first(java: Any) -> None:
     credentials = Credentials("me", Secret("key"))
     request = RemotingCommand(11, fields={"a": "1", "Z": "2", "\uff21": "3", "\U0001f680": "4"})
-    assert signed(request, credentials).fields == java_signed(java, request, credentials)
+    assert sign(request, credentials).fields == java_signed(java, request, credentials)

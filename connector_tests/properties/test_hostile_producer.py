@@ -100,7 +100,7 @@ class Letters:
         assert broker_name == QUEUE.broker_name
         self.sent.append(message)
 
-    def bounds(self, queues: Collection[MessageQueue]) -> dict[MessageQueue, QueueBounds]:
+    def query_bounds(self, queues: Collection[MessageQueue]) -> dict[MessageQueue, QueueBounds]:
         return {}
 
 

@@ -203,7 +203,7 @@ def use_cluster_info(scripted: ScriptedCluster, sent: RemotingCommand) -> None:
 def use_stats(scripted: ScriptedCluster, sent: RemotingCommand) -> None:
     scripted.brokers["a"].on(RequestCode.GET_TOPIC_STATS_INFO, sent)
     with bounded(sent):
-        bounds = broker_of(scripted).topic_stats("T")
+        bounds = broker_of(scripted).query_topic_stats("T")
         if find_broker_name(bounds, "a") not in ("a", None) or find_invalid_bounds(bounds) is not None:
             return
         planned = {queue: QueueProgress(held.min_offset, *held[1:]) for queue, held in bounds.items()}
@@ -220,7 +220,7 @@ def use_lists(scripted: ScriptedCluster, sent: RemotingCommand) -> None:
     calls: tuple[Callable[[], object], ...] = (
         lambda: broker.submit_consumer_ids("g").result(),
         lambda: broker.submit_lock_batch("g", "me", [MessageQueue("T", "a", 0)]).result(),
-        lambda: broker.consume_stats("g"),
+        lambda: broker.query_consume_stats("g"),
     )
     for call in calls:
         with bounded(sent):

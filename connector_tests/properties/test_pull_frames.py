@@ -13,7 +13,7 @@ from rocketmq_spark.wire.remoting.codes import PullSysFlag, RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand, encode
 from rocketmq_spark.wire.remoting.headers import PullMessageRequest
 from rocketmq_spark.wire.remoting.pull_frames import PLACE, PullFrames, SignedPullFrames, pull_frames, pull_header
-from rocketmq_spark.wire.remoting.signature import signed
+from rocketmq_spark.wire.remoting.signature import sign
 
 TRICKY = ["%", "%d", "{}", str(PLACE), f'"opaque":{PLACE}', f'"queueOffset":"{PLACE}"', "\\", "\U0001f600", "\n"]
 NAMES = st.lists(st.sampled_from(TRICKY) | st.text(st.characters(exclude_categories=["Cs"]), max_size=5)).map("".join)
@@ -49,7 +49,7 @@ def test_a_signed_frame_is_what_the_codec_writes_of_the_signed_request(
     header = pull_header(group, queue, offset, max_messages, expression)
     request = RemotingCommand(RequestCode.PULL_MESSAGE, opaque=opaque, fields=header.to_fields())
     frames = SignedPullFrames(group, queue, expression, credentials)
-    assert frames.frame(opaque, offset, max_messages) == encode(signed(request, credentials))
+    assert frames.frame(opaque, offset, max_messages) == encode(sign(request, credentials))
 
 
 @pytest.mark.parametrize("suspend_ms", [0, 1, 15_000])

@@ -122,7 +122,7 @@ def test_a_range_is_delivered_whole_in_order_and_once_or_reported_as_lost(
     )
     puller = RangePuller(queue_range, network, limit_ms=LIMIT_MS, missing_ms=LIMIT_MS, clock=broker.clock)
     delivered: list[PulledRange] = []
-    for pulled in puller.pulled():
+    for pulled in puller.pull():
         assert broker.bodies_responded - sum(len(before.body) > 0 for before in delivered) <= MAX_DEPTH + 1
         delivered.append(pulled)
 

@@ -67,7 +67,7 @@ class Wire:
     def topics(self) -> Wire:
         return self
 
-    def problems(
+    def find_problems(
         self, requirements: Collection[TopicRequirement], *, first_only: bool
     ) -> Mapping[TopicRequirement, str]:
         """All can be had."""

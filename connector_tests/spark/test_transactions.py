@@ -24,7 +24,7 @@ SendInTransactions = Callable[[list[str], str], None]
 def send(cluster: EmbeddedCluster, topic: str) -> Iterator[SendInTransactions]:
     """Sends bodies to the test's topic, each in a transaction that ends as is said."""
     with java_program("transactions", SOURCES.glob("*.java"), rocketmq_class_path(), ["-Xmx128m"]) as jvm:
-        send = partial(jvm.java.TransactionSender.send, cluster.namesrv_addr, topic)
+        send = partial(jvm.connect().TransactionSender.send, cluster.namesrv_addr, topic)
         yield lambda bodies, outcome: send("\n".join(bodies), outcome)
 
 

@@ -144,7 +144,7 @@ def is_whole(cluster: EmbeddedCluster, *, has_proxy: bool) -> bool:
                 address = route.master_address(name)
                 if address is None:
                     return False
-                AdminBroker(address, pool, PROBE_TIMEOUT_MS).topic_stats(SYSTEM_TOPIC)
+                AdminBroker(address, pool, PROBE_TIMEOUT_MS).query_topic_stats(SYSTEM_TOPIC)
             if has_proxy:
                 NameServers((cluster.proxy_addr,), pool, PROBE_TIMEOUT_MS).topic_route(SYSTEM_TOPIC)
     except RocketMQError:

@@ -21,6 +21,6 @@ def java_oracle(work_dir: Path, *, proxy: bool = False) -> Iterator[Any]:
     options = ("-Xmx128m", "-XX:+UseSerialGC", f"-Duser.home={work_dir}", f"-Djava.io.tmpdir={work_dir}")
     jvm = ChildJvm("oracle", rocketmq_class_path(proxy=proxy), options, work_dir)
     try:
-        yield jvm.java
+        yield jvm.connect()
     finally:
         jvm.kill()

@@ -33,7 +33,7 @@ class JavaGroup:
     """Makes members; their JVM ends with the block that made this."""
 
     def __init__(self, jvm: ChildJvm) -> None:
-        self._classes = jvm.java.GroupMember
+        self._classes = jvm.connect().GroupMember
 
     def push(self, namesrv_addr: str, group: str, topic: str, name: str, keys: Credentials | None = None) -> JavaMember:
         if keys is None:

@@ -70,14 +70,14 @@ class ChecksOnce(BatchPlanner):
         super().__init__(*arguments, **keywords)
         self._verified = _NeverVerifiesAgain()
 
-    def _remember(
+    def _record_plan(
         self,
         snapshot: MetadataSnapshot,
         positions: Mapping[MessageQueue, Position],
         planned: Mapping[MessageQueue, QueueProgress],
     ) -> None:
         before = self._positions
-        super()._remember(snapshot, positions, planned)
+        super()._record_plan(snapshot, positions, planned)
         self._positions = {queue: at for queue, at in before.items() if queue in snapshot.owned} | self._positions
 
 
@@ -287,8 +287,8 @@ class NoticesNoLostConnection(SimulatedMember):
 class RaisesOverAnyConnection(BatchPlanner):
     """The group's offset is raised to where the snapshot shows a queue, though its broker was restarted since."""
 
-    def _apply(self, membership: Membership, resolution: PositionResolution, check: Check) -> set[MessageQueue]:
-        return super()._apply(membership, resolution, dict)
+    def _commit(self, membership: Membership, resolution: PositionResolution, check: Check) -> set[MessageQueue]:
+        return super()._commit(membership, resolution, dict)
 
 
 class RewritesVanishedOffsets(Membership):

@@ -475,7 +475,7 @@ class SimulatedBrokerClient:
         if self._broker.group_refusal is not None:
             raise self._broker.group_refusal
 
-    def running_infos(self, group: str, client_ids: Iterable[str]) -> dict[str, ConsumerRunningInfo]:
+    def query_running_infos(self, group: str, client_ids: Iterable[str]) -> dict[str, ConsumerRunningInfo]:
         """Who does not answer may subscribe to the same."""
         _check_name(group)
         cluster = self._client.cluster
@@ -515,14 +515,15 @@ class SimulatedBrokerClient:
             },
         )
 
-    def store_times(self, offsets: Mapping[MessageQueue, int], prober: Prober) -> dict[MessageQueue, int | None]:
+    def probe_store_times(self, offsets: Mapping[MessageQueue, int], prober: Prober) -> dict[MessageQueue, int | None]:
         if offsets.keys() & self._broker.unresponsive_searches:
             raise self._client.failed(self._broker)
         if self._broker.pull_refusal is not None:
             raise self._broker.pull_refusal
         self._report_resets(offsets, prober)
         return self._call(
-            "look", lambda: {queue: self._broker.store_times(self._own(queue), at) for queue, at in offsets.items()}
+            "look",
+            lambda: {queue: self._broker.store_times(self._own(queue), at) for queue, at in offsets.items()},
         )
 
     def _report_resets(self, queues: Iterable[MessageQueue], prober: Prober) -> None:

@@ -147,7 +147,7 @@ class SimulatedNetwork:
         assert queue == QUEUE
         self.routes_forgotten_count += 1
 
-    def bounds(self, queues: Collection[MessageQueue]) -> dict[MessageQueue, QueueBounds]:
+    def query_bounds(self, queues: Collection[MessageQueue]) -> dict[MessageQueue, QueueBounds]:
         return {queue: self.held[queue] for queue in queues if queue in self.held}
 
     def _next_completion(self) -> Completion:

@@ -119,7 +119,7 @@ class Topic:
         found: dict[MessageQueue, QueueBounds] = {}
         for queue in self.queues:
             if queue not in found:
-                found |= self._broker(queue).topic_stats(self.name)
+                found |= self._broker(queue).query_topic_stats(self.name)
         return found
 
     def bounds_are_empty(self) -> bool:
@@ -142,7 +142,7 @@ class Topic:
 
     def owners(self, group: str) -> dict[str, set[MessageQueue]]:
         """The queues of this topic that each member of the group states to have, as the admin tools see them."""
-        infos = self._broker(self.queues[0]).running_infos(group, set(self.members(group)))
+        infos = self._broker(self.queues[0]).query_running_infos(group, set(self.members(group)))
         return {
             client_id: {queue for queue in info.process_queues if queue.topic == self.name}
             for client_id, info in infos.items()

@@ -98,6 +98,6 @@ def ends(cluster: EmbeddedCluster, topic: str, pool: ConnectionPool) -> dict[Mes
     route = NameServers((cluster.namesrv_addr,), pool, 5_000).topic_route(topic)
     found: dict[MessageQueue, int] = {}
     for name in {queue.broker_name for queue in route.read_queues()}:
-        stats = Broker(BrokerAddress(cluster.advertised_addr(name)), pool, 5_000).topic_stats(topic)
+        stats = Broker(BrokerAddress(cluster.advertised_addr(name)), pool, 5_000).query_topic_stats(topic)
         found |= {queue: held.max_offset for queue, held in stats.items()}
     return found

@@ -87,7 +87,7 @@ def no_batch(control: Control | None) -> ScriptedQuery:
 
 
 def reaches_its_end(control: Control) -> ScriptedQuery:
-    request = EndRequest.find(control)
+    request = EndRequest.claim(control)
     assert request is not None
     request.mark_reached()
     return ScriptedQuery(5, 9, control, is_active=True)
@@ -98,7 +98,7 @@ def does_not_find_its_request(control: Control) -> ScriptedQuery:
 
 
 def is_stopped_by_a_user(control: Control) -> ScriptedQuery:
-    assert EndRequest.find(control) is not None
+    assert EndRequest.claim(control) is not None
     return ScriptedQuery(5, 7, control)
 
 

@@ -506,7 +506,7 @@ def test_the_next_broker_reports_whether_a_topic_is_compacted_where_one_is_unava
         for broker in cluster.brokers.values():
             broker.on(RequestCode.GET_TOPIC_CONFIG, build_response(body=COMPACTED))
         clock = Time()
-        assert sender(cluster, clock).topics.problems([WITHOUT_KEYS], first_only=False).keys() == {WITHOUT_KEYS}
+        assert sender(cluster, clock).topics.find_problems([WITHOUT_KEYS], first_only=False).keys() == {WITHOUT_KEYS}
         assert clock.pauses == []
 
 
@@ -517,7 +517,7 @@ def test_a_topic_whose_brokers_are_all_unavailable_is_waited_for_before_rows_wit
     cluster.down = {"a:10911", "b:10911"}
     clock = Time()
     with pytest.raises(TransportError, match=r"CLUSTER_TIMEOUT.*topic T"):
-        sender(cluster, clock, clusterTimeoutMs="3000").topics.problems([WITHOUT_KEYS], first_only=True)
+        sender(cluster, clock, clusterTimeoutMs="3000").topics.find_problems([WITHOUT_KEYS], first_only=True)
     assert 3_000 <= clock.now_ms < 5_500
 
 
@@ -528,5 +528,5 @@ def test_a_broker_that_does_not_report_its_permission_is_written_to(cluster: Scr
         for broker in cluster.brokers.values():
             broker.on(RequestCode.GET_TOPIC_CONFIG, build_response(code))
     clock = Time()
-    assert sender(cluster, clock).topics.problems([WITHOUT_KEYS], first_only=True) == {}
+    assert sender(cluster, clock).topics.find_problems([WITHOUT_KEYS], first_only=True) == {}
     assert clock.pauses == []

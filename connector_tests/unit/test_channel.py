@@ -15,7 +15,7 @@ from connector_tests.support.scripted_proxy import CERTIFICATE
 from connector_tests.support.tcp_server import Serve
 from connector_tests.support.timeouts import PROCESS_S
 from rocketmq_spark.errors import TransportError
-from rocketmq_spark.proxy.channel import PeerCertificate, TlsCredentials, name_in, tls_credentials
+from rocketmq_spark.proxy.channel import PeerCertificate, TlsCredentials, fetch_tls_credentials, name_in
 from rocketmq_spark.security import Tls
 
 FAIL = """
@@ -55,7 +55,7 @@ def shake_hands(accepted: socket.socket) -> None:
 def test_files_are_passed_and_no_server_is_called() -> None:
     mine = Tls(str(CERTIFICATE), str(CERTIFICATE), str(KEY))
     certificate = CERTIFICATE.read_bytes()
-    assert tls_credentials(NO_SERVER, mine, TIMEOUT_MS) == TlsCredentials(
+    assert fetch_tls_credentials(NO_SERVER, mine, TIMEOUT_MS) == TlsCredentials(
         certificate, KEY.read_bytes(), certificate, None
     )
 
@@ -64,13 +64,13 @@ def test_a_certificate_and_its_key_may_be_in_one_file(tmp_path: Path) -> None:
     both = CERTIFICATE.read_bytes() + KEY.read_bytes()
     file = tmp_path / "both.pem"
     file.write_bytes(both)
-    found = tls_credentials(NO_SERVER, Tls(str(CERTIFICATE), str(file)), TIMEOUT_MS)
+    found = fetch_tls_credentials(NO_SERVER, Tls(str(CERTIFICATE), str(file)), TIMEOUT_MS)
     assert (found.key, found.chain) == (both, both)
 
 
 def test_what_the_system_trusts_is_trusted_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
-    roots = tls_credentials(NO_SERVER, Tls(), TIMEOUT_MS).roots
+    roots = fetch_tls_credentials(NO_SERVER, Tls(), TIMEOUT_MS).roots
     assert roots is not None
     assert ssl.PEM_cert_to_DER_cert(CERTIFICATE.read_text()) in map(ssl.PEM_cert_to_DER_cert, certificates(roots))
 
@@ -83,12 +83,12 @@ def certificates(roots: bytes) -> list[str]:
 def test_a_server_whose_host_name_is_not_checked_is_known_by_the_name_that_it_has(
     serve: Callable[[Serve], str],
 ) -> None:
-    found = tls_credentials(serve(shake_hands), Tls(str(CERTIFICATE), check_host_name=False), TIMEOUT_MS)
+    found = fetch_tls_credentials(serve(shake_hands), Tls(str(CERTIFICATE), check_host_name=False), TIMEOUT_MS)
     assert (found.roots, found.name) == (CERTIFICATE.read_bytes(), "localhost")
 
 
 def test_a_server_without_credentials_is_trusted(serve: Callable[[Serve], str]) -> None:
-    found = tls_credentials(serve(shake_hands), Tls(auth_server=False), TIMEOUT_MS)
+    found = fetch_tls_credentials(serve(shake_hands), Tls(auth_server=False), TIMEOUT_MS)
     assert found.name == "localhost"
     assert found.roots is not None
     assert ssl.PEM_cert_to_DER_cert(found.roots.decode()) == ssl.PEM_cert_to_DER_cert(CERTIFICATE.read_text())
@@ -96,12 +96,12 @@ def test_a_server_without_credentials_is_trusted(serve: Callable[[Serve], str]) 
 
 def test_a_certificate_of_another_authority_is_refused(serve: Callable[[Serve], str]) -> None:
     with pytest.raises(TransportError, match="TLS_CERTIFICATE_UNTRUSTED"):
-        tls_credentials(serve(shake_hands), Tls(check_host_name=False), TIMEOUT_MS)
+        fetch_tls_credentials(serve(shake_hands), Tls(check_host_name=False), TIMEOUT_MS)
 
 
 def test_a_server_that_is_unavailable_cannot_be_probed() -> None:
     with pytest.raises(TransportError, match="CONNECT_FAILED"):
-        tls_credentials(NO_SERVER, Tls(auth_server=False), TIMEOUT_MS)
+        fetch_tls_credentials(NO_SERVER, Tls(auth_server=False), TIMEOUT_MS)
 
 
 @pytest.mark.parametrize(

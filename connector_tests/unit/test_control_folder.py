@@ -101,9 +101,9 @@ def test_request_is_found_while_its_asker_waits() -> None:
     folder.cleanup()
     called = EndRequest.create(control(folder.name))
     assert called is not None
-    find = EndRequest.find(control(folder.name))
+    find = EndRequest.claim(control(folder.name))
     assert find is not None
-    assert (called.is_found, called.is_reached) == (True, False)
+    assert (called.is_claimed, called.is_reached) == (True, False)
     find.mark_reached()
     assert called.is_reached
     called.withdraw()
@@ -124,7 +124,7 @@ def test_request_of_a_killed_asker_is_none() -> None:
     path.rmdir()
     subprocess.run([sys.executable, "-c", asker, str(path)], check=True, timeout=60)
     assert (path / "end").exists()
-    assert EndRequest.find(control(path)) is None
+    assert EndRequest.claim(control(path)) is None
     assert list(path.iterdir()) == []
     path.rmdir()
 
@@ -189,7 +189,7 @@ def test_end_request_is_found_once_and_handled_at_rest(before: Control) -> None:
     other.resume(shown(before))
     assert (reader.is_prepared, other.is_prepared) == (True, False)
     other.note_idle()
-    assert (request.is_found, request.is_reached) == (True, False)
+    assert (request.is_claimed, request.is_reached) == (True, False)
     reader.note_idle()
     assert request.is_reached
     request.withdraw()
@@ -205,4 +205,4 @@ def test_end_request_waits_for_the_start_before_to_leave(before: Control) -> Non
 def test_end_request_is_neither_made_nor_found_on_another_machine() -> None:
     elsewhere = Control("host", "/no/such/folder")
     assert EndRequest.create(elsewhere) is None
-    assert EndRequest.find(elsewhere) is None
+    assert EndRequest.claim(elsewhere) is None

@@ -87,7 +87,7 @@ def test_a_range_whose_pull_failed_finds_out_where_its_queue_is_and_resumes(
     session.next_received()
     cluster.brokers["a"].on(RequestCode.PULL_MESSAGE, FOUND)
     session.hang_up()
-    assert [bytes(pulled.body) for pulled in puller.pulled()] == [b"messages"]
+    assert [bytes(pulled.body) for pulled in puller.pull()] == [b"messages"]
     assert cluster.route_request_count == 2
 
 
@@ -125,7 +125,7 @@ def body_of(build_response: PullOutcome) -> bytes:
 
 def read(client: ExecutorPullClient, address: BrokerAddress | None) -> list[bytes]:
     puller = new_range_puller(QueueRange(QUEUE, 5, 10), client, options(), monotonic_ms, address)
-    return [bytes(pulled.body) for pulled in puller.pulled()]
+    return [bytes(pulled.body) for pulled in puller.pull()]
 
 
 def test_a_pull_goes_where_the_refresh_found_the_queue_and_requests_no_route(two: ScriptedCluster) -> None:
@@ -151,7 +151,7 @@ def test_bounds_behind_a_proxy_are_requested_one_by_one(two: ScriptedCluster) ->
     two.brokers["a"].on(RequestCode.GET_MIN_OFFSET, build_response(fields={"offset": "3"}))
     two.brokers["a"].on(RequestCode.GET_MAX_OFFSET, build_response(fields={"offset": "7"}))
     two.brokers["a"].on(RequestCode.PULL_MESSAGE, build_response(ResponseCode.PULL_NOT_FOUND, reported_by("a").fields))
-    assert client_of(two).bounds([QUEUE]) == {QUEUE: QueueBounds(3, 7)}
+    assert client_of(two).query_bounds([QUEUE]) == {QUEUE: QueueBounds(3, 7)}
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_bounds_behind_a_proxy_use_a_permitted_group(
     for code in (RequestCode.GET_MIN_OFFSET, RequestCode.GET_MAX_OFFSET):
         two.brokers["a"].on(code, build_response(fields={"offset": "3"}))
     two.brokers["a"].on(RequestCode.PULL_MESSAGE, pull)
-    ExecutorPullClient(options(**credentials), two.pool, two.pulling).bounds([QUEUE])
+    ExecutorPullClient(options(**credentials), two.pool, two.pulling).query_bounds([QUEUE])
     assert groups == [group]
 
 

@@ -337,7 +337,7 @@ def test_a_running_member_its_planner_and_its_brokers_never_meet_in_the_membersh
     while not asking.is_over.is_set() or len(resets) < len(QUEUES) or len(watchdog.users) < 2:
         with member.group_lock() as lent:
             lent.refresh_metadata()
-            resets |= lent.pending_resets()
+            resets |= lent.prune_resets()
         member.wait_for_change(dict.fromkeys(QUEUES, 0), timeout_ms=1)
     broker.join()
     member.stop()

@@ -88,7 +88,7 @@ def test_a_member_that_shares_the_group_is_named_and_of_many_some() -> None:
     group = Group(*others)
     member = group.member()
     member.refresh_metadata()
-    assert not member.members.check_only_member()
+    assert member.members.record_other_members()
     (wait,) = member.publish().outages
     assert (wait.resource, wait.until_ms) == (OTHER_MEMBERS, group.clock() + DUPLICATE_CLIENT_ID_LIMIT_MS)
     assert (
@@ -97,7 +97,7 @@ def test_a_member_that_shares_the_group_is_named_and_of_many_some() -> None:
     )
     group.cluster.set_others()
     member.refresh_metadata()
-    assert member.members.check_only_member()
+    assert not member.members.record_other_members()
     assert member.publish().outages == ()
 
 

@@ -61,14 +61,14 @@ LINE = (
 
 def test_it_reports_how_many_of_which_brokers_and_what_to_do() -> None:
     lines = ExpiryLog(10_000)
-    assert lines.lines(Counter(), 0) == []
-    assert list(map(str, lines.lines(Counter(b=2, a=5), 0))) == [LINE]
-    assert lines.lines(Counter(b=2, a=5), 1_000_000) == [], "nothing new"
+    assert lines.take_lines(Counter(), 0) == []
+    assert list(map(str, lines.take_lines(Counter(b=2, a=5), 0))) == [LINE]
+    assert lines.take_lines(Counter(b=2, a=5), 1_000_000) == [], "nothing new"
 
 
 def test_messages_that_expire_all_day_are_a_line_ever_more_rarely() -> None:
     lines = ExpiryLog(10_000)
-    reported_ms = [now_ms for now_ms in range(0, 3_600_000, 1_000) if lines.lines(Counter(a=now_ms + 1), now_ms)]
+    reported_ms = [now_ms for now_ms in range(0, 3_600_000, 1_000) if lines.take_lines(Counter(a=now_ms + 1), now_ms)]
     assert reported_ms[:5] == [0, 15_000, 45_000, 105_000, 225_000]
     assert [after - before for before, after in pairwise(reported_ms)][-3:] == [600_000] * 3
     assert len(reported_ms) <= 12
@@ -76,10 +76,10 @@ def test_messages_that_expire_all_day_are_a_line_ever_more_rarely() -> None:
 
 def test_each_line_counts_what_is_new_and_after_a_quiet_time_it_is_logged_at_once_and_soon_again() -> None:
     lines = ExpiryLog(10_000)
-    assert lines.lines(Counter(a=1), 0)
-    (line,) = lines.lines(Counter(a=4), 15_000)
+    assert lines.take_lines(Counter(a=1), 0)
+    (line,) = lines.take_lines(Counter(a=4), 15_000)
     assert line.text.startswith("3 messages")
-    (line,) = lines.lines(Counter(a=5), 200_000)
+    (line,) = lines.take_lines(Counter(a=5), 200_000)
     assert line.text.startswith("1 messages")
-    assert lines.lines(Counter(a=6), 214_999) == []
-    assert lines.lines(Counter(a=6), 215_000)
+    assert lines.take_lines(Counter(a=6), 214_999) == []
+    assert lines.take_lines(Counter(a=6), 215_000)

@@ -40,7 +40,7 @@ def test_what_is_refused_to_us_alone_is_not_waited_for() -> None:
     member.refresh_metadata()
     group.broker.pull_refusal = REFUSED_TO_US
     with pytest.raises(BrokerError, match="TOPIC_DENIED"):
-        member.client.store_times({QUEUES[0]: 0})
+        member.client.probe_store_times({QUEUES[0]: 0})
 
 
 @pytest.mark.parametrize("condition", ["TLS_REQUIRED", "CONNECT_FAILED"])
@@ -417,7 +417,7 @@ def test_in_broadcasting_each_member_owns_every_queue_and_the_brokers_keep_no_of
     member.mark_in_flight({QUEUES[0]: (10, 20)})
     member.mark_completed({QUEUES[0]: 20})
     assert decode_offsets(file.content) == {QUEUES[0]: 20}
-    assert member.pending_resets() == {}, "a smaller offset in a file is no operator's word"
+    assert member.prune_resets() == {}, "a smaller offset in a file is no operator's word"
 
 
 # ---------------------------------------------------------------------------------------------------- subscriptions

@@ -199,11 +199,11 @@ def test_a_first_offset_that_cannot_be_probed_again_is_not_confirmed(case: Case)
 def test_what_is_lowered_is_what_the_broker_has_and_nothing_completed_before_is_committed(case: Case) -> None:
     case.a.offsets[A0] = 9
     case.mark_completed({A0: 10, A1: 4})
-    assert case.offsets.lower_to({A0: 2}) == {A0}
+    assert case.offsets.replace_offsets({A0: 2}) == {A0}
     assert (case.stored, case.offsets.unconfirmed) == ({A0: 2}, {A1: 4})
     assert case.offsets.has_confirmed(A0)
     case.a.reach = Reach.UNRESPONSIVE
-    assert case.offsets.lower_to({A0: 1}) == set()
+    assert case.offsets.replace_offsets({A0: 1}) == set()
     assert not case.offsets.has_confirmed(A0)
 
 

@@ -23,8 +23,8 @@ def test_a_caller_that_signs_searches_for_its_own_group_and_keeps_the_resets_tha
     member = group.member(**given)
     member.refresh_metadata()
     group.broker.reset(QUEUES[0], 3)
-    assert member.client.store_times({QUEUES[0]: 8}).keys() == {QUEUES[0]}
-    assert member.pending_resets() == pending
+    assert member.client.probe_store_times({QUEUES[0]: 8}).keys() == {QUEUES[0]}
+    assert member.prune_resets() == pending
     assert group.broker.marks == ({} if pending else {QUEUES[0]: 3})
 
 
@@ -34,10 +34,10 @@ def test_a_refused_commit_reports_where_the_operator_has_reset_the_queue_to() ->
     member = group.member()
     member.refresh_metadata()
     assert member.offsets.raise_to({QUEUES[0]: 50, QUEUES[1]: 50}) == {QUEUES[1]}
-    assert member.pending_resets() == {QUEUES[0]: 7}
+    assert member.prune_resets() == {QUEUES[0]: 7}
     assert member.offsets.raise_to({QUEUES[0]: 50}) == set(), "nor while it is pending and the mark is gone"
     assert group.broker.offsets[QUEUES[0]] == 7
-    assert member.offsets.lower_to({QUEUES[0]: 7}) == {QUEUES[0]}
+    assert member.offsets.replace_offsets({QUEUES[0]: 7}) == {QUEUES[0]}
 
 
 @pytest.mark.parametrize("offset", [3, 10, 15])
@@ -49,9 +49,9 @@ def test_a_reset_during_a_batch_is_learned_with_its_completion_and_wins_over_it(
     member.mark_completed({QUEUES[0]: 20})
     assert (group.broker.offsets, group.broker.marks) == ({QUEUES[0]: offset}, {})
     assert member.publish().changes > before
-    assert member.pending_resets() == {QUEUES[0]: offset}
+    assert member.prune_resets() == {QUEUES[0]: offset}
     assert member.offsets.persist(), "what was proven above it needs no telling any more"
-    assert member.offsets.lower_to({QUEUES[0]: offset}) == {QUEUES[0]}
+    assert member.offsets.replace_offsets({QUEUES[0]: offset}) == {QUEUES[0]}
     member.offsets.persist()
     assert group.broker.offsets == {QUEUES[0]: offset}
 
@@ -66,7 +66,7 @@ def test_a_lower_offset_over_an_unbroken_connection_is_a_reset_whose_mark_anothe
     member.mark_completed({QUEUES[0]: 20})
     assert group.broker.offsets == {QUEUES[0]: 3}
     assert member.publish().changes > before
-    assert member.pending_resets() == {QUEUES[0]: 3}
+    assert member.prune_resets() == {QUEUES[0]: 3}
 
 
 def test_a_lower_offset_after_the_connection_was_lost_is_no_reset() -> None:
@@ -77,7 +77,7 @@ def test_a_lower_offset_after_the_connection_was_lost_is_no_reset() -> None:
     group.broker.offsets[QUEUES[0]] = 3
     member.mark_completed({QUEUES[0]: 20})
     assert group.broker.offsets == {QUEUES[0]: 20}
-    assert member.pending_resets() == {}
+    assert member.prune_resets() == {}
 
 
 def test_a_lower_offset_that_was_never_confirmed_to_us_is_no_reset() -> None:
@@ -99,7 +99,7 @@ def test_a_reset_is_forgotten_with_its_queue() -> None:
     assert QUEUES[3] not in member.refresh_metadata().owned
     group.cluster.set_others()
     assert QUEUES[3] in member.refresh_metadata().owned
-    assert member.pending_resets() == {}
+    assert member.prune_resets() == {}
 
 
 def test_a_recovering_member_finds_marks_before_it_owns_anything() -> None:
@@ -109,7 +109,7 @@ def test_a_recovering_member_finds_marks_before_it_owns_anything() -> None:
     member.resets.consume_marks(QUEUES)
     assert group.broker.marks == {}
     member.refresh_metadata()
-    assert member.pending_resets() == {QUEUES[0]: 3}
+    assert member.prune_resets() == {QUEUES[0]: 3}
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_a_queue_that_a_broker_does_not_serve_has_no_mark(code: int) -> None:
     group.broker.pull_refusal = refused(code)
     member = group.member()
     member.resets.consume_marks(QUEUES)
-    assert member.pending_resets() == {}
+    assert member.prune_resets() == {}
     group.broker.pull_refusal = refused(ResponseCode.MESSAGE_ILLEGAL)
     with pytest.raises(BrokerError, match=str(ResponseCode.MESSAGE_ILLEGAL.value)):
         member.resets.consume_marks(QUEUES)

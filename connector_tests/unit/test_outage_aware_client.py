@@ -60,7 +60,7 @@ class Case:
         self.tracker = OutageTracker(options.read_topics, self.routes, self.clock)
         self.servers = OutageAwareClient(options, self.client, self.tracker)
         self.servers.refresh_routes()
-        self.servers.bounds()
+        self.servers.query_bounds()
 
     @property
     def a(self) -> SimulatedBroker:
@@ -79,7 +79,7 @@ class Case:
 
     @property
     def outages(self) -> tuple[Outage, ...]:
-        self.tracker.check()
+        self.tracker.raise_expired()
         return self.tracker.outages
 
 
@@ -89,7 +89,7 @@ def case() -> Case:
 
 
 def stored(broker: BrokerApi, queue: MessageQueue, *, offset: int) -> int | None:
-    return broker.store_times({queue: offset}, TOOLS_PROBER)[queue]
+    return broker.probe_store_times({queue: offset}, TOOLS_PROBER)[queue]
 
 
 # ---------------------------------------------------------------------------------------------------- one broker
@@ -136,7 +136,7 @@ def test_each_broker_is_called_for_its_own_queues_and_one_that_is_unresponsive_i
     def call(broker: BrokerApi, of_broker: object) -> int:
         assert isinstance(of_broker, list)
         calls.append(tuple(of_broker))
-        broker.store_times(dict.fromkeys(of_broker, 0), TOOLS_PROBER)
+        broker.probe_store_times(dict.fromkeys(of_broker, 0), TOOLS_PROBER)
         return len(calls)
 
     assert list(case.servers.call_sequentially([B1, A0, A1, B0], call)) == [1, 2]
@@ -356,17 +356,17 @@ def test_bounds_are_those_of_readable_queues_of_brokers_that_have_the_topic(case
     case.cluster.show("orders", "a", 1)
     case.servers.refresh_routes()
     of_b = {B0: QueueBounds(0, 0, 0), B1: QueueBounds(0, 2, case.clock())}
-    assert case.servers.bounds() == {A0: QueueBounds(0, 0, 0)} | of_b
+    assert case.servers.query_bounds() == {A0: QueueBounds(0, 0, 0)} | of_b
     case.a.refusal = refused(ResponseCode.TOPIC_NOT_EXIST)
-    assert case.servers.bounds() == of_b
+    assert case.servers.query_bounds() == of_b
     assert case.outages == ()
 
 
 def test_bounds_that_no_queue_has_are_no_response_and_are_named(case: Case) -> None:
     """As 5.5.0 gives them of a queue that lost its files: it would be a loss of all that was read."""
     case.b.min_offsets[B1] = 7
-    assert case.servers.bounds().keys() == {A0, A1}
-    assert case.tracker.unavailable(ALL, case.servers.bounds()) == {}
+    assert case.servers.query_bounds().keys() == {A0, A1}
+    assert case.tracker.unavailable(ALL, case.servers.query_bounds()) == {}
     (wait,) = case.outages
     assert wait.resource == "broker b"
     assert wait.reason == (
@@ -377,9 +377,9 @@ def test_bounds_that_no_queue_has_are_no_response_and_are_named(case: Case) -> N
     )
     case.clock.advance(LIMIT_MS)
     with pytest.raises(TransportError, match=r"CLUSTER_TIMEOUT.*broker b.*INVALID_QUEUE_OFFSETS"):
-        case.tracker.check()
+        case.tracker.raise_expired()
     case.b.min_offsets[B1] = 0
-    assert case.servers.bounds().keys() == set(ALL)
+    assert case.servers.query_bounds().keys() == set(ALL)
     assert case.outages == ()
 
 
@@ -387,17 +387,17 @@ def test_messages_are_probed_where_their_queues_are(case: Case) -> None:
     case.cluster.produce(A0, 1)
     case.cluster.produce(B1, 2)
     at_ms = case.clock()
-    assert case.servers.store_times({A0: 0, A1: 0, B1: 1}) == {A0: at_ms - 1, A1: None, B1: at_ms}
+    assert case.servers.probe_store_times({A0: 0, A1: 0, B1: 1}) == {A0: at_ms - 1, A1: None, B1: at_ms}
 
 
 def test_a_broker_that_refuses_pulls_is_waited_for_by_itself_and_omitted(case: Case) -> None:
     case.cluster.produce(A0, 1)
     case.b.pull_refusal = refused(ResponseCode.NO_PERMISSION)
-    assert case.servers.store_times({A0: 0, B1: 1}) == {A0: case.clock()}
+    assert case.servers.probe_store_times({A0: 0, B1: 1}) == {A0: case.clock()}
     assert case.waited_for == {"messages of broker b": LIMIT_MS}
     assert [wait.reason for wait in case.outages] == [str(case.b.pull_refusal)]
     case.b.pull_refusal = None
-    assert case.servers.store_times({B1: 1}) == {B1: None}
+    assert case.servers.probe_store_times({B1: 1}) == {B1: None}
     assert case.outages == ()
 
 
@@ -408,9 +408,9 @@ def test_offsets_are_searched_where_their_queues_are_and_hints_may_be_too_small(
     to_write = {A0: 0, B1: case.clock()}
     assert case.servers.search_offsets(to_write) == {A0: 0, B1: 2}
     case.b.hint_deficit = 1
-    assert case.servers.search_hints(to_write) == {A0: 0, B1: 1}
+    assert case.servers.query_search_hints(to_write) == {A0: 0, B1: 1}
     case.b.reach = Reach.UNRESPONSIVE
-    assert case.servers.search_hints(to_write) == {A0: 0}
+    assert case.servers.query_search_hints(to_write) == {A0: 0}
 
 
 # ---------------------------------------------------------------------------------------------------- commits
@@ -443,16 +443,16 @@ def test_offsets_that_are_not_stored_for_the_clusters_limit_end_the_query_but_fo
 ) -> None:
     case.servers.record_commit(A0, BUSY)
     case.clock.advance(LIMIT_MS - 1)
-    case.tracker.check()
+    case.tracker.raise_expired()
     case.clock.advance(1)
     with pytest.raises(TransportError, match=f"No successful response from {of_commit(A0)} for .*SYSTEM_BUSY"):
-        case.tracker.check({A1: "a:10911"})
-    case.tracker.check({A0: "a:10911"})
+        case.tracker.raise_expired({A1: "a:10911"})
+    case.tracker.raise_expired({A0: "a:10911"})
     case.clock.advance(LIMIT_MS - 1)
-    case.tracker.check()
+    case.tracker.raise_expired()
     case.clock.advance(1)
     with pytest.raises(TransportError, match=f"No successful response from {of_commit(A0)} for .*SYSTEM_BUSY"):
-        case.tracker.check()
+        case.tracker.raise_expired()
 
 
 def test_the_end_of_each_limit_is_a_change_and_so_is_each_response_after_a_timeout(case: Case) -> None:

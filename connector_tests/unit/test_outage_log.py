@@ -24,7 +24,9 @@ def ended(key: str, text: str) -> list[LogLine]:
 
 
 def test_a_wait_is_logged_at_once_with_how_long_it_may_last_and_why() -> None:
-    assert OutageLog().lines([BROKER], 1_000) == warned("DOWN", "Waiting for broker a (fails in 300 s): it is down.")
+    assert OutageLog().take_lines([BROKER], 1_000) == warned(
+        "DOWN", "Waiting for broker a (fails in 300 s): it is down."
+    )
 
 
 def test_the_first_word_of_a_line_is_its_key() -> None:
@@ -33,56 +35,58 @@ def test_the_first_word_of_a_line_is_its_key() -> None:
 
 def test_what_continues_without_reports_that_it_has_no_end() -> None:
     endless = Outage("4 queues", 0, None, "they are away.", "AWAY")
-    assert OutageLog().lines([endless], 0) == warned("AWAY", "Waiting for 4 queues (no time limit): they are away.")
+    assert OutageLog().take_lines([endless], 0) == warned(
+        "AWAY", "Waiting for 4 queues (no time limit): they are away."
+    )
 
 
 def test_one_line_for_all_that_begin_together() -> None:
-    (line,) = OutageLog().lines([BROKER, TOPIC], 1_500)
+    (line,) = OutageLog().take_lines([BROKER, TOPIC], 1_500)
     assert line.text == ("Waiting for broker a (fails in 300 s): it is down; topic t (fails in 60 s): it has no route.")
 
 
 def test_a_line_for_each_key_of_those_that_begin_and_last_and_end_together() -> None:
     """An alert finds each by its first word."""
     subject, other = OutageLog(), replace(TOPIC, key="MISSING")
-    begun = subject.lines([BROKER, other], 1_500)
-    lasting = subject.lines([BROKER, other], 16_500)
-    over = subject.lines([], 20_000)
+    begun = subject.take_lines([BROKER, other], 1_500)
+    lasting = subject.take_lines([BROKER, other], 16_500)
+    over = subject.take_lines([], 20_000)
     assert [[line.key for line in lines] for lines in (begun, lasting, over)] == [["DOWN", "MISSING"]] * 3
     assert over[1].text == "Recovered after 18 s: topic t"
 
 
 def test_an_outage_keeps_its_key_where_its_cause_changes() -> None:
     subject = OutageLog()
-    subject.lines([BROKER], 1_000)
+    subject.take_lines([BROKER], 1_000)
     other = replace(BROKER, reason="it is slow.", key="SLOW")
-    assert subject.lines([other], 16_000) == warned(
+    assert subject.take_lines([other], 16_000) == warned(
         "DOWN", "Still waiting for broker a (for 15 s, fails in 285 s): it is slow."
     )
-    assert subject.lines([], 17_000) == ended("DOWN", "Recovered after 16 s: broker a")
+    assert subject.take_lines([], 17_000) == ended("DOWN", "Recovered after 16 s: broker a")
 
 
 def test_what_is_not_required_any_more_has_not_recovered() -> None:
     subject = OutageLog()
-    subject.lines([BROKER, TOPIC], 1_500)
+    subject.take_lines([BROKER, TOPIC], 1_500)
     subject.drop("broker a")
     subject.drop("what was never logged")
-    dropped, recovered = subject.lines([], 11_500)
+    dropped, recovered = subject.take_lines([], 11_500)
     assert dropped == LogLine(logging.INFO, "DOWN", "No longer required, after 10 s: broker a")
     assert recovered == LogLine(logging.INFO, "DOWN", "Recovered after 10 s: topic t")
 
 
 def test_what_was_dropped_and_is_waited_for_again_can_recover() -> None:
     subject = OutageLog()
-    subject.lines([BROKER], 1_000)
+    subject.take_lines([BROKER], 1_000)
     subject.drop("broker a")
-    assert subject.lines([BROKER], 2_000) == []
-    assert subject.lines([], 3_000) == ended("DOWN", "Recovered after 2.0 s: broker a")
+    assert subject.take_lines([BROKER], 2_000) == []
+    assert subject.take_lines([], 3_000) == ended("DOWN", "Recovered after 2.0 s: broker a")
 
 
 def test_called_five_times_a_second_it_logs_a_wait_of_an_hour_some_ten_times() -> None:
     subject = OutageLog()
     logged_at = [
-        now_ms for now_ms in range(0, 3_600_000, 200) if subject.lines([Outage("x", 0, None, "c", "K")], now_ms)
+        now_ms for now_ms in range(0, 3_600_000, 200) if subject.take_lines([Outage("x", 0, None, "c", "K")], now_ms)
     ]
     pauses = [after - before for before, after in pairwise(logged_at)]
     assert pauses[:4] == [FIRST_PAUSE_MS, 2 * FIRST_PAUSE_MS, 4 * FIRST_PAUSE_MS, 8 * FIRST_PAUSE_MS]
@@ -92,46 +96,46 @@ def test_called_five_times_a_second_it_logs_a_wait_of_an_hour_some_ten_times() -
 
 def test_what_lasts_is_logged_with_for_how_long_it_has() -> None:
     subject = OutageLog()
-    subject.lines([BROKER], 1_000)
-    assert subject.lines([BROKER], 15_999) == []
-    assert subject.lines([BROKER], 16_000) == warned(
+    subject.take_lines([BROKER], 1_000)
+    assert subject.take_lines([BROKER], 15_999) == []
+    assert subject.take_lines([BROKER], 16_000) == warned(
         "DOWN", "Still waiting for broker a (for 15 s, fails in 285 s): it is down."
     )
 
 
 def test_what_comes_later_is_logged_at_once_and_by_itself() -> None:
     subject = OutageLog()
-    subject.lines([BROKER], 1_000)
-    (line,) = subject.lines([BROKER, TOPIC], 1_500)
+    subject.take_lines([BROKER], 1_000)
+    (line,) = subject.take_lines([BROKER, TOPIC], 1_500)
     assert line.text.startswith("Waiting for topic t (")
 
 
 def test_the_end_is_logged_once_for_all_with_the_whole_time() -> None:
     subject = OutageLog()
-    subject.lines([BROKER, TOPIC], 1_500)
-    assert subject.lines([BROKER], 20_000)[0].text.startswith("Still waiting for broker a (")
-    assert subject.lines([], 58_000) == ended("DOWN", "Recovered after 57 s: broker a; topic t")
-    assert subject.lines([], 59_000) == []
+    subject.take_lines([BROKER, TOPIC], 1_500)
+    assert subject.take_lines([BROKER], 20_000)[0].text.startswith("Still waiting for broker a (")
+    assert subject.take_lines([], 58_000) == ended("DOWN", "Recovered after 57 s: broker a; topic t")
+    assert subject.take_lines([], 59_000) == []
 
 
 def test_a_new_outage_after_the_end_is_logged_at_once_again() -> None:
     subject = OutageLog()
-    subject.lines([BROKER], 1_000)
-    subject.lines([], 2_000)
-    assert len(subject.lines([BROKER], 2_500)) == 1
-    assert subject.lines([BROKER], 2_500 + FIRST_PAUSE_MS)[0].text.startswith("Still")
+    subject.take_lines([BROKER], 1_000)
+    subject.take_lines([], 2_000)
+    assert len(subject.take_lines([BROKER], 2_500)) == 1
+    assert subject.take_lines([BROKER], 2_500 + FIRST_PAUSE_MS)[0].text.startswith("Still")
 
 
 def test_a_wait_that_takes_the_place_of_another_reports_it() -> None:
     """Of one outage two lines with two limits said that somebody was waited for: the broker, and then its queues."""
     subject = OutageLog()
-    subject.lines([BROKER, TOPIC], 1_500)
-    assert subject.lines([QUEUES, TOPIC], 121_000) == [
+    subject.take_lines([BROKER, TOPIC], 1_500)
+    assert subject.take_lines([QUEUES, TOPIC], 121_000) == [
         *warned("QUEUES_UNAVAILABLE", "Waiting for 4 queues (fails in 60 s): they have no route."),
         *ended("DOWN", "Replaced by QUEUES_UNAVAILABLE after 120 s: broker a"),
     ]
-    assert subject.lines([QUEUES], 121_200) == []
-    assert subject.lines([], 131_500) == [
+    assert subject.take_lines([QUEUES], 121_200) == []
+    assert subject.take_lines([], 131_500) == [
         *ended("DOWN", "Recovered after 119 s: topic t"),
         *ended("QUEUES_UNAVAILABLE", "Recovered after 10 s: 4 queues"),
     ]
@@ -141,12 +145,12 @@ def test_a_second_outage_is_logged_though_something_else_has_lasted_since_the_fi
     """It was not, and a query whose other broker was gone for good ended without a word of this one."""
     subject = OutageLog()
     missing = Outage("4 queues", 500, None, "they are away.", "AWAY")
-    assert [line.key for line in subject.lines([missing, BROKER], 1_000)] == ["AWAY", "DOWN"]
-    assert subject.lines([missing], 9_000) == []
+    assert [line.key for line in subject.take_lines([missing, BROKER], 1_000)] == ["AWAY", "DOWN"]
+    assert subject.take_lines([missing], 9_000) == []
     again = replace(BROKER, since_ms=60_000, until_ms=60_000 + LIMIT_MS)
-    (line,) = subject.lines([missing, again], 60_000)
+    (line,) = subject.take_lines([missing, again], 60_000)
     assert line.text == "Waiting for broker a (fails in 300 s): it is down."
-    assert subject.lines([missing, again], 60_200) == []
+    assert subject.take_lines([missing, again], 60_200) == []
 
 
 def test_what_comes_and_goes_is_logged_with_a_pause() -> None:
@@ -157,7 +161,7 @@ def test_what_comes_and_goes_is_logged_with_a_pause() -> None:
         for now_ms in range(0, 60_000, 1_000)
         if any(
             line.text.startswith("Waiting")
-            for line in subject.lines([missing, replace(BROKER, since_ms=now_ms)], now_ms)
+            for line in subject.take_lines([missing, replace(BROKER, since_ms=now_ms)], now_ms)
         )
     ]
     assert reported == [0, FIRST_PAUSE_MS, 2 * FIRST_PAUSE_MS, 3 * FIRST_PAUSE_MS]
@@ -165,26 +169,26 @@ def test_what_comes_and_goes_is_logged_with_a_pause() -> None:
 
 def test_what_most_often_passes_is_logged_only_when_it_has_lasted() -> None:
     subject = OutageLog()
-    assert subject.lines([SHY], 1_000) == []
-    assert subject.lines([], 1_500) == []
-    assert subject.lines([SHY], 1_999) == []
-    assert subject.lines([SHY], 2_000) == warned(
+    assert subject.take_lines([SHY], 1_000) == []
+    assert subject.take_lines([], 1_500) == []
+    assert subject.take_lines([SHY], 1_999) == []
+    assert subject.take_lines([SHY], 2_000) == warned(
         "NOT_LISTED", "Waiting for the group (fails in 9 s): it does not list us."
     )
 
 
 def test_of_many_three_are_named_and_the_others_counted() -> None:
-    (line,) = OutageLog().lines([Outage(f"q{number}", 0, 0, "c", "K") for number in range(500)], 0)
+    (line,) = OutageLog().take_lines([Outage(f"q{number}", 0, 0, "c", "K") for number in range(500)], 0)
     assert line.text.endswith("q2 (fails in 0 s): c; and 497 more")
 
 
 def test_what_is_over_is_logged_though_something_that_is_not_reported_yet_continues() -> None:
     lines = OutageLog()
-    lines.lines([Outage("a", 0, None, "c", "A")], 0)
+    lines.take_lines([Outage("a", 0, None, "c", "A")], 0)
     young = Outage("b", 4_000, None, "c", "B", quiet_ms=15_000)
-    assert lines.lines([young], 5_000) == ended("A", "Recovered after 5.0 s: a")
-    assert lines.lines([young], 18_999) == []
-    assert lines.lines([young], 19_000) == warned("B", "Waiting for b (no time limit): c")
+    assert lines.take_lines([young], 5_000) == ended("A", "Recovered after 5.0 s: a")
+    assert lines.take_lines([young], 18_999) == []
+    assert lines.take_lines([young], 19_000) == warned("B", "Waiting for b (no time limit): c")
 
 
 def test_what_continues_is_due_at_once_and_then_ever_more_rarely() -> None:
@@ -208,13 +212,13 @@ def test_an_event_after_a_long_rest_is_due_as_the_first_was() -> None:
 
 def test_causes_that_are_sentences_are_joined_into_one() -> None:
     outages = [Outage("a", 0, None, "It is down.", "K"), Outage("b", 0, None, "It too.", "K")]
-    assert OutageLog().lines(outages, 0) == warned(
+    assert OutageLog().take_lines(outages, 0) == warned(
         "K", "Waiting for a (no time limit): It is down; b (no time limit): It too."
     )
 
 
 def test_three_are_all_that_are_named() -> None:
-    (line,) = OutageLog().lines([Outage(what, 0, None, "c", "K") for what in "abc"], 0)
+    (line,) = OutageLog().take_lines([Outage(what, 0, None, "c", "K") for what in "abc"], 0)
     assert line.text.endswith("c (no time limit): c")
 
 
@@ -223,12 +227,12 @@ def test_three_are_all_that_are_named() -> None:
 )
 def test_durations_are_formatted_for_people(lasted_ms: int, reported: str) -> None:
     lines = OutageLog()
-    lines.lines([Outage("a", 0, None, "c", "K")], 0)
-    assert lines.lines([], lasted_ms) == ended("K", f"Recovered after {reported}: a")
+    lines.take_lines([Outage("a", 0, None, "c", "K")], 0)
+    assert lines.take_lines([], lasted_ms) == ended("K", f"Recovered after {reported}: a")
 
 
 @pytest.mark.parametrize(("limit_ms", "reported"), [(1, "1 s"), (1_000, "1 s"), (2_002_001, "2003 s")])
 def test_what_is_left_is_rounded_up(limit_ms: int, reported: str) -> None:
-    assert OutageLog().lines([Outage("a", 0, limit_ms, "c", "K")], 0) == warned(
+    assert OutageLog().take_lines([Outage("a", 0, limit_ms, "c", "K")], 0) == warned(
         "K", f"Waiting for a (fails in {reported}): c"
     )

@@ -64,7 +64,7 @@ class Case:
 
     def probe(self, known: Iterable[MessageQueue] = ALL) -> dict[MessageQueue, str]:
         self.servers.refresh_routes()
-        return self.tracker.unavailable(known, self.servers.bounds())
+        return self.tracker.unavailable(known, self.servers.query_bounds())
 
     def take_out_of_the_route(self) -> None:
         self.broker.reach = Reach.UNAVAILABLE
@@ -110,8 +110,8 @@ def test_a_topic_that_is_deleted_takes_its_queues_with_it_once_their_brokers_do_
     assert unavailable == {B0: AT_B, B1: AT_B}
     case.clock.advance(10 * LIMIT_MS)
     with pytest.raises(TransportError, match=r"CLUSTER_TIMEOUT.*topic orders.*TOPIC_UNAVAILABLE\.NO_ROUTE"):
-        case.tracker.check()
-    case.tracker.check(unavailable)
+        case.tracker.raise_expired()
+    case.tracker.raise_expired(unavailable)
 
 
 def test_a_broker_that_is_back_after_a_long_outage_has_time_to_register() -> None:
@@ -122,31 +122,31 @@ def test_a_broker_that_is_back_after_a_long_outage_has_time_to_register() -> Non
     case.become_unresponsive()
     for _ in range(3):
         case.clock.advance(LIMIT_MS)
-        case.tracker.check(case.probe())
+        case.tracker.raise_expired(case.probe())
     case.broker.reach = Reach.UP
     case.clock.advance(REQUEST_PAUSES.longest_ms)
     unavailable = case.probe()
     assert unavailable == {}
-    case.tracker.check(unavailable)
+    case.tracker.raise_expired(unavailable)
     (wait,) = case.tracker.outages
     assert (wait.resource, wait.until_ms) == ("topic orders", case.clock() - REQUEST_PAUSES.longest_ms + LIMIT_MS)
     case.clock.advance(LIMIT_MS)
     with pytest.raises(TransportError, match=r"CLUSTER_TIMEOUT.*topic orders.*TOPIC_UNAVAILABLE\.NO_ROUTE"):
-        case.tracker.check(case.probe())
+        case.tracker.raise_expired(case.probe())
 
 
 def test_offsets_of_queues_that_are_back_have_time_to_be_stored() -> None:
     case = Case()
     case.tracker.commit_failed(B0, refused(ResponseCode.SYSTEM_ERROR), LIMIT_MS)
     case.take_out_of_the_route()
-    case.tracker.check(case.probe())
+    case.tracker.raise_expired(case.probe())
     case.clock.advance(2 * LIMIT_MS)
-    case.tracker.check(case.probe())
+    case.tracker.raise_expired(case.probe())
     case.broker.reach = Reach.UP
-    case.tracker.check(case.probe())
+    case.tracker.raise_expired(case.probe())
     case.clock.advance(LIMIT_MS)
     with pytest.raises(TransportError, match=f"No successful response from the offset store of {B0} for "):
-        case.tracker.check(case.probe())
+        case.tracker.raise_expired(case.probe())
 
 
 def test_a_topic_that_has_been_there_is_not_reported_as_one_that_does_not_exist() -> None:
@@ -208,7 +208,7 @@ def test_what_is_behind_queues_that_are_unavailable_is_reported_by_their_owner_o
     case.take_out_of_the_route()
     case.become_unresponsive()
     case.cluster.name_server_error = NO_TOPIC
-    case.tracker.check(case.probe())
+    case.tracker.raise_expired(case.probe())
     case.tracker.set_queue_outages([Outage("2 queues", case.clock(), None, "they are away.", "AWAY")])
     case.tracker.log_outages()
     assert caplog.messages == ["AWAY: Waiting for 2 queues (no time limit): they are away."]
@@ -219,7 +219,7 @@ def with_queues_unavailable() -> Case:
     case = Case()
     case.cluster.name_server_error = NO_TOPIC
     case.become_unresponsive()
-    case.tracker.check(case.probe())
+    case.tracker.raise_expired(case.probe())
     case.tracker.set_queue_outages([Outage("2 queues", case.clock(), None, "they are away.", "AWAY")])
     case.tracker.log_outages()
     return case
@@ -232,10 +232,10 @@ def test_queues_that_are_back_before_their_broker_has_registered_are_one_event(
     caplog.set_level("INFO")
     case = with_queues_unavailable()
     case.clock.advance(40_000)
-    case.tracker.check(case.probe())
+    case.tracker.raise_expired(case.probe())
     case.broker.reach = Reach.UP
     case.clock.advance(REQUEST_PAUSES.longest_ms)
-    case.tracker.check(case.probe())
+    case.tracker.raise_expired(case.probe())
     case.tracker.set_queue_outages([])
     case.tracker.log_outages()
     case.clock.advance(BROKER_REGISTRATION_MS - REQUEST_PAUSES.longest_ms - 1)
@@ -257,12 +257,12 @@ def test_a_broker_that_is_listed_again_before_it_responds_is_no_event_of_its_own
     caplog.set_level("INFO")
     case = with_queues_unavailable()
     case.clock.advance(40_000)
-    case.tracker.check(case.probe())
+    case.tracker.raise_expired(case.probe())
     case.cluster.name_server_error = None
     case.clock.advance(REQUEST_PAUSES.longest_ms)
     unavailable = case.probe()
     assert unavailable == {}
-    case.tracker.check(unavailable)
+    case.tracker.raise_expired(unavailable)
     case.tracker.set_queue_outages([])
     case.tracker.log_outages()
     case.broker.reach = Reach.UP
@@ -313,7 +313,7 @@ def test_a_topic_that_had_a_route_is_missed_as_its_brokers_are_and_not_beside_it
         broker.reach = Reach.UNRESPONSIVE
     case.clock.advance(REQUEST_PAUSES.longest_ms)
     unavailable = case.probe()
-    case.tracker.check(unavailable)
+    case.tracker.raise_expired(unavailable)
     assert unavailable.keys() == set(ALL)
     assert case.tracker.outages == ()
 
@@ -336,7 +336,7 @@ def test_an_offset_that_a_broker_refuses_to_store_is_waited_for() -> None:
     case.tracker.commit_failed(B0, refused(ResponseCode.SYSTEM_ERROR), LIMIT_MS)
     (wait,) = case.tracker.outages
     assert wait.resource == f"the offset store of {B0}"
-    case.tracker.check([B0])
+    case.tracker.raise_expired([B0])
     assert case.tracker.outages == ()
 
 
@@ -379,7 +379,7 @@ def test_a_broker_that_the_route_names_is_unresponsive_and_not_unavailable() -> 
     assert case.probe() == {}
     case.clock.advance(LIMIT_MS)
     with pytest.raises(TransportError, match=r"CLUSTER_TIMEOUT.*broker b"):
-        case.tracker.check()
+        case.tracker.raise_expired()
 
 
 def test_a_broker_that_was_unresponsive_and_left_the_route_is_unavailable_and_no_longer_tried() -> None:
@@ -391,7 +391,7 @@ def test_a_broker_that_was_unresponsive_and_left_the_route_is_unavailable_and_no
     unavailable = case.probe()
     assert unavailable == {B0: AT_B, B1: AT_B}
     case.clock.advance(LIMIT_MS)
-    case.tracker.check(unavailable)
+    case.tracker.raise_expired(unavailable)
     assert case.tracker.next_try_ms is None
 
 
@@ -401,7 +401,7 @@ def test_a_broker_that_is_unresponsive_for_another_topic_still_has_its_limit() -
     case.probe()
     case.clock.advance(LIMIT_MS)
     with pytest.raises(TransportError, match="broker b"):
-        case.tracker.check({B0: AT_B})
+        case.tracker.raise_expired({B0: AT_B})
 
 
 def test_nothing_is_unavailable_while_no_name_server_has_responded() -> None:

@@ -19,7 +19,7 @@ from rocketmq_spark.remoting.stream import Stream
 from rocketmq_spark.security import Credentials, Secret, Security, Tls
 from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
-from rocketmq_spark.wire.remoting.signature import signed
+from rocketmq_spark.wire.remoting.signature import sign
 
 ADDRESS = "10.0.0.1:10911"
 LONG_MS = 60_000
@@ -268,7 +268,7 @@ def test_all_requests_of_a_pool_with_credentials_are_signed(broker: ScriptedBrok
     pool = ConnectionPool(1000, security=Security(credentials), connect=broker.connect)
     request = RemotingCommand(RequestCode.HEART_BEAT, fields={"a": "b"}, body=b"beat")
     pool.get(ADDRESS).request(request, LONG_MS)
-    assert broker.next_session().next_received().fields == signed(request, credentials).fields
+    assert broker.next_session().next_received().fields == sign(request, credentials).fields
     pool.close()
 
 

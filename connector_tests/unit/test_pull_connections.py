@@ -64,7 +64,7 @@ class Pulls:
 
     def pull(self, address: str, count: int = 1) -> None:
         requests = [PullRequest(offset, offset + 1, 1, deque()) for offset in range(count)]
-        self._note(self.connections.connection(BrokerAddress(address)).pull(requests, FRAMES))
+        self._note(self.connections.get_or_open(BrokerAddress(address)).pull(requests, FRAMES))
 
     def receive(self, timeout_ms: int = 10) -> None:
         self._note(self.connections.receive(timeout_ms))
@@ -106,7 +106,7 @@ def test_there_is_no_thread_and_the_one_that_waits_gets_the_response(pulls: Pull
 
 def test_pulls_are_sent_together_and_each_response_goes_to_its_own(pulls: Pulls, unresponsive: ScriptedBroker) -> None:
     requests = [PullRequest(offset, offset + 1, 1, deque()) for offset in range(3)]
-    assert pulls.connections.connection(BrokerAddress(UNRESPONSIVE)).pull(requests, FRAMES) == []
+    assert pulls.connections.get_or_open(BrokerAddress(UNRESPONSIVE)).pull(requests, FRAMES) == []
     session = unresponsive.next_session()
     for received in reversed([session.next_received() for _ in requests]):
         session.reply(received, found(next_begin=int(received.fields["queueOffset"]) + 100))
@@ -236,7 +236,7 @@ def test_a_server_that_cannot_be_reached_is_an_error() -> None:
         raise TransportError("CONNECT_FAILED", address=address, reason="refused")
 
     with pytest.raises(TransportError, match="CONNECT_FAILED"):
-        PullConnections(TIMEOUT_MS, connect=refuse).connection(BrokerAddress(A))
+        PullConnections(TIMEOUT_MS, connect=refuse).get_or_open(BrokerAddress(A))
 
 
 @pytest.mark.parametrize(

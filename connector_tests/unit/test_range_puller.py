@@ -85,7 +85,7 @@ class Run:
         return self.clock() - self._began_ms
 
     def pulled(self) -> list[PulledRange]:
-        return list(self.puller.pulled())
+        return list(self.puller.pull())
 
     def rows(self) -> list[int]:
         return [offset for pulled in self.pulled() for offset in offsets_of(pulled)]
@@ -132,7 +132,7 @@ def test_a_queue_that_is_unavailable_and_was_never_found_is_reported_with_its_br
     network = SimulatedNetwork(lambda _offset, _count: NO_ROUTE, clock)
     puller = RangePuller(QueueRange(QUEUE, 0, 100), network, limit_ms=9_999, missing_ms=0, clock=clock)
     with pytest.raises(RouteError) as raised:
-        list(puller.pulled())
+        list(puller.pull())
     assert raised.value.context["broker"] == QUEUE.broker_name
 
 
@@ -225,7 +225,7 @@ def test_responses_that_come_while_another_range_is_read_wait_for_their_own() ->
     ]
     for puller in pullers:
         puller.start()
-    rows = [offset for puller in pullers for pulled in puller.pulled() for offset in offsets_of(pulled)]
+    rows = [offset for puller in pullers for pulled in puller.pull() for offset in offsets_of(pulled)]
     assert rows == list(range(300))
     assert len(network.pulls) == len(set(network.pulls))
 
@@ -435,7 +435,7 @@ def test_ranges_that_are_refused_are_pulled_seldom_however_many_there_are(failur
     ]
     for puller in pullers[:8]:
         puller.start()
-    rows = [offset for puller in pullers for pulled in puller.pulled() for offset in offsets_of(pulled)]
+    rows = [offset for puller in pullers for pulled in puller.pull() for offset in offsets_of(pulled)]
     assert rows == list(range(10_000))
     assert len([at for at, _ in network.pulls if at < 800]) <= 8 * 4 + 8 + 15
 
@@ -487,7 +487,7 @@ def test_after_a_slow_response_the_first_pause_is_the_shortest() -> None:
 
     network = SimulatedNetwork(response, clock, is_slow=iter([True] * 20 + [False] * 9).__next__)
     puller = RangePuller(QueueRange(QUEUE, 0, 10), network, limit_ms=9_999, missing_ms=9_999, clock=clock)
-    assert sum(pulled.end_offset - pulled.begin_offset for pulled in puller.pulled()) == 10
+    assert sum(pulled.end_offset - pulled.begin_offset for pulled in puller.pull()) == 10
     failed_at_ms, again_at_ms = called_at_ms
     assert failed_at_ms > PULL_PAUSES.longest_ms
     assert again_at_ms - failed_at_ms == PULL_PAUSES.shortest_ms
@@ -504,7 +504,7 @@ def test_a_slow_response_is_not_requested_again_with_what_was_postponed() -> Non
     )
     queue_range = QueueRange(QUEUE, 0, 100)
     puller = RangePuller(queue_range, network, limit_ms=9_999, missing_ms=9_999, clock=clock)
-    assert [offset for pulled in puller.pulled() for offset in offsets_of(pulled)] == list(range(100))
+    assert [offset for pulled in puller.pull() for offset in offsets_of(pulled)] == list(range(100))
 
 
 def at_another_address(here: SimulatedQueue, there: SimulatedQueue) -> Run:
@@ -581,7 +581,7 @@ def test_a_range_of_which_no_address_is_known_requests_the_route() -> None:
     clock, queue = ManualClock(), SimulatedQueue(max_offset=100)
     network = SimulatedNetwork(queue.pull, clock)
     puller = RangePuller(QueueRange(QUEUE, 0, 100), network, limit_ms=9_999, missing_ms=9_999, clock=clock)
-    assert sum(pulled.end_offset - pulled.begin_offset for pulled in puller.pulled()) == 100
+    assert sum(pulled.end_offset - pulled.begin_offset for pulled in puller.pull()) == 100
     assert network.routes_forgotten_count == 1
 
 
@@ -684,7 +684,7 @@ def test_an_executor_waits_as_long_as_the_options_define_and_for_what_others_hav
     def attempt_ms() -> int:
         began_ms = clock()
         with pytest.raises(RocketMQError):
-            list(new_range_puller(queue_range, network, options, clock, REFRESHED, notes_in(tmp_path)).pulled())
+            list(new_range_puller(queue_range, network, options, clock, REFRESHED, notes_in(tmp_path)).pull())
         return clock() - began_ms
 
     assert limit_ms <= attempt_ms() <= limit_ms + PULL_PAUSES.longest_ms
@@ -695,7 +695,7 @@ def least_in_flight(brings_more: Callable[[], bool]) -> int:
     """While somebody has something in hand, in the middle of a long range."""
     run = Run(SimulatedQueue(max_offset=200_000).pull, end=200_000, brings_more=brings_more)
     counts = [
-        run.network.in_flight for pulled in run.puller.pulled() if 20_000 < pulled.end_offset < 200_000 - 32 * MAX_DEPTH
+        run.network.in_flight for pulled in run.puller.pull() if 20_000 < pulled.end_offset < 200_000 - 32 * MAX_DEPTH
     ]
     assert len(counts) > 4_000
     return min(counts)

@@ -74,7 +74,7 @@ def test_where_no_name_server_reports_where_a_broker_is_it_is_these_that_are_wai
     assert scenario.outages() == {"the name servers": 60_000}
     assert scenario.receive_failures.is_failing("a"), "nobody can ask it"
     assert not scenario.receive_failures.may_refresh_routes()
-    assert list(map(str, scenario.receive_failures.lines())) == [
+    assert list(map(str, scenario.receive_failures.take_lines())) == [
         f"{UNFOUND.condition}: Waiting for the name servers (fails in 60 s): {UNFOUND}"
     ]
 
@@ -99,10 +99,10 @@ def test_a_topic_that_had_a_route_is_waited_for_as_its_brokers_are(scenario: Sce
 def test_what_lasts_too_long_is_raised(scenario: Scenario) -> None:
     scenario.receive_failures.note("a", UNRESPONSIVE)
     scenario.clock.advance(59_999)
-    scenario.receive_failures.check()
+    scenario.receive_failures.raise_failure()
     scenario.clock.advance(1)
     with pytest.raises(TransportError, match=r"CLUSTER_TIMEOUT.*No successful response from broker a for 60000 ms"):
-        scenario.receive_failures.check()
+        scenario.receive_failures.raise_failure()
 
 
 def test_what_cannot_pass_is_raised_at_once_and_nothing_else_is_logged(scenario: Scenario) -> None:
@@ -110,7 +110,7 @@ def test_what_cannot_pass_is_raised_at_once_and_nothing_else_is_logged(scenario:
     scenario.receive_failures.note("a", final)
     scenario.receive_failures.fail(LookupError("later"))
     with pytest.raises(RocketMQError) as raised:
-        scenario.receive_failures.check()
+        scenario.receive_failures.raise_failure()
     assert raised.value is final
     assert scenario.receive_failures.has_fatal_error
-    assert scenario.receive_failures.lines() == []
+    assert scenario.receive_failures.take_lines() == []

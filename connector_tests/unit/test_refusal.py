@@ -13,7 +13,7 @@ from rocketmq_spark.remoting.retry import (
 )
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
-from rocketmq_spark.wire.remoting.refusal import REMARK_CHARACTERS, not_supported_response, refusal
+from rocketmq_spark.wire.remoting.refusal import REMARK_CHARACTERS, not_supported_response, refusal_error
 
 ACL_1 = "org.apache.rocketmq.acl.common.AclException: "
 AT = ", org.apache.rocketmq.acl.plain.PlainPermissionManager.validate(PlainPermissionManager.java:663)"
@@ -58,7 +58,7 @@ OTHERS = [
 def test_what_is_refused_to_the_caller_names_what_is_required(
     code: int, remark: str, condition: str, name: str
 ) -> None:
-    error = refusal("a:1", RequestCode.PULL_MESSAGE, RemotingCommand(code, remark=remark))
+    error = refusal_error("a:1", RequestCode.PULL_MESSAGE, RemotingCommand(code, remark=remark))
     assert (error.condition, error.code) == (condition, code)
     assert error.context.get("topic", error.context.get("group", "")) == name
     assert all(part in str(error) for part in ("a:1", "PULL_MESSAGE", one_line(remark)))
@@ -66,28 +66,30 @@ def test_what_is_refused_to_the_caller_names_what_is_required(
 
 @pytest.mark.parametrize(("code", "remark"), OTHERS)
 def test_what_is_refused_to_all_callers_is_reported_by_its_code(code: int, remark: str | None) -> None:
-    error = refusal("a:1", RequestCode.PULL_MESSAGE, RemotingCommand(code, remark=remark))
+    error = refusal_error("a:1", RequestCode.PULL_MESSAGE, RemotingCommand(code, remark=remark))
     assert (error.condition, error.code) == ("BROKER_ERROR", code)
 
 
 @pytest.mark.parametrize(("code", "remark", "condition", "_name"), REPORTED)
 def test_waiting_does_not_change_a_refusal(code: int, remark: str, condition: str, _name: str) -> None:
     """Though its code may pass: ACL 1.0 refuses with SYSTEM_ERROR."""
-    error = refusal("a:1", RequestCode.PULL_MESSAGE, RemotingCommand(code, remark=remark))
+    error = refusal_error("a:1", RequestCode.PULL_MESSAGE, RemotingCommand(code, remark=remark))
     assert {retryability_of_request(error), retryability_of_pull(error), retryability_of_send(error)} == {
         Retryability.PERMANENT
     }
 
 
 def test_a_refusal_has_names_where_there_are_any_and_the_number_always() -> None:
-    error = refusal("a:1", RequestCode.PULL_MESSAGE, RemotingCommand(ResponseCode.NO_PERMISSION, remark="forbidden"))
+    error = refusal_error(
+        "a:1", RequestCode.PULL_MESSAGE, RemotingCommand(ResponseCode.NO_PERMISSION, remark="forbidden")
+    )
     assert error.code == ResponseCode.NO_PERMISSION
     assert "a:1 returned NO_PERMISSION (16) for PULL_MESSAGE: forbidden" in str(error)
 
 
 @pytest.mark.parametrize("remark", [None, ""])
 def test_an_unknown_code_and_a_remark_that_is_not_there_are_reported(remark: str | None) -> None:
-    error = refusal("a:1", 31_998, RemotingCommand(31_999, remark=remark))
+    error = refusal_error("a:1", 31_998, RemotingCommand(31_999, remark=remark))
     assert "returned 31999 (31999) for 31998: (no remark)" in str(error)
 
 
@@ -100,5 +102,5 @@ def test_a_server_that_requests_something_unknown_gets_an_error() -> None:
 
 
 def test_a_long_remark_is_shown_shortened() -> None:
-    error = refusal("h:1", RequestCode.PULL_MESSAGE, RemotingCommand(1, remark="x" * 1_000_000))
+    error = refusal_error("h:1", RequestCode.PULL_MESSAGE, RemotingCommand(1, remark="x" * 1_000_000))
     assert error.context["remark"] == "x" * REMARK_CHARACTERS

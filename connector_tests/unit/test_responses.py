@@ -7,11 +7,11 @@ import pytest
 from rocketmq_spark.errors import BrokerError, OptionError, RocketMQError, RouteError
 from rocketmq_spark.remoting.retry import Retryability, retryability_of_pull
 from rocketmq_spark.wire.grpc.messaging_pb2 import Code, Status
-from rocketmq_spark.wire.grpc.responses import is_unknown_handle, name_of, refusal
+from rocketmq_spark.wire.grpc.responses import is_unknown_handle, name_of, refusal_error
 
 
 def refused(code: Code, remark: str = "why") -> RocketMQError:
-    return refusal("p:8081", "ReceiveMessage", Status(code=code, message=remark), topic="T")
+    return refusal_error("p:8081", "ReceiveMessage", Status(code=code, message=remark), topic="T")
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_it_names_server_request_and_response(code: Code, remark: str) -> None:
 
 
 def test_a_request_that_is_about_no_topic_names_none() -> None:
-    error = refusal("p:8081", "QueryRoute", Status(code=Code.TOPIC_NOT_FOUND))
+    error = refusal_error("p:8081", "QueryRoute", Status(code=Code.TOPIC_NOT_FOUND))
     assert error.context["topic"] == ""
 
 
@@ -149,7 +149,7 @@ def test_a_request_that_it_came_to_too_late_may_pass_whatever_its_code() -> None
 def test_a_handle_of_a_broker_that_is_unavailable_is_no_invalid_one() -> None:
     """What it has delivered is ours still, and can be acknowledged when it is back."""
     unavailable = Status(code=Code.INVALID_RECEIPT_HANDLE, message="cannot find broker broker-a")
-    error = refusal("p:8081", "AckMessage", unavailable)
+    error = refusal_error("p:8081", "AckMessage", unavailable)
     assert (is_unknown_handle(unavailable), error.condition, retryability_of_pull(error)) == (
         False,
         "PROXY_UNAVAILABLE",

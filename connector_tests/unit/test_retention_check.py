@@ -49,12 +49,12 @@ class Subject:
 
     def check(self) -> None:
         with self.broker, closing(self.pool):
-            self._check.check(TARGET, Broker(BrokerAddress("a:1"), self.pool, 1_000))
+            self._check.report_deleted(TARGET, Broker(BrokerAddress("a:1"), self.pool, 1_000))
 
     def check_twice(self) -> None:
         with self.broker, closing(self.pool):
             for _ in range(2):
-                self._check.check(TARGET, Broker(BrokerAddress("a:1"), self.pool, 1_000))
+                self._check.report_deleted(TARGET, Broker(BrokerAddress("a:1"), self.pool, 1_000))
 
     def is_due(self, now_ms: int) -> bool:
         self.now_ms = now_ms
@@ -102,7 +102,7 @@ def test_an_unresponsive_broker_is_called_again_before_any_poll() -> None:
     subject = Subject()
     subject.broker.stop()
     with closing(subject.pool), pytest.raises(TransportError):
-        subject._check.check(TARGET, Broker(BrokerAddress("127.0.0.1:1"), ConnectionPool(500), 500))
+        subject._check.report_deleted(TARGET, Broker(BrokerAddress("127.0.0.1:1"), ConnectionPool(500), 500))
     assert subject.is_due(0)
 
 

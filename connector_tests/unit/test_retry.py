@@ -131,7 +131,7 @@ def test_what_never_failed_may_be_tried() -> None:
     assert tracker.may_try(BROKER, now_ms=0)
     assert tracker.next_try_ms is None
     assert not tracker.subjects
-    tracker.check(now_ms=10**9)
+    tracker.raise_expired(now_ms=10**9)
 
 
 def test_what_failed_is_left_alone_for_a_while() -> None:
@@ -174,7 +174,7 @@ def test_success_ends_the_failure() -> None:
     tracker.record_success("never failed")
     assert not tracker.subjects
     tracker.record_failure(BROKER, CUT, now_ms=LIMIT_MS, limit_ms=LIMIT_MS)
-    tracker.check(LIMIT_MS)
+    tracker.raise_expired(LIMIT_MS)
     assert tracker.may_try(BROKER, LIMIT_MS + REQUEST_PAUSES.shortest_ms)
 
 
@@ -187,16 +187,16 @@ def test_something_is_due_when_any_subject_may_be_tried_again() -> None:
 
 def test_the_limit_counts_from_the_first_failure() -> None:
     tracker = failing(1_000, 5_000, 60_999)
-    tracker.check(60_999)
+    tracker.raise_expired(60_999)
     with pytest.raises(TransportError, match="CLUSTER_TIMEOUT"):
-        tracker.check(61_000)
+        tracker.raise_expired(61_000)
 
 
 def test_the_error_reports_what_was_tried_for_how_long_and_the_last_failure() -> None:
     tracker = failing(0)
     tracker.record_failure(BROKER, REFUSED, now_ms=LIMIT_MS, limit_ms=LIMIT_MS)
     with pytest.raises(TransportError) as raised:
-        tracker.check(LIMIT_MS + 5)
+        tracker.raise_expired(LIMIT_MS + 5)
     assert raised.value.context == {
         "subject": "broker broker-a",
         "waited_ms": LIMIT_MS + 5,
@@ -208,14 +208,14 @@ def test_the_error_reports_what_was_tried_for_how_long_and_the_last_failure() ->
 
 def test_a_limit_of_zero_is_no_retry() -> None:
     with pytest.raises(TransportError, match="CLUSTER_TIMEOUT"):
-        failing(7, limit_ms=0).check(7)
+        failing(7, limit_ms=0).raise_expired(7)
 
 
 def test_a_refusal_that_might_have_passed_is_an_unreachable_cluster() -> None:
     """A broker that was busy for the whole limit ended the query with BROKER_ERROR, which reports of no limit."""
     busy = refused(ResponseCode.SYSTEM_BUSY)
     with pytest.raises(TransportError, match=r"CLUSTER_TIMEOUT.*clusterTimeoutMs") as raised:
-        failing(0, error=busy).check(LIMIT_MS)
+        failing(0, error=busy).raise_expired(LIMIT_MS)
     assert raised.value.__cause__ is busy
 
 
@@ -223,14 +223,14 @@ def test_what_passes_is_logged_by_the_column_of_what_is_tried() -> None:
     tracker = FailureTracker(retryability_of_pull)
     tracker.record_failure(BROKER, MASTER_UNAVAILABLE, now_ms=0, limit_ms=0)
     with pytest.raises(RouteError, match="MASTER_UNAVAILABLE"):
-        tracker.check(0)
+        tracker.raise_expired(0)
     with pytest.raises(TransportError, match=r"CLUSTER_TIMEOUT.*MASTER_UNAVAILABLE"):
-        failing(0, error=MASTER_UNAVAILABLE).check(LIMIT_MS)
+        failing(0, error=MASTER_UNAVAILABLE).raise_expired(LIMIT_MS)
 
 
 def test_what_is_no_timeout_is_raised_as_it_is() -> None:
     with pytest.raises(RouteError) as raised:
-        failing(0, error=NO_TOPIC).check(LIMIT_MS)
+        failing(0, error=NO_TOPIC).raise_expired(LIMIT_MS)
     assert raised.value is NO_TOPIC
 
 
@@ -238,7 +238,7 @@ def test_each_subject_has_its_own_limit() -> None:
     tracker = failing(0, limit_ms=10**9)
     tracker.record_failure("topic orders", NO_TOPIC, now_ms=0, limit_ms=5)
     with pytest.raises(RouteError):
-        tracker.check(5)
+        tracker.raise_expired(5)
 
 
 def test_what_has_a_shorter_limit_has_it_from_when_it_began_and_all_of_it_the_longer_one() -> None:
@@ -250,10 +250,10 @@ def test_what_has_a_shorter_limit_has_it_from_when_it_began_and_all_of_it_the_lo
     assert (wait.since_ms, wait.until_ms) == (0, 160)
     assert not tracker.record_failure(BROKER, CUT, now_ms=200, limit_ms=300)
     assert not tracker.record_failure(BROKER, NO_TOPIC, now_ms=250, limit_ms=60)
-    tracker.check(299)
+    tracker.raise_expired(299)
     assert tracker.record_failure(BROKER, NO_TOPIC, now_ms=300, limit_ms=60)
     with pytest.raises(RouteError, match="TOPIC_NOT_FOUND"):
-        tracker.check(300)
+        tracker.raise_expired(300)
 
 
 def test_what_no_limit_is_left_for_is_over_whatever_came_before() -> None:
@@ -265,9 +265,9 @@ def test_what_is_exempted_may_fail_for_ever_and_then_has_its_limit_again() -> No
     tracker = FailureTracker()
     tracker.record_failure(BROKER, CUT, now_ms=0, limit_ms=LIMIT_MS)
     tracker.extend_deadline({BROKER, "broker broker-b"}, 10 * LIMIT_MS)
-    tracker.check(11 * LIMIT_MS - 1)
+    tracker.raise_expired(11 * LIMIT_MS - 1)
     with pytest.raises(TransportError, match="CLUSTER_TIMEOUT"):
-        tracker.check(11 * LIMIT_MS)
+        tracker.raise_expired(11 * LIMIT_MS)
 
 
 def test_the_end_of_its_limit_is_logged_again_after_an_extension() -> None:
@@ -282,9 +282,9 @@ def test_excuses_beside_another_limit_end_with_both() -> None:
     for now_ms in range(0, 2 * LIMIT_MS + 50, 10):
         tracker.record_failure(BROKER, CUT, now_ms=now_ms, limit_ms=LIMIT_MS)
         tracker.extend_deadline({BROKER}, now_ms + 5, other_limit_ms=50)
-        tracker.check(now_ms + 5)
+        tracker.raise_expired(now_ms + 5)
     with pytest.raises(TransportError, match="CLUSTER_TIMEOUT"):
-        tracker.check(2 * LIMIT_MS + 50)
+        tracker.raise_expired(2 * LIMIT_MS + 50)
 
 
 def test_an_extension_is_for_no_other_caller() -> None:
@@ -292,7 +292,7 @@ def test_an_extension_is_for_no_other_caller() -> None:
     tracker.record_failure(BROKER, CUT, now_ms=0, limit_ms=LIMIT_MS)
     tracker.extend_deadline({"broker broker-b"}, LIMIT_MS)
     with pytest.raises(TransportError, match="CLUSTER_TIMEOUT"):
-        tracker.check(LIMIT_MS)
+        tracker.raise_expired(LIMIT_MS)
 
 
 def test_what_is_forgotten_is_neither_due_nor_failing() -> None:
@@ -364,7 +364,7 @@ def test_name_servers_that_are_unresponsive_for_too_long_report_nothing_of_a_bro
     error = TransportError(cause, topic="orders", addresses="n:1", address="a:1", reason="cut", cause="cut")
     tracker.record_failure(BROKER, error, now_ms=0, limit_ms=LIMIT_MS)
     with pytest.raises(TransportError, match="CLUSTER_TIMEOUT") as raised:
-        tracker.check(LIMIT_MS)
+        tracker.raise_expired(LIMIT_MS)
     assert is_broker_outage(raised.value) is is_one
 
 

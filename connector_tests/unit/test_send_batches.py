@@ -15,9 +15,9 @@ from rocketmq_spark.sink.send_batches import (
     EncodableRows,
     RowTarget,
     SendBatch,
+    encode_batches,
     named_queue,
     queue_by_hash,
-    send_batches,
     sharded_queues,
 )
 from rocketmq_spark.wire.arrow.message_encoder import property_of
@@ -57,7 +57,7 @@ def sent(
         return by_place(target)
 
     ids = row_ids(KEY, 5, [rows.bodies])
-    return list(send_batches(EncodableRows(rows, ids, properties, flags), queue_of, limit_bytes))
+    return list(encode_batches(EncodableRows(rows, ids, properties, flags), queue_of, limit_bytes))
 
 
 def id_of(letters: bytes, row: int) -> str:

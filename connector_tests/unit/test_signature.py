@@ -11,7 +11,7 @@ import pytest
 from rocketmq_spark.errors import LocalProtocolError
 from rocketmq_spark.security import Credentials, Secret
 from rocketmq_spark.wire.remoting.command import RemotingCommand, encode
-from rocketmq_spark.wire.remoting.signature import SIGNATURE, SignatureTemplate, identity, signed
+from rocketmq_spark.wire.remoting.signature import SIGNATURE, SignatureTemplate, identity, sign
 
 ME = Credentials("me", Secret("key"), Secret("token"))
 ODD_NAMES = {"a": "1", "Z": "2", "\uff5e": "3", "\U0001f680": "%d"}
@@ -23,7 +23,7 @@ def signature_of(content: bytes) -> str:
 
 def test_the_values_are_signed_in_javas_order_of_their_names_and_then_the_body() -> None:
     """AccessKey, SecurityToken, Z, a, and characters beyond 16 bits before the last of those within."""
-    request = signed(RemotingCommand(11, fields=ODD_NAMES, body=b"body"), ME)
+    request = sign(RemotingCommand(11, fields=ODD_NAMES, body=b"body"), ME)
     assert request.fields == {
         **ODD_NAMES,
         "AccessKey": "me",
@@ -44,11 +44,11 @@ def test_a_template_signs_as_each_request_is_signed_by_itself(numbers: tuple[str
     values = [7 + at for at in range(len(numbers))]
     credentials = Credentials(str(values[0]), ME.secret_key, ME.security_token) if "AccessKey" in numbers else ME
     request = RemotingCommand(11, fields={**sample, **dict(zip(numbers, map(str, values), strict=True))})
-    assert template.sign(*values).decode() == signed(request, credentials).fields[SIGNATURE]
+    assert template.sign(*values).decode() == sign(request, credentials).fields[SIGNATURE]
 
 
 def test_what_is_no_unicode_is_refused_by_the_writer_of_the_frame() -> None:
-    request = signed(RemotingCommand(11, fields={"a": "\ud800"}), ME)
+    request = sign(RemotingCommand(11, fields={"a": "\ud800"}), ME)
     with pytest.raises(LocalProtocolError) as caught:
         encode(request)
     assert caught.value.condition == "INVALID_MESSAGE"

@@ -178,7 +178,7 @@ def test_what_an_operator_has_set_before_does_not_count_any_more() -> None:
     case.start_topics()
     case.start_topics()
     assert (case.broker.offsets, case.starts.topics) == ({A: 0, B: 0}, {"orders"})
-    assert case.member.pending_resets() == {}
+    assert case.member.prune_resets() == {}
 
 
 def test_the_retry_topic_stays_where_the_group_is() -> None:

@@ -46,38 +46,38 @@ def difference(ours: SubscriptionData, theirs: SubscriptionData) -> tuple[object
 
 def test_others_are_called_once_they_are_listed_and_we_never() -> None:
     subject = check()
-    assert subject.members_to_query(["me"]) == frozenset()
-    assert subject.members_to_query(["me", "a", "b"]) == {"a", "b"}
-    assert subject.members_to_query(["me", "b", "a"]) == frozenset(), "the same members"
+    assert subject.start_queries(["me"]) == frozenset()
+    assert subject.start_queries(["me", "a", "b"]) == {"a", "b"}
+    assert subject.start_queries(["me", "b", "a"]) == frozenset(), "the same members"
 
 
 def test_a_member_that_is_alone_from_the_first_has_no_member_to_call() -> None:
-    assert check().members_to_query([]) == frozenset()
+    assert check().start_queries([]) == frozenset()
 
 
 def test_a_member_that_was_different_or_unresponsive_is_called_again_and_one_that_was_equal_is_not() -> None:
     subject = check()
-    subject.members_to_query(["equal", "different", "silent"])
+    subject.start_queries(["equal", "different", "silent"])
     response(subject, {"equal": [tags("orders")]})
     response(subject, {"different": [tags("payments")]})
-    assert subject.members_to_query(["equal", "different", "silent", "new"]) == {"different", "silent", "new"}
+    assert subject.start_queries(["equal", "different", "silent", "new"]) == {"different", "silent", "new"}
 
 
 def test_a_member_that_stays_unresponsive_is_called_only_so_often() -> None:
     subject = check()
-    times = sum("silent" in subject.members_to_query(["silent", f"other-{number}"]) for number in range(5))
+    times = sum("silent" in subject.start_queries(["silent", f"other-{number}"]) for number in range(5))
     assert times == MAX_UNANSWERED_QUERIES
 
 
 def test_responses_of_several_rounds_all_count_until_a_member_has_left() -> None:
     subject = check()
-    subject.members_to_query(["a", "b"])
+    subject.start_queries(["a", "b"])
     response(subject, {"a": [tags("payments")]})
     response(subject, {"b": [tags("orders")]})
     error = subject.difference()
     assert error is not None
     assert error.context["other"] == "a"
-    subject.members_to_query(["b"])
+    subject.start_queries(["b"])
     assert subject.difference() is None
 
 
@@ -159,9 +159,9 @@ def test_a_member_that_consumes_with_other_settings_is_named_with_the_options_th
 
 def test_a_member_that_consumes_with_other_settings_is_called_again_and_counts_by_its_last_response() -> None:
     subject = orderly_check()
-    subject.members_to_query(["a", "b"])
+    subject.start_queries(["a", "b"])
     reported(subject, {"a": NOT_ORDERLY, "b": ORDERLY})
-    assert subject.members_to_query(["a", "b", "c"]) == {"a", "c"}
+    assert subject.start_queries(["a", "b", "c"]) == {"a", "c"}
     reported(subject, {"a": ORDERLY})
     assert subject.difference() is None
 
@@ -170,7 +170,7 @@ def test_a_member_that_reports_nothing_of_its_settings_does_not_differ() -> None
     subject = orderly_check()
     reported(subject, {"a": {}})
     assert subject.difference() is None
-    assert subject.members_to_query(["a", "b"]) == {"b"}
+    assert subject.start_queries(["a", "b"]) == {"b"}
 
 
 def test_the_error_names_both_and_reports_that_each_stream_requires_a_group_of_its_own() -> None:
@@ -202,7 +202,7 @@ def test_members_without_a_checkpoint_agree() -> None:
 
 def test_a_member_with_our_checkpoint_is_named_and_called_again() -> None:
     subject = SubscriptionCheck("g", "10.0.0.1@7#1", [tags("orders")], OURS, RETRY)
-    subject.members_to_query(["a", "10.0.0.5@8#2"])
+    subject.start_queries(["a", "10.0.0.5@8#2"])
     reported(subject, {"a": {}, "10.0.0.5@8#2": OURS})
     assert str(subject.difference()) == (
         "[ROCKETMQ_CHECKPOINT_SHARED] Members '10.0.0.1@7#1' and '10.0.0.5@8#2' of group 'g' run from one "
@@ -210,8 +210,8 @@ def test_a_member_with_our_checkpoint_is_named_and_called_again() -> None:
         "Iceberg's, loses rows. Stop one of them, and start it with a new checkpoint location (for a file sink "
         "also a new path). If one is an earlier run of this query, wait until it has ended."
     )
-    assert subject.members_to_query(["a", "10.0.0.5@8#2", "b"]) == {"10.0.0.5@8#2", "b"}
-    subject.members_to_query(["a", "b"])
+    assert subject.start_queries(["a", "10.0.0.5@8#2", "b"]) == {"10.0.0.5@8#2", "b"}
+    subject.start_queries(["a", "b"])
     assert subject.difference() is None
 
 

@@ -75,13 +75,13 @@ def test_a_topic_that_is_not_served_in_its_time_is_a_problem_that_a_task_waits_f
     cluster.permission = 4
     only_topic(cluster, *(["T"] if is_there else []))
     subject = Subject(cluster, missingTopicTimeoutMs="1000")
-    (problem,) = subject.lookup.problems([TopicRequirement("T")]).values()
+    (problem,) = subject.lookup.find_problems([TopicRequirement("T")]).values()
     assert problem.startswith(
         "[ROCKETMQ_TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE]" if is_there else "[ROCKETMQ_TOPIC_NOT_FOUND]"
     )
     assert 1_000 <= subject.now_ms < 3_000
     waited_ms = subject.now_ms
-    assert subject.lookup.problems([TopicRequirement("T")]) == {TopicRequirement("T"): problem}
+    assert subject.lookup.find_problems([TopicRequirement("T")]) == {TopicRequirement("T"): problem}
     with pytest.raises(RouteError):
         subject.lookup.sharded_queues("T")
     assert subject.now_ms == waited_ms
@@ -92,7 +92,7 @@ def test_topics_that_are_missing_are_waited_for_together(cluster: ScriptedCluste
     only_topic(cluster, "T")
     subject = Subject(cluster, missingTopicTimeoutMs="1000")
     requirements = [TopicRequirement("T"), *(TopicRequirement(f"missing-{number}") for number in range(30))]
-    assert set(subject.lookup.problems(requirements)) == set(requirements[1:])
+    assert set(subject.lookup.find_problems(requirements)) == set(requirements[1:])
     assert 1_000 <= subject.now_ms < 3_000
 
 
@@ -100,7 +100,7 @@ def test_where_one_problem_is_enough_others_are_not_waited_for(cluster: Scripted
     only_topic(cluster, "T")
     subject = Subject(cluster, missingTopicTimeoutMs="1000")
     invalid_queue = TopicRequirement("T", "a", 9, has_keys=True)
-    assert set(subject.lookup.problems([invalid_queue, TopicRequirement("missing")], first_only=True)) == {
+    assert set(subject.lookup.find_problems([invalid_queue, TopicRequirement("missing")], first_only=True)) == {
         invalid_queue
     }
     assert subject.now_ms == 0
@@ -110,7 +110,7 @@ def test_name_servers_that_are_unavailable_are_no_problem_of_a_topic(cluster: Sc
     cluster.down.add(NAME_SERVER)
     subject = Subject(cluster, clusterTimeoutMs="3000")
     with pytest.raises(TransportError, match="CLUSTER_TIMEOUT"):
-        subject.lookup.problems([TopicRequirement("T"), TopicRequirement("U")])
+        subject.lookup.find_problems([TopicRequirement("T"), TopicRequirement("U")])
 
 
 def test_a_queue_that_is_named_is_searched_for_in_the_route_and_once_more_in_a_new_one(
@@ -118,10 +118,10 @@ def test_a_queue_that_is_named_is_searched_for_in_the_route_and_once_more_in_a_n
 ) -> None:
     subject = Subject(cluster)
     there, missing = TopicRequirement("T", "b", 0, has_keys=True), TopicRequirement("T", "b", 1, has_keys=True)
-    assert subject.lookup.problems([there]) == {}
+    assert subject.lookup.find_problems([there]) == {}
     assert cluster.route_request_count == 1
     for call_count in (2, 3):
-        assert subject.lookup.problems([there, missing]) == {
+        assert subject.lookup.find_problems([there, missing]) == {
             missing: "its topic 'T' has no queue 1 at 'b' (there are: 0 to 0)"
         }
         assert cluster.route_request_count == call_count
@@ -131,21 +131,21 @@ def test_a_queue_that_is_named_is_searched_for_in_the_route_and_once_more_in_a_n
 def test_a_broker_that_has_come_since_is_found(cluster: ScriptedCluster) -> None:
     b = cluster.brokers.pop("b")
     subject = Subject(cluster)
-    assert subject.lookup.problems([TopicRequirement("T", has_keys=True)]) == {}
+    assert subject.lookup.find_problems([TopicRequirement("T", has_keys=True)]) == {}
     keys_go_to = subject.lookup.sharded_queues("T")
     cluster.brokers["b"] = b
-    assert subject.lookup.problems([TopicRequirement("T", "b", 0, has_keys=True)]) == {}
+    assert subject.lookup.find_problems([TopicRequirement("T", "b", 0, has_keys=True)]) == {}
     assert subject.lookup.sharded_queues("T") == keys_go_to, "a task keeps to what it has learnt first"
 
 
 def test_a_name_server_that_is_unavailable_makes_no_named_queue_a_problem(cluster: ScriptedCluster) -> None:
     """It was one where the topic had got that queue since: whoever sends waits for name servers too."""
     subject = Subject(cluster, clusterTimeoutMs="3000")
-    subject.lookup.problems([TopicRequirement("T", has_keys=True)])
+    subject.lookup.find_problems([TopicRequirement("T", has_keys=True)])
     cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, lambda _: build_response(ResponseCode.SYSTEM_ERROR))
-    assert subject.lookup.problems([TopicRequirement("T", "a", 0, has_keys=True)]) == {}
+    assert subject.lookup.find_problems([TopicRequirement("T", "a", 0, has_keys=True)]) == {}
     with pytest.raises(TransportError, match="CLUSTER_TIMEOUT"):
-        subject.lookup.problems([TopicRequirement("T", "a", 5, has_keys=True)])
+        subject.lookup.find_problems([TopicRequirement("T", "a", 5, has_keys=True)])
 
 
 AT_B = TopicRequirement("T", "b", 0, has_keys=True)
@@ -157,13 +157,13 @@ def test_a_broker_that_no_route_has_is_waited_for_as_a_missing_topic_is_and_once
     subject = Subject(cluster, missingTopicTimeoutMs="1000")
     problem = "no broker 'b' serves its topic 'T' (there are: a)"
     at_a = TopicRequirement("T", "a", 0, has_keys=True)
-    assert subject.lookup.problems([AT_B, at_a, AT_B._replace(queue_id=1)]) == {
+    assert subject.lookup.find_problems([AT_B, at_a, AT_B._replace(queue_id=1)]) == {
         AT_B: problem,
         AT_B._replace(queue_id=1): problem,
     }
     assert 1_000 <= subject.now_ms < 3_000
     waited_ms = subject.now_ms
-    assert subject.lookup.problems([AT_B]) == {AT_B: problem}
+    assert subject.lookup.find_problems([AT_B]) == {AT_B: problem}
     assert subject.now_ms == waited_ms
 
 
@@ -177,7 +177,7 @@ def test_a_broker_that_is_back_in_time_has_its_rows(cluster: ScriptedCluster, ca
         return cluster.route(request)
 
     cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, route)
-    assert subject.lookup.problems([AT_B], first_only=True) == {}
+    assert subject.lookup.find_problems([AT_B], first_only=True) == {}
     assert 4_000 <= subject.now_ms < 7_000
     assert outage_text(caplog.messages[0]) == (
         "Waiting for topic T (fails in 9 s): [ROCKETMQ_UNKNOWN_BROKER] Broker 'b' is not in the route of topic 'T'. "
@@ -188,11 +188,11 @@ def test_a_broker_that_is_back_in_time_has_its_rows(cluster: ScriptedCluster, ca
 def test_a_broker_that_the_process_has_is_left_to_the_sender(cluster: ScriptedCluster) -> None:
     """That waits for it, for ``clusterTimeoutMs``."""
     history = RouteHistory()
-    Subject(cluster, history=history).lookup.problems([AT_B])
+    Subject(cluster, history=history).lookup.find_problems([AT_B])
     del cluster.brokers["b"]
     for _ in range(2):
         subject = Subject(cluster, history=history)
-        assert subject.lookup.problems([AT_B, TopicRequirement("T", has_keys=True)]) == {}
+        assert subject.lookup.find_problems([AT_B, TopicRequirement("T", has_keys=True)]) == {}
         assert subject.now_ms == 0
 
 
@@ -207,20 +207,20 @@ def test_a_broker_that_is_not_writable_now_is_left_to_the_sender(cluster: Script
     }
     cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, build_response(body=json.dumps(body).encode()))
     subject = Subject(cluster)
-    assert subject.lookup.problems([AT_B]) == {}
-    assert subject.lookup.problems([AT_B._replace(queue_id=3)]).keys() == {AT_B._replace(queue_id=3)}
+    assert subject.lookup.find_problems([AT_B]) == {}
+    assert subject.lookup.find_problems([AT_B._replace(queue_id=3)]).keys() == {AT_B._replace(queue_id=3)}
 
 
 def test_while_no_broker_reports_whether_a_topic_is_compacted_it_is_waited_for(cluster: ScriptedCluster) -> None:
     """Silence was mistaken for no, for all of the task, and what was sent then was lost."""
     subject = Subject(cluster, compacted=("C",), clusterTimeoutMs="10000")
     subject.unresponsive_until_ms = 4_000
-    assert subject.lookup.problems([TopicRequirement("C")]) == {TopicRequirement("C"): lost_without_keys("C")}
+    assert subject.lookup.find_problems([TopicRequirement("C")]) == {TopicRequirement("C"): lost_without_keys("C")}
     assert 4_000 <= subject.now_ms < 7_000
     subject = Subject(cluster, clusterTimeoutMs="3000")
     subject.unresponsive_until_ms = 1_000_000
     with pytest.raises(TransportError, match="CLUSTER_TIMEOUT"):
-        subject.lookup.problems([TopicRequirement("C")])
+        subject.lookup.find_problems([TopicRequirement("C")])
 
 
 def test_rows_without_keys_are_a_problem_of_a_topic_that_would_lose_them(cluster: ScriptedCluster) -> None:
@@ -233,11 +233,11 @@ def test_rows_without_keys_are_a_problem_of_a_topic_that_would_lose_them(cluster
         TopicRequirement("T", has_keys=True),
     ]
     for _ in range(2):
-        assert subject.lookup.problems(requirements) == {TopicRequirement("C"): lost_without_keys("C")}
+        assert subject.lookup.find_problems(requirements) == {TopicRequirement("C"): lost_without_keys("C")}
     assert sorted(subject.settings_requested) == ["C", "T"]
 
 
 def test_compaction_is_not_requested_where_all_rows_have_keys(cluster: ScriptedCluster) -> None:
     subject = Subject(cluster, compacted=("C",))
-    assert subject.lookup.problems([TopicRequirement("C", has_keys=True)]) == {}
+    assert subject.lookup.find_problems([TopicRequirement("C", has_keys=True)]) == {}
     assert subject.settings_requested == []

@@ -42,7 +42,9 @@ class Sent:
     def topics(self) -> Sent:
         return self
 
-    def problems(self, requirements: Collection[TopicRequirement], *, first_only: bool) -> dict[TopicRequirement, str]:
+    def find_problems(
+        self, requirements: Collection[TopicRequirement], *, first_only: bool
+    ) -> dict[TopicRequirement, str]:
         self.topics_requested.append(sorted(one.topic for one in requirements))
         return {one: "nobody serves it" for one in requirements if one.topic == "missing"}
 

@@ -178,7 +178,7 @@ class Demo:
     def _audit(self) -> dict[str, int]:
         """Request offsets from the broker, collect the rows of the queries' tables, and return the counts of
         ``report.audit``."""
-        held = self._broker.topic_stats(TOPIC)
+        held = self._broker.query_topic_stats(TOPIC)
         lag = report.group_lag(held, self._broker.query_offsets(GROUP, held))
         read = [row["keys"] for member in (FIRST, SECOND) for row in self._spark.table(member).collect()]
         invoices = [(row["msgId"], row["keys"]) for row in self._spark.table(AUDIT).collect()]

@@ -74,7 +74,7 @@ def describe(cluster: ClusterClient, topic: str) -> str:
         if broker.master_address is None:
             unavailable.append(f"{one_line(broker.broker_name)} has no master; its queues are not listed")
         else:
-            held |= cluster.broker(broker.master_address).topic_stats(topic)
+            held |= cluster.broker(broker.master_address).query_topic_stats(topic)
     return "\n".join((table(held), *unavailable))
 
 

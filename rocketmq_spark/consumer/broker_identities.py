@@ -97,11 +97,11 @@ class BrokerIdentities:
             self._verified[broker_name] = link
             self._mismatched.discard(broker_name)
 
-    def error_without_topics(self, broker_name: str, topics: Sequence[str]) -> RouteError:
+    def record_missing_topics(self, broker_name: str, topics: Sequence[str]) -> RouteError:
         """Record a mismatch and return its error, not raised: the broker at the address has none of ``topics``."""
-        return self.mismatch_error(self.link(broker_name), broker_name, f"one without {', '.join(topics)}")
+        return self.record_mismatch(self.link(broker_name), broker_name, f"one without {', '.join(topics)}")
 
-    def mismatch_error(self, link: Link | None, broker_name: str, other: str) -> RouteError:
+    def record_mismatch(self, link: Link | None, broker_name: str, other: str) -> RouteError:
         """Record a mismatch until ``record_verified``, and return its error, not raised. ``other`` describes the broker
         at the address."""
         address = _address(link)
@@ -142,7 +142,7 @@ class _IdentityFuture:
             self._identities.submit_bounds(self._broker, topic, self._broker_name) for topic in self._topics[1:]
         )
         if not any(map(self._has_queues, other_names)):
-            raise self._identities.error_without_topics(self._broker_name, self._topics)
+            raise self._identities.record_missing_topics(self._broker_name, self._topics)
 
     def _has_queues(self, bounds: Future[Bounds]) -> bool:
         """Wait for the response and return whether the broker has queues of the topic. False if its error code is one
@@ -174,7 +174,7 @@ class _VerifiedBounds:
         bounds = self._future.result()
         name = find_broker_name(bounds, self._broker_name)
         if name is not None and name != self._broker_name:
-            raise self._identities.mismatch_error(self._link, self._broker_name, name)
+            raise self._identities.record_mismatch(self._link, self._broker_name, name)
         queue = find_invalid_bounds(bounds)
         if queue is not None:
             min_offset, max_offset = bounds[queue].min_offset, bounds[queue].max_offset

@@ -148,8 +148,8 @@ class GroupMembers:
 
     def query_members(self) -> list[str] | None:
         """Request the group's members from all responsive brokers, and return their sorted client IDs; None: no broker
-        responded. Records the other members for ``check_only_member``. Waits; raises errors that are not transient, see
-        ``OutageAwareClient.call_concurrently``.
+        responded. Keeps the other members for ``record_other_members``. Waits; raises errors that are not transient,
+        see ``OutageAwareClient.call_concurrently``.
 
         Each broker lists the members that send it heartbeats, and a member sends heartbeats to every broker that it
         reads from. So two members that could read the same queue are both in the list of its broker, whatever other
@@ -172,35 +172,33 @@ class GroupMembers:
     def _is_registered(self, broker_name: str) -> bool:
         return self._routes.master(broker_name) in self._registered
 
-    def check_only_member(self) -> bool:
-        """Return whether the last ``query_members`` found no other member, which this member's actions would affect
-        unexpectedly. Record the result as a success or a failure: if another member is listed for
-        DUPLICATE_CLIENT_ID_LIMIT_MS (120 s), longer than a dead one can be, a later metadata refresh raises
-        MembershipError[GROUP_HAS_OTHER_MEMBERS]."""
+    def record_other_members(self) -> bool:
+        """Record the other members that the last ``query_members`` found, which this member's actions would affect
+        unexpectedly, as a failure, or that it found none as a success; return whether there are any. Sends nothing. If
+        another member is listed for DUPLICATE_CLIENT_ID_LIMIT_MS (120 s), longer than a dead one can be, a later
+        metadata refresh raises MembershipError[GROUP_HAS_OTHER_MEMBERS]."""
         if not self._other_members:
             self._outage_tracker.record_success(OTHER_MEMBERS)
-            return True
+            return False
         shown_members = ", ".join(self._other_members[:MAX_NAMED])
         error = MembershipError("GROUP_HAS_OTHER_MEMBERS", group=self._group, others=shown_members)
         self._outage_tracker.record_failure(OTHER_MEMBERS, error, DUPLICATE_CLIENT_ID_LIMIT_MS)
-        return False
+        return True
 
-    def may_own_queues(self, client_ids: list[str] | None) -> bool:
-        """Apply ``client_ids`` (from ``query_members``) to the member's state, carry out the action that follows, and
-        return whether to allocate queues among them now: see ``membership_state``.
+    def update_state(self, client_ids: list[str] | None) -> MembershipAction:
+        """Apply ``client_ids`` (from ``query_members``) to the member's state, carry out the actions that follow, and
+        return the last one: only after SHARE are queues to be allocated among ``client_ids`` now, by the caller.
 
-        The action may send heartbeats, check the group, or request running infos of other members. Problems and their
-        ends are recorded as outages. Raises the errors of ``check_group``.
+        The actions may send heartbeats, check the group, or request running infos of other members, and wait. Problems
+        and their ends are recorded as outages. Raises the errors of ``check_group``.
         """
         action = self._apply_event(event_from_lists(client_ids, self._client_id))
-        if action is MembershipAction.COMPARE:
-            difference = self._find_inconsistency(client_ids or ())
-            action = (
-                self._apply_event(MembershipEvent.CONSISTENT)
-                if difference is None
-                else self._apply_event(MembershipEvent.INCONSISTENT, difference)
-            )
-        return action is MembershipAction.SHARE
+        if action is not MembershipAction.COMPARE:
+            return action
+        difference = self._find_inconsistency(client_ids or ())
+        if difference is None:
+            return self._apply_event(MembershipEvent.CONSISTENT)
+        return self._apply_event(MembershipEvent.INCONSISTENT, difference)
 
     def _apply_event(self, event: MembershipEvent, difference: MembershipError | None = None) -> MembershipAction:
         """Change the state, send what the action requires, wait, and return the action: heartbeats, or heartbeats and
@@ -227,18 +225,18 @@ class GroupMembers:
 
     def _find_inconsistency(self, client_ids: Collection[str]) -> MembershipError | None:
         """Return the error of a member with another subscription or other consumer settings, not raised; None if no
-        reported member differs. Requests running infos of members that ``members_to_query`` returns, and logs retry
+        reported member differs. Requests running infos of members that ``start_queries`` returns, and logs retry
         differences."""
-        members_to_query = self._subscriptions.members_to_query(client_ids)
+        members_to_query = self._subscriptions.start_queries(client_ids)
         if members_to_query:
-            self._subscriptions.record_running_infos(self._running_infos(members_to_query))
+            self._subscriptions.record_running_infos(self._query_running_infos(members_to_query))
             self._warn_of_retries()
         return self._subscriptions.difference()
 
-    def _running_infos(self, client_ids: Collection[str]) -> dict[str, ConsumerRunningInfo]:
+    def _query_running_infos(self, client_ids: Collection[str]) -> dict[str, ConsumerRunningInfo]:
         """Request members' running infos through any responsive broker, and wait. Members that did not respond are
         missing; {} if the request fails."""
-        return self._client.call_any(lambda broker: broker.running_infos(self._group, client_ids)) or {}
+        return self._client.call_any(lambda broker: broker.query_running_infos(self._group, client_ids)) or {}
 
     def _warn_of_retries(self) -> None:
         """Log a warning for each member that reads the retry topic while this one does not, or the reverse."""

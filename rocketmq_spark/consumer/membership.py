@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from rocketmq_spark.consumer.cluster_api import ClusterApi, MetadataSnapshot
 from rocketmq_spark.consumer.group_members import GroupMembers
+from rocketmq_spark.consumer.membership_state import MembershipAction
 from rocketmq_spark.consumer.offset_committer import OffsetCommitter, OffsetStore, RemoteBrokerOffsetStore
 from rocketmq_spark.consumer.offset_resets import OffsetResets
 from rocketmq_spark.consumer.outage_aware_client import OutageAwareClient
@@ -136,11 +137,11 @@ class Membership:
             raise self.crash
         self.renew_locks(stale_only=True)
         is_decided = self.rebalance()
-        bounds = self.client.bounds()
+        bounds = self.client.query_bounds()
         self._outage_tracker.postpone_due()
         links = {name: self.client.link(name) for name in {queue.broker_name for queue in bounds}}
         unavailable = self._outage_tracker.unavailable(expected, bounds)
-        self._outage_tracker.check(unavailable)
+        self._outage_tracker.raise_expired(unavailable)
         no_queues = frozenset[MessageQueue]()
         return MetadataSnapshot(
             self._usable(QueueState.OWNED) if is_decided else no_queues,
@@ -156,7 +157,7 @@ class Membership:
         """Set the outages of unavailable queues, which are logged with all others. The caller decides their limits."""
         self._outage_tracker.set_queue_outages(outages)
 
-    def pending_resets(self) -> dict[MessageQueue, int]:
+    def prune_resets(self) -> dict[MessageQueue, int]:
         """Discard pending resets of queues that this member does not own, because their owners detect them; return the
         offsets of the others by queue."""
         for queue in self.resets.pending.keys() - self._rebalance_impl.table.keys():
@@ -193,8 +194,8 @@ class Membership:
         self.client.refresh_routes()
         self.members.send_first_heartbeats()
         client_ids = self.members.query_members()
-        may_own_queues = self.members.may_own_queues(client_ids)
-        plan = self._rebalance_impl.decide(self._routes.queues, client_ids) if may_own_queues else None
+        may_share = self.members.update_state(client_ids) is MembershipAction.SHARE
+        plan = self._rebalance_impl.decide(self._routes.queues, client_ids) if may_share else None
         if plan is not None:
             self._apply_plan(plan)
         return plan is not None

@@ -1,5 +1,5 @@
 """OffsetCommitter: the group's offsets in their ``OffsetStore``. It reads before each write, and only raises offsets,
-except in ``lower_to``.
+except in ``replace_offsets``.
 
 The store is the brokers (``RemoteBrokerOffsetStore``), or in BROADCASTING the query's own file
 (``LocalFileOffsetStore``).
@@ -97,9 +97,11 @@ class RemoteBrokerOffsetStore:
         probe of the last completed message. True without a check where ``stored_to_ms`` is 0. Queues of unresponsive
         brokers are missing, unless they need no check."""
         dated = {queue: completion for queue, completion in completions.items() if completion.stored_to_ms > 0}
-        hints = self._client.search_hints({queue: completion.stored_to_ms + 1 for queue, completion in dated.items()})
+        hints = self._client.query_search_hints(
+            {queue: completion.stored_to_ms + 1 for queue, completion in dated.items()}
+        )
         to_probe = {queue: dated[queue].next_offset - 1 for queue, at in hints.items() if at < dated[queue].next_offset}
-        probed = self._client.store_times(to_probe)
+        probed = self._client.probe_store_times(to_probe)
         unchanged = dict.fromkeys(completions.keys() - dated.keys() | hints.keys() - to_probe.keys(), True)
         return unchanged | {queue: at is not None and at <= dated[queue].stored_to_ms for queue, at in probed.items()}
 
@@ -169,10 +171,10 @@ class OffsetCommitter:
         offset.
         """
         due = {queue: at for queue, at in self.unconfirmed.items() if self.store.may_write(queue)}
-        self.raise_to(due, self._select_unchanged)
+        self.raise_to(due, self._check_unchanged)
         return not self.unconfirmed
 
-    def _select_unchanged(self, writes: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+    def _check_unchanged(self, writes: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         """Return the writes to queues whose last completed message is still the planned one. Mark queues with another
         message as suspect; queues that cannot be checked now are missing."""
         unchanged = self.store.are_unchanged(
@@ -255,7 +257,7 @@ class OffsetCommitter:
         self.changes += len(found)
         self.suspect |= found
 
-    def lower_to(self, targets: Mapping[MessageQueue, int]) -> set[MessageQueue]:
+    def replace_offsets(self, targets: Mapping[MessageQueue, int]) -> set[MessageQueue]:
         """Replace the stored offsets by ``targets``, also by smaller ones, and discard these queues' progress; return
         the queues for which the store has confirmed that. For queues that end below the group's offset, queues that an
         operator has reset, and all queues of a group that a new checkpoint moves (``groupOffsets=ignore``)."""

@@ -261,7 +261,7 @@ class OutageAwareClient:
 
     # ------------------------------------------------------------------------------------------ offsets of queues
 
-    def bounds(self) -> dict[MessageQueue, QueueBounds]:
+    def query_bounds(self) -> dict[MessageQueue, QueueBounds]:
         """Request the bounds of all readable queues, one request for each topic and broker, all concurrent; wait and
         return them. Brokers that return none are verified by other topics. Missing are queues of unresponsive brokers,
         and of a topic that a broker has deleted. Other errors that are not transient are raised."""
@@ -299,25 +299,25 @@ class OutageAwareClient:
         group = self._options.consumer_group
         self.call_concurrently(requests, lambda broker, request: broker.submit_group_check(group, request[0]))
 
-    def store_times(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]:
+    def probe_store_times(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]:
         """Probe the message at an offset of each queue, broker after broker, and return its store time in epoch ms;
         None where there is none. Missing are queues of unresponsive brokers, and, for up to ``clusterTimeoutMs``, of
         brokers that refuse pulls. With credentials a probe may consume an operator's reset."""
         found: dict[MessageQueue, int | None] = {}
         for response in self.call_sequentially(
-            offsets, lambda broker, queues: self._probe_store_times(broker, queues, offsets)
+            offsets, lambda broker, queues: self._probe_at_broker(broker, queues, offsets)
         ):
             found |= response
         return found
 
-    def _probe_store_times(
+    def _probe_at_broker(
         self, broker: BrokerApi, queues: Collection[MessageQueue], offsets: Mapping[MessageQueue, int]
     ) -> dict[MessageQueue, int | None]:
         """Probe messages at one broker and return their store times. If the broker refuses, record that as an outage
         and return {}: a topic may just have been deleted. Refusals that concern only this client are raised."""
         subject = f"messages of {broker_subject(next(iter(queues)).broker_name)}"
         try:
-            found = broker.store_times({queue: offsets[queue] for queue in queues}, self._prober)
+            found = broker.probe_store_times({queue: offsets[queue] for queue in queues}, self._prober)
         except BrokerError as error:
             if not is_broker_error(error):
                 raise
@@ -326,7 +326,7 @@ class OutageAwareClient:
         self._outage_tracker.record_success(subject)
         return found
 
-    def search_hints(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+    def query_search_hints(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         """Request the same offsets as ``search_offsets``, concurrently and unchecked: an offset may be too small."""
         found: dict[MessageQueue, int] = {}
         for _, offsets in self.call_each(

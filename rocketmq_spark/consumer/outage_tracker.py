@@ -138,7 +138,7 @@ class OutageTracker:
     def log_outages(self) -> None:
         """Log the lines about ``outages`` that are due now: at their starts, at growing intervals, at their ends; see
         ``OutageLog``."""
-        for line in self._tracker.lines(self._clock(), self.outages):
+        for line in self._tracker.take_lines(self._clock(), self.outages):
             log.log(line.level, "%s", line)
 
     # ------------------------------------------------------------------------------------------ effects on plans
@@ -150,13 +150,13 @@ class OutageTracker:
         has_routes = all(topic in self._routes or topic_subject(topic) in explained for topic in self._topics)
         return has_routes and self._tracker.subjects - self._commits <= explained
 
-    def check(self, unavailable: Collection[MessageQueue] = ()) -> None:
-        """Raise the error of a subject that failed for its whole limit, see ``FailureTracker.check``. Subjects that
-        explain why queues are ``unavailable`` are excepted, and recorded: their deadlines are extended now, so their
-        limits count from the queues' return."""
+    def raise_expired(self, unavailable: Collection[MessageQueue] = ()) -> None:
+        """Raise the error of a subject that failed for its whole limit, see ``FailureTracker.raise_expired``; return if
+        there is none. Subjects that explain why queues are ``unavailable`` are excepted, and recorded: their deadlines
+        are extended now, so their limits count from the queues' return."""
         self._explained = frozenset(self._explained_by(unavailable) | {_commit_subject(queue) for queue in unavailable})
         self._tracker.extend_deadline(self._explained, self._clock())
-        self._tracker.check(self._clock())
+        self._tracker.raise_expired(self._clock())
 
     def unavailable(self, queues: Iterable[MessageQueue], bounds: Collection[MessageQueue]) -> dict[MessageQueue, str]:
         """Return the ``queues`` that the route lacks or whose topic is deleted, with the last address of their broker.

@@ -113,7 +113,7 @@ class SubscriptionCheck:
         self._theirs: dict[str, SubscribedTopics] = {}
         self._unanswered_queries: Counter[str] = Counter()
 
-    def members_to_query(self, client_ids: Iterable[str]) -> frozenset[str]:
+    def start_queries(self, client_ids: Iterable[str]) -> frozenset[str]:
         """Record the member list and return its members to query: new ones, and those that were inconsistent or did not
         respond (at most MAX_UNANSWERED_QUERIES queries). Empty if the list is the recorded one. Removes members that
         left; counts each returned member as queried."""

@@ -78,8 +78,8 @@ def acl_1_arguments(user: Credentials, rights: Iterable[Right]) -> list[str]:
 def create_user(jvm: ChildJvm, controller: Any, user: Credentials, rights: Iterable[Right]) -> None:
     """Create a user of the running broker ``controller`` in ``jvm``, by ACL 2.0, and grant it these rights only; wait
     for both. Raises what py4j does."""
-    auth = jvm.java.org.apache.rocketmq.auth
-    action = jvm.java.org.apache.rocketmq.common.action.Action
+    auth = jvm.connect().org.apache.rocketmq.auth
+    action = jvm.connect().org.apache.rocketmq.common.action.Action
     subject = auth.authentication.model.User.of(user.access_key, user.secret_key.reveal())
     controller.getAuthenticationMetadataManager().createUser(subject).get()
     allow = auth.authorization.enums.Decision.ALLOW

@@ -51,13 +51,13 @@ class ServerCertificate:
         self.key.parent.mkdir(mode=0o700)
         run_keytool(self._store, self._hosts)
         with jvm.raising_embedded_errors():
-            security = jvm.java.java.security
-            characters = jvm.java.java.io.CharArrayWriter()  # py4j makes no char[] of a text
+            security = jvm.connect().java.security
+            characters = jvm.connect().java.io.CharArrayWriter()  # py4j makes no char[] of a text
             characters.write(PASSWORD, 0, len(PASSWORD))
             password = characters.toCharArray()
-            store = security.KeyStore.getInstance(jvm.java.java.io.File(str(self._store)), password)
+            store = security.KeyStore.getInstance(jvm.connect().java.io.File(str(self._store)), password)
             certificate = bytes(store.getCertificate(ALIAS).getEncoded())
-            encoding = jvm.java.java.lang.Class.forName("java.security.spec.PKCS8EncodedKeySpec")
+            encoding = jvm.connect().java.lang.Class.forName("java.security.spec.PKCS8EncodedKeySpec")
             key_factory = security.KeyFactory.getInstance("EC")
             key = bytes(key_factory.getKeySpec(store.getKey(ALIAS, password), encoding).getEncoded())
         self._store.unlink()

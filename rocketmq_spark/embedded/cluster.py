@@ -127,10 +127,10 @@ class EmbeddedCluster:
         for name in (NAME_SERVER_JVM, *self._brokers, *([PROXY_JVM] if self._proxy else [])):
             self._jvms.launch(name)
         if self._certificate is not None:
-            self._certificate.write(self._jvms.jvm_of(NAME_SERVER_JVM))
+            self._certificate.write(self._jvms.launch_jvm(NAME_SERVER_JVM))
         self._start_name_server()
         for broker in self._brokers.values():
-            broker.start(self._jvms.jvm_of(broker.name), self.namesrv_addr)
+            broker.start(self._jvms.launch_jvm(broker.name), self.namesrv_addr)
         self._registration.wait(list(self._brokers))
         if self._proxy is not None:
             self.create_topic(SYNC_TOPIC, 1)
@@ -251,7 +251,7 @@ class EmbeddedCluster:
 
     def start_broker(self, name: str = "broker-a") -> None:
         """Start a stopped or killed broker on its previous port and store; wait until a running name server has it."""
-        self._brokers[name].start(self._jvms.jvm_of(name), self.namesrv_addr)
+        self._brokers[name].start(self._jvms.launch_jvm(name), self.namesrv_addr)
         if self._name_server.is_running:
             self._registration.wait([name])
 
@@ -300,7 +300,7 @@ class EmbeddedCluster:
 
     def start_proxy(self) -> None:
         """Start a killed proxy on its previous ports; returns once both accept connections."""
-        self._require_proxy().start(self._jvms.jvm_of(PROXY_JVM), self.namesrv_addr)
+        self._require_proxy().start(self._jvms.launch_jvm(PROXY_JVM), self.namesrv_addr)
 
     def kill_proxy(self) -> None:
         """Kill the proxy's JVM by SIGKILL."""
@@ -324,9 +324,9 @@ class EmbeddedCluster:
     # ---- inside
 
     def _start_name_server(self) -> None:
-        self._name_server.start(self._jvms.jvm_of(NAME_SERVER_JVM))
+        self._name_server.start(self._jvms.launch_jvm(NAME_SERVER_JVM))
         if self._elections is not None:
-            self._elections.start(self._jvms.jvm_of(NAME_SERVER_JVM))
+            self._elections.start(self._jvms.launch_jvm(NAME_SERVER_JVM))
 
     def _require_proxy(self) -> ProxyServer:
         if self._proxy is None:

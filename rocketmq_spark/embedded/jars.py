@@ -130,7 +130,7 @@ def rocketmq_class_path(
     if home:
         jars = distribution_jars(Path(home), version)
     else:
-        jars = cached_jars(read_lock(version or DEFAULT_VERSION, proxy=proxy), cache_dir(environ))
+        jars = fetch_jars(read_lock(version or DEFAULT_VERSION, proxy=proxy), cache_dir(environ))
     return [*map(str, pyspark_jars().glob("py4j-*.jar")), *map(str, jars)]
 
 
@@ -148,7 +148,7 @@ def distribution_jars(home: Path, version: str | None = None) -> list[Path]:
     return jars
 
 
-def cached_jars(lock: Sequence[Jar], cache: Path) -> list[Path]:
+def fetch_jars(lock: Sequence[Jar], cache: Path) -> list[Path]:
     """Verify all jars of the lock in ``cache``, download those that are missing or damaged, and return the files of
     all. Wait without a limit while another process downloads. Raises what ``fetch`` does."""
     folder = cache / "jars"
@@ -248,7 +248,7 @@ class Ivy:
     """An Ivy resolver with working files in ``folder``, where it reuses files of earlier downloads."""
 
     def __init__(self, jvm: ChildJvm, folder: Path) -> None:
-        self._java = jvm.java
+        self._java = jvm.connect()
         self._maven = self._java.org.apache.spark.util.MavenUtils
         self._none = self._java.scala.Option.apply(None)
         self._log = self._java.java.lang.System.err

@@ -74,7 +74,7 @@ def find_java(environ: Mapping[str, str] = os.environ) -> str:
 class ChildJvm:
     """A child JVM with a py4j gateway.
 
-    The constructor only launches it, so that several can boot at the same time; ``java`` waits for its gateway. The
+    The constructor only launches it, so that several can boot at the same time; ``connect`` waits for its gateway. The
     child keeps the file descriptors ``inherited`` open. Threads: any; py4j keeps one connection per concurrent call.
     """
 
@@ -109,8 +109,7 @@ class ChildJvm:
     def is_running(self) -> bool:
         return self._process.poll() is None
 
-    @property
-    def java(self) -> Any:
+    def connect(self) -> Any:
         """Return the JVM's classes as attributes, such as ``java.java.lang.System``; the first call waits up to 120 s
         for the gateway.
 

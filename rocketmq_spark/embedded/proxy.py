@@ -63,11 +63,11 @@ class ProxyServer:
             self._home.mkdir(mode=0o700, exist_ok=True)
             file = self._home / "rmq-proxy.json"
             file.write_text(json.dumps(self._all_settings(namesrv_address)), encoding="utf-8")
-            java = jvm.java.java
+            java = jvm.connect().java
             java.lang.System.setProperty(CONFIG_PATH, str(file))
             no_arguments = java.lang.reflect.Array.newInstance(java.lang.Class.forName("java.lang.String"), 0)
             # ProxyStartup prints an error, and ends the JVM.
-            jvm.java.org.apache.rocketmq.proxy.ProxyStartup.main(no_arguments)
+            jvm.connect().org.apache.rocketmq.proxy.ProxyStartup.main(no_arguments)
 
     def _all_settings(self, namesrv_address: str) -> dict[str, object]:
         """Return the content of rmq-proxy.json for cluster mode; the settings of the constructor take precedence."""

@@ -58,7 +58,7 @@ class ServerJvms:
         self._resources.callback(jvm.kill)
         self._jvms[name] = jvm
 
-    def jvm_of(self, server: str) -> ChildJvm:
+    def launch_jvm(self, server: str) -> ChildJvm:
         """Return the server's JVM; launch it unless it is running."""
         self.launch(server)
         return self._jvms[self._name(server)]

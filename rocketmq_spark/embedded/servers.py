@@ -98,7 +98,7 @@ class NameServer(Server):
         with jvm.raising_embedded_errors():
             set_remoting_version(jvm)
             self._port = self._port or initial_port(jvm)
-            rocketmq = jvm.java.org.apache.rocketmq
+            rocketmq = jvm.connect().org.apache.rocketmq
             config = rocketmq.common.namesrv.NamesrvConfig()
             config.setKvConfigPath(str(self._home / "kvConfig.json"))
             config.setConfigStorePath(str(self._home / "namesrv.properties"))
@@ -155,7 +155,7 @@ class BrokerServer(Server):
             # A replica's address goes to its controller before the broker listens.
             self._port = self._port or (free_port(jvm) if is_replica else initial_port(jvm))
             netty.setListenPort(self._port)
-            controller = jvm.java.org.apache.rocketmq.broker.BrokerController(*configs)
+            controller = jvm.connect().org.apache.rocketmq.broker.BrokerController(*configs)
             # initialize() binds a second port at this distance below the first: here port 0, a free one.
             netty.setListenPort(self._port if is_replica else SECOND_PORT_DISTANCE)
             if not controller.initialize():
@@ -224,7 +224,7 @@ class BrokerServer(Server):
 def new_configs(jvm: ChildJvm) -> tuple[Any, ...]:
     """Create default configs for a BrokerController in ``jvm``, in the order of its constructor: BrokerConfig,
     NettyServerConfig, NettyClientConfig, MessageStoreConfig, and since RocketMQ 5.3 AuthConfig, for ACL 2.0."""
-    rocketmq = jvm.java.org.apache.rocketmq
+    rocketmq = jvm.connect().org.apache.rocketmq
     configs = (
         rocketmq.common.BrokerConfig(),
         rocketmq.remoting.netty.NettyServerConfig(),
@@ -270,23 +270,23 @@ def stop_service(owner: Any, field: str) -> None:
 
 def has_class(jvm: ChildJvm, name: str) -> bool:
     """Return whether this version of RocketMQ has the class."""
-    loader = jvm.java.java.lang.ClassLoader.getSystemClassLoader()
+    loader = jvm.connect().java.lang.ClassLoader.getSystemClassLoader()
     return loader.getResource(f"{name.replace('.', '/')}.class") is not None
 
 
 def apply_settings(jvm: ChildJvm, settings: Mapping[str, str], configs: tuple[Any, ...]) -> None:
     """Set in each config the properties that it has, as BrokerStartup does with the lines of its file; ignore
     others."""
-    properties = jvm.java.java.util.Properties()
+    properties = jvm.connect().java.util.Properties()
     properties.putAll(dict(settings))
     for config in configs:
-        jvm.java.org.apache.rocketmq.common.MixAll.properties2Object(properties, config)
+        jvm.connect().org.apache.rocketmq.common.MixAll.properties2Object(properties, config)
 
 
 def initial_port(jvm: ChildJvm) -> int:
     """Return the port for a server's first start without a configured one: 0, by which the server selects one, or a
     free one for RocketMQ 4, which does not report it."""
-    rocketmq = jvm.java.org.apache.rocketmq
+    rocketmq = jvm.connect().org.apache.rocketmq
     if not rocketmq.common.MQVersion.getVersionDesc(rocketmq.common.MQVersion.CURRENT_VERSION).startswith("V4_"):
         return 0
     return free_port(jvm)
@@ -299,10 +299,10 @@ def free_port(jvm: ChildJvm) -> int:
     It is below the ports that the system assigns to connections: one of these could take it before the server does.
     Raises EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] if none is free.
     """
-    address = jvm.java.java.net.InetAddress.getByName(LOOPBACK)
+    address = jvm.connect().java.net.InetAddress.getByName(LOOPBACK)
     for port in random.sample(PORT_RANGE, len(PORT_RANGE)):
         try:
-            jvm.java.java.net.ServerSocket(port, 1, address).close()
+            jvm.connect().java.net.ServerSocket(port, 1, address).close()
         except Py4JJavaError:
             continue
         return port
@@ -311,9 +311,9 @@ def free_port(jvm: ChildJvm) -> int:
 
 def set_remoting_version(jvm: ChildJvm) -> None:
     """Make RocketMQ send its real version; a name server ignores the topics of a broker of version 0."""
-    rocketmq = jvm.java.org.apache.rocketmq
+    rocketmq = jvm.connect().org.apache.rocketmq
     key = rocketmq.remoting.protocol.RemotingCommand.REMOTING_VERSION_KEY
-    jvm.java.java.lang.System.setProperty(key, str(rocketmq.common.MQVersion.CURRENT_VERSION))
+    jvm.connect().java.lang.System.setProperty(key, str(rocketmq.common.MQVersion.CURRENT_VERSION))
 
 
 def await_free_port(jvm: ChildJvm, port: int) -> None:
@@ -322,10 +322,10 @@ def await_free_port(jvm: ChildJvm, port: int) -> None:
     Raises EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] after FREE_PORT_TIMEOUT_MS.
     """
     deadline = time.monotonic() + FREE_PORT_TIMEOUT_MS / 1000
-    address = jvm.java.java.net.InetAddress.getByName(LOOPBACK)
+    address = jvm.connect().java.net.InetAddress.getByName(LOOPBACK)
     while time.monotonic() < deadline:
         try:
-            jvm.java.java.net.ServerSocket(port, 1, address).close()
+            jvm.connect().java.net.ServerSocket(port, 1, address).close()
         except Py4JJavaError:
             time.sleep(POLL_S)
         else:

@@ -141,7 +141,7 @@ class GrpcTransport:
     def targets(self) -> list[Target]:
         return self._targets
 
-    def _session_of(self, topic: str, broker_name: str) -> Session:
+    def _find_session(self, topic: str, broker_name: str) -> Session:
         """Return the session with the proxy for a broker. Add the topic to those refreshed; if no refresh has run yet
         and no route is cached, refresh and wait. For a topic without any broker, return the first proxy's session: it
         finds the broker, and once the message has expired it reports an invalid handle. Raises the topic's error of
@@ -178,7 +178,7 @@ class GrpcTransport:
         topic, broker_name = request.target
         invisible_ms = unforeseen_ms(self._options.invisible_duration_ms, secrets.randbelow)
         try:
-            messages, failure = self._session_of(topic, broker_name).receive(
+            messages, failure = self._find_session(topic, broker_name).receive(
                 topic,
                 broker_name,
                 max_messages=request.max_messages,
@@ -243,7 +243,7 @@ class GrpcTransport:
         returns the outcomes in order; it also raises an error of sending, which is not raised here."""
         first, texts = handles[0], [handle.text for handle in handles]
         try:
-            return self._session_of(first.topic, first.broker_name).submit_ack(first.topic, texts)
+            return self._find_session(first.topic, first.broker_name).submit_ack(first.topic, texts)
         except RocketMQError as error:
             return partial(_raise, error)
 
@@ -253,7 +253,7 @@ class GrpcTransport:
         """Send a request for each handle, then wait for all responses. Return for each handle its new handle; None if
         it had expired or is unverified, for which nothing is sent; or the RocketMQError, never raised."""
         submitted = [self._submit_change(handle, invisible_ms, suspend) for handle in handles]
-        return [_changed(handle, result) for handle, result in zip(handles, submitted, strict=True)]
+        return [_await_change(handle, result) for handle, result in zip(handles, submitted, strict=True)]
 
     def _submit_change(self, handle: ReceiptHandle, invisible_ms: int, suspend: bool) -> Callable[[], str | None]:
         """Send one request, none for an unverified handle. Return a function that waits for the response and returns
@@ -261,7 +261,7 @@ class GrpcTransport:
         if is_unverified(handle):
             return lambda: None
         try:
-            session = self._session_of(handle.topic, handle.broker_name)
+            session = self._find_session(handle.topic, handle.broker_name)
             return session.submit_change_invisible_duration(handle.topic, handle.text, invisible_ms, suspend=suspend)
         except RocketMQError as error:
             return partial(_raise, error)
@@ -298,7 +298,7 @@ def _record(response: bytes, handle: ReceiptHandle) -> bytes:
     return record.SerializeToString()
 
 
-def _changed(handle: ReceiptHandle, result: Callable[[], str | None]) -> ChangeOutcome:
+def _await_change(handle: ReceiptHandle, result: Callable[[], str | None]) -> ChangeOutcome:
     """Call ``result``, which waits, and return the new handle; None if the old one is no longer valid; or the
     RocketMQError, never raised. A broker's new handle starts at its own message: a proxy in one process with its broker
     returns another start offset, and then rejects acknowledgements by that handle (apache/rocketmq#9583)."""

@@ -63,7 +63,7 @@ class ExpiryLog:
         self._logged: Counter[str] = Counter()
         self._throttle = Throttle()
 
-    def lines(self, expired: Counter[str], now_ms: int) -> list[LogLine]:
+    def take_lines(self, expired: Counter[str], now_ms: int) -> list[LogLine]:
         """Return a warning about messages that expired since the last one, or an empty list: none expired, or the
         throttle holds the line until a later call. ``expired``: number of messages expired since the start, by broker
         name."""

@@ -26,7 +26,7 @@ from rocketmq_spark.remoting.retry import (
 class ReceiveFailures:
     """Failures of one receiver. ``refresh_soon`` schedules an early route refresh.
 
-    Threads: any, for ``lines`` one; ``changed`` is held briefly, and notified of an error that ends the query.
+    Threads: any, for ``take_lines`` one; ``changed`` is held briefly, and notified of an error that ends the query.
     """
 
     def __init__(
@@ -50,17 +50,17 @@ class ReceiveFailures:
         """Return whether an error has ended the query."""
         return self._fatal_error is not None
 
-    def check(self) -> None:
+    def raise_failure(self) -> None:
         """Raise the fatal error, whatever its class, or the RocketMQError of a failure that exceeded its time limit;
         else do nothing."""
         with self._changed:
             if self._fatal_error is not None:
                 raise self._fatal_error
-            self._tracker.check(self._clock())
+            self._tracker.raise_expired(self._clock())
 
-    def lines(self) -> list[LogLine]:
+    def take_lines(self) -> list[LogLine]:
         """Return the log lines due for failures, see ``OutageLog``; none after a fatal error."""
-        return [] if self._fatal_error else self._tracker.lines(self._clock(), self.outages)
+        return [] if self._fatal_error else self._tracker.take_lines(self._clock(), self.outages)
 
     # ------------------------------------------------------------------------------------------ brokers, topics
 
@@ -99,7 +99,7 @@ class ReceiveFailures:
 
     def _note(self, subject: str, outcome: object) -> None:
         """Record a RocketMQError as failure of ``subject``, any other outcome as success. A permanent error becomes the
-        fatal one; one that requires new routes schedules an early refresh. Raises nothing: see ``check``."""
+        fatal one; one that requires new routes schedules an early refresh. Raises nothing: see ``raise_failure``."""
         if not isinstance(outcome, RocketMQError):
             with self._changed:
                 self._tracker.record_success(subject)
@@ -115,7 +115,7 @@ class ReceiveFailures:
             self._refresh_soon()
 
     def fail(self, error: Exception) -> None:
-        """Set the fatal error, which ``check`` raises, and notify waiting threads; an earlier fatal error stays."""
+        """Set the fatal error, which ``raise_failure`` raises, and notify waiting threads; an earlier one stays."""
         with self._changed:
             self._fatal_error = self._fatal_error or error
             self._changed.notify_all()

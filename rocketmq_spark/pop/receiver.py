@@ -135,7 +135,7 @@ class Receiver:
 
     def check(self) -> None:
         """Raise the fatal error, or a failure that has exceeded its time limit."""
-        self._failures.check()
+        self._failures.raise_failure()
 
     def wait(self, timeout_s: float) -> None:
         """Wait, at most ``timeout_s``, until there is a message for a batch or a fatal error; may return earlier."""
@@ -164,16 +164,16 @@ class Receiver:
         brokers that do not fail; others are retried in the background. Raise no error."""
         with self._changed:
             self._unacked.mark_completed(batch)
-        self._acknowledge()
+        self._wait_until_acknowledged()
 
     def mark_logged_completed(self, handles: Sequence[ReceiptHandle]) -> None:
         """Start; acknowledge, as ``mark_completed`` does, an earlier start's batch that is in the sink."""
         with self._changed:
             self._unacked.add_completed(handles)
         self.start()
-        self._acknowledge()
+        self._wait_until_acknowledged()
 
-    def _acknowledge(self) -> None:
+    def _wait_until_acknowledged(self) -> None:
         """Acknowledge COMPLETED messages once there are routes; wait up to ``brokerTimeoutMs`` for it."""
         until_ms = self._clock() + self._options.broker_timeout_ms
         if self._has_routes.wait(self._options.broker_timeout_ms / 1000):
@@ -283,7 +283,7 @@ class Receiver:
     def _log_failures(self) -> None:
         with self._changed:
             expired = self._unacked.expired.copy()
-        for line in (*self._failures.lines(), *self._expiry_log.lines(expired, self._clock())):
+        for line in (*self._failures.take_lines(), *self._expiry_log.take_lines(expired, self._clock())):
             log.log(line.level, "%s", line)
 
     def _start_refresh(self) -> None:

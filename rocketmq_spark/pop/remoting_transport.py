@@ -89,7 +89,7 @@ class RemotingTransport:
         routes = self._routes.routes
         found = {topic: routes[topic] for topic in self._options.topics if topic not in failures}
         rejected = {
-            topic: error for topic, route in found.items() if (error := self._rejection(topic, route)) is not None
+            topic: error for topic, route in found.items() if (error := self._query_rejection(topic, route)) is not None
         }
         self._readable = (self._readable | found.keys()) - rejected.keys()
         unreadable = {topic for topic, route in found.items() if not route.read_queues()}
@@ -99,7 +99,7 @@ class RemotingTransport:
             | {topic: RouteError("TOPIC_UNAVAILABLE.NO_READABLE_QUEUE", topic=topic) for topic in unreadable}
         )
 
-    def _rejection(self, topic: str, route: TopicRoute) -> RocketMQError | None:
+    def _query_rejection(self, topic: str, route: TopicRoute) -> RocketMQError | None:
         """Return why a topic must not be read now, or None: a proxy serves it, it is FIFO, or no master reports whether
         it is. Send requests to the masters, one by one, until one responds; that is cached. If a master refuses
         permanently, log it and read the topic."""
@@ -149,10 +149,10 @@ class RemotingTransport:
     def _new_pop_broker(self, address: BrokerAddress) -> PopBroker:
         return PopBroker(address, self._pool, self._options.broker_timeout_ms)
 
-    def _brokers_of(self, handles: Sequence[BrokerHandle]) -> dict[Target, _BrokerOrError]:
-        return {target: self._broker_of(target) for target in dict.fromkeys(map(_target, handles))}
+    def _resolve_brokers(self, handles: Sequence[BrokerHandle]) -> dict[Target, _BrokerOrError]:
+        return {target: self._resolve_broker(target) for target in dict.fromkeys(map(_target, handles))}
 
-    def _broker_of(self, target: Target) -> _BrokerOrError:
+    def _resolve_broker(self, target: Target) -> _BrokerOrError:
         """Return the client of the target's master, or the RocketMQError; None, logged once, if the topic was deleted
         there. May request routes and wait."""
         try:
@@ -170,7 +170,7 @@ class RemotingTransport:
         topic, by one name server, which lists both together. False, unknown: it lists no such broker, or a request
         failed."""
         try:
-            return self._master(target) is None and target.broker_name in self._masters()
+            return self._query_master(target) is None and target.broker_name in self._query_masters()
         except RocketMQError:
             return False
 
@@ -184,7 +184,7 @@ class RemotingTransport:
                 *target,
             )
 
-    def _master(self, target: Target) -> BrokerAddress | None:
+    def _query_master(self, target: Target) -> BrokerAddress | None:
         """Request the route again and return the broker's master; None if the topic has no route or the broker no
         master. Raises what ``RouteTable.route`` does otherwise."""
         try:
@@ -194,7 +194,7 @@ class RemotingTransport:
                 return None
             raise
 
-    def _masters(self) -> set[str]:
+    def _query_masters(self) -> set[str]:
         """Return the names of brokers that have a master. Raises what ``NameServers.cluster_info`` does."""
         brokers = self._cluster.name_servers.cluster_info().brokers
         return {name for name, broker in brokers.items() if broker.master_address is not None}
@@ -250,7 +250,7 @@ class RemotingTransport:
         would hide deleted messages. Pass a RocketMQError of the check to ``on_response`` instead."""
         try:
             if self._retention.is_due(target):
-                self._retention.check(target, self._cluster.broker(address))
+                self._retention.report_deleted(target, self._cluster.broker(address))
         except RocketMQError as error:
             on_response(error)
         else:
@@ -268,7 +268,7 @@ class RemotingTransport:
         True, also if its topic was deleted; False for an opaque handle, for which nothing is sent; or the
         RocketMQError, never raised."""
         broker_handles = _only_broker_handles(handles)
-        brokers = self._brokers_of(broker_handles)
+        brokers = self._resolve_brokers(broker_handles)
         failures = self._acknowledge(broker_handles, brokers)
         return [
             isinstance(handle, BrokerHandle)
@@ -303,12 +303,12 @@ class RemotingTransport:
         the old one is no longer valid, is opaque, or its topic was deleted; or the RocketMQError, never raised."""
         failed: dict[str, RocketMQError] = {}
         broker_handles = _only_broker_handles(handles)
-        brokers = self._brokers_of(broker_handles)
+        brokers = self._resolve_brokers(broker_handles)
         submitted = {
             handle: self._submit_change(brokers[_target(handle)], handle, invisible_ms, suspend, failed)
             for handle in broker_handles
         }
-        return [_changed(handle, submitted[handle]) if isinstance(handle, BrokerHandle) else None for handle in handles]
+        return [_await_change(one, submitted[one]) if isinstance(one, BrokerHandle) else None for one in handles]
 
     def _submit_change(
         self,
@@ -372,7 +372,7 @@ def _acknowledged(broker: _BrokerOrError, failure: RocketMQError | None) -> AckO
     return broker or True
 
 
-def _changed(handle: BrokerHandle, submitted: _SubmittedChange) -> ChangeOutcome:
+def _await_change(handle: BrokerHandle, submitted: _SubmittedChange) -> ChangeOutcome:
     """Wait for the response. Return the handle after the change, None if the old one is no longer valid or its topic
     was deleted, or the RocketMQError, never raised."""
     if submitted is None or isinstance(submitted, RocketMQError):

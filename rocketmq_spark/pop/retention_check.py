@@ -66,19 +66,21 @@ class RetentionCheck:
         checked_ms, delivered_ms = self._checked_ms[target], self._delivered_ms.get(target, -OFFSET_STABLE_MS)
         return self._clock() >= max(checked_ms + INTERVAL_MS, delivered_ms + OFFSET_STABLE_MS)
 
-    def check(self, target: Target, broker: Broker) -> None:
+    def report_deleted(self, target: Target, broker: Broker) -> None:
         """Request min offsets and the group's offsets, and wait, whether due or not. If the broker deleted undelivered
         messages, sleep CONFIRM_DELAY_S, request again, and call ``report`` with the ranges found both times, each once;
         return without a report if the query ends meanwhile. Raises what ``report`` does, and any RocketMQError that is
         not permanent; a permanent one is logged, and the next check is due after INTERVAL_MS."""
         try:
-            lost = {_range_start(deleted_range) for deleted_range in self._deleted(target, broker)} - self._reported
+            lost = {
+                _range_start(deleted_range) for deleted_range in self._query_deleted(target, broker)
+            } - self._reported
             if lost and self._wait(CONFIRM_DELAY_S):
                 return
             confirmed = (
                 [
                     deleted_range
-                    for deleted_range in self._deleted(target, broker)
+                    for deleted_range in self._query_deleted(target, broker)
                     if _range_start(deleted_range) in lost
                 ]
                 if lost
@@ -100,10 +102,10 @@ class RetentionCheck:
         self._reported |= set(map(_range_start, confirmed))
         self._checked_ms[target] = self._clock()
 
-    def _deleted(self, target: Target, broker: Broker) -> list[QueueRange]:
+    def _query_deleted(self, target: Target, broker: Broker) -> list[QueueRange]:
         """Request the queues' bounds and the group's offsets; return the ranges deleted before delivery. Raises what
         the requests do."""
-        bounds = broker.topic_stats(target.topic)
+        bounds = broker.query_topic_stats(target.topic)
         return deleted_undelivered(bounds, broker.query_offsets(self._group, bounds))
 
 

@@ -41,11 +41,11 @@ OPTIONS: Final[tuple[tuple[str, int], ...]] = (
 
 def open_channel(address: str, tls: Tls | None, timeout_ms: int) -> grpc.Channel:
     """Return a channel that connects at the first call, within ``timeout_ms`` for each attempt. With TLS, reads
-    certificate files now, and connects if ``tls_credentials`` must. Raises the errors of ``tls_credentials``."""
+    certificate files now, and connects if ``fetch_tls_credentials`` must. Raises its errors."""
     options = (*OPTIONS, ("grpc.min_reconnect_backoff_ms", timeout_ms))
     if tls is None:
         return grpc.insecure_channel(address, options)
-    material = tls_credentials(address, tls, timeout_ms)
+    material = fetch_tls_credentials(address, tls, timeout_ms)
     credentials = grpc.ssl_channel_credentials(material.roots, material.key, material.chain)
     name = () if material.name is None else (("grpc.ssl_target_name_override", material.name),)
     return grpc.secure_channel(address, credentials, (*options, *name))
@@ -67,7 +67,7 @@ class TlsCredentials(NamedTuple):
     name: str | None
 
 
-def tls_credentials(address: str, tls: Tls, timeout_ms: int) -> TlsCredentials:
+def fetch_tls_credentials(address: str, tls: Tls, timeout_ms: int) -> TlsCredentials:
     """Read the files of ``tls`` and return the credentials for the server at ``address``. If ``tls`` does not verify
     certificates or host names, connect first to fetch the server's certificate, which is then trusted, or a name in it.
 
@@ -77,9 +77,9 @@ def tls_credentials(address: str, tls: Tls, timeout_ms: int) -> TlsCredentials:
     context = tls_context(tls)
     key, chain = _read(tls.key_path or tls.cert_path), _read(tls.cert_path)
     if not tls.auth_server:
-        roots = _certificate_at(address, context, timeout_ms)
-        return TlsCredentials(roots.encode(), key, chain, _name_at(address, _context_trusting(roots), timeout_ms))
-    name = None if tls.check_host_name else _name_at(address, context, timeout_ms)
+        roots = _fetch_certificate(address, context, timeout_ms)
+        return TlsCredentials(roots.encode(), key, chain, _fetch_name(address, _context_trusting(roots), timeout_ms))
+    name = None if tls.check_host_name else _fetch_name(address, context, timeout_ms)
     return TlsCredentials(_read(tls.trust_cert_path) or _system_roots(context), key, chain, name)
 
 
@@ -103,12 +103,12 @@ def _context_trusting(certificate: str) -> ssl.SSLContext:
     return context
 
 
-def _certificate_at(address: str, context: ssl.SSLContext, timeout_ms: int) -> str:
+def _fetch_certificate(address: str, context: ssl.SSLContext, timeout_ms: int) -> str:
     with _connect_tls(address, context, timeout_ms) as session:
         return ssl.DER_cert_to_PEM_cert(session.getpeercert(binary_form=True) or b"")
 
 
-def _name_at(address: str, context: ssl.SSLContext, timeout_ms: int) -> str:
+def _fetch_name(address: str, context: ssl.SSLContext, timeout_ms: int) -> str:
     with _connect_tls(address, context, timeout_ms) as session:
         return name_in(session.getpeercert() or {})
 

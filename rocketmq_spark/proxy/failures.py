@@ -21,7 +21,7 @@ from rocketmq_spark.remoting.transport_probe import (
 from rocketmq_spark.security import Tls
 from rocketmq_spark.wire.bounds import RESPONSE_BYTES
 from rocketmq_spark.wire.grpc.messaging_pb2 import Code, Status
-from rocketmq_spark.wire.grpc.responses import refusal
+from rocketmq_spark.wire.grpc.responses import refusal_error
 
 NOT_CONNECTED: Final = "failed to connect to all addresses"
 """Start of gRPC's details if there was no connection."""
@@ -62,7 +62,7 @@ def failure_of(error: grpc.RpcError, address: str, request: str, timeout_ms: int
         return TransportError("CONNECTION_LOST", address=address, reason=details)
     if code is grpc.StatusCode.UNIMPLEMENTED:
         return OptionError("NOT_A_GRPC_PROXY", address=address, reason=f"it returned {details} for {request}")
-    return refusal(address, request, Status(code=_CODES.get(code, Code.BAD_REQUEST), message=details))
+    return refusal_error(address, request, Status(code=_CODES.get(code, Code.BAD_REQUEST), message=details))
 
 
 def response_too_large_error(address: str, request: str) -> RemoteProtocolError:
@@ -78,7 +78,7 @@ def _reason(details: str) -> str:
     return (reason or details).rpartition(": ")[2]
 
 
-def diagnose(error: TransportError, tls: Tls | None) -> RocketMQError:
+def probe_cause(error: TransportError, tls: Tls | None) -> RocketMQError:
     """Probe the server at the error's address over a few connections, each step within 1 s; return the cause if found,
     else ``error``; raise neither. A timeout is returned without a probe."""
     address = str(error.context["address"])
@@ -86,15 +86,15 @@ def diagnose(error: TransportError, tls: Tls | None) -> RocketMQError:
         return error
     try:
         if tls is None:
-            _diagnose_plaintext(address)
+            _probe_plaintext(address)
         else:
-            _diagnose_tls(address, tls)
+            _probe_tls(address, tls)
     except RocketMQError as cause:
         return error if is_disconnected(cause) else cause
     return error
 
 
-def _diagnose_plaintext(address: str) -> None:
+def _probe_plaintext(address: str) -> None:
     """Probe the transports that the server accepts. Raises TransportError[TLS_REQUIRED] if that is TLS only,
     OptionError[NOT_A_GRPC_PROXY] if it is RocketMQ's remoting protocol. A port that accepts none may belong to an
     unavailable server."""
@@ -106,7 +106,7 @@ def _diagnose_plaintext(address: str) -> None:
             raise OptionError("NOT_A_GRPC_PROXY", address=address, reason="it uses RocketMQ's remoting protocol")
 
 
-def _diagnose_tls(address: str, tls: Tls) -> None:
+def _probe_tls(address: str, tls: Tls) -> None:
     """Open a connection with these options, and close it. Raises what it fails with. A server that rejects the client
     certificate reports it after the handshake, so this receives without sending: data that is sent causes a reset."""
     with closing(connect_with(tls)(address, PROBE_TIMEOUT_MS)) as stream:

@@ -16,7 +16,7 @@ from google.protobuf.message import Message
 from rocketmq_spark.errors import BrokerError, OptionError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import split_address
 from rocketmq_spark.proxy.connection import Connection, parse_response
-from rocketmq_spark.proxy.failures import diagnose, response_too_large_error
+from rocketmq_spark.proxy.failures import probe_cause, response_too_large_error
 from rocketmq_spark.proxy.telemetry import METHOD as TELEMETRY
 from rocketmq_spark.proxy.telemetry import Telemetry
 from rocketmq_spark.remoting.retry import Retryability, is_response_too_large, is_timed_out, retryability_of_request
@@ -24,7 +24,7 @@ from rocketmq_spark.security import Security
 from rocketmq_spark.wire.bounds import RESPONSE_BYTES
 from rocketmq_spark.wire.grpc import messaging_pb2 as pb
 from rocketmq_spark.wire.grpc.requests import Identity, Subscription, route
-from rocketmq_spark.wire.grpc.responses import Addresses, brokers_of, is_ordered, is_unknown_handle, refusal
+from rocketmq_spark.wire.grpc.responses import Addresses, brokers_of, is_ordered, is_unknown_handle, refusal_error
 
 A = TypeVar("A", pb.QueryRouteResponse, pb.HeartbeatResponse)
 
@@ -146,13 +146,13 @@ class Session:
     @contextmanager
     def _diagnosing(self) -> Iterator[None]:
         """Diagnose a TransportError of the block, which opens connections. Make the next call use the next address
-        after a lost connection, or after a timeout if there are several. Raises what ``diagnose`` returns."""
+        after a lost connection, or after a timeout if there are several. Raises what ``probe_cause`` returns."""
         try:
             yield
         except TransportError as error:
             if not is_timed_out(error) or len(self.addresses) > 1:
                 self._is_disconnected = True
-            raise diagnose(error, self._tls) from error
+            raise probe_cause(error, self._tls) from error
 
     def _connect(self) -> Connection:
         """Return the connection; send no request. After a lost connection, replace it by one to the proxy's next
@@ -292,11 +292,11 @@ def limit_size(responses: Generator[bytes], address: str) -> Generator[bytes]:
 def _check(connection: Connection, request: str, response: _StatusResponse, topic: str = "") -> None:
     """Do nothing for status OK. Raises what ``refusal`` returns for any other."""
     if response.status.code != pb.Code.OK:
-        raise refusal(connection.address, request, response.status, topic=topic)
+        raise refusal_error(connection.address, request, response.status, topic=topic)
 
 
 def _ack_result(address: str, status: pb.Status) -> bool | RocketMQError:
     """Return True for OK, False for a receipt handle that is no longer valid, else the error, not raised."""
     if status.code == pb.Code.OK:
         return True
-    return False if is_unknown_handle(status) else refusal(address, "AckMessage", status)
+    return False if is_unknown_handle(status) else refusal_error(address, "AckMessage", status)

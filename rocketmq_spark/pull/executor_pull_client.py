@@ -79,7 +79,7 @@ class ExecutorPullClient:
         if self._pull_connections.detect_idle_loss(address):
             self._routes.invalidate(queue.topic)
             address = self._routes.find_master(queue)
-        connection = self._pull_connections.connection(address)
+        connection = self._pull_connections.get_or_open(address)
         if connection not in self._broker_names:
             self._broker_names[connection] = self._broker_name_at(address, queue.topic)
         name = self._broker_names[connection]
@@ -98,7 +98,7 @@ class ExecutorPullClient:
         if address.broker_name is not None:
             return address.broker_name
         try:
-            stats = self.cluster.broker(address).topic_stats(topic)
+            stats = self.cluster.broker(address).query_topic_stats(topic)
         except BrokerError:
             return None
         return next((queue.broker_name for queue in stats), None)
@@ -112,7 +112,7 @@ class ExecutorPullClient:
         """Invalidate the queue's route: the next pull requests it from the name servers."""
         self._routes.invalidate(queue.topic)
 
-    def bounds(self, queues: Collection[MessageQueue]) -> dict[MessageQueue, QueueBounds]:
+    def query_bounds(self, queues: Collection[MessageQueue]) -> dict[MessageQueue, QueueBounds]:
         """Request the bounds of ``queues``, one topic and broker after another, and return them. Queues of brokers that
         do not respond or refuse are missing; raises no RocketMQError."""
         found: dict[MessageQueue, QueueBounds] = {}

@@ -53,7 +53,7 @@ class PullConnections:
         self._draining: list[PullConnection] = []
         _of_this_process.add(self)
 
-    def connection(self, address: BrokerAddress) -> PullConnection:
+    def get_or_open(self, address: BrokerAddress) -> PullConnection:
         """Return the connection to ``address``; open one if there is none, it is lost, or its server has announced to
         shut down. Raises TransportError[CONNECT_FAILED] and the other errors of ``Connect``."""
         connection = self._connections.get(address)

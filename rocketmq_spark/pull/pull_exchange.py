@@ -19,7 +19,7 @@ from rocketmq_spark.wire.remoting.frame_arena import Arenas, FrameArena
 from rocketmq_spark.wire.remoting.meanings import is_go_away
 from rocketmq_spark.wire.remoting.pull import PULL_STATUS, PullOutcome, read_pull
 from rocketmq_spark.wire.remoting.pull_frames import PullFrames
-from rocketmq_spark.wire.remoting.refusal import not_supported_response, refusal
+from rocketmq_spark.wire.remoting.refusal import not_supported_response, refusal_error
 
 
 class PullExchange:
@@ -135,7 +135,7 @@ class PullExchange:
         template."""
         self.is_draining |= is_go_away(response)
         if response.code not in PULL_STATUS:
-            return refusal(self._address, RequestCode.PULL_MESSAGE, response)
+            return refusal_error(self._address, RequestCode.PULL_MESSAGE, response)
         try:
             result = read_pull(response)
         except RemoteProtocolError as error:

@@ -70,7 +70,7 @@ class PullClient(Protocol):
     def forget_route(self, queue: MessageQueue) -> None:
         """Invalidate the queue's route: the next pull without an address requests it."""
 
-    def bounds(self, queues: Collection[MessageQueue]) -> Mapping[MessageQueue, QueueBounds]:
+    def query_bounds(self, queues: Collection[MessageQueue]) -> Mapping[MessageQueue, QueueBounds]:
         """Return the bounds of the queues of responsive brokers; other queues are missing."""
 
 
@@ -136,10 +136,10 @@ class RangePuller:
         self._vacancy: _Vacancy | None = None
 
     def start(self) -> None:
-        """Send the first pulls, before ``pulled`` is called, without waiting. Failures are processed by ``pulled``."""
+        """Send the first pulls, before ``pull`` is called, without waiting. Failures are processed by ``pull``."""
         self._send()
 
-    def pulled(self) -> Iterator[PulledRange]:
+    def pull(self) -> Iterator[PulledRange]:
         """Pull the target while the caller iterates; wait, and yield contiguous ranges, in the queue's order, which
         together are the target. Sends pulls ahead, and retries failed ones with pauses.
 
@@ -174,7 +174,7 @@ class RangePuller:
 
     def _process_completions(self) -> None:
         """Wait for a completion if there is none, then process all. If a postponed request is due first, make all
-        postponed ones idle. Raises the errors of ``pulled``."""
+        postponed ones idle. Raises the errors of ``pull``."""
         if not self._wait():
             self._try_postponed_again()
         while self._completion_queue:
@@ -339,7 +339,7 @@ class RangePuller:
     def _with_queue_end(self, result: PullResult) -> PullResult:
         """Request the queue's bounds, and return ``result`` with the max offset of all its parts: responses to pulls
         may have that of one part. Without bounds, the target's end is used."""
-        bounds_of_queue = self._client.bounds((self._target.queue,)).get(self._target.queue)
+        bounds_of_queue = self._client.query_bounds((self._target.queue,)).get(self._target.queue)
         queue_end = self._target.end_offset if bounds_of_queue is None else bounds_of_queue.max_offset
         return result._replace(max_offset=max(result.max_offset, queue_end))
 

@@ -110,7 +110,7 @@ class StoredOffsets(NamedTuple):
         if all(offset.is_conclusive for offset in stored.values()):
             return {queue: offset.value for queue, offset in stored.items()}
         # Among the topics that the group subscribes to now, those for which the broker has an offset of the group.
-        topics_with_offset = {queue.topic for queue in self.broker.consume_stats(self.group)}
+        topics_with_offset = {queue.topic for queue in self.broker.query_consume_stats(self.group)}
         return {
             queue: offset.value if offset.is_conclusive or queue.topic in topics_with_offset else None
             for queue, offset in stored.items()
@@ -161,17 +161,17 @@ class Broker(RemotingClient):
 
     # --------------------------------------------------------------------------------------------------- positions
 
-    def topic_stats(self, topic: str) -> dict[MessageQueue, QueueBounds]:
+    def query_topic_stats(self, topic: str) -> dict[MessageQueue, QueueBounds]:
         """Request the bounds of all queues of ``topic`` here; BrokerError with TOPIC_NOT_EXIST without the topic."""
         return self.submit_topic_stats(topic).result()
 
     def submit_topic_stats(self, topic: str) -> Future[dict[MessageQueue, QueueBounds]]:
-        """Send the request of ``topic_stats`` without waiting."""
+        """Send the request of ``query_topic_stats`` without waiting."""
         header = GetTopicStatsInfoRequest(topic=topic)
         command = _command(RequestCode.GET_TOPIC_STATS_INFO, header)
         return self.submit(Rpc(command, lambda response: decode_topic_stats(response.body)))
 
-    def topic_settings(self, topic: str) -> TopicSettings:
+    def query_topic_settings(self, topic: str) -> TopicSettings:
         """Return the topic's settings on this broker. With ACLs the permission GET on the topic is required."""
         return self.call(topic_config_rpc(topic))
 
@@ -181,17 +181,17 @@ class Broker(RemotingClient):
         """Request and probe for each queue the offset of the first message stored at its time (Unix ms) or later, else
         its max offset. All are in flight at once. At least two ``message_probes`` per queue verify the broker's
         result."""
-        return find_first_offsets(self, self.search_hints(timestamps_ms), timestamps_ms, prober)
+        return find_first_offsets(self, self.query_search_hints(timestamps_ms), timestamps_ms, prober)
 
-    def search_hints(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+    def query_search_hints(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         """Request the broker's results for ``search_offsets``, unverified and without pulls: they may be too small."""
         return self.submit_search_hints(timestamps_ms).result()
 
     def submit_search_hints(self, timestamps_ms: Mapping[MessageQueue, int]) -> SearchHints:
-        """Send the requests of ``search_hints`` without waiting."""
+        """Send the requests of ``query_search_hints`` without waiting."""
         return SearchHints({queue: self.submit(_search_offset(queue, at)) for queue, at in timestamps_ms.items()})
 
-    def store_times(
+    def probe_store_times(
         self, offsets: Mapping[MessageQueue, int], prober: Prober = TOOLS_PROBER
     ) -> dict[MessageQueue, int | None]:
         """Probe the store time (Unix ms) of the message at an offset of each queue, None if there is no message. Sends
@@ -226,7 +226,7 @@ class Broker(RemotingClient):
         """Reset the group's offset on the broker again, as it was before ``consume_reset``."""
         self.call(reset_offset_rpc(group, queue, offset))
 
-    def consume_stats(self, group: str) -> dict[MessageQueue, ConsumeProgress]:
+    def query_consume_stats(self, group: str) -> dict[MessageQueue, ConsumeProgress]:
         """Return the group's progress in each queue of all its topics."""
         command = _command(RequestCode.GET_CONSUME_STATS, GetConsumeStatsRequest(consumer_group=group))
         return self.call(Rpc(command, lambda response: decode_consume_stats(response.body)))
@@ -255,7 +255,7 @@ class Broker(RemotingClient):
         command = _command(RequestCode.GET_CONSUMER_LIST_BY_GROUP, GetConsumerListByGroupRequest(consumer_group=group))
         return self.submit(Rpc(command, _read_consumer_ids))
 
-    def running_infos(self, group: str, client_ids: Iterable[str]) -> dict[str, ConsumerRunningInfo]:
+    def query_running_infos(self, group: str, client_ids: Iterable[str]) -> dict[str, ConsumerRunningInfo]:
         """Return the running info of members by client ID. The broker queries each; those that fail are missing. An
         error of sending is raised."""
         infos: dict[str, ConsumerRunningInfo] = {}

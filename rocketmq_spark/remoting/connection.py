@@ -22,7 +22,7 @@ from rocketmq_spark.security import Credentials
 from rocketmq_spark.wire.remoting.command import FLAG_RESPONSE, RemotingCommand
 from rocketmq_spark.wire.remoting.frame import FrameBuffer
 from rocketmq_spark.wire.remoting.refusal import not_supported_response
-from rocketmq_spark.wire.remoting.signature import signed
+from rocketmq_spark.wire.remoting.signature import sign
 
 READ_BYTES: Final = 512 * 1024
 SWEEP_INTERVAL_MS: Final = 200
@@ -161,7 +161,7 @@ class Connection:
         """
         pending = self._new_pending(request, timeout_ms, on_done)
         try:
-            command = request if self._credentials is None else signed(request, self._credentials)
+            command = request if self._credentials is None else sign(request, self._credentials)
             self._send(command.frame(pending.opaque), timeout_ms)
         except RocketMQError:
             if self._pending.pop(pending.opaque, None) is not None:

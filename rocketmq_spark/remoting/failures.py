@@ -149,10 +149,10 @@ class FailureTracker:
             if subject not in explained
         )
 
-    def lines(self, now_ms: int, outages: Collection[Outage] | None = None) -> list[LogLine]:
+    def take_lines(self, now_ms: int, outages: Collection[Outage] | None = None) -> list[LogLine]:
         """Return the lines to log now for ``outages``, by default all of this tracker, and record them as logged: see
         ``OutageLog``."""
-        return self._lines.lines(self.outages() if outages is None else outages, now_ms)
+        return self._lines.take_lines(self.outages() if outages is None else outages, now_ms)
 
     def extend_deadline(self, subjects: Collection[str], now_ms: int, *, other_limit_ms: int | None = None) -> None:
         """Restart the limits of ``subjects`` while another outage explains their failures. They mostly recover just
@@ -168,7 +168,7 @@ class FailureTracker:
                 failure, since_ms=now_ms, until_ms=until_ms, is_expired=False, quiet_ms=quiet_ms
             )
 
-    def check(self, now_ms: int) -> None:
+    def raise_expired(self, now_ms: int) -> None:
         """Do nothing until a limit is over. Raises what ``expired_error`` returns for the first subject whose limit is
         over."""
         for subject in self._failures:
@@ -329,5 +329,5 @@ class Failures:
         return self._tracker.record_success(NAME_SERVERS)
 
     def _log(self) -> None:
-        for line in self._tracker.lines(self._clock()):
+        for line in self._tracker.take_lines(self._clock()):
             log.log(line.level, "%s", line)

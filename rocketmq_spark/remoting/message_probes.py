@@ -50,8 +50,8 @@ def find_first_offsets(
 def probe_store_times(
     broker: RemotingClient, offsets: Mapping[MessageQueue, int], prober: Prober
 ) -> dict[MessageQueue, int | None]:
-    """Probe messages and return the store times of ``Broker.store_times``, at most ``MAX_CONCURRENT_PROBES`` probes in
-    flight at once. Resets are passed to ``prober``, see ``_probe_all``."""
+    """Probe messages and return the store times of ``Broker.probe_store_times``, at most ``MAX_CONCURRENT_PROBES``
+    in flight at once. Resets are passed to ``prober``, see ``_probe_all``."""
     queues = list(offsets)
     found: dict[MessageQueue, int | None] = {}
     for first in range(0, len(queues), MAX_CONCURRENT_PROBES):

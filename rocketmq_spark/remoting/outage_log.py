@@ -106,7 +106,7 @@ class OutageLog:
         if resource in self._logged:
             self._logged[resource].is_dropped = True
 
-    def lines(self, outages: Collection[Outage], now_ms: int) -> list[LogLine]:
+    def take_lines(self, outages: Collection[Outage], now_ms: int) -> list[LogLine]:
         """Return the lines to log now, mostly none, and record that they are logged: each is returned once.
         ``outages``: all current outages; a logged one that they lack has ended."""
         if not outages and not self._logged:

@@ -141,13 +141,13 @@ class ConnectionPool:
         try:
             connection = slot.connection
             if connection is None or not connection.is_open:
-                connection = slot.connection = self._connected(address)
+                connection = slot.connection = self._connect_new(address)
                 slot.connection_number += 1
             return connection
         finally:
             slot.opening.release()
 
-    def _connected(self, address: str) -> Connection:
+    def _connect_new(self, address: str) -> Connection:
         """Close surplus connections, open a new one within the connect timeout, and return it without storing it.
         Raises the errors of ``Connect``; TransportError[CONNECT_FAILED] also after ``close``."""
         self._close_surplus()

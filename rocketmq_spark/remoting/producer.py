@@ -75,7 +75,7 @@ class Producer:
         failed: set[str] = set()
         for attempt in range(1, SEND_ATTEMPTS + 1):
             try:
-                target_queue = queue if queue is not None else self._next_queue(topic, failed)
+                target_queue = queue if queue is not None else self._choose_queue(topic, failed)
                 failed.add(target_queue.broker_name)
                 return self._cluster.call(target_queue, partial(send, target_queue))
             except RocketMQError as error:
@@ -83,7 +83,7 @@ class Producer:
                     raise
         raise AssertionError("unreachable")
 
-    def _next_queue(self, topic: str, failed: Collection[str]) -> MessageQueue:
+    def _choose_queue(self, topic: str, failed: Collection[str]) -> MessageQueue:
         """Return the next writable queue, of a broker that is not in ``failed`` if there is one. Requests the route if
         it is not cached. Raises RouteError[TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE] and the errors of
         ``RouteTable.route``."""

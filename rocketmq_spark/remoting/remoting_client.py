@@ -13,7 +13,7 @@ from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.proxied import with_broker_name
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.meanings import is_go_away, meaning_of
-from rocketmq_spark.wire.remoting.refusal import refusal
+from rocketmq_spark.wire.remoting.refusal import refusal_error
 
 T = TypeVar("T")
 
@@ -145,5 +145,5 @@ class RemotingClient:
         Raises the BrokerError of ``refusal`` for a response without a meaning, and what ``decode`` raises.
         """
         if meaning_of(request.code, response) is None:
-            raise refusal(str(self.address), request.code, response)
+            raise refusal_error(str(self.address), request.code, response)
         return decode(response)

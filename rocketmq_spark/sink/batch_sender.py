@@ -101,7 +101,7 @@ class WriteQueues:
         for name, queue in ({first.broker_name: first} | other_queues).items():
             broker = self._cluster.broker(self._routes.find_master(queue))
             try:
-                return broker.topic_settings(topic).keeps_last_of_key
+                return broker.query_topic_settings(topic).keeps_last_of_key
             except TransportError as error:
                 self.record_failure(name, error)
                 failures.append(error)

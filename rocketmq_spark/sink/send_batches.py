@@ -80,7 +80,7 @@ class _Encoded(NamedTuple):
     limit_bytes: int
 
 
-def send_batches(encodable: EncodableRows, queue_of: QueueOf, limit_bytes: int = BATCH_BYTES) -> Iterator[SendBatch]:
+def encode_batches(encodable: EncodableRows, queue_of: QueueOf, limit_bytes: int = BATCH_BYTES) -> Iterator[SendBatch]:
     """Encode the rows and yield them as batches, round robin over the destinations; rows for one named queue keep their
     order. Send nothing. ``queue_of`` is called once for each distinct target, and may raise.
 

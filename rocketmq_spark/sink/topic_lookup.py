@@ -59,14 +59,14 @@ class TopicLookup:
         """Return the queues over which keys of the topic are distributed: those of the first lookup in this task, which
         waits for a missing topic.
 
-        Raises the error that makes the topic unavailable, and the errors of ``problems``.
+        Raises the error that makes the topic unavailable, and the errors of ``find_problems``.
         """
-        self.problems([TopicRequirement(topic, has_keys=True)])
+        self.find_problems([TopicRequirement(topic, has_keys=True)])
         if topic in self._unavailable_topics:
             raise self._unavailable_topics[topic]
         return self._queues[topic]
 
-    def problems(
+    def find_problems(
         self, requirements: Collection[TopicRequirement], *, first_only: bool = False
     ) -> dict[TopicRequirement, str]:
         """Look up the topics, and return the unmet ``requirements`` with the reason of each; {} if all are met.

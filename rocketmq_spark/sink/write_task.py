@@ -18,7 +18,7 @@ from rocketmq_spark.sink.columns import BODY
 from rocketmq_spark.sink.invalid_rows import dead_letters, problems_of
 from rocketmq_spark.sink.message_ids import column_ids, row_ids, task_key
 from rocketmq_spark.sink.outgoing_rows import OutgoingRows, outgoing_rows, split_by_bytes
-from rocketmq_spark.sink.send_batches import BATCH_BYTES, EncodableRows, RowTarget, SendBatch, send_batches
+from rocketmq_spark.sink.send_batches import BATCH_BYTES, EncodableRows, RowTarget, SendBatch, encode_batches
 from rocketmq_spark.sink.topic_checks import TopicRequirement, requirements_of
 from rocketmq_spark.wire.arrow.message_encoder import MessageIds, lengths_of, properties_of, property_of
 from rocketmq_spark.wire.arrow.slices import Numbers
@@ -34,7 +34,7 @@ ENCODED_BYTES: Final = 8 * 1024 * 1024
 class Topics(Protocol):
     """Lookup of the topics of rows: a ``TopicLookup``."""
 
-    def problems(
+    def find_problems(
         self, requirements: Collection[TopicRequirement], *, first_only: bool
     ) -> Mapping[TopicRequirement, str]: ...
 
@@ -86,7 +86,7 @@ def write_rows(
     for batch in batches:
         pieces = list(_pieces(batch, columns, key, row_count, options))
         for piece in _valid_pieces(pieces, task, options, sender.topics):
-            for send_batch in send_batches(_encodable(piece, options), sender.topics.queue_of, limit_bytes):
+            for send_batch in encode_batches(_encodable(piece, options), sender.topics.queue_of, limit_bytes):
                 sender.send(send_batch)
         row_count += len(batch)
     sender.finish()
@@ -128,7 +128,7 @@ def _valid_pieces(pieces: list[_Piece], task: WriteTask, options: WriteOptions, 
     if any(problems):
         if options.dead_letter_topic is None:
             raise _invalid_row_error(pieces, problems, task)
-        for refusal in topics.problems([TopicRequirement(options.dead_letter_topic)], first_only=True).values():
+        for refusal in topics.find_problems([TopicRequirement(options.dead_letter_topic)], first_only=True).values():
             raise _invalid_row_error(pieces, problems, task, f"; and 'deadLetterTopic' cannot be used: {refusal}")
     for piece, row_problems in zip(pieces, problems, strict=True):
         yield from _split_invalid(piece, row_problems, task, options) if row_problems else [piece]
@@ -142,7 +142,7 @@ def _with_topic_problems(
     row_requirements = [
         requirements_of(piece.rows, excluded=row_problems) for piece, row_problems in zip(pieces, problems, strict=True)
     ]
-    topic_problems = topics.problems(
+    topic_problems = topics.find_problems(
         dict.fromkeys(one for some in row_requirements for one in some.requirements), first_only=first_only
     )
     found = (some.problems(topic_problems) for some in row_requirements)

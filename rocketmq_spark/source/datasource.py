@@ -52,8 +52,8 @@ class RocketMQDataSource(DataSource):
 
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(dict(options))
-        self._checked: ReadOptions | OptionError = _parsed(_stream_options, options)
-        self._checked_batch: BatchReadOptions | OptionError = _parsed(BatchReadOptions.parse, options)
+        self._checked: ReadOptions | OptionError = _parse_or_error(_stream_options, options)
+        self._checked_batch: BatchReadOptions | OptionError = _parse_or_error(BatchReadOptions.parse, options)
         self._load_id = uuid4().hex
         """The same in all pickled copies of this source, and so in all actions on one DataFrame."""
 
@@ -78,7 +78,7 @@ class RocketMQDataSource(DataSource):
         """
         has_group = CONSUMER_GROUP in (name.lower() for name in self.options)
         with_group = {**self.options, CONSUMER_GROUP: ANY_GROUP}
-        of_stream = self._checked if has_group else _parsed(_stream_options, with_group)
+        of_stream = self._checked if has_group else _parse_or_error(_stream_options, with_group)
         for options in (of_stream, self._checked_batch):
             if not isinstance(options, OptionError):
                 return options
@@ -158,7 +158,7 @@ def _limited_reader(options: ReadOptions, schema: StructType) -> RocketMQPopRead
     return RocketMQStreamReader(options, schema)
 
 
-def _parsed(parse: Callable[[Mapping[str, str]], T], options: Mapping[str, str]) -> T | OptionError:
+def _parse_or_error(parse: Callable[[Mapping[str, str]], T], options: Mapping[str, str]) -> T | OptionError:
     """Parse the options of a read. Return an OptionError, without traceback, instead of raising it."""
     try:
         _check_no_table(options)

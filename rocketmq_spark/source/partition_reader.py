@@ -259,7 +259,7 @@ class _RangeReader:
         with the ranges to skip, for an outage of the broker in a streaming read, and other errors of
         ``RangePuller.pulled`` as they are."""
         try:
-            yield from puller.pulled()
+            yield from puller.pull()
         except RocketMQError as error:
             if not (self._options.replays_batches and is_broker_outage(error)):
                 raise
@@ -321,7 +321,7 @@ class _RangeReader:
         """Request the bounds of the batch's other queues at this broker, and return their losses: other tasks find
         these, and one error lists all. Queues of unresponsive brokers are omitted."""
         other_ranges = [one for one in self._logged_at_this_broker() if one.queue != self._range.queue]
-        bounds = self._client.bounds({one.queue for one in other_ranges})
+        bounds = self._client.query_bounds({one.queue for one in other_ranges})
         return deleted(other_ranges, bounds)
 
     def _logged_at_this_broker(self) -> list[QueueRange]:

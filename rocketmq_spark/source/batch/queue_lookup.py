@@ -40,17 +40,17 @@ class QueueLookup:
     def ranges(self) -> list[QueueRange]:
         """Return the non-empty ranges to read, with both ends resolved. Raises OptionError[LISTED_QUEUES_MISMATCH |
         OFFSETS_OUT_OF_RANGE | END_BEFORE_START] too."""
-        bounds, start, end = self.bounds(self._options.topics), start_of(self._options), end_of(self._options)
+        bounds, start, end = self.query_bounds(self._options.topics), start_of(self._options), end_of(self._options)
         start.check_listed(bounds.keys())
         end.check_listed(bounds.keys())
-        starts, ends = (one.resolve(bounds, self.offsets_at(one.timestamps_ms(bounds))) for one in (start, end))
+        starts, ends = (one.resolve(bounds, self.search_offsets(one.timestamps_ms(bounds))) for one in (start, end))
         return batch_ranges(bounds, (start, starts), (end, ends), fail_on_data_loss=self._options.fail_on_data_loss)
 
-    def bounds(self, topics: Collection[str]) -> dict[MessageQueue, QueueBounds]:
+    def query_bounds(self, topics: Collection[str]) -> dict[MessageQueue, QueueBounds]:
         """Return the bounds of all readable queues of ``topics``, ordered by topic, broker and queue ID."""
-        return {queue: held for topic in topics for queue, held in self._bounds_of(topic).items()}
+        return {queue: held for topic in topics for queue, held in self._query_bounds_of(topic).items()}
 
-    def _bounds_of(self, topic: str) -> dict[MessageQueue, QueueBounds]:
+    def _query_bounds_of(self, topic: str) -> dict[MessageQueue, QueueBounds]:
         queues = self._retry(topic_subject(topic), topic, lambda: self._readable_queues(topic))
         found: dict[MessageQueue, QueueBounds] = {}
         for of_broker in _by_broker(queues).values():
@@ -65,7 +65,7 @@ class QueueLookup:
             raise RouteError("TOPIC_UNAVAILABLE.NO_READABLE_QUEUE", topic=topic)
         return queues
 
-    def offsets_at(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+    def search_offsets(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         """Request, broker by broker with retries, and return for each queue the first offset that was stored at its
         timestamp (epoch ms) or later, else its max offset. Raises the errors of ``QueueLookup``, see there."""
         found: dict[MessageQueue, int] = {}
@@ -93,7 +93,7 @@ def _bounds_at(queues: Collection[MessageQueue], broker: Broker) -> dict[Message
     """Return the bounds of ``queues``, which the route lists at one broker. Raises RouteError[BROKER_ADDRESS_MISMATCH]
     if another broker responds, [TOPIC_UNAVAILABLE.NO_READABLE_QUEUE] if it does not have the topic's queues."""
     first = next(iter(queues))
-    held = broker.topic_stats(first.topic)
+    held = broker.query_topic_stats(first.topic)
     other = next((queue.broker_name for queue in held if queue.broker_name != first.broker_name), None)
     if other is not None:
         raise RouteError("BROKER_ADDRESS_MISMATCH", address=str(broker.address), broker=first.broker_name, other=other)

@@ -79,7 +79,7 @@ def _run_to_ends(
             if all(request.is_reached for request in requests):
                 _await_idle(query)
                 return query
-            if time.monotonic() > deadline and not all(request.is_found for request in requests):
+            if time.monotonic() > deadline and not all(request.is_claimed for request in requests):
                 return None
             time.sleep(POLL_S)
         query.awaitTermination()

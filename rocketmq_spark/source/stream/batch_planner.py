@@ -193,12 +193,12 @@ class BatchPlanner:
     def _try_end_run(self, start: SourceOffset, targets: AvailableNowTargets) -> bool:
         """Commit ``start``; return whether the run may end: targets reached or timed out, and offsets confirmed."""
         targets.drop(self._missing.dropped)
-        if self._missing.awaited or (self._starts.must_move(start) and self._starts.has_queues):
+        if self._missing.awaited or (self._starts.must_reset_group(start) and self._starts.has_queues):
             targets.restart_timeout(self._clock())
             return False
         self._mark_completed(start)
         with self._member.group_lock() as membership:
-            targets.lower_to_bounds(membership.client.bounds())
+            targets.lower_to_bounds(membership.client.query_bounds())
             stored = membership.offsets.store.stored_offsets(targets.offsets)
             return targets.check_progress(start, stored, self._clock()) and membership.offsets.persist()
 
@@ -217,7 +217,7 @@ class BatchPlanner:
             with self._member.group_lock() as membership:
                 snapshot = membership.refresh_metadata(start.queues)
                 suspect = membership.offsets.suspect & snapshot.bounds.keys()
-                self._resolve_positions(membership, start, snapshot, self._stored(membership, suspect))
+                self._resolve_positions(membership, start, snapshot, self._query_stored_offsets(membership, suspect))
         return False
 
     def recover(self, end: SourceOffset, required: Sequence[QueueRange]) -> tuple[LostRange, ...]:
@@ -227,7 +227,7 @@ class BatchPlanner:
         with self._member.group_lock() as membership:
             membership.resets.consume_marks([one.queue for one in end.ranges()])
             self.masters = membership.masters
-            lost = deleted(required, membership.client.bounds())
+            lost = deleted(required, membership.client.query_bounds())
         self._report(lost)
         return lost
 
@@ -247,8 +247,9 @@ class BatchPlanner:
             self._targets.fix_targets(snapshot)
         self._starts.start_topics(membership, start, snapshot)
         candidates = self._to_plan(membership, start, snapshot)
-        snapshot, positions = self._resolve_positions(membership, start, snapshot, self._stored(membership, candidates))
-        self._note_open(start, snapshot, set(candidates) - positions.keys())
+        stored = self._query_stored_offsets(membership, candidates)
+        snapshot, positions = self._resolve_positions(membership, start, snapshot, stored)
+        self._stop_watching(start, snapshot, set(candidates) - positions.keys())
         positions = {queue: position for queue, position in positions.items() if queue in snapshot.owned}
         targets = None if self._targets is None else self._targets.offsets
         planned = plan_batch(
@@ -258,15 +259,15 @@ class BatchPlanner:
             # The ranges of the last batch again, after a reset. To Spark an equal offset is no batch: move back first.
             planned = {}
         membership.mark_in_flight({queue: (plan.begin_offset, plan.end_offset) for queue, plan in planned.items()})
-        self._remember(snapshot, positions, planned)
+        self._record_plan(snapshot, positions, planned)
         lower = positions_below(positions, {queue: progress.end_offset for queue, progress in start.queues.items()})
         self._must_refresh = bool(planned or lower) or self._member.has_lost_connection(snapshot.links.values())
         if not (planned or lower) and (start.queues or not self._positions):
             return start
         return start.advanced(idle_progress(self._positions, start, snapshot.bounds) | planned)
 
-    def _note_open(self, start: SourceOffset, snapshot: MetadataSnapshot, queues: Collection[MessageQueue]) -> None:
-        """Do not watch ``queues``, which a broker left unconfirmed, and update ``_has_complete_snapshot``."""
+    def _stop_watching(self, start: SourceOffset, snapshot: MetadataSnapshot, queues: Collection[MessageQueue]) -> None:
+        """Stop watching ``queues``, which a broker left unconfirmed, and update ``_has_complete_snapshot``."""
         self._positions = {queue: at for queue, at in self._positions.items() if queue not in queues}
         is_full = snapshot.is_complete or (bool(start.queues) and start.queues.keys() <= snapshot.unavailable.keys())
         self._has_complete_snapshot |= is_full and not queues and not self._missing.awaited
@@ -274,7 +275,7 @@ class BatchPlanner:
     def _to_plan(self, membership: Membership, start: SourceOffset, snapshot: MetadataSnapshot) -> list[MessageQueue]:
         """Return owned queues that have grown, are new here or may be re-created, if their start is resolved; and
         suspect queues to release, as soon as their bounds are known. [] until ``groupOffsets`` is applied."""
-        if self._starts.must_move(start):
+        if self._starts.must_reset_group(start):
             return []
         return [
             queue
@@ -296,11 +297,11 @@ class BatchPlanner:
         facts = self._collect_facts(membership, start, snapshot, stored)
         snapshot = replace(snapshot, bounds=facts.bounds)
         resolution = resolve_positions(start, facts, is_broadcasting=self._options.message_model == BROADCASTING)
-        confirmed = self._apply(membership, resolution, partial(over_same_links, snapshot, membership.client.link))
+        confirmed = self._commit(membership, resolution, partial(over_same_links, snapshot, membership.client.link))
         self._verified.mark_verified(confirmed, snapshot)
         resolved = {queue: position for queue, position in resolution.positions.items() if queue in confirmed}
         # A reset by an operator before the group's offsets are moved does not count.
-        resets = {} if self._starts.must_move(start) else self._apply_resets(membership, snapshot)
+        resets = {} if self._starts.must_reset_group(start) else self._apply_resets(membership, snapshot)
         return snapshot, resolved | resets
 
     def _collect_facts(
@@ -314,14 +315,14 @@ class BatchPlanner:
         )
         unverified = [queue for queue in stored if queue not in self._verified]
         to_check = last_read(unverified, start, bounds)
-        checked = client.store_times(to_check)
+        checked = client.probe_store_times(to_check)
         later = stored_later(checked, start)
         if later or any(at is not None and at > bounds[queue].max_offset for queue, at in stored.items()):
             # Another member may have read further since the snapshot; bounds requested now cannot be older.
-            bounds = client.bounds()
+            bounds = client.query_bounds()
             grown = last_read([one for one in unverified if one in bounds and one not in to_check], start, bounds)
             to_check |= grown
-            checked |= client.store_times(grown)
+            checked |= client.probe_store_times(grown)
             later = stored_later(checked, start)
         readable = [queue for queue in stored if queue in bounds and (queue in checked or queue not in to_check)]
         emptied = {queue for queue in self._verified.emptied if stored.get(queue) is not None}
@@ -334,15 +335,15 @@ class BatchPlanner:
         }
         return QueueFacts(bounds, {queue: stored[queue] for queue in other}, other, suspect, emptied)
 
-    def _apply(self, membership: Membership, resolution: PositionResolution, check: Check) -> set[MessageQueue]:
-        """Log and commit a resolution; return confirmed queues. Raises DataLossError (with ``failOnDataLoss``)."""
+    def _commit(self, membership: Membership, resolution: PositionResolution, check: Check) -> set[MessageQueue]:
+        """Log losses, commit a resolution's offsets and wait; return confirmed queues. Raises DataLossError."""
         for queue in resolution.emptied:
             warn_of_emptied(queue)
         self._report(resolution.lost)
         self._report_passed_over(resolution)
         for queue in resolution.discard:
             membership.offsets.discard(queue)
-        unresolved = resolution.lower_to.keys() - membership.offsets.lower_to(resolution.lower_to)
+        unresolved = resolution.lower_to.keys() - membership.offsets.replace_offsets(resolution.lower_to)
         required = {queue: offset for queue, offset in resolution.raise_to.items() if queue not in unresolved}
         return membership.offsets.raise_to(required, check)
 
@@ -356,21 +357,22 @@ class BatchPlanner:
         report_losses(lost, is_failure=self._options.fail_on_data_loss)
         self.losses.add(lost)
 
-    def _stored(self, membership: Membership, candidates: Collection[MessageQueue]) -> dict[MessageQueue, int | None]:
-        """Request the group's offsets, in the order of ``candidates``. Queues of unresponsive brokers are missing."""
+    def _query_stored_offsets(self, membership: Membership, candidates: Collection[MessageQueue]) -> GroupOffsets:
+        """Request the group's offsets and wait; return them in the order of ``candidates``, without queues of brokers
+        that do not respond."""
         stored = membership.offsets.store.stored_offsets(candidates)
         return {queue: stored[queue] for queue in candidates if queue in stored}
 
     def _apply_resets(self, membership: Membership, snapshot: MetadataSnapshot) -> dict[MessageQueue, Position]:
         """Commit and log the offsets that an operator has set; return the positions that the broker has confirmed."""
-        resets = reset_positions(membership.pending_resets(), snapshot)
-        applied = membership.offsets.lower_to(resets)
+        resets = reset_positions(membership.prune_resets(), snapshot)
+        applied = membership.offsets.replace_offsets(resets)
         for queue in applied:
             membership.resets.discard(queue)
             warn_of_reset(queue, self._positions.get(queue), resets[queue])
         return {queue: Position(resets[queue]) for queue in applied}
 
-    def _remember(
+    def _record_plan(
         self, snapshot: MetadataSnapshot, positions: Mapping[MessageQueue, Position], planned: Planned
     ) -> None:
         """Update planned order, positions and backlog; keep positions only of owned queues that have bounds."""

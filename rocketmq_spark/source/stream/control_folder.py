@@ -24,7 +24,7 @@ from rocketmq_spark.source.stream.drain import FILES, Control
 PREFIX: Final = "rocketmq-spark-"
 
 END_REQUESTED: Final = "end"
-END_FOUND: Final = "ending"
+END_CLAIMED: Final = "ending"
 END_REACHED: Final = "ended"
 """Files of an ``EndRequest``. Each state adds its file to those of earlier states, or replaces one of them."""
 
@@ -110,14 +110,14 @@ class EndRequest:
         return None
 
     @classmethod
-    def find(cls, before: Control) -> EndRequest | None:
+    def claim(cls, before: Control) -> EndRequest | None:
         """Claim the request for the start after that of ``before``, by renaming its file, and return it. None if there
         is none. The request of a requester that has exited is deleted."""
         if not is_ours(before.path):
             return None
         with suppress(OSError), private_folder(before.path) as descriptor:
             if _is_locked(END_REQUESTED, descriptor):
-                os.rename(END_REQUESTED, END_FOUND, src_dir_fd=descriptor, dst_dir_fd=descriptor)
+                os.rename(END_REQUESTED, END_CLAIMED, src_dir_fd=descriptor, dst_dir_fd=descriptor)
                 return cls(before.path)
             os.unlink(END_REQUESTED, dir_fd=descriptor)
         return None
@@ -128,8 +128,8 @@ class EndRequest:
             (self._path / END_REACHED).touch()
 
     @property
-    def is_found(self) -> bool:
-        return (self._path / END_FOUND).exists()
+    def is_claimed(self) -> bool:
+        return (self._path / END_CLAIMED).exists()
 
     @property
     def is_reached(self) -> bool:
@@ -174,7 +174,7 @@ class Resumable(ABC):
         available now. Call it before the run is created."""
         self.may_stop_without_call = True
         self.control_before = Control.shown_in(shown)
-        self._end_request = None if self.control_before is None else EndRequest.find(self.control_before)
+        self._end_request = None if self.control_before is None else EndRequest.claim(self.control_before)
         if self._end_request is not None:
             self.prepareForTriggerAvailableNow()
 

@@ -136,7 +136,7 @@ def stop(query: StreamingQuery, timeout_s: float = 60.0) -> None:
             query.stop()
         raise
     if not is_drained:
-        _end_unfinished(name, requested, int(timeout_s), query)
+        _withdraw_or_stop(name, requested, int(timeout_s), query)
     query.stop()
 
 
@@ -168,7 +168,7 @@ def _drain(query: StreamingQuery, name: str, requested: set[Control], deadline: 
     return True
 
 
-def _end_unfinished(name: str, requested: set[Control], timeout_s: int, query: StreamingQuery) -> None:
+def _withdraw_or_stop(name: str, requested: set[Control], timeout_s: int, query: StreamingQuery) -> None:
     """Withdraw the requests after the timeout. If no source has claimed its request, raise the error; the query
     continues.
 
@@ -177,7 +177,7 @@ def _end_unfinished(name: str, requested: set[Control], timeout_s: int, query: S
     """
     running = _withdraw(requested)
     if running == requested:
-        raise _not_stopped(name, requested, timeout_s)
+        raise _stop_timeout_error(name, requested, timeout_s)
     deadline = time.monotonic() + DRAIN_TIMEOUT_S
     while {_state(control) for control in requested - running} - {DrainState.DRAINED} and time.monotonic() < deadline:
         time.sleep(POLL_S)
@@ -235,7 +235,7 @@ def _check_machine(query: str, controls: set[Control]) -> None:
             )
 
 
-def _not_stopped(query: str, left: set[Control], timeout_s: int) -> MembershipError:
+def _stop_timeout_error(query: str, left: set[Control], timeout_s: int) -> MembershipError:
     """Return the error for a query that has not stopped in time: MembershipError[STOP_CONTROL_DIR_MISSING] if the
     folder of one of ``left`` is missing on this machine, else MembershipError[GRACEFUL_STOP_TIMEOUT]."""
     for control in left:

@@ -76,9 +76,9 @@ class MissingQueues:
             )
         if overdue := self._overdue(now_ms):
             named = "; ".join(parts[queue] for queue in sorted(overdue, key=MessageQueue.sort_key))
-            raise self._unavailable(len(overdue), named, max(overdue.values()))
+            raise self._unavailable_error(len(overdue), named, max(overdue.values()))
 
-    def _unavailable(self, count: int, queues: str, waited_ms: int) -> RouteError:
+    def _unavailable_error(self, count: int, queues: str, waited_ms: int) -> RouteError:
         """Return the error for ``count`` queues that have reached the limit."""
         if self._is_failing:
             return RouteError("QUEUES_UNAVAILABLE.FAIL", count=count, queues=queues)

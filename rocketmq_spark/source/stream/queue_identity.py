@@ -53,7 +53,7 @@ class VerifiedQueues:
             now = snapshot.bounds.get(queue)
             if now is None or snapshot.links.get(queue.broker_name) != link:
                 continue
-            if _has_grown(bounds, now):
+            if _may_be_same_queue(bounds, now):
                 if self._is_notified_of_deletions(queue, snapshot) or now.max_offset == bounds.max_offset:
                     self._verified_bounds[queue] = now, link
             elif now.min_offset == 0 and bounds.max_offset == positions.get(queue):
@@ -74,7 +74,7 @@ class VerifiedQueues:
             self._verified_bounds.pop(queue, None)
 
 
-def _has_grown(before: QueueBounds, now: QueueBounds) -> bool:
+def _may_be_same_queue(before: QueueBounds, now: QueueBounds) -> bool:
     """Return whether ``now`` may be the same queue, later, grown or not. Retention deletes the last message and its
     store time, so an unknown time (0) does not count."""
     if now.min_offset < before.min_offset or now.max_offset < before.max_offset:

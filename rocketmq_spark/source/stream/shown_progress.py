@@ -67,11 +67,11 @@ def _value(offset: Any) -> Any:
     """Return an offset, text in JSON or as a Python literal, as a value; None if it is neither."""
     if not isinstance(offset, str):  # of a progress that was stored as JSON
         return offset
-    value = _read(json.loads, offset)
-    return _read(ast.literal_eval, offset) if value is None else value
+    value = _parse_or_none(json.loads, offset)
+    return _parse_or_none(ast.literal_eval, offset) if value is None else value
 
 
-def _read(parse: Callable[[str], Any], text: str) -> Any:
+def _parse_or_none(parse: Callable[[str], Any], text: str) -> Any:
     """Return ``parse(text)``; None if the text is invalid."""
     with suppress(ValueError, SyntaxError, RecursionError):
         return parse(text)

@@ -52,7 +52,7 @@ class Run:
         self._is_unwindable = True
         self._ended_ms: int | None = None
         self._parent = ParentWatch()
-        unwind_on_signals(self._end_between_calls)
+        unwind_on_signals(self._handle_signal)
 
     def _start(self, join: Callable[[], None]) -> None:
         """Register ``stop`` for the exit, then call ``join``. A signal may arrive on the way to ``stop``, or in it."""
@@ -87,7 +87,7 @@ class Run:
         """Return the time since the run ended; 0 while it runs."""
         return 0 if self._ended_ms is None else monotonic_ms() - self._ended_ms
 
-    def _end_between_calls(self) -> bool:
+    def _handle_signal(self) -> bool:
         """End the run at a signal if the main thread is between calls, when it holds no lock and awaits nothing. Return
         whether the process may live on. False: the signal is to unwind the main thread, because a call is running, or
         because the parent has exited, so that Spark makes no more calls."""

@@ -166,7 +166,7 @@ class TopicStarts:
         self._point = starting_point(options)
         self._unconfirmed: dict[MessageQueue, int] = {}
 
-    def must_move(self, start: SourceOffset) -> bool:
+    def must_reset_group(self, start: SourceOffset) -> bool:
         """Return whether to reset the group's offsets, by ``groupOffsets``, before they are used; never after topics
         have started."""
         moves = "checkpoint" if start.queues else "ignore"
@@ -176,9 +176,9 @@ class TopicStarts:
         """Start all topics that have not started: commit the start positions of unread ones, and reset the group's
         offsets as ``groupOffsets`` requires. While a fact or a confirmation is missing for one topic, none starts; call
         it again. Raises OptionError[INVALID_OPTION_VALUE] for an offset that its queue does not have."""
-        must_move_group = self.must_move(start)
-        is_alone = not must_move_group or membership.members.check_only_member()
-        if not snapshot.is_complete or not is_alone:
+        must_reset_group = self.must_reset_group(start)
+        has_other_members = must_reset_group and membership.members.record_other_members()
+        if not snapshot.is_complete or has_other_members:
             # Only a complete snapshot shows that a topic has no queues.
             return
         queues = [queue for queue in snapshot.bounds if queue.topic not in self.topics]
@@ -187,8 +187,8 @@ class TopicStarts:
         if len(stored) < len(queues):
             return
         unread, read_by_group = unread_queues(start, stored), queues_read_by_group(start, stored)
-        to_restore = group_positions_ahead(start, stored, snapshot.bounds) if must_move_group else {}
-        if must_move_group and start.queues and not to_restore:
+        to_restore = group_positions_ahead(start, stored, snapshot.bounds) if must_reset_group else {}
+        if must_reset_group and start.queues and not to_restore:
             log.info(
                 "GROUP_OFFSETS_KEPT: No committed offset of the group is ahead of this checkpoint; "
                 "groupOffsets=checkpoint has no effect. Remove the option."
@@ -196,13 +196,15 @@ class TopicStarts:
         to_move = (
             []
             if start.queues
-            else [one for one in read_by_group if must_move_group and one.topic != self._options.retry_topic]
+            else [one for one in read_by_group if must_reset_group and one.topic != self._options.retry_topic]
         )
-        found = _found_by_time(membership, self._point.timestamp_ms, [*unread, *to_move])
+        found = _search_offsets(membership, self._point.timestamp_ms, [*unread, *to_move])
         if found is None:
             return
         first = first_positions(self._point, {queue: snapshot.bounds[queue] for queue in (*unread, *to_move)}, found)
-        is_moved = self._move(membership, {queue: first[queue] for queue in to_move} | to_restore, stored)
+        is_moved = self._reset_group_offsets(
+            membership, {queue: first[queue] for queue in to_move} | to_restore, stored
+        )
         if self._commit_first(membership, {queue: first[queue] for queue in unread}) and is_moved:
             self.topics |= {queue.topic for queue in queues}
             self._log_resumption(snapshot, {queue: stored[queue] for queue in read_by_group if queue not in to_move})
@@ -217,12 +219,12 @@ class TopicStarts:
         self._unconfirmed = {queue: offset for queue, offset in first.items() if queue not in confirmed}
         return not self._unconfirmed
 
-    def _move(
+    def _reset_group_offsets(
         self, membership: Membership, targets: Mapping[MessageQueue, int], stored: Mapping[MessageQueue, int | None]
     ) -> bool:
         """Reset the group's offsets to ``targets``, discard earlier resets by an operator of these queues, and log the
         changes. Return whether the brokers acknowledged all."""
-        moved = membership.offsets.lower_to(targets)
+        moved = membership.offsets.replace_offsets(targets)
         for queue in moved:
             membership.resets.discard(queue)
         if moves := {queue: targets[queue] for queue in moved if targets[queue] != stored[queue]}:
@@ -242,7 +244,7 @@ class TopicStarts:
             log.info("GROUP_OFFSETS_RESUMED: %s", format_resumption(name, where, snapshot.bounds))
 
 
-def _found_by_time(
+def _search_offsets(
     membership: Membership, timestamp_ms: int | None, queues: Collection[MessageQueue]
 ) -> dict[MessageQueue, int] | None:
     """Request and return the first offset of each queue at ``timestamp_ms`` or later; {} without a time. None if one is

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from rocketmq_spark.errors import BrokerError, OptionError, RocketMQError, RouteError
 from rocketmq_spark.model import MASTER_ID
 from rocketmq_spark.wire.grpc.messaging_pb2 import Code, Endpoints, MessageQueue, MessageType, Permission, Status
-from rocketmq_spark.wire.remoting.refusal import REMARK_CHARACTERS, access_refusal
+from rocketmq_spark.wire.remoting.refusal import REMARK_CHARACTERS, access_error
 
 TRANSIENT_CODES: Final = frozenset(
     {
@@ -46,7 +46,7 @@ _MESSAGE_DELETED: Final = "failed: status is abnormal"
 """End of the remark by which a proxy reports that its broker does not have the message."""
 
 
-def refusal(address: str, request: str, status: Status, *, topic: str = "") -> RocketMQError:
+def refusal_error(address: str, request: str, status: Status, *, topic: str = "") -> RocketMQError:
     """Build the error for a status with which the proxy at ``address`` refuses ``request``; raise nothing. ``topic``:
     the request's, "" without one."""
     code, remark = status.code, (status.message or "(no remark)")[:REMARK_CHARACTERS]
@@ -72,7 +72,7 @@ def refusal(address: str, request: str, status: Status, *, topic: str = "") -> R
 def _access_error(address: str, request: str, code: int, remark: str) -> BrokerError:
     """Build the error for a denied request: by the remark of ACL 2.0; for other remarks, as from gateways, by the
     code."""
-    known_error = access_refusal(address, request, code, remark)
+    known_error = access_error(address, request, code, remark)
     if known_error is not None:
         return known_error
     if code == Code.FORBIDDEN:

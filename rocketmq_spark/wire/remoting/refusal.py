@@ -107,7 +107,7 @@ REFUSALS: Final[tuple[tuple[int, str, Callable[[_ErrorResponse], BrokerError]], 
 """Response code, beginning of the remark, and error; the first match applies."""
 
 
-def access_refusal(address: str, request: str, code: int, remark: str) -> BrokerError | None:
+def access_error(address: str, request: str, code: int, remark: str) -> BrokerError | None:
     """Build the error for a refusal by ACL 2.0, whatever its code; None if the remark does not begin with one of
     ``ACCESS_WORDS``. Raise nothing."""
     for words, error_of in ACCESS_WORDS:
@@ -117,7 +117,7 @@ def access_refusal(address: str, request: str, code: int, remark: str) -> Broker
     return None
 
 
-def refusal(address: str, request_code: int, response: RemotingCommand) -> BrokerError:
+def refusal_error(address: str, request_code: int, response: RemotingCommand) -> BrokerError:
     """Build the error for a response by which the server at ``address`` refuses a request: the first match of
     ``REFUSALS``, else BROKER_ERROR. Raise nothing."""
     request, remark = code_name(RequestCode, request_code), (response.remark or "(no remark)")[:REMARK_CHARACTERS]

@@ -24,7 +24,7 @@ SECURITY_TOKEN: Final = "SecurityToken"  # noqa: S105  # the name of a field
 SIGNATURE: Final = "Signature"
 
 
-def signed(request: RemotingCommand, credentials: Credentials) -> RemotingCommand:
+def sign(request: RemotingCommand, credentials: Credentials) -> RemotingCommand:
     """Return a copy of ``request`` with access key, security token if any, and the signature over fields and body."""
     fields = {**request.fields, **identity(credentials)}
     content = b"".join((*_values(fields), request.body))
