@@ -175,8 +175,9 @@ class OffsetCommitter:
         return not self.unconfirmed
 
     def _check_unchanged(self, writes: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """Return the writes to queues whose last completed message is still the planned one. Mark queues with another
-        message as suspect; queues that cannot be checked now are missing."""
+        """Request the queues' last completed messages from the store, wait, and return the writes to queues where it is
+        still the planned one. Mark queues with another message as suspect; queues that cannot be checked now are
+        missing."""
         unchanged = self.store.are_unchanged(
             {queue: Completion(at, self._stored_to_ms[queue]) for queue, at in writes.items()}
         )
@@ -258,9 +259,9 @@ class OffsetCommitter:
         self.suspect |= found
 
     def replace_offsets(self, targets: Mapping[MessageQueue, int]) -> set[MessageQueue]:
-        """Replace the stored offsets by ``targets``, also by smaller ones, and discard these queues' progress; return
-        the queues for which the store has confirmed that. For queues that end below the group's offset, queues that an
-        operator has reset, and all queues of a group that a new checkpoint moves (``groupOffsets=ignore``)."""
+        """Replace the stored offsets by ``targets``, also by smaller ones, wait, and discard these queues' progress;
+        return the queues for which the store has confirmed that. For queues that end below the group's offset, queues
+        that an operator has reset, and all queues of a group that a new checkpoint moves (``groupOffsets=ignore``)."""
         for queue in targets:
             self.discard(queue)
         written = self.store.write_offsets(targets)

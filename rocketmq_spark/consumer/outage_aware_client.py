@@ -327,7 +327,7 @@ class OutageAwareClient:
         return found
 
     def query_search_hints(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """Request the same offsets as ``search_offsets``, concurrently and unchecked: an offset may be too small."""
+        """Request what ``search_offsets`` does, concurrently, and wait. Unchecked offsets: they may be too small."""
         found: dict[MessageQueue, int] = {}
         for _, offsets in self.call_each(
             timestamps_ms,

@@ -116,7 +116,7 @@ class SubscriptionCheck:
     def start_queries(self, client_ids: Iterable[str]) -> frozenset[str]:
         """Record the member list and return its members to query: new ones, and those that were inconsistent or did not
         respond (at most MAX_UNANSWERED_QUERIES queries). Empty if the list is the recorded one. Removes members that
-        left; counts each returned member as queried."""
+        left; counts each returned member as queried. Sends nothing: the caller queries them."""
         listed = frozenset(client_ids) - {self._client_id}
         if listed == self._listed:
             return frozenset()

@@ -272,7 +272,7 @@ class EmbeddedCluster:
             time.sleep(POLL_S)
 
     def pause_broker(self, name: str = "broker-a") -> None:
-        """Stop the broker's JVM by SIGSTOP: connections stay open, requests get no response."""
+        """Stop the JVM of the broker alone by SIGSTOP, see ``ServerJvms.dedicated_jvm``: connections stay open."""
         self._jvms.dedicated_jvm(name).pause()
 
     def resume_broker(self, name: str = "broker-a") -> None:
@@ -299,7 +299,7 @@ class EmbeddedCluster:
         self._registration.wait([name for name, broker in self._brokers.items() if broker.is_running])
 
     def start_proxy(self) -> None:
-        """Start a killed proxy on its previous ports; returns once both accept connections."""
+        """Start a killed proxy on its previous ports; wait until both accept connections. See ``_require_proxy``."""
         self._require_proxy().start(self._jvms.launch_jvm(PROXY_JVM), self.namesrv_addr)
 
     def kill_proxy(self) -> None:

@@ -110,8 +110,8 @@ class ChildJvm:
         return self._process.poll() is None
 
     def connect(self) -> Any:
-        """Return the JVM's classes as attributes, such as ``java.java.lang.System``; the first call waits up to 120 s
-        for the gateway.
+        """Connect to the JVM, at the first call, waiting up to 120 s for its gateway; return its classes as attributes,
+        such as ``connect().java.lang.System``.
 
         Raises EmbeddedBrokerError[JAVA_NOT_FOUND] if Java is too old, EmbeddedBrokerError[EMBEDDED_JVM_FAILED] if the
         JVM has ended or does not respond.

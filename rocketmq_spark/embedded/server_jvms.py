@@ -59,7 +59,8 @@ class ServerJvms:
         self._jvms[name] = jvm
 
     def launch_jvm(self, server: str) -> ChildJvm:
-        """Return the server's JVM; launch it unless it is running."""
+        """Launch the server's JVM unless it is running, as ``launch`` does, and return it. May download jars; does not
+        wait until the JVM responds."""
         self.launch(server)
         return self._jvms[self._name(server)]
 

@@ -310,7 +310,8 @@ def free_port(jvm: ChildJvm) -> int:
 
 
 def set_remoting_version(jvm: ChildJvm) -> None:
-    """Make RocketMQ send its real version; a name server ignores the topics of a broker of version 0."""
+    """Set a system property of the JVM, by which RocketMQ sends its real version; a name server ignores the topics of
+    a broker of version 0. Waits for the JVM, and raises what ``ChildJvm.connect`` does."""
     rocketmq = jvm.connect().org.apache.rocketmq
     key = rocketmq.remoting.protocol.RemotingCommand.REMOTING_VERSION_KEY
     jvm.connect().java.lang.System.setProperty(key, str(rocketmq.common.MQVersion.CURRENT_VERSION))

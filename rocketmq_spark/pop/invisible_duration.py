@@ -64,9 +64,9 @@ class ExpiryLog:
         self._throttle = Throttle()
 
     def take_lines(self, expired: Counter[str], now_ms: int) -> list[LogLine]:
-        """Return a warning about messages that expired since the last one, or an empty list: none expired, or the
-        throttle holds the line until a later call. ``expired``: number of messages expired since the start, by broker
-        name."""
+        """Return a warning, once, about messages that expired since the last one, or an empty list: none expired, or
+        the throttle holds the line until a later call. ``expired``: number of messages expired since the start, by
+        broker name."""
         new = expired - self._logged
         if not new or not self._throttle.try_acquire_event(now_ms):
             return []

@@ -59,7 +59,8 @@ class ReceiveFailures:
             self._tracker.raise_expired(self._clock())
 
     def take_lines(self) -> list[LogLine]:
-        """Return the log lines due for failures, see ``OutageLog``; none after a fatal error."""
+        """Return the log lines due now for failures, and record them as logged, see ``OutageLog``; none after a fatal
+        error."""
         return [] if self._fatal_error else self._tracker.take_lines(self._clock(), self.outages)
 
     # ------------------------------------------------------------------------------------------ brokers, topics

@@ -164,17 +164,17 @@ class Receiver:
         brokers that do not fail; others are retried in the background. Raise no error."""
         with self._changed:
             self._unacked.mark_completed(batch)
-        self._wait_until_acknowledged()
+        self._acknowledge_and_wait()
 
     def mark_logged_completed(self, handles: Sequence[ReceiptHandle]) -> None:
         """Start; acknowledge, as ``mark_completed`` does, an earlier start's batch that is in the sink."""
         with self._changed:
             self._unacked.add_completed(handles)
         self.start()
-        self._wait_until_acknowledged()
+        self._acknowledge_and_wait()
 
-    def _wait_until_acknowledged(self) -> None:
-        """Acknowledge COMPLETED messages once there are routes; wait up to ``brokerTimeoutMs`` for it."""
+    def _acknowledge_and_wait(self) -> None:
+        """Acknowledge COMPLETED messages once there are routes, and wait; both within ``brokerTimeoutMs``."""
         until_ms = self._clock() + self._options.broker_timeout_ms
         if self._has_routes.wait(self._options.broker_timeout_ms / 1000):
             self._ack_scheduler.wait_until_none(MessageState.COMPLETED, until_ms)
@@ -203,7 +203,7 @@ class Receiver:
         self.expect_redelivery()
 
     def try_release(self, handles: Sequence[ReceiptHandle]) -> None:
-        """Release messages once, on a worker, without waiting; those that fail are redelivered when they expire."""
+        """Release messages once, on a worker, without waiting, and ``expect_redelivery``; failed ones expire."""
         self._workers.start(RELEASING, partial(self._ack_scheduler.try_release, handles))
         self.expect_redelivery()
 

@@ -195,7 +195,7 @@ class RemotingTransport:
             raise
 
     def _query_masters(self) -> set[str]:
-        """Return the names of brokers that have a master. Raises what ``NameServers.cluster_info`` does."""
+        """Request the names of brokers that have a master. Raises what ``NameServers.cluster_info`` does."""
         brokers = self._cluster.name_servers.cluster_info().brokers
         return {name for name, broker in brokers.items() if broker.master_address is not None}
 

@@ -113,8 +113,8 @@ class ExecutorPullClient:
         self._routes.invalidate(queue.topic)
 
     def query_bounds(self, queues: Collection[MessageQueue]) -> dict[MessageQueue, QueueBounds]:
-        """Request the bounds of ``queues``, one topic and broker after another, and return them. Queues of brokers that
-        do not respond or refuse are missing; raises no RocketMQError."""
+        """Request the bounds of ``queues``, one topic and broker after another; wait and return them. Queues of brokers
+        that do not respond or refuse are missing; raises no RocketMQError."""
         found: dict[MessageQueue, QueueBounds] = {}
         for queue in queues:
             if queue not in found:

@@ -119,7 +119,8 @@ class PullExchange:
 
     def _decode_other(self, frame: memoryview) -> list[Completion]:
         """Decode a frame by the general codec, and return the pull that it completes, if any. Adds a reply for a
-        request of the server. Marks the connection as lost for a malformed frame."""
+        request of the server. For a malformed frame, mark the connection as lost, and return all pulls in flight as
+        failed."""
         try:
             command = decode_command(self._address, frame)
         except RemoteProtocolError as error:

@@ -71,7 +71,7 @@ class PullClient(Protocol):
         """Invalidate the queue's route: the next pull without an address requests it."""
 
     def query_bounds(self, queues: Collection[MessageQueue]) -> Mapping[MessageQueue, QueueBounds]:
-        """Return the bounds of the queues of responsive brokers; other queues are missing."""
+        """Request the bounds of the queues, wait, and return those of responsive brokers; other queues are missing."""
 
 
 class _Vacancy(NamedTuple):

@@ -162,7 +162,7 @@ class Broker(RemotingClient):
     # --------------------------------------------------------------------------------------------------- positions
 
     def query_topic_stats(self, topic: str) -> dict[MessageQueue, QueueBounds]:
-        """Request the bounds of all queues of ``topic`` here; BrokerError with TOPIC_NOT_EXIST without the topic."""
+        """Request and await the bounds of all queues of ``topic``; BrokerError with TOPIC_NOT_EXIST without it."""
         return self.submit_topic_stats(topic).result()
 
     def submit_topic_stats(self, topic: str) -> Future[dict[MessageQueue, QueueBounds]]:
@@ -172,7 +172,7 @@ class Broker(RemotingClient):
         return self.submit(Rpc(command, lambda response: decode_topic_stats(response.body)))
 
     def query_topic_settings(self, topic: str) -> TopicSettings:
-        """Return the topic's settings on this broker. With ACLs the permission GET on the topic is required."""
+        """Request and await the topic's settings here. With ACLs the permission GET on the topic is required."""
         return self.call(topic_config_rpc(topic))
 
     def search_offsets(
@@ -184,7 +184,7 @@ class Broker(RemotingClient):
         return find_first_offsets(self, self.query_search_hints(timestamps_ms), timestamps_ms, prober)
 
     def query_search_hints(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """Request the broker's results for ``search_offsets``, unverified and without pulls: they may be too small."""
+        """Request and await the broker's results for ``search_offsets``, unverified: they may be too small."""
         return self.submit_search_hints(timestamps_ms).result()
 
     def submit_search_hints(self, timestamps_ms: Mapping[MessageQueue, int]) -> SearchHints:
@@ -195,7 +195,7 @@ class Broker(RemotingClient):
         self, offsets: Mapping[MessageQueue, int], prober: Prober = TOOLS_PROBER
     ) -> dict[MessageQueue, int | None]:
         """Probe the store time (Unix ms) of the message at an offset of each queue, None if there is no message. Sends
-        ``message_probes``, at most ``MAX_CONCURRENT_PROBES`` in flight at once."""
+        ``message_probes``, at most ``MAX_CONCURRENT_PROBES`` in flight at once, and waits."""
         return probe_store_times(self, offsets, prober)
 
     # ----------------------------------------------------------------------------------------------- group offsets
@@ -227,7 +227,7 @@ class Broker(RemotingClient):
         self.call(reset_offset_rpc(group, queue, offset))
 
     def query_consume_stats(self, group: str) -> dict[MessageQueue, ConsumeProgress]:
-        """Return the group's progress in each queue of all its topics."""
+        """Request and await the group's progress in each queue of all its topics."""
         command = _command(RequestCode.GET_CONSUME_STATS, GetConsumeStatsRequest(consumer_group=group))
         return self.call(Rpc(command, lambda response: decode_consume_stats(response.body)))
 
@@ -256,8 +256,8 @@ class Broker(RemotingClient):
         return self.submit(Rpc(command, _read_consumer_ids))
 
     def query_running_infos(self, group: str, client_ids: Iterable[str]) -> dict[str, ConsumerRunningInfo]:
-        """Return the running info of members by client ID. The broker queries each; those that fail are missing. An
-        error of sending is raised."""
+        """Request and await the running infos of members, by client ID. The broker queries each member; those that fail
+        are missing. An error of sending is raised."""
         infos: dict[str, ConsumerRunningInfo] = {}
         futures = {client_id: self.submit(_running_info(group, client_id)) for client_id in client_ids}
         for client_id, future in futures.items():

@@ -63,7 +63,8 @@ class PopBroker(RemotingClient):
         return Popped(PopMessageResponse.from_fields(response.fields), memoryview(response.body))
 
     def submit_ack(self, broker_name: str, acks: Iterable[BatchAck]) -> ResponseFuture[None]:
-        """Acknowledge messages without waiting. The broker does not report receipt handles that are no longer valid."""
+        """Send acknowledgements of messages without waiting for the response. Raises what ``submit`` does. The broker
+        does not report receipt handles that are no longer valid."""
         body = encode_batch_ack(broker_name, acks)
         return self.submit(Rpc(RemotingCommand(RequestCode.BATCH_ACK_MESSAGE, body=body), decode_nothing))
 

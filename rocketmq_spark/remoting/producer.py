@@ -85,8 +85,8 @@ class Producer:
 
     def _choose_queue(self, topic: str, failed: Collection[str]) -> MessageQueue:
         """Return the next writable queue, of a broker that is not in ``failed`` if there is one. Requests the route if
-        it is not cached. Raises RouteError[TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE] and the errors of
-        ``RouteTable.route``."""
+        it is not cached, and waits. Raises RouteError[TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE], after invalidating the
+        route, and the errors of ``RouteTable.route``."""
         queues = self._cluster.routes.route(topic).write_queues()
         if not queues:
             self._cluster.routes.invalidate(topic)

@@ -59,7 +59,8 @@ class RocketMQBatchReader(DataSourceReader):
 
     @raising_without_traceback
     def partitions(self) -> Sequence[InputPartition]:
-        """Return tasks that read all planned ranges.
+        """Set the log context and return tasks that read all planned ranges, or one that reads nothing. The first call
+        for a DataFrame requests routes and bounds, waits, and stores the plan on this machine; later ones reuse it.
 
         Raises OptionError for start and end offsets that queues do not have; RouteError, TransportError and BrokerError
         of unavailable topics and servers.

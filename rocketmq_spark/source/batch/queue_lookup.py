@@ -47,7 +47,8 @@ class QueueLookup:
         return batch_ranges(bounds, (start, starts), (end, ends), fail_on_data_loss=self._options.fail_on_data_loss)
 
     def query_bounds(self, topics: Collection[str]) -> dict[MessageQueue, QueueBounds]:
-        """Return the bounds of all readable queues of ``topics``, ordered by topic, broker and queue ID."""
+        """Request routes and bounds, with retries, and wait. Return the bounds of all readable queues of ``topics``,
+        ordered by topic, broker and queue ID. Raises the errors of ``QueueLookup``, see there."""
         return {queue: held for topic in topics for queue, held in self._query_bounds_of(topic).items()}
 
     def _query_bounds_of(self, topic: str) -> dict[MessageQueue, QueueBounds]:

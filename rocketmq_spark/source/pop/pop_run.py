@@ -157,6 +157,7 @@ class PopRun(Run):
         return self._call_unless_ended(lambda: self._progress_report(epoch_ms), None)
 
     def _report(self, deleted: Sequence[QueueRange]) -> None:
+        """Log ranges deleted before delivery; with ``failOnDataLoss`` raise instead, see ``report_undelivered``."""
         report_undelivered(self._options.consumer_group, deleted, is_failure=self._options.fail_on_data_loss)
 
     def _progress_report(self, epoch_ms: int) -> dict[str, Any]:

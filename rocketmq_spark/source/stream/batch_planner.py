@@ -336,7 +336,8 @@ class BatchPlanner:
         return QueueFacts(bounds, {queue: stored[queue] for queue in other}, other, suspect, emptied)
 
     def _commit(self, membership: Membership, resolution: PositionResolution, check: Check) -> set[MessageQueue]:
-        """Log losses, commit a resolution's offsets and wait; return confirmed queues. Raises DataLossError."""
+        """Log the losses of a resolution, commit its offsets, and wait; return the confirmed queues. Raises
+        DataLossError (with ``failOnDataLoss``)."""
         for queue in resolution.emptied:
             warn_of_emptied(queue)
         self._report(resolution.lost)

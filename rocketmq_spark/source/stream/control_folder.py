@@ -129,6 +129,7 @@ class EndRequest:
 
     @property
     def is_claimed(self) -> bool:
+        """Return whether a start has claimed the request; read from the folder."""
         return (self._path / END_CLAIMED).exists()
 
     @property

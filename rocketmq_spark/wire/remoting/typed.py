@@ -21,7 +21,7 @@ def as_object(value: object, name: str) -> Object:
 
 
 def as_text(value: object, name: str) -> str:
-    """Return ``value`` if it is a string."""
+    """Return ``value`` if it is a string. Raises ValueError, with ``name``, for another value."""
     return _expect(str, value, name)
 
 
@@ -35,37 +35,37 @@ def as_int64(value: object, name: str) -> int:
 
 
 def table(entry: Object, name: str) -> Object:
-    """Return the object in field ``name``."""
+    """Return the object in field ``name``. Raises ValueError if it is missing or of another type."""
     return as_object(entry.get(name), name)
 
 
 def text(entry: Object, name: str) -> str:
-    """Return the string in field ``name``."""
+    """Return the string in field ``name``. Raises ValueError if it is missing or of another type."""
     return as_text(entry.get(name), name)
 
 
 def int64(entry: Object, name: str) -> int:
-    """Return the integer in field ``name``."""
+    """Return the integer in field ``name``. Raises ValueError if it is missing or of another type."""
     return as_int64(entry.get(name), name)
 
 
 def flag(entry: Object, name: str) -> bool:
-    """Return the boolean in field ``name``."""
+    """Return the boolean in field ``name``. Raises ValueError if it is missing or of another type."""
     return _expect(bool, entry.get(name), name)
 
 
 def array(entry: Object, name: str) -> list[object]:
-    """Return the array in field ``name``."""
+    """Return the array in field ``name``. Raises ValueError if it is missing or of another type."""
     return _expect(list, entry.get(name), name)
 
 
 def texts(entry: Object, name: str) -> list[str]:
-    """Return the array of strings in field ``name``."""
+    """Return the array of strings in field ``name``. Raises ValueError if it is missing or of another type."""
     return [as_text(value, name) for value in array(entry, name)]
 
 
 def objects(entry: Object, name: str) -> list[Object]:
-    """Return the array of objects in field ``name``."""
+    """Return the array of objects in field ``name``. Raises ValueError if it is missing or of another type."""
     return [as_object(value, name) for value in array(entry, name)]
 
 
