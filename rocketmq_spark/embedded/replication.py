@@ -55,7 +55,7 @@ class ElectionController(Server):
     def start(self, jvm: ChildJvm) -> None:
         """Start it in ``jvm`` on its port and store. Raises what ``ChildJvm.raising_embedded_errors`` does."""
         with jvm.raising_embedded_errors():
-            rocketmq = jvm.java.org.apache.rocketmq
+            rocketmq = jvm.connect().org.apache.rocketmq
             config = rocketmq.common.ControllerConfig()
             netty = rocketmq.remoting.netty.NettyServerConfig()
             apply_settings(
