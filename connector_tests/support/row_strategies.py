@@ -23,7 +23,6 @@ _FREE_NAMES = st.text(st.characters(exclude_characters="\x01\x02", codec="utf-8"
 )
 _QUEUES = st.tuples(st.just(BROKER), st.integers(0, QUEUE_COUNT - 1))
 _NO_QUEUE = st.just((None, None))
-_SHARDING_KEYS = st.none() | st.sampled_from(["a", "b", "é"])
 
 
 def _usable(keys: list[str | None] | None) -> bool:
@@ -31,15 +30,24 @@ def _usable(keys: list[str | None] | None) -> bool:
     return all(key and " " not in key for key in keys or [] if key is not None)
 
 
+# Made once, not for each row: to make a strategy takes longer than to draw from it.
+_TARGETS = _NO_QUEUE | _QUEUES
+_BODIES = st.binary(min_size=1, max_size=40) | st.binary(min_size=1, max_size=9).map(lambda one: one * 700)
+_TEXT_OR_NONE = st.none() | _TEXT
+_KEYS = st.none() | st.lists(_TEXT_OR_NONE, max_size=3).filter(_usable)
+_PROPERTIES = st.none() | st.dictionaries(_FREE_NAMES, _TEXT, max_size=3)
+_SHARDING_KEYS = st.none() | st.sampled_from(["a", "b", "é"])
+
+
 @st.composite
 def good_rows(draw: st.DrawFn) -> Row:
     """What a broker takes: ``keys`` are a list, ``properties`` a mapping; None is what a row does not have."""
-    broker_name, queue_id = draw(_NO_QUEUE | _QUEUES)
+    broker_name, queue_id = draw(_TARGETS)
     return {
-        "body": draw(st.binary(min_size=1, max_size=40) | st.binary(min_size=1, max_size=9).map(lambda one: one * 700)),
-        "tags": draw(st.none() | _TEXT),
-        "keys": draw(st.none() | st.lists(st.none() | _TEXT, max_size=3).filter(_usable)),
-        "properties": draw(st.none() | st.dictionaries(_FREE_NAMES, _TEXT, max_size=3)),
+        "body": draw(_BODIES),
+        "tags": draw(_TEXT_OR_NONE),
+        "keys": draw(_KEYS),
+        "properties": draw(_PROPERTIES),
         "shardingKey": draw(_SHARDING_KEYS),
         "brokerName": broker_name,
         "queueId": queue_id,
@@ -61,6 +69,9 @@ _ODD: dict[str, st.SearchStrategy[Any]] = {
     "delayLevel": st.integers(-1, 18),
 }
 """What may be wrong, by column."""
+_ODD_COLUMNS = st.lists(st.sampled_from(sorted(_ODD)), max_size=2, unique=True)
+_ANY_TOPIC = st.sampled_from(TOPICS)
+_ANY_DELAY = st.none() | st.none() | st.integers(1, 18)
 
 
 @st.composite
@@ -70,10 +81,10 @@ def any_rows(draw: st.DrawFn) -> Row:
     row = {
         **good,
         "body": good["body"][:BODY_LIMIT_BYTES],
-        "topic": draw(st.sampled_from(TOPICS)),
-        "keys": draw(st.none() | _TEXT),
+        "topic": draw(_ANY_TOPIC),
+        "keys": draw(_TEXT_OR_NONE),
         "properties": list((good["properties"] or {}).items()),
-        "delayLevel": draw(st.none() | st.none() | st.integers(1, 18)),
+        "delayLevel": draw(_ANY_DELAY),
     }
-    odd = draw(st.lists(st.sampled_from(sorted(_ODD)), max_size=2, unique=True))
+    odd = draw(_ODD_COLUMNS)
     return row | {name: draw(_ODD[name]) for name in odd}
