@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from connector_tests.support.cluster_pool import RestingCluster
 from connector_tests.support.streams import Topic, eventually
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
@@ -54,7 +55,7 @@ class Store:
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     folder = tmp_path_factory.mktemp("stores")
     files = {"mappedFileSizeCommitLog": str(FILE_BYTES)}
-    with EmbeddedCluster(store_dir=folder, broker_config=files) as cluster:
+    with RestingCluster(store_dir=folder, broker_config=files) as cluster:
         yield Store(cluster, folder)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from connector_tests.support.cluster_pool import ClusterPool
+from connector_tests.support.cluster_pool import ClusterPool, RestingCluster
 from connector_tests.support.fault_proxy import Direction, FaultProxy
 from connector_tests.support.streams import TIMEOUT_S, eventually
 from connector_tests.support.written_rows import SCHEMA, arrow, ends, stored_batches, write
@@ -45,7 +45,7 @@ UNAVAILABLE = {
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[EmbeddedCluster]:
     """Instead of the session's: these tests break it."""
-    with EmbeddedCluster(separate_jvms=True, advertised_host=PROXY_HOST, broker_config=ONE_AT_A_TIME) as cluster:
+    with RestingCluster(separate_jvms=True, advertised_host=PROXY_HOST, broker_config=ONE_AT_A_TIME) as cluster:
         yield cluster
 
 

@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from connector_tests.support.cluster_pool import ClusterPool
+from connector_tests.support.cluster_pool import ClusterPool, RestingCluster
 from rocketmq_spark import send
 from rocketmq_spark.consumer.cluster_api import MetadataSnapshot
 from rocketmq_spark.consumer.member import Member
@@ -206,7 +206,7 @@ def test_another_name_server_is_called_where_one_is_not_trusted(
 @pytest.fixture(scope="module")
 def strict() -> Iterator[EmbeddedCluster]:
     """No TLS, and no groups but those that somebody makes."""
-    with EmbeddedCluster(broker_config={"autoCreateSubscriptionGroup": "false"}) as cluster:
+    with RestingCluster(broker_config={"autoCreateSubscriptionGroup": "false"}) as cluster:
         cluster.create_topic("orders", 2)
         yield cluster
 

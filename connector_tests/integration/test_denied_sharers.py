@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from connector_tests.support.cluster_pool import ClusterPool
+from connector_tests.support.cluster_pool import ClusterPool, RestingCluster
 from connector_tests.support.message_group import GRPC, REMOTING, SHORT_MS, WAYS, MessageGroup
 from connector_tests.support.streams import eventually
 from connector_tests.support.timeouts import TIMEOUT_FACTOR
@@ -206,7 +206,7 @@ def test_a_certificate_of_another_host(guarded: EmbeddedCluster, caplog: pytest.
 @pytest.fixture(scope="module")
 def strict(grpc_library: None) -> Iterator[EmbeddedCluster]:
     """No TLS, and no groups but those that somebody makes."""
-    with EmbeddedCluster(proxy=True, broker_config={"autoCreateSubscriptionGroup": "false"}) as cluster:
+    with RestingCluster(proxy=True, broker_config={"autoCreateSubscriptionGroup": "false"}) as cluster:
         cluster.create_topic("orders", 2)
         yield cluster
 

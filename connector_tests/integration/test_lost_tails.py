@@ -10,6 +10,7 @@ from typing import Final
 
 import pytest
 
+from connector_tests.support.cluster_pool import RestingCluster
 from connector_tests.support.source_calls import SourceCalls, source_calls
 from connector_tests.support.streams import Topic, eventually
 from rocketmq_spark.consumer import member
@@ -27,7 +28,7 @@ HELD_S: Final = 8.0
 
 @pytest.fixture
 def fragile() -> Iterator[EmbeddedCluster]:
-    with EmbeddedCluster(separate_jvms=True) as cluster:
+    with RestingCluster(separate_jvms=True) as cluster:
         yield cluster
 
 

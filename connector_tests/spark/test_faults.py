@@ -14,6 +14,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from connector_tests.support.cluster_pool import RestingCluster
 from connector_tests.support.fault_proxy import FaultProxy
 from connector_tests.support.hostile_server import HostileServer
 from connector_tests.support.pull_gate import shut_gate
@@ -54,7 +55,7 @@ class Network:
 def network() -> Iterator[Network]:
     files = {"mappedFileSizeCommitLog": str(64 * 1024)}
     with (
-        EmbeddedCluster(separate_jvms=True, advertised_host=PROXY_HOST, broker_config=files) as cluster,
+        RestingCluster(separate_jvms=True, advertised_host=PROXY_HOST, broker_config=files) as cluster,
         FaultProxy(cluster.namesrv_addr, PROXY_HOST) as name_server,
         FaultProxy(cluster.broker_addr(), PROXY_HOST, int(cluster.broker_addr().rpartition(":")[2])) as broker,
     ):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from connector_tests.support.cluster_pool import RestingCluster
 from connector_tests.support.log_shapes import shapes_of
 from connector_tests.support.logged_job import logged_job, logged_sink
 from connector_tests.support.streams import Topic, eventually
@@ -23,7 +24,7 @@ POSITIONS = "queue=0 offset=2, queue=1 offset=2, queue=2 offset=2, queue=3 offse
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[EmbeddedCluster]:
     """Instead of the session's: these tests break it."""
-    with EmbeddedCluster(separate_jvms=True, broker_config={"mappedFileSizeCommitLog": str(64 * 1024)}) as own:
+    with RestingCluster(separate_jvms=True, broker_config={"mappedFileSizeCommitLog": str(64 * 1024)}) as own:
         yield own
 
 

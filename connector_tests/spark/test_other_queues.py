@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 import rocketmq_spark
 from connector_tests.spark.conftest import StreamOf
+from connector_tests.support.cluster_pool import RestingCluster
 from connector_tests.support.streams import Stream, Topic, eventually
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
@@ -77,7 +78,7 @@ def test_a_query_resumes_after_a_graceful_stop_that_had_no_time(messages: Topic,
 @pytest.fixture(scope="module")
 def forgetful() -> Iterator[EmbeddedCluster]:
     """A cluster whose retention has small files to delete."""
-    with EmbeddedCluster(broker_config={"mappedFileSizeCommitLog": str(FILE_BYTES)}) as cluster:
+    with RestingCluster(broker_config={"mappedFileSizeCommitLog": str(FILE_BYTES)}) as cluster:
         yield cluster
 
 

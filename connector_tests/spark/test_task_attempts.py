@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from connector_tests.support.cluster_pool import RestingCluster
 from connector_tests.support.fault_proxy import FaultProxy
 from connector_tests.support.process_tree import written_bodies
 from connector_tests.support.pull_gate import shut_gate
@@ -30,7 +31,7 @@ SETTINGS = {"spark.master": "local[2,4]"}
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[EmbeddedCluster]:
     """Instead of the session's: its broker is behind a proxy."""
-    with EmbeddedCluster(advertised_host=PROXY_HOST) as cluster:
+    with RestingCluster(advertised_host=PROXY_HOST) as cluster:
         yield cluster
 
 
