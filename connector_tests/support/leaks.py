@@ -6,11 +6,12 @@ after the module that made it.
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing.resource_tracker import _resource_tracker
 from pathlib import Path
@@ -69,7 +70,16 @@ class LeakCheck:
 
 def resources() -> set[str]:
     """A line for each thing that somebody has to end, close or remove."""
-    return {*_threads(), *_processes(), *_sockets(), *_descriptors(), *_folders()}
+    me = psutil.Process()
+    children = me.children(recursive=True)
+    connections = [one for one in me.net_connections("tcp") if one.raddr]
+    return {
+        *_threads(),
+        *_processes(children),
+        *_sockets(connections, children),
+        *_descriptors({one.fd for one in connections}),
+        *_folders(),
+    }
 
 
 def _threads() -> Iterator[str]:
@@ -85,30 +95,27 @@ def _where_threads_are() -> str:
     return "".join(f"\n{one.name}:\n{''.join(format_stack(frames[one.ident])[-4:])}" for one in ours if one.ident)
 
 
-def _processes() -> Iterator[str]:
+def _processes(children: Iterable[psutil.Process]) -> Iterator[str]:
     """Our own children but those that live as long as this process, and the source runners among Spark's."""
-    me = psutil.Process()
-    for child in me.children(recursive=True):
+    for child in children:
         with suppress(psutil.NoSuchProcess):  # a zombie is one, too
             command = " ".join(child.cmdline())
-            is_ours = child.ppid() == me.pid and not any(name in command for name in AS_LONG_AS_PYTHON)
+            is_ours = child.ppid() == os.getpid() and not any(name in command for name in AS_LONG_AS_PYTHON)
             if is_ours or SOURCE_RUNNER in command:
                 yield f"process {child.pid} {command[:200]}"
 
 
-def _sockets() -> Iterator[str]:
+def _sockets(connections: Sequence[Any], children: Iterable[psutil.Process]) -> Iterator[str]:
     """Connections of this process, but those with its children: py4j keeps them as it likes."""
-    me = psutil.Process()
-    of_children = {port for child in me.children(recursive=True) for port in _ports(child)}
-    for one in me.net_connections("tcp"):
-        if one.raddr and one.raddr.port not in of_children:
+    of_children = {port for child in children for port in _ports(child)} if connections else set()
+    for one in connections:
+        if one.raddr.port not in of_children:
             ends = f"{one.laddr.ip}:{one.laddr.port} to {one.raddr.ip}:{one.raddr.port}"
             yield f"socket {one.fd} from {ends} {one.status}"
 
 
-def _descriptors() -> Iterator[str]:
+def _descriptors(connections: set[int]) -> Iterator[str]:
     """What else is open: files, pipes, selectors, and sockets that listen or lead nowhere."""
-    connections = {one.fd for one in psutil.Process().net_connections("tcp") if one.raddr}
     ignored = connections | {vars(_resource_tracker)["_fd"]} | _descriptors_of_pyspark()
     for descriptor in DESCRIPTORS.iterdir():
         if int(descriptor.name) not in ignored:
