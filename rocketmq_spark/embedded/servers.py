@@ -151,7 +151,7 @@ class BrokerServer(Server):
             apply_settings(jvm, self._all_settings(namesrv_address), configs)
             name_auth_config(configs)
             netty = configs[1]
-            is_replica = configs[0].isEnableControllerMode()
+            is_replica = self._settings.get("enableControllerMode") == "true"
             # A replica's address goes to its controller before the broker listens.
             self._port = self._port or (free_port(jvm) if is_replica else initial_port(jvm))
             netty.setListenPort(self._port)
