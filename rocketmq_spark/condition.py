@@ -76,7 +76,11 @@ class Condition:
         """Return the summary and the advice as sentences. Raises KeyError if ``context`` lacks a parameter."""
         what = self.summary(context)
         end = "" if what.endswith((".", "!", "?")) else "."  # a remark may lack its period
-        return f"{what}{end} {_filled(self.advice, context)}"
+        return f"{what}{end} {self.fix(context)}"
+
+    def fix(self, context: Mapping[str, str | int]) -> str:
+        """Return the advice with the parameters in ``context`` filled in. Raises KeyError if it lacks one."""
+        return _filled(self.advice, context)
 
 
 def _filled(template: str, context: Mapping[str, str | int]) -> str:

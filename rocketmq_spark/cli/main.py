@@ -17,6 +17,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "broker": "run a real Apache RocketMQ in the foreground, for experiments",
     "topic": "create, describe or delete a topic of a cluster that is running",
     "send": "send messages to a topic",
+    "doctor": "check servers, permissions and options of a job, and report what to correct",
 }
 FAILED: Final = 1
 INTERRUPTED: Final = 130

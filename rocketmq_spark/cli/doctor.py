@@ -1,0 +1,121 @@
+"""``rocketmq-spark doctor``: checks options, servers and permissions of a job, and reports what to correct."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import Final
+
+from rocketmq_spark.cli.name_server import DEFAULT_ADDRESS, properties
+from rocketmq_spark.doctor.cluster_facts import collect_server_facts
+from rocketmq_spark.doctor.facts import Environment, ServerFacts
+from rocketmq_spark.doctor.job_options import ParsedJob, parse_job
+from rocketmq_spark.doctor.judgement import judge
+from rocketmq_spark.doctor.report import Report, as_json, as_text, report_of
+from rocketmq_spark.errors import OptionError
+from rocketmq_spark.wire.implementation import column_decoder
+
+SOUND: Final = 0
+UNSOUND: Final = 1
+ADDRESSES: Final = frozenset({"namesrvaddr", "nameserver", "endpoints"})
+"""Options that name servers, in lower case."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Check, print the report to standard output and each wait to standard error, and return 0 without a problem, 1
+    with one. Wrong arguments raise SystemExit with code 2."""
+    arguments = new_parser().parse_args(argv)
+    report = examine(configured(arguments), is_writing=arguments.write)
+    print(as_json(report) if arguments.json else as_text(report))
+    return SOUND if report.is_sound else UNSOUND
+
+
+def configured(arguments: argparse.Namespace) -> dict[str, str]:
+    """Return the job's options: those of the file, replaced by those of the command line. The name server of the
+    environment counts if neither names a server."""
+    options: dict[str, str] = dict(arguments.options)
+    given = {
+        "namesrvAddr": arguments.namesrv,
+        "consumerGroup": arguments.group,
+        "topic" if arguments.write else "subscribe": ",".join(arguments.topic) or None,
+    }
+    for name, value in given.items():
+        if value is not None:
+            spellings = {name.lower(), *({"topic", "subscribe"} if name == "subscribe" else ())}
+            options = {other: text for other, text in options.items() if other.lower() not in spellings}
+            options[name] = value
+    if ADDRESSES.isdisjoint(name.lower() for name in options):
+        options["namesrvAddr"] = os.environ.get("NAMESRV_ADDR", DEFAULT_ADDRESS)
+    return options
+
+
+def examine(options: dict[str, str], *, is_writing: bool) -> Report:
+    """Parse the options, collect the facts of this machine and of the servers, and return the report."""
+    environment = _environment()
+    parsed = parse_job(options, is_writing=is_writing)
+    servers = _servers(parsed)
+    diagnoses = judge(parsed.errors, environment, parsed.job, servers)
+    return report_of(diagnoses, environment, None if parsed.options is None else parsed.job, servers)
+
+
+def _servers(parsed: ParsedJob) -> ServerFacts:
+    """Return the facts of the servers; none if the options are invalid. gRPC is imported for proxies only."""
+    if parsed.options is None:
+        return ServerFacts()
+    if parsed.endpoints:
+        facts: ServerFacts = import_module("rocketmq_spark.doctor.proxy_facts").collect_proxy_facts(
+            parsed.job, parsed.options, parsed.endpoints, _announce
+        )
+        return facts
+    return collect_server_facts(parsed.job, parsed.options, _announce)
+
+
+def _announce(step: str) -> None:
+    print(f"checking {step} ...", file=sys.stderr, flush=True)
+
+
+def _environment() -> Environment:
+    """Return the versions on this machine; no Spark is imported."""
+    major, minor, patch = platform.python_version_tuple()
+    try:
+        pyspark = version("pyspark")
+    except PackageNotFoundError:
+        pyspark = None
+    try:
+        decoder: str | OptionError = column_decoder().implementation
+    except OptionError as error:
+        decoder = error
+    return Environment((int(major), int(minor), int("".join(filter(str.isdecimal, patch)))), pyspark, decoder)
+
+
+def new_parser() -> argparse.ArgumentParser:
+    """Return the parser of this subcommand's options."""
+    parser = argparse.ArgumentParser(
+        prog="rocketmq-spark doctor",
+        description="Check the options, servers and permissions of a job, and report what to correct, the most likely "
+        "cause first. Exit code: 0 without a problem, 1 with one, 2 for wrong arguments. It stores no message and "
+        "commits no offset. A broker that creates groups on demand creates the group, as the job does.",
+    )
+    parser.add_argument(
+        "--options",
+        type=properties,
+        default={},
+        metavar="FILE",
+        help="file of the job's options, one name=value per line, as conf/connector.options.example",
+    )
+    parser.add_argument(
+        "--namesrv",
+        metavar="HOST:PORT",
+        help="name server addresses, separated by semicolons (default: namesrvAddr or endpoints of FILE, else "
+        f"$NAMESRV_ADDR, else {DEFAULT_ADDRESS})",
+    )
+    parser.add_argument("--group", help="consumer group of a streaming read")
+    parser.add_argument("--topic", action="append", default=[], help="topic to read or write; may be repeated")
+    parser.add_argument("--write", action="store_true", help="check for writing instead of reading")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    return parser

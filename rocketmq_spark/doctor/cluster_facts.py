@@ -1,0 +1,181 @@
+"""Collection of facts from name servers and brokers. Each request has a short timeout, and none has an effect, but for
+one: a broker that creates groups on demand creates the group of the job, as the job does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from typing import Final, TypeVar
+
+from rocketmq_spark.doctor.facts import BrokerFacts, Job, RouteResult, ServerFacts, Trial
+from rocketmq_spark.errors import BrokerError, OptionError, RemoteProtocolError, RocketMQError, TransportError
+from rocketmq_spark.model import BrokerAddress, MessageQueue, TopicRoute
+from rocketmq_spark.options import ConnectionOptions
+from rocketmq_spark.remoting.broker import NO_QUEUE, SELF_TEST_TOPIC, Broker
+from rocketmq_spark.remoting.clock import monotonic_ms
+from rocketmq_spark.remoting.cluster_client import ClusterClient
+from rocketmq_spark.remoting.inspection_rpcs import clock_rpc, group_connections_rpc, group_switches_rpc
+from rocketmq_spark.remoting.namesrv import NameServers
+from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.remoting.retry import is_disconnected
+from rocketmq_spark.remoting.secured import connect_with
+from rocketmq_spark.remoting.send_rpc import send_batch_rpc
+from rocketmq_spark.security import Tls
+from rocketmq_spark.wire.body.inspection import GroupConnections, GroupSwitches, clock_ahead_ms
+
+T = TypeVar("T")
+E = TypeVar("E")
+
+Announce = Callable[[str], None]
+"""Shows which server the next request waits for."""
+
+STEP_MS: Final = 3_000
+"""Maximum timeout of a request; ``brokerTimeoutMs`` if that is shorter."""
+
+TOTAL_MS: Final = 20_000
+"""After this time no further server is checked."""
+
+TRIAL_PRODUCER: Final = "CLIENT_INNER_PRODUCER"
+"""Producer group of messages that no broker stores. Source: ``common/MixAll.java``."""
+
+
+def collect_server_facts(job: Job, options: ConnectionOptions, announce: Announce) -> ServerFacts:
+    """Request routes from each name server, then state and permissions from each broker in them. Errors become facts;
+    no RocketMQError is raised."""
+    timeout_ms = min(STEP_MS, options.broker_timeout_ms)
+    until_ms = monotonic_ms() + TOTAL_MS
+    unchecked: list[str] = []
+    with closing(ConnectionPool(timeout_ms, security=options.security)) as pool:
+        name_servers: dict[str, dict[str, RouteResult]] = {}
+        for address in options.name_servers:
+            if monotonic_ms() > until_ms:
+                unchecked.append(f"name server {address}")
+                continue
+            announce(f"name server {address}, up to {timeout_ms} ms")
+            routes = NameServers((address,), pool, timeout_ms).topic_routes(job.topics or (SELF_TEST_TOPIC,))
+            name_servers[address] = {topic: _explained(one, options.security.tls) for topic, one in routes.items()}
+        cluster = ClusterClient(options.name_servers, pool, timeout_ms)
+        brokers: list[BrokerFacts] = []
+        for (name, master), topics in _masters(ServerFacts(name_servers=name_servers).routes()).items():
+            if monotonic_ms() > until_ms:
+                unchecked.append(f"broker {name} at {master.server}")
+                continue
+            announce(f"broker {name} at {master.server}, up to {timeout_ms} ms for each request")
+            trial_topics = [topic for topic in topics if topic in job.topics]
+            brokers.append(_broker_facts(cluster, name, master, job, trial_topics, options.security.tls))
+    return ServerFacts(name_servers=name_servers, brokers=tuple(brokers), unchecked=tuple(unchecked))
+
+
+def _masters(routes: dict[str, RouteResult]) -> dict[tuple[str, BrokerAddress], list[str]]:
+    """Return the topics of each master, by its name and address."""
+    topics: dict[tuple[str, BrokerAddress], list[str]] = {}
+    for topic, route in routes.items():
+        if isinstance(route, TopicRoute):
+            for broker in route.brokers:
+                if broker.master_address is not None:
+                    topics.setdefault((broker.broker_name, broker.master_address), []).append(topic)
+    return topics
+
+
+def _broker_facts(
+    cluster: ClusterClient, name: str, address: BrokerAddress, job: Job, topics: Sequence[str], tls: Tls | None
+) -> BrokerFacts:
+    """Return the facts of one broker; the first request without a response ends them."""
+    check = _BrokerCheck(cluster.broker(address), name)
+    ahead_ms, switches, connections = None, None, None
+    failure: RocketMQError | None = None
+    try:
+        ahead_ms = check.clock_ahead_ms()
+        for topic in topics:
+            check.try_topic(job, topic)
+        if job.group is not None and job.is_member:
+            switches = check.group_switches(job.group, is_required=job.reads_retry_topic)
+            connections = check.group_connections(job.group)
+    except (OptionError, TransportError, RemoteProtocolError) as error:
+        failure = _explained(error, tls)
+    return BrokerFacts(
+        name=name,
+        server=address.server,
+        failure=failure,
+        version=cluster.version(address),
+        clock_ahead_ms=ahead_ms,
+        trials=tuple(check.trials),
+        switches=switches,
+        connections=connections,
+    )
+
+
+class _BrokerCheck:
+    """Requests to one broker, and what became of them. Methods raise OptionError, TransportError and
+    RemoteProtocolError; a BrokerError becomes a trial. For one thread."""
+
+    def __init__(self, broker: Broker, name: str) -> None:
+        self.trials: list[Trial] = []
+        self._broker = broker
+        self._name = name
+
+    def clock_ahead_ms(self) -> int | None:
+        """Return the least difference of the broker's clock from this machine's; None if the broker refuses, which with
+        ACLs it does for all but administrators."""
+        sent_ms = _unix_ms()
+        try:
+            clock_ms = self._broker.call(clock_rpc())
+        except BrokerError:
+            return None
+        return None if clock_ms is None else clock_ahead_ms(clock_ms, sent_ms, _unix_ms())
+
+    def try_topic(self, job: Job, topic: str) -> None:
+        """Send the requests of the job for one topic: pulls from a queue that no topic has, or a message to it."""
+        if job.is_writing:
+            queue = MessageQueue(topic, self._name, NO_QUEUE)
+            message = send_batch_rpc(b"-", queue, TRIAL_PRODUCER, properties="")
+            self._attempt("PUB", f"writing topic '{topic}'", lambda: self._broker.call(message))
+            purpose = f"detecting that topic '{topic}' discards rows without keys"
+            self._attempt("GET", purpose, lambda: self._broker.topic_settings(topic), is_required=False)
+        elif job.group is not None:
+            pulls = self._broker.submit_group_check(job.group, topic)
+            self._attempt("SUB", f"reading topic '{topic}'", pulls.result)
+            purpose = f"the offsets of topic '{topic}'"
+            self._attempt("GET", purpose, lambda: self._broker.topic_stats(topic), is_required=not job.is_message_based)
+
+    def group_switches(self, group: str, *, is_required: bool) -> GroupSwitches | None:
+        """Return the group's switches; None if the broker refuses."""
+        purpose = f"the settings of group '{group}'"
+        return self._attempt(
+            "GET", purpose, lambda: self._broker.call(group_switches_rpc(group)), is_required=is_required
+        )
+
+    def group_connections(self, group: str) -> GroupConnections | None:
+        """Return the group's connections; None without any, or if the broker refuses."""
+        purpose = f"comparing the members of group '{group}'"
+        rpc = group_connections_rpc(group)
+        return self._attempt("GET", purpose, lambda: self._broker.call(rpc), is_required=False)
+
+    def _attempt(self, action: str, purpose: str, call: Callable[[], T], *, is_required: bool = True) -> T | None:
+        """Call, record the trial, and return the value; None if the broker refuses."""
+        try:
+            value = call()
+        except BrokerError as error:
+            self.trials.append(Trial(action, purpose, error, is_required))
+            return None
+        self.trials.append(Trial(action, purpose, None, is_required))
+        return value
+
+
+def _explained(result: E, tls: Tls | None) -> E | RocketMQError:
+    """Return the result, or for a lost TLS connection its cause: a server that rejects a client's certificate reports
+    it after the handshake, and data that is sent before causes a reset without a report."""
+    if tls is None or not isinstance(result, TransportError) or not is_disconnected(result):
+        return result
+    address = str(result.context["address"])
+    try:
+        with closing(connect_with(tls)(address, STEP_MS)) as stream:
+            stream.recv(1, STEP_MS)
+    except RocketMQError as cause:
+        return result if is_disconnected(cause) else cause
+    return result
+
+
+def _unix_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,151 @@
+"""Diagnoses of connections that fail: name resolution, ports, protocols and TLS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from rocketmq_spark.doctor.diagnosis import Area, Diagnosis, Severity, diagnosis_of
+from rocketmq_spark.doctor.facts import ServerFacts, is_of_topic
+from rocketmq_spark.errors import RocketMQError
+
+UNKNOWN_HOST: Final = "gaierror"
+"""Name of the ``socket`` module's exception for a host name that does not resolve; pure modules do not import it."""
+
+_EXPIRED: Final = "expired"
+
+
+class _Server(NamedTuple):
+    """``title`` such as "name server ns:9876"; ``advice``: where its address comes from."""
+
+    area: Area
+    title: str
+    advice: str
+    place: str = ""
+
+
+_Build = Callable[[_Server, RocketMQError], Diagnosis]
+
+
+def name_server_diagnoses(servers: ServerFacts) -> list[Diagnosis]:
+    """Return a diagnosis for each name server that returned no valid response, as warnings if another one did."""
+    failures = {
+        address: next((one for one in results.values() if isinstance(one, RocketMQError)), None)
+        for address, results in servers.name_servers.items()
+        if not any(map(is_of_topic, results.values()))
+    }
+    severity = Severity.WARNING if len(failures) < len(servers.name_servers) else Severity.PROBLEM
+    return [
+        replace(
+            _diagnosis(_Server(Area.NAME_SERVERS, f"name server {address}", "Correct 'namesrvAddr'"), error),
+            severity=severity,
+        )
+        for address, error in failures.items()
+        if error is not None
+    ]
+
+
+def broker_diagnoses(servers: ServerFacts) -> list[Diagnosis]:
+    """Return a diagnosis for each broker of the routes that this machine cannot use."""
+    return [
+        _diagnosis(
+            _Server(
+                Area.BROKERS,
+                f"broker '{broker.name}' at its advertised address {broker.server}",
+                "Set the broker's 'brokerIP1' to an address that the driver and all executors can reach",
+                broker.name,
+            ),
+            broker.failure,
+        )
+        for broker in servers.brokers
+        if broker.failure is not None
+    ]
+
+
+def proxy_diagnoses(servers: ServerFacts) -> list[Diagnosis]:
+    """Return the diagnoses of the proxies' gRPC addresses, as warnings if another address works."""
+    failures = {address: errors for address, errors in servers.proxies.items() if errors}
+    severity = Severity.WARNING if len(failures) < len(servers.proxies) else Severity.PROBLEM
+    return [
+        replace(
+            _diagnosis(_Server(Area.NAME_SERVERS, f"proxy {address}", "Correct 'endpoints'"), error), severity=severity
+        )
+        for address, errors in failures.items()
+        for error in errors
+    ]
+
+
+def _diagnosis(server: _Server, error: RocketMQError) -> Diagnosis:
+    build = _BY_CONDITION.get(error.condition)
+    return diagnosis_of(server.area, error, place=server.place) if build is None else build(server, error)
+
+
+def _unreachable(server: _Server, error: RocketMQError) -> Diagnosis:
+    """Return the diagnosis of a failed connection attempt by its cause."""
+    cause = error.__cause__
+    reason = str(error.context["reason"])
+    if type(cause).__name__ == UNKNOWN_HOST:
+        why = "the host name does not resolve"
+        advice = f"{server.advice}, or correct DNS on this machine."
+    elif isinstance(cause, ConnectionRefusedError):
+        why = "the host refuses connections on this port"
+        advice = f"{server.advice}, or start the server."
+    elif isinstance(cause, TimeoutError):
+        why = "no response to the attempt to connect"
+        advice = f"{server.advice}, or open the firewall between this machine and the server."
+    else:
+        why, advice = reason, f"{server.advice}, and check the network."
+    return _of(server, error, f"Cannot connect to {server.title}", why, advice)
+
+
+def _unresponsive(server: _Server, error: RocketMQError) -> Diagnosis:
+    timeout_ms = error.context["timeout_ms"]
+    why = f"it accepts connections, and returned nothing for {timeout_ms} ms"
+    advice = f"{server.advice} if that is not RocketMQ's port, else check the server's log and load."
+    return _of(server, error, f"No response from {server.title}", why, advice)
+
+
+def _closing(server: _Server, error: RocketMQError) -> Diagnosis:
+    advice = f"{server.advice} if that is not RocketMQ's port, else check the server's log."
+    problem = f"The connection to {server.title} ended without a response"
+    return _of(server, error, problem, str(error.context["reason"]), advice)
+
+
+def _other_protocol(server: _Server, error: RocketMQError) -> Diagnosis:
+    advice = f"{server.advice}: RocketMQ's name servers use port 9876 by default, brokers 10911, proxies 8080 and 8081."
+    return _of(server, error, f"Not a RocketMQ server: {server.title}", "it responds in another protocol", advice)
+
+
+def _untrusted(server: _Server, error: RocketMQError) -> Diagnosis:
+    """Return the diagnosis of an untrusted certificate; one that expired needs another remedy than a CA file."""
+    if _EXPIRED not in str(error.context["reason"]):
+        return diagnosis_of(server.area, error, place=server.place)
+    advice = "Renew the server's certificate. If it is valid, correct this machine's clock."
+    return _of(server, error, f"The TLS certificate of {server.title} has expired", "", advice)
+
+
+def _of(server: _Server, error: RocketMQError, problem: str, cause: str, advice: str) -> Diagnosis:
+    return Diagnosis(
+        area=server.area,
+        condition=error.condition,
+        problem=problem,
+        cause=cause.rstrip("."),
+        advice=advice,
+        place=server.place,
+        subject=server.title,
+    )
+
+
+_BY_CONDITION: Final[Mapping[str, _Build]] = MappingProxyType(
+    {
+        "CONNECT_FAILED": _unreachable,
+        "RESPONSE_TIMED_OUT": _unresponsive,
+        "CONNECTION_LOST": _closing,
+        "FRAME_TOO_LARGE": _other_protocol,
+        "MALFORMED_FRAME": _other_protocol,
+        "TLS_CERTIFICATE_UNTRUSTED": _untrusted,
+    }
+)
+"""For conditions whose own texts do not show which option or server to correct."""

@@ -1,0 +1,88 @@
+"""One problem that the doctor reports: what fails, why, and what to do; and the order of several problems."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import Enum, IntEnum, auto
+from typing import Final
+
+from rocketmq_spark.condition import one_line
+from rocketmq_spark.conditions import CONDITIONS
+from rocketmq_spark.errors import RocketMQError
+
+
+class Severity(Enum):
+    """``PROBLEM``: the job fails, or loses rows, because of it. ``WARNING``: the job runs."""
+
+    PROBLEM = "problem"
+    WARNING = "warning"
+
+
+class Area(IntEnum):
+    """Subject of a diagnosis. The first in this order is the most likely cause of those after it."""
+
+    OPTIONS = auto()
+    ENVIRONMENT = auto()
+    NAME_SERVERS = auto()
+    CREDENTIALS = auto()
+    TOPICS = auto()
+    BROKERS = auto()
+    PERMISSIONS = auto()
+    GROUP = auto()
+    CLOCK = auto()
+    VERSIONS = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """A problem or warning. ``problem``, ``cause`` and ``advice`` are sentences without a final period in the first
+    two. ``condition``: key for scripts. ``place``: the broker that has it, empty for the cluster; ``places``: all of
+    them after ``in_order``, of one ``subject``, such as a permission."""
+
+    area: Area
+    condition: str
+    problem: str
+    advice: str
+    cause: str = ""
+    severity: Severity = Severity.PROBLEM
+    place: str = ""
+    subject: str = ""
+    places: tuple[str, ...] = ()
+
+    @property
+    def line(self) -> str:
+        """Return severity, problem and cause on one line."""
+        cause = f": {self.cause}" if self.cause else ""
+        return one_line(f"{self.severity.value}: {self.problem}{cause}.")
+
+
+def diagnosis_of(
+    area: Area, error: RocketMQError, *, severity: Severity = Severity.PROBLEM, place: str = ""
+) -> Diagnosis:
+    """Return the diagnosis with the texts of an error's condition."""
+    condition = CONDITIONS[error.condition]
+    return Diagnosis(
+        area=area,
+        condition=error.condition,
+        problem=condition.summary(error.context).rstrip("."),
+        advice=condition.fix(error.context),
+        severity=severity,
+        place=place,
+    )
+
+
+_SEVERITIES: Final = {Severity.PROBLEM: 0, Severity.WARNING: 1}
+
+
+def in_order(diagnoses: Iterable[Diagnosis]) -> tuple[Diagnosis, ...]:
+    """Return problems before warnings, each by area, otherwise in the order given. Of diagnoses that several brokers
+    share, with one condition and subject, only the first is returned, with all ``places``."""
+    merged: dict[tuple[Area, Severity, str, bool, str], Diagnosis] = {}
+    for one in diagnoses:
+        has_place = bool(one.place)
+        key = one.area, one.severity, one.condition, has_place, one.subject if has_place else one.problem
+        first = merged.setdefault(key, one)
+        if one.place and one.place not in first.places:
+            merged[key] = replace(first, places=(*first.places, one.place))
+    return tuple(sorted(merged.values(), key=lambda one: (_SEVERITIES[one.severity], one.area)))

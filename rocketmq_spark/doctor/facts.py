@@ -1,0 +1,100 @@
+"""What is known of a job and its servers: the input of the doctor's diagnoses. Values only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from rocketmq_spark.errors import OptionError, RocketMQError, RouteError
+from rocketmq_spark.model import TopicRoute
+from rocketmq_spark.wire.body.inspection import GroupConnections, GroupSwitches
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """The part of a job's options that its servers have to allow.
+
+    ``group``: of a streaming read, or that of the pulls of a batch read; None: the job uses none. ``is_member``: the
+    job joins the group. ``expression``: tag filter.
+    """
+
+    topics: tuple[str, ...] = ()
+    group: str | None = None
+    is_member: bool = False
+    is_writing: bool = False
+    is_message_based: bool = False
+    message_model: str = "CLUSTERING"
+    expression: str = "*"
+    reads_retry_topic: bool = False
+
+
+class Environment(NamedTuple):
+    """Versions on this machine. ``pyspark``: None if it is not installed. ``decoder``: ``native`` or ``python``, or the
+    error of loading the one that is configured."""
+
+    python: tuple[int, int, int]
+    pyspark: str | None
+    decoder: str | OptionError
+
+
+class Trial(NamedTuple):
+    """A request that the job sends too, sent without effect, and the error that it failed with.
+
+    ``action`` of ACL 2.0 that it requires; ``purpose``: what the job uses it for; ``is_required``: the job fails
+    without it.
+    """
+
+    action: str
+    purpose: str
+    error: RocketMQError | None
+    is_required: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerFacts:
+    """One broker of the routes. ``failure``: why no request succeeds. ``version``: RocketMQ's number, 0 if unknown.
+    ``clock_ahead_ms``: how far at least its clock is ahead of this machine's, negative if behind; None if unknown.
+    ``switches``, ``connections``: of the job's group; None if unknown, or without a group."""
+
+    name: str
+    server: str
+    failure: RocketMQError | None = None
+    version: int = 0
+    clock_ahead_ms: int | None = None
+    trials: tuple[Trial, ...] = ()
+    switches: GroupSwitches | None = None
+    connections: GroupConnections | None = None
+
+
+RouteResult = TopicRoute | RocketMQError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerFacts:
+    """The servers of a job. ``name_servers``: each one's result for each topic. ``proxies``: each gRPC address with the
+    errors of a session, by topic, empty text for the session itself."""
+
+    name_servers: Mapping[str, Mapping[str, RouteResult]] = field(default_factory=dict)
+    brokers: tuple[BrokerFacts, ...] = ()
+    proxies: Mapping[str, tuple[RocketMQError, ...]] = field(default_factory=dict)
+    unchecked: tuple[str, ...] = ()
+
+    def routes(self) -> dict[str, RouteResult]:
+        """Return by topic the route that a name server has, else the error of one that has none, else another error.
+        A later server counts if it has more."""
+        routes: dict[str, RouteResult] = {}
+        for results in self.name_servers.values():
+            for topic, result in results.items():
+                if topic not in routes or _rank(result) > _rank(routes[topic]):
+                    routes[topic] = result
+        return routes
+
+
+def is_of_topic(result: RouteResult) -> bool:
+    """Return whether a name server responded about the topic, with a route or without one."""
+    return isinstance(result, TopicRoute | RouteError)
+
+
+def _rank(result: RouteResult) -> int:
+    return 2 if isinstance(result, TopicRoute) else int(isinstance(result, RouteError))

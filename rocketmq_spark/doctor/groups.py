@@ -1,0 +1,101 @@
+"""Diagnoses of the consumer group: disabled, or members that consume in another way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rocketmq_spark.doctor.diagnosis import Area, Diagnosis
+from rocketmq_spark.doctor.facts import BrokerFacts, Job, ServerFacts
+from rocketmq_spark.model import retry_topic
+from rocketmq_spark.wire.body.inspection import GroupConnections
+from rocketmq_spark.wire.body.subscription import TAG, SubscriptionData, exact_tags
+
+BROADCASTING = "BROADCASTING"
+
+
+def group_diagnoses(job: Job, servers: ServerFacts) -> list[Diagnosis]:
+    """Return the diagnoses of the job's group on each broker."""
+    if job.group is None:
+        return []
+    return [
+        diagnosis for broker in servers.brokers for diagnosis in (*_disabled(job, broker), *_inconsistent(job, broker))
+    ]
+
+
+def _disabled(job: Job, broker: BrokerFacts) -> Iterator[Diagnosis]:
+    """Yield the diagnoses of the group's switches on one broker."""
+    switches = broker.switches
+    if switches is None:
+        return
+    if not switches.is_consume_enabled:
+        yield Diagnosis(
+            area=Area.GROUP,
+            condition="GROUP_CONSUME_DISABLED",
+            problem=f"Group '{job.group}' must not consume",
+            cause=f"its 'consumeEnable' is false on broker '{broker.name}'",
+            advice=f"Enable it on every broker: 'mqadmin updateSubGroup -g {job.group} -c <cluster> -s true'.",
+            place=broker.name,
+        )
+    if job.message_model == BROADCASTING and not switches.is_broadcast_enabled:
+        yield Diagnosis(
+            area=Area.GROUP,
+            condition="GROUP_BROADCAST_DISABLED",
+            problem=f"Group '{job.group}' must not consume with messageModel=BROADCASTING",
+            cause=f"its 'consumeBroadcastEnable' is false on broker '{broker.name}'",
+            advice=f"Enable it on every broker: 'mqadmin updateSubGroup -g {job.group} -c <cluster> -d true'.",
+            place=broker.name,
+        )
+
+
+def _inconsistent(job: Job, broker: BrokerFacts) -> Iterator[Diagnosis]:
+    """Yield the diagnosis of members that a broker lists with another message model or subscription."""
+    connections = broker.connections
+    if connections is None or not job.is_member or not connections.client_ids:
+        return
+    if connections.message_model != job.message_model:
+        yield Diagnosis(
+            area=Area.GROUP,
+            condition="INCONSISTENT_GROUP_SETTINGS",
+            problem=f"Group '{job.group}' has members with messageModel={connections.message_model}, and this job has "
+            f"{job.message_model}",
+            cause=f"{_members(connections)} on broker '{broker.name}'",
+            advice="Use a group of its own for this job, or the same 'messageModel' as its members.",
+            place=broker.name,
+        )
+    elif (difference := _difference(job, connections)) is not None:
+        yield Diagnosis(
+            area=Area.GROUP,
+            condition="INCONSISTENT_SUBSCRIPTION",
+            problem=f"Group '{job.group}' has members with another subscription: {difference}",
+            cause=f"{_members(connections)} on broker '{broker.name}'",
+            advice="Use a group of its own for this job, or the same topics and tags in all members: inconsistent "
+            "members leave messages unread.",
+            place=broker.name,
+            subject=difference,
+        )
+
+
+def _members(connections: GroupConnections) -> str:
+    first, *rest = sorted(connections.client_ids)
+    return f"member {first}" + (f" and {len(rest)} more" if rest else "")
+
+
+def _difference(job: Job, connections: GroupConnections) -> str | None:
+    """Return both subscriptions as text if they differ, ignoring the retry topic; else None."""
+    ignored = retry_topic(job.group or "")
+    tags = exact_tags(job.expression) or frozenset()
+    ours = {topic: _shown(tags) for topic in job.topics if topic != ignored}
+    theirs = {one.topic: _expression(one) for one in connections.subscriptions if one.topic != ignored}
+    return None if ours == theirs else f"{_listed(theirs)}, and this job has {_listed(ours)}"
+
+
+def _expression(subscription: SubscriptionData) -> str:
+    return _shown(subscription.tags_set) if subscription.expression_type == TAG else subscription.sub_string
+
+
+def _shown(tags: frozenset[str]) -> str:
+    return " || ".join(sorted(tags)) or "*"
+
+
+def _listed(subscribed: dict[str, str]) -> str:
+    return ", ".join(f"{topic} ({expression})" for topic, expression in sorted(subscribed.items())) or "nothing"

@@ -1,0 +1,87 @@
+"""Parsing of a job's options, by the same tables as the job itself; a job with invalid options is parsed as far as
+possible."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from rocketmq_spark.doctor.facts import Job
+from rocketmq_spark.errors import OptionError
+from rocketmq_spark.options import BatchReadOptions, ConnectionOptions, ReadOptions, WriteOptions
+from rocketmq_spark.options.connection import connection_options
+from rocketmq_spark.options.table import parse_table, unknown_names
+
+GROUP = "consumergroup"
+TOPICS = frozenset({"subscribe", "topic"})
+
+
+class ParsedJob(NamedTuple):
+    """``options``: None if an error leaves them unknown. ``endpoints``: gRPC addresses, instead of name servers."""
+
+    job: Job
+    options: ConnectionOptions | None
+    endpoints: tuple[str, ...]
+    errors: tuple[OptionError, ...]
+
+
+def parse_job(configured: Mapping[str, str], *, is_writing: bool) -> ParsedJob:
+    """Parse a job's options; names in any case. Unknown names are errors, and the rest is parsed without them."""
+    table = _table(configured, is_writing=is_writing)
+    unknown = unknown_names(table, configured)
+    errors = [error for name in unknown if (error := _error_of(table, name)) is not None]
+    try:
+        options = _parse(table, {name: value for name, value in configured.items() if name not in unknown})
+    except OptionError as error:
+        return ParsedJob(Job(), None, (), (*errors, error))
+    endpoints = (options.endpoints or ()) if isinstance(options, ReadOptions) else ()
+    return ParsedJob(_job(options), options, endpoints, tuple(errors))
+
+
+def _table(configured: Mapping[str, str], *, is_writing: bool) -> type[ConnectionOptions]:
+    """Return the table of the call that the options are for: a stream if there is a group, a batch read with topics
+    only, and a stream again if another option is no connection option."""
+    names = {name.lower() for name in configured}
+    if is_writing:
+        return WriteOptions
+    if GROUP not in names and names & TOPICS:
+        return BatchReadOptions
+    return ReadOptions if unknown_names(ConnectionOptions, configured) else ConnectionOptions
+
+
+def _error_of(table: type[ConnectionOptions], name: str) -> OptionError | None:
+    """Return the error of an unknown option, with the suggestion of the parser."""
+    try:
+        parse_table(table, {name: ""})
+    except OptionError as error:
+        return error
+    return None
+
+
+def _parse(table: type[ConnectionOptions], configured: Mapping[str, str]) -> ConnectionOptions:
+    """Parse valid names. Raises OptionError as the job does."""
+    if issubclass(table, ReadOptions | BatchReadOptions | WriteOptions):
+        return table.parse(configured)
+    return connection_options(configured)
+
+
+def _job(options: ConnectionOptions) -> Job:
+    """Return the part of the options that servers have to allow."""
+    match options:
+        case ReadOptions():
+            return Job(
+                topics=options.read_topics,
+                group=options.consumer_group,
+                is_member=not options.is_message_based,
+                is_message_based=options.is_message_based,
+                message_model=options.message_model,
+                expression=options.sub_expression,
+                reads_retry_topic=options.reads_retry_topic,
+            )
+        case BatchReadOptions():
+            return Job(topics=options.topics, group=options.consumer_group)
+        case WriteOptions():
+            topics = () if options.topic is None else (options.topic,)
+            return Job(topics=topics, is_writing=True)
+        case _:
+            return Job()

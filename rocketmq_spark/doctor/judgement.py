@@ -1,0 +1,34 @@
+"""All diagnoses of a job, from facts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rocketmq_spark.doctor.connections import broker_diagnoses, name_server_diagnoses, proxy_diagnoses
+from rocketmq_spark.doctor.diagnosis import Area, Diagnosis, diagnosis_of, in_order
+from rocketmq_spark.doctor.facts import Environment, Job, ServerFacts
+from rocketmq_spark.doctor.groups import group_diagnoses
+from rocketmq_spark.doctor.permissions import permission_diagnoses
+from rocketmq_spark.doctor.topics import topic_diagnoses
+from rocketmq_spark.doctor.versions import broker_version_diagnoses, clock_diagnoses, environment_diagnoses
+from rocketmq_spark.errors import OptionError
+
+
+def judge(
+    option_errors: Sequence[OptionError], environment: Environment, job: Job, servers: ServerFacts
+) -> tuple[Diagnosis, ...]:
+    """Return all diagnoses, the most likely cause first; empty for a sound job."""
+    return in_order(
+        [
+            *(diagnosis_of(Area.OPTIONS, error) for error in option_errors),
+            *environment_diagnoses(environment),
+            *name_server_diagnoses(servers),
+            *proxy_diagnoses(servers),
+            *topic_diagnoses(job, servers),
+            *broker_diagnoses(servers),
+            *permission_diagnoses(servers),
+            *group_diagnoses(job, servers),
+            *clock_diagnoses(job, servers),
+            *broker_version_diagnoses(job, servers),
+        ]
+    )

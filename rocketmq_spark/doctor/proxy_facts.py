@@ -1,0 +1,44 @@
+"""Collection of facts from RocketMQ 5 proxies over gRPC. A session receives no message."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+from rocketmq_spark.doctor.cluster_facts import STEP_MS, Announce
+from rocketmq_spark.doctor.facts import Job, ServerFacts
+from rocketmq_spark.errors import RocketMQError
+from rocketmq_spark.options import ConnectionOptions
+from rocketmq_spark.proxy.session import Session
+from rocketmq_spark.remoting.local_address import new_client_id
+from rocketmq_spark.wire.grpc.requests import Subscription
+
+
+def collect_proxy_facts(
+    job: Job, options: ConnectionOptions, endpoints: tuple[str, ...], announce: Announce
+) -> ServerFacts:
+    """Open a session with each proxy, request the routes of the job's topics, and leave. Errors become facts; no
+    RocketMQError is raised."""
+    timeout_ms = min(STEP_MS, options.broker_timeout_ms)
+    subscription = Subscription(job.group or "", job.topics, job.expression)
+    proxies: dict[str, tuple[RocketMQError, ...]] = {}
+    for address in endpoints:
+        announce(f"proxy {address}, up to {timeout_ms} ms for each request")
+        session = Session((address,), subscription, new_client_id(address), options.security, timeout_ms)
+        with closing(session):
+            proxies[address] = _session_errors(session, job.topics)
+    return ServerFacts(proxies=proxies)
+
+
+def _session_errors(session: Session, topics: tuple[str, ...]) -> tuple[RocketMQError, ...]:
+    """Return the error of registering, else those of the topics' routes."""
+    try:
+        session.keep_alive()
+    except RocketMQError as error:
+        return (error,)
+    errors: list[RocketMQError] = []
+    for topic in topics:
+        try:
+            session.find_brokers(topic)
+        except RocketMQError as error:
+            errors.append(error)
+    return tuple(errors)

@@ -1,0 +1,104 @@
+"""The doctor's report: text for a terminal, or JSON for scripts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from rocketmq_spark.condition import one_line
+from rocketmq_spark.doctor.diagnosis import Diagnosis, Severity
+from rocketmq_spark.doctor.facts import Environment, Job, ServerFacts
+from rocketmq_spark.doctor.versions import version_name
+
+EXECUTORS = "Python, PySpark and network of the executors"
+
+
+class Report(NamedTuple):
+    """Diagnoses in order, and lines of what was checked and what was not."""
+
+    diagnoses: tuple[Diagnosis, ...]
+    checked: tuple[str, ...]
+    unchecked: tuple[str, ...]
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether the job has no problem; it may have warnings."""
+        return all(one.severity is not Severity.PROBLEM for one in self.diagnoses)
+
+
+def report_of(
+    diagnoses: tuple[Diagnosis, ...], environment: Environment, job: Job | None, servers: ServerFacts
+) -> Report:
+    """Return the report. ``job``: None if its options could not be parsed, so that no server was checked."""
+    checked = [_environment(environment)]
+    if job is None:
+        return Report(diagnoses, tuple(checked), ("servers: correct the options first", EXECUTORS))
+    checked += [f"name server {address}" for address in servers.name_servers]
+    checked += [f"proxy {address}" for address in servers.proxies]
+    checked += [_broker(broker.name, broker.server, broker.version) for broker in servers.brokers]
+    unchecked = [*servers.unchecked, *_unchecked(job, servers), EXECUTORS]
+    return Report(diagnoses, tuple(checked), tuple(unchecked))
+
+
+def _environment(environment: Environment) -> str:
+    python = ".".join(map(str, environment.python))
+    decoder = environment.decoder if isinstance(environment.decoder, str) else "unavailable"
+    return f"this machine: Python {python}, PySpark {environment.pyspark or 'missing'}, decoder {decoder}"
+
+
+def _broker(name: str, server: str, version: int) -> str:
+    return f"broker {name} at {server}" + (f", {version_name(version)}" if version else "")
+
+
+def _unchecked(job: Job, servers: ServerFacts) -> Iterator[str]:
+    """Yield the checks that the options or the permissions do not allow."""
+    if not job.topics:
+        yield "topics: none is given, set --topic"
+    if not job.is_writing and job.group is None:
+        yield "consumer group and read permissions: no group is given, set --group"
+    if not job.is_writing and job.topics:
+        yield "write permissions: set --write"
+    if unknown := [broker.name for broker in servers.brokers if broker.clock_ahead_ms is None and not broker.failure]:
+        yield f"clock of {', '.join(unknown)}: the broker does not report it to this user"
+    if servers.proxies:
+        yield "group, permissions, clocks and versions of the brokers behind the proxies"
+
+
+def as_text(report: Report) -> str:
+    """Return the report for a terminal: diagnoses with their advice, what was checked, and the verdict."""
+    lines: list[str] = []
+    for one in report.diagnoses:
+        lines.append(one.line)
+        if len(one.places) > 1:
+            lines.append(one_line(f"  on: {', '.join(one.places)}"))
+        lines += [one_line(f"  do: {one.advice}"), f"  condition: {one.condition}"]
+    lines.append(_verdict(report.diagnoses))
+    lines += [one_line(f"checked: {one}") for one in report.checked]
+    lines += [one_line(f"not checked: {one}") for one in report.unchecked]
+    return "\n".join(lines)
+
+
+def _verdict(diagnoses: Sequence[Diagnosis]) -> str:
+    problems = sum(one.severity is Severity.PROBLEM for one in diagnoses)
+    warnings = len(diagnoses) - problems
+    if not diagnoses:
+        return "sound: no problem found"
+    return f"{'not sound' if problems else 'sound'}: problems: {problems}, warnings: {warnings}"
+
+
+def as_json(report: Report) -> str:
+    """Return the report as one JSON object, indented."""
+    diagnoses = [
+        {
+            "severity": one.severity.value,
+            "condition": one.condition,
+            "problem": one.problem,
+            "cause": one.cause,
+            "advice": one.advice,
+            "brokers": list(one.places),
+        }
+        for one in report.diagnoses
+    ]
+    fields = {"isSound": report.is_sound, "diagnoses": diagnoses}
+    return json.dumps(fields | {"checked": report.checked, "notChecked": report.unchecked}, indent=2)

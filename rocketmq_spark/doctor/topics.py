@@ -1,0 +1,66 @@
+"""Diagnoses of topics: missing, not readable or not writable, brokers without a master."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from rocketmq_spark.doctor.diagnosis import Area, Diagnosis, Severity, diagnosis_of
+from rocketmq_spark.doctor.facts import Job, ServerFacts
+from rocketmq_spark.errors import RouteError
+from rocketmq_spark.model import PERM_READ, PERM_WRITE, QueueData, TopicRoute
+
+_PERMISSIONS: Final = {0: "none", PERM_WRITE: "write only", PERM_READ: "read only", PERM_READ | PERM_WRITE: "both"}
+
+
+def topic_diagnoses(job: Job, servers: ServerFacts) -> list[Diagnosis]:
+    """Return the diagnoses of the job's topics that a name server responded about."""
+    diagnoses: list[Diagnosis] = []
+    routes = servers.routes()
+    for topic in job.topics:
+        result = routes.get(topic)
+        if isinstance(result, TopicRoute):
+            diagnoses += _route_diagnoses(job, result)
+        elif isinstance(result, RouteError):
+            diagnoses.append(diagnosis_of(Area.TOPICS, result))
+    return diagnoses
+
+
+def _route_diagnoses(job: Job, route: TopicRoute) -> Iterator[Diagnosis]:
+    """Yield the diagnoses of a topic that has a route."""
+    verb, permission = ("write", PERM_WRITE) if job.is_writing else ("read", PERM_READ)
+    usable = [data for data in route.queues if data.permission & permission and _count(job, data)]
+    unusable = [data for data in route.queues if data not in usable]
+    if unusable:
+        yield Diagnosis(
+            area=Area.TOPICS,
+            condition=f"TOPIC_UNAVAILABLE.NO_{verb.upper()}ABLE_QUEUE".replace("WRITEABLE", "WRITABLE"),
+            problem=f"Topic '{route.topic}' has no {verb} permission, or no {verb} queue, on {_brokers(unusable)}",
+            cause="; ".join(_permission(job, data) for data in unusable),
+            advice=f"Give it {verb} permission and at least one {verb} queue: 'mqadmin updateTopic -t {route.topic} "
+            "-p 6 -r 4 -w 4 -c <cluster>'.",
+            severity=Severity.WARNING if usable else Severity.PROBLEM,
+        )
+    for data in usable:
+        if route.master_address(data.broker_name) is None:
+            yield Diagnosis(
+                area=Area.TOPICS,
+                condition="MASTER_UNAVAILABLE",
+                problem=f"Broker '{data.broker_name}' of topic '{route.topic}' has no master in the route",
+                advice="Start the broker's master, and check that it registers with the name servers.",
+                place=data.broker_name,
+                subject=data.broker_name,
+            )
+
+
+def _count(job: Job, data: QueueData) -> int:
+    return data.write_queue_count if job.is_writing else data.read_queue_count
+
+
+def _brokers(queues: list[QueueData]) -> str:
+    return ", ".join(f"'{data.broker_name}'" for data in queues)
+
+
+def _permission(job: Job, data: QueueData) -> str:
+    shown = _PERMISSIONS.get(data.permission & (PERM_READ | PERM_WRITE))
+    return f"permission {data.permission} ({shown}), {_count(job, data)} {'write' if job.is_writing else 'read'} queues"

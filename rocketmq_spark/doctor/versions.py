@@ -1,0 +1,138 @@
+"""Diagnoses of versions and clocks: Python, PySpark, the decoder, brokers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from rocketmq_spark.doctor.diagnosis import Area, Diagnosis, Severity, diagnosis_of
+from rocketmq_spark.doctor.facts import BrokerFacts, Environment, Job, ServerFacts
+
+OLDEST_PYTHON: Final = (3, 11)
+NEWEST_PYTHON: Final = (3, 13)
+OLDEST_PYSPARK: Final = (4, 0)
+NEWEST_PYSPARK: Final = (4, 3)
+OLDEST_BROKER: Final = 392
+"""V4_9_0_SNAPSHOT. From here on, RocketMQ's version numbers have 20 for a minor version and 2 for a patch. Source:
+``common/MQVersion.java``."""
+ROCKETMQ_5: Final = 412
+NEWEST_BROKER: Final = 513
+"""V5_5_0."""
+WARNED_CLOCK_MS: Final = 1_000
+MAX_POP_CLOCK_MS: Final = 2_000
+"""A broker rejects a poll whose time is over by its own clock."""
+
+_NUMBERS: Final = re.compile(r"(\d+)\.(\d+)")
+
+
+def environment_diagnoses(environment: Environment) -> list[Diagnosis]:
+    """Return the diagnoses of the driver's Python, PySpark and decoder."""
+    return [*_python(environment), *_pyspark(environment), *_decoder(environment)]
+
+
+def _python(environment: Environment) -> Iterator[Diagnosis]:
+    shown = ".".join(map(str, environment.python))
+    if environment.python[:2] < OLDEST_PYTHON:
+        yield _environment("UNSUPPORTED_PYTHON_VERSION", f"Python {shown} is too old", "Use Python 3.11 or newer.")
+    elif environment.python[:2] > NEWEST_PYTHON:
+        yield _environment(
+            "UNTESTED_PYTHON_VERSION", f"Python {shown} is untested", "Use Python 3.11 to 3.13.", Severity.WARNING
+        )
+
+
+def _pyspark(environment: Environment) -> Iterator[Diagnosis]:
+    if environment.pyspark is None:
+        yield _environment(
+            "PYSPARK_MISSING",
+            "PySpark is not installed in this Python",
+            "Run this command in the environment of the driver, or install 'pyspark'.",
+        )
+        return
+    found = _NUMBERS.match(environment.pyspark)
+    version = (int(found[1]), int(found[2])) if found else OLDEST_PYSPARK
+    if version < OLDEST_PYSPARK:
+        advice = "Use PySpark 4.0 or newer, which has Python data sources."
+        yield _environment("UNSUPPORTED_SPARK_VERSION", f"PySpark {environment.pyspark} is too old", advice)
+    elif version > NEWEST_PYSPARK:
+        yield _environment(
+            "UNTESTED_SPARK_VERSION",
+            f"PySpark {environment.pyspark} is untested",
+            "Use PySpark 4.0 to 4.3.",
+            Severity.WARNING,
+        )
+
+
+def _decoder(environment: Environment) -> Iterator[Diagnosis]:
+    if not isinstance(environment.decoder, str):
+        yield diagnosis_of(Area.ENVIRONMENT, environment.decoder)
+
+
+def _environment(condition: str, problem: str, advice: str, severity: Severity = Severity.PROBLEM) -> Diagnosis:
+    return Diagnosis(area=Area.ENVIRONMENT, condition=condition, problem=problem, advice=advice, severity=severity)
+
+
+def broker_version_diagnoses(job: Job, servers: ServerFacts) -> list[Diagnosis]:
+    """Return the diagnoses of the brokers' versions; an unknown version has none."""
+    return [diagnosis for broker in servers.brokers if broker.version for diagnosis in _broker_version(job, broker)]
+
+
+def _broker_version(job: Job, broker: BrokerFacts) -> Iterator[Diagnosis]:
+    shown = f"Broker '{broker.name}' has {version_name(broker.version)}"
+    if broker.version < OLDEST_BROKER:
+        yield _version(broker, "UNSUPPORTED_BROKER_VERSION", f"{shown}, which is too old", "Use RocketMQ 4.9 or newer.")
+    elif job.is_message_based and broker.version < ROCKETMQ_5:
+        advice = "Set 'loadBalance' to 'queue', or use RocketMQ 5."
+        yield _version(broker, "UNSUPPORTED_BROKER_VERSION", f"{shown}, and loadBalance=message needs 5.0", advice)
+    elif broker.version > NEWEST_BROKER:
+        advice = "Use RocketMQ 4.9 to 5.5, or test the job on this version."
+        yield _version(broker, "UNTESTED_BROKER_VERSION", f"{shown}, which is untested", advice, Severity.WARNING)
+
+
+def _version(
+    broker: BrokerFacts, condition: str, problem: str, advice: str, severity: Severity = Severity.PROBLEM
+) -> Diagnosis:
+    return Diagnosis(
+        area=Area.VERSIONS,
+        condition=condition,
+        problem=problem,
+        advice=advice,
+        severity=severity,
+        place=broker.name,
+        subject=str(broker.version),
+    )
+
+
+def version_name(number: int) -> str:
+    """Return the name of RocketMQ's version number, such as "RocketMQ 5.1.4"; older than 4.9 as "a RocketMQ before
+    4.9"."""
+    if number < OLDEST_BROKER:
+        return "a RocketMQ before 4.9"
+    major, first = (5, ROCKETMQ_5) if number >= ROCKETMQ_5 else (4, OLDEST_BROKER)
+    minor, patch = divmod(number - first, 20)
+    return f"RocketMQ {major}.{minor if major == 5 else minor + 9}.{patch // 2}"
+
+
+def clock_diagnoses(job: Job, servers: ServerFacts) -> list[Diagnosis]:
+    """Return the diagnoses of brokers whose clock differs from this machine's by more than 1 s. With message-based load
+    balancing, a broker's clock that is 2 s ahead or more rejects polls."""
+    diagnoses = []
+    for broker in servers.brokers:
+        ahead_ms = broker.clock_ahead_ms or 0
+        if abs(ahead_ms) <= WARNED_CLOCK_MS:
+            continue
+        is_fatal = job.is_message_based and ahead_ms >= MAX_POP_CLOCK_MS
+        direction = "ahead of" if ahead_ms > 0 else "behind"
+        diagnoses.append(
+            Diagnosis(
+                area=Area.CLOCK,
+                condition="CLOCK_SKEW",
+                problem=f"The clock of broker '{broker.name}' is {abs(ahead_ms) / 1000:.1f} s or more {direction} this "
+                "machine's",
+                advice="Synchronize both clocks with NTP: start positions by time, delays and "
+                "loadBalance=message compare them.",
+                severity=Severity.PROBLEM if is_fatal else Severity.WARNING,
+                place=broker.name,
+            )
+        )
+    return diagnoses

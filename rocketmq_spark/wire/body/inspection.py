@@ -1,0 +1,85 @@
+"""State of brokers and groups that operators' tools show: the doctor reads it.
+
+Source: ``remoting/protocol/body/KVTable.java``, ``remoting/protocol/subscription/SubscriptionGroupConfig.java``,
+``remoting/protocol/body/ConsumerConnection.java``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from rocketmq_spark.wire.body.decoding import decode_body
+from rocketmq_spark.wire.body.subscription import SubscriptionData, read_subscription
+from rocketmq_spark.wire.remoting.typed import Object, as_object, flag, objects, table, text
+
+CLOCK_STEP_MS: Final = 1_000
+"""Resolution of the uptime that a broker reports, rounded down."""
+
+_UPTIME: Final = re.compile(r"\[ (\d+) days, (\d+) hours, (\d+) minutes, (\d+) seconds \]")
+_UNIT_MS: Final = (86_400_000, 3_600_000, 60_000, 1_000)
+
+
+class GroupSwitches(NamedTuple):
+    """What a broker lets a group do."""
+
+    is_consume_enabled: bool
+    is_broadcast_enabled: bool
+
+
+class GroupConnections(NamedTuple):
+    """Clients of a group that are connected to one broker; model and subscriptions are those of the last heartbeat."""
+
+    client_ids: tuple[str, ...]
+    message_model: str
+    subscriptions: tuple[SubscriptionData, ...]
+
+
+def decode_clock(body: bytes | memoryview) -> int | None:
+    """Decode the response to GET_BROKER_RUNTIME_INFO: the broker's clock (Unix ms), up to ``CLOCK_STEP_MS`` too small;
+    None if the broker does not report its start and uptime."""
+    return decode_body("runtime info", body, lambda info: _clock_ms(table(info, "table")))
+
+
+def _clock_ms(info: Object) -> int | None:
+    """Add the uptime to the start, both by the broker's clock. Source:
+    ``store/StoreStatsService.java#getFormatRuntime``."""
+    started, uptime = info.get("bootTimestamp"), _UPTIME.fullmatch(str(info.get("runtime")))
+    if not isinstance(started, str) or not started.isdecimal() or uptime is None:
+        return None
+    return int(started) + sum(int(count) * unit for count, unit in zip(uptime.groups(), _UNIT_MS, strict=True))
+
+
+def clock_ahead_ms(clock_ms: int, sent_ms: int, received_ms: int) -> int:
+    """Return how far at least a broker's clock is ahead of ours, negative if behind; 0 if the two may be equal.
+
+    ``clock_ms`` as ``decode_clock`` returns it, from a response between ``sent_ms`` and ``received_ms`` of our clock.
+    """
+    if clock_ms > received_ms:
+        return clock_ms - received_ms
+    return min(0, clock_ms + CLOCK_STEP_MS - sent_ms)
+
+
+def decode_group_switches(body: bytes | memoryview) -> GroupSwitches:
+    """Decode the response to GET_SUBSCRIPTIONGROUP_CONFIG."""
+    return decode_body(
+        "group settings",
+        body,
+        lambda group: GroupSwitches(flag(group, "consumeEnable"), flag(group, "consumeBroadcastEnable")),
+    )
+
+
+def decode_group_connections(body: bytes | memoryview) -> GroupConnections:
+    """Decode the response to GET_CONSUMER_CONNECTION_LIST."""
+    return decode_body("consumer connections", body, _connections)
+
+
+def _connections(entry: Object) -> GroupConnections:
+    """Build a group's connections. Raises ValueError for a missing or wrongly typed field."""
+    subscriptions: Mapping[object, object] = table(entry, "subscriptionTable")
+    return GroupConnections(
+        tuple(text(client, "clientId") for client in objects(entry, "connectionSet")),
+        text(entry, "messageModel"),
+        tuple(read_subscription(as_object(one, "subscriptionTable")) for one in subscriptions.values()),
+    )
