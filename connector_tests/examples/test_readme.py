@@ -20,7 +20,7 @@ from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.pages_program import END_OF_PAGE
 from connector_tests.support.streams import Topic, eventually
 from connector_tests.support.timeouts import PROCESS_S
-from rocketmq_spark.cli import broker, demo, main, send, topic
+from rocketmq_spark.cli import broker, demo, doctor, main, send, topic
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.model import retry_topic
@@ -69,6 +69,7 @@ RUN_ELSEWHERE: Final = {
 PARSERS: Final = {
     "broker": broker.new_parser,
     "demo": demo.new_parser,
+    "doctor": doctor.new_parser,
     "send": send.new_parser,
     "topic": topic.new_parser,
 }

@@ -145,6 +145,14 @@ def test_a_sound_job_has_no_diagnosis() -> None:
             "Set 'useTLS' to true, and 'tlsTrustCertPath' unless the system trusts its certificate.",
         ),
         (
+            TransportError("TLS_NOT_SUPPORTED", address=NS, reason="EOF"),
+            (
+                "The job has useTLS=true, and name server ns:9876 does not support TLS: it responds to plain "
+                "requests only."
+            ),
+            "Set 'useTLS' to false, or set the server's 'tls.server.mode' to permissive or enforcing.",
+        ),
+        (
             OptionError("NOT_A_NAME_SERVER", address=NS, request="R"),
             "ns:9876 is not a name server, but probably a broker: it does not support R.",
             "Set 'namesrvAddr' to the name server's address. Its port is 9876 by default, a broker's is 10911.",
@@ -203,6 +211,21 @@ def test_a_proxy_is_reported_with_each_of_its_errors() -> None:
     assert lines(ServerFacts(proxies={"p:8081": (), "q:8081": (refused,)})) == [
         "warning: Cannot connect to proxy q:8081: the host refuses connections on this port."
     ]
+
+
+@pytest.mark.parametrize(
+    ("reason", "cause"),
+    [
+        ("Connection refused", "the host refuses connections on this port"),
+        ("DNS resolution failed for p:8081", "the host name does not resolve"),
+        ("Domain name not found", "the host name does not resolve"),
+        ("Network is unreachable", "Network is unreachable"),
+    ],
+)
+def test_the_reasons_of_grpc_are_classified_by_their_texts(reason: str, cause: str) -> None:
+    error = TransportError("CONNECT_FAILED", address="p:8081", reason=reason)
+    found = only(ServerFacts(proxies={"p:8081": (error,)}))
+    assert (found.problem, found.cause) == ("Cannot connect to proxy p:8081", cause)
 
 
 # ------------------------------------------------------------------------------------------------------------ topics
@@ -287,12 +310,15 @@ def test_a_denied_group_is_a_warning_if_the_job_runs_without_it() -> None:
         ),
         (
             refused("GROUP_NOT_FOUND.BROKER"),
-            "a:10911 rejected PULL_MESSAGE: the consumer group does not exist, and the broker does not create it. no",
+            (
+                "Group 'g' does not exist: broker 'broker-a' does not create it, because its "
+                "'autoCreateSubscriptionGroup' is false"
+            ),
             Area.GROUP,
         ),
         (
             refused("PULL_REJECTED"),
-            "a:10911 rejected PULL_MESSAGE: its 'rejectPullConsumerEnable' is true. no",
+            "Broker 'broker-a' rejects all pulls: its 'rejectPullConsumerEnable' is true",
             Area.GROUP,
         ),
         (
@@ -320,7 +346,9 @@ def test_other_refusals_of_a_trial_are_no_problem() -> None:
 
 def test_a_disabled_group_is_a_problem() -> None:
     found = only(with_brokers(broker(switches=GroupSwitches(False, True))))
-    assert found.line == "problem: Group 'g' must not consume: its 'consumeEnable' is false on broker 'broker-a'."
+    assert (
+        found.line == "problem: Group 'g' is not allowed to consume: its 'consumeEnable' is false on broker 'broker-a'."
+    )
     assert "mqadmin updateSubGroup -g g -c <cluster> -s true" in found.advice
 
 
@@ -330,8 +358,8 @@ def test_a_group_that_must_not_broadcast_is_a_problem_of_a_job_that_does() -> No
     broadcasting = Job(topics=("orders",), group="g", is_member=True, message_model="BROADCASTING")
     assert lines(facts, broadcasting) == [
         (
-            "problem: Group 'g' must not consume with messageModel=BROADCASTING: its 'consumeBroadcastEnable' is false "
-            "on broker 'broker-a'."
+            "problem: Group 'g' is not allowed to consume with messageModel=BROADCASTING: its "
+            "'consumeBroadcastEnable' is false on broker 'broker-a'."
         )
     ]
 
@@ -384,11 +412,11 @@ def test_a_job_that_is_no_member_is_not_compared() -> None:
     [
         (1_000, False, None),
         (-1_000, False, None),
-        (1_001, False, "warning: The clock of broker 'broker-a' is 1.0 s or more ahead of this machine's."),
-        (-5_200, False, "warning: The clock of broker 'broker-a' is 5.2 s or more behind this machine's."),
-        (1_999, True, "warning: The clock of broker 'broker-a' is 2.0 s or more ahead of this machine's."),
-        (2_000, True, "problem: The clock of broker 'broker-a' is 2.0 s or more ahead of this machine's."),
-        (-9_000, True, "warning: The clock of broker 'broker-a' is 9.0 s or more behind this machine's."),
+        (1_001, False, "warning: The clock of broker 'broker-a' is 1 s or more ahead of this machine's."),
+        (-5_200, False, "warning: The clock of broker 'broker-a' is 5 s or more behind this machine's."),
+        (1_999, True, "warning: The clock of broker 'broker-a' is 1 s or more ahead of this machine's."),
+        (2_000, True, "problem: The clock of broker 'broker-a' is 2 s or more ahead of this machine's."),
+        (-9_000, True, "warning: The clock of broker 'broker-a' is 9 s or more behind this machine's."),
     ],
 )
 def test_clock_skew_over_a_second_is_reported(ahead_ms: int, is_message_based: bool, line: str | None) -> None:

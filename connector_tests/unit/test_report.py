@@ -71,6 +71,11 @@ def test_a_writing_job_needs_no_group() -> None:
     assert report.unchecked == (EXECUTORS,)
 
 
+def test_message_mode_through_brokers_needs_a_permission_that_is_not_checked() -> None:
+    job = Job(topics=("orders",), group="g", is_message_based=True)
+    assert "not checked: SUB on Group:g_<topic> for each topic" in as_text(report_of((), ENVIRONMENT, job, SERVERS))
+
+
 def test_without_valid_options_no_server_is_checked() -> None:
     report = report_of((PROBLEM,), ENVIRONMENT, None, ServerFacts())
     assert (report.checked, report.unchecked) == ((MACHINE,), ("servers: correct the options first", EXECUTORS))

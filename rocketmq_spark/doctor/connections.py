@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -11,8 +12,12 @@ from rocketmq_spark.doctor.diagnosis import Area, Diagnosis, Severity, diagnosis
 from rocketmq_spark.doctor.facts import ServerFacts, is_of_topic
 from rocketmq_spark.errors import RocketMQError
 
-UNKNOWN_HOST: Final = "gaierror"
+_UNKNOWN_HOST: Final = "gaierror"
 """Name of the ``socket`` module's exception for a host name that does not resolve; pure modules do not import it."""
+
+_GRPC_UNKNOWN_HOST: Final = re.compile("DNS|[Dd]omain name not found|[Nn]ame or service not known")
+_GRPC_REFUSED: Final = "Connection refused"
+"""In the reasons of gRPC, whose errors have no exception as their cause."""
 
 _EXPIRED: Final = "expired"
 
@@ -86,10 +91,10 @@ def _unreachable(server: _Server, error: RocketMQError) -> Diagnosis:
     """Return the diagnosis of a failed connection attempt by its cause."""
     cause = error.__cause__
     reason = str(error.context["reason"])
-    if type(cause).__name__ == UNKNOWN_HOST:
+    if type(cause).__name__ == _UNKNOWN_HOST or _GRPC_UNKNOWN_HOST.search(reason):
         why = "the host name does not resolve"
         advice = f"{server.advice}, or correct DNS on this machine."
-    elif isinstance(cause, ConnectionRefusedError):
+    elif isinstance(cause, ConnectionRefusedError) or reason == _GRPC_REFUSED:
         why = "the host refuses connections on this port"
         advice = f"{server.advice}, or start the server."
     elif isinstance(cause, TimeoutError):
@@ -126,6 +131,12 @@ def _untrusted(server: _Server, error: RocketMQError) -> Diagnosis:
     return _of(server, error, f"The TLS certificate of {server.title} has expired", "", advice)
 
 
+def _plain_only(server: _Server, error: RocketMQError) -> Diagnosis:
+    advice = "Set 'useTLS' to false, or set the server's 'tls.server.mode' to permissive or enforcing."
+    problem = f"The job has useTLS=true, and {server.title} does not support TLS"
+    return _of(server, error, problem, "it responds to plain requests only", advice)
+
+
 def _of(server: _Server, error: RocketMQError, problem: str, cause: str, advice: str) -> Diagnosis:
     return Diagnosis(
         area=server.area,
@@ -146,6 +157,7 @@ _BY_CONDITION: Final[Mapping[str, _Build]] = MappingProxyType(
         "FRAME_TOO_LARGE": _other_protocol,
         "MALFORMED_FRAME": _other_protocol,
         "TLS_CERTIFICATE_UNTRUSTED": _untrusted,
+        "TLS_NOT_SUPPORTED": _plain_only,
     }
 )
 """For conditions whose own texts do not show which option or server to correct."""

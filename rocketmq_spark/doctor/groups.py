@@ -31,7 +31,7 @@ def _disabled(job: Job, broker: BrokerFacts) -> Iterator[Diagnosis]:
         yield Diagnosis(
             area=Area.GROUP,
             condition="GROUP_CONSUME_DISABLED",
-            problem=f"Group '{job.group}' must not consume",
+            problem=f"Group '{job.group}' is not allowed to consume",
             cause=f"its 'consumeEnable' is false on broker '{broker.name}'",
             advice=f"Enable it on every broker: 'mqadmin updateSubGroup -g {job.group} -c <cluster> -s true'.",
             place=broker.name,
@@ -40,7 +40,7 @@ def _disabled(job: Job, broker: BrokerFacts) -> Iterator[Diagnosis]:
         yield Diagnosis(
             area=Area.GROUP,
             condition="GROUP_BROADCAST_DISABLED",
-            problem=f"Group '{job.group}' must not consume with messageModel=BROADCASTING",
+            problem=f"Group '{job.group}' is not allowed to consume with messageModel=BROADCASTING",
             cause=f"its 'consumeBroadcastEnable' is false on broker '{broker.name}'",
             advice=f"Enable it on every broker: 'mqadmin updateSubGroup -g {job.group} -c <cluster> -d true'.",
             place=broker.name,

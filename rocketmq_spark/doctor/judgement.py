@@ -26,7 +26,7 @@ def judge(
             *proxy_diagnoses(servers),
             *topic_diagnoses(job, servers),
             *broker_diagnoses(servers),
-            *permission_diagnoses(servers),
+            *permission_diagnoses(job, servers),
             *group_diagnoses(job, servers),
             *clock_diagnoses(job, servers),
             *broker_version_diagnoses(job, servers),

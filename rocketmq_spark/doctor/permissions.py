@@ -4,67 +4,97 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from rocketmq_spark.doctor.diagnosis import Area, Diagnosis, Severity, diagnosis_of
-from rocketmq_spark.doctor.facts import BrokerFacts, ServerFacts, Trial
+from rocketmq_spark.doctor.facts import BrokerFacts, Job, ServerFacts, Trial
 from rocketmq_spark.errors import BrokerError
 
 
-def permission_diagnoses(servers: ServerFacts) -> list[Diagnosis]:
-    """Return the diagnoses of refused trials, each permission once for each broker."""
+class _Refusal(NamedTuple):
+    """A trial of the job that a broker refused."""
+
+    job: Job
+    broker: BrokerFacts
+    trial: Trial
+    error: BrokerError
+
+
+def permission_diagnoses(job: Job, servers: ServerFacts) -> list[Diagnosis]:
+    """Return the diagnoses of refused trials."""
     return [
-        build(broker, trial, trial.error)
+        build(_Refusal(job, broker, trial, trial.error))
         for broker in servers.brokers
         for trial in broker.trials
         if isinstance(trial.error, BrokerError) and (build := _BY_CONDITION.get(trial.error.condition))
     ]
 
 
-def _credentials(broker: BrokerFacts, _trial: Trial, error: BrokerError) -> Diagnosis:
-    return diagnosis_of(Area.CREDENTIALS, error, place=broker.name)
+def _credentials(refusal: _Refusal) -> Diagnosis:
+    return diagnosis_of(Area.CREDENTIALS, refusal.error, place=refusal.broker.name)
 
 
-def _topic_denied(broker: BrokerFacts, trial: Trial, error: BrokerError) -> Diagnosis:
-    return _denied(broker, trial, error, f"Topic:{error.context['topic']}")
+def _topic_denied(refusal: _Refusal) -> Diagnosis:
+    return _denied(refusal, f"Topic:{refusal.error.context['topic']}")
 
 
-def _group_denied(broker: BrokerFacts, trial: Trial, error: BrokerError) -> Diagnosis:
-    return _denied(broker, trial, error, f"Group:{error.context['group']}")
+def _group_denied(refusal: _Refusal) -> Diagnosis:
+    return _denied(refusal, f"Group:{refusal.error.context['group']}")
 
 
-def _denied(broker: BrokerFacts, trial: Trial, error: BrokerError, resource: str) -> Diagnosis:
+def _denied(refusal: _Refusal, resource: str) -> Diagnosis:
     """Return the diagnosis that names the permission and the command that grants it."""
+    action, context = refusal.trial.action, refusal.error.context
     return Diagnosis(
         area=Area.PERMISSIONS,
-        condition=error.condition,
-        problem=f"The user of 'accessKey' lacks {trial.action} on {resource}",
-        cause=f"{error.context['address']} denied {error.context['request']}, required for {trial.purpose}",
-        advice=f"Grant it on every broker: 'mqadmin updateAcl -s User:<accessKey> -r {resource} -a {trial.action} -d "
-        "Allow -c <cluster>', with all other actions that the user already has.",
-        severity=Severity.PROBLEM if trial.is_required else Severity.WARNING,
-        place=broker.name,
-        subject=f"{trial.action} on {resource}",
+        condition=refusal.error.condition,
+        problem=f"The user of 'accessKey' lacks {action} on {resource}",
+        cause=f"{context['address']} denied {context['request']}, required for {refusal.trial.purpose}",
+        advice=f"Grant it on every broker: 'mqadmin updateAcl -s User:<accessKey> -r {resource} -a {action} -d Allow "
+        "-c <cluster>', with all other actions that the user already has there.",
+        severity=Severity.PROBLEM if refusal.trial.is_required else Severity.WARNING,
+        place=refusal.broker.name,
+        subject=f"{action} on {resource}",
     )
 
 
-def _refused(broker: BrokerFacts, _trial: Trial, error: BrokerError) -> Diagnosis:
-    return diagnosis_of(Area.GROUP, error, place=broker.name)
+def _group_missing(refusal: _Refusal) -> Diagnosis:
+    group = refusal.job.group
+    return Diagnosis(
+        area=Area.GROUP,
+        condition=refusal.error.condition,
+        problem=f"Group '{group}' does not exist",
+        cause=f"broker '{refusal.broker.name}' does not create it, because its 'autoCreateSubscriptionGroup' is false",
+        advice=f"Create it on every broker of the topics: 'mqadmin updateSubGroup -g {group} -c <cluster>'.",
+        place=refusal.broker.name,
+    )
 
 
-def _reserved(broker: BrokerFacts, _trial: Trial, error: BrokerError) -> Diagnosis:
-    return diagnosis_of(Area.TOPICS, error, place=broker.name)
+def _pulls_rejected(refusal: _Refusal) -> Diagnosis:
+    return Diagnosis(
+        area=Area.GROUP,
+        condition=refusal.error.condition,
+        problem=f"Broker '{refusal.broker.name}' rejects all pulls",
+        cause="its 'rejectPullConsumerEnable' is true",
+        advice="Set it to false on every broker of the topics: 'mqadmin updateBrokerConfig -c <cluster> -k "
+        "rejectPullConsumerEnable -v false'.",
+        place=refusal.broker.name,
+    )
 
 
-_BY_CONDITION: Final[Mapping[str, Callable[[BrokerFacts, Trial, BrokerError], Diagnosis]]] = MappingProxyType(
+def _topic_reserved(refusal: _Refusal) -> Diagnosis:
+    return diagnosis_of(Area.TOPICS, refusal.error, place=refusal.broker.name)
+
+
+_BY_CONDITION: Final[Mapping[str, Callable[[_Refusal], Diagnosis]]] = MappingProxyType(
     {
         "CREDENTIALS_MISSING": _credentials,
         "CREDENTIALS_REJECTED": _credentials,
         "TOPIC_DENIED": _topic_denied,
         "GROUP_DENIED": _group_denied,
-        "GROUP_NOT_FOUND.BROKER": _refused,
-        "PULL_REJECTED": _refused,
-        "TOPIC_RESERVED": _reserved,
+        "GROUP_NOT_FOUND.BROKER": _group_missing,
+        "PULL_REJECTED": _pulls_rejected,
+        "TOPIC_RESERVED": _topic_reserved,
     }
 )
 """Other refusals are effects of a trial, which uses queues that no topic has."""

@@ -61,6 +61,8 @@ def _unchecked(job: Job, servers: ServerFacts) -> Iterator[str]:
         yield "write permissions: set --write"
     if unknown := [broker.name for broker in servers.brokers if broker.clock_ahead_ms is None and not broker.failure]:
         yield f"clock of {', '.join(unknown)}: the broker does not report it to this user"
+    if job.is_message_based and servers.brokers:
+        yield f"SUB on Group:{job.group}_<topic> for each topic, which redelivery with loadBalance=message requires"
     if servers.proxies:
         yield "group, permissions, clocks and versions of the brokers behind the proxies"
 

@@ -127,7 +127,7 @@ def clock_diagnoses(job: Job, servers: ServerFacts) -> list[Diagnosis]:
             Diagnosis(
                 area=Area.CLOCK,
                 condition="CLOCK_SKEW",
-                problem=f"The clock of broker '{broker.name}' is {abs(ahead_ms) / 1000:.1f} s or more {direction} this "
+                problem=f"The clock of broker '{broker.name}' is {abs(ahead_ms) // 1000} s or more {direction} this "
                 "machine's",
                 advice="Synchronize both clocks with NTP: start positions by time, delays and "
                 "loadBalance=message compare them.",
