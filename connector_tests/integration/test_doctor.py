@@ -21,7 +21,9 @@ from connector_tests.support.broken_set_ups import (
 )
 from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.scripted_proxy import ScriptedProxy
-from rocketmq_spark.cli.doctor import main
+from rocketmq_spark.cli.doctor import configured, main, new_parser
+from rocketmq_spark.doctor.cluster_facts import collect_server_facts
+from rocketmq_spark.doctor.job_options import parse_job
 from rocketmq_spark.embedded import EmbeddedCluster
 
 pytestmark = [pytest.mark.broker, pytest.mark.full]
@@ -85,7 +87,7 @@ def test_a_sound_job_is_sound_and_nothing_is_stored(
                 f"checking name server {server}, up to 3000 ms ...",
                 f"checking broker broker-a at {address}, up to 3000 ms for each request ...",
             ]
-        bounds = broker.topic_stats(set_up.options["subscribe"])
+        bounds = broker.query_topic_stats(set_up.options["subscribe"])
         assert {held.max_offset for held in bounds.values()} == {0}
 
 
@@ -118,6 +120,25 @@ def test_the_environment_names_a_name_server(
     monkeypatch.setenv("NAMESRV_ADDR", "127.0.0.1:2")
     assert main([]) == 1
     assert "name server 127.0.0.1:2:" in capsys.readouterr().out.splitlines()[0]
+
+
+def test_arguments_replace_the_options_of_the_file_in_any_spelling(tmp_path: Path) -> None:
+    file = tmp_path / "job.options"
+    file.write_text("nameServer=a:1\ntopic=old\nCONSUMERGROUP=old\nuseTLS=false\n", encoding="utf-8")
+    given = ["--options", str(file), "--namesrv", "b:1", "--topic", "t", "--topic", "u", "--group", "g"]
+    expected = {"namesrvAddr": "b:1", "subscribe": "t,u", "consumerGroup": "g", "useTLS": "false"}
+    assert configured(new_parser().parse_args(given)) == expected
+    del expected["subscribe"]
+    assert configured(new_parser().parse_args([*given, "--write"])) == {**expected, "topic": "t,u"}
+
+
+def test_after_the_time_limit_no_further_server_is_checked(places: Clusters) -> None:
+    server = places.plain.namesrv_addr
+    parsed = parse_job({"namesrvAddr": server}, is_writing=False)
+    assert parsed.options is not None
+    announced: list[str] = []
+    facts = collect_server_facts(parsed.job, parsed.options, announced.append, total_ms=0)
+    assert (facts.unchecked, announced) == ((f"name server {server}",), [])
 
 
 def test_wrong_arguments_are_a_usage_error() -> None:

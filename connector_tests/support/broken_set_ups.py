@@ -170,7 +170,7 @@ def scripted(address: str | None, broker: ScriptedBroker, more: Mapping[str, str
         }
         name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, build_response(body=json.dumps(route).encode()))
         namesrv_addr = name_server.listen()
-        yield SetUp(job(namesrv_addr) | more, {namesrv_addr: "ns:9876", server: "broker:10911"})
+        yield SetUp({**job(namesrv_addr), **more}, {namesrv_addr: "ns:9876", server: "broker:10911"})
 
 
 @contextmanager
@@ -217,7 +217,7 @@ def as_user(rights: Mapping[str, tuple[str, ...]], is_writing: bool, clusters: C
     }
     granted = [Right(names[resource], actions) for resource, actions in rights.items()]
     user = cluster.create_user(unique_name("user"), *granted)
-    signed = replace(set_up, options=set_up.options | options_of(Security(user, cluster.security.tls)))
+    signed = replace(set_up, options={**set_up.options, **options_of(Security(user, cluster.security.tls))})
     yield for_writing(signed) if is_writing else signed
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rocketmq_spark.doctor.diagnosis import Area, Diagnosis, Severity, in_order
-from rocketmq_spark.doctor.facts import BrokerFacts, Environment, Job, ServerFacts, Trial
+from rocketmq_spark.doctor.facts import BrokerFacts, Environment, Job, RouteResult, ServerFacts, Trial
 from rocketmq_spark.doctor.judgement import judge
 from rocketmq_spark.errors import (
     BrokerError,
@@ -37,6 +37,11 @@ def route(
 
 def with_brokers(*brokers: BrokerFacts) -> ServerFacts:
     return ServerFacts(name_servers={NS: {"orders": route()}}, brokers=brokers)
+
+
+def named(**results: RouteResult) -> ServerFacts:
+    """Name servers ``a`` and ``b`` with their results for the topic."""
+    return ServerFacts(name_servers={f"{name}:9876": {"orders": result} for name, result in results.items()})
 
 
 def broker(name: str = "broker-a", **facts: Any) -> BrokerFacts:
@@ -165,29 +170,24 @@ def test_a_name_server_that_fails_is_a_problem_with_its_cause(error: RocketMQErr
     assert (found.condition, found.area) == (error.condition, Area.NAME_SERVERS)
 
 
+DOWN = "warning: Cannot connect to name server a:9876: the host refuses connections on this port."
+MISSING = RouteError("TOPIC_NOT_FOUND", topic="orders", address=NS)
+
+
 def test_a_name_server_is_a_warning_if_another_one_responds() -> None:
-    results = {"down:9876": {"orders": connect_failed(ConnectionRefusedError())}, NS: {"orders": route()}}
-    assert lines(ServerFacts(name_servers=results)) == [
-        "warning: Cannot connect to name server down:9876: the host refuses connections on this port."
-    ]
+    assert lines(named(a=connect_failed(ConnectionRefusedError()), b=route())) == [DOWN]
 
 
 def test_a_name_server_that_has_no_route_responds() -> None:
-    missing = RouteError("TOPIC_NOT_FOUND", topic="orders", address=NS)
-    results = {"down:9876": {"orders": connect_failed(ConnectionRefusedError())}, NS: {"orders": missing}}
-    assert lines(ServerFacts(name_servers=results)) == [
+    assert lines(named(a=connect_failed(ConnectionRefusedError()), b=MISSING)) == [
         "problem: Topic 'orders' not found: ns:9876 returned no route.",
-        "warning: Cannot connect to name server down:9876: the host refuses connections on this port.",
+        DOWN,
     ]
 
 
 def test_a_route_counts_whichever_name_server_has_it() -> None:
-    missing = RouteError("TOPIC_NOT_FOUND", topic="orders", address=NS)
-    for results in (
-        {NS: {"orders": missing}, "b:9876": {"orders": route()}},
-        {NS: {"orders": route()}, "b:9876": {"orders": missing}},
-    ):
-        assert lines(ServerFacts(name_servers=results)) == []
+    assert lines(named(a=MISSING, b=route())) == []
+    assert lines(named(a=route(), b=MISSING)) == []
 
 
 def test_a_broker_that_is_unreachable_is_reported_with_its_advertised_address() -> None:
@@ -199,6 +199,12 @@ def test_a_broker_that_is_unreachable_is_reported_with_its_advertised_address() 
     )
     assert found.advice.startswith("Set the broker's 'brokerIP1' to an address that the driver and all executors can ")
     assert (found.area, found.places) == (Area.BROKERS, ("broker-a",))
+
+
+def test_servers_that_were_not_checked_are_a_warning() -> None:
+    assert lines(ServerFacts(unchecked=("broker b at b:1", "broker c at c:1"))) == [
+        "warning: Not all servers were checked within the time limit: broker b at b:1, broker c at c:1."
+    ]
 
 
 def test_a_proxy_is_reported_with_each_of_its_errors() -> None:
@@ -331,6 +337,21 @@ def test_a_denied_group_is_a_warning_if_the_job_runs_without_it() -> None:
 def test_a_refusal_is_reported_with_the_advice_of_its_condition(error: BrokerError, line: str, area: Area) -> None:
     found = only(with_brokers(broker(trials=(Trial("SUB", "reading", error),))))
     assert (found.line, found.area, found.condition) == (f"problem: {line}.", area, error.condition)
+
+
+def test_a_disabled_group_is_found_by_its_pull_too() -> None:
+    """Its settings require GET on the group."""
+    error = BrokerError(
+        "BROKER_ERROR",
+        address="a",
+        request="PULL_MESSAGE",
+        code=16,
+        code_name="NO_PERMISSION",
+        remark="subscription group no permission, g",
+    )
+    facts = broker(trials=(Trial("SUB", "reading", error),), switches=GroupSwitches(False, True))
+    assert only(with_brokers(facts)).condition == "GROUP_CONSUME_DISABLED"
+    assert only(with_brokers(broker(trials=facts.trials))).condition == "GROUP_CONSUME_DISABLED"
 
 
 def test_other_refusals_of_a_trial_are_no_problem() -> None:

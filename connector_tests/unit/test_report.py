@@ -42,7 +42,7 @@ def test_text_has_the_first_problem_first_and_what_was_not_checked_last() -> Non
         "checked: broker b at b:1",
         "not checked: broker c at c:1",
         "not checked: write permissions: set --write",
-        "not checked: clock of b: the broker does not report it to this user",
+        "not checked: clock of b: the broker does not report it, or not to this user",
         f"not checked: {EXECUTORS}",
     ]
 

@@ -7,7 +7,6 @@ import os
 import platform
 import sys
 from collections.abc import Sequence
-from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
@@ -22,8 +21,15 @@ from rocketmq_spark.wire.implementation import column_decoder
 
 SOUND: Final = 0
 UNSOUND: Final = 1
+TOTAL_MS: Final = 20_000
+"""After this time no further server is checked."""
 ADDRESSES: Final = frozenset({"namesrvaddr", "nameserver", "endpoints"})
-"""Options that name servers, in lower case."""
+"""Options with the addresses of servers, in lower case."""
+REPLACED: Final = {
+    "namesrvAddr": frozenset({"namesrvaddr", "nameserver"}),
+    "subscribe": frozenset({"subscribe", "topic"}),
+}
+"""Spellings in a file, in lower case, that an argument replaces, if its option has several."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -39,15 +45,16 @@ def configured(arguments: argparse.Namespace) -> dict[str, str]:
     """Return the job's options: those of the file, replaced by those of the command line. The name server of the
     environment counts if neither names a server."""
     options: dict[str, str] = dict(arguments.options)
+    topic_option = "topic" if arguments.write else "subscribe"
     given = {
         "namesrvAddr": arguments.namesrv,
         "consumerGroup": arguments.group,
-        "topic" if arguments.write else "subscribe": ",".join(arguments.topic) or None,
+        topic_option: ",".join(arguments.topic) or None,
     }
     for name, value in given.items():
         if value is not None:
-            spellings = {name.lower(), *({"topic", "subscribe"} if name == "subscribe" else ())}
-            options = {other: text for other, text in options.items() if other.lower() not in spellings}
+            replaced = REPLACED.get(name, frozenset({name.lower()}))
+            options = {other: text for other, text in options.items() if other.lower() not in replaced}
             options[name] = value
     if ADDRESSES.isdisjoint(name.lower() for name in options):
         options["namesrvAddr"] = os.environ.get("NAMESRV_ADDR", DEFAULT_ADDRESS)
@@ -68,11 +75,10 @@ def _servers(parsed: ParsedJob) -> ServerFacts:
     if parsed.options is None:
         return ServerFacts()
     if parsed.endpoints:
-        facts: ServerFacts = import_module("rocketmq_spark.doctor.proxy_facts").collect_proxy_facts(
-            parsed.job, parsed.options, parsed.endpoints, _announce
-        )
-        return facts
-    return collect_server_facts(parsed.job, parsed.options, _announce)
+        from rocketmq_spark.doctor.proxy_facts import collect_proxy_facts
+
+        return collect_proxy_facts(parsed.job, parsed.options, parsed.endpoints, _announce)
+    return collect_server_facts(parsed.job, parsed.options, _announce, TOTAL_MS)
 
 
 def _announce(step: str) -> None:

@@ -33,23 +33,20 @@ Announce = Callable[[str], None]
 STEP_MS: Final = 3_000
 """Maximum timeout of a request; ``brokerTimeoutMs`` if that is shorter."""
 
-TOTAL_MS: Final = 20_000
-"""After this time no further server is checked."""
-
 TRIAL_PRODUCER: Final = "CLIENT_INNER_PRODUCER"
 """Producer group of messages that no broker stores. Source: ``common/MixAll.java``."""
 
 
-def collect_server_facts(job: Job, options: ConnectionOptions, announce: Announce) -> ServerFacts:
+def collect_server_facts(job: Job, options: ConnectionOptions, announce: Announce, total_ms: int) -> ServerFacts:
     """Request routes from each name server, then state and permissions from each broker in them. Errors become facts;
-    no RocketMQError is raised."""
+    no RocketMQError is raised. After ``total_ms`` no further server is checked."""
     timeout_ms = min(STEP_MS, options.broker_timeout_ms)
-    until_ms = monotonic_ms() + TOTAL_MS
+    until_ms = monotonic_ms() + total_ms
     unchecked: list[str] = []
     with closing(ConnectionPool(timeout_ms, security=options.security)) as pool:
         name_servers: dict[str, dict[str, RouteResult]] = {}
         for address in options.name_servers:
-            if monotonic_ms() > until_ms:
+            if monotonic_ms() >= until_ms:
                 unchecked.append(f"name server {address}")
                 continue
             announce(f"name server {address}, up to {timeout_ms} ms")
@@ -58,7 +55,7 @@ def collect_server_facts(job: Job, options: ConnectionOptions, announce: Announc
         cluster = ClusterClient(options.name_servers, pool, timeout_ms)
         brokers: list[BrokerFacts] = []
         for (name, master), topics in _masters(ServerFacts(name_servers=name_servers).routes()).items():
-            if monotonic_ms() > until_ms:
+            if monotonic_ms() >= until_ms:
                 unchecked.append(f"broker {name} at {master.server}")
                 continue
             announce(f"broker {name} at {master.server}, up to {timeout_ms} ms for each request")
@@ -132,12 +129,15 @@ class _BrokerCheck:
             message = send_batch_rpc(b"-", queue, TRIAL_PRODUCER, properties="")
             self._attempt("PUB", f"writing topic '{topic}'", lambda: self._broker.call(message))
             purpose = f"detecting that topic '{topic}' discards rows without keys"
-            self._attempt("GET", purpose, lambda: self._broker.topic_settings(topic), is_required=False)
+            self._attempt("GET", purpose, lambda: self._broker.query_topic_settings(topic), is_required=False)
         elif job.group is not None:
             pulls = self._broker.submit_group_check(job.group, topic)
             self._attempt("SUB", f"reading topic '{topic}'", pulls.result)
+            self._attempt("SUB", "a group that is allowed to consume", pulls.pull.result)
             purpose = f"the offsets of topic '{topic}'"
-            self._attempt("GET", purpose, lambda: self._broker.topic_stats(topic), is_required=not job.is_message_based)
+            self._attempt(
+                "GET", purpose, lambda: self._broker.query_topic_stats(topic), is_required=not job.is_message_based
+            )
 
     def group_switches(self, group: str, *, is_required: bool) -> GroupSwitches | None:
         """Return the group's switches; None if the broker refuses."""

@@ -82,6 +82,22 @@ def proxy_diagnoses(servers: ServerFacts) -> list[Diagnosis]:
     ]
 
 
+def unchecked_diagnoses(servers: ServerFacts) -> list[Diagnosis]:
+    """Return a warning if the time was over before all servers were checked."""
+    if not servers.unchecked:
+        return []
+    return [
+        Diagnosis(
+            area=Area.BROKERS,
+            condition="SERVERS_NOT_CHECKED",
+            problem="Not all servers were checked within the time limit",
+            cause=", ".join(servers.unchecked),
+            advice="Correct the other problems first, or the slow network, and run the command again.",
+            severity=Severity.WARNING,
+        )
+    ]
+
+
 def _diagnosis(server: _Server, error: RocketMQError) -> Diagnosis:
     build = _BY_CONDITION.get(error.condition)
     return diagnosis_of(server.area, error, place=server.place) if build is None else build(server, error)

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from rocketmq_spark.doctor.diagnosis import Area, Diagnosis
 from rocketmq_spark.doctor.facts import BrokerFacts, Job, ServerFacts
 from rocketmq_spark.model import retry_topic
+from rocketmq_spark.options import BROADCASTING
 from rocketmq_spark.wire.body.inspection import GroupConnections
 from rocketmq_spark.wire.body.subscription import TAG, SubscriptionData, exact_tags
-
-BROADCASTING = "BROADCASTING"
 
 
 def group_diagnoses(job: Job, servers: ServerFacts) -> list[Diagnosis]:
@@ -22,20 +21,25 @@ def group_diagnoses(job: Job, servers: ServerFacts) -> list[Diagnosis]:
     ]
 
 
+def disabled_group_diagnosis(job: Job, broker: BrokerFacts) -> Diagnosis:
+    """Return the diagnosis of a group whose ``consumeEnable`` is false on ``broker``."""
+    return Diagnosis(
+        area=Area.GROUP,
+        condition="GROUP_CONSUME_DISABLED",
+        problem=f"Group '{job.group}' is not allowed to consume",
+        cause=f"its 'consumeEnable' is false on broker '{broker.name}'",
+        advice=f"Enable it on every broker: 'mqadmin updateSubGroup -g {job.group} -c <cluster> -s true'.",
+        place=broker.name,
+    )
+
+
 def _disabled(job: Job, broker: BrokerFacts) -> Iterator[Diagnosis]:
     """Yield the diagnoses of the group's switches on one broker."""
     switches = broker.switches
     if switches is None:
         return
     if not switches.is_consume_enabled:
-        yield Diagnosis(
-            area=Area.GROUP,
-            condition="GROUP_CONSUME_DISABLED",
-            problem=f"Group '{job.group}' is not allowed to consume",
-            cause=f"its 'consumeEnable' is false on broker '{broker.name}'",
-            advice=f"Enable it on every broker: 'mqadmin updateSubGroup -g {job.group} -c <cluster> -s true'.",
-            place=broker.name,
-        )
+        yield disabled_group_diagnosis(job, broker)
     if job.message_model == BROADCASTING and not switches.is_broadcast_enabled:
         yield Diagnosis(
             area=Area.GROUP,

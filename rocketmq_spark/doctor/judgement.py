@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rocketmq_spark.doctor.connections import broker_diagnoses, name_server_diagnoses, proxy_diagnoses
+from rocketmq_spark.doctor.connections import (
+    broker_diagnoses,
+    name_server_diagnoses,
+    proxy_diagnoses,
+    unchecked_diagnoses,
+)
 from rocketmq_spark.doctor.diagnosis import Area, Diagnosis, diagnosis_of, in_order
 from rocketmq_spark.doctor.facts import Environment, Job, ServerFacts
 from rocketmq_spark.doctor.groups import group_diagnoses
@@ -26,6 +31,7 @@ def judge(
             *proxy_diagnoses(servers),
             *topic_diagnoses(job, servers),
             *broker_diagnoses(servers),
+            *unchecked_diagnoses(servers),
             *permission_diagnoses(job, servers),
             *group_diagnoses(job, servers),
             *clock_diagnoses(job, servers),

@@ -8,7 +8,11 @@ from typing import Final, NamedTuple
 
 from rocketmq_spark.doctor.diagnosis import Area, Diagnosis, Severity, diagnosis_of
 from rocketmq_spark.doctor.facts import BrokerFacts, Job, ServerFacts, Trial
+from rocketmq_spark.doctor.groups import disabled_group_diagnosis
 from rocketmq_spark.errors import BrokerError
+
+_DISABLED: Final = "subscription group no permission"
+"""Begin of a broker's remark. Source: ``broker/processor/PullMessageProcessor.java``."""
 
 
 class _Refusal(NamedTuple):
@@ -22,12 +26,21 @@ class _Refusal(NamedTuple):
 
 def permission_diagnoses(job: Job, servers: ServerFacts) -> list[Diagnosis]:
     """Return the diagnoses of refused trials."""
-    return [
-        build(_Refusal(job, broker, trial, trial.error))
+    refusals = (
+        _Refusal(job, broker, trial, trial.error)
         for broker in servers.brokers
         for trial in broker.trials
-        if isinstance(trial.error, BrokerError) and (build := _BY_CONDITION.get(trial.error.condition))
+        if isinstance(trial.error, BrokerError)
+    )
+    return [
+        diagnosis
+        for one in refusals
+        if (diagnosis := _BY_CONDITION.get(one.error.condition, _ignored)(one)) is not None
     ]
+
+
+def _ignored(_refusal: _Refusal) -> None:
+    """Return None: other refusals are effects of a trial, which uses queues that no topic has."""
 
 
 def _credentials(refusal: _Refusal) -> Diagnosis:
@@ -86,7 +99,14 @@ def _topic_reserved(refusal: _Refusal) -> Diagnosis:
     return diagnosis_of(Area.TOPICS, refusal.error, place=refusal.broker.name)
 
 
-_BY_CONDITION: Final[Mapping[str, Callable[[_Refusal], Diagnosis]]] = MappingProxyType(
+def _other(refusal: _Refusal) -> Diagnosis | None:
+    """Return the diagnosis of a disabled group, whose settings the user may not read; None for another refusal."""
+    if not str(refusal.error.context["remark"]).startswith(_DISABLED):
+        return None
+    return disabled_group_diagnosis(refusal.job, refusal.broker)
+
+
+_BY_CONDITION: Final[Mapping[str, Callable[[_Refusal], Diagnosis | None]]] = MappingProxyType(
     {
         "CREDENTIALS_MISSING": _credentials,
         "CREDENTIALS_REJECTED": _credentials,
@@ -95,6 +115,6 @@ _BY_CONDITION: Final[Mapping[str, Callable[[_Refusal], Diagnosis]]] = MappingPro
         "GROUP_NOT_FOUND.BROKER": _group_missing,
         "PULL_REJECTED": _pulls_rejected,
         "TOPIC_RESERVED": _topic_reserved,
+        "BROKER_ERROR": _other,
     }
 )
-"""Other refusals are effects of a trial, which uses queues that no topic has."""

@@ -60,7 +60,7 @@ def _unchecked(job: Job, servers: ServerFacts) -> Iterator[str]:
     if not job.is_writing and job.topics:
         yield "write permissions: set --write"
     if unknown := [broker.name for broker in servers.brokers if broker.clock_ahead_ms is None and not broker.failure]:
-        yield f"clock of {', '.join(unknown)}: the broker does not report it to this user"
+        yield f"clock of {', '.join(unknown)}: the broker does not report it, or not to this user"
     if job.is_message_based and servers.brokers:
         yield f"SUB on Group:{job.group}_<topic> for each topic, which redelivery with loadBalance=message requires"
     if servers.proxies:
