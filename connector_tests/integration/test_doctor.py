@@ -132,6 +132,14 @@ def test_arguments_replace_the_options_of_the_file_in_any_spelling(tmp_path: Pat
     assert configured(new_parser().parse_args([*given, "--write"])) == {**expected, "topic": "t,u"}
 
 
+def test_credentials_are_checked_without_a_topic(
+    places: Clusters, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = {"namesrvAddr": places.guarded.namesrv_addr, **places.guarded.security_options, "secretKey": "hunter2"}
+    assert examined(SetUp(options, {}), tmp_path) == 1
+    assert "rejected the credentials" in capsys.readouterr().out.splitlines()[0]
+
+
 def test_after_the_time_limit_no_further_server_is_checked(places: Clusters) -> None:
     server = places.plain.namesrv_addr
     parsed = parse_job({"namesrvAddr": server}, is_writing=False)

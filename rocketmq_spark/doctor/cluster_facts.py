@@ -116,10 +116,8 @@ class _BrokerCheck:
         """Return the least difference of the broker's clock from this machine's; None if the broker refuses, which with
         ACLs it does for all but administrators."""
         sent_ms = _unix_ms()
-        try:
-            clock_ms = self._broker.call(clock_rpc())
-        except BrokerError:
-            return None
+        rpc = clock_rpc()
+        clock_ms = self._attempt("GET", "the broker's clock", lambda: self._broker.call(rpc), is_required=False)
         return None if clock_ms is None else clock_ahead_ms(clock_ms, sent_ms, _unix_ms())
 
     def try_topic(self, job: Job, topic: str) -> None:

@@ -57,17 +57,14 @@ class Diagnosis:
         return one_line(f"{self.severity.value}: {self.problem}{cause}.")
 
 
-def diagnosis_of(
-    area: Area, error: RocketMQError, *, severity: Severity = Severity.PROBLEM, place: str = ""
-) -> Diagnosis:
-    """Return the diagnosis with the texts of an error's condition."""
+def diagnosis_of(area: Area, error: RocketMQError, *, place: str = "") -> Diagnosis:
+    """Return the problem with the texts of an error's condition."""
     condition = CONDITIONS[error.condition]
     return Diagnosis(
         area=area,
         condition=error.condition,
         problem=condition.summary(error.context).rstrip("."),
         advice=condition.fix(error.context),
-        severity=severity,
         place=place,
     )
 

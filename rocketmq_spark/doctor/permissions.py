@@ -26,17 +26,13 @@ class _Refusal(NamedTuple):
 
 def permission_diagnoses(job: Job, servers: ServerFacts) -> list[Diagnosis]:
     """Return the diagnoses of refused trials."""
-    refusals = (
-        _Refusal(job, broker, trial, trial.error)
+    diagnoses = (
+        _BY_CONDITION.get(trial.error.condition, _ignored)(_Refusal(job, broker, trial, trial.error))
         for broker in servers.brokers
         for trial in broker.trials
         if isinstance(trial.error, BrokerError)
     )
-    return [
-        diagnosis
-        for one in refusals
-        if (diagnosis := _BY_CONDITION.get(one.error.condition, _ignored)(one)) is not None
-    ]
+    return [diagnosis for diagnosis in diagnoses if diagnosis is not None]
 
 
 def _ignored(_refusal: _Refusal) -> None:
