@@ -18,6 +18,12 @@ def test_queue_precedes_its_topic_and_that_everything() -> None:
     assert everywhere.by_queue([FIRST, SECOND, OTHER]) == {FIRST: 3, SECOND: 7, OTHER: 9}
 
 
+def test_values_are_all_positions() -> None:
+    assert POSITIONS.values() == [7, 3]
+    assert QueuePositions(0).values() == [0]
+    assert QueuePositions().values() == []
+
+
 def test_unlisted_and_unknown_queues_are_found() -> None:
     assert POSITIONS.unlisted([FIRST, OTHER, SECOND]) == [OTHER]
     assert POSITIONS.unknown([OTHER]) == ["t", "t@b:0"]

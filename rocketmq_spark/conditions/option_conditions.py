@@ -18,6 +18,10 @@ OPTION_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "Option '{option}' requires option '{needed}'. {reason}", "Set '{needed}', or remove '{option}'."
         ),
         "INVALID_OPTION_VALUE": Condition("Invalid value '{value:cut}' for '{option}'.", "Set it to {expected}."),
+        "TIME_WITHOUT_ZONE": Condition(
+            "Time without a zone in '{option}': {value:cut}.",
+            "Append 'Z' for UTC, or the offset of the zone, for example '+01:00'.",
+        ),
         "INCOMPATIBLE_OPTIONS": Condition(
             "Options '{first}' and '{second}' are incompatible. {reason}", "Change or remove one of them."
         ),

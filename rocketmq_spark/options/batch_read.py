@@ -39,8 +39,8 @@ class BatchReadOptions(ConnectionOptions):
         "startingOffsetsByTimestamp",
         TIMES,
         section=Section.START,
-        doc="Start position of each topic or queue of a batch read, in ms since 1970-01-01 UTC, as with "
-        '`startingTimestamp`: `{"orders":1767225600000}`. Takes precedence over `startingOffsets`; '
+        doc="Start position of each topic or queue of a batch read, with times as in `startingTimestamp`: "
+        '`{"orders":"2026-01-31T12:00:00Z","returns":1767225600000}`. Takes precedence over `startingOffsets`; '
         "`startingTimestamp` takes precedence over it.",
     )
     ending_offsets: QueuePositions = option(
@@ -55,7 +55,7 @@ class BatchReadOptions(ConnectionOptions):
         ReadOptions,
         "startingTimestamp",
         name="endingTimestamp",
-        doc="Alternative to `endingOffsets`, in ms since 1970-01-01 UTC: each queue ends before its first message that "
+        doc="Alternative to `endingOffsets`, a time as in `startingTimestamp`: each queue ends before its first message that "
         "was stored at this time or later, or at its end if it has none. Takes precedence over "
         "`endingOffsetsByTimestamp` and `endingOffsets`.",
     )
@@ -63,7 +63,7 @@ class BatchReadOptions(ConnectionOptions):
         "endingOffsetsByTimestamp",
         TIMES,
         section=Section.START,
-        doc="End position of each topic or queue of a batch read, in ms since 1970-01-01 UTC, as with "
+        doc="End position of each topic or queue of a batch read, with times as in `startingTimestamp`, as with "
         "`endingTimestamp`. Takes precedence over `endingOffsets`.",
     )
     min_partitions: int | None = row_of(ReadOptions, "minPartitions")

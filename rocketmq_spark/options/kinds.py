@@ -11,6 +11,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from rocketmq_spark.model import MessageQueue, QueueRange, split_address
 from rocketmq_spark.options.queue_positions import EARLIEST, LATEST, QueuePositions
+from rocketmq_spark.options.times import parse_time
 from rocketmq_spark.security import Secret
 
 T = TypeVar("T")
@@ -186,9 +187,24 @@ def _positions(words: Mapping[str, int]) -> Callable[[str], QueuePositions]:
         is_valid = type(value) is int and (0 <= value < 2**63 or value in words.values())
         return int(value) if is_valid else _reject()
 
+    of_queues = _by_topic(position)
+
     def parse(text: str) -> QueuePositions:
-        if text.lower() in words:
-            return QueuePositions(everywhere=words[text.lower()])
+        return QueuePositions(words[text.lower()]) if text.lower() in words else of_queues(text)
+
+    return parse
+
+
+def _time(value: Any) -> int:
+    """Return the epoch ms of ``value``, a number or text. Raises ValueError, see ``parse_time``."""
+    return parse_time(str(value)) if type(value) in {int, str} else _reject()
+
+
+def _by_topic(position: Callable[[Any], int]) -> Callable[[str], QueuePositions]:
+    """Return a parser of JSON by topic and queue, of whose values ``position`` returns positions. It raises ValueError
+    for any other text."""
+
+    def parse(text: str) -> QueuePositions:
         topics: list[tuple[str, int]] = []
         queues: list[tuple[MessageQueue, int]] = []
         try:
@@ -299,10 +315,12 @@ END_POSITIONS: Final = Kind(
     "is latest, with every queue of every topic, and without repeated names",
     _positions({"latest": LATEST}),
 )
+_TIME: Final = "milliseconds since 1970-01-01 UTC, or an ISO-8601 time with a zone, such as '2026-01-31T12:00:00Z'"
+TIME: Final = Kind(_TIME, parse_time)
 TIMES: Final = Kind(
-    """JSON by topic: '{"topic":ms}' or '{"topic":{"broker":{"queue id":ms}}}', with every queue of every topic, and """
-    "without repeated names",
-    _positions({}),
+    """JSON by topic: '{"topic":time}' or '{"topic":{"broker":{"queue id":time}}}', with every queue of every topic, """
+    f"and without repeated names. A time: {_TIME}",
+    _by_topic(_time),
 )
 LOCAL_TIME: Final = Kind("a time 'yyyyMMddHHmmss'", _parse_local_time)
 TEXT: Final = Kind("text", str)

@@ -28,6 +28,11 @@ class QueuePositions:
         found = ((queue, of_queues.get(queue, of_topics.get(queue.topic, self.everywhere))) for queue in queues)
         return {queue: position for queue, position in found if position is not None}
 
+    def values(self) -> list[int]:
+        """Return all positions."""
+        everywhere = [] if self.everywhere is None else [self.everywhere]
+        return [*everywhere, *dict(self.topics).values(), *dict(self.queues).values()]
+
     def unlisted(self, queues: Collection[MessageQueue]) -> list[MessageQueue]:
         """Return those of ``queues`` that have no position."""
         listed = self.by_queue(queues)

@@ -14,6 +14,7 @@ from rocketmq_spark.options.kinds import (
     PROPERTIES,
     RANGES,
     STARTING_OFFSETS,
+    TIME,
     TOPICS,
     choice,
     integer,
@@ -90,9 +91,10 @@ class ReadOptions(GroupOptions):
     )
     starting_timestamp_ms: int | None = option(
         "startingTimestamp",
-        integer(0, 2**63 - 1),
+        TIME,
         section=Section.START,
-        doc="Alternative to `startingOffsets`, in ms since 1970-01-01 UTC: each queue starts at its first message "
+        doc="Alternative to `startingOffsets`, as ISO-8601 with a zone, for example `2026-01-31T12:00:00Z` or "
+        "`2026-01-31T13:00:00+01:00`, or in ms since 1970-01-01 UTC: each queue starts at its first message "
         "that was stored at this time or later, or at its end if it has none.",
     )
     consume_from_where: str | None = option(

@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from itertools import chain
@@ -19,6 +18,7 @@ from typing import Any, Final, TypeVar
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.options.foreign_names import hint_for
 from rocketmq_spark.options.kinds import Kind
+from rocketmq_spark.options.times import TimeWithoutZoneError
 
 T = TypeVar("T")
 
@@ -69,9 +69,15 @@ class Option:
         return (self.name, *self.aliases)
 
     def parse(self, text: str) -> Any:
-        """Return the value. Raises OptionError[INVALID_OPTION_VALUE] without a cause, which could contain a secret."""
-        with suppress(ValueError):
+        """Return the value. Raises OptionError[INVALID_OPTION_VALUE | TIME_WITHOUT_ZONE] without a cause, which could
+        contain a secret."""
+        has_no_zone = False
+        try:
             return self.kind.parse(text.strip())
+        except ValueError as problem:
+            has_no_zone = isinstance(problem, TimeWithoutZoneError)
+        if has_no_zone:
+            raise OptionError("TIME_WITHOUT_ZONE", option=self.name, value=text.strip())
         shown = "***" if self.secret else text
         raise OptionError("INVALID_OPTION_VALUE", option=self.name, value=shown, expected=self.kind.expected)
 

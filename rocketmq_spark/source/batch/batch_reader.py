@@ -24,6 +24,7 @@ from rocketmq_spark.diagnostics import (
 from rocketmq_spark.model import BrokerAddress, QueueRange
 from rocketmq_spark.options import BatchReadOptions
 from rocketmq_spark.source.batch.stored_plan import BatchPlan, StoredPlan
+from rocketmq_spark.source.early_times import warn_of_early_times
 from rocketmq_spark.source.partitioning import Task, tasks_of
 from rocketmq_spark.source.schema import check_schema
 from rocketmq_spark.source.skipped_ranges import skippable_ranges
@@ -78,6 +79,7 @@ class RocketMQBatchReader(DataSourceReader):
         from rocketmq_spark.source.batch.queue_lookup import QueueLookup
 
         options = self._options
+        warn_of_early_times(options)
         with closing(ConnectionPool(options.broker_timeout_ms, security=options.security)) as pool:
             lookup = QueueLookup(options, pool)
             ranges = lookup.ranges()

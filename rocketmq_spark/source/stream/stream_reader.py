@@ -29,6 +29,7 @@ from rocketmq_spark.pull.outage_notes import OutageNotes
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.retry import NAME_SERVERS, broker_subject
 from rocketmq_spark.source.data_loss import LostRange
+from rocketmq_spark.source.early_times import warn_of_early_times
 from rocketmq_spark.source.partitioning import Task, tasks_of
 from rocketmq_spark.source.schema import check_schema
 from rocketmq_spark.source.skipped_ranges import check_skipped, skippable_ranges, without_skipped
@@ -218,6 +219,7 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
             )
             for warning in warnings:
                 log.warning("CHECKPOINT_OPTION_CHANGED: %s", warning)
+            warn_of_early_times(self._options)
             if self._is_available_now:
                 self._run.planner.stop_at_current_end()
         return self._run

@@ -1,0 +1,42 @@
+"""Times in option values: milliseconds since 1970-01-01 UTC, or ISO-8601 with a zone. Pure."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
+_DIGITS: Final = re.compile(r"[0-9]{1,19}")
+MAX_TIME_MS: Final = 2**63 - 1
+
+
+class TimeWithoutZoneError(ValueError):
+    """The text is an ISO-8601 time, but has no zone."""
+
+
+def parse_time(text: str) -> int:
+    """Return the epoch ms of ``text``; of a time between two milliseconds the later one, because a message that was
+    stored then or later was stored at that millisecond or later.
+
+    Only digits are a number of ms, although ISO-8601 allows dates such as 20260131. Raises TimeWithoutZoneError for a
+    time without a zone, and ValueError for any other text and for times before 1970.
+    """
+    if _DIGITS.fullmatch(text):
+        return _in_range(int(text))
+    time = datetime.fromisoformat(text)
+    if time.tzinfo is None:
+        raise TimeWithoutZoneError
+    return _in_range(-((EPOCH - time) // _MILLISECOND))
+
+
+def _in_range(time_ms: int) -> int:
+    if not 0 <= time_ms <= MAX_TIME_MS:
+        raise ValueError
+    return time_ms
+
+
+def format_time(time_ms: int) -> str:
+    """Return the time (epoch ms, before the year 10000) as ISO-8601 in UTC."""
+    return (EPOCH + time_ms * _MILLISECOND).isoformat(timespec="milliseconds").replace("+00:00", "Z")
