@@ -165,6 +165,8 @@ CONTRADICTING = {
     ("messageModel", "consumeOrderly"): {**BROADCASTING, "consumeOrderly": "true"},
     ("messageModel", "allocateStrategy"): {**BROADCASTING, "allocateStrategy": "CIRCLE"},
     ("messageModel", "groupOffsets"): {**BROADCASTING, "groupOffsets": "ignore", "startingOffsets": "earliest"},
+    ("messageModel", "startingOffsets"): {**BROADCASTING, "startingOffsets": "group"},
+    ("groupOffsets", "startingOffsets"): {"groupOffsets": "ignore", "startingOffsets": '{"orders":"group"}'},
     ("messageModel", "retryTopic"): {**BROADCASTING, "retryTopic": "true"},
 }
 """Options that contradict each other, for each pair that does."""

@@ -17,13 +17,19 @@ BOUNDS = {FIRST: QueueBounds(3, 10, 0), SECOND: QueueBounds(0, 4, 0)}
 REQUIRED = {"namesrvAddr": "a:9876", "subscribe": "orders"}
 
 
-def planned(found: Mapping[MessageQueue, int] | None = None, /, **given: str) -> list[tuple[int, int, int]]:
-    """Return (queue ID, begin, end) of each range. ``found``: what a search by time returns, for both ends."""
+Committed = Mapping[MessageQueue, int | None]
+
+
+def planned(
+    found: Mapping[MessageQueue, int] | None = None, committed: Committed | None = None, /, **given: str
+) -> list[tuple[int, int, int]]:
+    """Return (queue ID, begin, end) of each range. ``found``: what a search by time returns, for both ends.
+    ``committed``: the group's offsets."""
     options = BatchReadOptions.parse(REQUIRED | given)
     start, end = start_of(options), end_of(options)
     start.check_listed(BOUNDS)
     end.check_listed(BOUNDS)
-    ends = [(one, one.resolve(BOUNDS, found or {})) for one in (start, end)]
+    ends = [(one, one.resolve(BOUNDS, found or {}, committed or {})) for one in (start, end)]
     ranges = batch_ranges(BOUNDS, *ends, fail_on_data_loss=options.fail_on_data_loss)
     return [(one.queue.queue_id, one.begin_offset, one.end_offset) for one in ranges]
 
@@ -32,10 +38,14 @@ def by_queue(first: object, second: object) -> str:
     return json.dumps({"orders": {"broker-a": {"0": first, "1": second}}})
 
 
-def raised(**given: str) -> OptionError:
+def raised(committed: Committed | None = None, /, **given: str) -> OptionError:
     with pytest.raises(OptionError) as caught:
-        planned(**given)
+        planned(None, committed, **given)
     return caught.value
+
+
+def of_group(start: str = "earliest", end: str = "latest") -> dict[str, str]:
+    return {"consumerGroup": "g", "startingOffsets": start, "endingOffsets": end}
 
 
 def test_range_spans_what_the_queue_has_by_default() -> None:
@@ -80,6 +90,54 @@ def test_one_time_precedes_times_by_queue_and_offsets(prefix: str, end: object) 
         options = BatchReadOptions.parse(REQUIRED | given)
         found = start_of(options) if end is start_of else end_of(options)
         assert (found.option, found.is_time) == (names[first], first < 2)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "ranges"),
+    [
+        ("group", "latest", [(0, 5, 10), (1, 4, 4)]),
+        ("earliest", "group", [(0, 3, 5), (1, 0, 4)]),
+        ("group", "group:earliest", []),
+        (by_queue("group", 1), by_queue(7, "group:latest"), [(0, 5, 7), (1, 1, 4)]),
+        ('{"orders":"group"}', by_queue(-1, 4), [(0, 5, 10), (1, 4, 4)]),
+    ],
+)
+def test_ends_are_the_groups_committed_offsets(start: str, end: str, ranges: list[tuple[int, int, int]]) -> None:
+    assert planned(None, {FIRST: 5, SECOND: 4}, **of_group(start, end)) == [one for one in ranges if one[1] < one[2]]
+
+
+@pytest.mark.parametrize(("word", "ranges"), [("earliest", [(0, 5, 10), (1, 0, 4)]), ("latest", [(0, 5, 10)])])
+def test_queue_without_a_committed_offset_takes_the_word_after_the_colon(
+    word: str, ranges: list[tuple[int, int, int]]
+) -> None:
+    assert planned(None, {FIRST: 5, SECOND: None}, **of_group(f"group:{word}")) == ranges
+
+
+def test_queues_without_a_committed_offset_are_all_listed() -> None:
+    error = raised({FIRST: None, SECOND: None}, **of_group("group"))
+    assert str(error) == (
+        "[ROCKETMQ_COMMITTED_OFFSETS_NOT_FOUND] Group 'g' has no committed offset for 2 queues of 'startingOffsets': "
+        "orders@broker-a:0, orders@broker-a:1. Check the name of the group. For queues that it has not read, use "
+        "'group:earliest' or 'group:latest'."
+    )
+    one = raised({FIRST: None, SECOND: None}, **of_group("group:latest", by_queue("group", "group:earliest")))
+    assert (one.context["option"], one.context["queues"]) == ("endingOffsets", "orders@broker-a:0")
+
+
+def test_committed_offsets_out_of_range_are_errors_as_listed_ones() -> None:
+    committed = {FIRST: 2, SECOND: 5}
+    assert raised(committed, **of_group("group")).context["offsets"] == (
+        "orders@broker-a:0: 2 [3, 10], orders@broker-a:1: 5 [0, 4]"
+    )
+    assert planned(None, {FIRST: 2, SECOND: 4}, failOnDataLoss="false", **of_group("group")) == [(0, 3, 10)]
+
+
+def test_offsets_of_the_group_are_required_for_queues_that_start_or_end_there() -> None:
+    given = of_group(by_queue("group", 1), by_queue(-1, "group:latest"))
+    options = BatchReadOptions.parse(REQUIRED | given)
+    assert (start_of(options).group_queues(BOUNDS), end_of(options).group_queues(BOUNDS)) == ([FIRST], [SECOND])
+    by_time = BatchReadOptions.parse(REQUIRED | given | {"startingTimestamp": "5"})
+    assert start_of(by_time).group_queues(BOUNDS) == []
 
 
 def test_missing_and_unknown_queues_are_all_listed() -> None:

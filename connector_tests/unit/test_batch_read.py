@@ -40,6 +40,17 @@ def test_group_without_credentials_is_refused() -> None:
     assert raised.value.context == {"option": "consumerGroup", "needed": "accessKey", "reason": reason}
 
 
+@pytest.mark.parametrize("name", ["startingOffsets", "endingOffsets"])
+def test_groups_offsets_need_a_group_that_is_only_read(name: str) -> None:
+    with pytest.raises(OptionError) as raised:
+        parse(**{name: '{"orders":"group:latest"}'})
+    assert raised.value.context["option"] == name
+    assert raised.value.context["needed"] == "consumerGroup"
+    options = parse(consumerGroup="g", **{name: "group"})
+    assert (options.given_group, options.consumer_group) == ("g", TOOLS_GROUP)
+    assert parse(consumerGroup="g", **CREDENTIALS, **{name: "group"}).consumer_group == "g"
+
+
 def test_dead_letters_are_refused() -> None:
     with pytest.raises(OptionError) as raised:
         parse(badMessages="deadLetter")

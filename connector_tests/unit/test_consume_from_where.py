@@ -39,6 +39,13 @@ def meaning_of(**given: str) -> StartingPoint:
         ({"consumeFromWhere": "CONSUME_FROM_TIMESTAMP", "startingTimestamp": LOCAL_MS}, SINCE),
         ({"startingTimestamp": "0"}, StartingPoint(ConsumeFromWhere.TIMESTAMP, 0)),
         ({"startingOffsets": LISTED}, StartingPoint(ConsumeFromWhere.FIRST_OFFSET, offsets=((queue(0), 23),))),
+        (
+            {"startingOffsets": '{"orders":"group"}'},
+            StartingPoint(ConsumeFromWhere.FIRST_OFFSET, topics=(("orders", -3),)),
+        ),
+        ({"startingOffsets": "group:earliest"}, FIRST),
+        ({"startingOffsets": "group:latest"}, LAST),
+        ({"startingOffsets": "group"}, StartingPoint(ConsumeFromWhere.LAST_OFFSET, requires_group=True)),
     ],
 )
 def test_each_spelling_has_one_meaning(given: dict[str, str], meant: StartingPoint) -> None:
@@ -57,6 +64,7 @@ def test_several_options_may_have_the_same_value() -> None:
         {"startingOffsets": "latest", "consumeTimestamp": LOCAL},
         {"startingOffsets": "latest", "consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET"},
         {"startingOffsets": LISTED, "consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET"},
+        {"startingOffsets": "group", "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET"},
         {"startingTimestamp": "5", "consumeTimestamp": LOCAL},
         {"startingTimestamp": "5", "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET"},
         {"consumeTimestamp": LOCAL, "consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET"},
@@ -71,7 +79,7 @@ def test_options_that_contradict_are_both_named(given: dict[str, str]) -> None:
 
 
 def test_offsets_of_topics_that_are_not_subscribed_are_all_named() -> None:
-    elsewhere = '{"zebras":{"broker-a":{"0":1}},"apples":{"broker-a":{"0":1}}}'
+    elsewhere = '{"zebras":{"broker-a":{"0":1}},"apples":"latest"}'
     with pytest.raises(OptionError) as raised:
         meaning_of(startingOffsets=elsewhere)
     assert raised.value.context == {

@@ -6,12 +6,14 @@ from connector_tests.support.queues import queue, queues
 from rocketmq_spark.consumer.consume_from_where import ConsumeFromWhere, StartingPoint
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.model import QueueBounds
+from rocketmq_spark.options.queue_positions import GROUP, GROUP_OR_EARLIEST, GROUP_OR_LATEST, LATEST
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 from rocketmq_spark.source.stream.start_positions import (
     MAX_LOGGED_QUEUES,
     first_positions,
     format_lost_offsets,
     format_resumption,
+    queues_without_group_offset,
     unread_queues,
 )
 
@@ -72,6 +74,25 @@ def test_listed_queues_begin_where_the_list_defines_and_the_others_at_their_firs
     assert first_positions(start, {A: held, B: held, C: held}, {}) == {A: 23, B: 100, C: 10}
     again = StartingPoint(ConsumeFromWhere.FIRST_OFFSET, offsets=((A, -2), (B, 10), (C, 100)))
     assert first_positions(again, {A: held, B: held, C: held}, {}) == {A: 10, B: 10, C: 100}
+
+
+def test_topics_begin_where_the_list_defines_and_the_groups_words_at_their_fallbacks() -> None:
+    held = QueueBounds(10, 100)
+    start = StartingPoint(ConsumeFromWhere.FIRST_OFFSET, offsets=((A, GROUP_OR_LATEST),), topics=(("orders", 50),))
+    assert first_positions(start, {A: held, B: held, OTHER_TOPIC: held}, {}) == {A: 100, B: 50, OTHER_TOPIC: 10}
+    start = StartingPoint(ConsumeFromWhere.FIRST_OFFSET, topics=(("orders", GROUP_OR_EARLIEST), ("payments", LATEST)))
+    assert first_positions(start, {A: held, OTHER_TOPIC: held}, {}) == {A: 10, OTHER_TOPIC: 100}
+
+
+def test_queues_whose_group_offset_is_required_and_missing_are_found() -> None:
+    retry = queue(0, topic="%RETRY%g")
+    unread = [A, B, OTHER_TOPIC, retry]
+    required = StartingPoint(ConsumeFromWhere.LAST_OFFSET, requires_group=True)
+    assert queues_without_group_offset(required, unread) == [A, B, OTHER_TOPIC]
+    assert first_positions(required, {retry: QueueBounds(10, 100)}, {}) == {retry: 10}
+    listed = StartingPoint(ConsumeFromWhere.FIRST_OFFSET, offsets=((A, GROUP), (B, 5)), topics=(("payments", GROUP),))
+    assert queues_without_group_offset(listed, unread) == [A, OTHER_TOPIC]
+    assert queues_without_group_offset(StartingPoint(ConsumeFromWhere.LAST_OFFSET), unread) == []
 
 
 @pytest.mark.parametrize("offset", [9, 101])

@@ -33,6 +33,7 @@ from rocketmq_spark.options.kinds import (
     choice,
     integer,
 )
+from rocketmq_spark.options.queue_positions import EARLIEST, GROUP_WORDS, LATEST, QueuePositions
 from rocketmq_spark.options.read_rules import READ_DEPENDENCIES, RETRY_TOPIC_NEEDS_NO_ORDER
 from rocketmq_spark.options.receive import ONLY_BY_QUEUE
 from rocketmq_spark.options.table import Option, Section, option, rows
@@ -219,6 +220,10 @@ def test_no_value_is_refused_before_the_user_wrote_one() -> None:
             assert getattr(parse(), attribute) == (None if row.default is None else row.parse(row.default))
 
 
+def at_one(queue: MessageQueue) -> QueuePositions:
+    return QueuePositions(queues=((queue, 1),))
+
+
 ACCEPTED: list[tuple[Kind[Any], str, object]] = [
     (ADDRESSES, "a:1", ("a:1",)),
     (ADDRESSES, "a.b-c_d:65535 ; 10.0.0.1:80", ("a.b-c_d:65535", "10.0.0.1:80")),
@@ -265,19 +270,26 @@ ACCEPTED: list[tuple[Kind[Any], str, object]] = [
     (RANGES, "", ()),
     (STRATEGY, "MACHINE_ROOM_NEARBY-AVG", "MACHINE_ROOM_NEARBY-AVG"),
     (STRATEGY, "my.package:Strategy", "my.package:Strategy"),
-    (STARTING_OFFSETS, "Latest", "latest"),
-    (STARTING_OFFSETS, "earliest", "earliest"),
+    (STARTING_OFFSETS, "Latest", QueuePositions(LATEST)),
+    (STARTING_OFFSETS, "earliest", QueuePositions(EARLIEST)),
+    (STARTING_OFFSETS, "Group", QueuePositions(GROUP_WORDS["group"])),
+    (STARTING_OFFSETS, "group:Earliest", QueuePositions(GROUP_WORDS["group:earliest"])),
+    (STARTING_OFFSETS, "group:latest", QueuePositions(GROUP_WORDS["group:latest"])),
     (
         STARTING_OFFSETS,
-        '{"orders":{"broker-a":{"0":23,"1":-2},"b":{"12":-1}}}',
-        (
-            (MessageQueue("orders", "broker-a", 0), 23),
-            (MessageQueue("orders", "broker-a", 1), -2),
-            (MessageQueue("orders", "b", 12), -1),
+        '{"orders":{"broker-a":{"0":23,"1":-2},"b":{"12":-1,"13":"group"}}}',
+        QueuePositions(
+            queues=(
+                (MessageQueue("orders", "broker-a", 0), 23),
+                (MessageQueue("orders", "broker-a", 1), EARLIEST),
+                (MessageQueue("orders", "b", 12), LATEST),
+                (MessageQueue("orders", "b", 13), GROUP_WORDS["group"]),
+            )
         ),
     ),
-    (STARTING_OFFSETS, '{"%RETRY%g|1":{"b @:c":{"0":1}}}', ((MessageQueue("%RETRY%g|1", "b @:c", 0), 1),)),
-    (STARTING_OFFSETS, '{"T":{"\\ud83d\\ude00":{"0":1}}}', ((MessageQueue("T", "\U0001f600", 0), 1),)),
+    (STARTING_OFFSETS, '{"a":-2,"b":"latest","c":7}', QueuePositions(topics=(("a", -2), ("b", -1), ("c", 7)))),
+    (STARTING_OFFSETS, '{"%RETRY%g|1":{"b @:c":{"0":1}}}', at_one(MessageQueue("%RETRY%g|1", "b @:c", 0))),
+    (STARTING_OFFSETS, '{"T":{"\\ud83d\\ude00":{"0":1}}}', at_one(MessageQueue("T", "\U0001f600", 0))),
     (BOOLEAN, "TRUE", True),
     (BOOLEAN, "false", False),
     (integer(0, 5), "0", 0),
@@ -351,7 +363,9 @@ REFUSED: list[tuple[Kind[Any], str]] = [
     (STARTING_OFFSETS, "23"),
     (STARTING_OFFSETS, "{}"),
     (STARTING_OFFSETS, '{"orders":{}}'),
-    (STARTING_OFFSETS, '{"orders":-2}'),
+    (STARTING_OFFSETS, '{"orders":-3}'),
+    (STARTING_OFFSETS, '{"orders":"group:"}'),
+    (STARTING_OFFSETS, "group:group"),
     (STARTING_OFFSETS, '{"orders":{"0":-2}}'),
     (STARTING_OFFSETS, '{"orders":{"broker-a":{"0":-3}}}'),
     (STARTING_OFFSETS, '{"orders":{"broker-a":{"0":"1"}}}'),

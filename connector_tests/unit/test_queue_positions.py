@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rocketmq_spark.model import MessageQueue
-from rocketmq_spark.options.kinds import END_POSITIONS, START_POSITIONS, TIMES
-from rocketmq_spark.options.queue_positions import EARLIEST, LATEST, QueuePositions
+from rocketmq_spark.options.kinds import END_POSITIONS, START_POSITIONS, TIMES, Kind
+from rocketmq_spark.options.queue_positions import EARLIEST, GROUP, GROUP_WORDS, LATEST, QueuePositions
 
 FIRST, SECOND, OTHER = MessageQueue("t", "b", 0), MessageQueue("t", "b", 1), MessageQueue("u", "b", 0)
 POSITIONS = QueuePositions(topics=(("t", 7),), queues=((FIRST, 3),))
@@ -41,10 +41,21 @@ def test_json_sets_topics_and_queues() -> None:
     assert TIMES.parse(f'{{"t":{2**63 - 1}}}') == QueuePositions(topics=(("t", 2**63 - 1),))
 
 
+@pytest.mark.parametrize("kind", [START_POSITIONS, END_POSITIONS])
+def test_groups_offset_is_a_word_everywhere(kind: Kind[QueuePositions]) -> None:
+    for word, position in GROUP_WORDS.items():
+        assert kind.parse(word.upper()) == QueuePositions(position)
+        expected = QueuePositions(topics=(("u", position),), queues=((FIRST, position), (SECOND, 0)))
+        assert kind.parse(f'{{"t":{{"b":{{"0":"{word}","1":0}}}},"u":"{word}"}}') == expected
+        assert expected.uses_group
+    assert not POSITIONS.uses_group
+
+
 @pytest.mark.parametrize(
     "text",
     [
-        "latest", "", "[]", "{}", "5", '{"t":-1}', '{"t":-3}', f'{{"t":{2**63}}}', '{"t":true}', '{"t":1.0}',
+        "latest", "", "[]", "{}", "5", "group:", "group:5", '{"t":-1}', '{"t":-4}', '{"t":-5}', '{"t":-3}', '{"t":-6}',
+        f'{{"t":{2**63}}}', '{"t":true}', '{"t":1.0}',
         '{"t":null}', '{"t":[]}', '{"t":{}}', '{"t":{"b":{}}}', '{"t":{"b":5}}', '{"t":{"b":{"x":5}}}',
         '{"t":{"b":{"2147483648":5}}}', '{"a b":5}', '{"t":5,"t":6}', '{"t":"latest"}', "[" * 100_000,
     ],
@@ -54,8 +65,16 @@ def test_other_start_positions_are_refused(text: str) -> None:
         START_POSITIONS.parse(text)
 
 
+def test_times_have_no_words() -> None:
+    for word in ("group", '{"t":"group"}', '{"t":-3}', '{"t":true}', '{"t":1.5}', '{"t":null}'):
+        with pytest.raises(ValueError):
+            TIMES.parse(word)
+    assert QueuePositions(GROUP).by_queue([FIRST]) == {FIRST: GROUP}
+
+
 @pytest.mark.parametrize("text", ["earliest", '{"t":"earliest"}', '{"t":-2}'])
 def test_other_ends_and_times_are_refused(text: str) -> None:
+    assert START_POSITIONS.parse(text).values() == [EARLIEST]
     for kind in (END_POSITIONS, TIMES):
         with pytest.raises(ValueError):
             kind.parse(text)

@@ -13,7 +13,7 @@ from connector_tests.support.simulated_group import SimulatedGroup
 from connector_tests.support.simulated_query import SimulatedQuery
 from rocketmq_spark.consumer.membership import Membership
 from rocketmq_spark.consumer.membership_state import DUPLICATE_CLIENT_ID_LIMIT_MS
-from rocketmq_spark.errors import MembershipError
+from rocketmq_spark.errors import MembershipError, OptionError
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.retry import REQUEST_PAUSES
@@ -95,6 +95,19 @@ def test_of_many_queues_some_are_named(caplog: pytest.LogCaptureFixture) -> None
     (line,) = caplog.messages
     assert line.endswith(" and 92 more queues")
     assert line.count("@broker-a:") == 8
+
+
+def test_a_group_without_offsets_is_an_error_if_they_are_the_start() -> None:
+    case = Case(startingOffsets="group")
+    case.start_topics()
+    assert (case.broker.offsets, case.starts.topics) == ({A: 5, B: 7}, {"orders"})
+    case = Case(startingOffsets='{"orders":{"broker-a":{"0":"group","1":3}}}', retryTopic="true")
+    case.broker.offsets.clear()
+    with pytest.raises(OptionError) as raised:
+        case.start_topics()
+    assert raised.value.condition == "COMMITTED_OFFSETS_NOT_FOUND"
+    assert raised.value.context == {"group": "g", "count": 1, "option": "startingOffsets", "queues": str(A)}
+    assert case.broker.offsets == {}
 
 
 # ------------------------------------------------------------------------------------------------------------- ignore

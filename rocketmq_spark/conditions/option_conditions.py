@@ -35,6 +35,10 @@ OPTION_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "Use offsets within the bounds in brackets. To read without messages that retention has deleted, set "
             "'failOnDataLoss' to false.",
         ),
+        "COMMITTED_OFFSETS_NOT_FOUND": Condition(
+            "Group '{group}' has no committed offset for {count:queue} of '{option}': {queues}.",
+            "Check the name of the group. For queues that it has not read, use 'group:earliest' or 'group:latest'.",
+        ),
         "END_BEFORE_START": Condition(
             "{count:queue} would end before the start: {ranges}.",
             "Change '{start_option}' or '{end_option}'.",

@@ -6,11 +6,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
+from typing import Final
 
 from rocketmq_spark.condition import cut
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.options.queue_positions import (
+    EARLIEST,
+    GROUP,
+    GROUP_OR_EARLIEST,
+    GROUP_OR_LATEST,
+    LATEST,
+    QueuePositions,
+)
 
 
 class ConsumeFromWhere(Enum):
@@ -21,17 +30,33 @@ class ConsumeFromWhere(Enum):
     TIMESTAMP = "CONSUME_FROM_TIMESTAMP"
 
 
-OF_STARTING_OFFSETS = {"earliest": ConsumeFromWhere.FIRST_OFFSET, "latest": ConsumeFromWhere.LAST_OFFSET}
+OF_POSITIONS: Final = {
+    EARLIEST: ConsumeFromWhere.FIRST_OFFSET,
+    LATEST: ConsumeFromWhere.LAST_OFFSET,
+    GROUP: ConsumeFromWhere.LAST_OFFSET,
+    GROUP_OR_EARLIEST: ConsumeFromWhere.FIRST_OFFSET,
+    GROUP_OR_LATEST: ConsumeFromWhere.LAST_OFFSET,
+}
+"""Of positions that ``startingOffsets`` sets for all queues. A start position applies to topics that the group has not
+read, so the group's offset is its fallback; for GROUP, which has none, it is the default."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartingPoint:
-    """Start position. ``timestamp_ms``: epoch ms, for TIMESTAMP only. ``offsets``: of single queues, from
-    ``startingOffsets``; ``where`` applies to all other queues."""
+    """Start position. ``timestamp_ms``: epoch ms, for TIMESTAMP only. ``offsets``, ``topics``: positions of single
+    queues, and of all other queues of a topic, from ``startingOffsets``; ``where`` applies to all other queues.
+    ``requires_group``: that applies if the group has committed offsets."""
 
     where: ConsumeFromWhere
     timestamp_ms: int | None = None
     offsets: tuple[tuple[MessageQueue, int], ...] = ()
+    topics: tuple[tuple[str, int], ...] = ()
+    requires_group: bool = False
+
+    @property
+    def positions(self) -> QueuePositions:
+        """Return the positions to which ``where`` does not apply."""
+        return QueuePositions(GROUP if self.requires_group else None, self.topics, self.offsets)
 
 
 def starting_point(options: ReadOptions) -> StartingPoint:
@@ -66,15 +91,16 @@ def _configured_points(options: ReadOptions) -> Iterator[tuple[str, StartingPoin
 
 
 def _of_starting_offsets(options: ReadOptions) -> StartingPoint:
-    """Return the start position that ``startingOffsets`` sets: a name, or offsets of single queues, then FIRST_OFFSET
-    for all others. Raises OptionError[INCOMPATIBLE_OPTIONS] for topics that are not subscribed."""
-    if isinstance(options.starting_offsets, str):
-        return StartingPoint(OF_STARTING_OFFSETS[options.starting_offsets])
-    offsets = options.starting_offsets or ()
-    if unread_topics := {queue.topic for queue, _ in offsets} - set(options.topics):
+    """Return the start position that ``startingOffsets`` sets: a word, or positions of topics and single queues, then
+    FIRST_OFFSET for all others. Raises OptionError[INCOMPATIBLE_OPTIONS] for topics that are not subscribed."""
+    listed = options.starting_offsets or QueuePositions()
+    if listed.everywhere is not None:
+        return StartingPoint(OF_POSITIONS[listed.everywhere], requires_group=listed.everywhere == GROUP)
+    named_topics = {queue.topic for queue, _ in listed.queues} | {topic for topic, _ in listed.topics}
+    if unread_topics := named_topics - set(options.topics):
         reason = f"'startingOffsets' has topics that are not subscribed: {cut(', '.join(sorted(unread_topics)))}."
         raise OptionError("INCOMPATIBLE_OPTIONS", first="startingOffsets", second="subscribe", reason=reason)
-    return StartingPoint(ConsumeFromWhere.FIRST_OFFSET, offsets=offsets)
+    return StartingPoint(ConsumeFromWhere.FIRST_OFFSET, offsets=listed.queues, topics=listed.topics)
 
 
 def _of_consume_from_where(options: ReadOptions) -> StartingPoint:

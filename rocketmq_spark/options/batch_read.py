@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 from rocketmq_spark.model import TOOLS_GROUP
 from rocketmq_spark.options.connection import CONNECTION_CONFLICTS, CONNECTION_DEPENDENCIES, ConnectionOptions
@@ -49,7 +50,8 @@ class BatchReadOptions(ConnectionOptions):
         section=Section.START,
         default="latest",
         doc="End position of a batch read, exclusive. `latest` (default): the end of each queue when the read is "
-        "planned. JSON: by topic and queue, as `startingOffsets`, where -1 is latest. It must list every queue.",
+        "planned. `group`, `group:earliest` or `group:latest`: the committed offsets of `consumerGroup`, as in "
+        "`startingOffsets`. JSON: by topic and queue, where -1 is latest. It must list every queue.",
     )
     ending_timestamp_ms: int | None = row_of(
         ReadOptions,
@@ -85,8 +87,14 @@ class BatchReadOptions(ConnectionOptions):
 
     @property
     def consumer_group(self) -> str:
-        """Return the group in whose name messages are pulled."""
-        return TOOLS_GROUP if self.given_group is None else self.given_group
+        """Return the group in whose name messages are pulled. Without credentials it is not the given one, whose pulls
+        would consume an operator's offset reset."""
+        return TOOLS_GROUP if self.given_group is None or self.access_key is None else self.given_group
+
+    @property
+    def uses_group_offsets(self) -> bool:
+        """Return whether an end is the group's committed offset."""
+        return self.starting_offsets.uses_group or self.ending_offsets.uses_group
 
     @property
     def retry_topic(self) -> None:
@@ -107,14 +115,25 @@ class BatchReadOptions(ConnectionOptions):
         return self.sub_expression
 
 
+def _lacks_group(attribute: str, options: Any) -> bool:
+    """Return whether ``attribute`` uses the offsets of a group that is not set."""
+    return getattr(options, attribute).uses_group and options.given_group is None
+
+
 BATCH_READ_DEPENDENCIES: Final = (
     *CONNECTION_DEPENDENCIES,
+    *(
+        Dependency(name, "consumerGroup", partial(_lacks_group, attribute), "'group' is its committed offset.")
+        for name, attribute in (("startingOffsets", "starting_offsets"), ("endingOffsets", "ending_offsets"))
+    ),
     Dependency(
         "consumerGroup",
         "accessKey",
-        lambda options: options.given_group is not None and options.access_key is None,
-        "A batch read joins no group and commits no offsets. It uses 'consumerGroup' only with credentials: brokers "
-        "check the permissions of that group.",
+        lambda options: (
+            options.given_group is not None and options.access_key is None and not options.uses_group_offsets
+        ),
+        "A batch read joins no group and commits no offsets. It uses 'consumerGroup' only with 'group' in "
+        "'startingOffsets' or 'endingOffsets', and with credentials: brokers check the permissions of that group.",
     ),
 )
 """Checked in this order."""

@@ -24,7 +24,8 @@ class GroupOptions(ReceiveOptions):
         doc="Consumer group of the query. With `loadBalance=queue` the query joins the group as one member, which "
         "RocketMQ's admin tools list. The group's committed offsets show its progress, except with "
         "`messageModel=BROADCASTING`. `spark.read` joins no group and commits no offsets. It accepts the option only "
-        "with `accessKey`, and then pulls with the permissions of that group; by default it uses `TOOLS_CONSUMER`.",
+        "with `group` in `startingOffsets` or `endingOffsets`, and with `accessKey`: it then pulls with the "
+        "permissions of that group; by default it uses `TOOLS_CONSUMER`.",
     )
     instance_name: str | None = option(
         "instanceName",

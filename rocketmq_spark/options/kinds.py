@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, Final, Generic, TypeVar
 
 from rocketmq_spark.model import MessageQueue, QueueRange, split_address
-from rocketmq_spark.options.queue_positions import EARLIEST, LATEST, QueuePositions
+from rocketmq_spark.options.queue_positions import EARLIEST, GROUP_WORDS, LATEST, QueuePositions
 from rocketmq_spark.options.times import parse_time
 from rocketmq_spark.security import Secret
 
@@ -153,38 +153,21 @@ def _parse_ranges(text: str) -> tuple[QueueRange, ...]:
     return tuple(QueueRange(_parse_queue(queue), int(begin), int(end)) for queue, begin, end in parts)
 
 
-def _parse_starting_offsets(text: str) -> str | tuple[tuple[MessageQueue, int], ...]:
-    """Return ``"earliest"``, ``"latest"``, or offsets of single queues: -2 is the first offset, -1 the end. Raises
-    ValueError for any other text."""
-    if text.lower() in {"earliest", "latest"}:
-        return text.lower()
-    try:
-        topics = _named(_TOPIC, json.loads(text, object_pairs_hook=_reject_duplicates))
-        offsets = tuple(one for topic, brokers in topics for one in _queue_positions(topic, brokers, _offset))
-    except (AttributeError, TypeError, RecursionError):
-        raise ValueError from None
-    return offsets
-
-
 def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return the pairs as a dict. Raises ValueError for a repeated name, of which Python would use the last value."""
     found = dict(pairs)
     return found if len(found) == len(pairs) else _reject()
 
 
-def _offset(value: Any) -> int:
-    """Return ``value``, an offset or one of the numbers for both ends. Raises ValueError for another value."""
-    return int(value) if type(value) is int and EARLIEST <= value < 2**63 else _reject()
-
-
-def _positions(words: Mapping[str, int]) -> Callable[[str], QueuePositions]:
-    """Return a parser of one of ``words``, or of JSON by topic and queue with words or integers from 0 on. It raises
-    ValueError for any other text."""
+def _positions(named: Mapping[str, int]) -> Callable[[str], QueuePositions]:
+    """Return a parser of a word, one of ``named`` or of GROUP_WORDS, or of JSON by topic and queue with these words,
+    the numbers of ``named``, or integers from 0 on. It raises ValueError for any other text."""
+    words = {**named, **GROUP_WORDS}
 
     def position(value: Any) -> int:
         if isinstance(value, str) and value.lower() in words:
             return words[value.lower()]
-        is_valid = type(value) is int and (0 <= value < 2**63 or value in words.values())
+        is_valid = type(value) is int and (0 <= value < 2**63 or value in named.values())
         return int(value) if is_valid else _reject()
 
     of_queues = _by_topic(position)
@@ -300,19 +283,21 @@ PROPERTIES: Final = Kind("property names separated by commas that differ in more
 QUEUES: Final = Kind("queues 'topic@broker:id' separated by commas", _parse_queues)
 RANGES: Final = Kind("ranges 'topic@broker:id[from,to)' separated by commas", _parse_ranges)
 STRATEGY: Final = Kind("the name of a strategy or 'module:Class'", _matching(re.compile(r"[\w.:-]+")))
+_OR_GROUP: Final = "'group', 'group:earliest' or 'group:latest'"
+_IN_JSON: Final = """'{"topic":"earliest"}' or '{"topic":{"broker":{"queue id":offset}}}'"""
 STARTING_OFFSETS: Final = Kind(
-    """'earliest', 'latest' or JSON '{"topic":{"broker":{"queue id":offset}}}' with a queue for each """
-    "topic and broker, and without repeated names",
-    _parse_starting_offsets,
+    f"'earliest', 'latest', {_OR_GROUP}, or JSON by topic: {_IN_JSON}, where -2 is earliest and -1 is latest, with a "
+    "queue for each broker, and without repeated names",
+    _positions({"earliest": EARLIEST, "latest": LATEST}),
 )
 START_POSITIONS: Final = Kind(
-    """'earliest', or JSON by topic: '{"topic":"earliest"}' or '{"topic":{"broker":{"queue id":offset}}}', where -2 """
-    "is earliest, with every queue of every topic, and without repeated names",
+    f"'earliest', {_OR_GROUP}, or JSON by topic: {_IN_JSON}, where -2 is earliest, with every queue of every topic, "
+    "and without repeated names",
     _positions({"earliest": EARLIEST}),
 )
 END_POSITIONS: Final = Kind(
-    """'latest', or JSON by topic: '{"topic":"latest"}' or '{"topic":{"broker":{"queue id":offset}}}', where -1 """
-    "is latest, with every queue of every topic, and without repeated names",
+    f"'latest', {_OR_GROUP}, or JSON by topic: {_IN_JSON.replace('earliest', 'latest')}, where -1 is latest, with "
+    "every queue of every topic, and without repeated names",
     _positions({"latest": LATEST}),
 )
 _TIME: Final = "milliseconds since 1970-01-01 UTC, or an ISO-8601 time with a zone, such as '2026-01-31T12:00:00Z'"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from rocketmq_spark.model import MessageQueue
@@ -12,11 +13,24 @@ EARLIEST: Final = -2
 LATEST: Final = -1
 """Positions instead of a queue's offset, as in Spark's Kafka connector."""
 
+GROUP: Final = -3
+GROUP_OR_EARLIEST: Final = -4
+GROUP_OR_LATEST: Final = -5
+"""Positions at the group's committed offset. Options have only words for them."""
+
+GROUP_WORDS: Final[Mapping[str, int]] = MappingProxyType(
+    {"group": GROUP, "group:earliest": GROUP_OR_EARLIEST, "group:latest": GROUP_OR_LATEST}
+)
+FALLBACKS: Final[Mapping[int, int | None]] = MappingProxyType(
+    {GROUP: None, GROUP_OR_EARLIEST: EARLIEST, GROUP_OR_LATEST: LATEST}
+)
+"""The position of a queue without a committed offset of the group; None: it has none."""
+
 
 @dataclass(frozen=True, slots=True)
 class QueuePositions:
-    """Positions of queues: offsets, EARLIEST, LATEST, or times (epoch ms). ``everywhere``: of all queues, or None.
-    ``topics``: of all queues of a topic. ``queues``: of single queues."""
+    """Positions of queues: offsets, EARLIEST, LATEST, those of GROUP_WORDS, or times (epoch ms). ``everywhere``: of
+    all queues, or None. ``topics``: of all queues of a topic. ``queues``: of single queues."""
 
     everywhere: int | None = None
     topics: tuple[tuple[str, int], ...] = ()
@@ -32,6 +46,11 @@ class QueuePositions:
         """Return all positions."""
         everywhere = [] if self.everywhere is None else [self.everywhere]
         return [*everywhere, *dict(self.topics).values(), *dict(self.queues).values()]
+
+    @property
+    def uses_group(self) -> bool:
+        """Return whether a position is the group's committed offset."""
+        return any(position in FALLBACKS for position in self.values())
 
     def unlisted(self, queues: Collection[MessageQueue]) -> list[MessageQueue]:
         """Return those of ``queues`` that have no position."""

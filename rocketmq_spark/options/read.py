@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rocketmq_spark.model import MessageQueue, QueueRange, retry_topic
+from rocketmq_spark.model import QueueRange, retry_topic
 from rocketmq_spark.options.group import GroupOptions
 from rocketmq_spark.options.kinds import (
     BOOLEAN,
@@ -19,6 +19,7 @@ from rocketmq_spark.options.kinds import (
     choice,
     integer,
 )
+from rocketmq_spark.options.queue_positions import EARLIEST, QueuePositions
 from rocketmq_spark.options.read_rules import READ_CONFLICTS, READ_DEPENDENCIES
 from rocketmq_spark.options.table import Section, accepted_by, checked, option, parse_table
 
@@ -74,7 +75,7 @@ class ReadOptions(GroupOptions):
         "`rocketmq_spark.send_back` or Java consumers sent back for retry. Their rows have the original topic and "
         "message ID. All members of a group must use the same value.",
     )
-    starting_offsets: str | tuple[tuple[MessageQueue, int], ...] | None = option(
+    starting_offsets: QueuePositions | None = option(
         "startingOffsets",
         STARTING_OFFSETS,
         unset="`latest`",
@@ -82,12 +83,16 @@ class ReadOptions(GroupOptions):
         essential=True,
         doc="Start position for a topic that has no offset in the checkpoint and none in the consumer group; "
         "otherwise ignored. `latest` (default): messages stored after the query starts; from its first progress event "
-        "on, no message is skipped. `earliest`: the oldest message of each queue. JSON: an offset for each queue, "
-        '`{"orders":{"broker-a":{"0":23,"1":-2}}}`; -2 is earliest, -1 is latest, and queues that it omits start at '
-        "earliest. Queues that are added to the topic later start at earliest. With `loadBalance=message` only "
-        "`earliest` and `latest` are supported. `latest` is then approximate: a new group can start at the last "
-        "stored message, or at a queue's first message if the broker has it in memory. `spark.read` accepts "
-        "`earliest`, its default, and JSON that lists every queue; a topic as a whole can be `earliest`.",
+        "on, no message is skipped. `earliest`: the oldest message of each queue. `group`: an error if the group has "
+        "no committed offset, so that a wrong group name is noticed; `group:earliest` and `group:latest` are the same "
+        "as `earliest` and `latest`. JSON: a position for each topic or queue, "
+        '`{"orders":{"broker-a":{"0":23,"1":-2}},"returns":"latest"}`; -2 is earliest, -1 is latest, and queues that '
+        "it omits start at earliest. Queues that are added to the topic later start at earliest. With "
+        "`loadBalance=message` only `earliest` and `latest` are supported. `latest` is then approximate: a new group "
+        "can start at the last stored message, or at a queue's first message if the broker has it in memory. "
+        "`spark.read` accepts `earliest`, its default, and JSON that lists every queue. There `group` is the committed "
+        "offset of `consumerGroup`, which is only read; for queues without one it is an error, or what follows the "
+        "colon.",
     )
     starting_timestamp_ms: int | None = option(
         "startingTimestamp",
@@ -254,7 +259,9 @@ class ReadOptions(GroupOptions):
     @property
     def starts_at_earliest(self) -> bool:
         """Return whether a group without offsets starts at the first message of each queue."""
-        return self.starting_offsets == "earliest" or self.consume_from_where == "CONSUME_FROM_FIRST_OFFSET"
+        return (
+            self.starting_offsets == QueuePositions(EARLIEST) or self.consume_from_where == "CONSUME_FROM_FIRST_OFFSET"
+        )
 
     @property
     def retry_topic(self) -> str:

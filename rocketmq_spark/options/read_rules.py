@@ -24,6 +24,10 @@ def _has_start_position(options: Any) -> bool:
     return any(one is not None for one in (*given, options.consume_timestamp_ms))
 
 
+def _starts_at_group(options: Any) -> bool:
+    return options.starting_offsets is not None and options.starting_offsets.uses_group
+
+
 def _broadcasts(options: Any) -> bool:
     return bool(options.message_model == BROADCASTING)
 
@@ -81,6 +85,19 @@ READ_CONFLICTS: Final = (
         lambda options: _broadcasts(options) and options.group_offsets != "resume",
         "A non-default 'groupOffsets' requires 'messageModel=CLUSTERING': with 'BROADCASTING', the group has no "
         "committed offsets. To start over, delete the local offset file of the query.",
+    ),
+    Conflict(
+        "messageModel",
+        "startingOffsets",
+        lambda options: _broadcasts(options) and _starts_at_group(options),
+        "'startingOffsets=group' requires 'messageModel=CLUSTERING': with 'BROADCASTING', the group has no committed "
+        "offsets.",
+    ),
+    Conflict(
+        "groupOffsets",
+        "startingOffsets",
+        lambda options: options.ignores_group_offsets and _starts_at_group(options),
+        "'groupOffsets=ignore' resets the group's offsets to 'startingOffsets', which therefore cannot be 'group'.",
     ),
     Conflict(
         "messageModel",

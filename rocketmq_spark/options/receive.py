@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from rocketmq_spark.options.connection import ConnectionOptions
 from rocketmq_spark.options.kinds import ADDRESSES, NON_EMPTY_TEXT, choice, integer
+from rocketmq_spark.options.queue_positions import EARLIEST, LATEST, QueuePositions
 from rocketmq_spark.options.table import Conflict, Section, option
 from rocketmq_spark.security import Secret
 
@@ -127,6 +128,8 @@ def _only_by_queue(name: str, attribute: str, default: object, explanation: str)
     return Conflict("loadBalance", name, when, reason)
 
 
+_MESSAGE_STARTS: Final = (None, QueuePositions(EARLIEST), QueuePositions(LATEST))
+
 RECEIVE_CONFLICTS: Final = (
     Conflict(
         "endpoints",
@@ -139,8 +142,8 @@ RECEIVE_CONFLICTS: Final = (
     Conflict(
         "loadBalance",
         "startingOffsets",
-        lambda options: options.is_message_based and isinstance(options.starting_offsets, tuple),
-        "Offsets as JSON require 'loadBalance=queue': with 'message', a new group starts at 'earliest' or 'latest'.",
+        lambda options: options.is_message_based and options.starting_offsets not in _MESSAGE_STARTS,
+        "JSON and 'group' require 'loadBalance=queue': with 'message', a new group starts at 'earliest' or 'latest'.",
     ),
     Conflict(
         "loadBalance",

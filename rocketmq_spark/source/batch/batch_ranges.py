@@ -7,23 +7,28 @@ are resolved before any task runs, and all queues with an invalid position are r
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.model import MessageQueue, QueueBounds, QueueRange
 from rocketmq_spark.options import BatchReadOptions
-from rocketmq_spark.options.queue_positions import EARLIEST, LATEST, QueuePositions
+from rocketmq_spark.options.queue_positions import EARLIEST, FALLBACKS, LATEST, QueuePositions
 from rocketmq_spark.source.data_loss import deleted, report_losses
 
-NONE = "none"
+NONE: Final = "none"
+
+NOTHING_COMMITTED: Final[Mapping[MessageQueue, int | None]] = MappingProxyType({})
 
 
 class RangeEnd(NamedTuple):
-    """One end of all ranges. ``option``: the option that sets it. ``is_time``: its positions are times (epoch ms)."""
+    """One end of all ranges. ``option``: the option that sets it. ``is_time``: its positions are times (epoch ms).
+    ``group``: whose committed offsets its positions may be."""
 
     option: str
     positions: QueuePositions
     is_time: bool = False
+    group: str = NONE
 
     def check_listed(self, queues: Collection[MessageQueue]) -> None:
         """Raise OptionError[LISTED_QUEUES_MISMATCH] unless the positions list exactly ``queues``."""
@@ -40,17 +45,41 @@ class RangeEnd(NamedTuple):
         """Return the times to search for, by queue; {} for offsets."""
         return self.positions.by_queue(queues) if self.is_time else {}
 
+    def group_queues(self, queues: Iterable[MessageQueue]) -> list[MessageQueue]:
+        """Return the queues whose position is the group's committed offset."""
+        positions = {} if self.is_time else self.positions.by_queue(queues)
+        return [queue for queue, position in positions.items() if position in FALLBACKS]
+
     def resolve(
-        self, bounds: Mapping[MessageQueue, QueueBounds], found: Mapping[MessageQueue, int]
+        self,
+        bounds: Mapping[MessageQueue, QueueBounds],
+        found: Mapping[MessageQueue, int],
+        committed: Mapping[MessageQueue, int | None] = NOTHING_COMMITTED,
     ) -> dict[MessageQueue, int]:
         """Return the offset of each queue. ``found``: results of the search for ``timestamps_ms``. A message that was
-        stored after ``bounds`` were requested is beyond the end."""
+        stored after ``bounds`` were requested is beyond the end. ``committed``: the group's offsets of
+        ``group_queues``. Raises OptionError[COMMITTED_OFFSETS_NOT_FOUND]."""
         if self.is_time:
             return {queue: min(max(found[queue], held.min_offset), held.max_offset) for queue, held in bounds.items()}
+        positions = self.positions.by_queue(bounds)
+        of_group = self.group_queues(bounds)
+        without = [queue for queue in of_group if committed[queue] is None]
+        self._check_committed([queue for queue in without if FALLBACKS[positions[queue]] is None])
+        positions |= {queue: offset for queue in of_group if (offset := committed[queue]) is not None}
+        positions |= {queue: fallback for queue in without if (fallback := FALLBACKS[positions[queue]]) is not None}
         words = {queue: {EARLIEST: held.min_offset, LATEST: held.max_offset} for queue, held in bounds.items()}
-        return {
-            queue: words[queue].get(position, position) for queue, position in self.positions.by_queue(bounds).items()
-        }
+        return {queue: words[queue].get(position, position) for queue, position in positions.items()}
+
+    def _check_committed(self, without: Collection[MessageQueue]) -> None:
+        """Raise OptionError[COMMITTED_OFFSETS_NOT_FOUND] for queues ``without`` a required offset; none: return."""
+        if without:
+            raise OptionError(
+                "COMMITTED_OFFSETS_NOT_FOUND",
+                group=self.group,
+                count=len(without),
+                option=self.option,
+                queues=_join(map(str, without)),
+            )
 
 
 def start_of(options: BatchReadOptions) -> RangeEnd:
@@ -60,7 +89,7 @@ def start_of(options: BatchReadOptions) -> RangeEnd:
         return RangeEnd("startingTimestamp", QueuePositions(options.starting_timestamp_ms), is_time=True)
     if options.starting_timestamps_ms is not None:
         return RangeEnd("startingOffsetsByTimestamp", options.starting_timestamps_ms, is_time=True)
-    return RangeEnd("startingOffsets", options.starting_offsets)
+    return RangeEnd("startingOffsets", options.starting_offsets, group=options.given_group or NONE)
 
 
 def end_of(options: BatchReadOptions) -> RangeEnd:
@@ -69,7 +98,7 @@ def end_of(options: BatchReadOptions) -> RangeEnd:
         return RangeEnd("endingTimestamp", QueuePositions(options.ending_timestamp_ms), is_time=True)
     if options.ending_timestamps_ms is not None:
         return RangeEnd("endingOffsetsByTimestamp", options.ending_timestamps_ms, is_time=True)
-    return RangeEnd("endingOffsets", options.ending_offsets)
+    return RangeEnd("endingOffsets", options.ending_offsets, group=options.given_group or NONE)
 
 
 def batch_ranges(

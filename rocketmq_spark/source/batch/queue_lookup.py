@@ -39,11 +39,15 @@ class QueueLookup:
 
     def ranges(self) -> list[QueueRange]:
         """Return the non-empty ranges to read, with both ends resolved. Raises OptionError[LISTED_QUEUES_MISMATCH |
-        OFFSETS_OUT_OF_RANGE | END_BEFORE_START] too."""
+        COMMITTED_OFFSETS_NOT_FOUND | OFFSETS_OUT_OF_RANGE | END_BEFORE_START] too."""
         bounds, start, end = self.query_bounds(self._options.topics), start_of(self._options), end_of(self._options)
         start.check_listed(bounds.keys())
         end.check_listed(bounds.keys())
-        starts, ends = (one.resolve(bounds, self.search_offsets(one.timestamps_ms(bounds))) for one in (start, end))
+        of_group = dict.fromkeys([*start.group_queues(bounds), *end.group_queues(bounds)])
+        committed = self.query_committed(self._options.given_group, of_group)
+        starts, ends = (
+            one.resolve(bounds, self.search_offsets(one.timestamps_ms(bounds)), committed) for one in (start, end)
+        )
         return batch_ranges(bounds, (start, starts), (end, ends), fail_on_data_loss=self._options.fail_on_data_loss)
 
     def query_bounds(self, topics: Collection[str]) -> dict[MessageQueue, QueueBounds]:
@@ -75,6 +79,14 @@ class QueueLookup:
             found |= self._call(
                 of_broker[0], partial(Broker.search_offsets, timestamps_ms=requested, prober=self._prober)
             )
+        return found
+
+    def query_committed(self, group: str | None, queues: Collection[MessageQueue]) -> dict[MessageQueue, int | None]:
+        """Request, broker by broker with retries, and return the committed offset of ``group`` for each queue; None
+        without one. Raises the errors of ``QueueLookup``, see there."""
+        found: dict[MessageQueue, int | None] = {}
+        for of_broker in _by_broker(queues).values():
+            found |= self._call(of_broker[0], partial(Broker.query_offsets, group=str(group), queues=of_broker))
         return found
 
     def masters(self, broker_names: Collection[str]) -> dict[str, BrokerAddress]:

@@ -19,14 +19,11 @@ from rocketmq_spark.consumer.membership import Membership
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.model import RETRY_TOPIC_PREFIX, MessageQueue, QueueBounds
 from rocketmq_spark.options import BROADCASTING, ReadOptions
+from rocketmq_spark.options.queue_positions import EARLIEST, FALLBACKS, GROUP, LATEST
 from rocketmq_spark.source.stream.offsets import SourceOffset
 
 MAX_LOGGED_QUEUES: Final = 8
 """Maximum number of queues in a log line."""
-
-EARLIEST: Final = -2
-LATEST: Final = -1
-"""Values in ``startingOffsets`` instead of a queue's offset, as in Spark's Kafka connector."""
 
 
 def unread_queues(checkpoint: SourceOffset, stored: Mapping[MessageQueue, int | None]) -> list[MessageQueue]:
@@ -114,15 +111,23 @@ def first_positions(
     Source of the policies: ``client/impl/consumer/RebalancePushImpl.java#computePullFromWhereWithException``; differs:
     a topic starts as a whole, so a queue that it gains later starts at its min offset instead of at "latest".
     """
-    listed = dict(start.offsets)
     topics = {queue.topic for queue in bounds}
     for queue, offset in start.offsets:
         if queue.topic in topics and queue not in bounds:
             raise _invalid_offset(queue, offset, "a readable queue of the topic")
+    listed = start.positions.by_queue(bounds)
     return {
-        queue: _listed(queue, listed[queue], held) if queue in listed else _by_policy(start.where, held, found, queue)
+        queue: _by_policy(start.where, held, found, queue)
+        if listed.get(queue, GROUP) == GROUP
+        else _listed(queue, listed[queue], held)
         for queue, held in bounds.items()
     }
+
+
+def queues_without_group_offset(start: StartingPoint, unread: Collection[MessageQueue]) -> list[MessageQueue]:
+    """Return those of ``unread`` at whose committed offset the query would start. A retry topic starts without one."""
+    listed = start.positions.by_queue(unread)
+    return [one for one in unread if listed.get(one) == GROUP and not one.topic.startswith(RETRY_TOPIC_PREFIX)]
 
 
 def _by_policy(
@@ -137,8 +142,9 @@ def _by_policy(
 
 
 def _listed(queue: MessageQueue, offset: int, held: QueueBounds) -> int:
-    """Return the offset, with -2 and -1 resolved. Raises OptionError[INVALID_OPTION_VALUE] outside the queue's
+    """Return the offset, with words resolved; the queue's group has no offset. Raises OptionError[INVALID_OPTION_VALUE] outside the queue's
     bounds."""
+    offset = FALLBACKS.get(offset) or offset
     resolved_offset = {EARLIEST: held.min_offset, LATEST: held.max_offset}.get(offset, offset)
     if not held.min_offset <= resolved_offset <= held.max_offset:
         raise _invalid_offset(
@@ -187,6 +193,7 @@ class TopicStarts:
         if len(stored) < len(queues):
             return
         unread, read_by_group = unread_queues(start, stored), queues_read_by_group(start, stored)
+        self._check_group_offsets(unread)
         to_restore = group_positions_ahead(start, stored, snapshot.bounds) if must_reset_group else {}
         if must_reset_group and start.queues and not to_restore:
             log.info(
@@ -209,6 +216,17 @@ class TopicStarts:
             self.topics |= {queue.topic for queue in queues}
             self._log_resumption(snapshot, {queue: stored[queue] for queue in read_by_group if queue not in to_move})
             self._log_lost_offsets(start, stored)
+
+    def _check_group_offsets(self, unread: Collection[MessageQueue]) -> None:
+        """Raise OptionError[COMMITTED_OFFSETS_NOT_FOUND] if the query is to start at offsets that the group lacks."""
+        if without := queues_without_group_offset(self._point, unread):
+            raise OptionError(
+                "COMMITTED_OFFSETS_NOT_FOUND",
+                group=self._options.consumer_group,
+                count=len(without),
+                option="startingOffsets",
+                queues=", ".join(map(str, without)),
+            )
 
     def _commit_first(self, membership: Membership, first: Mapping[MessageQueue, int]) -> bool:
         """Commit start positions, and those of earlier calls that the store has not confirmed. Wait for the brokers;
