@@ -72,6 +72,9 @@ DOES = {
     "startingOffsets": "spark/test_main_job.py::test_listed_starting_offsets_begin_each_queue_where_they_define",
     "startingTimestamp": "spark/test_main_job.py::test_a_start_by_time_reads_what_was_stored_since_then",
     "startingOffsetsByTimestamp": "spark/test_batch.py::test_offsets_and_times_limit_each_queue",
+    "startingOffsetsByTimestampStrategy": (
+        "unit/test_batch_ranges.py::test_queues_without_a_message_since_their_time_are_all_listed"
+    ),
     "endingOffsets": "spark/test_batch.py::test_offsets_and_times_limit_each_queue",
     "endingTimestamp": "spark/test_batch.py::test_offsets_and_times_limit_each_queue",
     "endingOffsetsByTimestamp": "unit/test_batch_ranges.py::test_search_is_for_the_time_of_each_queue",
@@ -149,6 +152,7 @@ CONTRADICTING = {
     ("loadBalance", "persistOffsetIntervalMs"): {**BY_MESSAGE, "persistOffsetIntervalMs": "1000"},
     ("loadBalance", "groupOffsets"): {**BY_MESSAGE, "groupOffsets": "ignore", "startingOffsets": "earliest"},
     ("loadBalance", "startingTimestamp"): {**BY_MESSAGE, "startingTimestamp": "1"},
+    ("loadBalance", "startingOffsetsByTimestamp"): {**BY_MESSAGE, "startingOffsetsByTimestamp": '{"orders":1}'},
     ("loadBalance", "consumeTimestamp"): {**BY_MESSAGE, "consumeTimestamp": "20260101000000"},
     ("loadBalance", "retryTopic"): {**BY_MESSAGE, "retryTopic": "true"},
     ("loadBalance", "minPartitions"): {**BY_MESSAGE, "minPartitions": "2"},

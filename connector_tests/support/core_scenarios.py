@@ -40,7 +40,12 @@ def test_a_time_finds_the_first_message_stored_then(messages: Topic, stream: Str
     times_ms = sorted(set(stored_ms.values()))
     assert len(stored_ms) == 3 * BURST > len(times_ms)
     for since_ms in (times_ms[len(times_ms) // 2], times_ms[-1] + 1):
-        since = stream(f"since {since_ms}", consumerGroup=unique_name("since"), startingTimestamp=str(since_ms))
+        since = stream(
+            f"since {since_ms}",
+            consumerGroup=unique_name("since"),
+            startingTimestamp=str(since_ms),
+            startingOffsetsByTimestampStrategy="latest",
+        )
         since.run_to_end()
         assert since.bodies() == sorted(body for body, at_ms in stored_ms.items() if at_ms >= since_ms)
 

@@ -24,6 +24,8 @@ from connector_tests.support.steady_member import (
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 
+SINCE = {"startingTimestamp": "5000", "startingOffsetsByTimestampStrategy": "latest"}
+
 
 @pytest.mark.parametrize("stored", [20, 60])
 def test_broadcasting_resumes_at_the_checkpoint_whatever_the_file_has_and_corrects_it(stored: int) -> None:
@@ -89,8 +91,8 @@ def test_latest_starts_at_the_end_and_reports_it_in_the_first_offset() -> None:
 
 
 def test_a_time_starts_every_queue_with_its_first_message_since_then() -> None:
-    member = SteadyMember({A: holding(10), B: holding(20)}, not_owned={B}, stored_after={A: 7})
-    _, ranges = read(planner(member, startingTimestamp="5000"), SourceOffset())
+    member = SteadyMember({A: holding(10), B: holding(20)}, not_owned={B}, stored_after={A: 7})  # B: none, its end
+    _, ranges = read(planner(member, **SINCE), SourceOffset())
     assert ranges == [QueueRange(A, 7, 10)]
     assert member.stored == {A: 7, B: 20}
 
@@ -104,7 +106,7 @@ def test_the_first_call_waits_until_it_is_resolved_where_the_topic_begins(unknow
     """It used to answer an empty offset. Spark ran an empty batch with it, and what was sent after that batch was
     before the beginning."""
     member = LateRouteMember({A: holding(10), B: holding(20)}, stored_after={A: 7}, **unknown)  # B: none, its end
-    _, ranges = read(planner(member, startingTimestamp="5000"), SourceOffset())
+    _, ranges = read(planner(member, **SINCE), SourceOffset())
     assert member.stored_before is not None
     assert B not in member.stored_before
     assert ranges == [QueueRange(A, 7, 10)]

@@ -14,6 +14,7 @@ from rocketmq_spark.source.batch.batch_ranges import batch_ranges, end_of, start
 
 FIRST, SECOND = (MessageQueue("orders", "broker-a", number) for number in range(2))
 BOUNDS = {FIRST: QueueBounds(3, 10, 0), SECOND: QueueBounds(0, 4, 0)}
+LATEST_STRATEGY = {"startingOffsetsByTimestampStrategy": "latest"}
 REQUIRED = {"namesrvAddr": "a:9876", "subscribe": "orders"}
 
 
@@ -38,9 +39,11 @@ def by_queue(first: object, second: object) -> str:
     return json.dumps({"orders": {"broker-a": {"0": first, "1": second}}})
 
 
-def raised(committed: Committed | None = None, /, **given: str) -> OptionError:
+def raised(
+    committed: Committed | None = None, found: Mapping[MessageQueue, int] | None = None, /, **given: str
+) -> OptionError:
     with pytest.raises(OptionError) as caught:
-        planned(None, committed, **given)
+        planned(found, committed, **given)
     return caught.value
 
 
@@ -70,7 +73,7 @@ def test_json_sets_the_ends_of_queues_and_topics(start: str, end: str, ranges: l
 
 def test_times_end_within_the_bounds() -> None:
     found = {FIRST: 7, SECOND: 9}
-    assert planned(found, startingTimestamp="5") == [(0, 7, 10)]
+    assert planned(found, startingTimestamp="5", **LATEST_STRATEGY) == [(0, 7, 10)]
     assert planned(found, endingTimestamp="5") == [(0, 3, 7), (1, 0, 4)]
     assert planned({FIRST: 0, SECOND: 1}, startingOffsetsByTimestamp='{"orders":5}') == [(0, 3, 10), (1, 1, 4)]
 
@@ -178,6 +181,31 @@ def test_ends_before_starts_are_all_listed() -> None:
 def test_reversed_times_are_refused() -> None:
     assert raised(startingTimestamp="6", endingTimestamp="5").condition == "INCOMPATIBLE_OPTIONS"
     assert planned({FIRST: 5, SECOND: 2}, startingTimestamp="5", endingTimestamp="5") == []
+
+
+def test_queues_without_a_message_since_their_time_are_all_listed() -> None:
+    found = {FIRST: 10, SECOND: 9}
+    error = raised(None, found, startingTimestamp="2026-01-01T00:00:00Z")
+    assert str(error) == (
+        "[ROCKETMQ_TIMESTAMP_NOT_MATCHED] 2 queues without a message at or after the time of 'startingTimestamp': "
+        "orders@broker-a:0: 1767225600000, orders@broker-a:1: 1767225600000. Use an earlier time, or set "
+        "'startingOffsetsByTimestampStrategy' to latest: these queues then start at their end."
+    )
+    error = raised(None, {FIRST: 3, SECOND: 4}, startingOffsetsByTimestamp=by_queue(5, 6))
+    assert (error.context["option"], error.context["queues"]) == ("startingOffsetsByTimestamp", f"{SECOND}: 6")
+    for option in ("startingTimestamp", "startingOffsetsByTimestamp"):
+        value = "5" if option == "startingTimestamp" else by_queue(5, 6)
+        assert planned(found, **{option: value}, **LATEST_STRATEGY) == []
+    assert planned(found, endingTimestamp="5") == [(0, 3, 10), (1, 0, 4)]
+    with pytest.raises(OptionError, match=r"OPTION_REQUIRES_OPTION.*'startingTimestamp'"):
+        planned(endingTimestamp="5", **LATEST_STRATEGY)
+
+
+def test_message_that_was_deleted_matches_only_if_there_is_a_later_one() -> None:
+    assert planned({FIRST: 1, SECOND: 0}, startingTimestamp="5") == [(0, 3, 10), (1, 0, 4)]
+    options = BatchReadOptions.parse(REQUIRED | {"startingTimestamp": "5"})
+    with pytest.raises(OptionError, match="TIMESTAMP_NOT_MATCHED"):
+        start_of(options).resolve({FIRST: QueueBounds(3, 3)}, {FIRST: 1})
 
 
 def test_deleted_offsets_are_skipped_and_logged(caplog: pytest.LogCaptureFixture) -> None:

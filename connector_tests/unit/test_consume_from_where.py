@@ -9,6 +9,7 @@ from rocketmq_spark.consumer.consume_from_where import ConsumeFromWhere, Startin
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.options.kinds import LOCAL_TIME
+from rocketmq_spark.options.queue_positions import QueuePositions
 from rocketmq_spark.options.table import Option, Section
 
 LOCAL = "20260103100000"
@@ -43,6 +44,10 @@ def meaning_of(**given: str) -> StartingPoint:
             {"startingOffsets": '{"orders":"group"}'},
             StartingPoint(ConsumeFromWhere.FIRST_OFFSET, topics=(("orders", -3),)),
         ),
+        (
+            {"startingOffsetsByTimestamp": '{"orders":5}'},
+            StartingPoint(ConsumeFromWhere.TIMESTAMP, times=QueuePositions(topics=(("orders", 5),))),
+        ),
         ({"startingOffsets": "group:earliest"}, FIRST),
         ({"startingOffsets": "group:latest"}, LAST),
         ({"startingOffsets": "group"}, StartingPoint(ConsumeFromWhere.LAST_OFFSET, requires_group=True)),
@@ -64,6 +69,7 @@ def test_several_options_may_have_the_same_value() -> None:
         {"startingOffsets": "latest", "consumeTimestamp": LOCAL},
         {"startingOffsets": "latest", "consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET"},
         {"startingOffsets": LISTED, "consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET"},
+        {"startingTimestamp": "5", "startingOffsetsByTimestamp": '{"orders":5}'},
         {"startingOffsets": "group", "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET"},
         {"startingTimestamp": "5", "consumeTimestamp": LOCAL},
         {"startingTimestamp": "5", "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET"},
@@ -87,6 +93,19 @@ def test_offsets_of_topics_that_are_not_subscribed_are_all_named() -> None:
         "second": "subscribe",
         "reason": "'startingOffsets' has topics that are not subscribed: apples, zebras.",
     }
+
+
+def test_times_of_topics_that_are_not_subscribed_are_all_named() -> None:
+    with pytest.raises(OptionError, match=r"'startingOffsetsByTimestamp' has topics .* not subscribed: a, b\."):
+        meaning_of(startingOffsetsByTimestamp='{"b":1,"a":2,"orders":3}')
+
+
+def test_times_are_of_all_queues_or_of_those_that_are_listed() -> None:
+    first, second = queue(0), queue(1)
+    assert SINCE.timestamps_ms([first, second]) == dict.fromkeys([first, second], int(LOCAL_MS))
+    by_queue = meaning_of(startingOffsetsByTimestamp='{"orders":{"broker-a":{"1":7}}}')
+    assert by_queue.timestamps_ms([first, second]) == {second: 7}
+    assert FIRST.timestamps_ms([first]) == {}
 
 
 def test_consume_from_timestamp_needs_a_time() -> None:

@@ -38,4 +38,4 @@ def test_early_times_are_one_warning(caplog: pytest.LogCaptureFixture) -> None:
         "TIMESTAMP_TOO_EARLY: 'startingTimestamp' is 1970-01-01T00:00:00.001Z, 'endingTimestamp' is "
         "1970-01-21T10:53:45.600Z. A number without a zone is in milliseconds since 1970-01-01 UTC: multiply seconds "
         "by 1000, or write the time as ISO-8601 with a zone"
-    ]
+    )

@@ -6,7 +6,7 @@ from connector_tests.support.queues import queue, queues
 from rocketmq_spark.consumer.consume_from_where import ConsumeFromWhere, StartingPoint
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.model import QueueBounds
-from rocketmq_spark.options.queue_positions import GROUP, GROUP_OR_EARLIEST, GROUP_OR_LATEST, LATEST
+from rocketmq_spark.options.queue_positions import GROUP, GROUP_OR_EARLIEST, GROUP_OR_LATEST, LATEST, QueuePositions
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 from rocketmq_spark.source.stream.start_positions import (
     MAX_LOGGED_QUEUES,
@@ -100,23 +100,72 @@ def test_an_offset_that_a_queue_does_not_have_is_an_error_that_reports_what_it_h
     start = StartingPoint(ConsumeFromWhere.FIRST_OFFSET, offsets=((A, offset),))
     with pytest.raises(OptionError) as raised:
         first_positions(start, BOUNDS, {})
-    assert raised.value.condition == "INVALID_OPTION_VALUE"
+    assert raised.value.condition == "OFFSETS_OUT_OF_RANGE"
     assert raised.value.context == {
         "option": "startingOffsets",
-        "value": f"orders@broker-a:0: {offset}",
-        "expected": "an offset from 10 to 100, which the queue has",
+        "count": 1,
+        "offsets": f"orders@broker-a:0: {offset} [10, 100]",
     }
+
+
+def test_all_offsets_that_queues_do_not_have_are_named() -> None:
+    start = StartingPoint(ConsumeFromWhere.FIRST_OFFSET, offsets=((A, 9), (B, 7)))
+    with pytest.raises(OptionError) as raised:
+        first_positions(start, BOUNDS, {})
+    assert raised.value.context["offsets"] == "orders@broker-a:0: 9 [10, 100], orders@broker-a:1: 7 [0, 0]"
+    with pytest.raises(OptionError) as raised:
+        first_positions(start, BOUNDS, {}, fail_on_data_loss=False)
+    assert raised.value.context["offsets"] == "orders@broker-a:1: 7 [0, 0]"
+
+
+def test_deleted_offset_begins_at_the_first_message_where_the_user_allows_it(caplog: pytest.LogCaptureFixture) -> None:
+    start = StartingPoint(ConsumeFromWhere.FIRST_OFFSET, offsets=((A, 4),))
+    assert first_positions(start, BOUNDS, {}, fail_on_data_loss=False) == {A: 10, B: 0}
+    assert "[4, 10) of orders@broker-a:0" in caplog.text
+
+
+def test_queues_without_a_message_since_their_time_are_all_named_or_start_at_their_end() -> None:
+    start = StartingPoint(ConsumeFromWhere.TIMESTAMP, 7_000)
+    retry = queue(0, topic="%RETRY%g")
+    bounds = {**BOUNDS, C: QueueBounds(0, 5), retry: QueueBounds(0, 0)}
+    found = {A: 100, B: 0, C: 4, retry: 0}
+    assert first_positions(start, bounds, found) == {A: 100, B: 0, C: 4, retry: 0}
+    with pytest.raises(OptionError) as raised:
+        first_positions(start, bounds, found, requires_match=True)
+    assert str(raised.value) == (
+        "[ROCKETMQ_TIMESTAMP_NOT_MATCHED] 2 queues without a message at or after the time of 'startingTimestamp': "
+        "orders@broker-a:0: 7000, orders@broker-a:1: 7000. Use an earlier time, or set "
+        "'startingOffsetsByTimestampStrategy' to latest: these queues then start at their end."
+    )
+    assert first_positions(start, {C: bounds[C]}, {C: 4}, requires_match=True) == {C: 4}
+
+
+def test_queues_that_times_omit_begin_at_their_first_message() -> None:
+    start = StartingPoint(ConsumeFromWhere.TIMESTAMP, times=QueuePositions(queues=((B, 7_000),)))
+    assert first_positions(start, BOUNDS, {B: 0}) == {A: 10, B: 0}
+    with pytest.raises(OptionError) as raised:
+        first_positions(start, BOUNDS, {B: 0}, requires_match=True)
+    assert raised.value.context["option"] == "startingOffsetsByTimestamp"
+    assert raised.value.context["queues"] == "orders@broker-a:1: 7000"
 
 
 def test_a_listed_queue_that_the_topic_does_not_have_is_an_error() -> None:
     start = StartingPoint(ConsumeFromWhere.FIRST_OFFSET, offsets=((C, -2),))
     with pytest.raises(OptionError) as raised:
         first_positions(start, BOUNDS, {})
-    assert raised.value.context == {
-        "option": "startingOffsets",
-        "value": "orders@broker-a:2: -2",
-        "expected": "a readable queue of the topic",
-    }
+    assert raised.value.condition == "LISTED_QUEUES_UNKNOWN"
+    assert raised.value.context == {"option": "startingOffsets", "count": 1, "queues": "orders@broker-a:2"}
+
+
+def test_all_listed_queues_that_the_topic_does_not_have_are_named() -> None:
+    unknown = queue(7)
+    start = StartingPoint(ConsumeFromWhere.TIMESTAMP, times=QueuePositions(queues=((C, 5), (A, 5), (unknown, 5))))
+    with pytest.raises(OptionError) as raised:
+        first_positions(start, BOUNDS, {A: 10})
+    assert str(raised.value) == (
+        "[ROCKETMQ_LISTED_QUEUES_UNKNOWN] 2 queues of 'startingOffsetsByTimestamp' not among the readable queues of "
+        f"the topics: {C}, {unknown}. Correct the list."
+    )
 
 
 def test_a_listed_queue_of_a_topic_that_has_started_is_nobodys_business() -> None:

@@ -20,7 +20,6 @@ KAFKA = [
     ("kafka.group.id", "Use 'consumerGroup'."),
     ("groupIdPrefix", "Use 'consumerGroup'."),
     ("subscribePattern", "Topic patterns are not supported. List the topics in 'subscribe'."),
-    ("startingOffsetsByTimestamp", "Use 'startingTimestamp'."),
     ("kafkaConsumer.pollTimeoutMs", "Use 'brokerTimeoutMs'."),
     ("fetchOffset.numRetries", "Use 'clusterTimeoutMs'."),
     ("includeHeaders", "Use 'includeProperties'."),

@@ -35,6 +35,14 @@ OPTION_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "Use offsets within the bounds in brackets. To read without messages that retention has deleted, set "
             "'failOnDataLoss' to false.",
         ),
+        "LISTED_QUEUES_UNKNOWN": Condition(
+            "{count:queue} of '{option}' not among the readable queues of the topics: {queues}.", "Correct the list."
+        ),
+        "TIMESTAMP_NOT_MATCHED": Condition(
+            "{count:queue} without a message at or after the time of '{option}': {queues}.",
+            "Use an earlier time, or set 'startingOffsetsByTimestampStrategy' to latest: these queues then start at "
+            "their end.",
+        ),
         "COMMITTED_OFFSETS_NOT_FOUND": Condition(
             "Group '{group}' has no committed offset for {count:queue} of '{option}': {queues}.",
             "Check the name of the group. For queues that it has not read, use 'group:earliest' or 'group:latest'.",

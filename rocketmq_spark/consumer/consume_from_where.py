@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
@@ -41,9 +41,13 @@ OF_POSITIONS: Final = {
 read, so the group's offset is its fallback; for GROUP, which has none, it is the default."""
 
 
+NO_TIMES: Final = QueuePositions()
+
+
 @dataclass(frozen=True, slots=True)
 class StartingPoint:
-    """Start position. ``timestamp_ms``: epoch ms, for TIMESTAMP only. ``offsets``, ``topics``: positions of single
+    """Start position. For TIMESTAMP only, in epoch ms: ``timestamp_ms``, of all queues, or ``times``; queues that these
+    omit start at FIRST_OFFSET. ``offsets``, ``topics``: positions of single
     queues, and of all other queues of a topic, from ``startingOffsets``; ``where`` applies to all other queues.
     ``requires_group``: that applies if the group has committed offsets."""
 
@@ -52,11 +56,17 @@ class StartingPoint:
     offsets: tuple[tuple[MessageQueue, int], ...] = ()
     topics: tuple[tuple[str, int], ...] = ()
     requires_group: bool = False
+    times: QueuePositions = NO_TIMES
 
     @property
     def positions(self) -> QueuePositions:
         """Return the positions to which ``where`` does not apply."""
         return QueuePositions(GROUP if self.requires_group else None, self.topics, self.offsets)
+
+    def timestamps_ms(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
+        """Return the times to search for, by queue."""
+        times = self.times if self.timestamp_ms is None else QueuePositions(self.timestamp_ms)
+        return times.by_queue(queues)
 
 
 def starting_point(options: ReadOptions) -> StartingPoint:
@@ -82,6 +92,10 @@ def _configured_points(options: ReadOptions) -> Iterator[tuple[str, StartingPoin
     iteration."""
     if options.starting_offsets is not None:
         yield "startingOffsets", _of_starting_offsets(options)
+    if options.starting_timestamps_ms is not None:
+        _check_subscribed(options, "startingOffsetsByTimestamp", options.starting_timestamps_ms)
+        times_of_queues = options.starting_timestamps_ms
+        yield "startingOffsetsByTimestamp", StartingPoint(ConsumeFromWhere.TIMESTAMP, times=times_of_queues)
     times = {"startingTimestamp": options.starting_timestamp_ms, "consumeTimestamp": options.consume_timestamp_ms}
     for name, timestamp_ms in times.items():
         if timestamp_ms is not None:
@@ -96,11 +110,16 @@ def _of_starting_offsets(options: ReadOptions) -> StartingPoint:
     listed = options.starting_offsets or QueuePositions()
     if listed.everywhere is not None:
         return StartingPoint(OF_POSITIONS[listed.everywhere], requires_group=listed.everywhere == GROUP)
+    _check_subscribed(options, "startingOffsets", listed)
+    return StartingPoint(ConsumeFromWhere.FIRST_OFFSET, offsets=listed.queues, topics=listed.topics)
+
+
+def _check_subscribed(options: ReadOptions, name: str, listed: QueuePositions) -> None:
+    """Raise OptionError[INCOMPATIBLE_OPTIONS] if option ``name`` lists topics that are not subscribed."""
     named_topics = {queue.topic for queue, _ in listed.queues} | {topic for topic, _ in listed.topics}
     if unread_topics := named_topics - set(options.topics):
-        reason = f"'startingOffsets' has topics that are not subscribed: {cut(', '.join(sorted(unread_topics)))}."
-        raise OptionError("INCOMPATIBLE_OPTIONS", first="startingOffsets", second="subscribe", reason=reason)
-    return StartingPoint(ConsumeFromWhere.FIRST_OFFSET, offsets=listed.queues, topics=listed.topics)
+        reason = f"'{name}' has topics that are not subscribed: {cut(', '.join(sorted(unread_topics)))}."
+        raise OptionError("INCOMPATIBLE_OPTIONS", first=name, second="subscribe", reason=reason)
 
 
 def _of_consume_from_where(options: ReadOptions) -> StartingPoint:

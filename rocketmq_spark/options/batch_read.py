@@ -12,6 +12,7 @@ from rocketmq_spark.options.connection import CONNECTION_CONFLICTS, CONNECTION_D
 from rocketmq_spark.options.kinds import END_POSITIONS, START_POSITIONS, TIMES, choice
 from rocketmq_spark.options.queue_positions import QueuePositions
 from rocketmq_spark.options.read import ReadOptions
+from rocketmq_spark.options.read_rules import TIME_STRATEGY_DEPENDENCY
 from rocketmq_spark.options.table import (
     Conflict,
     Dependency,
@@ -36,14 +37,8 @@ class BatchReadOptions(ConnectionOptions):
     sub_expression: str = row_of(ReadOptions, "subExpression")
     starting_offsets: QueuePositions = row_of(ReadOptions, "startingOffsets", kind=START_POSITIONS, default="earliest")
     starting_timestamp_ms: int | None = row_of(ReadOptions, "startingTimestamp")
-    starting_timestamps_ms: QueuePositions | None = option(
-        "startingOffsetsByTimestamp",
-        TIMES,
-        section=Section.START,
-        doc="Start position of each topic or queue of a batch read, with times as in `startingTimestamp`: "
-        '`{"orders":"2026-01-31T12:00:00Z","returns":1767225600000}`. Takes precedence over `startingOffsets`; '
-        "`startingTimestamp` takes precedence over it.",
-    )
+    starting_timestamps_ms: QueuePositions | None = row_of(ReadOptions, "startingOffsetsByTimestamp")
+    timestamp_strategy: str = row_of(ReadOptions, "startingOffsetsByTimestampStrategy")
     ending_offsets: QueuePositions = option(
         "endingOffsets",
         END_POSITIONS,
@@ -57,8 +52,8 @@ class BatchReadOptions(ConnectionOptions):
         ReadOptions,
         "startingTimestamp",
         name="endingTimestamp",
-        doc="Alternative to `endingOffsets`, a time as in `startingTimestamp`: each queue ends before its first message that "
-        "was stored at this time or later, or at its end if it has none. Takes precedence over "
+        doc="Alternative to `endingOffsets`, a time as in `startingTimestamp`: each queue ends before its first "
+        "message that was stored at this time or later, or at its end if it has none. Takes precedence over "
         "`endingOffsetsByTimestamp` and `endingOffsets`.",
     )
     ending_timestamps_ms: QueuePositions | None = option(
@@ -122,6 +117,7 @@ def _lacks_group(attribute: str, options: Any) -> bool:
 
 BATCH_READ_DEPENDENCIES: Final = (
     *CONNECTION_DEPENDENCIES,
+    TIME_STRATEGY_DEPENDENCY,
     *(
         Dependency(name, "consumerGroup", partial(_lacks_group, attribute), "'group' is its committed offset.")
         for name, attribute in (("startingOffsets", "starting_offsets"), ("endingOffsets", "ending_offsets"))

@@ -24,7 +24,6 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "endingoffsetsbytimestamp": _NO_END,
         "minoffsetspertrigger": _NO_MINIMUM,
         "maxtriggerdelay": _NO_MINIMUM,
-        "startingoffsetsbytimestampstrategy": "A queue without a message since 'startingTimestamp' starts at its end.",
     }
 )
 """By name in lower case: hints for names without a replacement."""
@@ -46,7 +45,6 @@ REPLACED_BY: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "tags": ("subExpression",),
         "consumer.offset.reset.to": ("startingOffsets",),
         "kafka.auto.offset.reset": ("startingOffsets",),
-        "startingoffsetsbytimestamp": ("startingTimestamp",),
         "consumer.messages.orderly": ("consumeOrderly",),
         "consumer.offset.persist.interval": ("persistOffsetIntervalMs",),
         "client.name": ("instanceName",),

@@ -15,6 +15,7 @@ from rocketmq_spark.options.kinds import (
     RANGES,
     STARTING_OFFSETS,
     TIME,
+    TIMES,
     TOPICS,
     choice,
     integer,
@@ -100,7 +101,25 @@ class ReadOptions(GroupOptions):
         section=Section.START,
         doc="Alternative to `startingOffsets`, as ISO-8601 with a zone, for example `2026-01-31T12:00:00Z` or "
         "`2026-01-31T13:00:00+01:00`, or in ms since 1970-01-01 UTC: each queue starts at its first message "
-        "that was stored at this time or later, or at its end if it has none.",
+        "that was stored at this time or later. If it has none, see `startingOffsetsByTimestampStrategy`.",
+    )
+    starting_timestamps_ms: QueuePositions | None = option(
+        "startingOffsetsByTimestamp",
+        TIMES,
+        section=Section.START,
+        doc="Start position of each topic or queue, with times as in `startingTimestamp`: "
+        '`{"orders":"2026-01-31T12:00:00Z","returns":{"broker-a":{"0":1767225600000}}}`. In a stream, queues that it '
+        "omits start at earliest, and another start position is an error. In `spark.read` it must list every queue, "
+        "takes precedence over `startingOffsets`, and `startingTimestamp` takes precedence over it.",
+    )
+    timestamp_strategy: str = option(
+        "startingOffsetsByTimestampStrategy",
+        choice("error", "latest"),
+        section=Section.START,
+        default="error",
+        doc="What to do with queues that have no message at or after their time of `startingTimestamp` or "
+        "`startingOffsetsByTimestamp`. `error` (default): fail with an error that lists them. `latest`: start at their "
+        "end. Ending times are not affected: such a queue is read to its end.",
     )
     consume_from_where: str | None = option(
         "consumeFromWhere",
@@ -255,6 +274,13 @@ class ReadOptions(GroupOptions):
     def ignores_group_offsets(self) -> bool:
         """Return whether a new checkpoint resets the group's offsets to the start position."""
         return self.group_offsets == "ignore"
+
+    @property
+    def requires_match(self) -> bool:
+        """Return whether queues without a message at or after their start time are an error; not for RocketMQ's
+        ``consumeTimestamp``, with which they start at their end."""
+        has_times = self.starting_timestamp_ms is not None or self.starting_timestamps_ms is not None
+        return has_times and self.timestamp_strategy == "error"
 
     @property
     def starts_at_earliest(self) -> bool:

@@ -20,8 +20,12 @@ RETRY_TOPIC_NEEDS_NO_ORDER: Final = (
 
 
 def _has_start_position(options: Any) -> bool:
-    given = (options.starting_offsets, options.starting_timestamp_ms, options.consume_from_where)
-    return any(one is not None for one in (*given, options.consume_timestamp_ms))
+    given = (options.starting_offsets, options.consume_from_where, options.consume_timestamp_ms)
+    return _has_start_times(options) or any(one is not None for one in given)
+
+
+def _has_start_times(options: Any) -> bool:
+    return options.starting_timestamp_ms is not None or options.starting_timestamps_ms is not None
 
 
 def _starts_at_group(options: Any) -> bool:
@@ -32,8 +36,16 @@ def _broadcasts(options: Any) -> bool:
     return bool(options.message_model == BROADCASTING)
 
 
+TIME_STRATEGY_DEPENDENCY: Final = Dependency(
+    "startingOffsetsByTimestampStrategy",
+    "startingTimestamp",
+    lambda options: options.timestamp_strategy != "error" and not _has_start_times(options),
+    "A non-default strategy applies to 'startingTimestamp' and 'startingOffsetsByTimestamp' only.",
+)
+
 READ_DEPENDENCIES: Final = (
     *CONNECTION_DEPENDENCIES,
+    TIME_STRATEGY_DEPENDENCY,
     Dependency(
         "messageModel",
         "instanceName",

@@ -83,6 +83,7 @@ ONLY_BY_QUEUE: Final[tuple[tuple[str, str, object, str], ...]] = (
     ("persistOffsetIntervalMs", "persist_offset_interval_ms", 5_000, "messages are acknowledged individually."),
     ("groupOffsets", "group_offsets", "resume", "the brokers manage the group's offsets."),
     ("startingTimestamp", "starting_timestamp_ms", None, "a new group starts at 'earliest' or 'latest'."),
+    ("startingOffsetsByTimestamp", "starting_timestamps_ms", None, "a new group starts at 'earliest' or 'latest'."),
     ("consumeTimestamp", "consume_timestamp_ms", None, "a new group starts at 'earliest' or 'latest'."),
     ("retryTopic", "reads_retry_topic", False, "brokers redeliver messages without this option."),
     ("minPartitions", "min_partitions", None, "'maxRecordsPerPartition' sets the number of messages per task."),

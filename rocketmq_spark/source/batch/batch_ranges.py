@@ -23,12 +23,14 @@ NOTHING_COMMITTED: Final[Mapping[MessageQueue, int | None]] = MappingProxyType({
 
 class RangeEnd(NamedTuple):
     """One end of all ranges. ``option``: the option that sets it. ``is_time``: its positions are times (epoch ms).
-    ``group``: whose committed offsets its positions may be."""
+    ``group``: whose committed offsets its positions may be. ``requires_match``: a queue without a message at or after
+    its time is an error."""
 
     option: str
     positions: QueuePositions
     is_time: bool = False
     group: str = NONE
+    requires_match: bool = False
 
     def check_listed(self, queues: Collection[MessageQueue]) -> None:
         """Raise OptionError[LISTED_QUEUES_MISMATCH] unless the positions list exactly ``queues``."""
@@ -58,9 +60,11 @@ class RangeEnd(NamedTuple):
     ) -> dict[MessageQueue, int]:
         """Return the offset of each queue. ``found``: results of the search for ``timestamps_ms``. A message that was
         stored after ``bounds`` were requested is beyond the end. ``committed``: the group's offsets of
-        ``group_queues``. Raises OptionError[COMMITTED_OFFSETS_NOT_FOUND]."""
+        ``group_queues``. Raises OptionError[COMMITTED_OFFSETS_NOT_FOUND | TIMESTAMP_NOT_MATCHED]."""
         if self.is_time:
-            return {queue: min(max(found[queue], held.min_offset), held.max_offset) for queue, held in bounds.items()}
+            offsets = {queue: min(max(found[queue], one.min_offset), one.max_offset) for queue, one in bounds.items()}
+            self._check_matched([queue for queue, offset in offsets.items() if offset == bounds[queue].max_offset])
+            return offsets
         positions = self.positions.by_queue(bounds)
         of_group = self.group_queues(bounds)
         without = [queue for queue in of_group if committed[queue] is None]
@@ -69,6 +73,17 @@ class RangeEnd(NamedTuple):
         positions |= {queue: fallback for queue in without if (fallback := FALLBACKS[positions[queue]]) is not None}
         words = {queue: {EARLIEST: held.min_offset, LATEST: held.max_offset} for queue, held in bounds.items()}
         return {queue: words[queue].get(position, position) for queue, position in positions.items()}
+
+    def _check_matched(self, without: Collection[MessageQueue]) -> None:
+        """Raise OptionError[TIMESTAMP_NOT_MATCHED] for queues ``without`` a required message; none: return."""
+        if without and self.requires_match:
+            times = self.positions.by_queue(without)
+            raise OptionError(
+                "TIMESTAMP_NOT_MATCHED",
+                count=len(without),
+                option=self.option,
+                queues=_join(f"{queue}: {times[queue]}" for queue in without),
+            )
 
     def _check_committed(self, without: Collection[MessageQueue]) -> None:
         """Raise OptionError[COMMITTED_OFFSETS_NOT_FOUND] for queues ``without`` a required offset; none: return."""
@@ -85,10 +100,13 @@ class RangeEnd(NamedTuple):
 def start_of(options: BatchReadOptions) -> RangeEnd:
     """Return the start of all ranges: ``startingTimestamp`` before ``startingOffsetsByTimestamp`` before
     ``startingOffsets``."""
+    is_strict = options.timestamp_strategy == "error"
     if options.starting_timestamp_ms is not None:
-        return RangeEnd("startingTimestamp", QueuePositions(options.starting_timestamp_ms), is_time=True)
+        at_ms = QueuePositions(options.starting_timestamp_ms)
+        return RangeEnd("startingTimestamp", at_ms, is_time=True, requires_match=is_strict)
     if options.starting_timestamps_ms is not None:
-        return RangeEnd("startingOffsetsByTimestamp", options.starting_timestamps_ms, is_time=True)
+        at_ms = options.starting_timestamps_ms
+        return RangeEnd("startingOffsetsByTimestamp", at_ms, is_time=True, requires_match=is_strict)
     return RangeEnd("startingOffsets", options.starting_offsets, group=options.given_group or NONE)
 
 

@@ -39,7 +39,7 @@ class QueueLookup:
 
     def ranges(self) -> list[QueueRange]:
         """Return the non-empty ranges to read, with both ends resolved. Raises OptionError[LISTED_QUEUES_MISMATCH |
-        COMMITTED_OFFSETS_NOT_FOUND | OFFSETS_OUT_OF_RANGE | END_BEFORE_START] too."""
+        COMMITTED_OFFSETS_NOT_FOUND | TIMESTAMP_NOT_MATCHED | OFFSETS_OUT_OF_RANGE | END_BEFORE_START] too."""
         bounds, start, end = self.query_bounds(self._options.topics), start_of(self._options), end_of(self._options)
         start.check_listed(bounds.keys())
         end.check_listed(bounds.keys())

@@ -20,6 +20,7 @@ from rocketmq_spark.errors import OptionError
 from rocketmq_spark.model import RETRY_TOPIC_PREFIX, MessageQueue, QueueBounds
 from rocketmq_spark.options import BROADCASTING, ReadOptions
 from rocketmq_spark.options.queue_positions import EARLIEST, FALLBACKS, GROUP, LATEST
+from rocketmq_spark.source.data_loss import RETENTION, LostRange, report_losses
 from rocketmq_spark.source.stream.offsets import SourceOffset
 
 MAX_LOGGED_QUEUES: Final = 8
@@ -99,29 +100,38 @@ def _named(parts: Sequence[str]) -> str:
 
 
 def first_positions(
-    start: StartingPoint, bounds: Mapping[MessageQueue, QueueBounds], found: Mapping[MessageQueue, int]
+    start: StartingPoint,
+    bounds: Mapping[MessageQueue, QueueBounds],
+    found: Mapping[MessageQueue, int],
+    *,
+    requires_match: bool = False,
+    fail_on_data_loss: bool = True,
 ) -> dict[MessageQueue, int]:
     """Return the start position of each queue of ``bounds``, which has all queues of topics that were never read.
 
     A retry topic has the messages that a group has sent back, and always starts at its first message.
 
-    ``found``: the first offset stored at ``start.timestamp_ms`` or later, of the same queues, if there is such a time.
-    Raises OptionError[INVALID_OPTION_VALUE] for an offset that its queue does not have.
+    ``found``: the first offset stored at ``start.timestamps_ms`` or later, of the queues that have such a time.
+    Raises, with all queues in the error: OptionError[LISTED_QUEUES_UNKNOWN | OFFSETS_OUT_OF_RANGE], and with
+    ``requires_match`` OptionError[TIMESTAMP_NOT_MATCHED] for queues without a message since their time. With
+    ``fail_on_data_loss`` false, listed offsets that retention has deleted are logged and left out.
 
     Source of the policies: ``client/impl/consumer/RebalancePushImpl.java#computePullFromWhereWithException``; differs:
     a topic starts as a whole, so a queue that it gains later starts at its min offset instead of at "latest".
     """
-    topics = {queue.topic for queue in bounds}
-    for queue, offset in start.offsets:
-        if queue.topic in topics and queue not in bounds:
-            raise _invalid_offset(queue, offset, "a readable queue of the topic")
-    listed = start.positions.by_queue(bounds)
-    return {
-        queue: _by_policy(start.where, held, found, queue)
-        if listed.get(queue, GROUP) == GROUP
-        else _listed(queue, listed[queue], held)
+    _check_listed(start, bounds)
+    listed = {queue: at for queue, at in start.positions.by_queue(bounds).items() if at != GROUP}
+    first = {
+        queue: _listed(listed[queue], held) if queue in listed else _by_policy(start.where, held, found, queue)
         for queue, held in bounds.items()
     }
+    if not fail_on_data_loss:
+        first |= _without_deleted({queue: first[queue] for queue in listed}, bounds)
+    _check_offsets({queue: first[queue] for queue in listed}, bounds)
+    if requires_match:
+        searched = [queue for queue in found if queue in bounds and not queue.topic.startswith(RETRY_TOPIC_PREFIX)]
+        _check_matched([one for one in searched if first[one] >= bounds[one].max_offset], start)
+    return first
 
 
 def queues_without_group_offset(start: StartingPoint, unread: Collection[MessageQueue]) -> list[MessageQueue]:
@@ -137,24 +147,61 @@ def _by_policy(
     if queue.topic.startswith(RETRY_TOPIC_PREFIX):
         return held.min_offset
     if where is ConsumeFromWhere.TIMESTAMP:
-        return max(found[queue], held.min_offset)
+        return max(found.get(queue, 0), held.min_offset)
     return held.min_offset if where is ConsumeFromWhere.FIRST_OFFSET else held.max_offset
 
 
-def _listed(queue: MessageQueue, offset: int, held: QueueBounds) -> int:
-    """Return the offset, with words resolved; the queue's group has no offset. Raises OptionError[INVALID_OPTION_VALUE] outside the queue's
-    bounds."""
-    offset = FALLBACKS.get(offset) or offset
-    resolved_offset = {EARLIEST: held.min_offset, LATEST: held.max_offset}.get(offset, offset)
-    if not held.min_offset <= resolved_offset <= held.max_offset:
-        raise _invalid_offset(
-            queue, offset, f"an offset from {held.min_offset} to {held.max_offset}, which the queue has"
-        )
-    return resolved_offset
+def _listed(position: int, held: QueueBounds) -> int:
+    """Return the offset of a listed position; the group has none."""
+    position = FALLBACKS.get(position) or position
+    return {EARLIEST: held.min_offset, LATEST: held.max_offset}.get(position, position)
 
 
-def _invalid_offset(queue: MessageQueue, offset: int, expected: str) -> OptionError:
-    return OptionError("INVALID_OPTION_VALUE", option="startingOffsets", value=f"{queue}: {offset}", expected=expected)
+def _option_of(start: StartingPoint) -> str:
+    """Return the option that lists positions or times of queues."""
+    if start.timestamp_ms is not None:
+        return "startingTimestamp"
+    return "startingOffsetsByTimestamp" if start.times.values() else "startingOffsets"
+
+
+def _check_listed(start: StartingPoint, bounds: Mapping[MessageQueue, QueueBounds]) -> None:
+    topics = {queue.topic for queue in bounds}
+    listed = [queue for queue, _ in (*start.offsets, *start.times.queues)]
+    unknown = [str(queue) for queue in listed if queue.topic in topics and queue not in bounds]
+    if unknown:
+        option, names = _option_of(start), ", ".join(unknown)
+        raise OptionError("LISTED_QUEUES_UNKNOWN", count=len(unknown), option=option, queues=names)
+
+
+def _without_deleted(
+    offsets: Mapping[MessageQueue, int], bounds: Mapping[MessageQueue, QueueBounds]
+) -> dict[MessageQueue, int]:
+    """Log the deleted ranges from ``offsets`` on, and return the min offsets of their queues."""
+    lost = [
+        LostRange(queue, offset, bounds[queue].min_offset, RETENTION)
+        for queue, offset in offsets.items()
+        if offset < bounds[queue].min_offset
+    ]
+    report_losses(lost, is_failure=False)
+    return {one.queue: one.end_offset for one in lost}
+
+
+def _check_offsets(offsets: Mapping[MessageQueue, int], bounds: Mapping[MessageQueue, QueueBounds]) -> None:
+    unavailable = [
+        f"{queue}: {offset} [{bounds[queue].min_offset}, {bounds[queue].max_offset}]"
+        for queue, offset in offsets.items()
+        if not bounds[queue].min_offset <= offset <= bounds[queue].max_offset
+    ]
+    if unavailable:
+        count, text = len(unavailable), ", ".join(unavailable)
+        raise OptionError("OFFSETS_OUT_OF_RANGE", count=count, option="startingOffsets", offsets=text)
+
+
+def _check_matched(unmatched: Sequence[MessageQueue], start: StartingPoint) -> None:
+    if unmatched:
+        times_ms = start.timestamps_ms(unmatched)
+        text = ", ".join(f"{queue}: {times_ms[queue]}" for queue in unmatched)
+        raise OptionError("TIMESTAMP_NOT_MATCHED", count=len(unmatched), option=_option_of(start), queues=text)
 
 
 log = logging.getLogger(__name__)
@@ -181,7 +228,7 @@ class TopicStarts:
     def start_topics(self, membership: Membership, start: SourceOffset, snapshot: MetadataSnapshot) -> None:
         """Start all topics that have not started: commit the start positions of unread ones, and reset the group's
         offsets as ``groupOffsets`` requires. While a fact or a confirmation is missing for one topic, none starts; call
-        it again. Raises OptionError[INVALID_OPTION_VALUE] for an offset that its queue does not have."""
+        it again. Raises OptionError[COMMITTED_OFFSETS_NOT_FOUND], and those of ``first_positions``."""
         must_reset_group = self.must_reset_group(start)
         has_other_members = must_reset_group and membership.members.record_other_members()
         if not snapshot.is_complete or has_other_members:
@@ -205,10 +252,17 @@ class TopicStarts:
             if start.queues
             else [one for one in read_by_group if must_reset_group and one.topic != self._options.retry_topic]
         )
-        found = _search_offsets(membership, self._point.timestamp_ms, [*unread, *to_move])
+        found = _search_offsets(membership, self._point.timestamps_ms([*unread, *to_move]))
         if found is None:
             return
-        first = first_positions(self._point, {queue: snapshot.bounds[queue] for queue in (*unread, *to_move)}, found)
+        to_start = {queue: snapshot.bounds[queue] for queue in (*unread, *to_move)}
+        first = first_positions(
+            self._point,
+            to_start,
+            found,
+            requires_match=self._options.requires_match,
+            fail_on_data_loss=self._options.fail_on_data_loss,
+        )
         is_moved = self._reset_group_offsets(
             membership, {queue: first[queue] for queue in to_move} | to_restore, stored
         )
@@ -263,11 +317,9 @@ class TopicStarts:
 
 
 def _search_offsets(
-    membership: Membership, timestamp_ms: int | None, queues: Collection[MessageQueue]
+    membership: Membership, timestamps_ms: Mapping[MessageQueue, int]
 ) -> dict[MessageQueue, int] | None:
-    """Request and return the first offset of each queue at ``timestamp_ms`` or later; {} without a time. None if one is
+    """Request and return the first offset of each queue at its timestamp or later; {} without any. None if one is
     unavailable, because a topic starts as a whole."""
-    if timestamp_ms is None:
-        return {}
-    found = membership.client.search_offsets(dict.fromkeys(queues, timestamp_ms))
-    return found if len(found) == len(queues) else None
+    found = membership.client.search_offsets(timestamps_ms) if timestamps_ms else {}
+    return found if len(found) == len(timestamps_ms) else None
