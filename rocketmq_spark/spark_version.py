@@ -69,6 +69,10 @@ else:
         """As in Spark 4.1."""
 
 
+MAX_ROWS: Final = 2**63 - 1
+"""Largest limit of rows."""
+
+
 def read_limit(rows: int | None) -> ReadLimit:
     """Return the limit of ``rows`` rows, None: no limit. The inverse of ``max_rows``."""
     return ReadAllAvailable() if rows is None else ReadMaxRows(rows)

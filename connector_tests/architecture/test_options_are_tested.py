@@ -85,6 +85,12 @@ DOES = {
     "consumeTimestamp": "unit/test_consume_from_where.py::test_each_spelling_has_one_meaning",
     # how much at once
     "maxOffsetsPerTrigger": "spark/test_main_job.py::test_a_limit_makes_several_batches_and_loses_nothing",
+    "minOffsetsPerTrigger": (
+        "unit/test_batch_planner.py::test_few_messages_are_delayed_until_there_are_enough_or_the_time_is_over"
+    ),
+    "maxTriggerDelay": (
+        "unit/test_batch_planner.py::test_few_messages_are_delayed_until_there_are_enough_or_the_time_is_over"
+    ),
     "minPartitions": "integration/test_range_reading.py::test_the_tasks_of_a_batch_read_all_of_it",
     "maxRecordsPerPartition": "integration/test_range_reading.py::test_the_tasks_of_a_batch_read_all_of_it",
     # what is written
@@ -155,6 +161,8 @@ CONTRADICTING = {
     ("loadBalance", "startingOffsetsByTimestamp"): {**BY_MESSAGE, "startingOffsetsByTimestamp": '{"orders":1}'},
     ("loadBalance", "consumeTimestamp"): {**BY_MESSAGE, "consumeTimestamp": "20260101000000"},
     ("loadBalance", "retryTopic"): {**BY_MESSAGE, "retryTopic": "true"},
+    ("loadBalance", "minOffsetsPerTrigger"): {**BY_MESSAGE, "minOffsetsPerTrigger": "5"},
+    ("minOffsetsPerTrigger", "maxOffsetsPerTrigger"): {"minOffsetsPerTrigger": "8", "maxOffsetsPerTrigger": "7"},
     ("loadBalance", "minPartitions"): {**BY_MESSAGE, "minPartitions": "2"},
     ("loadBalance", "missingQueues"): {**BY_MESSAGE, "missingQueues": "drop"},
     ("loadBalance", "missingQueuesTimeoutMs"): {**BY_MESSAGE, "missingQueuesTimeoutMs": "1"},

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from connector_tests.support.queues import QUEUES
 from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.source.stream.admission import TriggerDelay
 from rocketmq_spark.source.stream.planning import fair_shares
 
 WAITING = st.dictionaries(QUEUES, st.integers(1, 2**62) | st.integers(1, 50), max_size=12)
@@ -58,3 +59,25 @@ def test_no_queue_starves_however_fast_the_others_fill(
         served = [queue for queue in served if queue not in shares] + list(shares)
         had_its_share |= shares.keys()
     assert had_its_share == queues
+
+
+@given(
+    st.integers(1, 100) | st.integers(1, 2**63 - 1),
+    st.integers(0, 2**63 - 1) | st.integers(0, 50),
+    st.lists(st.tuples(st.integers(0, 100) | st.integers(0, 2**63 - 1), st.integers(0, 60)), max_size=30),
+)
+def test_a_batch_is_delayed_only_for_less_than_the_minimum_and_the_time(
+    min_offsets: int, max_delay_ms: int, calls: list[tuple[int, int]]
+) -> None:
+    """By virtual time: what is available at each call, and the time since the call before."""
+    delay, last_batch_ms, now_ms = TriggerDelay(min_offsets, max_delay_ms), None, 0
+    for available, passed_ms in calls:
+        now_ms += passed_ms
+        is_delayed = delay.decide(available, now_ms)
+        is_due = last_batch_ms is None or now_ms - last_batch_ms >= max_delay_ms
+        assert is_delayed == (0 < available < min_offsets and not is_due)
+        if is_delayed:
+            assert not delay.decide(available, now_ms + delay.remaining_ms(now_ms))
+        elif available:
+            delay.note_batch(now_ms)
+            last_batch_ms = now_ms

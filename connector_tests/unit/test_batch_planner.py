@@ -23,8 +23,7 @@ from connector_tests.support.steady_member import (
 )
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
-
-SINCE = {"startingTimestamp": "5000", "startingOffsetsByTimestampStrategy": "latest"}
+from rocketmq_spark.spark_version import MAX_ROWS
 
 
 @pytest.mark.parametrize("stored", [20, 60])
@@ -92,7 +91,9 @@ def test_latest_starts_at_the_end_and_reports_it_in_the_first_offset() -> None:
 
 def test_a_time_starts_every_queue_with_its_first_message_since_then() -> None:
     member = SteadyMember({A: holding(10), B: holding(20)}, not_owned={B}, stored_after={A: 7})  # B: none, its end
-    _, ranges = read(planner(member, **SINCE), SourceOffset())
+    _, ranges = read(
+        planner(member, startingTimestamp="5000", startingOffsetsByTimestampStrategy="latest"), SourceOffset()
+    )
     assert ranges == [QueueRange(A, 7, 10)]
     assert member.stored == {A: 7, B: 20}
 
@@ -106,11 +107,41 @@ def test_the_first_call_waits_until_it_is_resolved_where_the_topic_begins(unknow
     """It used to answer an empty offset. Spark ran an empty batch with it, and what was sent after that batch was
     before the beginning."""
     member = LateRouteMember({A: holding(10), B: holding(20)}, stored_after={A: 7}, **unknown)  # B: none, its end
-    _, ranges = read(planner(member, **SINCE), SourceOffset())
+    _, ranges = read(
+        planner(member, startingTimestamp="5000", startingOffsetsByTimestampStrategy="latest"), SourceOffset()
+    )
     assert member.stored_before is not None
     assert B not in member.stored_before
     assert ranges == [QueueRange(A, 7, 10)]
     assert member.stored == {A: 7, B: 20}
+
+
+def test_few_messages_are_delayed_until_there_are_enough_or_the_time_is_over() -> None:
+    member = SteadyMember({A: holding(10)})
+    subject = planner(member, minOffsetsPerTrigger="5", maxTriggerDelay="60s")
+    end, ranges = read(subject, SourceOffset(), MAX_ROWS)
+    assert ranges == [QueueRange(A, 0, 10)]
+    member.hold(A, holding(14))
+    for _ in range(3):
+        assert subject.latest_offset(end, MAX_ROWS) is end
+    assert subject.backlog.lag == {A: 4}
+    member.hold(A, holding(15))
+    end, ranges = read(subject, end, MAX_ROWS)
+    assert ranges == [QueueRange(A, 10, 15)]
+    member.hold(A, holding(16))
+    assert subject.latest_offset(end, MAX_ROWS) is end
+    member.clock.advance(60_000)
+    end, ranges = read(subject, end, MAX_ROWS)
+    assert ranges == [QueueRange(A, 15, 16)]
+
+
+def test_once_has_no_minimum() -> None:
+    member = SteadyMember({A: holding(10)})
+    subject = planner(member, minOffsetsPerTrigger="5")
+    end, _ = read(subject, SourceOffset(), None)
+    member.hold(A, holding(11))
+    _, ranges = read(subject, end, None)
+    assert ranges == [QueueRange(A, 10, 11)]
 
 
 def test_a_first_call_that_waits_is_ended_by_a_graceful_stop() -> None:

@@ -80,14 +80,6 @@ def test_an_end_of_reading_gets_the_trigger_as_hint(name: str) -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["minOffsetsPerTrigger", "maxTriggerDelay"])
-def test_a_minimum_batch_size_gets_the_trigger_interval_as_hint(name: str) -> None:
-    """'minOffsetsPerTrigger' got the hint 'maxOffsetsPerTrigger'."""
-    assert suggestion(ReadOptions.parse, READ | {name: "1"}) == (
-        "A minimum batch size is not supported. Use a longer trigger interval."
-    )
-
-
 @pytest.mark.parametrize("name", ["topicsToRead", "offsets", "timeoutMs", "owner", "maxBytes"])
 def test_a_name_of_low_similarity_gets_no_hint(name: str) -> None:
     assert suggestion(ReadOptions.parse, READ | {name: "x"}) == NO_HINT

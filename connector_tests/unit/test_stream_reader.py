@@ -26,6 +26,7 @@ from rocketmq_spark.source.datasource import FailingReader, RocketMQDataSource
 from rocketmq_spark.source.schema import default_schema
 from rocketmq_spark.source.stream.offsets import PlannedWith, QueueProgress, SourceOffset
 from rocketmq_spark.source.stream.stream_reader import RocketMQInputPartition, RocketMQStreamReader
+from rocketmq_spark.spark_version import MAX_ROWS, max_rows
 
 NO_SERVER = "127.0.0.1:1"
 """An address that refuses connections at once."""
@@ -120,6 +121,19 @@ def test_a_checkpoint_of_another_group_is_refused_before_anything_is_joined() ->
         ):
             make_call()
         assert run_of(one) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "limit"),
+    [
+        ({}, None),
+        ({"maxOffsetsPerTrigger": "7"}, 7),
+        ({"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "7"}, 7),
+        ({"minOffsetsPerTrigger": "5"}, MAX_ROWS),
+    ],
+)
+def test_read_limit_differs_from_that_of_once_if_there_is_a_minimum(given: dict[str, str], limit: int | None) -> None:
+    assert max_rows(reader(**given).getDefaultReadLimit()) == limit
 
 
 # ------------------------------------------------------------------------------------------- what travels

@@ -10,7 +10,7 @@ from rocketmq_spark.errors import OptionError
 from rocketmq_spark.options.kinds import TIME, TIMES, Kind
 from rocketmq_spark.options.queue_positions import QueuePositions
 from rocketmq_spark.options.table import Option, Section
-from rocketmq_spark.options.times import TimeWithoutZoneError, format_time, parse_time
+from rocketmq_spark.options.times import TimeWithoutZoneError, format_time, parse_duration, parse_time
 
 NEW_YEAR_MS = 1_767_225_600_000
 
@@ -60,6 +60,21 @@ def test_other_text_is_refused(text: str) -> None:
 def test_time_is_shown_in_utc() -> None:
     assert format_time(NEW_YEAR_MS + 7) == "2026-01-01T00:00:00.007Z"
     assert parse_time(format_time(1_767_225_600)) == 1_767_225_600
+
+
+@pytest.mark.parametrize(
+    ("text", "duration_ms"),
+    [("15m", 900_000), ("0", 0), ("500", 500), ("500MS", 500), ("7s", 7_000), ("2min", 120_000), ("3h", 10_800_000),
+     ("1d", 86_400_000), (str(2**63 - 1), 2**63 - 1)],
+)  # fmt: skip
+def test_duration_has_a_unit_of_spark(text: str, duration_ms: int) -> None:
+    assert parse_duration(text) == duration_ms
+
+
+@pytest.mark.parametrize("text", ["", "m", "-1s", "1.5m", "1 m", "1w", "1us", "15 minutes", f"{2**63 - 1}s", "\u0661s"])
+def test_other_durations_are_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        parse_duration(text)
 
 
 def test_times_by_topic_and_queue_are_numbers_or_iso_8601() -> None:

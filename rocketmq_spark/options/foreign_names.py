@@ -12,7 +12,6 @@ from typing import Final
 _NO_END: Final = (
     "A stream has no end position. Use spark.read, or trigger(availableNow=True) to read up to the current end."
 )
-_NO_MINIMUM: Final = "A minimum batch size is not supported. Use a longer trigger interval."
 
 HINTS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -22,8 +21,6 @@ HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "endingoffsets": _NO_END,
         "endingtimestamp": _NO_END,
         "endingoffsetsbytimestamp": _NO_END,
-        "minoffsetspertrigger": _NO_MINIMUM,
-        "maxtriggerdelay": _NO_MINIMUM,
     }
 )
 """By name in lower case: hints for names without a replacement."""

@@ -11,7 +11,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from rocketmq_spark.model import MessageQueue, QueueRange, split_address
 from rocketmq_spark.options.queue_positions import EARLIEST, GROUP_WORDS, LATEST, QueuePositions
-from rocketmq_spark.options.times import parse_time
+from rocketmq_spark.options.times import parse_duration, parse_time
 from rocketmq_spark.security import Secret
 
 T = TypeVar("T")
@@ -302,6 +302,7 @@ END_POSITIONS: Final = Kind(
 )
 _TIME: Final = "milliseconds since 1970-01-01 UTC, or an ISO-8601 time with a zone, such as '2026-01-31T12:00:00Z'"
 TIME: Final = Kind(_TIME, parse_time)
+DURATION: Final = Kind("a duration such as '500ms', '30s', '15m', '2h' or '1d'", parse_duration)
 TIMES: Final = Kind(
     """JSON by topic: '{"topic":time}' or '{"topic":{"broker":{"queue id":time}}}', with every queue of every topic, """
     f"and without repeated names. A time: {_TIME}",

@@ -9,6 +9,7 @@ from rocketmq_spark.model import QueueRange, retry_topic
 from rocketmq_spark.options.group import GroupOptions
 from rocketmq_spark.options.kinds import (
     BOOLEAN,
+    DURATION,
     EXPRESSION,
     LOCAL_TIME,
     PROPERTIES,
@@ -158,6 +159,22 @@ class ReadOptions(GroupOptions):
         doc="Maximum number of offsets per micro-batch, split across the queues in proportion to their backlog. "
         "Default: no limit. With `loadBalance=message`: maximum number of messages; default 10,000. The query "
         "prefetches at most about 10,000 messages and 64 MiB, which also limits a batch.",
+    )
+    min_offsets_per_trigger: int | None = option(
+        "minOffsetsPerTrigger",
+        integer(1, 2**63 - 1),
+        section=Section.SIZE,
+        doc="Minimum number of offsets per micro-batch. While fewer are available in the queues of this query, no "
+        "batch is planned, at most for `maxTriggerDelay` after the last batch. The first batch after a start is not "
+        "delayed. With `availableNow` and `once` it has no effect.",
+    )
+    max_trigger_delay_ms: int = option(
+        "maxTriggerDelay",
+        DURATION,
+        section=Section.SIZE,
+        default="15m",
+        doc="Maximum time from one micro-batch to the next while fewer than `minOffsetsPerTrigger` offsets, but at "
+        "least one, are available: `30s`, `15m`, `2h`, or a number of ms.",
     )
     min_partitions: int | None = option(
         "minPartitions",

@@ -13,6 +13,8 @@ from rocketmq_spark.options.table import Conflict, Dependency
 
 BROADCASTING: Final = "BROADCASTING"
 
+DEFAULT_MAX_TRIGGER_DELAY_MS: Final = 900_000
+
 RETRY_TOPIC_NEEDS_NO_ORDER: Final = (
     "Messages that are sent back for retry are redelivered after later messages of their queue. While a member of the "
     "group holds a queue lock, brokers move them to the dead-letter topic instead. Use only one of the two options."
@@ -53,6 +55,14 @@ READ_DEPENDENCIES: Final = (
         "With 'messageModel=BROADCASTING', 'instanceName' names the local offset file of the query.",
     ),
     Dependency(
+        "maxTriggerDelay",
+        "minOffsetsPerTrigger",
+        lambda options: (
+            options.min_offsets_per_trigger is None and options.max_trigger_delay_ms != DEFAULT_MAX_TRIGGER_DELAY_MS
+        ),
+        "It limits how long a batch with fewer offsets is delayed.",
+    ),
+    Dependency(
         "groupOffsets",
         "startingOffsets",
         lambda options: options.ignores_group_offsets and not _has_start_position(options),
@@ -69,6 +79,16 @@ READ_CONFLICTS: Final = (
         "retryTopic",
         lambda options: options.consume_orderly and options.reads_retry_topic,
         RETRY_TOPIC_NEEDS_NO_ORDER,
+    ),
+    Conflict(
+        "minOffsetsPerTrigger",
+        "maxOffsetsPerTrigger",
+        lambda options: (
+            options.min_offsets_per_trigger is not None
+            and options.max_offsets_per_trigger is not None
+            and options.min_offsets_per_trigger > options.max_offsets_per_trigger
+        ),
+        "The minimum is larger than the maximum.",
     ),
     Conflict(
         "messageModel",

@@ -86,6 +86,7 @@ ONLY_BY_QUEUE: Final[tuple[tuple[str, str, object, str], ...]] = (
     ("startingOffsetsByTimestamp", "starting_timestamps_ms", None, "a new group starts at 'earliest' or 'latest'."),
     ("consumeTimestamp", "consume_timestamp_ms", None, "a new group starts at 'earliest' or 'latest'."),
     ("retryTopic", "reads_retry_topic", False, "brokers redeliver messages without this option."),
+    ("minOffsetsPerTrigger", "min_offsets_per_trigger", None, "a batch has the messages that were delivered."),
     ("minPartitions", "min_partitions", None, "'maxRecordsPerPartition' sets the number of messages per task."),
     (
         "missingQueues",

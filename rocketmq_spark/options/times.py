@@ -1,4 +1,4 @@
-"""Times in option values: milliseconds since 1970-01-01 UTC, or ISO-8601 with a zone. Pure."""
+"""Times and durations in option values. Pure."""
 
 from __future__ import annotations
 
@@ -9,6 +9,16 @@ from typing import Final
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _DIGITS: Final = re.compile(r"[0-9]{1,19}")
+_DURATION: Final = re.compile(r"([0-9]{1,19})([a-z]*)")
+UNITS_MS: Final = {
+    "": 1,
+    "ms": 1,
+    "s": 1_000,
+    "m": 60_000,
+    "min": 60_000,
+    "h": 3_600_000,
+    "d": 86_400_000,
+}
 MAX_TIME_MS: Final = 2**63 - 1
 
 
@@ -29,6 +39,18 @@ def parse_time(text: str) -> int:
     if time.tzinfo is None:
         raise TimeWithoutZoneError
     return _in_range(-((EPOCH - time) // _MILLISECOND))
+
+
+def parse_duration(text: str) -> int:
+    """Return the ms of a duration as Spark writes it: an integer with a unit of ``UNITS_MS``, or without one in ms.
+    Raises ValueError for any other text.
+
+    Source: ``org/apache/spark/network/util/JavaUtils.java#timeStringAs``. Differs: no microseconds.
+    """
+    match = _DURATION.fullmatch(text.lower())
+    if match is None or match[2] not in UNITS_MS:
+        raise ValueError
+    return _in_range(int(match[1]) * UNITS_MS[match[2]])
 
 
 def _in_range(time_ms: int) -> int:

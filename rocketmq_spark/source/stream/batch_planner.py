@@ -23,10 +23,11 @@ from rocketmq_spark.consumer.offset_committer import Check
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueRange
 from rocketmq_spark.options import BROADCASTING, ReadOptions
 from rocketmq_spark.source.data_loss import LossCount, LostRange, deleted, report_losses, report_passed_over
+from rocketmq_spark.source.stream.admission import Admission
 from rocketmq_spark.source.stream.available_now import AvailableNowTargets
 from rocketmq_spark.source.stream.missing_queues import MissingQueues
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
-from rocketmq_spark.source.stream.planning import Position, idle_progress, plan_batch, positions_below
+from rocketmq_spark.source.stream.planning import Position, idle_progress, positions_below
 from rocketmq_spark.source.stream.position_resolution import (
     PositionResolution,
     QueueFacts,
@@ -111,7 +112,7 @@ class BatchPlanner:
         self._positions: dict[MessageQueue, int] = {}
         self._starts = TopicStarts(options)
         self._verified = VerifiedQueues(has_own_offsets=options.message_model == BROADCASTING)
-        self._last_planned: list[MessageQueue] = []
+        self._admission = Admission(options)
         self._compared: set[MessageQueue] = set()
         """Queues whose group offset was compared with the checkpoint's."""
         self._must_refresh = True
@@ -134,7 +135,7 @@ class BatchPlanner:
         """Commit ``start``, whose messages are in the sink, wait for work, plan, and return the next micro-batch's end.
         Return ``start`` itself if there is nothing to read, or once the queues are released for a graceful stop; the
         end of a batch without rows if an ``availableNow`` run waits for other members. While ``start`` is empty, wait
-        until all start positions are confirmed. ``limit``: offsets; None: no limit. Raises DataLossError
+        until all start positions are confirmed. ``limit``: offsets; None: no limit and no minimum. Raises DataLossError
         [DATA_LOSS.OFFSETS_UNAVAILABLE] (``failOnDataLoss``), what ``Membership.refresh_metadata`` does, and
         RouteError[QUEUES_UNAVAILABLE.TIMEOUT | QUEUES_UNAVAILABLE.FAIL] for queues unavailable for too long."""
         self._mark_completed(start)
@@ -179,6 +180,11 @@ class BatchPlanner:
     def _await_work(self, wait_ms: int) -> bool:
         """Wait up to ``wait_ms`` for a change, unless work is due. Return whether there may be something to plan."""
         if self._missing.is_due(self._clock()) or self._member.has_lost_connection(self._verified.links):
+            return True
+        if self._admission.delay.is_active:
+            remaining_ms = self._admission.delay.remaining_ms(self._clock())
+            if remaining_ms > 0:
+                self._member.wait_for_change({}, min(wait_ms, remaining_ms))
             return True
         return self._must_refresh or self._member.wait_for_change(self._positions, wait_ms)
 
@@ -252,8 +258,8 @@ class BatchPlanner:
         self._stop_watching(start, snapshot, set(candidates) - positions.keys())
         positions = {queue: position for queue, position in positions.items() if queue in snapshot.owned}
         targets = None if self._targets is None else self._targets.offsets
-        planned = plan_batch(
-            positions, snapshot.bounds, limit=limit, targets=targets, last_planned=self._last_planned, checkpoint=start
+        planned = self._admission.plan(
+            positions, snapshot.bounds, start, limit=limit, targets=targets, now_ms=self._clock()
         )
         if start.advanced(planned) == start:
             # The ranges of the last batch again, after a reset. To Spark an equal offset is no batch: move back first.
@@ -376,8 +382,8 @@ class BatchPlanner:
     def _record_plan(
         self, snapshot: MetadataSnapshot, positions: Mapping[MessageQueue, Position], planned: Planned
     ) -> None:
-        """Update planned order, positions and backlog; keep positions only of owned queues that have bounds."""
-        self._last_planned = [queue for queue in self._last_planned if queue not in planned] + list(planned)
+        """Update the admission, positions and backlog; keep positions only of owned queues that have bounds."""
+        self._admission.note_batch(planned, self._clock())
         self._positions |= {queue: position.offset for queue, position in positions.items()}
         self._positions |= {queue: progress.end_offset for queue, progress in planned.items()}
         # A broker that was unresponsive may have lost offsets: check its queues again when it responds.

@@ -101,6 +101,20 @@ def idle_progress(
     }
 
 
+def unplanned_offsets(
+    positions: Mapping[MessageQueue, Position],
+    bounds: Mapping[MessageQueue, QueueBounds],
+    targets: Mapping[MessageQueue, int] | None = None,
+) -> dict[MessageQueue, int]:
+    """Return how many offsets each queue has to read, without queues that have none. Parameters: see ``plan_batch``."""
+    unplanned = {}
+    for queue, position in positions.items():
+        end = bounds[queue].max_offset if targets is None else min(targets.get(queue, 0), bounds[queue].max_offset)
+        if end > position.offset:
+            unplanned[queue] = end - position.offset
+    return unplanned
+
+
 def plan_batch(
     positions: Mapping[MessageQueue, Position],
     bounds: Mapping[MessageQueue, QueueBounds],
@@ -124,11 +138,7 @@ def plan_batch(
     -------
     Progress with ``begin_offset < end_offset`` for each planned queue, never beyond its bounds or target.
     """
-    unplanned = {}
-    for queue, position in positions.items():
-        end = bounds[queue].max_offset if targets is None else min(targets.get(queue, 0), bounds[queue].max_offset)
-        if end > position.offset:
-            unplanned[queue] = end - position.offset
+    unplanned = unplanned_offsets(positions, bounds, targets)
     return {
         queue: QueueProgress(
             positions[queue].offset,

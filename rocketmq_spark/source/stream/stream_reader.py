@@ -37,7 +37,7 @@ from rocketmq_spark.source.stream.checkpoint_changes import planned_with, warnin
 from rocketmq_spark.source.stream.control_folder import Resumable
 from rocketmq_spark.source.stream.offsets import OffsetReader, SourceOffset
 from rocketmq_spark.source.stream.progress import ProgressReporter, outages_of
-from rocketmq_spark.spark_version import ReadLimit, SupportsTriggerAvailableNow, max_rows, read_limit
+from rocketmq_spark.spark_version import MAX_ROWS, ReadLimit, SupportsTriggerAvailableNow, max_rows, read_limit
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -94,10 +94,13 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
 
     @raising_without_traceback
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Check the user schema and return the row limit. Raises what ``check_schema`` does: this is Spark's first
-        call, and PySpark would mask an earlier error."""
+        """Check the user schema and return the row limit. With a minimum only, it is the largest one: Spark passes
+        no limit with ``Trigger.Once``, which has no minimum either. Raises what ``check_schema`` does: this is Spark's
+        first call, and PySpark would mask an earlier error."""
         check_schema(self._schema, self._options.property_columns)
-        return read_limit(self._options.max_offsets_per_trigger)
+        options = self._options
+        has_minimum = options.max_offsets_per_trigger is None and options.min_offsets_per_trigger is not None
+        return read_limit(MAX_ROWS if has_minimum else options.max_offsets_per_trigger)
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._is_available_now = True

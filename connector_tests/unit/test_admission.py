@@ -1,0 +1,96 @@
+"""Limits of micro-batches, by a clock that the test moves."""
+
+from __future__ import annotations
+
+import pytest
+
+from connector_tests.support.queues import queues
+from rocketmq_spark.model import MessageQueue, QueueBounds
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.source.stream.admission import Admission, TriggerDelay
+from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
+from rocketmq_spark.source.stream.planning import Position
+
+A, B = queues(2)
+NEW = SourceOffset()
+MINUTES = 60_000
+
+
+def admission(**given: str) -> Admission:
+    required = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders"}
+    return Admission(ReadOptions.parse(required | given))
+
+
+def test_first_batch_is_not_delayed() -> None:
+    delay = TriggerDelay(100, 1_000)
+    assert not delay.decide(1, 5)
+    assert (delay.is_active, delay.remaining_ms(5)) == (False, 0)
+
+
+def test_few_offsets_are_delayed_until_there_are_enough_or_the_time_is_over() -> None:
+    delay = TriggerDelay(100, 1_000)
+    delay.note_batch(5_000)
+    assert [delay.decide(count, 5_001) for count in (0, 1, 99, 100, 2**63)] == [False, True, True, False, False]
+    assert [delay.decide(99, now_ms) for now_ms in (5_000, 5_999, 6_000)] == [True, True, False]
+    assert [delay.remaining_ms(now_ms) for now_ms in (5_000, 5_999, 6_000, 9_000)] == [1_000, 1, 0, 0]
+    assert not delay.is_active
+
+
+def test_message_after_a_long_pause_is_not_delayed() -> None:
+    delay = TriggerDelay(100, 1_000)
+    delay.note_batch(0)
+    assert not delay.decide(0, 500)
+    assert not delay.decide(1, 7_000)
+
+
+def test_without_a_minimum_nothing_is_delayed() -> None:
+    delay = TriggerDelay(None, 1_000)
+    delay.note_batch(0)
+    assert not delay.decide(1, 1)
+
+
+def test_minimum_and_maximum_are_composed() -> None:
+    """Spark's own case: "compositeReadLimit"."""
+    subject = admission(minOffsetsPerTrigger="8", maxOffsetsPerTrigger="20", maxTriggerDelay="15m")
+    position, now_ms, planned = 0, 0, []
+
+    def plan(max_offset: int) -> int:
+        nonlocal position
+        ranges = subject.plan(
+            {A: Position(position)}, {A: QueueBounds(0, max_offset)}, NEW, limit=20, targets=None, now_ms=now_ms
+        )
+        subject.note_batch(ranges, now_ms)
+        position += (count := sum(one.end_offset - one.begin_offset for one in ranges.values()))
+        return count
+
+    for max_offset in (5, 6, 12, 13, 60, 60, 60):
+        now_ms += 1_000
+        planned.append(plan(max_offset))
+    assert planned == [5, 0, 0, 8, 20, 20, 0]
+    now_ms += 15 * MINUTES
+    assert plan(60) == 7
+
+
+@pytest.mark.parametrize(
+    ("limit", "targets", "is_delayed"), [(2**63 - 1, None, True), (None, None, False), (2**63 - 1, {A: 3}, False)]
+)
+def test_once_and_available_now_ignore_the_minimum(
+    limit: int | None, targets: dict[MessageQueue, int] | None, is_delayed: bool
+) -> None:
+    subject = admission(minOffsetsPerTrigger="8")
+    subject.note_batch({A: QueueProgress(0, 1, 0)}, 0)
+    ranges = subject.plan({A: Position(1)}, {A: QueueBounds(0, 5)}, NEW, limit=limit, targets=targets, now_ms=1)
+    assert (ranges == {}, subject.delay.is_active) == (is_delayed, is_delayed)
+
+
+def test_queues_that_were_planned_longest_ago_come_first() -> None:
+    subject = admission(maxOffsetsPerTrigger="1")
+    positions, bounds = {A: Position(0), B: Position(0)}, {A: QueueBounds(0, 50), B: QueueBounds(0, 50)}
+    planned = []
+    for _ in range(4):
+        ranges = subject.plan(positions, bounds, NEW, limit=1, targets=None, now_ms=0)
+        subject.note_batch(ranges, 0)
+        planned += list(ranges)
+    assert planned == [A, B, A, B]
+    subject.note_batch({}, 5)
+    assert subject.delay.remaining_ms(0) == 15 * MINUTES

@@ -1,0 +1,72 @@
+"""Admission: how much a micro-batch reads, and when one with few offsets is delayed. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rocketmq_spark.model import MessageQueue, QueueBounds
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
+from rocketmq_spark.source.stream.planning import Position, plan_batch, unplanned_offsets
+
+
+class TriggerDelay:
+    """Delay of batches with fewer than ``min_offsets`` offsets, until ``max_delay_ms`` after the last batch. The first
+    batch is not delayed. Not thread-safe.
+
+    Source: ``org/apache/spark/sql/kafka010/KafkaMicroBatchStream.scala#delayBatch``. Differs: the delay counts from the
+    last batch, not from the last decision, so messages that come after a long pause are read at once.
+    """
+
+    def __init__(self, min_offsets: int | None, max_delay_ms: int) -> None:
+        self.is_active = False
+        """Whether available offsets are delayed, as of the last decision."""
+        self._min_offsets = 0 if min_offsets is None else min_offsets
+        self._max_delay_ms = max_delay_ms
+        self._last_batch_ms: int | None = None
+
+    def decide(self, available: int, now_ms: int) -> bool:
+        """Return whether to delay a batch of ``available`` offsets. ``now_ms``: by any clock that does not go back."""
+        self.is_active = 0 < available < self._min_offsets and self.remaining_ms(now_ms) > 0
+        return self.is_active
+
+    def remaining_ms(self, now_ms: int) -> int:
+        """Return how long a batch can still be delayed; 0 before the first one."""
+        return 0 if self._last_batch_ms is None else max(0, self._last_batch_ms + self._max_delay_ms - now_ms)
+
+    def note_batch(self, now_ms: int) -> None:
+        """Record that a batch with messages was planned."""
+        self._last_batch_ms = now_ms
+
+
+class Admission:
+    """Limits of the micro-batches of one query start. Not thread-safe."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self.delay = TriggerDelay(options.min_offsets_per_trigger, options.max_trigger_delay_ms)
+        self._last_planned: list[MessageQueue] = []
+
+    def plan(
+        self,
+        positions: Mapping[MessageQueue, Position],
+        bounds: Mapping[MessageQueue, QueueBounds],
+        checkpoint: SourceOffset,
+        *,
+        limit: int | None,
+        targets: Mapping[MessageQueue, int] | None,
+        now_ms: int,
+    ) -> dict[MessageQueue, QueueProgress]:
+        """Return the next range of each queue, see ``plan_batch``; {} while ``minOffsetsPerTrigger`` delays them. It
+        does not with ``targets`` (AvailableNow), nor without ``limit`` (Once)."""
+        is_delayable = limit is not None and targets is None
+        if is_delayable and self.delay.decide(sum(unplanned_offsets(positions, bounds).values()), now_ms):
+            return {}
+        return plan_batch(
+            positions, bounds, limit=limit, targets=targets, last_planned=self._last_planned, checkpoint=checkpoint
+        )
+
+    def note_batch(self, planned: Mapping[MessageQueue, QueueProgress], now_ms: int) -> None:
+        """Record the ranges of a batch; nothing without any."""
+        if planned:
+            self.delay.note_batch(now_ms)
+            self._last_planned = [queue for queue in self._last_planned if queue not in planned] + list(planned)
