@@ -107,6 +107,32 @@ def test_read_joins_no_group_and_commits_nothing(messages: Topic, read: ReadOf) 
     assert messages.members("TOOLS_CONSUMER") == []
 
 
+def test_read_from_the_groups_offsets_changes_nothing_in_the_group(messages: Topic, read: ReadOf, group: str) -> None:
+    messages.send(12)
+    first, second, third, fourth = messages.queues
+    with pytest.raises(AnalysisException, match=rf"COMMITTED_OFFSETS_NOT_FOUND.*'{group}'.*4 queues.*{fourth}"):
+        read(consumerGroup=group, startingOffsets="group").count()
+    messages.commit(group, {first: 1, second: 2, third: 3})
+    given = {"consumerGroup": group, "schema": OF_A_QUEUE}
+    backlog = read(startingOffsets="group:earliest", **given)
+    expected = [(first, 1), (first, 2), (second, 2), (fourth, 0), (fourth, 1), (fourth, 2)]
+    assert sorted(map(tuple, backlog.collect())) == [(one.broker_name, one.queue_id, at) for one, at in expected]
+    assert read(startingOffsets="group:latest", **given).count() == 3
+    assert read(endingOffsets="group:earliest", **given).count() == 6
+    assert messages.committed(group) == {first: 1, second: 2, third: 3, fourth: None}
+    assert messages.members(group) == []
+
+
+def test_times_are_written_with_a_zone(messages: Topic, read: ReadOf) -> None:
+    messages.send(4)
+    assert read(startingTimestamp="2026-01-01T00:00:00+01:00", endingTimestamp="2099-01-01T00:00Z").count() == 4
+    with pytest.raises(AnalysisException, match=r"TIME_WITHOUT_ZONE.*2026-01-01T00:00:00\."):
+        read(startingTimestamp="2026-01-01T00:00:00").count()
+    with pytest.raises(AnalysisException, match=r"TIMESTAMP_NOT_MATCHED.*4 queues"):
+        read(startingTimestamp="2099-01-01T00:00Z").count()
+    assert read(startingTimestamp="2099-01-01T00:00Z", startingOffsetsByTimestampStrategy="latest").count() == 0
+
+
 def test_group_is_refused_without_credentials(read: ReadOf) -> None:
     with pytest.raises(AnalysisException, match=r"OPTION_REQUIRES_OPTION.*'consumerGroup' requires.*joins no group"):
         read(consumerGroup="g").count()

@@ -129,6 +129,12 @@ class Topic:
         """The group's offsets at the brokers."""
         return {queue: self._broker(queue).query_offset(group, queue) for queue in self.queues}
 
+    def commit(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
+        """Store the group's offsets as a member does."""
+        for queue, offset in offsets.items():
+            self._broker(queue).ensure_group(group)
+            self._broker(queue).update_offset(group, queue, offset)
+
     def lag(self, group: str) -> int:
         """What the group has not committed, in all; a queue without an offset counts as a whole."""
         committed = self.committed(group)
