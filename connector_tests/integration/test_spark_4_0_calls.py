@@ -17,6 +17,7 @@ from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.source.pop.pop_reader import RocketMQPopReader
 from rocketmq_spark.source.schema import default_schema
 from rocketmq_spark.source.start_tracking_reader import StartTrackingReader
+from rocketmq_spark.source.stream.control_folder import EndRequest
 from rocketmq_spark.source.stream.drain import Control
 from rocketmq_spark.source.stream.stream_reader import RocketMQStreamReader
 
@@ -199,3 +200,32 @@ def test_row_limit_holds_for_each_batch(messages: Topic, query_of: Callable[...,
     query = query_of(maxOffsetsPerTrigger="20")
     assert [len(query.next_batch()) for _ in range(4)] == [20, 20, 10, 0]
     assert query.bodies() == sorted(sent)
+
+
+def test_minimum_delays_each_batch_but_the_first_of_a_start(messages: Topic, query_of: Callable[..., Query]) -> None:
+    """So ``once`` and ``availableNow``, one batch on these Sparks, have no minimum."""
+    sent = messages.send(SENT)
+    query = query_of(minOffsetsPerTrigger="100")
+    assert sorted(query.next_batch()) == sorted(sent)
+    sent += messages.send(SENT)
+    assert query.next_batch() == []
+    query.stop()
+    query.start()
+    assert len(query.next_batch()) == SENT
+    assert query.bodies() == sorted(sent)
+
+
+def test_run_to_the_end_has_maxima_and_no_minimum(messages: Topic, query_of: Callable[..., Query]) -> None:
+    messages.send(SENT)
+    query = query_of(minOffsetsPerTrigger="10", maxOffsetsPerTrigger="10")
+    assert [len(query.next_batch()) for _ in range(2)] == [10, 0]
+    control = Control.shown_in(json.loads(query.logged[-1])["shown"])
+    assert control is not None
+    query.stop()
+    messages.send(SENT)
+    request = EndRequest.create(control)
+    assert request is not None
+    query.start()
+    assert [len(query.next_batch()) for _ in range(3)] == [10, 4, 0]
+    assert request.is_reached
+    request.withdraw()

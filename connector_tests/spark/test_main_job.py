@@ -80,6 +80,27 @@ def test_a_limit_makes_several_batches_and_loses_nothing(messages: Topic, stream
     assert stream().bodies() == sorted(sent)
 
 
+@pytest.mark.full
+def test_a_minimum_delays_batches_but_not_those_of_available_now_and_once(messages: Topic, stream: StreamOf) -> None:
+    limits = {"minOffsetsPerTrigger": "15", "maxOffsetsPerTrigger": "16"}
+    sent = messages.send(20)
+    with stream(**limits).running() as query:
+        eventually(lambda: len(stream().bodies()) == 16, "the first batch")
+        sent += messages.send(11)
+        eventually(lambda: stream().bodies() == sorted(sent), "a batch of 4 and 11")
+        assert rows_of_batches(query) == [16, 15]
+    for trigger, rows in (("availableNow", [16, 4]), ("once", [20])):
+        sent += messages.send(20)
+        query = stream(**limits).start(**{trigger: True})
+        assert query.awaitTermination(int(TIMEOUT_S))
+        assert rows_of_batches(query) == rows
+    assert stream().bodies() == sorted(sent)
+
+
+def rows_of_batches(query: StreamingQuery) -> list[int]:
+    return [progress.numInputRows for progress in query.recentProgress if progress.numInputRows]
+
+
 def lags(progress: StreamingQueryProgress) -> list[dict[str, int]]:
     """What the progress states of each queue's lag."""
     by_broker = json.loads(progress.sources[0].latestOffset)["lagByQueue"].values()
