@@ -36,6 +36,7 @@ from rocketmq_spark.wire.arrow.column_table import COLUMNS
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
 from rocketmq_spark.wire.body.batch_ack import encode_batch_ack
 from rocketmq_spark.wire.body.groups import decode_consumer_ids, decode_group_retry_settings, decode_lock_ok
+from rocketmq_spark.wire.body.inspection import decode_clock, decode_group_connections, decode_group_switches
 from rocketmq_spark.wire.body.routes import decode_cluster_info, decode_topic_route
 from rocketmq_spark.wire.body.running_info import decode_consumer_running_info, decode_reported_losses
 from rocketmq_spark.wire.body.topics import decode_consume_stats, decode_topic_settings, decode_topic_stats
@@ -191,6 +192,15 @@ INPUTS: Final[dict[str, Input]] = {
     ),
     "consumer list": Input(b'{"consumerIdList":["a@1"]}', decode_consumer_ids),
     "group settings": Input(b'{"retryMaxTimes":16,"retryQueueNums":1}', decode_group_retry_settings),
+    "group switches": Input(b'{"consumeBroadcastEnable":true,"consumeEnable":true}', decode_group_switches),
+    "group connections": Input(
+        b'{"connectionSet":[{"clientId":"a@1"}],"messageModel":"CLUSTERING","subscriptionTable":{"T":{"codeSet":[1],'
+        b'"expressionType":"TAG","subString":"*","subVersion":1,"tagsSet":["a"],"topic":"T"}}}',
+        decode_group_connections,
+    ),
+    "runtime info": Input(
+        b'{"table":{"bootTimestamp":"1","runtime":"[ 1 days, 2 hours, 3 minutes, 4 seconds ]"}}', decode_clock
+    ),
     "locks": Input(b'{"lockOKMQSet":[%s]}' % QUEUE, decode_lock_ok),
     "running info": Input(
         b'{"mqTable":{%s:%s},"properties":{"a":"1"},"subscriptionSet":[{"codeSet":[1],"expressionType":"TAG",'
@@ -259,10 +269,11 @@ def test_a_claimed_number_takes_bounded_memory_and_time(one: Input, stride: int)
 
 
 USED: Final[set[Any]] = {
-    as_stored, check_layout, decode, decode_batch, decode_cluster_info, decode_consume_stats, decode_consumer_ids,
-    decode_consumer_running_info, decode_group_retry_settings, decode_lock_ok, decode_messages, decode_properties,
-    decode_record, decode_reported_losses, decode_topic_route, decode_topic_settings, decode_topic_stats, decode_utf8,
-    decompress, decode_first, parse_fastjson, read_pull, split_batch,
+    as_stored, check_layout, decode, decode_batch, decode_clock, decode_cluster_info, decode_consume_stats,
+    decode_consumer_ids, decode_consumer_running_info, decode_group_connections, decode_group_retry_settings,
+    decode_group_switches, decode_lock_ok, decode_messages, decode_properties, decode_record, decode_reported_losses,
+    decode_topic_route, decode_topic_settings, decode_topic_stats, decode_utf8, decompress, decode_first,
+    parse_fastjson, read_pull, split_batch,
 }  # fmt: skip
 """Decoders that some of ``INPUTS`` reaches."""
 

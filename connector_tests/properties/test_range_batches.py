@@ -36,7 +36,7 @@ class Pulled:
     def __init__(self, ranges: Sequence[PulledRange]) -> None:
         self._ranges = ranges
 
-    def pulled(self) -> Iterator[PulledRange]:
+    def pull(self) -> Iterator[PulledRange]:
         return iter(self._ranges)
 
 

@@ -316,12 +316,14 @@ class WritesLateCompletions(Membership):
 class ForgetsStoreTimes(BatchPlanner):
     """The offset says when the last message was stored that is there now."""
 
-    def _idle_progress(self, start: SourceOffset, snapshot: MetadataSnapshot) -> dict[MessageQueue, QueueProgress]:
-        return {
-            queue: QueueProgress(at, at, snapshot.bounds[queue].last_store_timestamp_ms)
-            for queue, at in self._positions.items()
-            if queue in snapshot.bounds
+    def _plan(self, membership: Membership, start: SourceOffset, limit: int | None) -> SourceOffset:
+        end = super()._plan(membership, start, limit)
+        idle = {
+            queue: end.queues[queue]._replace(last_store_timestamp_ms=bounds.last_store_timestamp_ms)
+            for queue, (bounds, _) in self._verified._verified_bounds.items()
+            if queue in end.queues and end.queues[queue].begin_offset == end.queues[queue].end_offset
         }
+        return end if end is start else start.advanced(dict(end.queues) | idle)
 
 
 # ------------------------------------------------------------------------------------------ the offset
