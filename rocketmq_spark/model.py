@@ -40,6 +40,29 @@ def java_string_order(text: str) -> bytes:
     return text.encode("utf-16-be", "surrogatepass")
 
 
+SUB_ALL: Final = "*"
+TAG: Final = "TAG"
+SQL92: Final = "SQL92"
+
+
+class MessageFilter(NamedTuple):
+    """Filter that brokers apply to a topic: by tags, ``TagA || TagB``, where ``*`` is no filter, or by a SQL92
+    expression over properties. Source: ``common/filter/ExpressionType.java``."""
+
+    expression: str = SUB_ALL
+    expression_type: str = TAG
+
+    @property
+    def is_sql(self) -> bool:
+        return self.expression_type == SQL92
+
+    def __str__(self) -> str:
+        return f"{SQL92}: {self.expression}" if self.is_sql else self.expression
+
+
+UNFILTERED: Final = MessageFilter()
+
+
 class MessageQueue(NamedTuple):
     """One queue of a topic on one broker. Source: ``common/message/MessageQueue.java``.
 

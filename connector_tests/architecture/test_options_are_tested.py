@@ -67,6 +67,7 @@ DOES = {
     # what is read
     "subscribe": "spark/test_topics.py::test_a_topic_that_is_added_at_a_restart_begins_where_the_options_define",
     "subExpression": "support/core_scenarios.py::test_a_tag_filter_reads_the_tag_and_moves_past_the_rest",
+    "expressionType": "integration/test_sql_filter.py::test_sql92_selects_by_properties",
     "retryTopic": "spark/test_failed_rows.py::test_failed_rows_are_redelivered_or_end_in_the_dlq_and_hold_nothing_up",
     # where it begins
     "startingOffsets": "spark/test_main_job.py::test_listed_starting_offsets_begin_each_queue_where_they_define",

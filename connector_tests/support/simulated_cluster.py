@@ -19,7 +19,15 @@ from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.strand import point
 from rocketmq_spark.consumer.outage_aware_client import OFFSET_DELETION_VERSION
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
-from rocketmq_spark.model import BrokerAddress, BrokerData, MessageQueue, QueueBounds, QueueData, TopicRoute
+from rocketmq_spark.model import (
+    BrokerAddress,
+    BrokerData,
+    MessageFilter,
+    MessageQueue,
+    QueueBounds,
+    QueueData,
+    TopicRoute,
+)
 from rocketmq_spark.remoting.prober import TOOLS_PROBER, Prober
 from rocketmq_spark.remoting.retry import REQUEST_PAUSES
 from rocketmq_spark.remoting.route_table import RouteTable
@@ -79,10 +87,10 @@ class SimulatedBroker:
 
     ``permission`` and ``master_id`` are what routes say of it. ``refusal`` is its answer to everything,
     ``pull_refusal`` to pulls, which do not find what is ``compacted``, ``group_refusal`` to who is not listed,
-    ``write_refusal`` to group offsets; to a question or write about one of ``unresponsive_searches`` and
-    ``unacknowledged_writes`` it gives none. One that ``ignores_heartbeats`` answers heartbeats and forgets them; the
-    hints of one are too small by its ``hint_deficit``. Routes name so many ``slaves``. One of ``version`` 4 keeps the
-    group's offsets of a topic that is deleted.
+    ``filter_refusal`` to filters, ``write_refusal`` to group offsets; to a question or write about one of
+    ``unresponsive_searches`` and ``unacknowledged_writes`` it gives none. One that ``ignores_heartbeats`` answers
+    heartbeats and forgets them; the hints of one are too small by its ``hint_deficit``. Routes name so many ``slaves``.
+    One of ``version`` 4 keeps the group's offsets of a topic that is deleted.
     """
 
     name: str
@@ -106,6 +114,8 @@ class SimulatedBroker:
     pull_refusal: RocketMQError | None = None
     reset_refusal: RocketMQError | None = None
     group_refusal: RocketMQError | None = None
+    filter_refusal: RocketMQError | None = None
+    checked_filters: list[MessageFilter] = field(default_factory=list)
     unresponsive_searches: set[MessageQueue] = field(default_factory=set)
     hint_deficit: int = 0
     unacknowledged_writes: set[MessageQueue] = field(default_factory=set)
@@ -474,6 +484,15 @@ class SimulatedBrokerClient:
         self._client.cluster.group_list_requests.append(topic)
         if self._broker.group_refusal is not None:
             raise self._broker.group_refusal
+
+    def submit_filter_check(self, group: str, topic: str, message_filter: MessageFilter) -> SimulatedAnswer[None]:
+        _check_name(group)
+        return self._submit("filter check", lambda: self._check_filter(message_filter))
+
+    def _check_filter(self, message_filter: MessageFilter) -> None:
+        self._broker.checked_filters.append(message_filter)
+        if self._broker.filter_refusal is not None:
+            raise self._broker.filter_refusal
 
     def query_running_infos(self, group: str, client_ids: Iterable[str]) -> dict[str, ConsumerRunningInfo]:
         """Who does not answer may subscribe to the same."""

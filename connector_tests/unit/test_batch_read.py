@@ -67,7 +67,7 @@ def test_options_of_streams_are_refused_by_name(name: str) -> None:
 
 def test_retry_topic_is_read_as_any_other() -> None:
     options = parse(subscribe="%RETRY%g", subExpression="a", missingQueuesTimeoutMs="7")
-    assert (options.retry_topic, options.expression_of("%RETRY%g")) == (None, "a")
+    assert (options.retry_topic, options.filter_of("%RETRY%g").expression) == (None, "a")
     assert options.missing_queues_limit_ms == 7
 
 

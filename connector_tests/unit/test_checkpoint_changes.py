@@ -28,6 +28,8 @@ def options(**given: str) -> ReadOptions:
 
 def test_an_offset_has_the_options_that_count() -> None:
     assert planned_with(options(subExpression="TagA"), NAME) == replace_filter("TagA")
+    sql = {"subExpression": "a > 1", "expressionType": "SQL92"}
+    assert planned_with(options(**sql), NAME) == replace_filter("SQL92: a > 1")
     given = {"subscribe": "payments,orders", "retryTopic": "true"}
     assert planned_with(options(**given), NAME) == BEFORE._replace(retry_topic="true")
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -60,6 +61,43 @@ def test_a_pull_goes_to_the_queues_master_with_the_subscription(
     fields = cluster.brokers["a"].next_session().next_received().fields
     assert (fields["consumerGroup"], fields["topic"], fields["subscription"]) == ("G", "T", "TagA")
     assert (fields["queueOffset"], fields["maxMsgNums"]) == ("5", "3")
+
+
+def filtering(cluster: ScriptedCluster) -> ExecutorPullClient:
+    sql = {"subExpression": "price > 5", "expressionType": "SQL92"}
+    return ExecutorPullClient(options(**sql), cluster.pool, cluster.pulling)
+
+
+def test_sql92_is_checked_once_before_the_first_pull(cluster: ScriptedCluster) -> None:
+    checks: list[RemotingCommand] = []
+
+    def check(request: RemotingCommand) -> RemotingCommand:
+        checks.append(request)
+        return build_response()
+
+    cluster.brokers["a"].on(RequestCode.CHECK_CLIENT_CONFIG, check)
+    client = filtering(cluster)
+    assert isinstance(reported(client), PullResult)
+    assert isinstance(reported(client), PullResult)
+    (request,) = checks
+    assert json.loads(bytes(request.body))["subscriptionData"]["subString"] == "price > 5"
+
+
+def test_rejected_sql92_expression_is_never_pulled(cluster: ScriptedCluster) -> None:
+    """A broker sends all messages for an expression that it cannot parse."""
+    refusal = build_response(ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark="Encountered 5")
+    cluster.brokers["a"].on(RequestCode.CHECK_CLIENT_CONFIG, refusal)
+    client = filtering(cluster)
+    for _ in range(2):
+        error = reported(client)
+        assert isinstance(error, BrokerError)
+        assert (error.condition, error.context["remark"]) == ("FILTER_EXPRESSION_INVALID", "Encountered 5")
+
+
+def test_sql92_is_refused_behind_a_proxy(cluster: ScriptedCluster) -> None:
+    error = reported(filtering(cluster), BrokerAddress("a:10911", "broker-a"))
+    assert isinstance(error, TransportError)
+    assert error.condition == "FILTER_NOT_VERIFIABLE"
 
 
 def test_the_route_is_requested_once_while_all_goes_well(cluster: ScriptedCluster, client: ExecutorPullClient) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import pytest
@@ -26,6 +27,7 @@ from rocketmq_spark.consumer.membership_state import (
 )
 from rocketmq_spark.consumer.subscription_check import STRATEGY
 from rocketmq_spark.errors import BrokerError, MembershipError, TransportError
+from rocketmq_spark.model import MessageFilter
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.retry import REQUEST_PAUSES, broker_subject
 from rocketmq_spark.wire.body.running_info import PROP_CHECKPOINT
@@ -99,6 +101,41 @@ def test_a_member_that_shares_the_group_is_named_and_of_many_some() -> None:
     member.refresh_metadata()
     assert not member.members.record_other_members()
     assert member.publish().outages == ()
+
+
+SQL: Mapping[str, str] = {"subExpression": "price > 5", "expressionType": "SQL92"}
+
+
+def test_each_broker_compiles_sql92_once_and_before_queues_are_owned() -> None:
+    group = Group()
+    member = group.member(**SQL)
+    group.broker.filter_refusal = BrokerError(
+        "FILTER_EXPRESSION_INVALID", address="a:1", request="", code=23, remark=""
+    )
+    with pytest.raises(BrokerError, match="FILTER_EXPRESSION_INVALID"):
+        member.refresh_metadata()
+    group.broker.filter_refusal = None
+    for _ in range(2):
+        assert member.refresh_metadata().owned == set(QUEUES)
+    assert group.broker.checked_filters == [MessageFilter("price > 5", "SQL92")] * 2
+
+
+def test_heartbeat_has_sql92_of_topics_but_not_of_retry_topic() -> None:
+    group = Group()
+    group.member(**SQL).refresh_metadata()
+    (connection,) = group.broker.connections.values()
+    assert connection.heartbeat is not None
+    (reported,) = connection.heartbeat.consumers
+    assert [(one.topic, one.expression_type, one.sub_string) for one in reported.subscriptions] == [
+        ("orders", "SQL92", "price > 5"),
+        ("%RETRY%g", "TAG", "*"),
+    ]
+
+
+def test_tags_are_not_compiled() -> None:
+    group = Group()
+    group.member(subExpression="TagA").refresh_metadata()
+    assert group.broker.checked_filters == []
 
 
 def received_topics(connection: Connection) -> list[str]:

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from rocketmq_spark.errors import OptionError
-from rocketmq_spark.model import MessageQueue, QueueRange
-from rocketmq_spark.options import USES, ConnectionOptions, ReadOptions
+from rocketmq_spark.model import UNFILTERED, MessageFilter, MessageQueue, QueueRange
+from rocketmq_spark.options import USES, BatchReadOptions, ConnectionOptions, ReadOptions
 from rocketmq_spark.options.connection import connection_options, options_of
 from rocketmq_spark.options.kinds import (
     ADDRESSES,
@@ -335,16 +335,6 @@ REFUSED: list[tuple[Kind[Any], str]] = [
     (EXPRESSION, "||"),
     (EXPRESSION, " | "),
     (EXPRESSION, "a\x01b"),
-    (EXPRESSION, "price > 5"),
-    (EXPRESSION, "price>=5"),
-    (EXPRESSION, "TAGS is not null"),
-    (EXPRESSION, "region = 'north'"),
-    (EXPRESSION, "region='north'"),
-    (EXPRESSION, "size = 3"),
-    (EXPRESSION, "a=1 AND b=2"),
-    (EXPRESSION, "a=1 or b=2"),
-    (EXPRESSION, "price BETWEEN 1 AND 3"),
-    (EXPRESSION, "region not in ('north', 'south')"),
     (QUEUES, "orders"),
     (QUEUES, "orders@broker-a"),
     (QUEUES, "orders@broker-a:0;orders@broker-a:1"),
@@ -721,7 +711,52 @@ def test_no_chain_of_errors_leads_to_a_secret() -> None:
 def test_the_retry_topic_is_read_beside_the_others_and_as_a_whole() -> None:
     options = parse(retryTopic="true", subExpression="TagA")
     assert options.read_topics == ("orders", "%RETRY%g")
-    assert (options.expression_of("orders"), options.expression_of("%RETRY%g")) == ("TagA", "*")
+    assert (options.filter_of("orders"), options.filter_of("%RETRY%g")) == (MessageFilter("TagA"), MessageFilter("*"))
+
+
+# ---------------------------------------------------------------------------------------------------- SQL92
+
+SQL_EXPRESSIONS = (
+    "price > 5",
+    "price>=5",
+    "TAGS is not null",
+    "region = 'north'",
+    "region='north'",
+    "size = 3",
+    "a=1 AND b=2",
+    "a=1 or b=2",
+    "price BETWEEN 1 AND 3",
+    "region not in ('north', 'south')",
+)
+
+
+@pytest.mark.parametrize("expression", SQL_EXPRESSIONS)
+@pytest.mark.parametrize("parse_options", [ReadOptions.parse, BatchReadOptions.parse])
+def test_sql92_expression_requires_expression_type(expression: str, parse_options: Callable[..., Any]) -> None:
+    given = {name: text for name, text in REQUIRED.items() if name != "consumerGroup"}
+    given |= {"consumerGroup": "g"} if parse_options == ReadOptions.parse else {}
+    with pytest.raises(OptionError) as raised:
+        parse_options({**given, "subExpression": expression})
+    assert (raised.value.condition, raised.value.context["needed"]) == ("OPTION_REQUIRES_OPTION", "expressionType")
+    filtered = parse_options({**given, "subExpression": expression, "expressionType": "sql92"})
+    assert filtered.filter_of("orders") == MessageFilter(expression, "SQL92")
+    assert filtered.without_filter().filter_of("orders") == MessageFilter("*", "TAG")
+
+
+@pytest.mark.parametrize("given", [{}, {"subExpression": "*"}], ids=str)
+def test_sql92_requires_expression(given: dict[str, str]) -> None:
+    error = refusal({**REQUIRED, **given, "expressionType": "SQL92"})
+    assert (error.condition, error.context["needed"]) == ("OPTION_REQUIRES_OPTION", "subExpression")
+
+
+def test_sql92_expression_may_have_several_lines() -> None:
+    options = parse(expressionType="SQL92", subExpression="\n  price > 5\n\tAND region = 'north'\n")
+    assert options.message_filter == MessageFilter("price > 5\n\tAND region = 'north'", "SQL92")
+    assert (str(options.message_filter), str(MessageFilter("TagA"))) == (
+        "SQL92: price > 5\n\tAND region = 'north'",
+        "TagA",
+    )
+    assert parse(retryTopic="true", expressionType="SQL92", subExpression="a = 1").filter_of("%RETRY%g") == UNFILTERED
 
 
 def test_the_retry_topic_is_not_read_unless_requested() -> None:

@@ -44,6 +44,8 @@ REPORTED = [
     (26, "Group g not exist!", "GROUP_NOT_FOUND.BROKER", ""),
     (16, "Sending message to topic[SELF_TEST_TOPIC] is forbidden.", "TOPIC_RESERVED", "SELF_TEST_TOPIC"),
     (24, "the consumer's group info not exist, or the pull consumer is rejected by server.\nSee", "PULL_REJECTED", ""),
+    (23, "parse the consumer's subscription failed", "FILTER_EXPRESSION_INVALID", ""),
+    (1, "The broker does not support consumer to filter message by SQL92", "PROPERTY_FILTER_DISABLED", ""),
 ]
 OTHERS = [
     (16, "the topic[noread] pulling message is forbidden"),

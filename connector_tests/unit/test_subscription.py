@@ -1,9 +1,20 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from rocketmq_spark.errors import LocalProtocolError
-from rocketmq_spark.wire.body.subscription import SubscriptionData, build_subscription, exact_tags, java_hash_code
+from rocketmq_spark.model import MessageFilter
+from rocketmq_spark.wire.body.subscription import (
+    SubscriptionData,
+    build_subscription,
+    encode_filter_check,
+    exact_tags,
+    java_hash_code,
+    subscription_fields,
+    tags_of,
+)
 
 
 @pytest.mark.parametrize("expression", ["*", "", " * "])
@@ -36,6 +47,23 @@ def test_only_javas_blanks_are_trimmed() -> None:
 def test_a_subscription_that_no_message_fits_is_refused(expression: str) -> None:
     with pytest.raises(LocalProtocolError, match="names no tag"):
         build_subscription("T", expression, 5)
+
+
+def test_sql92_subscription_has_no_tags() -> None:
+    subscription = build_subscription("T", "a || b = 'x||y'", 5, "SQL92")
+    assert subscription == SubscriptionData("T", "a || b = 'x||y'", frozenset(), frozenset(), 5, "SQL92")
+    assert subscription_fields(subscription)["expressionType"] == "SQL92"
+    assert tags_of(MessageFilter("a = 1", "SQL92")) is None
+    assert tags_of(MessageFilter("a || b")) == frozenset({"a", "b"})
+    assert tags_of(MessageFilter()) is None
+
+
+def test_filter_check_has_group_and_subscription() -> None:
+    subscription = build_subscription("T", "a > 1", 5, "SQL92")
+    assert json.loads(encode_filter_check("g", subscription)) == {
+        "group": "g",
+        "subscriptionData": subscription_fields(subscription),
+    }
 
 
 @pytest.mark.parametrize(

@@ -192,6 +192,28 @@ SERVER_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             f"Create it on every broker of the topics, {_CREATE_GROUP}, or start these brokers, within "
             "'missingTopicTimeoutMs'.",
         ),
+        "FILTER_EXPRESSION_INVALID": Condition(
+            "{address} rejected {request}: it cannot parse the SQL92 expression of 'subExpression'. {remark}",
+            "Correct the expression: property names without quotes, text in single quotes, and =, <>, >, >=, <, <=, "
+            "BETWEEN, IN, IS NULL, AND, OR, NOT, TRUE, FALSE.",
+        ),
+        "PROPERTY_FILTER_DISABLED": Condition(
+            "{address} rejected {request}: it does not filter by SQL92, because its 'enablePropertyFilter' is false. "
+            "{remark}",
+            "Set it to true on every broker of the topics: 'mqadmin updateBrokerConfig -c <cluster> -k "
+            "enablePropertyFilter -v true'. Or filter by tags, and in Spark.",
+        ),
+        "SQL_FILTER_UNUSABLE": Condition(
+            "Cannot filter {queue} by SQL92: its broker stores messages that it does not deliver, most likely because "
+            "their producer set flags of an IPv6 host, so offsets of filtered messages are unknown.",
+            "Remove 'expressionType' and 'subExpression', and filter in Spark. A restart of the broker ends this for "
+            "later messages.",
+        ),
+        "FILTER_NOT_VERIFIABLE": Condition(
+            "Cannot filter by SQL92 through proxy {address}: it does not pass on the check of the expression, and "
+            "brokers send all messages for an invalid one.",
+            "Set 'namesrvAddr' to the name servers of the brokers, or use 'loadBalance=message' with 'endpoints'.",
+        ),
         "PULL_REJECTED": Condition(
             "{address} rejected {request}: its 'rejectPullConsumerEnable' is true. {remark}",
             "Set it to false on every broker of the topics: 'mqadmin updateBrokerConfig -c <cluster> -k "

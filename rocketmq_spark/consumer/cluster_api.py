@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from rocketmq_spark.errors import RocketMQError
-from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds
+from rocketmq_spark.model import BrokerAddress, MessageFilter, MessageQueue, QueueBounds
 from rocketmq_spark.remoting.future import Future as Future
 from rocketmq_spark.remoting.prober import Prober
 from rocketmq_spark.remoting.route_table import RouteTable
@@ -30,6 +30,8 @@ class BrokerApi(Protocol):
     def submit_consumer_ids(self, group: str) -> Future[list[str]]: ...
 
     def submit_group_check(self, group: str, topic: str) -> Future[None]: ...
+
+    def submit_filter_check(self, group: str, topic: str, message_filter: MessageFilter) -> Future[None]: ...
 
     def query_running_infos(self, group: str, client_ids: Iterable[str]) -> dict[str, ConsumerRunningInfo]: ...
 

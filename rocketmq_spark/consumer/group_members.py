@@ -64,6 +64,8 @@ class GroupMembers:
         self._outage_tracker = outage_tracker
         self._started_ms = started_ms
         self._registered: set[BrokerAddress] = set()
+        self._filtering: set[BrokerAddress] = set()
+        """Masters that have compiled the SQL92 filter."""
         self._unreached: dict[BrokerAddress, None] = {}
         self._other_members: list[str] = []
         self._state_machine = MembershipStateMachine()
@@ -85,6 +87,21 @@ class GroupMembers:
     def send_first_heartbeats(self) -> None:
         """Send heartbeats, as ``heartbeat`` does, only to responsive masters that have not acknowledged one yet."""
         self._send(set(self._outage_tracker.responsive_masters().values()) - self._registered)
+
+    def check_filter(self) -> None:
+        """Have each responsive master compile a SQL92 filter, once for each address; wait. Do nothing with another
+        filter. Raises BrokerError[FILTER_EXPRESSION_INVALID | PROPERTY_FILTER_DISABLED],
+        TransportError[FILTER_NOT_VERIFIABLE]."""
+        options, message_filter = self._options, self._options.message_filter
+        if not message_filter.is_sql:
+            return
+        masters = {name: self._routes.master(name) for name in self._routes.broker_names()}
+        unchecked = {name: name for name, address in masters.items() if address not in self._filtering}
+        checked = self._client.call_concurrently(
+            unchecked,
+            lambda broker, _: broker.submit_filter_check(self._group, options.topics[0], message_filter),
+        )
+        self._filtering |= {address for name in checked if (address := masters[name]) is not None}
 
     def _send(self, addresses: Iterable[BrokerAddress]) -> None:
         """Send heartbeats concurrently, wait for all responses, and record which addresses acknowledged. Failures are
@@ -142,7 +159,8 @@ class GroupMembers:
         return replace(self.consumer_data, subscriptions=tuple(map(self._subscription, topics)))
 
     def _subscription(self, topic: str) -> SubscriptionData:
-        return build_subscription(topic, self._options.expression_of(topic), self._started_ms)
+        expression, expression_type = self._options.filter_of(topic)
+        return build_subscription(topic, expression, self._started_ms, expression_type)
 
     # ------------------------------------------------------------------------------------------ members
 

@@ -22,9 +22,10 @@ from typing import Final
 
 from rocketmq_spark.consumer import allocation
 from rocketmq_spark.errors import MembershipError
+from rocketmq_spark.model import TAG
 from rocketmq_spark.options import BROADCASTING, ReadOptions
 from rocketmq_spark.wire.body.running_info import PROP_CHECKPOINT, PROP_CONSUME_ORDERLY, ConsumerRunningInfo
-from rocketmq_spark.wire.body.subscription import TAG, SubscriptionData
+from rocketmq_spark.wire.body.subscription import SubscriptionData
 
 MESSAGE_MODEL: Final = "messageModel"
 STRATEGY: Final = "allocateMessageQueueStrategy"

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
-from rocketmq_spark.model import TOOLS_GROUP
+from rocketmq_spark.model import SUB_ALL, TAG, TOOLS_GROUP, MessageFilter
 from rocketmq_spark.options.connection import CONNECTION_CONFLICTS, CONNECTION_DEPENDENCIES, ConnectionOptions
 from rocketmq_spark.options.kinds import END_POSITIONS, START_POSITIONS, TIMES, choice
 from rocketmq_spark.options.queue_positions import QueuePositions
 from rocketmq_spark.options.read import ReadOptions
-from rocketmq_spark.options.read_rules import TIME_STRATEGY_DEPENDENCY
+from rocketmq_spark.options.read_rules import FILTER_RULES, TIME_STRATEGY_DEPENDENCY
 from rocketmq_spark.options.table import (
     Conflict,
     Dependency,
@@ -35,6 +35,7 @@ class BatchReadOptions(ConnectionOptions):
     include_properties: bool = row_of(ReadOptions, "includeProperties")
     property_columns: tuple[str, ...] = row_of(ReadOptions, "propertyColumns")
     sub_expression: str = row_of(ReadOptions, "subExpression")
+    expression_type: str = row_of(ReadOptions, "expressionType")
     starting_offsets: QueuePositions = row_of(ReadOptions, "startingOffsets", kind=START_POSITIONS, default="earliest")
     starting_timestamp_ms: int | None = row_of(ReadOptions, "startingTimestamp")
     starting_timestamps_ms: QueuePositions | None = row_of(ReadOptions, "startingOffsetsByTimestamp")
@@ -105,9 +106,18 @@ class BatchReadOptions(ConnectionOptions):
         """Return False: a batch read has no checkpoint."""
         return False
 
-    def expression_of(self, _topic: str) -> str:
-        """Return the topic's tag filter."""
-        return self.sub_expression
+    @property
+    def message_filter(self) -> MessageFilter:
+        """Return the filter of ``topics``."""
+        return MessageFilter(self.sub_expression, self.expression_type)
+
+    def without_filter(self) -> BatchReadOptions:
+        """Return these options, to read all messages."""
+        return replace(self, sub_expression=SUB_ALL, expression_type=TAG)
+
+    def filter_of(self, _topic: str) -> MessageFilter:
+        """Return the topic's filter."""
+        return self.message_filter
 
 
 def _lacks_group(attribute: str, options: Any) -> bool:
@@ -117,6 +127,7 @@ def _lacks_group(attribute: str, options: Any) -> bool:
 
 BATCH_READ_DEPENDENCIES: Final = (
     *CONNECTION_DEPENDENCIES,
+    *FILTER_RULES,
     TIME_STRATEGY_DEPENDENCY,
     *(
         Dependency(name, "consumerGroup", partial(_lacks_group, attribute), "'group' is its committed offset.")

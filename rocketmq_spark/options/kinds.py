@@ -59,14 +59,14 @@ _BROKER: Final = re.compile(r"(?=.*\S)[^\x00-\x1f\x7f\ud800-\udfff]+")
 _RANGE: Final = re.compile(r"([%|a-zA-Z0-9_-]+@[^,;\[\]\x00-\x1f]+:[0-9]{1,6})\[([0-9]{1,19}),([0-9]{1,19})\)")
 _RANGES: Final = re.compile(rf"(?:{_RANGE.pattern}(?:\s*,\s*(?=\S)|$))*")
 _INSTANCE: Final = re.compile(r"[^\s@]{1,100}")
-_TAGS: Final = re.compile(r"[^\x00-\x1f]*[^\x00-\x20|][^\x00-\x1f]*")
+_EXPRESSION: Final = re.compile(r"[^\x00-\x08\x0b\x0c\x0e-\x1f]*[^\x00-\x20|][^\x00-\x08\x0b\x0c\x0e-\x1f]*")
 _SQL: Final = re.compile(
     r"""\w \s* (<>|[<>]=?) \s* [-+.\d'] | \w \s+ (<>|[<>]=?|=) \s+ \S | \w \s* = \s* '
     | \bIS \s+ (NOT\s+)? NULL\b | \bIN \s* \( | \bBETWEEN \s+ \S+ \s+ AND\b
     | = \S* \s+ (AND|OR) \s+ \S+ =""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""Comparisons of a SQL92 filter, which are unlikely in a tag; ``a=1`` alone is accepted as a tag."""
+"""See ``is_sql_comparison``."""
 _SEPARATOR: Final = re.compile(r"[\x01\x02]")
 """Separators of encoded properties, which no name may contain."""
 MAX_QUEUE_ID: Final = 2**31 - 1
@@ -113,10 +113,9 @@ def _parse_topics(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(map(topic, _listed(text, ","))))
 
 
-def _parse_expression(text: str) -> str:
-    if _SQL.search(text):
-        raise ValueError
-    return _matching(_TAGS)(text)
+def is_sql_comparison(text: str) -> bool:
+    """Return whether ``text`` has a comparison of SQL92, which is unlikely in a tag; ``a=1`` alone is a tag."""
+    return _SQL.search(text) is not None
 
 
 def _parse_names(text: str) -> tuple[str, ...]:
@@ -277,7 +276,9 @@ GROUP: Final = Kind(
     _parse_group,
 )
 INSTANCE: Final = Kind("a name of at most 100 characters without white space or '@'", _matching(_INSTANCE))
-EXPRESSION: Final = Kind("tags joined by '||', or '*' (SQL92 expressions are not supported)", _parse_expression)
+EXPRESSION: Final = Kind(
+    "tags joined by '||', '*', or, with 'expressionType=SQL92', a SQL92 expression", _matching(_EXPRESSION)
+)
 NAMES: Final = Kind("names separated by commas", _parse_names)
 PROPERTIES: Final = Kind("property names separated by commas that differ in more than their case", _parse_properties)
 QUEUES: Final = Kind("queues 'topic@broker:id' separated by commas", _parse_queues)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from rocketmq_spark.model import QueueRange, retry_topic
+from rocketmq_spark.model import SQL92, SUB_ALL, TAG, UNFILTERED, MessageFilter, QueueRange, retry_topic
 from rocketmq_spark.options.group import GroupOptions
 from rocketmq_spark.options.kinds import (
     BOOLEAN,
@@ -65,8 +65,18 @@ class ReadOptions(GroupOptions):
         section=Section.SUBSCRIPTION,
         essential=True,
         default="*",
-        doc="Tag filter, for example `TagA || TagB`; `*` reads all messages. The broker filters by the tags' hash "
-        "codes, the connector by their text. SQL92 expressions are not supported.",
+        doc="Filter by tags, for example `TagA || TagB`; `*` reads all messages. The broker filters by the tags' hash "
+        "codes, the connector by their text. With `expressionType=SQL92`: a SQL92 expression over message properties, "
+        "for example `region = 'north' AND price > 5`, by which the broker filters.",
+    )
+    expression_type: str = option(
+        "expressionType",
+        choice(TAG, SQL92),
+        section=Section.SUBSCRIPTION,
+        default=TAG,
+        doc="Type of `subExpression`: `TAG` (default), tags, or `SQL92`, an expression over properties. `SQL92` needs "
+        "`enablePropertyFilter=true` on every broker of the topics. The query fails before it reads if a broker does "
+        "not have that setting, or rejects the expression.",
     )
     reads_retry_topic: bool = option(
         "retryTopic",
@@ -316,6 +326,15 @@ class ReadOptions(GroupOptions):
         """Return ``topics``, and the group's retry topic if it is read."""
         return tuple(dict.fromkeys((*self.topics, self.retry_topic))) if self.reads_retry_topic else self.topics
 
-    def expression_of(self, topic: str) -> str:
-        """Return the topic's tag filter: ``*`` for the retry topic, whose messages passed the filter before."""
-        return "*" if topic == self.retry_topic else self.sub_expression
+    @property
+    def message_filter(self) -> MessageFilter:
+        """Return the filter of ``topics``."""
+        return MessageFilter(self.sub_expression, self.expression_type)
+
+    def without_filter(self) -> ReadOptions:
+        """Return these options, to read all messages."""
+        return replace(self, sub_expression=SUB_ALL, expression_type=TAG)
+
+    def filter_of(self, topic: str) -> MessageFilter:
+        """Return the topic's filter: none for the retry topic, whose messages passed the filter before."""
+        return UNFILTERED if topic == self.retry_topic else self.message_filter

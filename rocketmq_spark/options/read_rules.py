@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from rocketmq_spark.model import SQL92, SUB_ALL
 from rocketmq_spark.options.connection import CONNECTION_CONFLICTS, CONNECTION_DEPENDENCIES
+from rocketmq_spark.options.kinds import is_sql_comparison
 from rocketmq_spark.options.receive import RECEIVE_CONFLICTS
 from rocketmq_spark.options.table import Conflict, Dependency
 
@@ -45,8 +47,31 @@ TIME_STRATEGY_DEPENDENCY: Final = Dependency(
     "A non-default strategy applies to 'startingTimestamp' and 'startingOffsetsByTimestamp' only.",
 )
 
+def _is_sql(options: Any) -> bool:
+    return bool(options.expression_type == SQL92)
+
+
+FILTER_RULES: Final = (
+    Dependency(
+        "subExpression",
+        "expressionType",
+        lambda options: not _is_sql(options) and is_sql_comparison(options.sub_expression),
+        "Its value is a SQL92 expression, and 'expressionType' is TAG: no message would have it as its tag. Set "
+        "'expressionType' to SQL92.",
+    ),
+    Dependency(
+        "expressionType",
+        "subExpression",
+        lambda options: _is_sql(options) and options.sub_expression == SUB_ALL,
+        "With SQL92, set 'subExpression' to an expression such as \"price > 5\"; '*' is none. To read all messages, "
+        "remove 'expressionType'.",
+    ),
+)
+"""Of the filter, for all reads."""
+
 READ_DEPENDENCIES: Final = (
     *CONNECTION_DEPENDENCIES,
+    *FILTER_RULES,
     TIME_STRATEGY_DEPENDENCY,
     Dependency(
         "messageModel",

@@ -1,5 +1,5 @@
-"""Pull client of executors. It verifies the broker's name on each new connection, where brokers report it. One client
-for each set of options; a process keeps the last 16 for more tasks."""
+"""Pull client of executors. It verifies the broker's name on each new connection, where brokers report it, and a SQL92
+filter. One client for each set of options; a process keeps the last 16 for more tasks."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ExecutorPullClient:
         history: RouteHistory | None = None,
     ) -> None:
         self._group = options.consumer_group
-        self._expression_of = options.expression_of
+        self._filter_of = options.filter_of
         self._credentials = options.security.credentials
         self._pull_connections = pull_connections
         self._broker_names: WeakKeyDictionary[PullConnection, str | None] = WeakKeyDictionary()
@@ -61,7 +61,8 @@ class ExecutorPullClient:
         is no open connection. Return the pulls that failed already, with their errors: raises no RocketMQError. The
         others complete in ``receive``."""
         try:
-            frames = pull_frames(self._group, queue, self._expression_of(queue.topic), self._credentials)
+            expression, expression_type = self._filter_of(queue.topic)
+            frames = pull_frames(self._group, queue, expression, self._credentials, expression_type)
             return self._connection(queue, address).pull(requests, frames)
         except RocketMQError as error:
             return [(request, error) for request in requests]
@@ -71,9 +72,9 @@ class ExecutorPullClient:
         route if that is None or its connection was lost while idle, because after a reconnection another broker may
         have the address.
 
-        Request the broker's name once per connection, and wait. Raises RouteError[BROKER_ADDRESS_MISMATCH] if it is
-        another; a broker that reports none is accepted. Raises the errors of ``RouteTable.find_master`` and of
-        connecting.
+        Request the broker's name once per connection, and wait, and check a SQL92 filter. Raises
+        RouteError[BROKER_ADDRESS_MISMATCH] for another name; a broker that reports none is accepted. Raises the errors
+        of ``RouteTable.find_master``, of connecting, and of ``Broker.submit_filter_check``.
         """
         address = address or self._routes.find_master(queue)
         if self._pull_connections.detect_idle_loss(address):
@@ -81,7 +82,9 @@ class ExecutorPullClient:
             address = self._routes.find_master(queue)
         connection = self._pull_connections.get_or_open(address)
         if connection not in self._broker_names:
-            self._broker_names[connection] = self._broker_name_at(address, queue.topic)
+            name = self._broker_name_at(address, queue.topic)
+            self._check_filter(address, queue.topic)
+            self._broker_names[connection] = name
         name = self._broker_names[connection]
         if name is not None and name != queue.broker_name:
             raise RouteError("BROKER_ADDRESS_MISMATCH", address=str(address), broker=queue.broker_name, other=name)
@@ -102,6 +105,13 @@ class ExecutorPullClient:
         except BrokerError:
             return None
         return next((queue.broker_name for queue in stats), None)
+
+    def _check_filter(self, address: BrokerAddress, topic: str) -> None:
+        """Have the broker compile the topic's SQL92 filter, and wait; do nothing with another filter. Raises the errors
+        of ``Broker.submit_filter_check``."""
+        message_filter = self._filter_of(topic)
+        if message_filter.is_sql:
+            self.cluster.broker(address).submit_filter_check(self._group, topic, message_filter).result()
 
     def receive(self, timeout_ms: int) -> list[Completion]:
         """Wait up to ``timeout_ms`` for completions of pulls of any queue and return them, each once; [] if there are

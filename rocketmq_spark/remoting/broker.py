@@ -12,14 +12,14 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from rocketmq_spark.errors import BrokerError, DataLossError, RocketMQError
-from rocketmq_spark.model import Message, MessageQueue, QueueBounds, StoredMessage, retry_topic
+from rocketmq_spark.errors import DataLossError, RocketMQError
+from rocketmq_spark.model import Message, MessageFilter, MessageQueue, QueueBounds, StoredMessage, retry_topic
+from rocketmq_spark.remoting import read_checks
 from rocketmq_spark.remoting.future import Future
 from rocketmq_spark.remoting.message_probes import find_first_offsets, probe_store_times, pull_rpc
 from rocketmq_spark.remoting.offset_rpcs import commit_rpc, reset_offset_rpc
 from rocketmq_spark.remoting.prober import TOOLS_PROBER, Prober
 from rocketmq_spark.remoting.remoting_client import RemotingClient, ResponseFuture, Rpc, decode_nothing
-from rocketmq_spark.remoting.retry import is_broker_error, is_pull_rejected
 from rocketmq_spark.remoting.send_result import SendResult, send_header
 from rocketmq_spark.remoting.send_rpc import send_batch_rpc, send_rpc
 from rocketmq_spark.remoting.topic_config_rpc import topic_config_rpc
@@ -56,35 +56,8 @@ from rocketmq_spark.wire.remoting.pull import OFFSET_RESET, PullResult
 HOLD_SLACK_MS: Final = 6_000
 """Extra response timeout of a long poll: a broker checks its held pulls every 5 s."""
 
-NO_QUEUE: Final = 2**31 - 1
-"""A queue ID that no topic has."""
-
 ROCKETMQ_5: Final = 412
 """Version number of V5_0_0_SNAPSHOT. Source: ``common/MQVersion.java``."""
-
-SELF_TEST_TOPIC: Final = "SELF_TEST_TOPIC"
-"""A topic that each broker has and no client may write to. Source: ``common/topic/TopicValidator.java``."""
-
-
-class GroupCheck(NamedTuple):
-    """Future of ``Broker.submit_group_check``. ``empty_pull``: the pull from a queue that exists and is empty."""
-
-    pull: ResponseFuture[PullResult]
-    empty_pull: ResponseFuture[PullResult]
-
-    def result(self) -> None:
-        """Wait for both. Raises BrokerError[GROUP_NOT_FOUND.BROKER | GROUP_DENIED | TOPIC_DENIED] and similar, and
-        [PULL_REJECTED] if the broker rejects all pulls; ignores other refusals (queue missing or not readable)."""
-        try:
-            self.pull.result()
-        except BrokerError as error:
-            if not is_broker_error(error):
-                raise
-        try:
-            self.empty_pull.result()
-        except BrokerError as error:
-            if is_pull_rejected(error):
-                raise
 
 
 class SearchHints(NamedTuple):
@@ -242,13 +215,15 @@ class Broker(RemotingClient):
         header = UnregisterClientRequest(client_id=client_id, consumer_group=group)
         self.call(Rpc(_command(RequestCode.UNREGISTER_CLIENT, header), decode_nothing))
 
-    def submit_group_check(self, group: str, topic: str) -> GroupCheck:
+    def submit_group_check(self, group: str, topic: str) -> read_checks.GroupCheck:
         """Check whether the broker lets the group read the topic: pull from a queue that no topic has, so that the pull
         has no effect, and from an empty queue, because a broker that rejects all pulls checks the queue first.
         Brokers accept heartbeats of groups that do not exist, and do not list their members."""
-        missing_queue, empty = MessageQueue(topic, "", NO_QUEUE), MessageQueue(SELF_TEST_TOPIC, "", 0)
-        pulls = (self.submit(pull_rpc(group, queue, 0, 1, "*")) for queue in (missing_queue, empty))
-        return GroupCheck(*pulls)
+        return read_checks.submit_group_check(self, group, topic)
+
+    def submit_filter_check(self, group: str, topic: str, message_filter: MessageFilter) -> ResponseFuture[None]:
+        """Check a SQL92 filter, before any pull with it: see ``read_checks``."""
+        return read_checks.submit_filter_check(self, group, topic, message_filter)
 
     def submit_consumer_ids(self, group: str) -> ResponseFuture[list[str]]:
         """Query the client IDs of the group's members, one for each connection; empty without members."""

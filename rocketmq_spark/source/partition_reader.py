@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import chain, groupby
 from types import MappingProxyType
@@ -17,7 +16,7 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from rocketmq_spark.errors import RocketMQError, TransportError
+from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, TransportError
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueRange
 from rocketmq_spark.options import RangeReadOptions
 from rocketmq_spark.pull.executor_pull_client import ExecutorPullClient
@@ -32,7 +31,7 @@ from rocketmq_spark.source.schema import arrow_schema, canonical_names
 from rocketmq_spark.source.skipped_ranges import as_skip_ranges
 from rocketmq_spark.source.undecodable_messages import UndecodableMessages
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
-from rocketmq_spark.wire.body.subscription import exact_tags
+from rocketmq_spark.wire.body.subscription import tags_of
 from rocketmq_spark.wire.implementation import column_decoder
 from rocketmq_spark.wire.message.stored_message import first_queue_offset
 
@@ -73,7 +72,7 @@ def read_ranges(
     [UNDECODABLE_MESSAGE_BODY] (with ``badMessages`` ``fail``) or [CORRUPT_MESSAGE.QUEUE].
     """
     client = ExecutorPullClient.shared(options)
-    unfiltered_client = ExecutorPullClient.shared(replace(options, sub_expression="*"))
+    unfiltered_client = ExecutorPullClient.shared(options.without_filter())
     puller_for = partial(
         _puller,
         filtered=client,
@@ -173,9 +172,9 @@ def _combine(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 class _RangeReader:
     """Reader of one range: decodes what is pulled, and reports lost, missing and undecodable messages.
 
-    With a tag filter, the last message is also pulled unfiltered. If its stored offset exceeds its position, the broker
+    With a filter, the last message is also pulled unfiltered. If its stored offset exceeds its position, the broker
     delivers messages at positions below their stored offsets (see ``record_index``). Only an unfiltered response shows
-    the positions, so the range is then pulled without a filter.
+    the positions, so the range is then pulled without a filter by tags. A filter by SQL92 is only at the broker.
     """
 
     def __init__(
@@ -192,10 +191,12 @@ class _RangeReader:
         self._range = queue_range
         self._options = options
         self._columns = columns
-        self._tags = exact_tags(options.expression_of(queue_range.queue.topic))
+        self._filter = options.filter_of(queue_range.queue.topic)
+        self._tags = tags_of(self._filter)
+        self._is_filtered = self._tags is not None or self._filter.is_sql
         self._puller_for = puller_for
         self._puller = puller_for(queue_range, False)
-        self._last = None if self._tags is None else puller_for(_last_of(queue_range), True)
+        self._last = puller_for(_last_of(queue_range), True) if self._is_filtered else None
         self._undecodable = UndecodableMessages(queue_range.queue, options, client.cluster)
         self._client = client
         self._logged = logged
@@ -203,7 +204,7 @@ class _RangeReader:
         self._reported_losses = reported_losses
 
     def start(self) -> None:
-        """Send the first pulls of the range and, with a tag filter, the pull of its last message. Return at once."""
+        """Send the first pulls of the range and, with a filter, the pull of its last message. Return at once."""
         self._puller.start()
         if self._last is not None:
             self._last.start()
@@ -212,9 +213,11 @@ class _RangeReader:
         """Pull the range and yield its rows in batches of the required columns. A generator: it waits for pulls on
         iteration, applies ``badMessages``, and adds lost and vacant offsets to ``lost``. Raises the errors of
         ``read_ranges``."""
-        is_unfiltered = self._last is not None and self._detect_shift(self._last)
-        if is_unfiltered:
+        is_shifted = self._last is not None and self._detect_shift(self._last)
+        if is_shifted:
+            self._check_is_not_sql()
             self._puller = self._puller_for(self._range, True)
+        is_unfiltered = is_shifted or not self._is_filtered
         decoder = RangeDecoder(self._column_decoder(is_unfiltered=is_unfiltered), self._range)
         for pulled in self._pulled(self._puller):
             if pulled.is_lost:
@@ -224,6 +227,12 @@ class _RangeReader:
             if decoder.add(pulled):
                 yield from self._finish_batch(decoder)
         yield from self._finish_batch(decoder)
+
+    def _check_is_not_sql(self) -> None:
+        """Raise RemoteProtocolError[SQL_FILTER_UNUSABLE] if messages at positions below their stored offsets are to be
+        filtered by SQL92."""
+        if self._filter.is_sql:
+            raise RemoteProtocolError("SQL_FILTER_UNUSABLE", queue=str(self._range.queue))
 
     def _column_decoder(self, *, is_unfiltered: bool) -> ColumnDecoder:
         """Return a decoder of the required columns and the queue offset, with the tag filter of the topic."""
@@ -272,8 +281,8 @@ class _RangeReader:
             ) from error
 
     def _report_missing(self, expected: ExpectedOffsets, found: Sequence[pa.RecordBatch]) -> None:
-        """Report expected offsets that are neither rows in ``found`` nor lost. Do nothing with a tag filter."""
-        if self._tags is None:
+        """Report expected offsets that are neither rows in ``found`` nor lost. Do nothing with a filter."""
+        if not self._is_filtered:
             for begin, end in expected.missing(found):
                 self._check_missing(QueueRange(self._range.queue, begin, end))
 

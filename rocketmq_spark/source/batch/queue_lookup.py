@@ -59,8 +59,16 @@ class QueueLookup:
         queues = self._retry(topic_subject(topic), topic, lambda: self._readable_queues(topic))
         found: dict[MessageQueue, QueueBounds] = {}
         for of_broker in _by_broker(queues).values():
+            self._check_filter(of_broker[0])
             found |= self._call(of_broker[0], partial(_bounds_at, of_broker))
         return {queue: found[queue] for queue in queues}
+
+    def _check_filter(self, queue: MessageQueue) -> None:
+        """Have the queue's broker compile a SQL92 filter; do nothing with another filter. Raises the errors of
+        ``Broker.submit_filter_check``."""
+        group, message_filter = self._options.consumer_group, self._options.message_filter
+        if message_filter.is_sql:
+            self._call(queue, lambda broker: broker.submit_filter_check(group, queue.topic, message_filter).result())
 
     def _readable_queues(self, topic: str) -> tuple[MessageQueue, ...]:
         """Request the route of ``topic`` once, without a retry, and return its readable queues. Raises the errors of

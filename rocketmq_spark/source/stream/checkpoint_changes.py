@@ -49,7 +49,7 @@ def planned_with(options: ReadOptions, checkpoint_id: str) -> PlannedWith:
     return PlannedWith(
         options.consumer_group,
         options.message_model,
-        options.sub_expression,
+        str(options.message_filter),
         _subscribe(options),
         "true" if options.reads_retry_topic else "false",
         checkpoint_id,
@@ -85,7 +85,7 @@ def _group(_offset: object, before: PlannedWith | None, options: ReadOptions) ->
 
 
 def _filter(_offset: object, before: PlannedWith | None, options: ReadOptions) -> Difference | None:
-    return None if before is None else _differing(before.sub_expression, options.sub_expression)
+    return None if before is None else _differing(before.sub_expression, str(options.message_filter))
 
 
 def _to_clustering(_offset: object, before: PlannedWith | None, options: ReadOptions) -> Difference | None:

@@ -56,7 +56,8 @@ class QueueProgress(NamedTuple):
 
 
 class PlannedWith(NamedTuple):
-    """Options of the query that planned a batch, as the user writes them; topics sorted. ``subscribe`` and
+    """Options of the query that planned a batch, as the user writes them; topics sorted. ``sub_expression``: the text
+    of the ``MessageFilter``, of type TAG or SQL92. ``subscribe`` and
     ``retry_topic`` are None in offsets of version 2. ``checkpoint_id``: name of the checkpoint, None in offsets of
     version 3 and below."""
 

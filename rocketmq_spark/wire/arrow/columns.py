@@ -94,7 +94,7 @@ class ColumnDecoder:
 
     ``columns``: names of ``COLUMNS`` in the order of the result, any other is a property's; only these are decoded.
     ``tags``: keep messages with one of these, because brokers compare hashes; None: all. ``is_unfiltered``: bodies have
-    messages of all tags, so that positions can be counted; always so without ``tags``. ``restores_origin``: the queue
+    all messages, so that positions can be counted; by default so without ``tags``. ``restores_origin``: the queue
     is one of a retry topic; rows show the topic and ID that the message had before it was sent back, as in Java's
     clients (``DefaultMQPushConsumerImpl#resetRetryAndNamespace``).
 
@@ -109,7 +109,7 @@ class ColumnDecoder:
         *,
         broker_name: str,
         tags: frozenset[str] | None,
-        is_unfiltered: bool = False,
+        is_unfiltered: bool | None = None,
         restores_origin: bool = False,
     ) -> None:
         table = _RESTORED if restores_origin else COLUMNS
@@ -118,7 +118,7 @@ class ColumnDecoder:
         self.schema = pa.schema([pa.field(name, arrow_type(column)) for name, column in named])
         self._broker_name = broker_name
         self._tags = tags
-        self._is_unfiltered = is_unfiltered or tags is None
+        self._is_unfiltered = tags is None if is_unfiltered is None else is_unfiltered
         self.max_displacement = 0
         """Maximum difference between a message's stored offset and its actual one so far: the number of other messages
         of the queue that the broker stored and does not deliver."""

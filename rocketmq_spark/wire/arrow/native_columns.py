@@ -1,9 +1,9 @@
 """Column decoder with the native fast path (Rust, ``native/``). Importing this module fails without the extension.
 
 The fast path decodes all of a call or nothing. It rejects damage, inner batches, messages not at their stored offsets
-(unchecked with ``tags``), compressed bodies if ``body`` is a column, text that is not UTF-8, times beyond a column's
-range, repeated property names or more than 256, IPv4 in IPv6. ``columns.ColumnDecoder`` decodes such calls, and reports
-errors.
+(unchecked in filtered bodies), compressed bodies if ``body`` is a column, text that is not UTF-8, times beyond the
+range of a column, repeated property names or more than 256, IPv4 in IPv6. ``columns.ColumnDecoder`` decodes such calls,
+and reports errors.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class NativeColumnDecoder(ColumnDecoder):
         *,
         broker_name: str,
         tags: frozenset[str] | None,
-        is_unfiltered: bool = False,
+        is_unfiltered: bool | None = None,
         restores_origin: bool = False,
     ) -> None:
         super().__init__(
@@ -67,7 +67,8 @@ class NativeColumnDecoder(ColumnDecoder):
         RemoteProtocolError."""
         if not self._is_supported:
             return None
-        decoded = self._native_decoder.decode(bodies, begin_offset, end_offset, response_offsets)
+        counted = response_offsets if self._is_unfiltered else ()
+        decoded = self._native_decoder.decode(bodies, begin_offset, end_offset, counted)
         return None if decoded is None else _batch(self.schema, *decoded)
 
     def batch_builder(self, data_bytes: int, max_rows: int) -> NativeBatchBuilder | None:
@@ -75,21 +76,24 @@ class NativeColumnDecoder(ColumnDecoder):
         unfiltered but there are tags."""
         if not self._is_supported:
             return None
-        return NativeBatchBuilder(self.schema, self._native_decoder.new_batch(data_bytes, max_rows))
+        builder = self._native_decoder.new_batch(data_bytes, max_rows)
+        return NativeBatchBuilder(self.schema, builder, is_unfiltered=self._is_unfiltered)
 
 
 class NativeBatchBuilder:
     """See ``BatchBuilder``. Releases the GIL; no other thread may write to the bodies meanwhile. Not thread-safe."""
 
-    def __init__(self, schema: pa.Schema, batch_builder: _native.Growing) -> None:
+    def __init__(self, schema: pa.Schema, batch_builder: _native.Growing, *, is_unfiltered: bool) -> None:
         self._schema = schema
         self._builder = batch_builder
+        self._is_unfiltered = is_unfiltered
 
     def add(
         self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int, response_offsets: ResponseOffsets = ()
     ) -> bool:
         """See ``BatchBuilder``."""
-        return self._builder.add(bodies, begin_offset, end_offset, response_offsets)
+        counted = response_offsets if self._is_unfiltered else ()
+        return self._builder.add(bodies, begin_offset, end_offset, counted)
 
     def finish(self) -> pa.RecordBatch:
         """See ``BatchBuilder``."""

@@ -1,4 +1,5 @@
-"""Subscriptions as members register them with brokers, which filter tags by Java's ``String.hashCode``."""
+"""Subscriptions as members register them with brokers, which filter by tags' ``String.hashCode`` of Java, or by SQL92
+expressions over properties."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from rocketmq_spark.errors import LocalProtocolError
-from rocketmq_spark.model import java_string_order
+from rocketmq_spark.model import SUB_ALL, TAG, MessageFilter, java_string_order
+from rocketmq_spark.wire.remoting.fastjson import write_fastjson
 from rocketmq_spark.wire.remoting.typed import Object, array, as_int64, int64, text, texts
 
 
@@ -21,8 +23,6 @@ def java_hash_code(text: str) -> int:
     return value - (1 << 32) if value & 0x80000000 else value
 
 
-SUB_ALL: Final = "*"
-TAG: Final = "TAG"
 _JAVA_BLANKS: Final = "".join(map(chr, range(0x21)))
 
 
@@ -31,7 +31,8 @@ class SubscriptionData:
     """Subscription to one topic. Source: ``remoting/protocol/heartbeat/SubscriptionData.java``.
 
     A broker filters by ``code_set``, hashes that tags may share; the puller must filter again by ``tags_set``. Both
-    empty: all messages. ``version_ms``: a broker replaces a subscription only by a newer one.
+    empty: all messages, or, with another ``expression_type`` than TAG, those that ``sub_string`` selects.
+    ``version_ms``: a broker replaces a subscription only by a newer one.
     """
 
     topic: str
@@ -42,17 +43,26 @@ class SubscriptionData:
     expression_type: str = TAG
 
 
-def build_subscription(topic: str, expression: str, version_ms: int) -> SubscriptionData:
-    """Build a subscription by tags, ``TagA || TagB``, or by ``*`` or a blank expression for all messages.
+def build_subscription(topic: str, expression: str, version_ms: int, expression_type: str = TAG) -> SubscriptionData:
+    """Build a subscription by tags, ``TagA || TagB``, by ``*`` or a blank expression for all messages, or by a SQL92
+    expression, which only the broker can check.
 
-    Raises LocalProtocolError[INVALID_MESSAGE] for an expression without any tag. Source:
-    ``remoting/protocol/filter/FilterAPI.java#buildSubscriptionData`` -- differs: Java accepts ``" * "`` and ``" || "``
-    as subscriptions that match no message.
+    Raises LocalProtocolError[INVALID_MESSAGE] for an expression of type TAG without any tag. Source:
+    ``remoting/protocol/filter/FilterAPI.java#build`` -- differs: Java accepts ``" * "`` and ``" || "`` as subscriptions
+    that match no message.
     """
+    if expression_type != TAG:
+        return SubscriptionData(topic, expression, frozenset(), frozenset(), version_ms, expression_type)
     tags = exact_tags(expression)
     if tags is None:
         return SubscriptionData(topic, SUB_ALL, frozenset(), frozenset(), version_ms)
     return SubscriptionData(topic, expression, tags, frozenset(map(java_hash_code, tags)), version_ms)
+
+
+def tags_of(message_filter: MessageFilter) -> frozenset[str] | None:
+    """Return the tags of which a message must have one; None: the filter is by SQL92, or there is none. Raises what
+    ``exact_tags`` does."""
+    return None if message_filter.is_sql else exact_tags(message_filter.expression)
 
 
 def exact_tags(expression: str) -> frozenset[str] | None:
@@ -77,6 +87,11 @@ def subscription_fields(subscription: SubscriptionData) -> dict[str, object]:
         "tagsSet": sorted(subscription.tags_set, key=java_string_order),
         "topic": subscription.topic,
     }
+
+
+def encode_filter_check(group: str, subscription: SubscriptionData) -> bytes:
+    """Return the body of CHECK_CLIENT_CONFIG. Source: ``remoting/protocol/body/CheckClientRequestBody.java``."""
+    return write_fastjson({"group": group, "subscriptionData": subscription_fields(subscription)})
 
 
 def read_subscription(entry: Object) -> SubscriptionData:

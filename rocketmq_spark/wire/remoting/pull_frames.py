@@ -7,7 +7,7 @@ import struct
 from functools import lru_cache
 from typing import Final
 
-from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.model import TAG, MessageQueue
 from rocketmq_spark.security import Credentials
 from rocketmq_spark.wire.remoting.codes import PullSysFlag, RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand, encode
@@ -26,7 +26,13 @@ _START: Final = struct.Struct(">II")
 
 
 def pull_header(
-    group: str, queue: MessageQueue, offset: int, max_messages: int, expression: str, suspend_ms: int = 0
+    group: str,
+    queue: MessageQueue,
+    offset: int,
+    max_messages: int,
+    expression: str,
+    suspend_ms: int = 0,
+    expression_type: str = TAG,
 ) -> PullMessageRequest:
     """Build the header of a pull with its subscription, so that the broker needs no heartbeat of the group. If
     ``suspend_ms`` > 0, the broker holds the pull that long without messages."""
@@ -39,6 +45,7 @@ def pull_header(
         sys_flag=PullSysFlag.SUBSCRIPTION | (PullSysFlag.SUSPEND if suspend_ms > 0 else 0),
         suspend_timeout_ms=suspend_ms,
         subscription=expression,
+        expression_type=None if expression_type == TAG else expression_type,
         broker_name=queue.broker_name or None,
     )
 
@@ -46,8 +53,8 @@ def pull_header(
 class PullFrames:
     """Frames of unsigned pulls that are not suspended."""
 
-    def __init__(self, group: str, queue: MessageQueue, expression: str) -> None:
-        self._header = _header_with_places(pull_header(group, queue, PLACE, PLACE, expression).to_fields())
+    def __init__(self, group: str, queue: MessageQueue, expression: str, expression_type: str = TAG) -> None:
+        self._header = _header_with_places(_fields(group, queue, expression, expression_type))
 
     def frame(self, opaque: int, offset: int, max_messages: int) -> bytes:
         """Return the frame, length included, of a pull numbered ``opaque``."""
@@ -58,8 +65,10 @@ class PullFrames:
 class SignedPullFrames(PullFrames):
     """Frames of signed pulls; the signature is the fourth part that differs."""
 
-    def __init__(self, group: str, queue: MessageQueue, expression: str, credentials: Credentials) -> None:
-        fields = pull_header(group, queue, PLACE, PLACE, expression).to_fields() | identity(credentials)
+    def __init__(
+        self, group: str, queue: MessageQueue, expression: str, credentials: Credentials, expression_type: str = TAG
+    ) -> None:
+        fields = _fields(group, queue, expression, expression_type) | identity(credentials)
         self._signature = SignatureTemplate(fields, (MAX_MESSAGES, OFFSET), credentials.secret_key)
         self._header = _header_with_places(fields | {SIGNATURE: PLACE_OF_TEXT})
 
@@ -68,6 +77,11 @@ class SignedPullFrames(PullFrames):
         signature = self._signature.sign(max_messages, offset)
         header = self._header % (opaque, offset, max_messages, signature)
         return _START.pack(len(header) + 4, len(header)) + header
+
+
+def _fields(group: str, queue: MessageQueue, expression: str, expression_type: str) -> dict[str, str]:
+    """Return the fields of a pull that is not suspended, with PLACE for its numbers."""
+    return pull_header(group, queue, PLACE, PLACE, expression, expression_type=expression_type).to_fields()
 
 
 def _header_with_places(fields: dict[str, str]) -> bytes:
@@ -82,9 +96,15 @@ def _header_with_places(fields: dict[str, str]) -> bytes:
 
 
 @lru_cache(maxsize=4096)
-def pull_frames(group: str, queue: MessageQueue, expression: str, credentials: Credentials | None = None) -> PullFrames:
+def pull_frames(
+    group: str,
+    queue: MessageQueue,
+    expression: str,
+    credentials: Credentials | None = None,
+    expression_type: str = TAG,
+) -> PullFrames:
     """Return the maker of the frames of a queue's pulls, signed if there are ``credentials``; cached by the arguments.
     Raises LocalProtocolError[INVALID_MESSAGE]."""
     if credentials is None:
-        return PullFrames(group, queue, expression)
-    return SignedPullFrames(group, queue, expression, credentials)
+        return PullFrames(group, queue, expression, expression_type)
+    return SignedPullFrames(group, queue, expression, credentials, expression_type)

@@ -64,6 +64,18 @@ def _topic_reserved(it: _ErrorResponse) -> BrokerError:
     )
 
 
+def _expression_invalid(it: _ErrorResponse) -> BrokerError:
+    return BrokerError(
+        "FILTER_EXPRESSION_INVALID", address=it.address, request=it.request, code=it.code, remark=it.remark
+    )
+
+
+def _property_filter_disabled(it: _ErrorResponse) -> BrokerError:
+    return BrokerError(
+        "PROPERTY_FILTER_DISABLED", address=it.address, request=it.request, code=it.code, remark=it.remark
+    )
+
+
 def _pull_rejected(it: _ErrorResponse) -> BrokerError:
     return BrokerError("PULL_REJECTED", address=it.address, request=it.request, code=it.code, remark=it.remark)
 
@@ -101,6 +113,12 @@ REFUSALS: Final[tuple[tuple[int, str, Callable[[_ErrorResponse], BrokerError]], 
     (ResponseCode.SYSTEM_ERROR, r"\S*\.AclException: ", _access_forbidden),
     # all servers
     (ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, r"", _group_not_found),
+    (ResponseCode.SUBSCRIPTION_PARSE_FAILED, r"", _expression_invalid),
+    (
+        ResponseCode.SYSTEM_ERROR,
+        r"The broker does not support consumer to filter message",
+        _property_filter_disabled,
+    ),
     (ResponseCode.SUBSCRIPTION_NOT_EXIST, r".*the pull consumer is rejected by server", _pull_rejected),
     (ResponseCode.NO_PERMISSION, r"Sending message to topic\[(?P<name>.*)\] is forbidden", _topic_reserved),
 )

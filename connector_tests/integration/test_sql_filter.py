@@ -1,0 +1,207 @@
+"""Filters of the real broker, by tags and by SQL92, as executors and batch plans use them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from itertools import pairwise
+
+import pytest
+
+from connector_tests.support.admin_broker import AdminBroker
+from connector_tests.support.streams import Topic
+from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.embedded.pytest_plugin import unique_name
+from rocketmq_spark.errors import BrokerError
+from rocketmq_spark.model import BrokerAddress, Message, MessageQueue, QueueRange
+from rocketmq_spark.options import BatchReadOptions
+from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.source.batch.queue_lookup import QueueLookup
+from rocketmq_spark.source.partition_reader import read_ranges
+from rocketmq_spark.source.schema import default_schema
+
+pytestmark = pytest.mark.broker
+
+COUNT = 600
+TAGS = ("Aa", "BB", "aa", " Aa", "TagA", "TagB", "TagC", None)
+"""The first two have one hash, and a broker takes them for one another."""
+
+Properties = Mapping[str, str | None]
+
+
+def properties_of(number: int) -> dict[str, str | None]:
+    """One in 100 messages is rare, one in 3 has no price, one in 5 a ratio."""
+    return {
+        "TAGS": TAGS[number % len(TAGS)],
+        "price": str(number) if number % 3 else None,
+        "ratio": f"{number}.5" if number % 5 == 0 else None,
+        "region": ("north", "south", "it's", "Nord")[number % 4],
+        "urgent": ("true", "false")[number % 2],
+        "rare": "yes" if number % 100 == 99 else None,
+    }
+
+
+def number_of(text: str | None) -> float:
+    return float("nan") if text is None else float(text)
+
+
+@pytest.fixture(scope="module")
+def filled(cluster: EmbeddedCluster) -> Iterator[MessageQueue]:
+    """A queue with COUNT messages, whose bodies are their offsets."""
+    topic = cluster.create_topic(unique_name("filtered"), queues=1)
+    with closing(Topic(cluster, topic)) as handle:
+        for begin in range(0, COUNT, 100):
+            handle.send_as_they_are([message(topic, number) for number in range(begin, begin + 100)])
+        (queue,) = handle.queues
+        yield queue
+
+
+def message(topic: str, number: int) -> Message:
+    named = {name: text for name, text in properties_of(number).items() if text is not None}
+    tag = named.pop("TAGS", None)
+    return Message(topic, b"%d" % number, tags=tag, properties=named)
+
+
+OptionsOf = Callable[..., BatchReadOptions]
+
+
+@pytest.fixture
+def options_of(cluster: EmbeddedCluster, filled: MessageQueue) -> OptionsOf:
+    def make(expression: str, expression_type: str = "SQL92", **more: str) -> BatchReadOptions:
+        given = {"namesrvAddr": cluster.namesrv_addr, "subscribe": filled.topic} | more
+        return BatchReadOptions.parse(given | {"subExpression": expression, "expressionType": expression_type})
+
+    return make
+
+
+def read(queue: MessageQueue, options: BatchReadOptions, begin: int = 0, end: int = COUNT) -> list[int]:
+    """Offsets of the rows; each has the body that was sent there."""
+    batches = read_ranges([QueueRange(queue, begin, end)], options, default_schema())
+    rows = [row for batch in batches for row in batch.to_pylist()]
+    offsets = [int(row["queueOffset"]) for row in rows]
+    assert [int(row["body"]) for row in rows] == offsets
+    return offsets
+
+
+def matching(predicate: Callable[[Properties], bool]) -> list[int]:
+    return [number for number in range(COUNT) if predicate(properties_of(number))]
+
+
+@pytest.mark.parametrize(
+    ("expression", "tags"),
+    [
+        ("Aa", {"Aa"}),
+        ("BB", {"BB"}),
+        ("Aa||BB", {"Aa", "BB"}),
+        ("aa", {"aa"}),
+        ("AA", set()),
+        (" || Aa || ", {"Aa"}),
+        ("||TagB|| ||\tTagA ||", {"TagA", "TagB"}),
+        ("TagA | TagB", set()),
+    ],
+)
+def test_tags_match_by_their_exact_text(
+    filled: MessageQueue, options_of: OptionsOf, expression: str, tags: set[str]
+) -> None:
+    assert read(filled, options_of(expression, "TAG")) == matching(lambda given: given["TAGS"] in tags)
+
+
+@pytest.mark.usefixtures("implementation")
+@pytest.mark.parametrize(
+    ("expression", "predicate"),
+    [
+        ("price = 4", lambda given: number_of(given["price"]) == 4),
+        ("price <> 4", lambda given: given["price"] is not None and number_of(given["price"]) != 4),
+        ("price > 500", lambda given: number_of(given["price"]) > 500),
+        ("price >= 502.5 AND price < 510", lambda given: 502.5 <= number_of(given["price"]) < 510),
+        ("price BETWEEN 10 AND 20.5", lambda given: 10 <= number_of(given["price"]) <= 20.5),
+        ("ratio > 100.0", lambda given: number_of(given["ratio"]) > 100),
+        ("ratio > 100 OR region = 'north'", lambda given: given["ratio"] is None and given["region"] == "north"),
+        (
+            "price NOT BETWEEN 10 AND 590",
+            lambda given: number_of(given["price"]) < 10 or number_of(given["price"]) > 590,
+        ),
+        ("region = 'north'", lambda given: given["region"] == "north"),
+        ("region = 'it''s'", lambda given: given["region"] == "it's"),
+        ("region <> 'north'", lambda given: given["region"] != "north"),
+        ("region IN ('north', 'south')", lambda given: given["region"] in {"north", "south"}),
+        ("region NOT IN ('north', 'south')", lambda given: given["region"] not in {"north", "south"}),
+        ("region\n  IN ('Nord')\n", lambda given: given["region"] == "Nord"),
+        ("price IS NULL", lambda given: given["price"] is None),
+        ("price IS NOT NULL", lambda given: given["price"] is not None),
+        ("NOT (price > 5)", lambda given: number_of(given["price"]) <= 5),
+        ("price < 5 OR region = 'south'", lambda given: number_of(given["price"]) < 5 or given["region"] == "south"),
+        ("urgent = TRUE", lambda given: given["urgent"] == "true"),
+        (
+            "urgent = FALSE AND price > 590",
+            lambda given: given["urgent"] == "false" and number_of(given["price"]) > 590,
+        ),
+        ("TRUE", lambda _: True),
+        ("FALSE", lambda _: False),
+        ("(TAGS is not null And TAGS in ('TagA','TagB'))", lambda given: given["TAGS"] in {"TagA", "TagB"}),
+        ("TAGS = 'Aa'", lambda given: given["TAGS"] == "Aa"),
+        ("rare = 'yes'", lambda given: given["rare"] == "yes"),
+        ("missing = 1", lambda _: False),
+        ("region > 5", lambda _: False),
+        ("price", lambda _: False),
+        ("region contains 'or'", lambda given: "or" in str(given["region"])),
+    ],
+)
+def test_sql92_selects_by_properties(
+    filled: MessageQueue, options_of: OptionsOf, expression: str, predicate: Callable[[Properties], bool]
+) -> None:
+    assert read(filled, options_of(expression)) == matching(predicate)
+
+
+@pytest.mark.usefixtures("implementation")
+def test_neighbouring_ranges_share_no_message_of_sql92(filled: MessageQueue, options_of: OptionsOf) -> None:
+    """Also where an answer to the first reaches into the second."""
+    ends = [0, 1, 99, 100, 101, 333, 500, COUNT]
+    options = options_of("rare = 'yes' OR urgent = TRUE")
+    parts = [read(filled, options, begin, end) for begin, end in pairwise(ends)]
+    expected = matching(lambda given: given["rare"] == "yes" or given["urgent"] == "true")
+    assert [offset for part in parts for offset in part] == expected
+
+
+INVALID = ["price >", "price > '5'", 'region = "north"', "price = 5;", "*5", "price = = 5"]
+
+
+@pytest.mark.parametrize("expression", INVALID)
+def test_invalid_sql92_fails_the_plan_and_each_task(
+    cluster: EmbeddedCluster, filled: MessageQueue, options_of: OptionsOf, expression: str
+) -> None:
+    options = options_of(expression)
+    with pytest.raises(BrokerError, match=r"FILTER_EXPRESSION_INVALID.*'subExpression'.*Correct the expression"):
+        planned(options)
+    with pytest.raises(BrokerError, match="FILTER_EXPRESSION_INVALID"):
+        read(filled, options)
+
+
+def planned(options: BatchReadOptions) -> list[QueueRange]:
+    with closing(ConnectionPool(5_000)) as pool:
+        return QueueLookup(options, pool).ranges()
+
+
+def test_broker_without_property_filter_fails_the_plan_and_each_task(
+    cluster: EmbeddedCluster, filled: MessageQueue, options_of: OptionsOf
+) -> None:
+    options = options_of("price > 590 AND TRUE")
+    with property_filter_off(cluster):
+        with pytest.raises(BrokerError, match=r"PROPERTY_FILTER_DISABLED.*updateBrokerConfig.*enablePropertyFilter"):
+            planned(options)
+        with pytest.raises(BrokerError, match="PROPERTY_FILTER_DISABLED"):
+            read(filled, options)
+        assert len(read(filled, options_of("Aa", "TAG"))) == COUNT // len(TAGS)
+    assert planned(options) == [QueueRange(filled, 0, COUNT)]
+    assert read(filled, options) == matching(lambda given: number_of(given["price"]) > 590)
+
+
+@contextmanager
+def property_filter_off(cluster: EmbeddedCluster) -> Iterator[None]:
+    with closing(ConnectionPool(5_000)) as pool:
+        broker = AdminBroker(BrokerAddress(cluster.broker_addr()), pool, 5_000)
+        broker.update_config({"enablePropertyFilter": "false"})
+        try:
+            yield
+        finally:
+            broker.update_config({"enablePropertyFilter": "true"})
