@@ -308,7 +308,7 @@ def test_a_response_that_cannot_be_read_is_an_error(proxy: ScriptedProxy, known:
         (pb.Code.UNAUTHORIZED, "check signature failed", "CREDENTIALS_REJECTED"),
         (pb.Code.CONSUMER_GROUP_NOT_FOUND, "", "GROUP_NOT_FOUND.PROXY"),
         (pb.Code.TOO_MANY_REQUESTS, "polling full", "PROXY_UNAVAILABLE"),
-        (pb.Code.ILLEGAL_FILTER_EXPRESSION, "no", "PROXY_ERROR"),
+        (pb.Code.ILLEGAL_FILTER_EXPRESSION, "no", "FILTER_EXPRESSION_INVALID"),
     ],
 )
 def test_a_refusal_is_what_the_code_means(

@@ -57,7 +57,7 @@ class GrpcTransport:
         """Open nothing. ``addresses``: those of the proxy that returns the routes."""
         self._options = options
         self._entry = addresses
-        self._subscription = Subscription(options.consumer_group, options.topics, options.sub_expression)
+        self._subscription = Subscription(options.consumer_group, options.topics, *options.message_filter)
         self.client_id = new_client_id(addresses[0])
         self._sessions = {addresses: self._session(addresses)}
         self._topics = options.topics

@@ -9,14 +9,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeAlias
 
-from rocketmq_spark.errors import OptionError, RocketMQError, RouteError, TransportError
-from rocketmq_spark.model import BrokerAddress, TopicRoute
+from rocketmq_spark.errors import RocketMQError, RouteError
+from rocketmq_spark.model import BrokerAddress
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.dead_letter_mover import DeadLetterMover
 from rocketmq_spark.pop.pop_responses import batch_acks_of, decode_pop_response
 from rocketmq_spark.pop.receipt_handles import BrokerHandle, ReceiptHandle
 from rocketmq_spark.pop.receive_scheduler import ReceiveRequest, Target
 from rocketmq_spark.pop.retention_check import ReportDeleted, RetentionCheck, ignore_deleted
+from rocketmq_spark.pop.topic_checks import TopicChecks
 from rocketmq_spark.pop.transport import AckOutcome, ChangeOutcome, ReceiveOutcome
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.cluster_client import ClusterClient
@@ -24,10 +25,9 @@ from rocketmq_spark.remoting.local_address import new_client_id
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.pop_broker import PopBroker, PopOutcome
 from rocketmq_spark.remoting.remoting_client import ResponseFuture
-from rocketmq_spark.remoting.retry import Retryability, is_topic_without_route, retryability_of_request
+from rocketmq_spark.remoting.retry import is_topic_without_route
 from rocketmq_spark.remoting.route_table import history_of
 from rocketmq_spark.remoting.secured import Connect
-from rocketmq_spark.wire.body.subscription import TAG
 from rocketmq_spark.wire.remoting.headers import (
     ChangeInvisibleTimeRequest,
     ChangeInvisibleTimeResponse,
@@ -74,7 +74,7 @@ class RemotingTransport:
         """Also of topics that are no longer read but have unacknowledged messages."""
         self._readable: frozenset[str] = frozenset()
         self._reported_deleted: set[Target] = set()
-        self._readable_topics: set[str] = set()
+        self._topic_checks = TopicChecks(options, self._new_pop_broker)
         self._preparing: list[threading.Thread] = []
         self._ending = threading.Event()
         self._retention = RetentionCheck(options.consumer_group, report, self._ending.wait, monotonic_ms)
@@ -83,14 +83,13 @@ class RemotingTransport:
     # ------------------------------------------------------------------------------------------ routes
 
     def refresh_routes(self) -> dict[str, RocketMQError]:
-        """Request the routes, and for new topics whether they are FIFO, and wait. Return the errors by topic, also of
+        """Request the routes, and run the ``TopicChecks`` of new topics, and wait. Return the errors by topic, also of
         topics that must not be read or have no readable queue. A topic whose request failed keeps its last route."""
         failures = self._routes.refresh(self._options.topics)
         routes = self._routes.routes
         found = {topic: routes[topic] for topic in self._options.topics if topic not in failures}
-        rejected = {
-            topic: error for topic, route in found.items() if (error := self._query_rejection(topic, route)) is not None
-        }
+        errors = {topic: self._topic_checks.find_error(topic, route) for topic, route in found.items()}
+        rejected = {topic: error for topic, error in errors.items() if error is not None}
         self._readable = (self._readable | found.keys()) - rejected.keys()
         unreadable = {topic for topic, route in found.items() if not route.read_queues()}
         return (
@@ -98,35 +97,6 @@ class RemotingTransport:
             | rejected
             | {topic: RouteError("TOPIC_UNAVAILABLE.NO_READABLE_QUEUE", topic=topic) for topic in unreadable}
         )
-
-    def _query_rejection(self, topic: str, route: TopicRoute) -> RocketMQError | None:
-        """Return why a topic must not be read now, or None: a proxy serves it, it is FIFO, or no master reports whether
-        it is. Send requests to the masters, one by one, until one responds; that is cached. If a master refuses
-        permanently, log it and read the topic."""
-        if topic in self._readable_topics:
-            return None
-        names = {queue.broker_name for queue in route.read_queues()}
-        addresses = [address for name in sorted(names) if (address := route.master_address(name)) is not None]
-        if any(address.broker_name is not None for address in addresses):
-            reason = "its remoting port does not support loadBalance=message"
-            return TransportError("PROXY_REQUIRES_ENDPOINTS", address=addresses[0].server, reason=reason)
-        failure: RocketMQError | None = None
-        for address in addresses:
-            try:
-                if self._new_pop_broker(address).query_is_fifo(topic):
-                    return OptionError("FIFO_NOT_SUPPORTED", subject=f"Topic {topic!r}")
-            except RocketMQError as error:
-                failure = error
-                if retryability_of_request(error) is not Retryability.PERMANENT:
-                    continue
-                log.info(
-                    "FIFO_CHECK_SKIPPED: Cannot check whether topic=%s is FIFO; reading its messages in any order: %s",
-                    topic,
-                    error,
-                )
-            self._readable_topics.add(topic)
-            return None
-        return failure
 
     def targets(self) -> list[Target]:
         """Return the brokers that have readable queues of the topics, by topic, from cached routes."""
@@ -235,8 +205,8 @@ class RemotingTransport:
             poll_ms=request.poll_ms,
             born_timestamp_ms=int(time.time() * 1000),
             init_mode=FROM_FIRST if options.starts_at_earliest else FROM_END,
-            expression_type=TAG,
             expression=options.sub_expression,
+            expression_type=options.expression_type,
         )
 
     def _prepare(

@@ -22,7 +22,7 @@ from rocketmq_spark.source.undecodable_messages import COMMIT_LOG_OFFSET, Client
 from rocketmq_spark.wire.arrow.column_table import RECEIPT_HANDLE
 from rocketmq_spark.wire.arrow.columns import BatchTooLargeError, ColumnDecoder
 from rocketmq_spark.wire.arrow.undecodable import UndecodableMessage
-from rocketmq_spark.wire.body.subscription import exact_tags
+from rocketmq_spark.wire.body.subscription import tags_of
 from rocketmq_spark.wire.bounds import INNER_MESSAGES
 from rocketmq_spark.wire.implementation import column_decoder
 from rocketmq_spark.wire.message.stored_message import first_queue_offset, split_records
@@ -44,7 +44,7 @@ def read_parts(
     [MALFORMED_RESPONSE.BODY], and what ``DeadLetterSender`` does.
     """
     target, columns = arrow_schema(schema), canonical_names(schema, extra_string_columns(options))
-    tags = exact_tags(options.sub_expression)
+    tags = tags_of(options.message_filter)
     policy = UndecodablePopMessages(options, client_of)
     for part in parts:
         decode = _decode_stored if part.record_format is RecordFormat.STORED else _decode_received

@@ -95,6 +95,7 @@ class FilterType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     FILTER_TYPE_UNSPECIFIED: _ClassVar[FilterType]
     TAG: _ClassVar[FilterType]
+    SQL: _ClassVar[FilterType]
 
 class Language(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -173,6 +174,7 @@ CLIENT_TYPE_UNSPECIFIED: ClientType
 SIMPLE_CONSUMER: ClientType
 FILTER_TYPE_UNSPECIFIED: FilterType
 TAG: FilterType
+SQL: FilterType
 LANGUAGE_UNSPECIFIED: Language
 PYTHON: Language
 ENCODING_UNSPECIFIED: Encoding

@@ -17,17 +17,19 @@ from ipaddress import ip_address
 from typing import Final, NamedTuple, TypeAlias
 
 from rocketmq_spark._version import __version__
+from rocketmq_spark.model import TAG
 from rocketmq_spark.security import Credentials
 from rocketmq_spark.wire.grpc import messaging_pb2 as pb
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """Subscription of a group, the same tags for each topic, and its requests."""
+    """Subscription of a group, the same filter for each topic, and its requests."""
 
     group: str
     topics: tuple[str, ...]
     expression: str
+    expression_type: str = TAG
 
     def settings(self, host_name: str, timeout_ms: int) -> pb.TelemetryCommand:
         """Build the command with client settings and subscription; a proxy delivers nothing to a client that has not
@@ -79,7 +81,8 @@ class Subscription:
         return request
 
     def _filter(self) -> pb.FilterExpression:
-        return pb.FilterExpression(type=pb.FilterType.TAG, expression=self.expression)
+        filter_type = pb.FilterType.TAG if self.expression_type == TAG else pb.FilterType.SQL
+        return pb.FilterExpression(type=filter_type, expression=self.expression)
 
 
 def route(topic: str, addresses: Sequence[tuple[str, int]]) -> pb.QueryRouteRequest:

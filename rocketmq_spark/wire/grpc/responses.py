@@ -41,6 +41,8 @@ Source: ``proxy/service/message/ClusterMessageService.java``, ``proxy/grpc/v2/co
 """
 
 _NO_GROUP: Final = re.compile(r"group not found|subscription group \S* ?(?:does )?not exist", re.IGNORECASE)
+_NO_EXPRESSION: Final = "parse the consumer's subscription failed"
+"""Part of the remark by which a proxy reports that its broker cannot parse a filter."""
 _NO_READABLE_QUEUE: Final = "no readable queue"
 _MESSAGE_DELETED: Final = "failed: status is abnormal"
 """End of the remark by which a proxy reports that its broker does not have the message."""
@@ -58,6 +60,8 @@ def refusal_error(address: str, request: str, status: Status, *, topic: str = ""
         return RouteError("TOPIC_NOT_FOUND", address=address, topic=topic)
     if code == Code.CONSUMER_GROUP_NOT_FOUND or _NO_GROUP.search(remark):
         return BrokerError("GROUP_NOT_FOUND.PROXY", address=address, request=request, code=code, remark=remark)
+    if code == Code.ILLEGAL_FILTER_EXPRESSION or _NO_EXPRESSION in remark:
+        return BrokerError("FILTER_EXPRESSION_INVALID", address=address, request=request, code=code, remark=remark)
     if code == Code.ILLEGAL_INVISIBLE_TIME:
         return OptionError("INVALID_INVISIBLE_DURATION", address=address, remark=remark)
     if code in TRANSIENT_CODES or _TRANSIENT_REMARKS.search(remark):

@@ -1,0 +1,72 @@
+"""TopicChecks: whether topics may be polled at brokers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+
+from rocketmq_spark.errors import OptionError, RocketMQError, TransportError
+from rocketmq_spark.model import BrokerAddress, TopicRoute
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.remoting.pop_broker import PopBroker
+from rocketmq_spark.remoting.read_checks import submit_filter_check
+from rocketmq_spark.remoting.retry import Retryability, retryability_of_request
+
+log = logging.getLogger(__name__)
+
+
+class TopicChecks:
+    """Checks of topics before their first poll. ``new_broker``: returns the client of a master. Used by one thread."""
+
+    def __init__(self, options: ReadOptions, new_broker: Callable[[BrokerAddress], PopBroker]) -> None:
+        self._options = options
+        self._new_broker = new_broker
+        self._readable: set[str] = set()
+
+    def find_error(self, topic: str, route: TopicRoute) -> RocketMQError | None:
+        """Return, not raise, why a topic must not be read now, or None, which is cached: a proxy serves it, a master
+        rejects the SQL92 filter, the topic is FIFO, or no master reports whether it is. Send requests to the masters
+        and wait."""
+        if topic in self._readable:
+            return None
+        names = {queue.broker_name for queue in route.read_queues()}
+        addresses = [address for name in sorted(names) if (address := route.master_address(name)) is not None]
+        if any(address.broker_name is not None for address in addresses):
+            reason = "its remoting port does not support loadBalance=message"
+            return TransportError("PROXY_REQUIRES_ENDPOINTS", address=addresses[0].server, reason=reason)
+        error = self._find_filter_error(topic, addresses) or self._find_fifo_error(topic, addresses)
+        if error is None and addresses:
+            self._readable.add(topic)
+        return error
+
+    def _find_filter_error(self, topic: str, addresses: Iterable[BrokerAddress]) -> RocketMQError | None:
+        """Have each master compile a SQL92 filter, and wait. Return the first error, None without one or with another
+        filter."""
+        group, message_filter = self._options.consumer_group, self._options.message_filter
+        if message_filter.is_sql:
+            for address in addresses:
+                try:
+                    submit_filter_check(self._new_broker(address), group, topic, message_filter).result()
+                except RocketMQError as error:
+                    return error
+        return None
+
+    def _find_fifo_error(self, topic: str, addresses: Iterable[BrokerAddress]) -> RocketMQError | None:
+        """Ask the masters, one by one until one responds, whether the topic is FIFO; return the error if it is, or if
+        none responds. If a master refuses permanently, log it and return None."""
+        failure: RocketMQError | None = None
+        for address in addresses:
+            try:
+                if self._new_broker(address).query_is_fifo(topic):
+                    return OptionError("FIFO_NOT_SUPPORTED", subject=f"Topic {topic!r}")
+            except RocketMQError as error:
+                failure = error
+                if retryability_of_request(error) is not Retryability.PERMANENT:
+                    continue
+                log.info(
+                    "FIFO_CHECK_SKIPPED: Cannot check whether topic=%s is FIFO; reading its messages in any order: %s",
+                    topic,
+                    error,
+                )
+            return None
+        return failure
