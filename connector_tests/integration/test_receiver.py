@@ -294,6 +294,30 @@ def test_messages_of_other_tags_do_not_come(messages: Topic, receiver: ReceiverO
     assert one.counts.received == 5
 
 
+def test_messages_that_do_not_match_sql92_do_not_come(
+    messages: Topic, receiver: ReceiverOf, options_of: OptionsOf
+) -> None:
+    """Also when a message is redelivered: its properties are those of the first delivery."""
+    messages.send(5, tag="TagB")
+    expected = messages.send(5, tag="TagA")
+    sql = {"expressionType": "SQL92", "subExpression": "TAGS = 'TagA' AND KEYS IS NOT NULL"}
+    one = receiver(**sql)
+    eventually(lambda: one.count(MessageState.PREFETCHED) == 5, "all that match")
+    one.stop()
+    again = receiver(is_available_now=True, **sql)
+    assert bodies(grow(again, 5), options_of(**sql)) == sorted(expected)
+    again.mark_completed(1)
+    eventually(lambda: again.is_empty, "nothing more")
+    assert again.counts.received == 5
+
+
+def test_invalid_sql92_ends_the_query(messages: Topic, receiver: ReceiverOf) -> None:
+    messages.send(5)
+    one = receiver(expressionType="SQL92", subExpression="price >")
+    eventually(lambda: fails(one) == "FILTER_EXPRESSION_INVALID", "an error")
+    assert one.counts.received == 0
+
+
 def test_at_most_one_batch_is_held_ahead(messages: Topic, receiver: ReceiverOf) -> None:
     messages.send(400)
     one = receiver(maxOffsetsPerTrigger="50")
