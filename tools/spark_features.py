@@ -83,6 +83,6 @@ FEATURES: Final = (
     Feature(
         "filters of a stream are passed to a Python source",
         None,
-        "Spark filters rows that were read; `subExpression` filters tags at the broker.",
+        "Spark filters rows that were read; `subExpression` filters tags and properties at the broker.",
     ),
 )
