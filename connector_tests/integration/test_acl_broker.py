@@ -13,7 +13,7 @@ from rocketmq_spark import send
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.acl import ADMIN, Right
 from rocketmq_spark.errors import BrokerError, RocketMQError
-from rocketmq_spark.model import BrokerAddress, MessageQueue
+from rocketmq_spark.model import BrokerAddress, MessageFilter, MessageQueue
 from rocketmq_spark.options.connection import connection_options
 from rocketmq_spark.pull.pull_connections import PullConnections
 from rocketmq_spark.pull.pull_request import PullRequest
@@ -72,6 +72,7 @@ def test_a_client_that_signs_may_do_what_is_allowed(guarded: EmbeddedCluster, ca
     outcome = pulled_as(guarded, reader)
     assert isinstance(outcome, PullResult)
     assert b"one" in bytes(outcome.body)
+    broker.submit_filter_check("g", QUEUE.topic, MessageFilter("price > 5", "SQL92")).result()
     with pytest.raises(BrokerError):
         broker.pull("another", QUEUE, 0, 1)
     with pytest.raises(BrokerError):

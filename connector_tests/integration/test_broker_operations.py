@@ -16,7 +16,7 @@ from connector_tests.support.timeouts import WAIT_S
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import BrokerError, DataLossError, RocketMQError, RouteError
-from rocketmq_spark.model import BrokerAddress, Message, MessageExt, MessageQueue, StoredMessage
+from rocketmq_spark.model import BrokerAddress, Message, MessageExt, MessageFilter, MessageQueue, StoredMessage
 from rocketmq_spark.pull.pull_connections import PullConnections
 from rocketmq_spark.pull.pull_request import PullRequest
 from rocketmq_spark.remoting.cluster_client import ClusterClient
@@ -165,6 +165,12 @@ def test_the_cluster_info_names_the_broker(cluster: EmbeddedCluster, name_server
 def test_a_name_server_that_is_down_is_passed_over(cluster: EmbeddedCluster, pool: ConnectionPool, topic: str) -> None:
     name_servers = NameServers(("127.0.0.1:1", cluster.namesrv_addr), pool, TIMEOUT_MS)
     assert name_servers.topic_route(topic).read_queues()
+
+
+def test_broker_compiles_sql92(broker: AdminBroker, topic: str) -> None:
+    broker.submit_filter_check("g", topic, MessageFilter("price > 5", "SQL92")).result()
+    with pytest.raises(BrokerError, match=r"FILTER_EXPRESSION_INVALID.*ParseException"):
+        broker.submit_filter_check("g", topic, MessageFilter("price >", "SQL92")).result()
 
 
 def test_a_broker_that_rejects_pulls_is_named_with_its_setting(

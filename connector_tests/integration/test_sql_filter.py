@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from itertools import pairwise
@@ -9,12 +11,15 @@ from itertools import pairwise
 import pytest
 
 from connector_tests.support.admin_broker import AdminBroker
-from connector_tests.support.streams import Topic
+from connector_tests.support.streams import Topic, eventually
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import BrokerError
 from rocketmq_spark.model import BrokerAddress, Message, MessageQueue, QueueRange
 from rocketmq_spark.options import BatchReadOptions
+from rocketmq_spark.pull.executor_pull_client import ExecutorPullClient
+from rocketmq_spark.pull.range_puller import new_range_puller
+from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.source.batch.queue_lookup import QueueLookup
 from rocketmq_spark.source.partition_reader import read_ranges
@@ -196,6 +201,21 @@ def test_broker_without_property_filter_fails_the_plan_and_each_task(
     assert read(filled, options) == matching(lambda given: number_of(given["price"]) > 590)
 
 
+def test_filter_on_batch_consume_queues_is_warned_of_once(
+    cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = cluster.create_topic(unique_name("batched"), queues=1, attributes={"queue.type": "BatchCQ"})
+    with closing(Topic(cluster, topic)) as handle:
+        handle.send_as_they_are([Message(topic, b"%d" % number, tags="a") for number in range(4)])
+        (queue,) = handle.queues
+    given = {"namesrvAddr": cluster.namesrv_addr, "subscribe": topic}
+    options = BatchReadOptions.parse(given | {"subExpression": "a"})
+    for _ in range(2):
+        assert planned(options) == [QueueRange(queue, 0, 4)]
+    (line,) = (line for line in caplog.messages if line.startswith("BATCHES_FILTERED"))
+    assert topic in line
+
+
 @contextmanager
 def property_filter_off(cluster: EmbeddedCluster) -> Iterator[None]:
     with closing(ConnectionPool(5_000)) as pool:
@@ -205,3 +225,55 @@ def property_filter_off(cluster: EmbeddedCluster) -> Iterator[None]:
             yield
         finally:
             broker.update_config({"enablePropertyFilter": "true"})
+
+
+# ---------------------------------------------------------------------------------------------------- the long form
+
+MANY = 3_000_000
+RARE_EVERY = 1_000
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3_600)
+def test_filters_over_three_million_messages(cluster: EmbeddedCluster, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of 1 in 1,000, and of none: rows right, the end reached, and bytes in proportion; prints what each took."""
+    topic = cluster.create_topic(unique_name("many"), queues=1)
+    with closing(Topic(cluster, topic)) as handle:
+        for begin in range(0, MANY, RARE_EVERY):
+            numbers = range(begin, begin + RARE_EVERY)
+            handle.send_unseen([Message(topic, b"%d" % one, "x" if one % RARE_EVERY else "r") for one in numbers])
+        (queue,) = handle.queues
+        eventually(lambda: handle.bounds()[queue].max_offset == MANY, "all in the queue")
+    given = {"namesrvAddr": cluster.namesrv_addr, "subscribe": topic}
+    sizes: dict[str, int] = {}
+    for name, expression, expression_type, count in (
+        ("all", "*", "TAG", MANY),
+        ("1 in 1,000 by tag", "r", "TAG", MANY // RARE_EVERY),
+        ("1 in 1,000 by SQL92", "TAGS = 'r'", "SQL92", MANY // RARE_EVERY),
+        ("none by tag", "none", "TAG", 0),
+        ("none by SQL92", "TAGS = 'none'", "SQL92", 0),
+    ):
+        options = BatchReadOptions.parse(given | {"subExpression": expression, "expressionType": expression_type})
+        began = time.monotonic()
+        batches = list(read_ranges([QueueRange(queue, 0, MANY)], options, default_schema()))
+        took_s = time.monotonic() - began
+        offsets = [offset for batch in batches for offset in batch.column("queueOffset").to_pylist()]
+        assert offsets == [offset for offset in range(MANY) if count == MANY or (count and offset % RARE_EVERY == 0)]
+        sizes[name], end = pulled_bytes(queue, options)
+        assert end == MANY
+        with capsys.disabled():
+            sys.stdout.write(f"\n{name}: {count} rows in {took_s:.2f} s, {sizes[name]} bytes pulled")
+    assert sizes["none by tag"] == sizes["none by SQL92"] == 0
+    for name in ("1 in 1,000 by tag", "1 in 1,000 by SQL92"):
+        assert sizes[name] * RARE_EVERY < 3 * sizes["all"]
+
+
+def pulled_bytes(queue: MessageQueue, options: BatchReadOptions) -> tuple[int, int]:
+    """Sum of the bodies of all responses to pulls of the queue, and the end that they reach."""
+    client = ExecutorPullClient.shared(options)
+    puller = new_range_puller(QueueRange(queue, 0, MANY), client, options, monotonic_ms, None, None, None)
+    puller.start()
+    size_bytes = end_offset = 0
+    for pulled in puller.pulled():
+        size_bytes, end_offset = size_bytes + len(pulled.body), pulled.end_offset
+    return size_bytes, end_offset

@@ -34,6 +34,7 @@ from rocketmq_spark.remoting.route_table import RouteTable
 from rocketmq_spark.wire.body.groups import Heartbeat
 from rocketmq_spark.wire.body.running_info import ConsumerRunningInfo
 from rocketmq_spark.wire.body.subscription import build_subscription
+from rocketmq_spark.wire.body.topics import TopicSettings
 from rocketmq_spark.wire.remoting.codes import CLIENT_VERSION
 
 GROUP: Final = "g"
@@ -219,6 +220,7 @@ class SimulatedCluster:
         self.consumer_settings: dict[str, dict[str, str]] = {}
         self.running_info_requests: list[list[str]] = []
         self.group_list_requests: list[str] = []
+        self.topics_with_batch_queues: set[str] = set()
         self.name_server_error: RocketMQError | None = None
         self.responding_slaves: set[str] = set()
         self._published_addresses: dict[str, str] = {}
@@ -493,6 +495,10 @@ class SimulatedBrokerClient:
         self._broker.checked_filters.append(message_filter)
         if self._broker.filter_refusal is not None:
             raise self._broker.filter_refusal
+
+    def topic_settings(self, topic: str) -> TopicSettings:
+        batched = self._client.cluster.topics_with_batch_queues
+        return self._call("topic settings", lambda: TopicSettings("NORMAL", False, topic in batched))
 
     def query_running_infos(self, group: str, client_ids: Iterable[str]) -> dict[str, ConsumerRunningInfo]:
         """Who does not answer may subscribe to the same."""

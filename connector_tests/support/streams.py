@@ -86,9 +86,13 @@ class Topic:
     def send_as_they_are(self, messages: Sequence[Message]) -> None:
         """Send ``messages`` in one batch: brokers store the properties of such messages unseen."""
         before = self._held()
+        self.send_unseen(messages)
+        eventually(lambda: self._held() >= before + len(messages), f"{len(messages)} messages in {self.name}")
+
+    def send_unseen(self, messages: Sequence[Message]) -> None:
+        """The same, without waiting until they are in the queues."""
         self._producer.send_batch(messages)
         self.sent += len(messages)
-        eventually(lambda: self._held() >= before + len(messages), f"{len(messages)} messages in {self.name}")
 
     def send_to_responding_broker(self, count: int) -> list[str]:
         """``send`` while servers fall and rise: states the bodies of which a broker has confirmed that it stored them.

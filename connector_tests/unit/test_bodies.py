@@ -120,6 +120,7 @@ def test_the_locked_queues_are_read() -> None:
         (decode_consumer_ids, b"{}", "consumerIdList is None"),
         (decode_topic_settings, b'{"attributes":{"message.type":7}}', "message.type is 7"),
         (decode_topic_settings, b'{"attributes":{"cleanup.policy":7}}', "cleanup.policy is 7"),
+        (decode_topic_settings, b'{"attributes":{"queue.type":7}}', "queue.type is 7"),
         (decode_topic_settings, b'{"attributes":7}', "attributes is 7"),
         (decode_group_retry_settings, b'{"retryMaxTimes":16}', "retryQueueNums is None"),
         (decode_group_retry_settings, b'{"retryMaxTimes":"16","retryQueueNums":1}', "retryMaxTimes is '16'"),
@@ -244,3 +245,8 @@ def test_a_topics_settings_define_of_which_type_its_messages_are_and_whether_it_
     settings: bytes, type_: str, keeps_last_of_key: bool
 ) -> None:
     assert decode_topic_settings(settings) == TopicSettings(type_, keeps_last_of_key)
+
+
+def test_topic_settings_have_the_type_of_queues() -> None:
+    assert decode_topic_settings(b'{"attributes":{"queue.type":"BatchCQ"}}') == TopicSettings("NORMAL", False, True)
+    assert decode_topic_settings(b'{"attributes":{"queue.type":"SimpleCQ"}}') == TopicSettings("NORMAL", False, False)

@@ -138,6 +138,19 @@ def test_tags_are_not_compiled() -> None:
     assert group.broker.checked_filters == []
 
 
+def test_filter_on_batch_consume_queues_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    group = Group()
+    group.cluster.topics_with_batch_queues.add("orders")
+    member = group.member(subExpression="TagA")
+    for _ in range(2):
+        member.refresh_metadata()
+    (line,) = (line for line in caplog.messages if line.startswith("BATCHES_FILTERED"))
+    assert "Topic=orders has batch consume queues" in line
+    caplog.clear()
+    group.member().refresh_metadata()
+    assert not [line for line in caplog.messages if line.startswith("BATCHES_FILTERED")]
+
+
 def received_topics(connection: Connection) -> list[str]:
     assert connection.heartbeat is not None
     return [subscription.topic for subscription in connection.heartbeat.consumers[0].subscriptions]

@@ -16,6 +16,7 @@ from rocketmq_spark.remoting.prober import Prober
 from rocketmq_spark.remoting.route_table import RouteTable
 from rocketmq_spark.wire.body.groups import Heartbeat
 from rocketmq_spark.wire.body.running_info import ConsumerRunningInfo
+from rocketmq_spark.wire.body.topics import TopicSettings
 
 
 class BrokerApi(Protocol):
@@ -32,6 +33,8 @@ class BrokerApi(Protocol):
     def submit_group_check(self, group: str, topic: str) -> Future[None]: ...
 
     def submit_filter_check(self, group: str, topic: str, message_filter: MessageFilter) -> Future[None]: ...
+
+    def topic_settings(self, topic: str) -> TopicSettings: ...
 
     def query_running_infos(self, group: str, client_ids: Iterable[str]) -> dict[str, ConsumerRunningInfo]: ...
 

@@ -7,8 +7,10 @@ import logging
 from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
+from rocketmq_spark.consumer.cluster_api import BrokerApi
 from rocketmq_spark.consumer.consume_from_where import starting_point
 from rocketmq_spark.consumer.heartbeats import Heartbeats
 from rocketmq_spark.consumer.membership_state import (
@@ -23,13 +25,15 @@ from rocketmq_spark.consumer.outage_aware_client import OutageAwareClient
 from rocketmq_spark.consumer.outage_tracker import OutageTracker
 from rocketmq_spark.consumer.strategy_names import strategy_of
 from rocketmq_spark.consumer.subscription_check import SubscriptionCheck, consumer_settings_of
+from rocketmq_spark.diagnostics import warn_of_batch_queues
 from rocketmq_spark.errors import MembershipError
-from rocketmq_spark.model import BrokerAddress
+from rocketmq_spark.model import UNFILTERED, BrokerAddress
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.route_table import RouteTable
 from rocketmq_spark.wire.body.groups import ConsumerData, Heartbeat
 from rocketmq_spark.wire.body.running_info import ConsumerRunningInfo
 from rocketmq_spark.wire.body.subscription import SubscriptionData, build_subscription
+from rocketmq_spark.wire.body.topics import TopicSettings
 
 log = logging.getLogger(__name__)
 
@@ -66,6 +70,9 @@ class GroupMembers:
         self._registered: set[BrokerAddress] = set()
         self._filtering: set[BrokerAddress] = set()
         """Masters that have compiled the SQL92 filter."""
+        filtered = options.topics if options.message_filter != UNFILTERED else ()
+        self._unknown_queue_types = set(filtered)
+        """Filtered topics of which it is unknown whether they have batch consume queues."""
         self._unreached: dict[BrokerAddress, None] = {}
         self._other_members: list[str] = []
         self._state_machine = MembershipStateMachine()
@@ -89,10 +96,11 @@ class GroupMembers:
         self._send(set(self._outage_tracker.responsive_masters().values()) - self._registered)
 
     def check_filter(self) -> None:
-        """Have each responsive master compile a SQL92 filter, once for each address; wait. Do nothing with another
-        filter. Raises BrokerError[FILTER_EXPRESSION_INVALID | PROPERTY_FILTER_DISABLED],
-        TransportError[FILTER_NOT_VERIFIABLE]."""
+        """Have each responsive master compile a SQL92 filter, once for each address; wait. Log a warning for a filter
+        on batch consume queues, if a broker reports their type. Raises BrokerError[FILTER_EXPRESSION_INVALID |
+        PROPERTY_FILTER_DISABLED], TransportError[FILTER_NOT_VERIFIABLE]."""
         options, message_filter = self._options, self._options.message_filter
+        self._warn_of_batch_queues()
         if not message_filter.is_sql:
             return
         masters = {name: self._routes.master(name) for name in self._routes.broker_names()}
@@ -102,6 +110,14 @@ class GroupMembers:
             lambda broker, _: broker.submit_filter_check(self._group, options.topics[0], message_filter),
         )
         self._filtering |= {address for name in checked if (address := masters[name]) is not None}
+
+    def _warn_of_batch_queues(self) -> None:
+        """Request the settings of filtered topics from one broker, once, and wait. Failures are ignored."""
+        for topic in sorted(self._unknown_queue_types) if self._registered else ():
+            self._unknown_queue_types.discard(topic)
+            settings = self._client.call_any(partial(_query_topic_settings, topic))
+            if settings is not None and settings.has_batch_queues:
+                warn_of_batch_queues(topic)
 
     def _send(self, addresses: Iterable[BrokerAddress]) -> None:
         """Send heartbeats concurrently, wait for all responses, and record which addresses acknowledged. Failures are
@@ -267,3 +283,7 @@ class GroupMembers:
                 client_id,
                 self._options.retry_topic,
             )
+
+
+def _query_topic_settings(topic: str, broker: BrokerApi) -> TopicSettings:
+    return broker.topic_settings(topic)

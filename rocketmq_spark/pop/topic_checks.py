@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 
+from rocketmq_spark.diagnostics import warn_of_batch_queues
 from rocketmq_spark.errors import OptionError, RocketMQError, TransportError
-from rocketmq_spark.model import BrokerAddress, TopicRoute
+from rocketmq_spark.model import UNFILTERED, BrokerAddress, TopicRoute
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.pop_broker import PopBroker
 from rocketmq_spark.remoting.read_checks import submit_filter_check
 from rocketmq_spark.remoting.retry import Retryability, retryability_of_request
+from rocketmq_spark.wire.body.topics import FIFO
 
 log = logging.getLogger(__name__)
 
@@ -52,12 +54,14 @@ class TopicChecks:
         return None
 
     def _find_fifo_error(self, topic: str, addresses: Iterable[BrokerAddress]) -> RocketMQError | None:
-        """Ask the masters, one by one until one responds, whether the topic is FIFO; return the error if it is, or if
-        none responds. If a master refuses permanently, log it and return None."""
+        """Request the topic's settings from the masters, one by one until one responds. Return the error of a FIFO
+        topic, or of the last master if none responds. If a master refuses permanently, log it and return None. Log a
+        warning for a filter on batch consume queues."""
         failure: RocketMQError | None = None
         for address in addresses:
             try:
-                if self._new_broker(address).query_is_fifo(topic):
+                settings = self._new_broker(address).topic_settings(topic)
+                if settings.message_type == FIFO:
                     return OptionError("FIFO_NOT_SUPPORTED", subject=f"Topic {topic!r}")
             except RocketMQError as error:
                 failure = error
@@ -68,5 +72,8 @@ class TopicChecks:
                     topic,
                     error,
                 )
+            else:
+                if settings.has_batch_queues and self._options.message_filter != UNFILTERED:
+                    warn_of_batch_queues(topic)
             return None
         return failure

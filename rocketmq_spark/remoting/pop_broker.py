@@ -13,7 +13,7 @@ from rocketmq_spark.remoting.remoting_client import RemotingClient, ResponseFutu
 from rocketmq_spark.remoting.topic_config_rpc import topic_config_rpc
 from rocketmq_spark.wire.body.batch_ack import BatchAck, encode_batch_ack
 from rocketmq_spark.wire.body.groups import GroupRetrySettings, decode_group_retry_settings
-from rocketmq_spark.wire.body.topics import FIFO
+from rocketmq_spark.wire.body.topics import TopicSettings
 from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.headers import (
@@ -76,9 +76,9 @@ class PopBroker(RemotingClient):
         command = RemotingCommand(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, fields=request.to_fields())
         return self.submit(Rpc(command, _decode_change))
 
-    def query_is_fifo(self, topic: str) -> bool:
-        """Return whether the topic is of type FIFO. With ACLs the permission GET on the topic is required."""
-        return self.call(topic_config_rpc(topic)).message_type == FIFO
+    def topic_settings(self, topic: str) -> TopicSettings:
+        """Return the topic's settings on this broker. With ACLs the permission GET on the topic is required."""
+        return self.call(topic_config_rpc(topic))
 
     def group_retry_settings(self, group: str) -> GroupRetrySettings:
         """Return the group's retry settings on this broker. With ACLs the permission GET on the group is required."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
-from rocketmq_spark.errors import RouteError
-from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds, QueueRange
+from rocketmq_spark.diagnostics import warn_of_batch_queues
+from rocketmq_spark.errors import RocketMQError, RouteError
+from rocketmq_spark.model import UNFILTERED, BrokerAddress, MessageQueue, QueueBounds, QueueRange
 from rocketmq_spark.options import BatchReadOptions
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.clock import monotonic_ms
@@ -64,11 +66,15 @@ class QueueLookup:
         return {queue: found[queue] for queue in queues}
 
     def _check_filter(self, queue: MessageQueue) -> None:
-        """Have the queue's broker compile a SQL92 filter; do nothing with another filter. Raises the errors of
-        ``Broker.submit_filter_check``."""
+        """Have the queue's broker compile a SQL92 filter. Log a warning for a filter on batch consume queues, if the
+        broker reports their type. Raises the errors of ``Broker.submit_filter_check``."""
         group, message_filter = self._options.consumer_group, self._options.message_filter
         if message_filter.is_sql:
             self._call(queue, lambda broker: broker.submit_filter_check(group, queue.topic, message_filter).result())
+        if message_filter != UNFILTERED:
+            with suppress(RocketMQError):
+                if self._client.call(queue, lambda broker: broker.topic_settings(queue.topic)).has_batch_queues:
+                    warn_of_batch_queues(queue.topic)
 
     def _readable_queues(self, topic: str) -> tuple[MessageQueue, ...]:
         """Request the route of ``topic`` once, without a retry, and return its readable queues. Raises the errors of

@@ -20,14 +20,17 @@ _MESSAGE_TYPE: Final = "message.type"
 _CLEANUP_POLICY: Final = "cleanup.policy"
 _DELETE: Final = "DELETE"
 _COMPACTION: Final = "COMPACTION"
+_QUEUE_TYPE: Final = "queue.type"
+_BATCH_QUEUE: Final = "BatchCQ"
 
 
 class TopicSettings(NamedTuple):
     """Message type of the topic, such as FIFO; NORMAL if unset. A compacted topic keeps the last message of each key,
-    and none without keys."""
+    and none without keys. Batch consume queues have one entry for a batch of messages."""
 
     message_type: str
     keeps_last_of_key: bool
+    has_batch_queues: bool = False
 
 
 def decode_topic_settings(body: bytes | memoryview) -> TopicSettings:
@@ -40,7 +43,8 @@ def _settings(topic: Object) -> TopicSettings:
     attributes = table(topic, "attributes") if topic.get("attributes") is not None else {}
     message_type = as_text(attributes.get(_MESSAGE_TYPE, _NORMAL), _MESSAGE_TYPE)
     policy = as_text(attributes.get(_CLEANUP_POLICY, _DELETE), _CLEANUP_POLICY)
-    return TopicSettings(message_type, keeps_last_of_key=policy == _COMPACTION)
+    queue_type = as_text(attributes.get(_QUEUE_TYPE, ""), _QUEUE_TYPE)
+    return TopicSettings(message_type, policy == _COMPACTION, queue_type == _BATCH_QUEUE)
 
 
 @dataclass(frozen=True, slots=True)
