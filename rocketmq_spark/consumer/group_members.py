@@ -92,10 +92,12 @@ class GroupMembers:
         self._send(self._outage_tracker.responsive_masters().values())
 
     def send_first_heartbeats(self) -> None:
-        """Send heartbeats, as ``heartbeat`` does, only to responsive masters that have not acknowledged one yet."""
+        """Send heartbeats, as ``heartbeat`` does, only to responsive masters that have not acknowledged one yet. Then run
+        ``_check_filter``, and raise its errors."""
         self._send(set(self._outage_tracker.responsive_masters().values()) - self._registered)
+        self._check_filter()
 
-    def check_filter(self) -> None:
+    def _check_filter(self) -> None:
         """Have each responsive master compile a SQL92 filter, once for each address; wait. Log a warning for a filter
         on batch consume queues, if a broker reports their type. Raises BrokerError[FILTER_EXPRESSION_INVALID |
         PROPERTY_FILTER_DISABLED], TransportError[FILTER_NOT_VERIFIABLE]."""

@@ -189,12 +189,10 @@ class Membership:
     # ------------------------------------------------------------------------------------------ scheduled work
 
     def rebalance(self) -> bool:
-        """Request routes and members, send first heartbeats, check a SQL92 filter, and change ownership to match:
-        commit, unlock and drop queues, lock and add others. Return False, with ownership unchanged, if the lists allow
-        no decision. Raises what ``GroupMembers.check_filter`` does."""
+        """Request routes and members, send first heartbeats, and change ownership to match: commit, unlock and drop
+        queues, lock and add others. Return False, with ownership unchanged, if the lists allow no decision."""
         self.client.refresh_routes()
         self.members.send_first_heartbeats()
-        self.members.check_filter()
         client_ids = self.members.query_members()
         may_share = self.members.update_state(client_ids) is MembershipAction.SHARE
         plan = self._rebalance_impl.decide(self._routes.queues, client_ids) if may_share else None
