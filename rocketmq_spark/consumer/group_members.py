@@ -92,8 +92,8 @@ class GroupMembers:
         self._send(self._outage_tracker.responsive_masters().values())
 
     def send_first_heartbeats(self) -> None:
-        """Send heartbeats, as ``heartbeat`` does, only to responsive masters that have not acknowledged one yet. Then run
-        ``_check_filter``, and raise its errors."""
+        """Send heartbeats, as ``heartbeat`` does, only to responsive masters that have not acknowledged one yet. Then
+        run ``_check_filter``, and raise its errors."""
         self._send(set(self._outage_tracker.responsive_masters().values()) - self._registered)
         self._check_filter()
 
