@@ -274,6 +274,6 @@ def pulled_bytes(queue: MessageQueue, options: BatchReadOptions) -> tuple[int, i
     puller = new_range_puller(QueueRange(queue, 0, MANY), client, options, monotonic_ms, None, None, None)
     puller.start()
     size_bytes = end_offset = 0
-    for pulled in puller.pulled():
+    for pulled in puller.pull():
         size_bytes, end_offset = size_bytes + len(pulled.body), pulled.end_offset
     return size_bytes, end_offset

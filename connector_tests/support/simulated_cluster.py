@@ -496,7 +496,7 @@ class SimulatedBrokerClient:
         if self._broker.filter_refusal is not None:
             raise self._broker.filter_refusal
 
-    def topic_settings(self, topic: str) -> TopicSettings:
+    def query_topic_settings(self, topic: str) -> TopicSettings:
         batched = self._client.cluster.topics_with_batch_queues
         return self._call("topic settings", lambda: TopicSettings("NORMAL", False, topic in batched))
 

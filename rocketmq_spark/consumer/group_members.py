@@ -288,4 +288,4 @@ class GroupMembers:
 
 
 def _query_topic_settings(topic: str, broker: BrokerApi) -> TopicSettings:
-    return broker.topic_settings(topic)
+    return broker.query_topic_settings(topic)

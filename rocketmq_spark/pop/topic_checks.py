@@ -60,7 +60,7 @@ class TopicChecks:
         failure: RocketMQError | None = None
         for address in addresses:
             try:
-                settings = self._new_broker(address).topic_settings(topic)
+                settings = self._new_broker(address).query_topic_settings(topic)
                 if settings.message_type == FIFO:
                     return OptionError("FIFO_NOT_SUPPORTED", subject=f"Topic {topic!r}")
             except RocketMQError as error:

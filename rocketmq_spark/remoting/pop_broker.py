@@ -76,7 +76,7 @@ class PopBroker(RemotingClient):
         command = RemotingCommand(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, fields=request.to_fields())
         return self.submit(Rpc(command, _decode_change))
 
-    def topic_settings(self, topic: str) -> TopicSettings:
+    def query_topic_settings(self, topic: str) -> TopicSettings:
         """Return the topic's settings on this broker. With ACLs the permission GET on the topic is required."""
         return self.call(topic_config_rpc(topic))
 

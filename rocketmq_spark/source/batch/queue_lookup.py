@@ -73,7 +73,7 @@ class QueueLookup:
             self._call(queue, lambda broker: broker.submit_filter_check(group, queue.topic, message_filter).result())
         if message_filter != UNFILTERED:
             with suppress(RocketMQError):
-                if self._client.call(queue, lambda broker: broker.topic_settings(queue.topic)).has_batch_queues:
+                if self._client.call(queue, lambda broker: broker.query_topic_settings(queue.topic)).has_batch_queues:
                     warn_of_batch_queues(queue.topic)
 
     def _readable_queues(self, topic: str) -> tuple[MessageQueue, ...]:
