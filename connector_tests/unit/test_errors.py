@@ -85,7 +85,7 @@ def test_a_condition_has_short_sentences_in_the_words_of_the_field(condition: st
 
 
 OPTIONS = {name for table in USES.values() for _, row in rows(table) for name in row.spellings}
-OF_BROKERS = {"brokerIP1", "fileReservedTime", "rejectPullConsumerEnable"}
+OF_BROKERS = {"brokerIP1", "enablePropertyFilter", "fileReservedTime", "rejectPullConsumerEnable"}
 OTHERS = {"availableNow", "brokerName", "deadLetter"}
 """A trigger, a column and the value of an option."""
 

@@ -204,10 +204,9 @@ SERVER_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "enablePropertyFilter -v true'. Or filter by tags, and in Spark.",
         ),
         "SQL_FILTER_UNUSABLE": Condition(
-            "Cannot filter {queue} by SQL92: its broker stores messages that it does not deliver, most likely because "
-            "their producer set flags of an IPv6 host, so offsets of filtered messages are unknown.",
-            "Remove 'expressionType' and 'subExpression', and filter in Spark. A restart of the broker ends this for "
-            "later messages.",
+            "Cannot filter {queue} by SQL92: its broker stores messages that it does not deliver, so the offsets of "
+            "filtered messages are unknown. Most likely their producer set flags of an IPv6 host.",
+            "Remove 'expressionType' and 'subExpression', and filter in Spark.",
         ),
         "FILTER_NOT_VERIFIABLE": Condition(
             "Cannot filter by SQL92 through proxy {address}: it does not pass on the check of the expression, and "
