@@ -297,7 +297,7 @@ def topic_missing_at_proxy(_clusters: Clusters) -> Iterator[SetUp]:
 SUB: Final = ("SUB",)
 SET_UPS: Final[Mapping[str, Build]] = {
     "an option is misspelt": partial(given, at("127.0.0.1:1", maxOffsetPerTrigger="10")),
-    "a SQL92 filter is set": partial(given, at("127.0.0.1:1", subExpression="price > 5")),
+    "a SQL92 filter is set without `expressionType`": partial(given, at("127.0.0.1:1", subExpression="price > 5")),
     "the name server's host name does not exist": partial(given, at("nowhere.invalid:9876")),
     "no name server runs": partial(given, at("127.0.0.1:1")),
     "the name server is paused": unresponsive,

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from rocketmq_spark.doctor.diagnosis import Area, Diagnosis
 from rocketmq_spark.doctor.facts import BrokerFacts, Job, ServerFacts
-from rocketmq_spark.model import retry_topic
+from rocketmq_spark.model import TAG, retry_topic
 from rocketmq_spark.options import BROADCASTING
 from rocketmq_spark.wire.body.inspection import GroupConnections
-from rocketmq_spark.wire.body.subscription import TAG, SubscriptionData, exact_tags
+from rocketmq_spark.wire.body.subscription import SubscriptionData, exact_tags
 
 
 def group_diagnoses(job: Job, servers: ServerFacts) -> list[Diagnosis]:

@@ -47,6 +47,7 @@ TIME_STRATEGY_DEPENDENCY: Final = Dependency(
     "A non-default strategy applies to 'startingTimestamp' and 'startingOffsetsByTimestamp' only.",
 )
 
+
 def _is_sql(options: Any) -> bool:
     return bool(options.expression_type == SQL92)
 
