@@ -26,6 +26,7 @@ from state_diagram import state_diagram
 
 from rocketmq_spark.conditions import CONDITIONS
 from rocketmq_spark.consumer import membership_state, queue_states
+from rocketmq_spark.inspection.views import VIEWS
 from rocketmq_spark.model import RESERVED_PROPERTIES
 from rocketmq_spark.options import ReadOptions, WriteOptions
 from rocketmq_spark.options.table import Option, Section, rows
@@ -35,7 +36,7 @@ from rocketmq_spark.sink.columns import SINK_COLUMNS
 from rocketmq_spark.source.schema import spark_type
 from rocketmq_spark.source.stream import drain
 from rocketmq_spark.source.stream.checkpoint_changes import CHANGES
-from rocketmq_spark.wire.arrow.column_table import COLUMNS, DEFAULT_COLUMNS, PROPERTIES, RECEIVED_COLUMNS
+from rocketmq_spark.wire.arrow.column_table import COLUMNS, DEFAULT_COLUMNS, PROPERTIES, RECEIVED_COLUMNS, Column
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode, code_name
 from rocketmq_spark.wire.remoting.meanings import MEANINGS
 
@@ -154,7 +155,7 @@ def columns_page(_: str) -> str:
         for name, row in COLUMNS.items()
     )
     columns = table(("column", "type", "default", "meaning", "null if"), lines)
-    return f"{head}\n{columns}\n{received_columns()}\n{written_columns()}"
+    return f"{head}\n{columns}\n{received_columns()}\n{written_columns()}\n{view_columns()}"
 
 
 def received_columns() -> str:
@@ -182,6 +183,26 @@ def written_columns() -> str:
     reserved = ", ".join(f"`{name}`" for name in sorted(RESERVED_PROPERTIES))
     names = f"Property names that RocketMQ reserves, and that `properties` must not contain: {reserved}."
     return f"{head}\n{table(('column', 'type', 'meaning'), lines)}\n{textwrap.fill(names, 120, break_on_hyphens=False)}"
+
+
+def view_columns() -> str:
+    """Return the sections of columns.md on views."""
+    head = (
+        "## Columns of views\n\n"
+        '`spark.read.option("view", ...)` has these columns in place of those above: see [Where is my\n'
+        "lag?](../monitoring.md#where-is-my-lag). A schema can name any of them, in any order and in any case.\n"
+    )
+    views = (
+        f"### {view}\n\n" + table(("column", "type", "meaning", "null if"), map(view_column, columns.items()))
+        for view, columns in VIEWS.items()
+    )
+    return "\n".join((head, *views))
+
+
+def view_column(named: tuple[str, Column]) -> tuple[str, ...]:
+    """One line of a view."""
+    name, column = named
+    return f"`{name}`", spark_type(column).simpleString().upper(), column.doc, column.null_when or "never"
 
 
 def with_tables(text: str) -> str:

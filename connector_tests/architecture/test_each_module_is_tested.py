@@ -23,7 +23,9 @@ OWN = {
     "_version": "unit/test_implementation.py",
     "cli.broker": "integration/test_cli_broker.py",
     "cli.main": "unit/test_cli_main.py",
+    "cli.message_reading": "integration/test_tail.py",
     "cli.name_server": "integration/test_cli_broker.py",
+    "cli.offsets": "integration/test_cli_offsets.py",
     "cli.topic": "unit/test_cli_topic.py",
     "condition": "unit/test_errors.py",
     "consumer.broker_identities": "unit/test_addresses.py",
@@ -109,6 +111,7 @@ BY_NAME = {
     "sink.sending": ("integration/test_cli_topic_and_send.py", '"send"'),
     "sink.writer": ("spark/test_writing.py", '.format("rocketmq")'),
     "source.batch.batch_reader": ("spark/test_batch.py", '.format("rocketmq")'),
+    "source.view_reader": ("spark/test_views.py", '.format("rocketmq")'),
 }
 """The test module of what a command or Spark starts, and what it reports them."""
 

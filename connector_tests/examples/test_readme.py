@@ -20,7 +20,7 @@ from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.pages_program import END_OF_PAGE
 from connector_tests.support.streams import Topic, eventually
 from connector_tests.support.timeouts import PROCESS_S
-from rocketmq_spark.cli import broker, demo, doctor, main, send, topic
+from rocketmq_spark.cli import broker, demo, dlq, doctor, lag, main, offsets, send, tail, topic
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.model import retry_topic
@@ -69,8 +69,12 @@ RUN_ELSEWHERE: Final = {
 PARSERS: Final = {
     "broker": broker.new_parser,
     "demo": demo.new_parser,
+    "dlq": dlq.new_parser,
     "doctor": doctor.new_parser,
+    "lag": lag.new_parser,
+    "offsets": offsets.new_parser,
     "send": send.new_parser,
+    "tail": tail.new_parser,
     "topic": topic.new_parser,
 }
 
@@ -267,7 +271,9 @@ def test_failed_rows_are_sent_back_and_others_written(runs: Mapping[str, PageRun
 
 
 def test_monitoring_shows_the_lag(runs: Mapping[str, PageRun]) -> None:
-    assert "lag 0 by queue {" in runs[f"{GUIDE}/monitoring.md"].printed
+    run = runs[f"{GUIDE}/monitoring.md"]
+    assert "lag 0 by queue {" in run.printed
+    assert re.search(rf"{run.group}-watched-group *\|{run.messages.name} *\|0 *\|0 *\|", run.printed)
 
 
 def test_deployment_shows_a_test_that_passes(runs: Mapping[str, PageRun]) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from connector_tests.support.simulated_cluster import OLD_VERSION
 from rocketmq_spark.consumer.outage_aware_client import OFFSET_DELETION_VERSION
+from rocketmq_spark.inspection.client_versions import HIGHER_VERSION, V4_0_0_SNAPSHOT, version_name
 from rocketmq_spark.remoting.broker import ROCKETMQ_5
 from rocketmq_spark.wire.body import running_info
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
@@ -39,6 +40,13 @@ def test_versions_have_javas_numbers(java: Any) -> None:
     version = java.org.apache.rocketmq.common.MQVersion
     numbers = {name: version.Version.valueOf(name).ordinal() for name in ("V4_9_7", "V5_0_0_SNAPSHOT", "V5_1_4")}
     assert numbers == {"V4_9_7": OLD_VERSION, "V5_0_0_SNAPSHOT": ROCKETMQ_5, "V5_1_4": OFFSET_DELETION_VERSION}
+
+
+def test_version_names_are_javas(java: Any) -> None:
+    describe = java.org.apache.rocketmq.common.MQVersion.getVersionDesc
+    numbers = range(V4_0_0_SNAPSHOT, HIGHER_VERSION)
+    assert {number: version_name(number) for number in numbers} == {number: describe(number) for number in numbers}
+    assert describe(HIGHER_VERSION) == "HIGHER_VERSION"
 
 
 def test_the_flags_of_a_pull_are_javas(java: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rocketmq_spark.inspection.system_topics import SYSTEM_PREFIX, SYSTEM_TOPICS
 from rocketmq_spark.model import RESERVED_PROPERTIES
 
 NO_NAMES_OF_PROPERTIES = {
@@ -23,6 +24,13 @@ def test_no_row_may_have_what_java_names_as_a_property(java: Any) -> None:
     assert constants.keys() >= NO_NAMES_OF_PROPERTIES
     assert named - OF_USERS.keys() == RESERVED_PROPERTIES
     assert named >= OF_USERS.keys()
+
+
+def test_views_omit_what_java_calls_a_system_topic(java: Any) -> None:
+    theirs = set(java.org.apache.rocketmq.common.topic.TopicValidator.getSystemTopicSet())
+    assert SYSTEM_TOPICS - theirs == {"DefaultHeartBeatSyncerTopic"}
+    assert theirs <= SYSTEM_TOPICS
+    assert java.org.apache.rocketmq.common.topic.TopicValidator.SYSTEM_TOPIC_PREFIX == SYSTEM_PREFIX
 
 
 def test_no_row_may_have_what_java_refuses_of_a_user(java: Any) -> None:

@@ -153,6 +153,7 @@ def test_an_unknown_name_like_no_other_is_refused_without_a_suggestion() -> None
 
 
 ELSEWHERE = "{0!r} is an option of {1}, and not of this call."
+READS = "spark.readStream, spark.read and spark.read with view"
 NOT_BY_PATH = "Set the topics with option 'subscribe' (reader) or 'topic' (writer), not in load() or save()."
 
 
@@ -160,7 +161,11 @@ NOT_BY_PATH = "Set the topics with option 'subscribe' (reader) or 'topic' (write
     ("parse", "given", "suggestion"),
     [
         (ReadOptions.parse, "deadlettertopic", ELSEWHERE.format("deadLetterTopic", "df.write and df.writeStream")),
-        (WriteOptions.parse, "ConsumerGroup", ELSEWHERE.format("consumerGroup", "spark.readStream and spark.read")),
+        (
+            WriteOptions.parse,
+            "ConsumerGroup",
+            ELSEWHERE.format("consumerGroup", READS),
+        ),
         (connection_options, "endpoints", ELSEWHERE.format("endpoints", "spark.readStream")),
         (ReadOptions.parse, "path", NOT_BY_PATH),
     ],

@@ -17,6 +17,8 @@ from rocketmq_spark.remoting.retry import (
     Pauses,
     Retryability,
     is_broker_outage,
+    is_group_offline,
+    is_topic_missing_at_broker,
     requires_route_refresh,
     retryability_of_pull,
     retryability_of_request,
@@ -108,6 +110,24 @@ def test_credentials_that_are_refused_are_final_by_whatever_code() -> None:
         PERMANENT,
         PERMANENT,
     )
+
+
+def broker_error(code: int, remark: str = "") -> BrokerError:
+    name = ResponseCode(code).name
+    return BrokerError("BROKER_ERROR", address="a", request="R", code=code, code_name=name, remark=remark)
+
+
+def test_group_that_a_broker_cannot_reset_is_offline() -> None:
+    assert is_group_offline(broker_error(ResponseCode.CONSUMER_NOT_ONLINE))
+    assert is_group_offline(broker_error(ResponseCode.SYSTEM_ERROR, "THe consumer group <g> not exist"))
+    assert not is_group_offline(broker_error(ResponseCode.SYSTEM_ERROR, "another problem"))
+    assert not is_group_offline(CUT)
+
+
+def test_topic_that_a_broker_does_not_have_is_missing_there() -> None:
+    assert is_topic_missing_at_broker(broker_error(ResponseCode.TOPIC_NOT_EXIST))
+    assert not is_topic_missing_at_broker(broker_error(ResponseCode.SYSTEM_ERROR))
+    assert not is_topic_missing_at_broker(CUT)
 
 
 def test_a_pause_is_twice_the_one_before_and_never_longer_than_the_longest() -> None:

@@ -18,6 +18,10 @@ COMMANDS: Final[Mapping[str, str]] = {
     "topic": "create, describe or delete a topic of a cluster that is running",
     "send": "send messages to a topic",
     "doctor": "check servers, permissions and options of a job, and report what to correct",
+    "lag": "show how many messages consumer groups have not consumed, by queue",
+    "offsets": "show, export, set or import the committed offsets of a consumer group",
+    "tail": "print the last messages of a topic, and those that follow",
+    "dlq": "list the dead letters of a consumer group, or send them to their topics again",
 }
 FAILED: Final = 1
 INTERRUPTED: Final = 130

@@ -47,6 +47,22 @@ OPTION_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "Group '{group}' has no committed offset for {count:queue} of '{option}': {queues}.",
             "Check the name of the group. For queues that it has not read, use 'group:earliest' or 'group:latest'.",
         ),
+        "OFFSETS_NOT_IN_QUEUES": Condition(
+            "{count:offset} not in the queues: {offsets}.",
+            "Use offsets within the bounds in brackets. No offset was set.",
+        ),
+        "CHECKPOINT_UNREADABLE": Condition(
+            "Cannot read offsets from checkpoint '{path}': {problem}.",
+            "Use the checkpoint location of a query that reads RocketMQ and has completed a micro-batch.",
+        ),
+        "DEAD_LETTERS_NOT_FOUND": Condition(
+            "{count:message} not among the dead letters of group '{group}': {ids}.",
+            "'rocketmq-spark dlq list' shows their IDs. No message was sent.",
+        ),
+        "DEAD_LETTERS_WITHOUT_TOPIC": Condition(
+            "{count:dead letter} of group '{group}' without the name of its first topic: {ids}.",
+            "Name a topic with '--to'. No message was sent.",
+        ),
         "END_BEFORE_START": Condition(
             "{count:queue} would end before the start: {ranges}.",
             "Change '{start_option}' or '{end_option}'.",

@@ -41,6 +41,11 @@ QUERY_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "Stop them, use another group, or set 'groupOffsets' to 'resume' to start from the group's committed "
             "offsets.",
         ),
+        "GROUP_IN_USE": Condition(
+            "Cannot set the offsets of group '{group}' while it has {count:member}: {members}.",
+            "Stop them first, or use '--force'. A running Spark query then resumes from the new offsets, and other "
+            "consumers overwrite them.",
+        ),
         "DUPLICATE_CLIENT_ID": Condition(
             "Another live member of group '{group}' has the client ID '{client_id}'.",
             "Set a different 'instanceName' on one of the two queries, and restart it.",

@@ -213,6 +213,10 @@ SERVER_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "brokers send all messages for an invalid one.",
             "Set 'namesrvAddr' to the name servers of the brokers, or use 'loadBalance=message' with 'endpoints'.",
         ),
+        "GROUP_NOT_FOUND.CLUSTER": Condition(
+            "No broker that is registered at {name_servers} has the consumer group '{group}'.",
+            "Check the name. 'rocketmq-spark lag' without '--group' lists all groups.",
+        ),
         "PULL_REJECTED": Condition(
             "{address} rejected {request}: its 'rejectPullConsumerEnable' is true. {remark}",
             "Set it to false on every broker of the topics: 'mqadmin updateBrokerConfig -c <cluster> -k "
@@ -299,6 +303,10 @@ SERVER_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         ),
         "MASTER_UNAVAILABLE": Condition(
             "Broker '{broker}' has no master in the route of topic '{topic}'.", "Start the broker's master."
+        ),
+        "MASTER_NOT_REGISTERED": Condition(
+            "Broker '{broker}' has no master at the name servers, so its queues and offsets are unknown.",
+            "Start the broker's master, or wait until it has registered.",
         ),
         "NO_MASTER_BROKER": Condition(
             "{name_servers} list no broker with a master.", "Start a broker, and check that it registers."

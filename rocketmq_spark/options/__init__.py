@@ -9,6 +9,7 @@ from rocketmq_spark.options.connection import ConnectionOptions
 from rocketmq_spark.options.read import ReadOptions
 from rocketmq_spark.options.read_rules import BROADCASTING
 from rocketmq_spark.options.table import ACCEPTED_BY
+from rocketmq_spark.options.view_read import ViewOptions
 from rocketmq_spark.options.write import WriteOptions
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "ConnectionOptions",
     "RangeReadOptions",
     "ReadOptions",
+    "ViewOptions",
     "WriteOptions",
 ]
 

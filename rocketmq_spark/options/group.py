@@ -25,7 +25,8 @@ class GroupOptions(ReceiveOptions):
         "RocketMQ's admin tools list. The group's committed offsets show its progress, except with "
         "`messageModel=BROADCASTING`. `spark.read` joins no group and commits no offsets. It accepts the option only "
         "with `group` in `startingOffsets` or `endingOffsets`, and with `accessKey`: it then pulls with the "
-        "permissions of that group; by default it uses `TOOLS_CONSUMER`.",
+        "permissions of that group; by default it uses `TOOLS_CONSUMER`. "
+        "With `view`, it is the group that the view shows.",
     )
     instance_name: str | None = option(
         "instanceName",

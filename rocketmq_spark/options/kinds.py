@@ -102,8 +102,13 @@ def _matching(pattern: re.Pattern[str]) -> Callable[[str], str]:
     return parse
 
 
+def is_system_group(group: str) -> bool:
+    """Return whether RocketMQ has the group for itself."""
+    return group in SYSTEM_GROUPS or group.startswith(SYSTEM_GROUP_PREFIX)
+
+
 def _parse_group(text: str) -> str:
-    if text in SYSTEM_GROUPS or text.startswith(SYSTEM_GROUP_PREFIX):
+    if is_system_group(text):
         raise ValueError
     return _matching(_GROUP)(text)
 
@@ -158,10 +163,12 @@ def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found if len(found) == len(pairs) else _reject()
 
 
-def _positions(named: Mapping[str, int]) -> Callable[[str], QueuePositions]:
-    """Return a parser of a word, one of ``named`` or of GROUP_WORDS, or of JSON by topic and queue with these words,
+def _positions(
+    named: Mapping[str, int], unnumbered: Mapping[str, int] = GROUP_WORDS
+) -> Callable[[str], QueuePositions]:
+    """Return a parser of a word, one of ``named`` or of ``unnumbered``, or of JSON by topic and queue with these words,
     the numbers of ``named``, or integers from 0 on. It raises ValueError for any other text."""
-    words = {**named, **GROUP_WORDS}
+    words = {**named, **unnumbered}
 
     def position(value: Any) -> int:
         if isinstance(value, str) and value.lower() in words:
@@ -300,6 +307,11 @@ END_POSITIONS: Final = Kind(
     f"'latest', {_OR_GROUP}, or JSON by topic: {_IN_JSON.replace('earliest', 'latest')}, where -1 is latest, with "
     "every queue of every topic, and without repeated names",
     _positions({"latest": LATEST}),
+)
+ANY_POSITIONS: Final = Kind(
+    """JSON by topic: '{"topic":"earliest"}' or '{"topic":{"broker":{"queue id":offset}}}', where -2 is earliest and """
+    "-1 latest, without repeated names",
+    _positions({"earliest": EARLIEST, "latest": LATEST}, {}),
 )
 _TIME: Final = "milliseconds since 1970-01-01 UTC, or an ISO-8601 time with a zone, such as '2026-01-31T12:00:00Z'"
 TIME: Final = Kind(_TIME, parse_time)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import chain
@@ -243,13 +243,17 @@ def _suggestion(name: str, spellings_by_lower_case: Mapping[str, str]) -> str:
     for other, calls in ACCEPTED_BY.items():
         for spelling in (spelling for _, row in rows(other) for spelling in row.spellings):
             elsewhere.setdefault(spelling.lower(), (spelling, []))[1].extend(calls)
-    hint = hint_for(
-        name, spellings_by_lower_case, {lower: " and ".join(them) for lower, (_, them) in elsewhere.items()}
-    )
+    hint = hint_for(name, spellings_by_lower_case, {lower: _joined(them) for lower, (_, them) in elsewhere.items()})
     if hint is not None:
         return hint
     if name.lower() in elsewhere:
         spelling, accepting = elsewhere[name.lower()]
-        return f"{spelling!r} is an option of {' and '.join(accepting)}, and not of this call."
+        return f"{spelling!r} is an option of {_joined(accepting)}, and not of this call."
     nearest = difflib.get_close_matches(name.lower(), spellings_by_lower_case, n=1, cutoff=SIMILARITY)
     return f"Did you mean {spellings_by_lower_case[nearest[0]]!r}?" if nearest else "No option has a similar name."
+
+
+def _joined(calls: Sequence[str]) -> str:
+    """Return ``calls`` as a list in a sentence: a, b and c."""
+    *first, last = calls
+    return f"{', '.join(first)} and {last}" if first else last

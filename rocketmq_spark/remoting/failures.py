@@ -241,10 +241,10 @@ class Failures:
         self._unrouted_topics: set[str] = set()
         """Topics for which name servers returned no route."""
 
-    def retry_until_success(self, call: Callable[[], T], subject: str, topic: str, sleep: Sleep) -> T:
+    def retry_until_success(self, call: Callable[[], T], subject: str, topic: str | None, sleep: Sleep) -> T:
         """Repeat ``call``, with the policy's pauses, until it succeeds or a failure is final, and return its
-        result; record and log each failure. ``topic``: it needs its route. Raises what ``record_failure`` returns, and
-        other exceptions at once."""
+        result; record and log each failure. ``topic``: it needs its route; None: it needs none. Raises what
+        ``record_failure`` returns, and other exceptions at once."""
         for _ in self.attempts(sleep):
             try:
                 result = call()

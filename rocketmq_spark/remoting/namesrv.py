@@ -13,6 +13,7 @@ from rocketmq_spark.remoting.proxied import behind_proxy, is_from_proxy
 from rocketmq_spark.remoting.remoting_client import RemotingClient, ResponseFuture, Rpc, decode_nothing
 from rocketmq_spark.remoting.retry import Retryability, is_no_name_server, retryability_of_request
 from rocketmq_spark.wire.body.routes import ClusterInfo, decode_cluster_info, decode_topic_route
+from rocketmq_spark.wire.body.topics import decode_topic_names
 from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.headers import DeleteTopicFromNamesrvRequest, GetRouteInfoRequest
@@ -72,6 +73,11 @@ class NameServers:
         """Request and return all registered brokers. Raises TransportError, BrokerError, and
         OptionError[NOT_A_NAME_SERVER] if all name servers are other servers."""
         return self._first_response(lambda client: client.call(_cluster_info_rpc(client.address.server)))
+
+    def topics(self) -> list[str]:
+        """Request and return the names of all topics, the system's included. Raises TransportError, BrokerError, and
+        OptionError[NOT_A_NAME_SERVER] if all name servers are other servers."""
+        return self._first_response(lambda client: client.call(_topics_rpc(client.address.server)))
 
     def delete_topic(self, topic: str) -> None:
         """Delete ``topic`` from every name server, one after another, and wait. The first error is raised, and the name
@@ -141,6 +147,16 @@ def _cluster_info_rpc(address: str) -> Rpc[ClusterInfo]:
         return decode_cluster_info(response.body)
 
     return Rpc(_command(RequestCode.GET_BROKER_CLUSTER_INFO), decode)
+
+
+def _topics_rpc(address: str) -> Rpc[list[str]]:
+    """Return the request for the names of all topics to the name server at ``address``."""
+
+    def decode(response: RemotingCommand) -> list[str]:
+        _check_kind(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, response, address)
+        return decode_topic_names(response.body)
+
+    return Rpc(_command(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER), decode)
 
 
 def _reject_static(route: TopicRoute) -> TopicRoute:

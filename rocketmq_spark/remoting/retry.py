@@ -173,6 +173,23 @@ def _condition_in(*conditions: str) -> Callable[[RocketMQError], bool]:
     return lambda error: error.condition in conditions
 
 
+def _code_in(*codes: int) -> Callable[[RocketMQError], bool]:
+    return lambda error: is_broker_error(error) and error.code in codes
+
+
+is_topic_missing_at_broker: Final = _code_in(ResponseCode.TOPIC_NOT_EXIST)
+"""Whether a broker does not have the topic of the request."""
+
+_has_no_member: Final = _code_in(ResponseCode.CONSUMER_NOT_ONLINE)
+
+
+def is_group_offline(error: RocketMQError) -> bool:
+    """Return whether a broker without ``useServerSideResetOffset`` rejected an offset reset: the group has no member
+    that it could notify, or no offset that it could change. Source:
+    ``broker/client/net/Broker2Client.java#resetOffset``."""
+    return _has_no_member(error) or _remark(error).startswith("THe consumer group <")
+
+
 is_name_server_outage: Final = _condition_in("NAME_SERVERS_UNAVAILABLE")
 """Whether no name server responds: no failure of a topic or broker."""
 
@@ -208,6 +225,9 @@ is_disconnected: Final = _condition_in("CONNECT_FAILED", "CONNECTION_LOST")
 
 is_timed_out: Final = _condition_in("RESPONSE_TIMED_OUT")
 """Whether a connection is open and no response came over it in time."""
+
+is_access_denied: Final = _condition_in("ACCESS_DENIED", "GROUP_DENIED", "TOPIC_DENIED")
+"""Whether the client's credentials lack a permission."""
 
 is_response_too_large: Final = _condition_in("RESPONSE_TOO_LARGE")
 """Whether a proxy's response exceeds the maximum number of messages or bytes."""

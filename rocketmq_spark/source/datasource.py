@@ -16,8 +16,9 @@ from rocketmq_spark.consumer.consume_from_where import starting_point
 from rocketmq_spark.consumer.strategy_names import strategy_of
 from rocketmq_spark.diagnostics import raising_without_traceback, without_traceback
 from rocketmq_spark.errors import OptionError
-from rocketmq_spark.options import BatchReadOptions, RangeReadOptions, ReadOptions, WriteOptions
+from rocketmq_spark.options import BatchReadOptions, RangeReadOptions, ReadOptions, ViewOptions, WriteOptions
 from rocketmq_spark.options.table import unknown_names
+from rocketmq_spark.options.view_read import VIEW
 from rocketmq_spark.spark_version import HAS_READ_LIMITS, DataSource, DataSourceStreamReader
 
 if TYPE_CHECKING:
@@ -54,6 +55,9 @@ class RocketMQDataSource(DataSource):
         super().__init__(dict(options))
         self._checked: ReadOptions | OptionError = _parse_or_error(_stream_options, options)
         self._checked_batch: BatchReadOptions | OptionError = _parse_or_error(BatchReadOptions.parse, options)
+        self._checked_view: ViewOptions | OptionError | None = (
+            _parse_or_error(ViewOptions.parse, options) if VIEW in map(str.lower, options) else None
+        )
         self._load_id = uuid4().hex
         """The same in all pickled copies of this source, and so in all actions on one DataFrame."""
 
@@ -98,7 +102,11 @@ class RocketMQDataSource(DataSource):
     @raising_without_traceback
     def schema(self) -> StructType:
         """Return the schema of a query without a user schema. Raises OptionError if the options are invalid for the
-        read that ``_any_read_options`` selects."""
+        view, or for the read that ``_any_read_options`` selects."""
+        if self._checked_view is not None:
+            from rocketmq_spark.source.view_schema import view_schema
+
+            return view_schema(_valid(self._checked_view).view)
         options = self._any_read_options()
         from rocketmq_spark.source.schema import default_schema
 
@@ -117,8 +125,12 @@ class RocketMQDataSource(DataSource):
 
     @raising_without_traceback
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return a batch reader of ``schema``, the user's or the default one. Raises OptionError if the options or the
-        schema are invalid."""
+        """Return a batch reader of ``schema``, the user's or the default one: of messages, or with the option ``view``
+        of that view. Raises OptionError if the options or the schema are invalid."""
+        if self._checked_view is not None:
+            from rocketmq_spark.source.view_reader import RocketMQViewReader
+
+            return RocketMQViewReader(_valid(self._checked_view), schema)
         options = self.batch_read_options()
         from rocketmq_spark.source.batch.batch_reader import RocketMQBatchReader
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.types import (
@@ -67,7 +67,14 @@ def check_schema(schema: StructType, property_columns: Sequence[str] = ()) -> No
     the name of another column.
     """
     _check_property_columns(property_columns)
-    columns = _columns_by_lower(property_columns)
+    check_columns(schema, _columns_by_lower(property_columns))
+
+
+def check_columns(schema: StructType, columns: Mapping[str, tuple[str, Column]]) -> None:
+    """Check a user schema that selects from ``columns``, names and columns by the name in lower case.
+
+    Raises OptionError[UNKNOWN_COLUMN | UNSUPPORTED_COLUMN_TYPE | EMPTY_SCHEMA | NON_NULLABLE_COLUMN].
+    """
     available = _join(f"{name} {_type_name(spark_type(column))}" for name, column in columns.values())
     if not schema.fields:
         raise OptionError("EMPTY_SCHEMA", available=available)
@@ -123,9 +130,14 @@ def _join(parts: Iterable[str]) -> str:
 
 def arrow_schema(schema: StructType) -> pa.Schema:
     """Return the Arrow schema that ``read`` must yield for a checked Spark schema: user's names, source's types."""
+    return arrow_schema_of(schema, columns_of(schema))
+
+
+def arrow_schema_of(schema: StructType, columns: Iterable[Column]) -> pa.Schema:
+    """Return the Arrow schema of a checked Spark schema with ``columns``: user's names, their types."""
     import pyarrow as pa
 
-    fields = zip(schema.fields, columns_of(schema), strict=True)
+    fields = zip(schema.fields, columns, strict=True)
     return pa.schema([pa.field(field.name, _arrow_type(field, column)) for field, column in fields])
 
 

@@ -51,7 +51,11 @@ class Column:
         a missing property or a time out of range."""
         if (name := self.property_name) is not None:
             return message.properties.get(name)
-        return _AS_ARROW.get(self.type, _unchanged)(getattr(message, self.field))
+        return self.arrow_value(getattr(message, self.field))
+
+    def arrow_value(self, value: Any) -> object:
+        """Return ``value``, of a field, as ``pyarrow.array`` accepts it for a column of this type; None for None."""
+        return None if value is None else _AS_ARROW.get(self.type, _unchanged)(value)
 
     @property
     def property_name(self) -> str | None:

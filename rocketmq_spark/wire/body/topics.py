@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from rocketmq_spark.model import MessageQueue, QueueBounds
 from rocketmq_spark.wire.body.decoding import by_queue, decode_body
-from rocketmq_spark.wire.remoting.typed import Object, as_object, as_text, int64, table
+from rocketmq_spark.wire.remoting.typed import Object, as_object, as_text, int64, table, texts
 
 FIFO: Final = "FIFO"
 _NORMAL: Final = "NORMAL"
@@ -45,6 +45,12 @@ def _settings(topic: Object) -> TopicSettings:
     policy = as_text(attributes.get(_CLEANUP_POLICY, _DELETE), _CLEANUP_POLICY)
     queue_type = as_text(attributes.get(_QUEUE_TYPE, ""), _QUEUE_TYPE)
     return TopicSettings(message_type, policy == _COMPACTION, queue_type == _BATCH_QUEUE)
+
+
+def decode_topic_names(body: bytes | memoryview) -> list[str]:
+    """Decode the response to GET_ALL_TOPIC_LIST_FROM_NAMESERVER: all topics, the system's included. Source:
+    ``remoting/protocol/body/TopicList.java``."""
+    return decode_body("topic list", body, lambda topics: texts(topics, "topicList"))
 
 
 @dataclass(frozen=True, slots=True)

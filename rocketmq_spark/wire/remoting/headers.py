@@ -254,6 +254,13 @@ class GetConsumerListByGroupRequest(Header):
 
 
 @header
+class GetConsumerConnectionListRequest(Header):
+    """RequestCode GET_CONSUMER_CONNECTION_LIST; ``decode_group_connections`` decodes the response's body."""
+
+    consumer_group: str = wire("consumerGroup")
+
+
+@header
 class GetConsumerRunningInfoRequest(Header):
     """RequestCode GET_CONSUMER_RUNNING_INFO, which a broker sends."""
 

@@ -79,6 +79,14 @@ MEANINGS: Final[Mapping[int, Meanings]] = MappingProxyType(
             (ResponseCode.SUCCESS, ANY): Meaning.ACCEPTED,
             (ResponseCode.REQUEST_CODE_NOT_SUPPORTED, ANY): Meaning.WRONG_SERVER_KIND,
         },
+        RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: {
+            (ResponseCode.SUCCESS, ANY): Meaning.ACCEPTED,
+            (ResponseCode.REQUEST_CODE_NOT_SUPPORTED, ANY): Meaning.WRONG_SERVER_KIND,
+        },
+        RequestCode.GET_CONSUMER_CONNECTION_LIST: {
+            (ResponseCode.SUCCESS, ANY): Meaning.ACCEPTED,
+            (ResponseCode.CONSUMER_NOT_ONLINE, ANY): Meaning.EMPTY,
+        },
         RequestCode.POP_MESSAGE: {
             (ResponseCode.SUCCESS, ANY): Meaning.ACCEPTED,
             (ResponseCode.PULL_NOT_FOUND, ANY): Meaning.EMPTY,

@@ -1,0 +1,86 @@
+"""``rocketmq-spark tail`` on a broker that runs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from connector_tests.support.streams import Topic
+from connector_tests.support.timeouts import PROCESS_S
+from rocketmq_spark.cli.main import main
+from rocketmq_spark.cli.message_reading import PULLED_MESSAGES, read_messages
+from rocketmq_spark.cli.name_server import cluster_at
+from rocketmq_spark.cli.tail import last_ranges, new_ranges
+from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.model import MessageQueue, QueueBounds
+
+pytestmark = pytest.mark.broker
+
+Q0, Q1 = (MessageQueue("orders", "broker-a", queue_id) for queue_id in range(2))
+
+
+@pytest.fixture(autouse=True)
+def namesrv_addr(cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NAMESRV_ADDR", cluster.namesrv_addr)
+
+
+@pytest.fixture
+def messages(cluster: EmbeddedCluster, topic: str) -> Iterator[Topic]:
+    with closing(Topic(cluster, topic)) as handle:
+        yield handle
+
+
+def test_last_messages_are_printed_in_the_order_of_their_times(
+    messages: Topic, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sent = messages.send(12)
+    assert main(["tail", messages.name, "-n", "5", "--json"]) == 0
+    printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert sorted(one["body"] for one in printed) == sorted(sent[-5:])
+    assert main(["tail", messages.name]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 10
+    assert main(["tail", messages.name, "-n", "0"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_later_messages_follow(cluster: EmbeddedCluster, messages: Topic) -> None:
+    sent = messages.send(1)
+    command = (sys.executable, "-m", "rocketmq_spark.cli.main", "tail", messages.name, "--follow", "--json")
+    with subprocess.Popen([*command, "--namesrv", cluster.namesrv_addr], stdout=subprocess.PIPE, text=True) as followed:
+        assert followed.stdout is not None
+        try:
+            assert json.loads(followed.stdout.readline())["body"] == sent[0]
+            later = messages.send(3)
+            bodies = [json.loads(followed.stdout.readline())["body"] for _ in later]
+        finally:
+            followed.terminate()
+            followed.wait(PROCESS_S)
+    assert sorted(bodies) == sorted(later)
+
+
+def test_missing_topic_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tail", "no-such-topic"]) == 1
+    assert "TOPIC_NOT_FOUND" in capsys.readouterr().err
+
+
+def test_ranges_are_read_to_their_ends(cluster: EmbeddedCluster, messages: Topic) -> None:
+    messages.send_batches(PULLED_MESSAGES * 3)
+    (queue,) = (queue for queue, held in messages.bounds().items() if held.max_offset)
+    with cluster_at(cluster.namesrv_addr, {}) as client:
+        found = list(read_messages(client, {queue: QueueBounds(2, PULLED_MESSAGES * 2)}))
+    assert [message.queue_offset for message in found] == list(range(2, PULLED_MESSAGES * 2))
+
+
+def test_last_offsets_are_those_that_a_queue_has() -> None:
+    bounds = {Q0: QueueBounds(2, 9), Q1: QueueBounds(4, 5)}
+    assert last_ranges(bounds, 3) == {Q0: QueueBounds(6, 9), Q1: QueueBounds(4, 5)}
+
+
+def test_new_offsets_are_those_since_then_and_all_of_a_new_queue() -> None:
+    before, after = {Q0: QueueBounds(2, 9)}, {Q0: QueueBounds(3, 11), Q1: QueueBounds(4, 5)}
+    assert new_ranges(before, after) == {Q0: QueueBounds(9, 11), Q1: QueueBounds(4, 5)}

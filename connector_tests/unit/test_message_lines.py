@@ -1,0 +1,88 @@
+"""Messages as ``rocketmq-spark tail`` and ``dlq`` print and repeat them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from rocketmq_spark.cli.message_lines import json_line, origin_topic, redriven, text_line
+from rocketmq_spark.model import Message, MessageExt
+
+
+def message(body: bytes = b"a book", store_timestamp_ms: int = 0, **properties: str) -> MessageExt:
+    return MessageExt(
+        topic="orders",
+        broker_name="broker-a",
+        queue_id=3,
+        queue_offset=41,
+        msg_id="ID1",
+        offset_msg_id="OFFSET1",
+        body=body,
+        properties=properties,
+        born_timestamp_ms=0,
+        store_timestamp_ms=store_timestamp_ms,
+        born_host="1.2.3.4:5",
+        store_host="1.2.3.4:6",
+        reconsume_times=2,
+        commit_log_offset=7,
+        sys_flag=0,
+        flag=9,
+        body_crc=0,
+        prepared_transaction_offset=0,
+    )
+
+
+def test_line_has_time_place_id_and_content() -> None:
+    assert text_line(message(TAGS="books", KEYS="k1 k2")) == (
+        "1970-01-01T00:00:00.000+00:00 orders@broker-a:3 offset 41 ID1 tags=books keys=k1 k2 body=a book"
+    )
+    assert text_line(message()).endswith(" ID1 body=a book")
+
+
+def test_text_of_a_producer_forges_no_line_and_long_bodies_are_cut() -> None:
+    assert text_line(message(b"a\n\x1b[2Jb")).endswith(r"body=a\n\x1b[2Jb")
+    assert text_line(message(b"x" * 1_000)).endswith(f"body={'x' * 200}... (1000 characters)")
+
+
+def test_binary_body_is_in_base64() -> None:
+    assert text_line(message(b"\xff\x00")).endswith("base64=/wA=")
+    assert json.loads(json_line(message(b"\xff\x00")))["bodyBase64"] == "/wA="
+
+
+def test_json_has_all_of_a_message() -> None:
+    assert json.loads(json_line(message(TAGS="books", region="eu"))) == {
+        "topic": "orders",
+        "brokerName": "broker-a",
+        "queueId": 3,
+        "queueOffset": 41,
+        "msgId": "ID1",
+        "storeTimestamp": "1970-01-01T00:00:00.000+00:00",
+        "tags": "books",
+        "keys": None,
+        "properties": {"TAGS": "books", "region": "eu"},
+        "body": "a book",
+    }
+
+
+def test_time_that_no_date_has_is_a_number() -> None:
+    assert text_line(message(store_timestamp_ms=2**62)).startswith(f"{2**62} orders@")
+
+
+@pytest.mark.parametrize(
+    ("properties", "topic"),
+    [
+        ({"RETRY_TOPIC": "orders", "DLQ_ORIGIN_TOPIC": "%RETRY%g"}, "orders"),
+        ({"DLQ_ORIGIN_TOPIC": "orders"}, "orders"),
+        ({"DLQ_ORIGIN_TOPIC": "%RETRY%g"}, None),
+        ({}, None),
+    ],
+)
+def test_first_topic_of_a_dead_letter_is_in_its_properties(properties: dict[str, str], topic: str | None) -> None:
+    assert origin_topic(replace(message(), properties=properties)) == topic
+
+
+def test_redriven_message_is_a_new_one_with_the_users_content() -> None:
+    dead = message(TAGS="books", KEYS="k1", UNIQ_KEY="ID1", RETRY_TOPIC="orders", region="eu", RECONSUME_TIME="16")
+    assert redriven(dead, "elsewhere") == Message("elsewhere", b"a book", "books", "k1", {"region": "eu"}, 9)

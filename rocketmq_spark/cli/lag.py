@@ -1,0 +1,117 @@
+"""``rocketmq-spark lag``: unread messages of consumer groups, by queue, once or repeatedly."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from rocketmq_spark.cli.lag_report import LagReport
+from rocketmq_spark.cli.name_server import add_cluster, cluster_at
+from rocketmq_spark.cli.tail import message_count
+from rocketmq_spark.condition import one_line
+from rocketmq_spark.errors import OptionError, RocketMQError
+from rocketmq_spark.inspection.inspector import Inspector
+from rocketmq_spark.remoting.cluster_client import ClusterClient
+
+INCOMPLETE: Final = 1
+LAGS: Final = 3
+DEFAULT_INTERVAL_S: Final = 2.0
+MIN_INTERVAL_S: Final = 0.1
+CLEAR_SCREEN: Final = "\x1b[H\x1b[J"
+
+
+def main(argv: Sequence[str]) -> int:
+    """Print the lag; return 0, INCOMPLETE if the queues of a broker are missing, else LAGS if a group's lag is above
+    ``--max-lag``. With ``--watch`` repeat until Ctrl-C, and print errors of servers.
+
+    Raises OptionError[GROUP_NOT_FOUND.CLUSTER], RouteError, BrokerError, TransportError. Wrong arguments raise
+    SystemExit.
+    """
+    arguments = new_parser().parse_args(argv)
+    with cluster_at(arguments.namesrv, arguments.options) as cluster:
+        while arguments.watch is not None:
+            _show_again(cluster, arguments)
+            time.sleep(arguments.watch)
+        report = query_lag(cluster, arguments.group, arguments.topic)
+    print_report(report, as_json=arguments.json)
+    return exit_code(report, arguments.max_lag)
+
+
+def query_lag(cluster: ClusterClient, groups: Sequence[str], topics: Collection[str]) -> LagReport:
+    """Request the lag of ``groups``, by default of all, in ``topics``, by default in all. Raises what
+    ``Inspector.group_rows`` does."""
+    unavailable: dict[str, str] = {}
+
+    def on_failure(broker_name: str, error: RocketMQError) -> None:
+        unavailable.setdefault(broker_name, str(error))
+
+    rows = Inspector(cluster, on_failure).group_rows(groups, topics)
+    return LagReport(rows, groups, unavailable)
+
+
+def print_report(report: LagReport, *, as_json: bool) -> None:
+    """Print the report, and a line to standard error for each broker that it lacks."""
+    print(report.to_json() if as_json else report.to_text(), flush=True)
+    for name, error in report.unavailable.items():
+        print(f"{one_line(name)} is not included: {error}", file=sys.stderr)
+
+
+def exit_code(report: LagReport, max_lag: int | None) -> int:
+    """Return the exit code of a report; ``max_lag`` None: any lag is fine."""
+    if report.unavailable:
+        return INCOMPLETE
+    return LAGS if max_lag is not None and report.max_lag() > max_lag else 0
+
+
+def _show_again(cluster: ClusterClient, arguments: argparse.Namespace) -> None:
+    """Print the lag and the time, or the error of a server. Raise OptionErrors."""
+    try:
+        report = query_lag(cluster, arguments.group, arguments.topic)
+    except OptionError:
+        raise
+    except RocketMQError as error:
+        print(error, file=sys.stderr)
+    else:
+        if not arguments.json:
+            print(CLEAR_SCREEN if sys.stdout.isatty() else "", time.strftime("%H:%M:%S"), sep="")
+        print_report(report, as_json=arguments.json)
+
+
+def new_parser() -> argparse.ArgumentParser:
+    """Return the parser of this subcommand's options."""
+    parser = argparse.ArgumentParser(
+        prog="rocketmq-spark lag",
+        description="Show how many messages consumer groups have not consumed, by queue, and how old the oldest is.",
+        epilog="exit codes: 0, or 1 if a request failed, 2 for wrong arguments, 3 if a lag is above --max-lag",
+    )
+    add_cluster(parser)
+    parser.add_argument(
+        "--group", action="append", default=[], metavar="NAME", help="consumer group; repeatable (default: all groups)"
+    )
+    parser.add_argument(
+        "--topic", action="append", default=[], metavar="NAME", help="topic; repeatable (default: all of the group)"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object on one line")
+    parser.add_argument(
+        "--watch",
+        type=interval_s,
+        nargs="?",
+        const=DEFAULT_INTERVAL_S,
+        metavar="SECONDS",
+        help=f"repeat until Ctrl-C, every {DEFAULT_INTERVAL_S:.0f} s unless SECONDS are given",
+    )
+    parser.add_argument(
+        "--max-lag", type=message_count, metavar="N", help="exit with code 3 if a group lags by more than N messages"
+    )
+    return parser
+
+
+def interval_s(text: str) -> float:
+    """Parse seconds, at least MIN_INTERVAL_S; a smaller number raises argparse.ArgumentTypeError. Raises ValueError for
+    other text."""
+    if not (seconds := float(text)) >= MIN_INTERVAL_S:
+        raise argparse.ArgumentTypeError(f"must be at least {MIN_INTERVAL_S}")
+    return seconds

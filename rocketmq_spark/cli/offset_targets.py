@@ -1,0 +1,118 @@
+"""Offsets that a command commits for a group: where they come from, and whether the queues have them. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from rocketmq_spark.errors import OptionError
+from rocketmq_spark.model import MessageQueue, QueueBounds
+from rocketmq_spark.options.queue_positions import EARLIEST, LATEST, QueuePositions
+from rocketmq_spark.source.start_tracking import is_source_offset
+from rocketmq_spark.source.stream.offsets import SourceOffset
+
+WORDS: Final = {"earliest": EARLIEST, "latest": LATEST}
+LOG_VERSION: Final = "v1"
+HEADER_LINES: Final = 2
+"""Of a file of Spark's offset log: its version, and metadata of the batch. Source:
+``org/apache/spark/sql/execution/streaming/OffsetSeqLog.scala``."""
+
+
+class Target(NamedTuple):
+    """Where a group is set to in each queue: one ``position``, which is an offset, EARLIEST or LATEST, or the first
+    message that was stored at ``timestamp_ms`` (epoch ms) or later."""
+
+    position: int | None = None
+    timestamp_ms: int | None = None
+
+
+def parse_target(text: str) -> Target:
+    """Parse ``earliest``, ``latest``, an offset, or a time in ISO 8601 with its zone. Raises ValueError for others."""
+    if text in WORDS:
+        return Target(WORDS[text])
+    if text.isascii() and text.isdecimal():
+        return Target(int(text))
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError("a time needs its zone")
+    return Target(timestamp_ms=int(moment.timestamp() * 1000))
+
+
+def selected(
+    bounds: Mapping[MessageQueue, QueueBounds], broker_name: str | None, queue_id: int | None
+) -> dict[MessageQueue, QueueBounds]:
+    """Return the bounds of the queues of one broker, by default of all, and with one ID, by default with any. Raises
+    OptionError[OFFSETS_NOT_IN_QUEUES] without such a queue."""
+    found = {
+        queue: held
+        for queue, held in bounds.items()
+        if broker_name in (None, queue.broker_name) and queue_id in (None, queue.queue_id)
+    }
+    if not found:
+        place = f"broker {broker_name or 'any'}, queue {'any' if queue_id is None else queue_id}"
+        raise OptionError("OFFSETS_NOT_IN_QUEUES", count=1, offsets=f"{place} [no such queue]")
+    return found
+
+
+def offsets_of(positions: QueuePositions, bounds: Mapping[MessageQueue, QueueBounds]) -> dict[MessageQueue, int]:
+    """Return the offset of each listed queue; raise what ``check_available`` does for queues that are not in
+    ``bounds``."""
+    words = {queue: {EARLIEST: held.min_offset, LATEST: held.max_offset} for queue, held in bounds.items()}
+    listed = positions.by_queue([*bounds, *(queue for queue, _ in positions.queues)])
+    offsets = {queue: words.get(queue, {}).get(position, position) for queue, position in listed.items()}
+    check_available(offsets, bounds)
+    return offsets
+
+
+def check_available(offsets: Mapping[MessageQueue, int], bounds: Mapping[MessageQueue, QueueBounds]) -> None:
+    """Raise OptionError[OFFSETS_NOT_IN_QUEUES], which lists all of them, unless each queue has its offset or ends
+    there."""
+    problems = list(_unavailable(offsets, bounds))
+    if problems:
+        raise OptionError("OFFSETS_NOT_IN_QUEUES", count=len(problems), offsets=", ".join(problems))
+
+
+def _unavailable(offsets: Mapping[MessageQueue, int], bounds: Mapping[MessageQueue, QueueBounds]) -> Iterator[str]:
+    """Yield each offset that its queue does not have, with the bounds of the queue."""
+    for queue in sorted(offsets, key=MessageQueue.sort_key):
+        held = bounds.get(queue)
+        if held is None:
+            yield f"{queue}: {offsets[queue]} [no such queue]"
+        elif not held.min_offset <= offsets[queue] <= held.max_offset:
+            yield f"{queue}: {offsets[queue]} [{held.min_offset}, {held.max_offset}]"
+
+
+def checkpoint_offsets(text: str, path: str) -> dict[MessageQueue, int]:
+    """Return the next offset of each queue after the batch in ``text``, a file of Spark's offset log.
+
+    Raises OptionError[CHECKPOINT_UNREADABLE] with ``path`` if it has no source of this connector, and OptionError
+    [INCOMPATIBLE_CHECKPOINT | CHECKPOINT_OPTION_CHANGED] for one of message mode or of another version.
+    """
+    lines = text.splitlines()
+    if lines[:1] != [LOG_VERSION]:
+        raise OptionError("CHECKPOINT_UNREADABLE", path=path, problem="its offset log has another version than v1")
+    sources = [SourceOffset.from_json(value) for value in map(_parsed, lines[HEADER_LINES:]) if is_source_offset(value)]
+    if not sources:
+        raise OptionError("CHECKPOINT_UNREADABLE", path=path, problem="its query reads no RocketMQ topic by queue")
+    offsets: dict[MessageQueue, int] = {}
+    for queue, progress in (entry for source in sources for entry in source.queues.items()):
+        if offsets.setdefault(queue, progress.end_offset) != progress.end_offset:
+            raise OptionError(
+                "CHECKPOINT_UNREADABLE", path=path, problem=f"its sources have different offsets of {queue}"
+            )
+    return offsets
+
+
+def last_committed(names: Collection[str]) -> str | None:
+    """Return the name of the last batch among the files of a checkpoint's ``commits``; None without a batch."""
+    return max((name for name in names if name.isdecimal()), key=int, default=None)
+
+
+def _parsed(line: str) -> Any:
+    """Return the JSON value of a line; None for another line, such as ``-`` for a source without an offset."""
+    try:
+        return json.loads(line)
+    except ValueError:
+        return None

@@ -1,0 +1,94 @@
+"""``rocketmq-spark tail``: prints the last messages of a topic, and those that follow."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from rocketmq_spark.cli.message_lines import json_line, text_line
+from rocketmq_spark.cli.message_reading import read_messages
+from rocketmq_spark.cli.name_server import add_cluster, cluster_at
+from rocketmq_spark.inspection.inspector import Inspector, raise_failure
+from rocketmq_spark.model import MessageExt, MessageQueue, QueueBounds
+from rocketmq_spark.remoting.cluster_client import ClusterClient
+
+DEFAULT_COUNT: Final = 10
+POLL_S: Final = 0.5
+
+
+def main(argv: Sequence[str]) -> int:
+    """Print the last messages; return 0. With ``--follow`` print new ones too, until Ctrl-C. Raises RouteError,
+    BrokerError, TransportError, RemoteProtocolError, OptionError. Wrong arguments raise SystemExit."""
+    arguments = new_parser().parse_args(argv)
+    line_of = json_line if arguments.json else text_line
+    with cluster_at(arguments.namesrv, arguments.options) as cluster:
+        inspector = Inspector(cluster, raise_failure)
+        bounds = inspector.queue_bounds([arguments.topic])
+        print_messages(cluster, last_ranges(bounds, arguments.count), line_of, arguments.count)
+        while arguments.follow:
+            time.sleep(POLL_S)
+            later = inspector.queue_bounds([arguments.topic])
+            print_messages(cluster, new_ranges(bounds, later), line_of)
+            bounds = later
+    return 0
+
+
+def last_ranges(bounds: Mapping[MessageQueue, QueueBounds], count: int) -> dict[MessageQueue, QueueBounds]:
+    """Return the last ``count`` offsets of each queue."""
+    return {
+        queue: QueueBounds(max(held.min_offset, held.max_offset - count), held.max_offset)
+        for queue, held in bounds.items()
+    }
+
+
+def new_ranges(
+    before: Mapping[MessageQueue, QueueBounds], after: Mapping[MessageQueue, QueueBounds]
+) -> dict[MessageQueue, QueueBounds]:
+    """Return the offsets that queues have ``after`` and had not ``before``."""
+    return {
+        queue: QueueBounds(before[queue].max_offset if queue in before else held.min_offset, held.max_offset)
+        for queue, held in after.items()
+    }
+
+
+def print_messages(
+    cluster: ClusterClient,
+    ranges: Mapping[MessageQueue, QueueBounds],
+    line_of: Callable[[MessageExt], str],
+    count: int | None = None,
+) -> None:
+    """Read ``ranges``, and print the messages in the order of their store times: the last ``count``, by default all.
+    Raises what ``read_messages`` does."""
+    messages = sorted(read_messages(cluster, ranges), key=lambda message: message.store_timestamp_ms)
+    for message in messages if count is None else messages[max(0, len(messages) - count) :]:
+        print(line_of(message), flush=True)
+
+
+def new_parser() -> argparse.ArgumentParser:
+    """Return the parser of this subcommand's options."""
+    parser = argparse.ArgumentParser(
+        prog="rocketmq-spark tail",
+        description="Print the last messages of a topic, one per line. Joins no group and commits nothing.",
+    )
+    add_cluster(parser)
+    parser.add_argument("topic", help="topic; also %%RETRY%%GROUP and %%DLQ%%GROUP")
+    parser.add_argument(
+        "-n",
+        "--count",
+        type=message_count,
+        default=DEFAULT_COUNT,
+        metavar="N",
+        help="number of messages (default: %(default)s)",
+    )
+    parser.add_argument("-f", "--follow", action="store_true", help="print new messages too, until Ctrl-C")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
+    return parser
+
+
+def message_count(text: str) -> int:
+    """Parse a number of messages; other text raises argparse.ArgumentTypeError."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of messages")
+    return int(text)

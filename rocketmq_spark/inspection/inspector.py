@@ -1,0 +1,177 @@
+"""Inspector: requests what the views show from the name servers and from the master of every broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from typing import NoReturn, Protocol, TypeVar
+
+from rocketmq_spark.errors import OptionError, RocketMQError, RouteError
+from rocketmq_spark.inspection.broker_inspection import (
+    query_bounds,
+    query_connections,
+    query_group_names,
+    query_group_rows,
+)
+from rocketmq_spark.inspection.rows import (
+    GroupRow,
+    MemberRow,
+    QueueRow,
+    TopicRow,
+    member_rows,
+    queue_rows,
+    topic_rows,
+)
+from rocketmq_spark.inspection.system_topics import user_topics
+from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds, TopicRoute
+from rocketmq_spark.options.kinds import is_system_group
+from rocketmq_spark.remoting.broker import Broker
+from rocketmq_spark.remoting.cluster_client import ClusterClient
+from rocketmq_spark.remoting.retry import NAME_SERVERS, broker_subject
+
+T = TypeVar("T")
+
+Masters = Mapping[str, BrokerAddress | None]
+"""Addresses of masters by broker name; None for a broker without a master."""
+
+
+class Attempt(Protocol):
+    """Policy of retries: calls ``call``, which sends requests to ``subject``, and returns its result."""
+
+    def __call__(self, subject: str, call: Callable[[], T], /) -> T: ...
+
+
+def attempt_once(_subject: str, call: Callable[[], T]) -> T:
+    """Return the result of one ``call``, without a retry."""
+    return call()
+
+
+def raise_failure(_broker_name: str, error: RocketMQError) -> NoReturn:
+    """Raise ``error``: without one of the brokers, a view would show less than there is."""
+    raise error
+
+
+class Inspector:
+    """Inspection of one cluster. Not thread-safe. ``attempt``: see ``Attempt``.
+
+    ``on_failure``: receives the name and the error of each broker whose part of a view is missing, and may raise it.
+    All methods raise the errors of name servers: TransportError, BrokerError, RouteError, and
+    OptionError[NOT_A_NAME_SERVER], also for a proxy.
+    """
+
+    def __init__(
+        self,
+        client: ClusterClient,
+        on_failure: Callable[[str, RocketMQError], None],
+        attempt: Attempt = attempt_once,
+    ) -> None:
+        self._client = client
+        self._name_servers = client.name_servers
+        self._on_failure = on_failure
+        self._attempt = attempt
+
+    def topic_rows(self, topics: Collection[str] = ()) -> list[TopicRow]:
+        """Return the rows of ``topics``, by default of all topics but the system's and static ones. Raises RouteError
+        [TOPIC_NOT_FOUND | STATIC_TOPIC_NOT_SUPPORTED] for a name in ``topics``."""
+        return list(topic_rows(self._routes(topics)))
+
+    def queue_rows(self, topics: Collection[str] = ()) -> list[QueueRow]:
+        """Return the rows of ``queue_bounds``. Raises RouteError[TOPIC_NOT_FOUND | STATIC_TOPIC_NOT_SUPPORTED] for a
+        name in ``topics``."""
+        return list(queue_rows(self.queue_bounds(topics)))
+
+    def queue_bounds(self, topics: Collection[str] = ()) -> dict[MessageQueue, QueueBounds]:
+        """Return the bounds of all queues of ``topics``, by default of all topics but the system's and static ones.
+        Raises RouteError[TOPIC_NOT_FOUND | STATIC_TOPIC_NOT_SUPPORTED] for a name in ``topics``."""
+        topics_at: dict[str, list[str]] = {}
+        masters: dict[str, BrokerAddress | None] = {}
+        for route in self._routes(topics):
+            for data in route.queues:
+                topics_at.setdefault(data.broker_name, []).append(route.topic)
+                masters[data.broker_name] = route.master_address(data.broker_name)
+        found: dict[MessageQueue, QueueBounds] = {}
+        for name, address in masters.items():
+            for bounds in self._query_all({name: address}, partial(query_bounds, topics=topics_at[name])).values():
+                found |= bounds
+        return found
+
+    def group_rows(
+        self, groups: Collection[str] = (), topics: Collection[str] = (), *, with_ages: bool = True
+    ) -> list[GroupRow]:
+        """Return the rows of ``groups``, by default of all but the system's, in the queues of ``topics``, by default of
+        all that the group subscribes to or has committed offsets of. Without ``with_ages`` no message is read, and all
+        times are None. Raises OptionError[GROUP_NOT_FOUND.CLUSTER] for a name in ``groups``."""
+        masters = self._masters()
+        rows: list[GroupRow] = []
+        for group in groups or self._group_names(masters):
+            query = partial(query_group_rows, group=group, topics=topics, with_ages=with_ages)
+            rows += [row for of_broker in self._query_all(masters, query).values() for row in of_broker]
+        self._check_known(masters, set(groups) - {row.consumer_group for row in rows})
+        return sorted(rows, key=lambda row: (row.consumer_group, row.queue.sort_key()))
+
+    def member_rows(self, groups: Collection[str] = ()) -> list[MemberRow]:
+        """Return the rows of all members of ``groups``, by default of all groups but the system's. Raises
+        OptionError[GROUP_NOT_FOUND.CLUSTER] for a name in ``groups``."""
+        masters = self._masters()
+        rows: list[MemberRow] = []
+        for group in groups or self._group_names(masters):
+            rows += member_rows(group, self._query_all(masters, partial(query_connections, group=group)))
+        self._check_known(masters, set(groups) - {row.consumer_group for row in rows})
+        return rows
+
+    # ---------------------------------------------------------------------------------------------- what is inspected
+
+    def _routes(self, topics: Collection[str]) -> list[TopicRoute]:
+        """Request the routes of ``topics``, by default of all topics but the system's. A topic without a route that can
+        be used is omitted from all; in ``topics`` it raises its RouteError."""
+        if topics:
+            return [self._attempt(NAME_SERVERS, partial(self._name_servers.topic_route, topic)) for topic in topics]
+        cluster = self._attempt(NAME_SERVERS, self._name_servers.cluster_info)
+        names = user_topics(self._attempt(NAME_SERVERS, self._name_servers.topics), cluster)
+        return self._attempt(NAME_SERVERS, lambda: _available(self._name_servers.topic_routes(names)))
+
+    def _masters(self) -> Masters:
+        brokers = self._attempt(NAME_SERVERS, self._name_servers.cluster_info).brokers
+        return {name: brokers[name].master_address for name in sorted(brokers)}
+
+    def _group_names(self, masters: Masters) -> list[str]:
+        """Request the names of all groups but the system's."""
+        found = self._query_all(masters, query_group_names).values()
+        return sorted({name for names in found for name in names if not is_system_group(name)})
+
+    def _check_known(self, masters: Masters, groups: Collection[str]) -> None:
+        """Raise OptionError[GROUP_NOT_FOUND.CLUSTER] for one of ``groups`` that no broker has."""
+        if not groups:
+            return
+        known = set(self._group_names(masters))
+        for group in sorted(set(groups) - known):
+            raise OptionError("GROUP_NOT_FOUND.CLUSTER", group=group, name_servers=self._name_servers.addresses)
+
+    def _query_all(self, masters: Masters, query: Callable[[Broker], T]) -> dict[str, T]:
+        """Return the result of ``query`` at each master, by broker name. Pass the failures of the others to
+        ``on_failure``."""
+        results: dict[str, T] = {}
+        for name, address in masters.items():
+            try:
+                results[name] = self._attempt(broker_subject(name), partial(self._query, name, address, query))
+            except RocketMQError as error:
+                self._on_failure(name, error)
+        return results
+
+    def _query(self, name: str, address: BrokerAddress | None, query: Callable[[Broker], T]) -> T:
+        """Return the result of ``query`` at the broker. Raise RouteError[MASTER_NOT_REGISTERED] without an address."""
+        if address is None:
+            raise RouteError("MASTER_NOT_REGISTERED", broker=name)
+        return query(self._client.broker(address))
+
+
+def _available(found: Mapping[str, TopicRoute | RocketMQError]) -> list[TopicRoute]:
+    """Return the routes, without static topics and topics that have no route now. Raises TransportError,
+    BrokerError and other errors of name servers."""
+    routes: list[TopicRoute] = []
+    for route in found.values():
+        if isinstance(route, TopicRoute):
+            routes.append(route)
+        elif not isinstance(route, RouteError):
+            raise route
+    return routes

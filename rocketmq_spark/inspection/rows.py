@@ -1,0 +1,167 @@
+"""Rows of the views: what servers return about topics, queues, groups and members, joined. Pure.
+
+Times are epoch milliseconds, by the broker that stored the message; a row has the values of one moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from rocketmq_spark.inspection.client_versions import version_name
+from rocketmq_spark.model import PERM_READ, PERM_WRITE, MessageQueue, QueueBounds, TopicRoute
+from rocketmq_spark.wire.body.connections import GroupConnections, MemberConnection
+from rocketmq_spark.wire.body.topics import ConsumeProgress
+
+
+class TopicRow(NamedTuple):
+    """A topic on one broker. ``permission``: ``RW``, ``R``, ``W``, or ``-`` for none."""
+
+    topic: str
+    cluster_name: str
+    broker_name: str
+    read_queues: int
+    write_queues: int
+    permission: str
+
+
+class QueueRow(NamedTuple):
+    """A queue: ``messages`` are its offsets ``[min_offset, max_offset)``. ``last_store_ms``: None if it is unknown."""
+
+    topic: str
+    broker_name: str
+    queue_id: int
+    min_offset: int
+    max_offset: int
+    messages: int
+    last_store_ms: int | None
+
+
+class GroupRow(NamedTuple):
+    """A group in one queue. ``committed_offset``: None if the group has none; its lag is then the entire queue.
+
+    ``lag``: messages from the committed offset on, without those that are deleted. ``oldest_store_ms``: store time of
+    the first of them; ``lag_ms``: its age. Both are None if that message could not be read; 0 is the ``lag_ms`` of a
+    group without lag.
+    """
+
+    consumer_group: str
+    topic: str
+    broker_name: str
+    queue_id: int
+    committed_offset: int | None
+    min_offset: int
+    max_offset: int
+    lag: int
+    oldest_store_ms: int | None
+    lag_ms: int | None
+
+    @property
+    def queue(self) -> MessageQueue:
+        return MessageQueue(self.topic, self.broker_name, self.queue_id)
+
+
+class MemberRow(NamedTuple):
+    """A member of a group. ``broker_names``: of the brokers to which it is connected, separated by commas.
+    ``subscriptions``: expression by topic, of the entire group."""
+
+    consumer_group: str
+    client_id: str
+    client_address: str
+    language: str
+    version: str
+    broker_names: str
+    consume_type: str
+    message_model: str
+    subscriptions: Mapping[str, str]
+
+
+class GroupState(NamedTuple):
+    """What one broker returned about a group: ``bounds`` of all queues of its topics there, and ``committed`` offsets,
+    None for none."""
+
+    bounds: Mapping[MessageQueue, QueueBounds]
+    committed: Mapping[MessageQueue, int | None]
+
+    def oldest_unread(self) -> dict[MessageQueue, int]:
+        """Return the first unread offset of each queue that has one."""
+        starts = {queue: self._start(queue) for queue in self.committed}
+        return {queue: start for queue, start in starts.items() if start < self.bounds[queue].max_offset}
+
+    def rows(self, group: str, store_times_ms: Mapping[MessageQueue, int | None], now_ms: int) -> Iterator[GroupRow]:
+        """Yield a row for each queue, in order. ``store_times_ms``: of the ``oldest_unread`` messages."""
+        for queue in sorted(self.committed, key=MessageQueue.sort_key):
+            held, oldest_ms = self.bounds[queue], store_times_ms.get(queue)
+            lag = max(0, held.max_offset - self._start(queue))
+            age_ms = None if oldest_ms is None else max(0, now_ms - oldest_ms)
+            yield GroupRow(
+                group,
+                *queue,
+                self.committed[queue],
+                held.min_offset,
+                held.max_offset,
+                lag,
+                oldest_ms,
+                age_ms if lag else 0,
+            )
+
+    def _start(self, queue: MessageQueue) -> int:
+        """Return the group's first offset that the queue still has."""
+        return max(self.committed[queue] or 0, self.bounds[queue].min_offset)
+
+
+def conclusive_offsets(progress: Mapping[MessageQueue, ConsumeProgress]) -> dict[MessageQueue, int | None]:
+    """Return the committed offsets without those that are 0, which is also what a broker returns for none."""
+    return {queue: one.consumer_offset for queue, one in progress.items() if one.consumer_offset > 0}
+
+
+def topic_rows(routes: Iterable[TopicRoute]) -> Iterator[TopicRow]:
+    """Yield a row for each topic and broker."""
+    for route in routes:
+        clusters = {broker.broker_name: broker.cluster for broker in route.brokers}
+        for data in sorted(route.queues, key=lambda data: data.broker_name):
+            yield TopicRow(
+                route.topic,
+                clusters.get(data.broker_name, ""),
+                data.broker_name,
+                data.read_queue_count,
+                data.write_queue_count,
+                permission_text(data.permission),
+            )
+
+
+def permission_text(permission: int) -> str:
+    """Return a permission as ``mqadmin`` shows it, without the third character."""
+    letters = ("R" if permission & PERM_READ else "") + ("W" if permission & PERM_WRITE else "")
+    return letters or "-"
+
+
+def queue_rows(bounds: Mapping[MessageQueue, QueueBounds]) -> Iterator[QueueRow]:
+    """Yield a row for each queue, in order."""
+    for queue in sorted(bounds, key=MessageQueue.sort_key):
+        held = bounds[queue]
+        messages = held.max_offset - held.min_offset
+        yield QueueRow(*queue, held.min_offset, held.max_offset, messages, held.last_store_timestamp_ms or None)
+
+
+def member_rows(group: str, connections: Mapping[str, GroupConnections]) -> Iterator[MemberRow]:
+    """Yield a row for each client, ordered by client ID. ``connections``: by broker name. Each value is that of the
+    first broker that has the member."""
+    by_client: dict[str, list[tuple[str, MemberConnection]]] = {}
+    for broker_name in sorted(connections):
+        for member in connections[broker_name].members:
+            by_client.setdefault(member.client_id, []).append((broker_name, member))
+    for client_id in sorted(by_client):
+        (first, member), names = by_client[client_id][0], dict.fromkeys(name for name, _ in by_client[client_id])
+        of_group = connections[first]
+        yield MemberRow(
+            group,
+            client_id,
+            member.address,
+            member.language,
+            version_name(member.version),
+            ",".join(names),
+            of_group.consume_type,
+            of_group.message_model,
+            of_group.subscriptions,
+        )

@@ -1,0 +1,29 @@
+"""RPCs of tools that look at a broker: its groups, and who is connected to it."""
+
+from __future__ import annotations
+
+from rocketmq_spark.remoting.remoting_client import Rpc
+from rocketmq_spark.wire.body.connections import GroupConnections, decode_group_connections, decode_group_names
+from rocketmq_spark.wire.remoting.codes import RequestCode
+from rocketmq_spark.wire.remoting.command import RemotingCommand
+from rocketmq_spark.wire.remoting.headers import GetConsumerConnectionListRequest
+from rocketmq_spark.wire.remoting.meanings import Meaning, meaning_of
+
+
+def group_names_rpc() -> Rpc[list[str]]:
+    """Return the RPC for the names of all groups of a broker, the system's included."""
+    command = RemotingCommand(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+    return Rpc(command, lambda response: decode_group_names(response.body))
+
+
+def group_connections_rpc(group: str) -> Rpc[GroupConnections]:
+    """Return the RPC for the members of ``group`` that are connected to a broker; none if the group has no member
+    there. With ACLs the permission GET on the group is required."""
+    header = GetConsumerConnectionListRequest(consumer_group=group)
+
+    def decode(response: RemotingCommand) -> GroupConnections:
+        if meaning_of(RequestCode.GET_CONSUMER_CONNECTION_LIST, response) is Meaning.EMPTY:
+            return GroupConnections()
+        return decode_group_connections(response.body)
+
+    return Rpc(RemotingCommand(RequestCode.GET_CONSUMER_CONNECTION_LIST, fields=header.to_fields()), decode)

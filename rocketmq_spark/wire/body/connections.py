@@ -1,0 +1,75 @@
+"""Groups of a broker, and the members that are connected to it.
+
+Source: ``remoting/protocol/body/ConsumerConnection.java``, ``SubscriptionGroupWrapper.java``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from rocketmq_spark.wire.body.decoding import decode_body
+from rocketmq_spark.wire.remoting.typed import Object, as_object, as_text, int64, objects, table, text
+
+
+class MemberConnection(NamedTuple):
+    """Connection of one member. ``address``: its ``ip:port``, as the broker sees it. ``language``: a name of
+    ``LanguageCode``. ``version``: number of ``common/MQVersion.java``."""
+
+    client_id: str
+    address: str
+    language: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupConnections:
+    """Members of a group at one broker. ``consume_type``, ``message_model``: names such as ``CONSUME_PASSIVELY``,
+    ``CLUSTERING``; empty if the broker sends none. ``subscriptions``: expression by topic, of the entire group."""
+
+    members: tuple[MemberConnection, ...] = ()
+    consume_type: str = ""
+    message_model: str = ""
+    subscriptions: Mapping[str, str] = field(default_factory=dict)
+
+
+def decode_group_connections(body: bytes | memoryview) -> GroupConnections:
+    """Decode the response to GET_CONSUMER_CONNECTION_LIST."""
+    return decode_body("consumer connections", body, _connections)
+
+
+def decode_group_names(body: bytes | memoryview) -> list[str]:
+    """Decode the response to GET_ALL_SUBSCRIPTIONGROUP_CONFIG: names of all groups of a broker."""
+    return decode_body(
+        "groups", body, lambda groups: [as_text(name, "a group") for name in table(groups, "subscriptionGroupTable")]
+    )
+
+
+def _connections(entry: Object) -> GroupConnections:
+    """Build the connections. Raises ValueError for a missing or wrongly typed field."""
+    subscriptions = table(entry, "subscriptionTable").items()
+    return GroupConnections(
+        members=tuple(map(_member, objects(entry, "connectionSet"))),
+        consume_type=_name(entry, "consumeType"),
+        message_model=_name(entry, "messageModel"),
+        subscriptions={
+            as_text(topic, "a topic"): text(as_object(value, "subscriptionTable"), "subString")
+            for topic, value in subscriptions
+        },
+    )
+
+
+def _member(entry: Object) -> MemberConnection:
+    """Build one member. Raises ValueError for a missing or wrongly typed field."""
+    return MemberConnection(
+        client_id=text(entry, "clientId"),
+        address=_name(entry, "clientAddr"),
+        language=_name(entry, "language"),
+        version=int64(entry, "version"),
+    )
+
+
+def _name(entry: Object, name: str) -> str:
+    """Return the string in field ``name``, empty if it is missing. Raises ValueError for another value."""
+    return "" if entry.get(name) is None else text(entry, name)
