@@ -5,88 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from rocketmq_spark.model import SQL92, SUB_ALL, TAG, UNFILTERED, MessageFilter, QueueRange, retry_topic
-from rocketmq_spark.options.group import GroupOptions
+from rocketmq_spark.model import SUB_ALL, TAG, QueueRange
 from rocketmq_spark.options.kinds import (
     BOOLEAN,
     DURATION,
-    EXPRESSION,
     LOCAL_TIME,
-    PROPERTIES,
     RANGES,
     STARTING_OFFSETS,
     TIME,
     TIMES,
-    TOPICS,
     choice,
     integer,
 )
 from rocketmq_spark.options.queue_positions import EARLIEST, QueuePositions
 from rocketmq_spark.options.read_rules import READ_CONFLICTS, READ_DEPENDENCIES
+from rocketmq_spark.options.subscription import SubscriptionOptions
 from rocketmq_spark.options.table import Section, accepted_by, checked, option, parse_table
 
 
 @accepted_by("spark.readStream")
 @dataclass(frozen=True, kw_only=True)
-class ReadOptions(GroupOptions):
+class ReadOptions(SubscriptionOptions):
     """Options of ``spark.readStream.format("rocketmq")``. Attributes in ms end in ``_ms``; sizes are numbers of
     messages."""
 
-    topics: tuple[str, ...] = option(
-        "subscribe",
-        TOPICS,
-        section=Section.SUBSCRIPTION,
-        essential=True,
-        aliases=("topic",),
-        required=True,
-        doc="Topics to read, separated by commas. All members of a group must subscribe to the same topics.",
-    )
-    include_properties: bool = option(
-        "includeProperties",
-        BOOLEAN,
-        section=Section.SUBSCRIPTION,
-        default="false",
-        doc="Whether rows have the column `properties`, a map of all properties of the message. The map is costly: "
-        "for a million rows Spark's JVM needs 1.04 s instead of 0.61 s. A user-specified schema can name the column "
-        "without this option.",
-    )
-    property_columns: tuple[str, ...] = option(
-        "propertyColumns",
-        PROPERTIES,
-        section=Section.SUBSCRIPTION,
-        default="",
-        doc="Names of message properties, separated by commas, to read as columns of type STRING after the other "
-        "columns. A column is null if the message does not have the property. These columns cost less than the map of "
-        "`includeProperties`. A user-specified schema has only those of them that it names.",
-    )
-    sub_expression: str = option(
-        "subExpression",
-        EXPRESSION,
-        section=Section.SUBSCRIPTION,
-        essential=True,
-        default="*",
-        doc="Filter by tags, for example `TagA || TagB`; `*` reads all messages. The broker filters by the tags' hash "
-        "codes, the connector by their text. With `expressionType=SQL92`: a SQL92 expression over message properties, "
-        "for example `region = 'north' AND price > 5`, by which the broker filters.",
-    )
-    expression_type: str = option(
-        "expressionType",
-        choice(TAG, SQL92),
-        section=Section.SUBSCRIPTION,
-        default=TAG,
-        doc="Type of `subExpression`: `TAG` (default), tags, or `SQL92`, an expression over properties. `SQL92` needs "
-        "`enablePropertyFilter=true` on every broker of the topics. The query fails before it reads if a broker does "
-        "not have that setting, or rejects the expression.",
-    )
-    reads_retry_topic: bool = option(
-        "retryTopic",
-        BOOLEAN,
-        section=Section.SUBSCRIPTION,
-        default="false",
-        doc="Whether to read the group's retry topic `%RETRY%<group>` too. It has the messages that "
-        "`rocketmq_spark.send_back` or Java consumers sent back for retry. Their rows have the original topic and "
-        "message ID. All members of a group must use the same value.",
-    )
     starting_offsets: QueuePositions | None = option(
         "startingOffsets",
         STARTING_OFFSETS,
@@ -316,25 +258,6 @@ class ReadOptions(GroupOptions):
             self.starting_offsets == QueuePositions(EARLIEST) or self.consume_from_where == "CONSUME_FROM_FIRST_OFFSET"
         )
 
-    @property
-    def retry_topic(self) -> str:
-        """Return the name of the group's retry topic, read or not."""
-        return retry_topic(self.consumer_group)
-
-    @property
-    def read_topics(self) -> tuple[str, ...]:
-        """Return ``topics``, and the group's retry topic if it is read."""
-        return tuple(dict.fromkeys((*self.topics, self.retry_topic))) if self.reads_retry_topic else self.topics
-
-    @property
-    def message_filter(self) -> MessageFilter:
-        """Return the filter of ``topics``."""
-        return MessageFilter(self.sub_expression, self.expression_type)
-
     def without_filter(self) -> ReadOptions:
         """Return these options, to read all messages."""
         return replace(self, sub_expression=SUB_ALL, expression_type=TAG)
-
-    def filter_of(self, topic: str) -> MessageFilter:
-        """Return the topic's filter: none for the retry topic, whose messages passed the filter before."""
-        return UNFILTERED if topic == self.retry_topic else self.message_filter
