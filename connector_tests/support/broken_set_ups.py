@@ -245,12 +245,18 @@ def administered(clusters: Clusters) -> Iterator[tuple[AdminBroker, SetUp]]:
 
 
 @contextmanager
-def configured(name: str, value: str, usual: str, clusters: Clusters) -> Iterator[SetUp]:
+def configured(name: str, value: str, usual: str, clusters: Clusters, **options: str) -> Iterator[SetUp]:
     """With another setting of the broker for a while."""
     with administered(clusters) as (broker, set_up), ExitStack() as restoring:
         restoring.callback(broker.update_config, {name: usual})
         broker.update_config({name: value})
-        yield set_up
+        yield replace(set_up, options={**set_up.options, **options})
+
+
+@contextmanager
+def filtered(expression: str, clusters: Clusters) -> Iterator[SetUp]:
+    with administered(clusters) as (_, set_up):
+        yield replace(set_up, options={**set_up.options, "subExpression": expression, "expressionType": "SQL92"})
 
 
 @contextmanager
@@ -313,6 +319,10 @@ SET_UPS: Final[Mapping[str, Build]] = {
     "the topic has no read permission": unreadable_topic,
     "the topic has no write permission": unwritable_topic,
     "the broker registers an address that is unreachable from here": unreachable_broker,
+    "a broker cannot parse the SQL92 filter": partial(filtered, "region = 'north"),
+    "the broker does not filter by SQL92": partial(
+        configured, "enablePropertyFilter", "false", "true", subExpression="price > 5", expressionType="SQL92"
+    ),
     "requests are not signed": unsigned,
     "the secret key is wrong": wrong_secret,
     "the user lacks SUB on the topic": partial(

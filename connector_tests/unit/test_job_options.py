@@ -6,6 +6,7 @@ import pytest
 
 from rocketmq_spark.doctor.facts import Job
 from rocketmq_spark.doctor.job_options import parse_job
+from rocketmq_spark.model import MessageFilter
 
 NS = {"namesrvAddr": "ns:9876"}
 STREAM = {**NS, "consumerGroup": "g", "subscribe": "orders,payments"}
@@ -14,7 +15,9 @@ STREAM = {**NS, "consumerGroup": "g", "subscribe": "orders,payments"}
 def test_a_stream_has_a_group_and_topics() -> None:
     parsed = parse_job({**STREAM, "subExpression": "A", "retryTopic": "true"}, is_writing=False)
     topics = ("orders", "payments", "%RETRY%g")
-    expected = Job(topics=topics, group="g", is_member=True, expression="A", reads_retry_topic=True)
+    expected = Job(
+        topics=topics, group="g", is_member=True, message_filter=MessageFilter("A", "TAG"), reads_retry_topic=True
+    )
     assert (parsed.job, parsed.errors, parsed.endpoints) == (expected, (), ())
 
 

@@ -18,7 +18,7 @@ from rocketmq_spark.errors import (
     RouteError,
     TransportError,
 )
-from rocketmq_spark.model import BrokerData, QueueData, TopicRoute
+from rocketmq_spark.model import BrokerData, MessageFilter, QueueData, TopicRoute
 from rocketmq_spark.wire.body.inspection import GroupConnections, GroupSwitches
 from rocketmq_spark.wire.body.subscription import SubscriptionData, build_subscription
 
@@ -416,7 +416,7 @@ def test_members_with_another_subscription_are_a_problem(theirs: tuple[Subscript
 
 def test_members_that_differ_in_the_retry_topic_only_are_sound() -> None:
     theirs = (build_subscription("orders", "A||B", 1), build_subscription("%RETRY%g", "*", 1))
-    job = Job(topics=("orders",), group="g", is_member=True, expression="B || A")
+    job = Job(topics=("orders",), group="g", is_member=True, message_filter=MessageFilter("B || A", "TAG"))
     assert lines(connected(*theirs), job) == []
 
 

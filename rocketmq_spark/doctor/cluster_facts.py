@@ -133,6 +133,9 @@ class _BrokerCheck:
             pulls = self._broker.submit_group_check(job.group, topic)
             self._attempt("SUB", f"reading topic '{topic}'", pulls.result)
             self._attempt("SUB", "a group that is allowed to consume", pulls.pull.result)
+            if job.message_filter.is_sql:
+                check = self._broker.submit_filter_check(job.group, topic, job.message_filter)
+                self._attempt("SUB", f"filtering topic '{topic}'", check.result)
             purpose = f"the offsets of topic '{topic}'"
             self._attempt(
                 "GET", purpose, lambda: self._broker.query_topic_stats(topic), is_required=not job.is_message_based

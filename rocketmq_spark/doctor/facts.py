@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from rocketmq_spark.errors import OptionError, RocketMQError, RouteError
-from rocketmq_spark.model import TopicRoute
+from rocketmq_spark.model import UNFILTERED, MessageFilter, TopicRoute
 from rocketmq_spark.wire.body.inspection import GroupConnections, GroupSwitches
 
 
@@ -16,7 +16,7 @@ class Job:
     """The part of a job's options that its servers have to allow.
 
     ``group``: of a streaming read, or that of the pulls of a batch read; None: the job uses none. ``is_member``: the
-    job joins the group. ``expression``: tag filter.
+    job joins the group.
     """
 
     topics: tuple[str, ...] = ()
@@ -25,7 +25,7 @@ class Job:
     is_writing: bool = False
     is_message_based: bool = False
     message_model: str = "CLUSTERING"
-    expression: str = "*"
+    message_filter: MessageFilter = UNFILTERED
     reads_retry_topic: bool = False
 
 

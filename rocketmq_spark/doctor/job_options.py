@@ -75,11 +75,11 @@ def _job(options: ConnectionOptions) -> Job:
                 is_member=not options.is_message_based,
                 is_message_based=options.is_message_based,
                 message_model=options.message_model,
-                expression=options.sub_expression,
+                message_filter=options.message_filter,
                 reads_retry_topic=options.reads_retry_topic,
             )
         case BatchReadOptions():
-            return Job(topics=options.topics, group=options.consumer_group)
+            return Job(topics=options.topics, group=options.consumer_group, message_filter=options.message_filter)
         case WriteOptions():
             topics = () if options.topic is None else (options.topic,)
             return Job(topics=topics, is_writing=True)

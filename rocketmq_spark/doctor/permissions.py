@@ -91,7 +91,7 @@ def _pulls_rejected(refusal: _Refusal) -> Diagnosis:
     )
 
 
-def _topic_reserved(refusal: _Refusal) -> Diagnosis:
+def _topic_refused(refusal: _Refusal) -> Diagnosis:
     return diagnosis_of(Area.TOPICS, refusal.error, place=refusal.broker.name)
 
 
@@ -110,7 +110,9 @@ _BY_CONDITION: Final[Mapping[str, Callable[[_Refusal], Diagnosis | None]]] = Map
         "GROUP_DENIED": _group_denied,
         "GROUP_NOT_FOUND.BROKER": _group_missing,
         "PULL_REJECTED": _pulls_rejected,
-        "TOPIC_RESERVED": _topic_reserved,
+        "TOPIC_RESERVED": _topic_refused,
+        "FILTER_EXPRESSION_INVALID": _topic_refused,
+        "PROPERTY_FILTER_DISABLED": _topic_refused,
         "BROKER_ERROR": _other,
     }
 )

@@ -19,7 +19,7 @@ def collect_proxy_facts(
     """Open a session with each proxy, request the routes of the job's topics, and leave. Errors become facts; no
     RocketMQError is raised."""
     timeout_ms = min(STEP_MS, options.broker_timeout_ms)
-    subscription = Subscription(job.group or "", job.topics, job.expression)
+    subscription = Subscription(job.group or "", job.topics, *job.message_filter)
     proxies: dict[str, tuple[RocketMQError, ...]] = {}
     for address in endpoints:
         announce(f"proxy {address}, up to {timeout_ms} ms for each request")
