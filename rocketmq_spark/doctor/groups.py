@@ -87,8 +87,8 @@ def _members(connections: GroupConnections) -> str:
 def _difference(job: Job, connections: GroupConnections) -> str | None:
     """Return both subscriptions as text if they differ, ignoring the retry topic; else None."""
     ignored = retry_topic(job.group or "")
-    wanted = job.message_filter
-    selected = wanted.expression if wanted.is_sql else _shown(exact_tags(wanted.expression) or frozenset())
+    own = job.message_filter
+    selected = own.expression if own.is_sql else _shown(exact_tags(own.expression) or frozenset())
     ours = {topic: selected for topic in job.topics if topic != ignored}
     theirs = {one.topic: _expression(one) for one in connections.subscriptions if one.topic != ignored}
     return None if ours == theirs else f"{_listed(theirs)}, and this job has {_listed(ours)}"
