@@ -81,7 +81,7 @@ def needs_of(name: str) -> Iterator[tuple[str, str]]:
 
 def required(option: Option) -> str:
     """Or what may be given in its place."""
-    return "required" if option.alternative is None else f"required, or `{option.alternative}`"
+    return " or ".join(["required", *(f"`{name}`" for name in option.alternatives)]).replace(" or ", ", or ", 1)
 
 
 def default_of(option: Option) -> str:

@@ -68,6 +68,9 @@ DOES = {
     "subscribe": "spark/test_topics.py::test_a_topic_that_is_added_at_a_restart_begins_where_the_options_define",
     "subExpression": "support/core_scenarios.py::test_a_tag_filter_reads_the_tag_and_moves_past_the_rest",
     "expressionType": "integration/test_sql_filter.py::test_sql92_selects_by_properties",
+    "subscribePattern": "spark/test_batch.py::test_pattern_reads_the_topics_whose_whole_names_match",
+    "assign": "spark/test_batch.py::test_assigned_queues_are_read_and_no_others",
+    "commitOffsets": "spark/test_assigned.py::test_stream_that_commits_no_offsets_resumes_from_its_checkpoint",
     "retryTopic": "spark/test_failed_rows.py::test_failed_rows_are_redelivered_or_end_in_the_dlq_and_hold_nothing_up",
     "view": "spark/test_views.py::test_where_is_my_lag",
     # where it begins
@@ -135,6 +138,7 @@ DOES = {
 REQUIRED = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders"}
 BROADCASTING = {"messageModel": "BROADCASTING", "instanceName": "me"}
 BY_MESSAGE = {"loadBalance": "message"}
+ASSIGNED = {"assign": '{"orders":{"broker-a":[0]}}'}
 OVER_GRPC = {**BY_MESSAGE, "endpoints": "p:8081"}
 CONTRADICTING = {
     ("tlsAuthServer", "tlsTrustCertPath"): {"useTLS": "true", "tlsAuthServer": "false", "tlsTrustCertPath": "/ca.pem"},
@@ -169,6 +173,19 @@ CONTRADICTING = {
     ("loadBalance", "missingQueues"): {**BY_MESSAGE, "missingQueues": "drop"},
     ("loadBalance", "missingQueuesTimeoutMs"): {**BY_MESSAGE, "missingQueuesTimeoutMs": "1"},
     ("loadBalance", "skipRanges"): {**BY_MESSAGE, "skipRanges": "orders@broker-a:0[1,2)"},
+    ("loadBalance", "assign"): {**BY_MESSAGE, **ASSIGNED},
+    ("commitOffsets", "groupOffsets"): {
+        **ASSIGNED,
+        "commitOffsets": "false",
+        "groupOffsets": "ignore",
+        "startingOffsets": "earliest",
+    },
+    ("commitOffsets", "startingOffsets"): {**ASSIGNED, "commitOffsets": "false", "startingOffsets": "group"},
+    ("assign", "consumeOrderly"): {**ASSIGNED, "consumeOrderly": "true"},
+    ("assign", "messageModel"): {**ASSIGNED, **BROADCASTING},
+    ("assign", "allocateStrategy"): {**ASSIGNED, "allocateStrategy": "AVG_BY_CIRCLE"},
+    ("assign", "retryTopic"): {**ASSIGNED, "retryTopic": "true"},
+    ("subscribe", "assign"): ASSIGNED,
     ("loadBalance", "startingOffsets"): {**BY_MESSAGE, "startingOffsets": '{"orders":{"broker-a":{"0":1}}}'},
     ("loadBalance", "consumeFromWhere"): {**BY_MESSAGE, "consumeFromWhere": "CONSUME_FROM_TIMESTAMP"},
     ("loadBalance", "invisibleDurationMs"): {"invisibleDurationMs": "2000"},

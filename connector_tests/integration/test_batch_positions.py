@@ -243,7 +243,7 @@ def has_all(topic: Topic, count: int) -> bool:
 def master_of(cluster: EmbeddedCluster, pool: ConnectionPool, queue: MessageQueue) -> BrokerAddress:
     options = BatchReadOptions.parse({"namesrvAddr": cluster.namesrv_addr, "subscribe": queue.topic})
     lookup = QueueLookup(options, pool)
-    lookup.query_bounds([queue.topic])
+    lookup.query_queues([queue.topic])
     return lookup.masters([queue.broker_name])[queue.broker_name]
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from rocketmq_spark.inspection.system_topics import SYSTEM_PREFIX, SYSTEM_TOPICS
 from rocketmq_spark.model import RESERVED_PROPERTIES
+from rocketmq_spark.wire.body.system_topics import REPLY_SUFFIX, SYSTEM_PREFIX, SYSTEM_TOPICS
 
 NO_NAMES_OF_PROPERTIES = {
     "KEY_SEPARATOR", "INDEX_KEY_TYPE", "INDEX_TAG_TYPE", "INDEX_UNIQUE_TYPE",
@@ -31,6 +31,7 @@ def test_views_omit_what_java_calls_a_system_topic(java: Any) -> None:
     assert SYSTEM_TOPICS - theirs == {"DefaultHeartBeatSyncerTopic"}
     assert theirs <= SYSTEM_TOPICS
     assert java.org.apache.rocketmq.common.topic.TopicValidator.SYSTEM_TOPIC_PREFIX == SYSTEM_PREFIX
+    assert java.org.apache.rocketmq.common.MixAll.getReplyTopic("c") == "c" + REPLY_SUFFIX
 
 
 def test_no_row_may_have_what_java_refuses_of_a_user(java: Any) -> None:

@@ -26,7 +26,9 @@ def read(spark: SparkSession, cluster: EmbeddedCluster, messages: Topic) -> Read
     """Loads the test's topic."""
 
     def load(schema: str | None = None, **options: str) -> DataFrame:
-        given = {"namesrvAddr": cluster.namesrv_addr, "subscribe": messages.name} | options
+        given = {"namesrvAddr": cluster.namesrv_addr} | options
+        if not {"subscribePattern", "assign"} & options.keys():
+            given = {"subscribe": messages.name} | given
         reader = spark.read.format("rocketmq").options(**given)
         return (reader if schema is None else reader.schema(schema)).load()
 
@@ -50,6 +52,24 @@ def test_read_of_two_topics_returns_every_message_once(messages: Topic, others: 
     frame = read(subscribe=f"{messages.name}, {others.name}")
     assert bodies(frame) == sorted(sent)
     assert {row.topic for row in frame.select("topic").collect()} == {messages.name, others.name}
+
+
+def test_pattern_reads_the_topics_whose_whole_names_match(messages: Topic, others: Topic, read: ReadOf) -> None:
+    sent = messages.send(4) + others.send(4)
+    assert bodies(read(subscribePattern=f"{messages.name}|{others.name}")) == sorted(sent)
+    assert read(subscribePattern=f"{messages.name[:-1]}|%DLQ%.*|TBW102").count() == 0
+
+
+def test_assigned_queues_are_read_and_no_others(messages: Topic, read: ReadOf) -> None:
+    messages.send(12)
+    (broker_name,) = {queue.broker_name for queue in messages.queues}
+    frame = read(schema=OF_A_QUEUE, assign=json.dumps({messages.name: {broker_name: [3, 0]}}))
+    assert {row.queueId for row in frame.collect()} == {0, 3}
+    offsets = json.dumps({messages.name: {broker_name: {"0": 1, "3": -2}}})
+    frame = read(assign=json.dumps({messages.name: {broker_name: [0, 3]}}), startingOffsets=offsets)
+    assert frame.count() == sum(messages.bounds()[messages.queues[number]].max_offset for number in (0, 3)) - 1
+    with pytest.raises(AnalysisException, match=rf"ASSIGNED_QUEUES_NOT_FOUND.*{messages.name}@{broker_name}:4"):
+        read(assign=json.dumps({messages.name: {broker_name: [0, 4]}})).count()
 
 
 def test_read_of_an_empty_topic_has_no_rows(read: ReadOf) -> None:

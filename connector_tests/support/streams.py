@@ -215,7 +215,9 @@ class Stream:
 
     def load(self) -> DataFrame:
         reader = self.spark.readStream.format("rocketmq")
-        reader = reader.option("consumerGroup", self.group).option("subscribe", self.topic)
+        reader = reader.option("consumerGroup", self.group)
+        if "assign" not in self.options:
+            reader = reader.option("subscribe", self.topic)
         server = {} if "endpoints" in self.options else {"namesrvAddr": self.cluster.namesrv_addr}
         start = {} if STARTS.intersection(self.options) else {"startingOffsets": "earliest"}
         reader = reader.options(**(server | start | self.cluster.security_options | dict(self.options)))

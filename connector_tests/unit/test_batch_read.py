@@ -27,6 +27,40 @@ def test_batch_read_needs_servers_and_topics_only() -> None:
     assert not options.replays_batches
 
 
+@pytest.mark.parametrize(
+    ("given", "listed", "shown"),
+    [
+        ({"topic": "orders,payments"}, ("orders", "payments"), "orders,payments"),
+        ({"subscribePattern": "orders-.*"}, (), "orders-.*"),
+        ({"assign": '{"orders":{"a":[1,0],"b":[0]},"bills":{"a":[0]}}'}, ("bills", "orders"), "bills,orders"),
+    ],
+)
+def test_one_of_three_options_names_what_is_read(given: dict[str, str], listed: tuple[str, ...], shown: str) -> None:
+    options = BatchReadOptions.parse({"namesrvAddr": "a:9876"} | given)
+    assert (options.listed_topics, options.shown_topics) == (listed, shown)
+
+
+def test_none_of_three_options_is_an_error_that_names_them() -> None:
+    with pytest.raises(OptionError) as raised:
+        BatchReadOptions.parse({"namesrvAddr": "a:9876"})
+    assert str(raised.value) == (
+        "[ROCKETMQ_MISSING_OPTION] Required option 'subscribe' is not set. Set it to topic names separated by commas "
+        "(letters, digits and %|_-, at most 255 characters each), or set 'subscribePattern' or 'assign' instead."
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("subscribe", "subscribePattern"), ("subscribe", "assign"), ("subscribePattern", "assign")]
+)
+def test_two_of_three_options_exclude_each_other(first: str, second: str) -> None:
+    values = {"subscribe": "orders", "subscribePattern": "orders", "assign": '{"orders":{"a":[0]}}'}
+    with pytest.raises(OptionError) as raised:
+        BatchReadOptions.parse({"namesrvAddr": "a:9876", first: values[first], second: values[second]})
+    reason = "Only one of them can select what is read."
+    assert raised.value.condition == "INCOMPATIBLE_OPTIONS"
+    assert raised.value.context == {"first": first, "second": second, "reason": reason}
+
+
 def test_group_names_permissions_with_credentials() -> None:
     assert parse(consumerGroup="g", **CREDENTIALS).consumer_group == "g"
     assert parse(**CREDENTIALS).consumer_group == TOOLS_GROUP

@@ -26,6 +26,7 @@ from rocketmq_spark.wire.body.topics import (
     ConsumeProgress,
     TopicSettings,
     decode_consume_stats,
+    decode_topic_names,
     decode_topic_settings,
     decode_topic_stats,
 )
@@ -63,6 +64,11 @@ def test_a_route_is_read_however_broker_ids_are_spelled(addresses: bytes) -> Non
 
 def test_a_cluster_has_brokers_by_name() -> None:
     assert decode_cluster_info(CLUSTER) == ClusterInfo({"b": BrokerData("c", "b", ADDRESSES)}, {"c": ("b",)})
+
+
+def test_topic_names_are_those_of_the_list() -> None:
+    assert decode_topic_names(b'{"brokerAddr":null,"topicList":["orders","TBW102"]}') == ["orders", "TBW102"]
+    assert decode_topic_names(b'{"topicList":[]}') == []
 
 
 def test_topic_stats_give_the_bounds_of_all_queues() -> None:
@@ -117,6 +123,9 @@ def test_the_locked_queues_are_read() -> None:
         (decode_topic_stats, STATS_BUT % b"9223372036854775808", "minOffset has more than 64 bits"),
         (decode_topic_stats, STATS_BUT % b"-9223372036854775809", "minOffset has more than 64 bits"),
         (decode_topic_stats, STATS_BUT % b"true", "minOffset is True"),
+        (decode_topic_names, b"{}", "topicList is None"),
+        (decode_topic_names, b'{"topicList":[1]}', "topicList is 1"),
+        (decode_topic_names, b'{"topicList":{"a":1}}', "topicList is"),
         (decode_consumer_ids, b"{}", "consumerIdList is None"),
         (decode_topic_settings, b'{"attributes":{"message.type":7}}', "message.type is 7"),
         (decode_topic_settings, b'{"attributes":{"cleanup.policy":7}}', "cleanup.policy is 7"),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -156,3 +157,12 @@ def test_a_new_checkpoint_has_nothing_to_report() -> None:
 def test_errors_are_found_before_anything_is_logged() -> None:
     outcomes = [change.outcome for change in CHANGES]
     assert outcomes == sorted(outcomes, key=[Outcome.ERROR, Outcome.WARNING].index)
+
+
+def test_queues_that_are_not_assigned_any_more_are_a_warning() -> None:
+    given = {"namesrvAddr": "n:9876", "consumerGroup": "g", "assign": '{"orders":{"b":[9]},"payments":{"b":[9]}}'}
+    (warning,) = warnings_of(CHECKPOINT, ReadOptions.parse(given))
+    assert warning.startswith("This checkpoint has offsets of 'orders@")
+    assert "but assign is 'orders@b:9,payments@b:9'. No data is lost yet." in warning
+    all_of_them = {one.topic: {one.broker_name: [one.queue_id]} for one in CHECKPOINT.queues}
+    assert warnings_of(CHECKPOINT, ReadOptions.parse(given | {"assign": json.dumps(all_of_them)})) == []

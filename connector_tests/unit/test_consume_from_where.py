@@ -119,6 +119,14 @@ def test_no_offset_can_be_given_for_a_topic_that_is_not_subscribed() -> None:
         meaning_of(startingOffsets='{"payments":{"broker-a":{"0":1}}}')
 
 
+@pytest.mark.parametrize("name", ["startingOffsets", "startingOffsetsByTimestamp"])
+def test_positions_are_of_topics_with_assigned_queues(name: str) -> None:
+    given = {"namesrvAddr": "n:9876", "consumerGroup": "g", "assign": '{"orders":{"broker-a":[0]}}'}
+    assert starting_point(ReadOptions.parse({**given, name: '{"orders":5}'}))
+    with pytest.raises(OptionError, match=rf"'{name}' and 'assign'.*topics that are not assigned: payments\."):
+        starting_point(ReadOptions.parse({**given, name: '{"orders":5,"payments":5}'}))
+
+
 def test_an_error_names_the_first_of_many_topics_that_are_not_subscribed() -> None:
     offsets = {f"T{number}": {"broker-a": {"0": 1}} for number in range(50_000)}
     with pytest.raises(OptionError, match=r"not subscribed: T0, T1, T10, .*\.\.\. \(\d{6} characters\)") as raised:

@@ -38,6 +38,19 @@ def test_topics_without_a_group_are_a_batch_read() -> None:
     assert (parsed.job, parsed.errors) == (Job(topics=("orders",), group="TOOLS_CONSUMER"), ())
 
 
+@pytest.mark.parametrize(
+    ("given", "topics"), [({"subscribePattern": "orders.*"}, ()), ({"assign": '{"orders":{"b":[0]}}'}, ("orders",))]
+)
+def test_selection_without_a_group_is_a_batch_read(given: dict[str, str], topics: tuple[str, ...]) -> None:
+    parsed = parse_job({**NS, **given}, is_writing=False)
+    assert (parsed.job, parsed.errors) == (Job(topics=topics, group="TOOLS_CONSUMER"), ())
+
+
+def test_stream_of_assigned_queues_is_no_member() -> None:
+    parsed = parse_job({**NS, "consumerGroup": "g", "assign": '{"orders":{"b":[0]}}'}, is_writing=False)
+    assert (parsed.job, parsed.errors) == (Job(topics=("orders",), group="g"), ())
+
+
 @pytest.mark.parametrize(("given", "topics"), [({"TOPIC": "orders"}, ("orders",)), ({}, ())])
 def test_a_write_has_a_topic_or_none(given: dict[str, str], topics: tuple[str, ...]) -> None:
     parsed = parse_job({**NS, **given}, is_writing=True)

@@ -176,6 +176,48 @@ def test_cluster_info_lists_the_brokers(two: TwoServers) -> None:
     assert dict(two.name_servers.cluster_info().brokers["b"].addresses) == {0: "h:1", 1: "h:2"}
 
 
+CLUSTER = b'{"brokerAddrTable":{%s},"clusterAddrTable":{"c":["b"]}}'
+BROKER = b'"b":{"brokerAddrs":{0:"h:1"},"brokerName":"b","cluster":"c"}'
+TOPIC_LIST = RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER
+
+
+def on_topics(two: TwoServers, address: str, brokers: bytes, *topics: str) -> None:
+    two.servers[address].on(RequestCode.GET_BROKER_CLUSTER_INFO, build_response(body=CLUSTER % brokers))
+    two.servers[address].on(TOPIC_LIST, build_response(body=json.dumps({"topicList": topics}).encode()))
+
+
+def test_topics_of_users_are_those_of_all_servers(two: TwoServers) -> None:
+    """A name server that has just started has no topics until the brokers' next registration."""
+    on_topics(two, FIRST, b"", "TBW102")
+    on_topics(two, SECOND, BROKER, "orders", "b", "c", "%RETRY%g", "%DLQ%g")
+    assert two.name_servers.query_user_topics() == {"orders", "%RETRY%g", "%DLQ%g"}
+    two.down.add(FIRST)
+    two.pool.close()
+    two.pool = ConnectionPool(1000, connect=two._connect)
+    assert NameServers((FIRST, SECOND), two.pool, 1000).query_user_topics() == {"orders", "%RETRY%g", "%DLQ%g"}
+
+
+def test_topics_are_unknown_while_no_server_has_a_broker(two: TwoServers) -> None:
+    on_topics(two, FIRST, b"")
+    two.down.add(SECOND)
+    with pytest.raises(RouteError, match=rf"NO_MASTER_BROKER\] {FIRST};{SECOND} list no broker") as raised:
+        two.name_servers.query_user_topics()
+    assert retryability_of_request(raised.value) is Retryability.UNAVAILABLE
+
+
+def test_topics_are_unknown_while_no_server_responds(two: TwoServers) -> None:
+    two.down.update({FIRST, SECOND})
+    with pytest.raises(TransportError, match="CONNECT_FAILED"):
+        two.name_servers.query_user_topics()
+
+
+def test_refused_topic_list_is_raised_at_once(two: TwoServers) -> None:
+    on_topics(two, FIRST, BROKER)
+    two.servers[FIRST].on(TOPIC_LIST, DISABLED)
+    with pytest.raises(BrokerError, match="NO_PERMISSION"):
+        two.name_servers.query_user_topics()
+
+
 def test_a_topic_is_deleted_from_every_server(two: TwoServers) -> None:
     for server in two.servers.values():
         server.on(RequestCode.DELETE_TOPIC_IN_NAMESRV, build_response())

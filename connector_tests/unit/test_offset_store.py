@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from connector_tests.support.queues import queues
+from connector_tests.support.queues import queue, queues
 from rocketmq_spark.consumer.offset_file import DEFAULT_FOLDER, LocalOffsetFile, offset_file_of
 from rocketmq_spark.consumer.offset_store import (
     LocalFileOffsetStore,
+    MemoryOffsetStore,
     PendingOffsets,
     decode_offsets,
     encode_offsets,
@@ -320,3 +321,13 @@ def test_by_default_it_is_in_the_users_home(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("HOME", str(tmp_path))
     options = ReadOptions.parse({**REQUIRED, "instanceName": "one"})
     assert str(offset_file_of(options)) == str(tmp_path / DEFAULT_FOLDER.removeprefix("~/") / "g" / "one.json")
+
+
+def test_memory_store_has_what_was_written_since_its_start() -> None:
+    subject, first, second = MemoryOffsetStore(), queue(0), queue(1)
+    assert subject.write_offsets({first: 7}) == {first}
+    assert subject.write_offsets({first: 5}) == {first}
+    assert subject.stored_offsets([first, second]) == {first: 5, second: None}
+    assert subject.may_write(first)
+    assert subject.are_unchanged([first]) == {first: True}
+    assert MemoryOffsetStore().stored_offsets([first]) == {first: None}

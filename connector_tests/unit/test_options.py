@@ -18,6 +18,7 @@ from rocketmq_spark.options import USES, BatchReadOptions, ConnectionOptions, Re
 from rocketmq_spark.options.connection import connection_options, options_of
 from rocketmq_spark.options.kinds import (
     ADDRESSES,
+    ASSIGNMENT,
     BOOLEAN,
     EXPRESSION,
     GROUP,
@@ -28,6 +29,7 @@ from rocketmq_spark.options.kinds import (
     RANGES,
     STARTING_OFFSETS,
     STRATEGY,
+    TOPIC_PATTERN,
     TOPICS,
     Kind,
     choice,
@@ -69,7 +71,7 @@ def test_what_is_required_is_enough() -> None:
 @pytest.mark.parametrize("missing", REQUIRED)
 def test_what_is_required_and_missing_is_named(missing: str) -> None:
     error = refusal({name: text for name, text in REQUIRED.items() if name != missing})
-    expected = next(row.kind.expected for _, row in rows(ReadOptions) if row.name == missing)
+    expected = next(row.expected_or_alternatives for _, row in rows(ReadOptions) if row.name == missing)
     assert (error.condition, error.context) == ("MISSING_OPTION", {"option": missing, "expected": expected})
 
 
@@ -295,6 +297,17 @@ ACCEPTED: list[tuple[Kind[Any], str, object]] = [
     (STARTING_OFFSETS, '{"a":-2,"b":"latest","c":7}', QueuePositions(topics=(("a", -2), ("b", -1), ("c", 7)))),
     (STARTING_OFFSETS, '{"%RETRY%g|1":{"b @:c":{"0":1}}}', at_one(MessageQueue("%RETRY%g|1", "b @:c", 0))),
     (STARTING_OFFSETS, '{"T":{"\\ud83d\\ude00":{"0":1}}}', at_one(MessageQueue("T", "\U0001f600", 0))),
+    (
+        ASSIGNMENT,
+        '{"orders":{"broker-b":[1,0],"b @:c":[2147483647]},"%DLQ%g":{"broker-a":[0]}}',
+        (
+            MessageQueue("%DLQ%g", "broker-a", 0),
+            MessageQueue("orders", "b @:c", 2147483647),
+            MessageQueue("orders", "broker-b", 0),
+            MessageQueue("orders", "broker-b", 1),
+        ),
+    ),
+    (TOPIC_PATTERN, "orders-.*|pay", re.compile("orders-.*|pay")),
     (BOOLEAN, "TRUE", True),
     (BOOLEAN, "false", False),
     (integer(0, 5), "0", 0),
@@ -390,6 +403,29 @@ REFUSED: list[tuple[Kind[Any], str]] = [
     (STARTING_OFFSETS, '{"orders":{"b":{"0":1}},"others":{}}'),
     (STARTING_OFFSETS, '{"orders":{"b":{"0":1},"c":{}}}'),
     (STARTING_OFFSETS, "[" * 100_000),
+    (ASSIGNMENT, ""),
+    (ASSIGNMENT, "orders"),
+    (ASSIGNMENT, "[0]"),
+    (ASSIGNMENT, "{}"),
+    (ASSIGNMENT, '{"orders":[0]}'),
+    (ASSIGNMENT, '{"orders":{}}'),
+    (ASSIGNMENT, '{"orders":{"b":[]}}'),
+    (ASSIGNMENT, '{"orders":{"b":0}}'),
+    (ASSIGNMENT, '{"orders":{"b":{"0":1}}}'),
+    (ASSIGNMENT, '{"orders":{"b":"01"}}'),
+    (ASSIGNMENT, '{"orders":{"b":["0"]}}'),
+    (ASSIGNMENT, '{"orders":{"b":[true]}}'),
+    (ASSIGNMENT, '{"orders":{"b":[-1]}}'),
+    (ASSIGNMENT, '{"orders":{"b":[2147483648]}}'),
+    (ASSIGNMENT, '{"orders":{"b":[0,1,0]}}'),
+    (ASSIGNMENT, '{"orders":{"b":[0],"b":[1]}}'),
+    (ASSIGNMENT, '{"what?":{"b":[0]}}'),
+    (ASSIGNMENT, '{"orders":{" ":[0]}}'),
+    (ASSIGNMENT, "[" * 100_000),
+    (TOPIC_PATTERN, ""),
+    (TOPIC_PATTERN, "orders("),
+    (TOPIC_PATTERN, "*"),
+    (TOPIC_PATTERN, "a{9999999999999}"),
     (LOCAL_TIME, "2026010310000"),
     (LOCAL_TIME, "20261303100000"),
     (LOCAL_TIME, "2026-01-03"),

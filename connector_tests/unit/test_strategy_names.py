@@ -176,3 +176,11 @@ def test_a_class_without_the_methods_of_a_strategy_is_refused_with_their_names()
 def test_a_second_colon_is_no_part_of_a_module() -> None:
     with pytest.raises(OptionError, match="AttributeError"):
         strategy_named(f"{HERE}:One:Room")
+
+
+def test_assigned_queues_are_allocated_as_far_as_there_are_such() -> None:
+    given = {"namesrvAddr": "n:9876", "consumerGroup": "g", "assign": '{"T":{"east":[0,7]}}'}
+    strategy = strategy_of(ReadOptions.parse(given))
+    queues = [QUEUE, MessageQueue("T", "east", 1)]
+    assert isinstance(strategy, AllocateAllTopicsStrategy)
+    assert strategy.allocate_all_topics("g", "me", queues, ["me", "other"]) == [QUEUE]

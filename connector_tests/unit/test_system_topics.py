@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rocketmq_spark.inspection.system_topics import SYSTEM_TOPICS, user_topics
 from rocketmq_spark.model import BrokerData
 from rocketmq_spark.wire.body.routes import ClusterInfo
+from rocketmq_spark.wire.body.system_topics import SYSTEM_TOPICS, user_topics
 
 CLUSTER = ClusterInfo({"broker-a": BrokerData("main", "broker-a", {0: "a:10911"})}, {"main": ("broker-a",)})
 

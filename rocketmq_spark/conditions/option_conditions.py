@@ -26,9 +26,12 @@ OPTION_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "Options '{first}' and '{second}' are incompatible. {reason}", "Change or remove one of them."
         ),
         "LISTED_QUEUES_MISMATCH": Condition(
-            "Option '{option}' must list exactly the readable queues of the topics. Missing: {missing}. Unknown: "
-            "{unknown}.",
+            "Option '{option}' must list exactly the queues to read. Missing: {missing}. Unknown: {unknown}.",
             "Correct the list. In place of its queues, a topic can have one value for all of them.",
+        ),
+        "ASSIGNED_QUEUES_NOT_FOUND": Condition(
+            "{count:queue} of 'assign' not found, or not readable: {queues}.",
+            "Correct the list. If a broker is unavailable, start it, or remove its queues.",
         ),
         "OFFSETS_OUT_OF_RANGE": Condition(
             "{count:offset} of '{option}' not available in the queues: {offsets}.",

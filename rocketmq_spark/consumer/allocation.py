@@ -93,6 +93,20 @@ class AllocateAllToEach:
         return list(queues)
 
 
+@dataclass(frozen=True, slots=True)
+class AllocateAssigned:
+    """``assign``: the assigned queues, as far as there are such, independent of members."""
+
+    name: ClassVar[str] = "ASSIGNED"
+
+    assigned: frozenset[MessageQueue]
+
+    def allocate_all_topics(
+        self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
+    ) -> list[MessageQueue]:
+        return [queue for queue in queues if queue in self.assigned]
+
+
 def is_member(client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]) -> bool:
     """Return whether ``client_ids`` contains ``client_id``. Raises ValueError if an argument is empty.
 

@@ -70,7 +70,7 @@ class GroupMembers:
         self._registered: set[BrokerAddress] = set()
         self._filtering: set[BrokerAddress] = set()
         """Masters that have compiled the SQL92 filter."""
-        filtered = options.topics if options.message_filter != UNFILTERED else ()
+        filtered = options.listed_topics if options.message_filter != UNFILTERED else ()
         self._unknown_queue_types = set(filtered)
         """Filtered topics of which it is unknown whether they have batch consume queues."""
         self._unreached: dict[BrokerAddress, None] = {}
@@ -105,21 +105,26 @@ class GroupMembers:
         self._warn_of_batch_queues()
         if not message_filter.is_sql:
             return
-        masters = {name: self._routes.master(name) for name in self._routes.broker_names()}
+        names = filter(options.reads_from, self._routes.broker_names())
+        masters = {name: self._routes.master(name) for name in names}
         unchecked = {name: name for name, address in masters.items() if address not in self._filtering}
         checked = self._client.call_concurrently(
             unchecked,
-            lambda broker, _: broker.submit_filter_check(self._group, options.topics[0], message_filter),
+            lambda broker, _: broker.submit_filter_check(self._group, options.listed_topics[0], message_filter),
         )
         self._filtering |= {address for name in checked if (address := masters[name]) is not None}
 
     def _warn_of_batch_queues(self) -> None:
         """Request the settings of filtered topics from one broker, once, and wait. Failures are ignored."""
-        for topic in sorted(self._unknown_queue_types) if self._registered else ():
+        for topic in sorted(self._unknown_queue_types) if self._has_registered() else ():
             self._unknown_queue_types.discard(topic)
             settings = self._client.call_any(partial(_query_topic_settings, topic))
             if settings is not None and settings.has_batch_queues:
                 warn_of_batch_queues(topic)
+
+    def _has_registered(self) -> bool:
+        """Return whether a broker has acknowledged a heartbeat."""
+        return bool(self._registered)
 
     def _send(self, addresses: Iterable[BrokerAddress]) -> None:
         """Send heartbeats concurrently, wait for all responses, and record which addresses acknowledged. Failures are
@@ -173,7 +178,7 @@ class GroupMembers:
         A broker takes the topics of the last heartbeat for the group's, and rejects pulls of other topics that carry no
         subscription. Without the retry topic, Java members could not read theirs after each heartbeat of this member.
         """
-        topics = dict.fromkeys((*self._options.topics, self._options.retry_topic))
+        topics = dict.fromkeys((*self._options.listed_topics, self._options.retry_topic))
         return replace(self.consumer_data, subscriptions=tuple(map(self._subscription, topics)))
 
     def _subscription(self, topic: str) -> SubscriptionData:

@@ -25,7 +25,7 @@ from rocketmq_spark.consumer.cluster_api import Link
 from rocketmq_spark.consumer.group_lock import GroupLock
 from rocketmq_spark.consumer.membership import Membership
 from rocketmq_spark.consumer.offset_file import offset_file_of
-from rocketmq_spark.consumer.offset_store import LocalFileOffsetStore
+from rocketmq_spark.consumer.offset_store import LocalFileOffsetStore, MemoryOffsetStore
 from rocketmq_spark.consumer.queue_locks import RENEW_INTERVAL_MS
 from rocketmq_spark.consumer.request_handlers import handle_request
 from rocketmq_spark.errors import RocketMQError, RouteError
@@ -123,7 +123,14 @@ class Member:
     def start(self) -> None:
         """Start the member's thread, which joins the group, and return at once. ``Membership.refresh_metadata`` reports
         whether the cluster responds."""
-        log.info("GROUP_JOIN_STARTED: Joining the group to read topics=%s", ",".join(self._options.read_topics))
+        if self._options.assigned is None:
+            log.info("GROUP_JOIN_STARTED: Joining the group to read topics=%s", ",".join(self._options.read_topics))
+        else:
+            log.info(
+                "QUEUES_ASSIGNED: Reading the assigned queues without joining the group, count=%d topics=%s",
+                len(self._options.assigned),
+                ",".join(self._options.read_topics),
+            )
         self._thread.start()
 
     def leave_group(self) -> None:
@@ -138,7 +145,8 @@ class Member:
         self._thread.join(LAST_WORK_MS / 1000)
         with self.group_lock() as membership:
             membership.leave(restores_resets=self.restores_resets)
-        log.info("GROUP_LEFT: Left the group")
+        if self._options.assigned is None:
+            log.info("GROUP_LEFT: Left the group")
 
     def stop(self) -> None:
         """Leave the group, unless ``leave_group`` has done so, and close all connections."""
@@ -340,8 +348,11 @@ def boottime_ms() -> int:
     return time.clock_gettime_ns(clock) // 1_000_000
 
 
-def _local_offsets(options: ReadOptions) -> LocalFileOffsetStore | None:
-    return LocalFileOffsetStore(offset_file_of(options)) if options.message_model == BROADCASTING else None
+def _local_offsets(options: ReadOptions) -> LocalFileOffsetStore | MemoryOffsetStore | None:
+    """Return the store of a query with offsets of its own; None: the brokers store them."""
+    if options.message_model == BROADCASTING:
+        return LocalFileOffsetStore(offset_file_of(options))
+    return MemoryOffsetStore() if options.has_own_offsets else None
 
 
 def _client_id(options: ReadOptions) -> str:

@@ -27,6 +27,7 @@ from rocketmq_spark.consumer.queue_locks import QueueLocks
 from rocketmq_spark.consumer.queue_states import QueueEvent, QueueState, QueueStates
 from rocketmq_spark.consumer.rebalance import RebalanceImpl, RebalancePlan
 from rocketmq_spark.consumer.request_handlers import MemberView, process_queue_info
+from rocketmq_spark.consumer.standalone_consumer import StandaloneConsumer
 from rocketmq_spark.consumer.strategy_names import strategy_of
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
@@ -99,14 +100,11 @@ class Membership:
         self._routes = cluster.routes
         self._outage_tracker = OutageTracker(options.read_topics, self._routes, clock)
         self.client = OutageAwareClient(options, cluster, self._outage_tracker)
-        self.members = GroupMembers(
-            options,
-            client_id,
-            self.client,
-            self._routes,
-            self._outage_tracker,
-            started_ms=started_ms,
-            checkpoint_id=checkpoint_id,
+        place = client_id, self.client, self._routes, self._outage_tracker
+        self.members = (
+            GroupMembers(options, *place, started_ms=started_ms, checkpoint_id=checkpoint_id)
+            if options.assigned is None
+            else StandaloneConsumer(options, *place, started_ms=started_ms)
         )
         self.resets = OffsetResets(group, self.client)
         self.client.set_reset_callback(self.resets.note)
@@ -140,7 +138,7 @@ class Membership:
         bounds = self.client.query_bounds()
         self._outage_tracker.postpone_due()
         links = {name: self.client.link(name) for name in {queue.broker_name for queue in bounds}}
-        unavailable = self._outage_tracker.unavailable(expected, bounds)
+        unavailable = self._outage_tracker.unavailable(filter(self._options.reads, expected), bounds)
         self._outage_tracker.raise_expired(unavailable)
         no_queues = frozenset[MessageQueue]()
         return MetadataSnapshot(

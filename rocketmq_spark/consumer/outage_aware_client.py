@@ -227,7 +227,7 @@ class OutageAwareClient:
                 self._outage_tracker.record_success(topic_subject(topic))
         self._record_name_servers([one for one in failures.values() if not isinstance(one, RouteError)])
         self._outage_tracker.discard_removed_brokers()
-        for broker_name in self._routes.brokers_without_master():
+        for broker_name in filter(self._options.reads_from, self._routes.brokers_without_master()):
             # The broker is listed, so it exists: its master is unavailable.
             self._record_failure(
                 broker_name,
@@ -263,9 +263,9 @@ class OutageAwareClient:
 
     def query_bounds(self) -> dict[MessageQueue, QueueBounds]:
         """Request the bounds of all readable queues, one request for each topic and broker, all concurrent; wait and
-        return them. Brokers that return none are verified by other topics. Missing are queues of unresponsive brokers,
-        and of a topic that a broker has deleted. Other errors that are not transient are raised."""
-        readable = {topic: set(queues) for topic, queues in self._routes.queues.items()}
+        return them, with ``assign`` of its queues only. Brokers that return none are verified by other topics. Missing
+        are queues of unresponsive brokers and of deleted topics. Errors that are not transient are raised."""
+        readable = {topic: set(filter(self._options.reads, queues)) for topic, queues in self._routes.queues.items()}
         requests = {
             (topic, broker_name): broker_name
             for topic, queues in readable.items()
@@ -289,12 +289,12 @@ class OutageAwareClient:
 
     def check_group(self) -> None:
         """Request why brokers do not list this member; wait, and raise the reason if a broker returns one. Raises
-        BrokerError[GROUP_NOT_FOUND.BROKER | GROUP_DENIED | TOPIC_DENIED]. Transient failures are recorded as
-        outages."""
+        BrokerError[GROUP_NOT_FOUND.BROKER | GROUP_DENIED | TOPIC_DENIED]. Transient failures are outages."""
         requests = {
             (topic, broker.broker_name): broker.broker_name
             for topic, route in self._routes.routes.items()
             for broker in route.brokers
+            if self._options.reads_from(broker.broker_name)
         }
         group = self._options.consumer_group
         self.call_concurrently(requests, lambda broker, request: broker.submit_group_check(group, request[0]))

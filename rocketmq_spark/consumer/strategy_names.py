@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 from rocketmq_spark.consumer.allocation import (
     AllocateAllToEach,
     AllocateAllTopicsStrategy,
+    AllocateAssigned,
     AllocateAveragelyOverAllTopics,
     AllocateMachineRoomNearby,
     AllocateMessageQueueAveragely,
@@ -69,8 +70,10 @@ def strategy_named(name: str, settings: StrategySettings = NO_SETTINGS) -> Strat
 
 
 def strategy_of(options: ReadOptions) -> Strategy:
-    """Return the strategy that ``options`` select; in BROADCASTING one that allocates all queues to each member. Raises
-    the errors of ``strategy_named``."""
+    """Return the strategy that ``options`` select; in BROADCASTING one that allocates all queues to each member, with
+    ``assign`` one that allocates the assigned ones. Raises the errors of ``strategy_named``."""
+    if options.assigned is not None:
+        return AllocateAssigned(frozenset(options.assigned))
     if options.message_model == BROADCASTING:
         return AllocateAllToEach()
     settings = StrategySettings(options.message_queue_list, options.consumer_idcs, options.machine_room_resolver)

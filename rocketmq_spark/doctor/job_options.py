@@ -13,7 +13,7 @@ from rocketmq_spark.options.connection import connection_options
 from rocketmq_spark.options.table import parse_table, unknown_names
 
 GROUP = "consumergroup"
-TOPICS = frozenset({"subscribe", "topic"})
+TOPICS = frozenset({"subscribe", "topic", "subscribepattern", "assign"})
 
 
 class ParsedJob(NamedTuple):
@@ -72,14 +72,16 @@ def _job(options: ConnectionOptions) -> Job:
             return Job(
                 topics=options.read_topics,
                 group=options.consumer_group,
-                is_member=not options.is_message_based,
+                is_member=not options.is_message_based and options.assigned is None,
                 is_message_based=options.is_message_based,
                 message_model=options.message_model,
                 message_filter=options.message_filter,
                 reads_retry_topic=options.reads_retry_topic,
             )
         case BatchReadOptions():
-            return Job(topics=options.topics, group=options.consumer_group, message_filter=options.message_filter)
+            return Job(
+                topics=options.listed_topics, group=options.consumer_group, message_filter=options.message_filter
+            )
         case WriteOptions():
             topics = () if options.topic is None else (options.topic,)
             return Job(topics=topics, is_writing=True)

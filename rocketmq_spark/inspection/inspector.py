@@ -22,7 +22,6 @@ from rocketmq_spark.inspection.rows import (
     queue_rows,
     topic_rows,
 )
-from rocketmq_spark.inspection.system_topics import user_topics
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds, TopicRoute
 from rocketmq_spark.options.kinds import is_system_group
 from rocketmq_spark.remoting.broker import Broker
@@ -126,8 +125,7 @@ class Inspector:
         be used is omitted from all; in ``topics`` it raises its RouteError."""
         if topics:
             return [self._attempt(NAME_SERVERS, partial(self._name_servers.topic_route, topic)) for topic in topics]
-        cluster = self._attempt(NAME_SERVERS, self._name_servers.cluster_info)
-        names = user_topics(self._attempt(NAME_SERVERS, self._name_servers.topics), cluster)
+        names = sorted(self._attempt(NAME_SERVERS, self._name_servers.query_user_topics))
         return self._attempt(NAME_SERVERS, lambda: _available(self._name_servers.topic_routes(names)))
 
     def _masters(self) -> Masters:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
-from rocketmq_spark.model import SUB_ALL, TAG, TOOLS_GROUP, MessageFilter
+from rocketmq_spark.model import SUB_ALL, TAG, TOOLS_GROUP, MessageFilter, MessageQueue
 from rocketmq_spark.options.connection import CONNECTION_CONFLICTS, CONNECTION_DEPENDENCIES, ConnectionOptions
-from rocketmq_spark.options.kinds import END_POSITIONS, START_POSITIONS, TIMES, choice
+from rocketmq_spark.options.kinds import END_POSITIONS, START_POSITIONS, TIMES, TOPIC_PATTERN, choice
 from rocketmq_spark.options.queue_positions import QueuePositions
 from rocketmq_spark.options.read import ReadOptions
-from rocketmq_spark.options.read_rules import FILTER_RULES, TIME_STRATEGY_DEPENDENCY
+from rocketmq_spark.options.read_rules import FILTER_RULES, TIME_STRATEGY_DEPENDENCY, TOPIC_CONFLICTS
+from rocketmq_spark.options.subscription import topics_of
 from rocketmq_spark.options.table import (
     Conflict,
     Dependency,
@@ -31,7 +33,17 @@ class BatchReadOptions(ConnectionOptions):
     """Options of ``spark.read.format("rocketmq")``, which joins no group and commits no offsets."""
 
     given_group: str | None = row_of(ReadOptions, "consumerGroup", required=False)
-    topics: tuple[str, ...] = row_of(ReadOptions, "subscribe")
+    topics: tuple[str, ...] = row_of(ReadOptions, "subscribe", alternatives=("subscribePattern", "assign"))
+    topic_pattern: re.Pattern[str] | None = option(
+        "subscribePattern",
+        TOPIC_PATTERN,
+        section=Section.SUBSCRIPTION,
+        doc="Alternative to `subscribe` in a batch read: a regular expression of Python that matches the whole name of "
+        "each topic to read. Topics are those that any name server lists when the read is planned, without RocketMQ's "
+        "system topics, retry topics (`%RETRY%...`) and dead-letter topics (`%DLQ%...`), which only `subscribe` and "
+        "`assign` read. If no topic matches, the read has no rows, and a warning is logged.",
+    )
+    assigned: tuple[MessageQueue, ...] | None = row_of(ReadOptions, "assign")
     include_properties: bool = row_of(ReadOptions, "includeProperties")
     property_columns: tuple[str, ...] = row_of(ReadOptions, "propertyColumns")
     sub_expression: str = row_of(ReadOptions, "subExpression")
@@ -82,6 +94,16 @@ class BatchReadOptions(ConnectionOptions):
         return checked(cls(**parse_table(cls, configured)), BATCH_READ_DEPENDENCIES, BATCH_READ_CONFLICTS)
 
     @property
+    def listed_topics(self) -> tuple[str, ...]:
+        """Return the topics of ``subscribe`` or ``assign``; () with ``subscribePattern``."""
+        return self.topics or topics_of(self.assigned or ())
+
+    @property
+    def shown_topics(self) -> str:
+        """Return the topics for log lines: their names, or the pattern."""
+        return ",".join(self.listed_topics) if self.topic_pattern is None else self.topic_pattern.pattern
+
+    @property
     def consumer_group(self) -> str:
         """Return the group in whose name messages are pulled. Without credentials it is not the given one, whose pulls
         would consume an operator's offset reset."""
@@ -108,7 +130,7 @@ class BatchReadOptions(ConnectionOptions):
 
     @property
     def message_filter(self) -> MessageFilter:
-        """Return the filter of ``topics``."""
+        """Return the filter of all topics."""
         return MessageFilter(self.sub_expression, self.expression_type)
 
     def without_filter(self) -> BatchReadOptions:
@@ -147,6 +169,7 @@ BATCH_READ_DEPENDENCIES: Final = (
 
 BATCH_READ_CONFLICTS: Final = (
     *CONNECTION_CONFLICTS,
+    *TOPIC_CONFLICTS,
     Conflict(
         "startingTimestamp",
         "endingTimestamp",

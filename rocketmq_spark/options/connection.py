@@ -22,7 +22,7 @@ class ConnectionOptions:
         essential=True,
         aliases=("nameServer",),
         required=True,
-        alternative="endpoints",
+        alternatives=("endpoints",),
         doc="Addresses of the name servers, `host:port`, separated by `;`. If one does not respond, the connector "
         "tries the next.",
     )

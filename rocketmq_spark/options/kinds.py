@@ -157,6 +157,41 @@ def _parse_ranges(text: str) -> tuple[QueueRange, ...]:
     return tuple(QueueRange(_parse_queue(queue), int(begin), int(end)) for queue, begin, end in parts)
 
 
+def _parse_assignment(text: str) -> tuple[MessageQueue, ...]:
+    """Return the queues of ``{"topic":{"broker":[queue id, ...]}}``, in their order. Raises ValueError for any other
+    text, an empty list and a repeated queue ID."""
+    try:
+        topics = _named(_TOPIC, json.loads(text, object_pairs_hook=_reject_duplicates))
+        queues = [
+            MessageQueue(topic, broker_name, _queue_id(one))
+            for topic, brokers in topics
+            for broker_name, queue_ids in _named(_BROKER, brokers)
+            for one in _non_empty_list(queue_ids)
+        ]
+    except (AttributeError, TypeError, RecursionError):
+        raise ValueError from None
+    return tuple(sorted(queues, key=MessageQueue.sort_key)) if len(set(queues)) == len(queues) else _reject()
+
+
+def _non_empty_list(value: Any) -> list[Any]:
+    """Return ``value``, a list. Raises ValueError for another value, and for an empty list, which would have no
+    effect."""
+    return value if isinstance(value, list) and value else _reject()
+
+
+def _queue_id(value: Any) -> int:
+    """Return ``value``, a queue ID. Raises ValueError for another value."""
+    return int(value) if type(value) is int and 0 <= value <= MAX_QUEUE_ID else _reject()
+
+
+def _parse_pattern(text: str) -> re.Pattern[str]:
+    """Return the compiled regular expression. Raises ValueError for an invalid or empty one."""
+    try:
+        return re.compile(text or _reject())
+    except (re.error, OverflowError, RecursionError):
+        raise ValueError from None
+
+
 def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return the pairs as a dict. Raises ValueError for a repeated name, of which Python would use the last value."""
     found = dict(pairs)
@@ -275,6 +310,12 @@ def choice(*names: str) -> Kind[str]:
 ADDRESSES: Final = Kind("'host:port' addresses separated by semicolons or commas", _parse_addresses)
 TOPICS: Final = Kind(
     "topic names separated by commas (letters, digits and %|_-, at most 255 characters each)", _parse_topics
+)
+TOPIC_PATTERN: Final = Kind("a regular expression of Python that matches names of topics as a whole", _parse_pattern)
+ASSIGNMENT: Final = Kind(
+    """JSON '{"topic":{"broker":[queue id, ...]}}' with a queue for each topic and broker, and without repeated """
+    "names or IDs",
+    _parse_assignment,
 )
 TOPIC: Final = Kind("a topic name (letters, digits and %|_-, at most 255 characters)", _matching(_TOPIC))
 GROUP: Final = Kind(

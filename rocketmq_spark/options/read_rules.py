@@ -69,6 +69,50 @@ FILTER_RULES: Final = (
     ),
 )
 """Of the filter, for all reads."""
+_ONE_SELECTION: Final = "Only one of them can select what is read."
+
+SUBSCRIBE_OR_ASSIGN: Final = Conflict(
+    "subscribe",
+    "assign",
+    lambda options: bool(options.topics) and options.assigned is not None,
+    _ONE_SELECTION,
+)
+
+TOPIC_CONFLICTS: Final = (
+    Conflict(
+        "subscribe",
+        "subscribePattern",
+        lambda options: bool(options.topics) and options.topic_pattern is not None,
+        _ONE_SELECTION,
+    ),
+    SUBSCRIBE_OR_ASSIGN,
+    Conflict(
+        "subscribePattern",
+        "assign",
+        lambda options: options.topic_pattern is not None and options.assigned is not None,
+        _ONE_SELECTION,
+    ),
+)
+"""What a batch read reads. Checked in this order."""
+
+_STANDALONE: Final = (
+    ("consumeOrderly", "consume_orderly", False, "no lock keeps other consumers away from its queues."),
+    ("messageModel", "message_model", "CLUSTERING", "it reads its queues independently of other members anyway."),
+    ("allocateStrategy", "allocate_strategy", "AVG", "its queues are not allocated among members."),
+    ("retryTopic", "reads_retry_topic", False, "it reads the assigned queues only: assign the retry topic's queues."),
+)
+"""Options that a query with ``assign`` does not have, because it joins no group: name, attribute, default, reason."""
+
+
+def _only_with_group(name: str, attribute: str, default: object, explanation: str) -> Conflict:
+    """Return the conflict of ``assign`` with a value of option ``name`` other than ``default``."""
+
+    def when(options: Any) -> bool:
+        return bool(options.assigned is not None and getattr(options, attribute) != default)
+
+    reason = f"A non-default '{name}' requires 'subscribe': with 'assign' the query joins no group, and {explanation}"
+    return Conflict("assign", name, when, reason)
+
 
 READ_DEPENDENCIES: Final = (
     *CONNECTION_DEPENDENCIES,
@@ -94,6 +138,12 @@ READ_DEPENDENCIES: Final = (
         lambda options: options.ignores_group_offsets and not _has_start_position(options),
         "'groupOffsets=ignore' resets the group's offsets. Set the position with 'startingOffsets', "
         "'startingTimestamp', 'consumeFromWhere' or 'consumeTimestamp'.",
+    ),
+    Dependency(
+        "commitOffsets",
+        "assign",
+        lambda options: not options.commits_offsets and options.assigned is None,
+        "'commitOffsets=false' is for assigned queues. Members of a group resume from its committed offsets.",
     ),
 )
 
@@ -164,5 +214,21 @@ READ_CONFLICTS: Final = (
         "'retryTopic=true' requires 'messageModel=CLUSTERING': with 'BROADCASTING', messages are not sent back for "
         "retry.",
     ),
+    Conflict(
+        "commitOffsets",
+        "groupOffsets",
+        lambda options: not options.commits_offsets and options.group_offsets != "resume",
+        "A non-default 'groupOffsets' requires 'commitOffsets=true': with 'false', the query does not use the group's "
+        "offsets. To start over, use a new checkpoint location.",
+    ),
+    Conflict(
+        "commitOffsets",
+        "startingOffsets",
+        lambda options: not options.commits_offsets and _starts_at_group(options),
+        "'startingOffsets=group' requires 'commitOffsets=true': with 'false', the query does not use the group's "
+        "offsets.",
+    ),
+    *(_only_with_group(*row) for row in _STANDALONE),
+    SUBSCRIBE_OR_ASSIGN,
 )
 """Checked in this order."""

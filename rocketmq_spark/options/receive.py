@@ -101,6 +101,7 @@ ONLY_BY_QUEUE: Final[tuple[tuple[str, str, object, str], ...]] = (
         "'clusterTimeoutMs' limits how long a broker may be unresponsive.",
     ),
     ("skipRanges", "skip_ranges", (), "a batch has no offset ranges."),
+    ("assign", "assigned", None, "the query reads no queues of its own; set 'subscribe'."),
 )
 """Options that apply to ``loadBalance=queue`` only: name, attribute, default, reason. Other values are an error."""
 

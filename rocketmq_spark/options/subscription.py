@@ -1,18 +1,20 @@
-"""Options of what a stream reads: topics, filter and columns."""
+"""Options of what a stream reads: topics or queues, filter and columns."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rocketmq_spark.model import SQL92, TAG, UNFILTERED, MessageFilter, retry_topic
+from rocketmq_spark.model import SQL92, TAG, UNFILTERED, MessageFilter, MessageQueue, retry_topic
 from rocketmq_spark.options.group import GroupOptions
-from rocketmq_spark.options.kinds import BOOLEAN, EXPRESSION, PROPERTIES, TOPICS, choice
+from rocketmq_spark.options.kinds import ASSIGNMENT, BOOLEAN, EXPRESSION, PROPERTIES, TOPICS, choice
+from rocketmq_spark.options.read_rules import BROADCASTING
 from rocketmq_spark.options.table import Section, option
 
 
 @dataclass(frozen=True, kw_only=True)
 class SubscriptionOptions(GroupOptions):
-    """Subscribed topics, their filter, and the columns of their messages."""
+    """Subscribed topics or assigned queues, their filter, and the columns of their messages."""
 
     topics: tuple[str, ...] = option(
         "subscribe",
@@ -21,7 +23,27 @@ class SubscriptionOptions(GroupOptions):
         essential=True,
         aliases=("topic",),
         required=True,
+        alternatives=("assign",),
         doc="Topics to read, separated by commas. All members of a group must subscribe to the same topics.",
+    )
+    assigned: tuple[MessageQueue, ...] | None = option(
+        "assign",
+        ASSIGNMENT,
+        section=Section.SUBSCRIPTION,
+        doc="Alternative to `subscribe`: the queues to read, as JSON by topic and broker, "
+        '`{"orders":{"broker-a":[0,1]}}`. A stream then joins no group: its queues are not balanced or locked, and no '
+        "other queue is read, also if the topic gets more. It resumes from the larger of checkpoint and group offset, "
+        "so no two queries may read a queue in the name of one group. A queue that does not exist when the query "
+        "starts is an error before any task runs; later, `missingQueues` applies.",
+    )
+    commits_offsets: bool = option(
+        "commitOffsets",
+        BOOLEAN,
+        section=Section.SUBSCRIPTION,
+        default="true",
+        doc="Applies to `assign`: whether the query commits its progress to the group, for operators' tools. With "
+        "`false` it neither reads nor writes the group's offsets: it resumes from its checkpoint, or without one from "
+        "its start position.",
     )
     include_properties: bool = option(
         "includeProperties",
@@ -77,14 +99,39 @@ class SubscriptionOptions(GroupOptions):
 
     @property
     def read_topics(self) -> tuple[str, ...]:
-        """Return ``topics``, and the group's retry topic if it is read."""
-        return tuple(dict.fromkeys((*self.topics, self.retry_topic))) if self.reads_retry_topic else self.topics
+        """Return ``listed_topics``, and the group's retry topic if it is read."""
+        topics = self.listed_topics
+        return tuple(dict.fromkeys((*topics, self.retry_topic))) if self.reads_retry_topic else topics
+
+    @property
+    def listed_topics(self) -> tuple[str, ...]:
+        """Return the topics of ``subscribe`` or ``assign``."""
+        return self.topics or topics_of(self.assigned or ())
+
+    def reads(self, queue: MessageQueue) -> bool:
+        """Return whether a queue of ``read_topics`` is one to read: all are, or with ``assign`` those that it lists."""
+        return self.assigned is None or queue in self.assigned
+
+    def reads_from(self, broker_name: str) -> bool:
+        """Return whether queues of the broker may be read: with ``assign``, whether it lists one."""
+        return self.assigned is None or any(queue.broker_name == broker_name for queue in self.assigned)
+
+    @property
+    def has_own_offsets(self) -> bool:
+        """Return whether no other query uses the offsets of this one: in BROADCASTING, and without
+        ``commitOffsets``."""
+        return self.message_model == BROADCASTING or not self.commits_offsets
 
     @property
     def message_filter(self) -> MessageFilter:
-        """Return the filter of ``topics``."""
+        """Return the filter of ``listed_topics``."""
         return MessageFilter(self.sub_expression, self.expression_type)
 
     def filter_of(self, topic: str) -> MessageFilter:
         """Return the topic's filter: none for the retry topic, whose messages passed the filter before."""
         return UNFILTERED if topic == self.retry_topic else self.message_filter
+
+
+def topics_of(queues: Iterable[MessageQueue]) -> tuple[str, ...]:
+    """Return the topics of ``queues``, each once, in their order."""
+    return tuple(dict.fromkeys(queue.topic for queue in queues))

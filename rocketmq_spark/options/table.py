@@ -47,9 +47,9 @@ class Section(Enum):
 class Option:
     """One row of the table.
 
-    ``essential``: one of the ten in ``docs/reading.md``. ``section``: of the reference. ``alternative``: an option that
-    may be set instead of this required one, whose value is then (). ``unset``: for the documentation, the effect if the
-    option is not set and has no ``default``.
+    ``essential``: one of the ten in ``docs/reading.md``. ``section``: of the reference. ``alternatives``: options of
+    which one may be set instead of this required one, whose value is then (). ``unset``: for the documentation, the
+    effect if the option is not set and has no ``default``.
     """
 
     name: str
@@ -61,12 +61,18 @@ class Option:
     default: str | None = None
     required: bool = False
     secret: bool = False
-    alternative: str | None = None
+    alternatives: tuple[str, ...] = ()
     unset: str = "none"
 
     @property
     def spellings(self) -> tuple[str, ...]:
         return (self.name, *self.aliases)
+
+    @property
+    def expected_or_alternatives(self) -> str:
+        """Return the accepted values, and the options that may be set instead, for the error of a missing option."""
+        instead = " or ".join(f"'{name}'" for name in self.alternatives)
+        return f"{self.kind.expected}, or set {instead} instead" if instead else self.kind.expected
 
     def parse(self, text: str) -> Any:
         """Return the value. Raises OptionError[INVALID_OPTION_VALUE | TIME_WITHOUT_ZONE] without a cause, which could
@@ -125,12 +131,12 @@ def option(
     default: str | None = None,
     required: bool = False,
     secret: bool = False,
-    alternative: str | None = None,
+    alternatives: tuple[str, ...] = (),
     unset: str = "none",
 ) -> Any:
     """Return a dataclass field with its row of the table. Raises OptionError[INVALID_OPTION_VALUE] for an invalid
     default."""
-    row = Option(name, kind, doc, section, essential, aliases, default, required, secret, alternative, unset)
+    row = Option(name, kind, doc, section, essential, aliases, default, required, secret, alternatives, unset)
     if default is not None:
         row.parse(default)
     return dataclasses.field(metadata={"option": row}, repr=not secret)
@@ -212,9 +218,9 @@ def checked(options: T, *rules: Iterable[Conflict | Dependency]) -> T:
 
 
 def _is_replaced(row: Option, remaining: Mapping[str, str]) -> bool:
-    """Return whether the row's ``alternative`` is set and the row's own option is not."""
+    """Return whether one of the row's ``alternatives`` is set and the row's own option is not."""
     is_set = any(spelling.lower() in remaining for spelling in row.spellings)
-    return row.alternative is not None and row.alternative.lower() in remaining and not is_set
+    return not is_set and any(name.lower() in remaining for name in row.alternatives)
 
 
 def _value(row: Option, text: str | None) -> Any:
@@ -232,7 +238,7 @@ def _pop_text(row: Option, remaining: dict[str, str]) -> str | None:
     if found:
         return found[0][1]
     if row.required:
-        raise OptionError("MISSING_OPTION", option=row.name, expected=row.kind.expected)
+        raise OptionError("MISSING_OPTION", option=row.name, expected=row.expected_or_alternatives)
     return row.default
 
 

@@ -13,6 +13,7 @@ from rocketmq_spark.remoting.proxied import behind_proxy, is_from_proxy
 from rocketmq_spark.remoting.remoting_client import RemotingClient, ResponseFuture, Rpc, decode_nothing
 from rocketmq_spark.remoting.retry import Retryability, is_no_name_server, retryability_of_request
 from rocketmq_spark.wire.body.routes import ClusterInfo, decode_cluster_info, decode_topic_route
+from rocketmq_spark.wire.body.system_topics import user_topics
 from rocketmq_spark.wire.body.topics import decode_topic_names
 from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
@@ -74,10 +75,30 @@ class NameServers:
         OptionError[NOT_A_NAME_SERVER] if all name servers are other servers."""
         return self._first_response(lambda client: client.call(_cluster_info_rpc(client.address.server)))
 
-    def topics(self) -> list[str]:
-        """Request and return the names of all topics, the system's included. Raises TransportError, BrokerError, and
-        OptionError[NOT_A_NAME_SERVER] if all name servers are other servers."""
-        return self._first_response(lambda client: client.call(_topics_rpc(client.address.server)))
+    def query_user_topics(self) -> set[str]:
+        """Request the topics of all name servers, one after another, and return them without the system's: see
+        ``user_topics``. Name servers that do not respond are left out, if one does.
+
+        Raises RouteError[NO_MASTER_BROKER] if none of them lists a broker, as after its start, and what
+        ``cluster_info`` does.
+        """
+        topics: set[str] = set()
+        has_broker, failures = False, list[RocketMQError]()
+        for client in self._clients:
+            try:
+                cluster = client.call(_cluster_info_rpc(client.address.server))
+                listed = client.call(_topics_rpc(client.address.server))
+                topics.update(user_topics(listed, cluster))
+                has_broker |= bool(cluster.brokers)
+            except RocketMQError as error:
+                if not _must_try_next(error):
+                    raise
+                failures.append(error)
+        if len(failures) == len(self._clients):
+            raise max(failures, key=_precedence)
+        if not has_broker:
+            raise RouteError("NO_MASTER_BROKER", name_servers=self.addresses)
+        return topics
 
     def delete_topic(self, topic: str) -> None:
         """Delete ``topic`` from every name server, one after another, and wait. The first error is raised, and the name

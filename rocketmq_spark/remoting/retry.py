@@ -94,6 +94,9 @@ RETRYABILITY: Final[Mapping[int | str, OperationRetryability]] = MappingProxyTyp
         "TOPIC_UNAVAILABLE.QUEUE": OperationRetryability(_UNAVAILABLE, _UNAVAILABLE, _UNAVAILABLE, _UNAVAILABLE),
         "UNKNOWN_BROKER": OperationRetryability(_UNAVAILABLE, _UNAVAILABLE, _UNAVAILABLE, _UNAVAILABLE),
         "NAME_SERVERS_UNAVAILABLE": OperationRetryability(_TRANSIENT, _TRANSIENT, _TRANSIENT, _TRANSIENT),
+        "NO_MASTER_BROKER": OperationRetryability(
+            _UNAVAILABLE, _UNAVAILABLE, _UNAVAILABLE, _UNAVAILABLE
+        ),  # also of a name server that has just started
         "STATIC_TOPIC_NOT_SUPPORTED": OperationRetryability(_UNAVAILABLE, _UNAVAILABLE, _UNAVAILABLE, _UNAVAILABLE),
         # stored, but not flushed or not replicated as required
         "MESSAGE_NOT_DURABLE": OperationRetryability(_PERMANENT, _PERMANENT, _PERMANENT, _TRANSIENT),

@@ -63,11 +63,11 @@ class RocketMQBatchReader(DataSourceReader):
         """Set the log context and return tasks that read all planned ranges, or one that reads nothing. The first call
         for a DataFrame requests routes and bounds, waits, and stores the plan on this machine; later ones reuse it.
 
-        Raises OptionError for start and end offsets that queues do not have; RouteError, TransportError and BrokerError
-        of unavailable topics and servers.
+        Raises OptionError for assigned queues that do not exist, and for start and end offsets that queues do not have;
+        RouteError, TransportError and BrokerError of unavailable topics and servers.
         """
         options, stored = self._options, StoredPlan(self._load_id)
-        set_log_context(options.log_level, topics=",".join(options.topics))
+        set_log_context(options.log_level, topics=options.shown_topics)
         plan = stored.read() or stored.keep(self._new_plan())
         tasks = tasks_of(
             plan.ranges, min_partitions=options.min_partitions, max_records=options.max_records_per_partition
@@ -91,7 +91,7 @@ class RocketMQBatchReader(DataSourceReader):
 
         assert isinstance(partition, BatchInputPartition)
         set_log_context(
-            self._options.log_level, topics=",".join(self._options.topics), **task_log_context(TaskContext.get())
+            self._options.log_level, topics=self._options.shown_topics, **task_log_context(TaskContext.get())
         )
         batches = read_ranges(
             partition.ranges,

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from rocketmq_spark.diagnostics import warn_of_batch_queues
-from rocketmq_spark.errors import RocketMQError, RouteError
-from rocketmq_spark.model import UNFILTERED, BrokerAddress, MessageQueue, QueueBounds, QueueRange
+from rocketmq_spark.errors import OptionError, RocketMQError, RouteError
+from rocketmq_spark.model import (
+    DEAD_LETTER_TOPIC_PREFIX,
+    RETRY_TOPIC_PREFIX,
+    UNFILTERED,
+    BrokerAddress,
+    MessageQueue,
+    QueueBounds,
+    QueueRange,
+)
 from rocketmq_spark.options import BatchReadOptions
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.clock import monotonic_ms
@@ -21,6 +30,14 @@ from rocketmq_spark.remoting.prober import Prober, ignore_reset
 from rocketmq_spark.remoting.retry import REQUEST_PAUSES, broker_subject, retryability_of_request, topic_subject
 from rocketmq_spark.source.batch.batch_ranges import batch_ranges, end_of, start_of
 
+log = logging.getLogger(__name__)
+
+OF_GROUPS: Final = (RETRY_TOPIC_PREFIX, DEAD_LETTER_TOPIC_PREFIX)
+"""Prefixes of topics that no pattern matches."""
+
+TOPIC_LIST: Final = "the name servers that list topics"
+"""Subject of an outage while the topics of a pattern are looked up."""
+
 T = TypeVar("T")
 
 
@@ -28,7 +45,8 @@ class QueueLookup:
     """Lookup of the queues of ``options``. Not thread-safe.
 
     All methods raise TransportError[CLUSTER_TIMEOUT] if servers are unresponsive for ``clusterTimeoutMs``, RouteError
-    [TOPIC_NOT_FOUND | TOPIC_UNAVAILABLE.NO_READABLE_QUEUE] after ``missingTopicTimeoutMs``, and permanent errors.
+    [TOPIC_NOT_FOUND | TOPIC_UNAVAILABLE.NO_READABLE_QUEUE | NO_MASTER_BROKER] after ``missingTopicTimeoutMs``, and
+    permanent errors.
     """
 
     def __init__(self, options: BatchReadOptions, pool: ConnectionPool, sleep: Sleep = time.sleep) -> None:
@@ -40,9 +58,10 @@ class QueueLookup:
         self._sleep = sleep
 
     def ranges(self) -> list[QueueRange]:
-        """Return the non-empty ranges to read, with both ends resolved. Raises OptionError[LISTED_QUEUES_MISMATCH |
-        COMMITTED_OFFSETS_NOT_FOUND | TIMESTAMP_NOT_MATCHED | OFFSETS_OUT_OF_RANGE | END_BEFORE_START] too."""
-        bounds, start, end = self.query_bounds(self._options.topics), start_of(self._options), end_of(self._options)
+        """Return the non-empty ranges to read, with both ends resolved. Raises OptionError[ASSIGNED_QUEUES_NOT_FOUND |
+        LISTED_QUEUES_MISMATCH | COMMITTED_OFFSETS_NOT_FOUND | TIMESTAMP_NOT_MATCHED | OFFSETS_OUT_OF_RANGE |
+        END_BEFORE_START] too."""
+        bounds, start, end = self.query_selected_bounds(), start_of(self._options), end_of(self._options)
         start.check_listed(bounds.keys())
         end.check_listed(bounds.keys())
         of_group = dict.fromkeys([*start.group_queues(bounds), *end.group_queues(bounds)])
@@ -52,13 +71,41 @@ class QueueLookup:
         )
         return batch_ranges(bounds, (start, starts), (end, ends), fail_on_data_loss=self._options.fail_on_data_loss)
 
-    def query_bounds(self, topics: Collection[str]) -> dict[MessageQueue, QueueBounds]:
-        """Request routes and bounds, with retries, and wait. Return the bounds of all readable queues of ``topics``,
-        ordered by topic, broker and queue ID. Raises the errors of ``QueueLookup``, see there."""
-        return {queue: held for topic in topics for queue, held in self._query_bounds_of(topic).items()}
+    def query_selected_bounds(self) -> dict[MessageQueue, QueueBounds]:
+        """Return the bounds of the queues that ``options`` select: those of ``assign``, or all of the topics. Raises
+        OptionError[ASSIGNED_QUEUES_NOT_FOUND], which lists the assigned queues that no route has as readable ones."""
+        assigned = self._options.assigned
+        queues = self.query_queues(self._options.listed_topics or self._query_matching_topics())
+        if assigned is None:
+            return self.query_bounds(queues)
+        readable = set(queues)
+        missing = [str(queue) for queue in assigned if queue not in readable]
+        if missing:
+            raise OptionError("ASSIGNED_QUEUES_NOT_FOUND", count=len(missing), queues=", ".join(missing))
+        return self.query_bounds(assigned)
 
-    def _query_bounds_of(self, topic: str) -> dict[MessageQueue, QueueBounds]:
-        queues = self._retry(topic_subject(topic), topic, lambda: self._readable_queues(topic))
+    def _query_matching_topics(self) -> list[str]:
+        """Request the topics of users, with retries, and return those that ``subscribePattern`` matches as a whole, in
+        their order, without retry and dead-letter topics. Log a warning if there are none."""
+        pattern, name_servers = self._options.topic_pattern, self._client.name_servers
+        topics = self._failures.retry_until_success(name_servers.query_user_topics, TOPIC_LIST, None, self._sleep)
+        own = (topic for topic in topics if not topic.startswith(OF_GROUPS))
+        matching = sorted(topic for topic in own if pattern is not None and pattern.fullmatch(topic))
+        if not matching:
+            log.warning("NO_TOPIC_MATCHES: No topic of the cluster matches 'subscribePattern'; the read has no rows")
+        return matching
+
+    def query_queues(self, topics: Iterable[str]) -> list[MessageQueue]:
+        """Request the routes of ``topics``, and return all readable queues, by topic, ordered by broker and queue
+        ID."""
+        return [
+            queue
+            for topic in topics
+            for queue in self._retry(topic_subject(topic), topic, partial(self._readable_queues, topic))
+        ]
+
+    def query_bounds(self, queues: Collection[MessageQueue]) -> dict[MessageQueue, QueueBounds]:
+        """Request the bounds of ``queues`` from their brokers, and return them in the order of ``queues``."""
         found: dict[MessageQueue, QueueBounds] = {}
         for of_broker in _by_broker(queues).values():
             self._check_filter(of_broker[0])

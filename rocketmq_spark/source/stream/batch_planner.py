@@ -21,7 +21,7 @@ from rocketmq_spark.consumer.cluster_api import Link, MetadataSnapshot
 from rocketmq_spark.consumer.membership import Membership
 from rocketmq_spark.consumer.offset_committer import Check
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueRange
-from rocketmq_spark.options import BROADCASTING, ReadOptions
+from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.source.data_loss import LossCount, LostRange, deleted, report_losses, report_passed_over
 from rocketmq_spark.source.stream.admission import Admission
 from rocketmq_spark.source.stream.available_now import AvailableNowTargets
@@ -111,7 +111,7 @@ class BatchPlanner:
         """Losses found since this start."""
         self._positions: dict[MessageQueue, int] = {}
         self._starts = TopicStarts(options)
-        self._verified = VerifiedQueues(has_own_offsets=options.message_model == BROADCASTING)
+        self._verified = VerifiedQueues(has_own_offsets=options.has_own_offsets)
         self._admission = Admission(options)
         self._compared: set[MessageQueue] = set()
         """Queues whose group offset was compared with the checkpoint's."""
@@ -275,7 +275,8 @@ class BatchPlanner:
     def _stop_watching(self, start: SourceOffset, snapshot: MetadataSnapshot, queues: Collection[MessageQueue]) -> None:
         """Stop watching ``queues``, which a broker left unconfirmed, and update ``_has_complete_snapshot``."""
         self._positions = {queue: at for queue, at in self._positions.items() if queue not in queues}
-        is_full = snapshot.is_complete or (bool(start.queues) and start.queues.keys() <= snapshot.unavailable.keys())
+        read = set(filter(self._options.reads, start.queues))
+        is_full = snapshot.is_complete or (bool(read) and read <= snapshot.unavailable.keys())
         self._has_complete_snapshot |= is_full and not queues and not self._missing.awaited
 
     def _to_plan(self, membership: Membership, start: SourceOffset, snapshot: MetadataSnapshot) -> list[MessageQueue]:
@@ -302,7 +303,7 @@ class BatchPlanner:
         the confirmed ones, by queue of ``stored``, and the snapshot with the bounds that they are based on."""
         facts = self._collect_facts(membership, start, snapshot, stored)
         snapshot = replace(snapshot, bounds=facts.bounds)
-        resolution = resolve_positions(start, facts, is_broadcasting=self._options.message_model == BROADCASTING)
+        resolution = resolve_positions(start, facts, has_own_offsets=self._options.has_own_offsets)
         confirmed = self._commit(membership, resolution, partial(over_same_links, snapshot, membership.client.link))
         self._verified.mark_verified(confirmed, snapshot)
         resolved = {queue: position for queue, position in resolution.positions.items() if queue in confirmed}

@@ -7,12 +7,13 @@ in docs/offsets.md is generated from this one; all other options may change with
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple
 
 from rocketmq_spark.errors import OptionError
+from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import BROADCASTING, ReadOptions
 from rocketmq_spark.source.stream.offsets import PlannedWith, SourceOffset
 
@@ -57,7 +58,20 @@ def planned_with(options: ReadOptions, checkpoint_id: str) -> PlannedWith:
 
 
 def _subscribe(options: ReadOptions) -> str:
-    return ",".join(sorted(options.topics))
+    return ",".join(sorted(options.listed_topics))
+
+
+def _unassigned_queues(offset: SourceOffset, _before: object, options: ReadOptions) -> Difference | None:
+    """Return a difference if ``offset`` has positions of queues of a read topic that ``assign`` does not list; else
+    None."""
+    unassigned = [queue for queue in offset.queues if queue.topic in options.read_topics and not options.reads(queue)]
+    if not unassigned:
+        return None
+    return Difference(_named(unassigned), _named(options.assigned or ()), is_recorded=False)
+
+
+def _named(queues: Iterable[MessageQueue]) -> str:
+    return ",".join(map(str, sorted(queues, key=MessageQueue.sort_key)))
 
 
 def _removed_topics(offset: SourceOffset, before: PlannedWith | None, options: ReadOptions) -> Difference | None:
@@ -142,6 +156,14 @@ CHANGES: Final = (
         "No data is lost yet. The checkpoint keeps the topic's offsets, and the query resumes from them when you "
         "subscribe to it again. Messages that brokers delete until then are lost.",
         _removed_topics,
+    ),
+    Change(
+        "a queue left out",
+        "assign",
+        Outcome.WARNING,
+        "No data is lost yet. The checkpoint keeps the queue's offsets, and the query resumes from them when you "
+        "assign it again. Messages that brokers delete until then are lost.",
+        _unassigned_queues,
     ),
     Change(
         "the retry topic left out",

@@ -51,10 +51,10 @@ class PositionResolution:
     raise_to: Mapping[MessageQueue, int]
 
 
-def resolve_positions(start: SourceOffset, facts: QueueFacts, *, is_broadcasting: bool) -> PositionResolution:
+def resolve_positions(start: SourceOffset, facts: QueueFacts, *, has_own_offsets: bool) -> PositionResolution:
     """Return where the queues of ``facts`` resume after ``start``: the larger of checkpoint and group
     (``position_of``), and the actions that the caller must take before it plans."""
-    stored = _without_read_queues(facts.stored, start) if is_broadcasting else facts.stored
+    stored = _without_read_queues(facts.stored, start) if has_own_offsets else facts.stored
     emptied = tuple(queue for queue, at in stored.items() if queue in facts.emptied and at is not None)
     positions = {
         queue: Position(facts.bounds[queue].min_offset)

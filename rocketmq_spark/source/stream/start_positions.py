@@ -204,6 +204,14 @@ def _check_matched(unmatched: Sequence[MessageQueue], start: StartingPoint) -> N
         raise OptionError("TIMESTAMP_NOT_MATCHED", count=len(unmatched), option=_option_of(start), queues=text)
 
 
+def check_assigned(assigned: Collection[MessageQueue], start: SourceOffset, snapshot: MetadataSnapshot) -> None:
+    """Raise OptionError[ASSIGNED_QUEUES_NOT_FOUND] for assigned queues that neither the complete ``snapshot`` nor the
+    checkpoint has. ``missingQueues`` applies to those that the checkpoint has."""
+    missing = [str(queue) for queue in assigned if queue not in snapshot.bounds and queue not in start.queues]
+    if missing:
+        raise OptionError("ASSIGNED_QUEUES_NOT_FOUND", count=len(missing), queues=", ".join(missing))
+
+
 log = logging.getLogger(__name__)
 
 
@@ -234,6 +242,7 @@ class TopicStarts:
         if not snapshot.is_complete or has_other_members:
             # Only a complete snapshot shows that a topic has no queues.
             return
+        check_assigned(self._options.assigned or (), start, snapshot)
         queues = [queue for queue in snapshot.bounds if queue.topic not in self.topics]
         self.has_queues = bool(queues)
         stored = membership.offsets.store.stored_offsets(queues)
@@ -304,7 +313,7 @@ class TopicStarts:
         return len(moved) == len(targets)
 
     def _log_lost_offsets(self, start: SourceOffset, stored: Mapping[MessageQueue, int | None]) -> None:
-        text = None if self._options.message_model == BROADCASTING else format_lost_offsets(stored, start)
+        text = None if self._options.has_own_offsets else format_lost_offsets(stored, start)
         if text is not None:
             log.warning("GROUP_OFFSETS_MISSING: %s", text)
 

@@ -1,0 +1,48 @@
+"""StandaloneConsumer: the place of GroupMembers in a query with ``assign``, which joins no group.
+
+It sends no heartbeat, so brokers neither list nor notify it. It owns the assigned queues whatever the group's members
+do, and uses the group's offsets as a member does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rocketmq_spark.consumer.group_members import GroupMembers
+from rocketmq_spark.consumer.heartbeats import Heartbeats
+from rocketmq_spark.consumer.membership_state import MembershipAction
+from rocketmq_spark.model import BrokerAddress
+
+
+class StandaloneConsumer(GroupMembers):
+    """The only member of its own list. Not thread-safe."""
+
+    _checked: frozenset[BrokerAddress] = frozenset()
+    """Masters at which the group was checked."""
+
+    def _send(self, addresses: Iterable[BrokerAddress]) -> None:
+        """Send no heartbeat."""
+
+    def _has_registered(self) -> bool:
+        """Return True: there is no heartbeat to wait for."""
+        return True
+
+    def next_heartbeats(self) -> Heartbeats:
+        """Return heartbeats to no address."""
+        return Heartbeats(self._build_heartbeat(), ())
+
+    def query_members(self) -> list[str]:
+        """Return this consumer alone. With ``groupOffsets`` that may reset the group's offsets, first request the
+        group's members, as ``GroupMembers.query_members`` does, for ``record_other_members``."""
+        if self._options.group_offsets != "resume":
+            super().query_members()
+        return [self._client_id]
+
+    def update_state(self, client_ids: list[str] | None) -> MembershipAction:
+        """Return SHARE: assigned queues are owned without a group. Before, if there is a new master, check the group at
+        all masters, wait, and raise the errors of ``OutageAwareClient.check_group``. Brokers reject offsets of a group
+        that they do not have, and the pulls of the check make them create it."""
+        if not self._checked.issuperset(self._outage_tracker.responsive_masters().values()):
+            self._client.check_group()
+            self._checked = frozenset(self._outage_tracker.responsive_masters().values())
+        return MembershipAction.SHARE
