@@ -247,6 +247,24 @@ def offsets_of(ranges: Iterable[QueueRange]) -> list[tuple[int, int]]:
     return [(one.queue.queue_id, offset) for one in ranges for offset in range(one.begin_offset, one.end_offset)]
 
 
+def test_skipped_ranges_are_of_the_replayed_batch_only() -> None:
+    """After an operator's reset the same offsets were planned again in the same run, and skipped again."""
+    one, end = reader(skipRanges=str(QueueRange(queue(0), 3, 9))), END.to_json()
+
+    def read_queues() -> set[int]:
+        parts = one.partitions(SourceOffset().to_json(), end)
+        planned = [part.ranges for part in parts if isinstance(part, RocketMQInputPartition)]
+        return {one.queue.queue_id for ranges in planned for one in ranges}
+
+    try:
+        assert [read_queues(), read_queues()] == [{2}, {2}]
+        with pytest.raises(TransportError):
+            one.latestOffset(end, one.getDefaultReadLimit())
+        assert read_queues() == {0, 2}
+    finally:
+        one.stop()
+
+
 def test_notes_of_a_batch_are_kept_while_it_is_planned_again_and_removed_with_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,7 +84,8 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
         """Plans of the running batch, and servers, of which tasks on this machine may have left outage notes."""
         self._planned_end: dict[str, Any] | None = None
         self._replayed_end: dict[str, Any] | None = None
-        """End of the batch that a restart replays."""
+        """End of the batch that a restart replays, until ``latestOffset`` is called: a later batch may have the same
+        end, after an operator's reset."""
 
     def __reduce__(self) -> tuple[type[RocketMQStreamReader], tuple[ReadOptions, StructType]]:
         """Pickle only what executors need; the running member and the state of its batches stay in this process."""
@@ -117,6 +118,7 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
         Raises what ends the query, see ``docs/reference/errors.md``; OptionError[INVALID_OPTION_VALUE] for a ``limit``
         that is neither a number of rows nor unlimited.
         """
+        self._replayed_end = None
         begin = self._offsets.read(start)
         end = self._started_run(begin).latest_offset(begin, max_rows(limit))
         if end is begin:
