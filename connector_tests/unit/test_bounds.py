@@ -153,6 +153,10 @@ def checkpoint_offset(claimed: int) -> None:
     SourceOffset.from_json({"v": 1, "queues": {"T": {"b": {"0": [claimed - 1, claimed, 1]}}}})
 
 
+def checkpoint_queue_id(claimed: int) -> None:
+    SourceOffset.from_json({"v": 1, "queues": {"T": {"b": {str(claimed): [0, 1, 1]}}}})
+
+
 def checkpoint_messages(count: int) -> None:
     handles = {"T 0 1 60000 1 0 b 1": f"0-{count - 2}", "T 0 1 60000 1 0 b 2": "0"}
     value = {"loadBalance": "message", "v": 1, "consumerGroup": "g", "epoch": "1f", "n": 1, "handles": handles}
@@ -176,6 +180,7 @@ CLAIMS: dict[Bound, Callable[[int], None]] = {
     bounds.DECOMPRESSED_BODY_BYTES: decompressed_body_bytes,
     bounds.DECOMPRESSED_BYTES: decompressed_bytes,
     bounds.CHECKPOINT_OFFSET: checkpoint_offset,
+    bounds.CHECKPOINT_QUEUE_ID: checkpoint_queue_id,
     bounds.CHECKPOINT_MESSAGES: checkpoint_messages,
 }
 

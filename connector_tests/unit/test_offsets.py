@@ -165,6 +165,7 @@ def test_whatever_this_version_does_not_write_is_refused(value: object) -> None:
         (with_numbers(1, 2, 3, queue_id="00"), "another spelling"),
         (with_numbers(1, 2, "3"), "not integers: [1, 2, '3']"),
         (with_numbers(2, 1, 0), "not a range: [2, 1, 0]"),
+        (with_numbers(1, 2, 3, queue_id="-1"), "queue ID in a checkpoint: -1, at most 2147483647 are accepted"),
         (
             {"v": 2, "queues": {}, "options": {"consumerGroup": "g", "messageModel": 1, "subExpression": "*"}},
             "not texts: ['g', 1, '*']",

@@ -621,6 +621,25 @@ def test_a_tail_that_stays_unavailable_is_lost_after_one_time_limit_however_long
     assert ABSENT_LIMIT_MS <= run.took_ms <= ABSENT_LIMIT_MS + 2 * PULL_PAUSES.longest_ms
 
 
+@pytest.mark.parametrize("found_again_at", [None, 500])
+def test_lost_offsets_are_logged_once_however_many_pulls_are_in_flight(
+    found_again_at: int | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Two replays of a batch with a lost tail logged 256 lines."""
+
+    def response(offset: int, count: int) -> PullOutcome:
+        end = 60 if found_again_at is None else 10_000
+        result = SimulatedQueue(max_offset=end, min_offset=0).pull(offset, count)
+        if found_again_at is not None and 60 <= offset < found_again_at:
+            return result._replace(
+                status=PullStatus.NO_MATCHED_MSG, reason="MESSAGE_WAS_REMOVING", next_begin_offset=found_again_at
+            )
+        return result
+
+    Run(response, 0, 1_000_000 if found_again_at is None else 10_000).pulled()
+    assert sum(line.startswith("OFFSETS_UNREADABLE: ") for line in caplog.messages) == 1
+
+
 def test_a_tail_that_the_queue_has_and_pulls_do_not_reach_is_an_error_and_no_loss() -> None:
     """Tiered stores: the answer to a pull names the end of another store, before that of the queue."""
     run = Run(SimulatedQueue(max_offset=60).pull)

@@ -133,6 +133,8 @@ class RangePuller:
         self._failures = Failures(Policy(retryability_of_pull, PULL_PAUSES, limit_ms, missing_ms), clock, waited)
         self._broker = broker_subject(target.queue.broker_name)
         self._absent_since_ms: int | None = None
+        self._logged_lost_to: set[int] = set()
+        """Ends of the lost offsets that were logged: each pull in flight finds the same loss."""
         self._vacancy: _Vacancy | None = None
 
     def start(self) -> None:
@@ -305,8 +307,8 @@ class RangePuller:
 
     def _handle_absent(self, request: PullRequest, result: PullResult) -> None:
         """Postpone a request for an offset that the broker lacks now, and refresh the route. Once no other result has
-        arrived for ``ABSENT_LIMIT_MS``, mark the offset as lost and log that. Raises RemoteProtocolError[PULL_STALLED]
-        if it cannot be marked, after ``limit_ms`` if that is longer."""
+        arrived for ``ABSENT_LIMIT_MS``, mark the offset as lost, and log that once. Raises
+        RemoteProtocolError[PULL_STALLED] if it cannot be marked, after ``limit_ms`` if that is longer."""
         self._refresh_route()
         now_ms = self._clock()
         self._absent_since_ms = now_ms if self._absent_since_ms is None else self._absent_since_ms
@@ -317,14 +319,7 @@ class RangePuller:
             and is_route_current
             and self._window.presume_lost(request, self._with_queue_end(result))
         ):
-            log.warning(
-                "OFFSETS_UNREADABLE: Broker returned no message at queue=%s offset=%d for %d s; treating the offsets "
-                "from there to the broker's next message as lost, and 'failOnDataLoss' decides: %s",
-                self._target.queue,
-                offset,
-                waited_ms // 1000,
-                result.reason,
-            )
+            self._warn_of_lost(offset, result, waited_ms)
         elif waited_ms >= max(ABSENT_LIMIT_MS, self._limit_ms):
             raise RemoteProtocolError(
                 "PULL_STALLED",
@@ -335,6 +330,21 @@ class RangePuller:
             )
         else:
             self._postponed.append(request)
+
+    def _warn_of_lost(self, offset: int, result: PullResult, waited_ms: int) -> None:
+        """Log that offsets from ``offset`` on are treated as lost, unless a loss with the same end was logged."""
+        lost_to = result.next_begin_offset if result.next_begin_offset > offset else self._target.end_offset
+        if lost_to in self._logged_lost_to:
+            return
+        self._logged_lost_to.add(lost_to)
+        log.warning(
+            "OFFSETS_UNREADABLE: Broker returned no message at queue=%s offset=%d for %d s; treating the offsets "
+            "from there to the broker's next message as lost, and 'failOnDataLoss' decides: %s",
+            self._target.queue,
+            offset,
+            waited_ms // 1000,
+            result.reason,
+        )
 
     def _with_queue_end(self, result: PullResult) -> PullResult:
         """Request the queue's bounds, and return ``result`` with the max offset of all its parts: responses to pulls

@@ -102,6 +102,10 @@ DECOMPRESSED_BYTES: Final = Bound(
 
 CHECKPOINT_OFFSET: Final = Bound("offset in a checkpoint", Claimant.CHECKPOINT, 2**63 - 1, "INCOMPATIBLE_CHECKPOINT")
 
+CHECKPOINT_QUEUE_ID: Final = Bound(
+    "queue ID in a checkpoint", Claimant.CHECKPOINT, QUEUE_ID.maximum, "INCOMPATIBLE_CHECKPOINT"
+)
+
 CHECKPOINT_MESSAGES: Final = Bound("messages in a batch", Claimant.CHECKPOINT, 200_000, "INCOMPATIBLE_CHECKPOINT")
 """With message-based load balancing: the checkpoint lists the receipt handles of a batch as ranges."""
 
@@ -123,6 +127,7 @@ BOUNDS: Final = (
     DECOMPRESSED_BODY_BYTES,
     DECOMPRESSED_BYTES,
     CHECKPOINT_OFFSET,
+    CHECKPOINT_QUEUE_ID,
     CHECKPOINT_MESSAGES,
 )
 """All bounds."""

@@ -31,7 +31,7 @@ from rocketmq_spark.errors import OptionError
 from rocketmq_spark.model import MessageQueue, QueueRange, flat, nested
 from rocketmq_spark.options.receive import BY_MESSAGE, BY_QUEUE
 from rocketmq_spark.source.start_tracking import without_progress
-from rocketmq_spark.wire.bounds import CHECKPOINT_OFFSET
+from rocketmq_spark.wire.bounds import CHECKPOINT_OFFSET, CHECKPOINT_QUEUE_ID
 
 WITHOUT_OPTIONS: Final = 1
 WITHOUT_TOPICS: Final = 2
@@ -186,6 +186,7 @@ def _queues(value: Any) -> Iterator[tuple[MessageQueue, QueueProgress]]:
     if value["v"] not in (WITHOUT_OPTIONS, *_OPTIONS):
         raise ValueError(f"version {value['v']!r}, not {WITHOUT_OPTIONS} to {VERSION},")
     for queue, numbers in flat(value["queues"]):
+        CHECKPOINT_QUEUE_ID.check(queue.queue_id)
         yield queue, _progress(numbers)
 
 
