@@ -57,13 +57,22 @@ def test_an_undecodable_body_is_null_between_the_others_and_named_with_what_is_w
     assert values(batch, *COLUMNS) == [
         (5, b"good", "a", 0),
         (6, b"good", "a", 0),
-        (7, None, "b", LZ4),
+        (7, None, "b", MessageSysFlag.LZ4),
         (8, b"good", "a", 0),
     ]
     assert broken.offsets == range(7, 8)
     assert broken.problem.startswith("its LZ4 body is damaged")
     assert (broken.message.body, broken.message.commit_log_offset) == (b"plain", 1_007)
     assert broken.message.broker_name == "b"
+
+
+def test_sys_flag_of_an_undecodable_message_is_the_same_whether_its_body_is_read(decoder: NewDecoder) -> None:
+    packed_batch = replace(BATCH, sys_flag=INNER_BATCH | COMPRESSED)
+    bodies = [pull_body(at(GOOD, 1), at(POISON, 2), at(packed_batch, 4))]
+    rows, _ = decoder().decode_with_undecodable(bodies, *ALL)
+    alone, _ = decoder("queueOffset", "sysFlag").decode_with_undecodable(bodies, *ALL)
+    assert values(rows, "queueOffset", "sysFlag") == values(alone, "queueOffset", "sysFlag")
+    assert not any(row["sysFlag"] & COMPRESSED for row in rows.to_pylist())
 
 
 def test_all_may_be_invalid(decoder: NewDecoder) -> None:

@@ -41,8 +41,12 @@ class UndecodableMessage:
         return self.message.sys_flag & MessageSysFlag.INNER_BATCH.value != 0
 
     def rows(self, offset_range: range) -> list[MessageExt]:
-        """Return the message once for each of its offsets in ``offset_range``."""
-        return [replace(self.message, queue_offset=offset) for offset in self._offsets_in(offset_range)]
+        """Return the message once for each of its offsets in ``offset_range``, without COMPRESSED, as other rows."""
+        sys_flag = self.message.sys_flag
+        if self.message.body:
+            sys_flag &= ~MessageSysFlag.COMPRESSED.value
+        offsets = self._offsets_in(offset_range)
+        return [replace(self.message, queue_offset=offset, sys_flag=sys_flag) for offset in offsets]
 
     def row_count(self, offset_range: range) -> int:
         """Return the number of ``rows``."""
