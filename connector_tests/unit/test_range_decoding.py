@@ -11,8 +11,10 @@ from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.pull.pull_request import PulledRange
 from rocketmq_spark.source import range_decoding
 from rocketmq_spark.source.range_decoding import ExpectedOffsets, RangeDecoder, drop_duplicates, in_parts, overlapping
+from rocketmq_spark.wire.arrow import columns, record_columns, undecodable
 from rocketmq_spark.wire.implementation import NATIVE, PYTHON
-from rocketmq_spark.wire.message.compression import compress
+from rocketmq_spark.wire.message import compression, stored_message
+from rocketmq_spark.wire.message.compression import Buffer, compress
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 
 QUEUE = MessageQueue("topic", "broker-a", 0)
@@ -204,3 +206,40 @@ def test_a_record_batch_is_cut_by_its_bytes(
     assert [[len(body) for body in part["body"].to_pylist()] for part in parts] == expected
     assert pa.Table.from_batches(parts).equals(pa.Table.from_batches([batch]))
     assert len(parts) > 1 or parts[0] is batch
+
+
+@pytest.mark.parametrize("undecodable_count", [0, 16])
+@pytest.mark.parametrize("count", [64, 512])
+def test_compressed_bodies_beyond_the_limit_are_decompressed_a_few_times(
+    count: int, undecodable_count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each body was decompressed once more for each time that the number of messages doubled: 10 times for 512."""
+    bytes_of_all: list[int] = []
+
+    def counted(body: Buffer, sys_flag: int, limit_bytes: int = 2**40) -> bytes:
+        plain = compression.decompress(body, sys_flag, limit_bytes)
+        bytes_of_all.append(len(plain))
+        return plain
+
+    for module in (columns, undecodable):
+        monkeypatch.setattr(module, "DECOMPRESSED_LIMIT_BYTES", 4_000)
+    for module in (record_columns, stored_message):
+        monkeypatch.setattr(module, "decompress", counted)
+    good = compress(bytes(1_000), MessageSysFlag.ZLIB)
+    decoder = RangeDecoder(
+        decoder_class(PYTHON)(("body", "queueOffset"), broker_name="b", tags=None), QueueRange(QUEUE, 0, count)
+    )
+    undecodable_offsets = range(0, count, count // undecodable_count) if undecodable_count else range(0)
+    for begin in range(0, count, 32):
+        records = [
+            Record(
+                body=b"no stream" if offset in undecodable_offsets else good, sys_flag=COMPRESSED, queue_offset=offset
+            )
+            for offset in range(begin, begin + 32)
+        ]
+        decoder.add(PulledRange(begin, begin + 32, memoryview(pull_body(*records))))
+    batches = [batch for part in decoder.finish() for batch, _ in part.batches]
+    assert [offset for batch in batches for offset in batch["queueOffset"].to_pylist()] == list(range(count))
+    assert sum(batch["body"].null_count for batch in batches) == len(undecodable_offsets)
+    assert max(batch["body"].nbytes for batch in batches) < 5_000
+    assert len(bytes_of_all) / count < (2.5 if undecodable_count == 0 else 5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -185,8 +186,8 @@ class RangeDecoder:
     def _decode(
         self, collected: Sequence[PulledRange], begin_offset: int, end_offset: int
     ) -> Iterator[tuple[pa.RecordBatch, list[UndecodableMessage]]]:
-        """Yield the rows of ``[begin_offset, end_offset)``, each once, with their undecodable messages; halve the
-        offsets, repeatedly, if they are too large to decode together. Raises
+        """Yield the rows of ``[begin_offset, end_offset)``, each once, with their undecodable messages; if they are too
+        large to decode together, split the offsets by size, or, repeatedly, in halves. Raises
         RemoteProtocolError[CORRUPT_MESSAGE.QUEUE]."""
         bodies, response_ranges = bodies_and_ranges(collected)
         try:
@@ -194,13 +195,13 @@ class RangeDecoder:
         except BatchTooLargeError as error:
             if end_offset - begin_offset == 1:
                 raise self._corrupt(collected[0], str(error)) from error
+            split_at = error.split_at or [(begin_offset + end_offset) // 2]
         except RemoteProtocolError as error:
             raise self._corrupt(self._first_damaged(collected), error.summary) from error
         else:
             yield drop_duplicates(batch), found
             return
-        middle = (begin_offset + end_offset) // 2
-        for begin, end in ((begin_offset, middle), (middle, end_offset)):
+        for begin, end in pairwise((begin_offset, *split_at, end_offset)):
             yield from self._decode(overlapping(collected, begin, end), begin, end)
 
     def _corrupt(self, pulled: PulledRange, problem: str) -> RemoteProtocolError:

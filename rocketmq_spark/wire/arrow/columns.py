@@ -32,7 +32,7 @@ from rocketmq_spark.wire.arrow.record_index import (
     locate,
 )
 from rocketmq_spark.wire.arrow.slices import Positions
-from rocketmq_spark.wire.arrow.undecodable import UndecodableMessage, find_malformed, find_undecodable, reach_to
+from rocketmq_spark.wire.arrow.undecodable import UndecodableMessage, check_bodies, find_malformed, reach_to
 from rocketmq_spark.wire.message.compression import DECOMPRESSED_LIMIT_BYTES, Buffer
 from rocketmq_spark.wire.message.stored_message import (
     check_layout,
@@ -60,7 +60,15 @@ all its properties."""
 
 class BatchTooLargeError(ValueError):
     """Each message can be decoded, but one call cannot hold all: see ``DECOMPRESSED_LIMIT_BYTES``,
-    ``REPEATED_LIMIT_BYTES``. Retry with fewer messages, or with fewer rows of one."""
+    ``REPEATED_LIMIT_BYTES``. Retry with fewer messages, or with fewer rows of one.
+
+    ``split_at``: queue offsets, in ascending order, at which to split the call so that the bodies of no part are too
+    large together; () if that is unknown.
+    """
+
+    def __init__(self, problem: str = "", split_at: Sequence[int] = ()) -> None:
+        super().__init__(problem)
+        self.split_at = split_at
 
 
 class _DecodedRows(NamedTuple):
@@ -164,13 +172,13 @@ class ColumnDecoder:
         records = _select_offsets(records, offset_range, self._broker_name)
         decoded = self._try_decode_all(records, offset_range, bodies_bytes)
         if isinstance(decoded, _DecodingFailure):
-            undecodable = find_undecodable(records, self._broker_name, has_body=BODY in self.schema.names)
+            undecodable, sizes = check_bodies(records, self._broker_name, has_body=BODY in self.schema.names)
             if not undecodable:
-                raise BatchTooLargeError(decoded.problem)
+                raise BatchTooLargeError(decoded.problem, _split_offsets(records, sizes, offset_range))
             is_undecodable = np.isin(records.begins, list(undecodable))
             decoded = self._try_decode_all(records.select(~is_undecodable), offset_range, bodies_bytes)
             if isinstance(decoded, _DecodingFailure):
-                raise BatchTooLargeError(decoded.problem)
+                raise BatchTooLargeError(decoded.problem, _split_offsets(records, sizes, offset_range))
             malformed |= undecodable
         return self._with_undecodable(decoded, malformed, offset_range) if malformed else (decoded.batch, [])
 
@@ -321,3 +329,17 @@ def _select_offsets(records: RecordIndex, offset_range: range, broker_name: str)
     offsets = records.head["queue_offset"]
     is_inside = (offsets >= offset_range.start) | reach_to(records, offset_range.start, broker_name)
     return records.select((offsets < offset_range.stop) & is_inside)
+
+
+def _split_offsets(records: RecordIndex, plain_bytes: Mapping[int, int], offset_range: range) -> list[int]:
+    """Return the offsets at which to split ``offset_range``, so that each part has at most DECOMPRESSED_LIMIT_BYTES of
+    ``plain_bytes``, which are by position of the record."""
+    split_at: list[int] = []
+    left_bytes = DECOMPRESSED_LIMIT_BYTES
+    for offset, begin in sorted(zip(records.head["queue_offset"].tolist(), records.begins.tolist(), strict=True)):
+        size_bytes = plain_bytes.get(begin, 0)
+        if size_bytes > left_bytes and offset > (split_at or [offset_range.start])[-1]:
+            split_at.append(offset)
+            left_bytes = DECOMPRESSED_LIMIT_BYTES
+        left_bytes -= size_bytes
+    return split_at

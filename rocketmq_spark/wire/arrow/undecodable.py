@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from rocketmq_spark.model import MessageExt
 from rocketmq_spark.wire.arrow.record_index import RecordFrames, RecordIndex
@@ -61,20 +61,30 @@ class UndecodableMessage:
         return range(max(self.offsets.start, offset_range.start), min(self.offsets.stop, offset_range.stop))
 
 
-def find_undecodable(records: RecordIndex, broker_name: str, *, has_body: bool) -> dict[int, UndecodableMessage]:
-    """Decode suspect records one by one; return the undecodable messages by the positions of their records. Suspect are
-    inner batches, and with ``has_body`` compressed records. Their layout must be correct."""
+class CheckedRecords(NamedTuple):
+    """Suspect records that were decoded one by one, by position. ``plain_bytes``: decompressed sizes of the bodies that
+    can be read, without inner batches."""
+
+    undecodable: dict[int, UndecodableMessage]
+    plain_bytes: dict[int, int]
+
+
+def check_bodies(records: RecordIndex, broker_name: str, *, has_body: bool) -> CheckedRecords:
+    """Decode suspect records one by one, and return which can be read. Suspect are inner batches, and with ``has_body``
+    compressed records. Their layout must be correct."""
     is_suspect = records.has_flags(MessageSysFlag.INNER_BATCH)
     if has_body:
         is_suspect |= records.has_flags(MessageSysFlag.COMPRESSED)
     suspects = records.select(is_suspect)
-    undecodable: dict[int, UndecodableMessage] = {}
+    checked = CheckedRecords({}, {})
     for begin, record, next_offset in _each(suspects):
         try:
-            decode_record(record, broker_name, DECOMPRESSED_LIMIT_BYTES, next_offset, _NO_OFFSET)
+            found = decode_record(record, broker_name, DECOMPRESSED_LIMIT_BYTES, next_offset, _NO_OFFSET)
         except ValueError as problem:
-            undecodable[begin] = _undecodable(as_stored(record, broker_name), problem, next_offset)
-    return undecodable
+            checked.undecodable[begin] = _undecodable(as_stored(record, broker_name), problem, next_offset)
+        else:
+            checked.plain_bytes[begin] = sum(len(message.body) for message in found)
+    return checked
 
 
 def find_malformed(frames: RecordFrames, broker_name: str) -> dict[int, UndecodableMessage]:
