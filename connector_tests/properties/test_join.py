@@ -19,6 +19,7 @@ from connector_tests.support.join_machine import (
     HealthyGroup,
     interleave,
 )
+from connector_tests.support.misled_group import ChangingMisledGroup, MisledGroup
 from connector_tests.support.simulated_group import SimulatedGroup
 from connector_tests.support.simulated_query import IDLE, READ, Parts, SourceRunner
 
@@ -72,6 +73,14 @@ def test_no_loss_though_topics_are_made_anew_and_brokers_lose_tails(interleaving
 def test_no_loss_though_old_brokers_keep_the_offsets_of_topics_that_are_made_anew(interleavings: int) -> None:
     event_counts = interleave(ChangingOldGroup, settings(FIXED, max_examples=interleavings))
     assert event_counts["a topic was made anew"]
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("interleavings", [50, pytest.param(1_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("machine", [MisledGroup, ChangingMisledGroup])
+def test_group_offsets_beyond_the_ends_neither_lose_nor_repeat(machine: type[MisledGroup], interleavings: int) -> None:
+    event_counts = interleave(machine, settings(FIXED, max_examples=interleavings))
+    assert event_counts["a commit beyond the end"]
 
 
 @pytest.mark.timeout(900)

@@ -21,6 +21,7 @@ from connector_tests.support.join_machine import (
     HealthyGroup,
     interleave,
 )
+from connector_tests.support.misled_group import BEYOND, MisledGroup
 from connector_tests.support.simulated_cluster import OLD_VERSION, Fate, Reach
 from connector_tests.support.simulated_group import SimulatedGroup
 from connector_tests.support.simulated_query import IDLE, LOG_COMMITS, LOG_OFFSETS, READ, WRITE, Parts, SourceRunner
@@ -442,6 +443,28 @@ def emptied_by_retention_and_made_anew_while_nobody_looks(parts: Parts) -> None:
         group.run_until_idle()
 
 
+def restarted_after_a_wrong_commit(parts: Parts) -> None:
+    with one_queue(parts, failOnDataLoss="false") as group:
+        runner = started(group, "A")
+        runner.resume()
+        gone(group, runner)
+        group.cluster.produce(QUEUE, 2)
+        group.cluster.brokers["a"].offsets[QUEUE] = BEYOND
+        group.run_until_idle()
+
+
+def made_anew_with_a_wrong_commit(parts: Parts) -> None:
+    """Somebody commits for the new topic before the query looks: the group's offset has not vanished."""
+    with messages_of(parts) as group:
+        runner = started(group, "A")
+        for _ in range(3):
+            runner.resume()
+        group.cluster.recreate("t")
+        group.cluster.produce(QUEUE, 8)
+        group.cluster.brokers["a"].offsets[QUEUE] = BEYOND
+        group.run_until_idle()
+
+
 # ------------------------------------------------------------------------------------------ the table
 
 
@@ -639,6 +662,20 @@ RULES: Final = (
         emptied_by_retention_and_made_anew_while_nobody_looks,
         Violation.LOST,
         ChangingGroup,
+    ),
+    Rule(
+        "a group offset beyond the end leaves the checkpoint that is verified",
+        Parts(planner=without.JudgesByTheGroupsOffset),
+        restarted_after_a_wrong_commit,
+        Violation.READ_TWICE_BY_ONE,
+        MisledGroup,
+    ),
+    Rule(
+        "it is a sign to check the queue",
+        Parts(planner=without.TrustsQueuesBeyondTheirEnd),
+        made_anew_with_a_wrong_commit,
+        Violation.LOST,
+        None,
     ),
     Rule(
         "a connection is asked who is there before anything is told over it",

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
+from connector_tests.support.misled_group import BEYOND
 from connector_tests.support.simulated_query import Lent, SimulatedMember, SourceRunner
 from connector_tests.support.strand import point
 from rocketmq_spark.consumer.allocation import allocate_all
@@ -324,6 +325,44 @@ class ForgetsStoreTimes(BatchPlanner):
             if queue in end.queues and end.queues[queue].begin_offset == end.queues[queue].end_offset
         }
         return end if end is start else start.advanced(dict(end.queues) | idle)
+
+
+class JudgesByTheGroupsOffset(BatchPlanner):
+    """A queue that ends below the group's offset is another one, whatever the checkpoint has read of it."""
+
+    def _resolve_positions(
+        self, membership: Membership, start: SourceOffset, snapshot: MetadataSnapshot, stored: Stored
+    ) -> Resolved:
+        ends = {queue: snapshot.bounds[queue].max_offset for queue in stored}
+        undated = {
+            queue: QueueProgress(progress.begin_offset, progress.end_offset, 0)
+            for queue, progress in start.queues.items()
+            if (stored.get(queue) or 0) > ends.get(queue, 0)
+        }
+        return super()._resolve_positions(membership, start.advanced(undated), snapshot, stored)
+
+
+class TrustsQueuesBeyondTheirEnd(BatchPlanner):
+    """A group offset beyond the end of a queue is no sign to check the queue."""
+
+    def __init__(self, *arguments: Any, **keywords: Any) -> None:
+        super().__init__(*arguments, **keywords)
+        self._verified = _VerifiedWithoutSigns()
+
+    def _query_stored_offsets(
+        self, membership: Membership, candidates: Collection[MessageQueue]
+    ) -> Mapping[MessageQueue, int | None]:
+        stored = super()._query_stored_offsets(membership, candidates)
+        assert isinstance(self._verified, _VerifiedWithoutSigns)
+        self._verified.kept = {queue for queue, at in stored.items() if at == BEYOND}
+        return stored
+
+
+class _VerifiedWithoutSigns(VerifiedQueues):
+    kept: Collection[MessageQueue] = ()
+
+    def mark_unverified(self, queues: Iterable[MessageQueue]) -> None:
+        super().mark_unverified(queue for queue in queues if queue not in self.kept)
 
 
 # ------------------------------------------------------------------------------------------ the offset

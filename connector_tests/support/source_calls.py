@@ -15,11 +15,17 @@ from rocketmq_spark.source.stream.stream_reader import RocketMQStreamReader
 
 
 class SourceCalls:
-    """One query's source: each ``next_batch`` completes the batch before."""
+    """One query's source: each ``next_batch`` completes the batch before. ``start``: the ``end`` of an earlier one."""
 
-    def __init__(self, options: Mapping[str, str], schema: StructType | None = None) -> None:
+    def __init__(
+        self, options: Mapping[str, str], schema: StructType | None = None, start: dict[str, Any] | None = None
+    ) -> None:
         self._reader = RocketMQStreamReader(ReadOptions.parse(options), schema or default_schema())
-        self._end = self._reader.initialOffset()
+        self._end = self._reader.initialOffset() if start is None else start
+
+    @property
+    def end(self) -> dict[str, Any]:
+        return self._end
 
     def next_batch(self) -> list[dict[str, Any]]:
         """The rows of the next batch; none where nothing is new."""
@@ -34,9 +40,11 @@ class SourceCalls:
 
 
 @contextmanager
-def source_calls(options: Mapping[str, str], schema: StructType | None = None) -> Iterator[SourceCalls]:
+def source_calls(
+    options: Mapping[str, str], schema: StructType | None = None, start: dict[str, Any] | None = None
+) -> Iterator[SourceCalls]:
     """A source that is stopped at the end of the block."""
-    calls = SourceCalls(options, schema)
+    calls = SourceCalls(options, schema, start)
     try:
         yield calls
     finally:

@@ -8,6 +8,8 @@ from connector_tests.support.queues import queues
 from rocketmq_spark.errors import DataLossError
 from rocketmq_spark.model import MessageQueue, QueueBounds, QueueRange
 from rocketmq_spark.source.data_loss import (
+    BEYOND_END,
+    BEYOND_UNVERIFIED_END,
     MAX_LISTED_RANGES,
     OMITTED,
     RECREATED,
@@ -53,6 +55,24 @@ def test_what_is_allowed_is_one_line_that_gives_no_advice_and_one_of_what_was_re
             "[0, 5) of orders@broker-a:2: the topic was deleted and created again, or its queue was emptied"
         ),
     ]
+
+
+@pytest.mark.parametrize("cause", [BEYOND_END, BEYOND_UNVERIFIED_END])
+def test_group_offset_beyond_the_end_is_logged_and_not_counted(cause: str, caplog: pytest.LogCaptureFixture) -> None:
+    """No message had the offsets, and the line said that the query had read them."""
+    lost = [LostRange(A, 4, 2**63 - 1, cause)]
+    report_losses(lost, is_failure=False)
+    assert caplog.messages == [
+        (
+            "GROUP_OFFSET_BEYOND_END: Lowering the group's committed offsets to where this query resumes, its "
+            "checkpoint or else the first message. Messages may be lost, their number is unknown: "
+            f"[4, 9223372036854775807) of orders@broker-a:0: {cause}"
+        )
+    ]
+    count = LossCount()
+    for found in ([LostRange(A, 0, 2, RETENTION)], lost, [LostRange(A, 0, 2, RETENTION)]):
+        count.add(found)
+    assert (count.offsets, count.ranges) == (2, 1)
 
 
 @pytest.mark.parametrize("cause", [RETENTION, TAIL_LOST, OMITTED])

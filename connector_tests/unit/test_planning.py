@@ -4,7 +4,15 @@ import pytest
 
 from connector_tests.support.queues import queue, queues
 from rocketmq_spark.model import MessageQueue, QueueBounds
-from rocketmq_spark.source.data_loss import RECREATED, REPLACED, RETENTION, TRUNCATED, LostRange
+from rocketmq_spark.source.data_loss import (
+    BEYOND_END,
+    BEYOND_UNVERIFIED_END,
+    RECREATED,
+    REPLACED,
+    RETENTION,
+    TRUNCATED,
+    LostRange,
+)
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 from rocketmq_spark.source.stream.planning import (
     Position,
@@ -69,10 +77,33 @@ def test_a_queue_that_ends_earlier_and_has_nothing_newer_lost_its_end(last_store
     assert position_of(A, bounds, at(100), None) == Position(60, LostRange(A, 60, 100, TRUNCATED))
 
 
-@pytest.mark.parametrize("checkpoint", [at(100, 4_999), None])
-def test_a_queue_that_ends_earlier_and_has_something_newer_is_another_queue(checkpoint: QueueProgress | None) -> None:
+@pytest.mark.parametrize("stored", [100, 60, None])
+def test_a_queue_that_ends_earlier_and_has_something_newer_is_another_queue(stored: int | None) -> None:
     bounds = QueueBounds(10, 60, 5_000)
-    assert position_of(A, bounds, checkpoint, 100) == Position(10, LostRange(A, 60, 100, RECREATED))
+    assert position_of(A, bounds, at(100, 4_999), stored) == Position(10, LostRange(A, 60, 100, RECREATED))
+
+
+@pytest.mark.parametrize("last_stored_at_ms", [4_999, 5_000, 5_001])
+@pytest.mark.parametrize(("read_to", "stored"), [(40, 101), (100, 101), (10, 101), (40, 2**63 - 1)])
+def test_group_offset_beyond_the_end_leaves_the_verified_checkpoint(
+    read_to: int, stored: int, last_stored_at_ms: int
+) -> None:
+    """A client had committed 2^63-1: the query read again what its checkpoint had."""
+    bounds = QueueBounds(10, 100, last_stored_at_ms)
+    lost = LostRange(A, 100, stored, BEYOND_END)
+    assert position_of(A, bounds, at(read_to), stored) == Position(read_to, lost)
+
+
+@pytest.mark.parametrize(
+    "checkpoint", [pytest.param(None, id="no checkpoint"), pytest.param(at(40, 0), id="nothing to verify it by")]
+)
+def test_group_offset_beyond_the_end_of_an_unverified_queue_reads_it_all(checkpoint: QueueProgress | None) -> None:
+    lost = LostRange(A, 100, 101, BEYOND_UNVERIFIED_END)
+    assert position_of(A, BOUNDS, checkpoint, 101) == Position(10, lost)
+
+
+def test_group_offset_beyond_the_end_hides_no_deleted_offsets() -> None:
+    assert position_of(A, BOUNDS, at(9), 101) == Position(10, LostRange(A, 9, 10, RETENTION))
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,16 @@ RECREATED: Final = "the topic was deleted and created again, or its queue was em
 REPLACED: Final = "the broker lost the end of the queue and has stored other messages there"
 TRUNCATED: Final = "the broker lost the end of the queue"
 TAIL_LOST: Final = "the broker has not had them for long: it lost the end of the queue, or a part of it"
+BEYOND_END: Final = (
+    "the group's committed offset is beyond the end of the queue: the broker lost the end after another member had "
+    "read it, or a client committed a wrong offset; 'groupOffsets' set to 'checkpoint' resets it"
+)
+"""The checkpoint's own last message is still there, so the queue is the one that was read."""
+
+BEYOND_UNVERIFIED_END: Final = (
+    "the group's committed offset is beyond the end of the queue: the topic was deleted and created again, the broker "
+    "lost the end of the queue, or a client committed a wrong offset"
+)
 OMITTED: Final = "the broker left them out of its answer"
 VACANT: Final = (
     "no message has them: the broker could not read what was sent, and may have lost what was stored beside it"
@@ -26,6 +36,9 @@ VACANT: Final = (
 
 NEVER_READ: Final = frozenset({RETENTION, TAIL_LOST, OMITTED, VACANT})
 """Causes of losses that the query had not read; losses with any other cause had been read."""
+
+NO_KNOWN_LOSS: Final = frozenset({BEYOND_END, BEYOND_UNVERIFIED_END})
+"""Causes that only the group's committed offset shows: perhaps no message ever had the offsets."""
 
 MAX_LISTED_RANGES: Final = 20
 """Maximum number of ranges that an error lists; it counts the others, and a restart finds them again. A warning lists
@@ -70,10 +83,12 @@ class LossCount:
         self._reported: set[QueueRange] = set()
 
     def add(self, lost: Collection[LostRange]) -> None:
-        """Count losses that were found together, without offsets that were counted before. A loss that the query had
-        read is not counted. It discards what is recorded of its queue, whose offsets belong to other messages from then
-        on; the totals stay."""
+        """Count losses that were found together, without offsets that were counted before, and without those of
+        ``NO_KNOWN_LOSS``. A loss that the query had read is not counted. It discards what is recorded of its queue,
+        whose offsets belong to other messages from then on; the totals stay."""
         for one in lost:
+            if one.cause in NO_KNOWN_LOSS:
+                continue
             if one.was_read:
                 self._counted.pop(one.queue, None)
             else:
@@ -111,12 +126,13 @@ def deleted(ranges: Iterable[QueueRange], bounds: Mapping[MessageQueue, QueueBou
 
 def report_losses(lost: Collection[LostRange], *, is_failure: bool) -> None:
     """Raise DataLossError[DATA_LOSS.OFFSETS_UNAVAILABLE] for all losses if they are a failure (``failOnDataLoss``).
-    Else log a warning for unread offsets, and another one for offsets that the query had read. Do nothing without
-    losses."""
+    Else log a warning for unread offsets, another one for offsets that the query had read, and a third one for those
+    of ``NO_KNOWN_LOSS``. Do nothing without losses."""
     if lost and is_failure:
         raise DataLossError("DATA_LOSS.OFFSETS_UNAVAILABLE", count=_offsets(lost), ranges=_format_losses(lost))
+    beyond_end = [one for one in lost if one.cause in NO_KNOWN_LOSS]
     unread = [one for one in lost if not one.was_read]
-    read = [one for one in lost if one.was_read]
+    read = [one for one in lost if one.was_read and one not in beyond_end]
     if unread:
         text = _format_losses(unread, len(unread))
         log.warning(
@@ -131,6 +147,12 @@ def report_losses(lost: Collection[LostRange], *, is_failure: bool) -> None:
             "re-created queue. Later messages may be lost too, their number is unknown: %s",
             _offsets(read),
             _format_losses(read, len(read)),
+        )
+    if beyond_end:
+        log.warning(
+            "GROUP_OFFSET_BEYOND_END: Lowering the group's committed offsets to where this query resumes, its "
+            "checkpoint or else the first message. Messages may be lost, their number is unknown: %s",
+            _format_losses(beyond_end, len(beyond_end)),
         )
 
 

@@ -317,14 +317,16 @@ class BatchPlanner:
         """Request and return the facts of ``stored``'s queues, without queues whose facts are unavailable now."""
         offsets, client, bounds = membership.offsets, membership.client, snapshot.bounds
         suspect = frozenset(offsets.suspect)
+        beyond_end = {queue for queue, at in stored.items() if at is not None and at > bounds[queue].max_offset}
+        doubtful = suspect | beyond_end  # an offset beyond the end may conceal that the group's offset has vanished
         self._verified.mark_unverified(
-            queue for queue, at in stored.items() if at is None or queue in suspect or not offsets.has_confirmed(queue)
+            queue for queue, at in stored.items() if at is None or queue in doubtful or not offsets.has_confirmed(queue)
         )
         unverified = [queue for queue in stored if queue not in self._verified]
         to_check = last_read(unverified, start, bounds)
         checked = client.probe_store_times(to_check)
         later = stored_later(checked, start)
-        if later or any(at is not None and at > bounds[queue].max_offset for queue, at in stored.items()):
+        if later or beyond_end:
             # Another member may have read further since the snapshot; bounds requested now cannot be older.
             bounds = client.query_bounds()
             grown = last_read([one for one in unverified if one in bounds and one not in to_check], start, bounds)

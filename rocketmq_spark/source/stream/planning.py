@@ -11,7 +11,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from rocketmq_spark.model import MessageQueue, QueueBounds
-from rocketmq_spark.source.data_loss import RECREATED, REPLACED, RETENTION, TRUNCATED, LostRange
+from rocketmq_spark.source.data_loss import (
+    BEYOND_END,
+    BEYOND_UNVERIFIED_END,
+    RECREATED,
+    REPLACED,
+    RETENTION,
+    TRUNCATED,
+    LostRange,
+)
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 
 
@@ -46,6 +54,8 @@ def position_of(
     """
     if checkpoint is not None and recreated_from is not None:
         return _recreated_position(queue, min(recreated_from, checkpoint.end_offset - 1), bounds, checkpoint)
+    if stored is not None and (0 if checkpoint is None else checkpoint.end_offset) <= bounds.max_offset < stored:
+        return _beyond_end_position(queue, stored, bounds, checkpoint)
     previous = [progress.end_offset for progress in (checkpoint,) if progress is not None]
     if stored is not None:
         previous.append(stored)
@@ -58,6 +68,19 @@ def _recreated_position(queue: MessageQueue, begin: int, bounds: QueueBounds, ch
     """Return the position of a re-created queue, ``begin`` or its min offset, with the loss up to the checkpoint."""
     cause = RECREATED if begin <= bounds.min_offset else REPLACED
     return Position(max(begin, bounds.min_offset), LostRange(queue, begin, checkpoint.end_offset, cause))
+
+
+def _beyond_end_position(
+    queue: MessageQueue, stored: int, bounds: QueueBounds, checkpoint: QueueProgress | None
+) -> Position:
+    """Return the position of a queue that ends below the group's offset, and not below the checkpoint's: the
+    checkpoint's, which is the only valid offset then, or the min offset if the checkpoint does not show that the queue
+    is the one it has read."""
+    if checkpoint is None or checkpoint.last_store_timestamp_ms <= 0:
+        return Position(bounds.min_offset, LostRange(queue, bounds.max_offset, stored, BEYOND_UNVERIFIED_END))
+    if checkpoint.end_offset < bounds.min_offset:
+        return _within(queue, checkpoint.end_offset, bounds, checkpoint)
+    return Position(checkpoint.end_offset, LostRange(queue, bounds.max_offset, stored, BEYOND_END))
 
 
 def _within(queue: MessageQueue, offset: int, bounds: QueueBounds, checkpoint: QueueProgress | None) -> Position:
