@@ -30,6 +30,7 @@ class Kind(Generic[T]):
 
 _ADDRESS: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:;,\[\]]+):\d{1,5}")
 _TOPIC: Final = re.compile(r"[%|a-zA-Z0-9_-]{1,255}")
+_WRITABLE_TOPIC: Final = re.compile(r"[%|a-zA-Z0-9_-]{1,127}")
 _GROUP: Final = re.compile(r"[%|a-zA-Z0-9_-]{1,120}")
 SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
 SYSTEM_GROUPS: Final = frozenset(
@@ -56,7 +57,11 @@ SYSTEM_GROUPS: Final = frozenset(
 _QUEUE: Final = re.compile(r"([%|a-zA-Z0-9_-]+)@([^\s;](?:[^\x00-\x1f;]*[^\s;])?):([0-9]{1,6})")
 """A broker name may contain blanks."""
 _BROKER: Final = re.compile(r"(?=.*\S)[^\x00-\x1f\x7f\ud800-\udfff]+")
-_RANGE: Final = re.compile(r"([%|a-zA-Z0-9_-]+@[^,;\[\]\x00-\x1f]+:[0-9]{1,6})\[([0-9]{1,19}),([0-9]{1,19})\)")
+_RANGE: Final = re.compile(
+    r"([%|a-zA-Z0-9_-]+)@((?=\S)(?:(?!:[0-9]{1,10}\[)[^\x00-\x1f])+(?<=\S)):([0-9]{1,10})"
+    r"\[([0-9]{1,19}),([0-9]{1,19})\)"
+)
+"""A broker name ends before the first ``:id[``. It may contain commas, semicolons and brackets."""
 _RANGES: Final = re.compile(rf"(?:{_RANGE.pattern}(?:\s*,\s*(?=\S)|$))*")
 _INSTANCE: Final = re.compile(r"[^\s@]{1,100}")
 _EXPRESSION: Final = re.compile(r"[^\x00-\x08\x0b\x0c\x0e-\x1f]*[^\x00-\x20|][^\x00-\x08\x0b\x0c\x0e-\x1f]*")
@@ -124,7 +129,9 @@ def is_sql_comparison(text: str) -> bool:
 
 
 def _parse_names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())
+    """Return the names; none for an empty text. Raises ValueError for another text without names."""
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    return names if names or not text else _reject()
 
 
 def _parse_properties(text: str) -> tuple[str, ...]:
@@ -154,7 +161,10 @@ def _parse_ranges(text: str) -> tuple[QueueRange, ...]:
     if not _RANGES.fullmatch(text):
         raise ValueError
     parts = dict.fromkeys(match.groups() for match in _RANGE.finditer(text))
-    return tuple(QueueRange(_parse_queue(queue), int(begin), int(end)) for queue, begin, end in parts)
+    return tuple(
+        QueueRange(MessageQueue(topic, broker_name, _queue_id(int(queue_id))), int(begin), int(end))
+        for topic, broker_name, queue_id, begin, end in parts
+    )
 
 
 def _parse_assignment(text: str) -> tuple[MessageQueue, ...]:
@@ -318,6 +328,8 @@ ASSIGNMENT: Final = Kind(
     _parse_assignment,
 )
 TOPIC: Final = Kind("a topic name (letters, digits and %|_-, at most 255 characters)", _matching(_TOPIC))
+TOPIC: Final = Kind("a topic name (letters, digits and %|_-, at most 127 characters)", _matching(_WRITABLE_TOPIC))
+"""For writing: brokers store messages in no topic with a longer name."""
 GROUP: Final = Kind(
     f"a group name (letters, digits and %|_-, at most 120 characters) that is no system group of RocketMQ, such as "
     f"{SYSTEM_GROUP_PREFIX}... or TOOLS_CONSUMER",
