@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from queue import Queue
 
 import pytest
 
@@ -15,11 +16,15 @@ from rocketmq_spark.consumer.member import Member
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.jars import VERSIONS
 from rocketmq_spark.embedded.pytest_plugin import unique_name
+from rocketmq_spark.errors import BrokerError
 from rocketmq_spark.model import BrokerAddress, Message, MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.executor_pull_client import ExecutorPullClient
 from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.remoting.pop_broker import PopBroker, PopOutcome
+from rocketmq_spark.remoting.retry import Retryability, retryability_of_pull
 from rocketmq_spark.wire.message.stored_message import decode_first
+from rocketmq_spark.wire.remoting.headers import PopMessageRequest
 
 TIMEOUT_MS = 10_000
 
@@ -91,3 +96,27 @@ def test_what_a_task_reports_is_passed_on_to_the_member_that_planned_it(oldest: 
     finally:
         member.stop()
     assert reported == {QueueRange(queue, 3, 9)}
+
+
+def test_message_based_load_balancing_is_refused_with_the_version_it_needs(oldest: EmbeddedCluster) -> None:
+    """The error told users to look into the server's log."""
+    outcomes: Queue[PopOutcome] = Queue()
+    request = PopMessageRequest(
+        consumer_group=unique_name("pop"),
+        topic=oldest.create_topic(unique_name("pop")),
+        max_message_count=1,
+        invisible_ms=60_000,
+        poll_ms=1_000,
+        born_timestamp_ms=int(time.time() * 1000),
+        init_mode=0,
+    )
+    with closing(ConnectionPool(TIMEOUT_MS)) as pool:
+        PopBroker(BrokerAddress(oldest.broker_addr()), pool, TIMEOUT_MS).pop(request, outcomes.put)
+        outcome = outcomes.get(timeout=WAIT_S)
+    assert isinstance(outcome, BrokerError)
+    assert str(outcome) == (
+        f"[ROCKETMQ_MESSAGE_MODE_UNSUPPORTED] Broker {oldest.broker_addr()} does not support 'loadBalance' 'message': "
+        "it rejected POP_MESSAGE as an unknown request (3). Upgrade the brokers to RocketMQ 5, or set 'loadBalance' to "
+        "'queue'."
+    )
+    assert retryability_of_pull(outcome) is Retryability.PERMANENT

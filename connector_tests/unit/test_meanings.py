@@ -44,6 +44,7 @@ def test_a_pull_has_an_outcome_for_each_of_java_s_states_of_pulling_and_for_no_o
             "x",
             Meaning.WRONG_SERVER_KIND,
         ),
+        (RequestCode.POP_MESSAGE, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "x", Meaning.WRONG_SERVER_KIND),
         (RequestCode.QUERY_CONSUMER_OFFSET, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "x", None),
         (RequestCode.GET_ROUTEINFO_BY_TOPIC, ResponseCode.TOPIC_NOT_EXIST, "No topic route info", Meaning.EMPTY),
         (

@@ -138,6 +138,11 @@ SERVER_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "the broker's, or the broker is overloaded.",
             "Synchronize both clocks with NTP, and check the broker's load and log.",
         ),
+        "MESSAGE_MODE_UNSUPPORTED": Condition(
+            "Broker {address} does not support 'loadBalance' 'message': it rejected POP_MESSAGE as an unknown request "
+            "({code}).",
+            "Upgrade the brokers to RocketMQ 5, or set 'loadBalance' to 'queue'.",
+        ),
         "PROXY_UNAVAILABLE": Condition(
             "Proxy {address} is temporarily unable to process {request}: {code_name} ({code}): {remark}",
             "Check the proxy's log, and the brokers behind it.",

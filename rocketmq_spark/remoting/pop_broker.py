@@ -53,8 +53,10 @@ class PopBroker(RemotingClient):
     def _decode_pop(self, response: RemotingCommand) -> Popped | None:
         """Return the popped messages; None if the broker has none or has too many polls waiting (POLLING_FULL). Raises
         BrokerError[POLL_REQUEST_EXPIRED] if the pop arrived too late, because after None a caller repeats it without a
-        pause; RemoteProtocolError[MALFORMED_RESPONSE.HEADER]."""
+        pause; BrokerError[MESSAGE_MODE_UNSUPPORTED]; RemoteProtocolError[MALFORMED_RESPONSE.HEADER]."""
         meaning = meaning_of(RequestCode.POP_MESSAGE, response)
+        if meaning is Meaning.WRONG_SERVER_KIND:
+            raise BrokerError("MESSAGE_MODE_UNSUPPORTED", address=str(self.address), code=response.code)
         if meaning is Meaning.POLL_EXPIRED:
             remark = (response.remark or "")[:REMARK_CHARACTERS]
             raise BrokerError("POLL_REQUEST_EXPIRED", address=str(self.address), code=response.code, remark=remark)

@@ -93,6 +93,7 @@ MEANINGS: Final[Mapping[int, Meanings]] = MappingProxyType(
             (ResponseCode.POLLING_FULL, ANY): Meaning.EMPTY,
             (ResponseCode.POLLING_TIMEOUT, "the broker["): Meaning.POLL_EXPIRED,
             (ResponseCode.POLLING_TIMEOUT, ANY): Meaning.EMPTY,
+            (ResponseCode.REQUEST_CODE_NOT_SUPPORTED, ANY): Meaning.WRONG_SERVER_KIND,  # before RocketMQ 5
         },
         RequestCode.CHANGE_MESSAGE_INVISIBLETIME: {
             (ResponseCode.SUCCESS, ANY): Meaning.ACCEPTED,
