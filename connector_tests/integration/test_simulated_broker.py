@@ -21,13 +21,14 @@ from rocketmq_spark.consumer.cluster_api import BrokerApi
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import BrokerError
-from rocketmq_spark.model import BrokerAddress, Message, MessageQueue
+from rocketmq_spark.model import SQL92, BrokerAddress, Message, MessageFilter, MessageQueue
 from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.prober import TOOLS_PROBER, Prober
 from rocketmq_spark.remoting.producer import Producer
 from rocketmq_spark.wire.body.groups import ConsumerData, Heartbeat
 from rocketmq_spark.wire.body.subscription import build_subscription
+from rocketmq_spark.wire.body.topics import TopicSettings
 
 QUEUE_COUNT = 4
 ME, YOU = "127.0.0.1@me", "127.0.0.1@you"
@@ -342,6 +343,16 @@ def test_a_message_reports_when_it_was_stored_and_none_is_none(stand: Stand, bro
         {a: None, b: None},
         {a: None, b: None},
     ]
+
+
+def test_a_filter_that_the_broker_can_compile_passes_its_check(stand: Stand, broker: BrokerApi) -> None:
+    a, *_ = stand.queues
+    assert broker.submit_filter_check(stand.group, a.topic, MessageFilter("price > 5", SQL92)).result() is None
+
+
+def test_queues_of_an_ordinary_topic_hold_no_batches(stand: Stand, broker: BrokerApi) -> None:
+    a, *_ = stand.queues
+    assert broker.query_topic_settings(a.topic) == TopicSettings("NORMAL", False, False)
 
 
 # ------------------------------------------------------------------------------------------------- nothing left out

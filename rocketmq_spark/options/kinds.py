@@ -327,7 +327,6 @@ ASSIGNMENT: Final = Kind(
     "names or IDs",
     _parse_assignment,
 )
-TOPIC: Final = Kind("a topic name (letters, digits and %|_-, at most 255 characters)", _matching(_TOPIC))
 TOPIC: Final = Kind("a topic name (letters, digits and %|_-, at most 127 characters)", _matching(_WRITABLE_TOPIC))
 """For writing: brokers store messages in no topic with a longer name."""
 GROUP: Final = Kind(

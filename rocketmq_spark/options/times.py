@@ -45,7 +45,7 @@ def parse_duration(text: str) -> int:
     """Return the ms of a duration as Spark writes it: an integer with a unit of ``UNITS_MS``, or without one in ms.
     Raises ValueError for any other text.
 
-    Source: ``org/apache/spark/network/util/JavaUtils.java#timeStringAs``. Differs: no microseconds.
+    As Spark's ``JavaUtils.timeStringAs``, but for microseconds.
     """
     match = _DURATION.fullmatch(text.lower())
     if match is None or match[2] not in UNITS_MS:
