@@ -62,7 +62,7 @@ def test_assigned_queue_that_does_not_exist_ends_the_query_before_any_batch(mess
     messages.send(4)
     query = stream(assign=assignment(messages, 0, 4))
     with pytest.raises(StreamingQueryException, match=rf"ASSIGNED_QUEUES_NOT_FOUND.*{messages.name}@\S+:4"):
-        query.start(availableNow=True).awaitTermination()
+        query.start(availableNow=True).awaitTermination(int(TIMEOUT_S))
     assert query.rows() == []
 
 
@@ -109,7 +109,7 @@ def test_assigned_queues_start_at_the_groups_offsets(messages: Topic, stream: St
     messages.send(20)
     given = {"assign": assignment(messages, 1, 3), "startingOffsets": "group"}
     with pytest.raises(StreamingQueryException, match=r"COMMITTED_OFFSETS_NOT_FOUND"):
-        stream(**given).start(availableNow=True).awaitTermination()
+        stream(**given).start(availableNow=True).awaitTermination(int(TIMEOUT_S))
     messages.commit(group, {messages.queues[number]: 2 for number in (1, 3)})
     query = stream("other", schema="queueId INT, queueOffset BIGINT", **given)
     query.run_to_end()

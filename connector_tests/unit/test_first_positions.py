@@ -163,8 +163,8 @@ def test_all_listed_queues_that_the_topic_does_not_have_are_named() -> None:
     with pytest.raises(OptionError) as raised:
         first_positions(start, BOUNDS, {A: 10})
     assert str(raised.value) == (
-        "[ROCKETMQ_LISTED_QUEUES_UNKNOWN] 2 queues of 'startingOffsetsByTimestamp' not among the readable queues of "
-        f"the topics: {C}, {unknown}. Correct the list."
+        "[ROCKETMQ_LISTED_QUEUES_UNKNOWN] 2 queues of 'startingOffsetsByTimestamp' not among the queues to read: "
+        f"{C}, {unknown}. Correct the list."
     )
 
 

@@ -39,7 +39,7 @@ OPTION_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "'failOnDataLoss' to false.",
         ),
         "LISTED_QUEUES_UNKNOWN": Condition(
-            "{count:queue} of '{option}' not among the readable queues of the topics: {queues}.", "Correct the list."
+            "{count:queue} of '{option}' not among the queues to read: {queues}.", "Correct the list."
         ),
         "TIMESTAMP_NOT_MATCHED": Condition(
             "{count:queue} without a message at or after the time of '{option}': {queues}.",
