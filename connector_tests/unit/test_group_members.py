@@ -26,6 +26,7 @@ from rocketmq_spark.consumer.membership_state import (
     SUBSCRIPTIONS,
 )
 from rocketmq_spark.consumer.subscription_check import STRATEGY
+from rocketmq_spark.diagnostics import warn_of_batch_queues
 from rocketmq_spark.errors import BrokerError, MembershipError, TransportError
 from rocketmq_spark.model import MessageFilter
 from rocketmq_spark.options import ReadOptions
@@ -141,6 +142,7 @@ def test_tags_are_not_compiled() -> None:
 def test_filter_on_batch_consume_queues_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     group = Group()
     group.cluster.topics_with_batch_queues.add("orders")
+    warn_of_batch_queues.cache_clear()
     member = group.member(subExpression="TagA")
     for _ in range(2):
         member.refresh_metadata()

@@ -8,6 +8,7 @@ from connector_tests.support.one_broker_group import QUEUES, Group
 from connector_tests.support.simulated_cluster import Reach, SimulatedClusterClient
 from rocketmq_spark.consumer.membership import Membership
 from rocketmq_spark.consumer.standalone_consumer import StandaloneConsumer
+from rocketmq_spark.diagnostics import warn_of_batch_queues
 from rocketmq_spark.errors import BrokerError, OptionError
 from rocketmq_spark.model import MessageFilter, MessageQueue
 from rocketmq_spark.options import ReadOptions
@@ -72,6 +73,7 @@ def test_brokers_of_assigned_queues_compile_sql92_once() -> None:
 def test_filter_on_batch_consume_queues_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     group = Group()
     group.cluster.topics_with_batch_queues.add("orders")
+    warn_of_batch_queues.cache_clear()
     subject = consumer(group, subExpression="TagA")
     for _ in range(2):
         subject.refresh_metadata()

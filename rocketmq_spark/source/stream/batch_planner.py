@@ -182,8 +182,7 @@ class BatchPlanner:
         if self._missing.is_due(self._clock()) or self._member.has_lost_connection(self._verified.links):
             return True
         if self._admission.delay.is_active:
-            remaining_ms = self._admission.delay.remaining_ms(self._clock())
-            if remaining_ms > 0:
+            if (remaining_ms := self._admission.delay.remaining_ms(self._clock())) > 0:
                 self._member.wait_for_change({}, min(wait_ms, remaining_ms))
             return True
         return self._must_refresh or self._member.wait_for_change(self._positions, wait_ms)
