@@ -10,7 +10,7 @@ DOCS_STAMP := $(VENV)/.installed-docs
 NATIVE_STAMP := native/target/.installed
 NATIVE_SOURCES := $(wildcard native/src/*.rs) native/Cargo.toml native/crates.lock native/lock.py setup.py setup.cfg
 CARGO_ARGS := --locked --manifest-path native/Cargo.toml
-WORKERS ?= 4
+WORKERS ?= 5
 
 # Archives of the classes that JVMs of tests map into memory at their start instead of loading them.
 CLASSES := build/classes
