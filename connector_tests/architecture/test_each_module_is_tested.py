@@ -94,7 +94,6 @@ THROUGH = {
     "proxy.failures": ("unit/test_session.py", "proxy.session"),
     "proxy.telemetry": ("unit/test_session.py", "proxy.session"),
     "remoting.future": ("integration/test_simulated_broker.py", "consumer.cluster_api"),
-    "remoting.inspection_rpcs": ("integration/test_doctor.py", "doctor.cluster_facts"),
     "pop.topic_checks": ("integration/test_receiver.py", "pop.remoting_transport"),
     "remoting.read_checks": ("integration/test_broker_operations.py", "remoting.broker"),
     "remoting.send_rpc": ("unit/test_broker.py", "remoting.broker"),

@@ -34,10 +34,10 @@ from rocketmq_spark.source.pop.pop_offsets import PopOffset
 from rocketmq_spark.source.stream.offsets import SourceOffset
 from rocketmq_spark.wire.arrow.column_table import COLUMNS
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
-from rocketmq_spark.wire.body import connections
 from rocketmq_spark.wire.body.batch_ack import encode_batch_ack
+from rocketmq_spark.wire.body.connections import decode_group_connections, decode_group_names
 from rocketmq_spark.wire.body.groups import decode_consumer_ids, decode_group_retry_settings, decode_lock_ok
-from rocketmq_spark.wire.body.inspection import decode_clock, decode_group_connections, decode_group_switches
+from rocketmq_spark.wire.body.inspection import decode_clock, decode_group_switches
 from rocketmq_spark.wire.body.routes import decode_cluster_info, decode_topic_route
 from rocketmq_spark.wire.body.running_info import decode_consumer_running_info, decode_reported_losses
 from rocketmq_spark.wire.body.topics import (
@@ -199,19 +199,14 @@ INPUTS: Final[dict[str, Input]] = {
     "consumer list": Input(b'{"consumerIdList":["a@1"]}', decode_consumer_ids),
     "group settings": Input(b'{"retryMaxTimes":16,"retryQueueNums":1}', decode_group_retry_settings),
     "group switches": Input(b'{"consumeBroadcastEnable":true,"consumeEnable":true}', decode_group_switches),
-    "group connections": Input(
-        b'{"connectionSet":[{"clientId":"a@1"}],"messageModel":"CLUSTERING","subscriptionTable":{"T":{"codeSet":[1],'
-        b'"expressionType":"TAG","subString":"*","subVersion":1,"tagsSet":["a"],"topic":"T"}}}',
-        decode_group_connections,
-    ),
     "members of a group": Input(
         b'{"connectionSet":[{"clientAddr":"h:1","clientId":"a@1","language":"JAVA","version":473}],'
         b'"consumeFromWhere":"CONSUME_FROM_LAST_OFFSET","consumeType":"CONSUME_PASSIVELY","messageModel":"CLUSTERING",'
         b'"subscriptionTable":{"T":{"codeSet":[1],"expressionType":"TAG","subString":"*","subVersion":1,"tagsSet":["a"],'
         b'"topic":"T"}}}',
-        connections.decode_group_connections,
+        decode_group_connections,
     ),
-    "names of groups": Input(b'{"subscriptionGroupTable":{"g":{"retryMaxTimes":16}}}', connections.decode_group_names),
+    "names of groups": Input(b'{"subscriptionGroupTable":{"g":{"retryMaxTimes":16}}}', decode_group_names),
     "runtime info": Input(
         b'{"table":{"bootTimestamp":"1","runtime":"[ 1 days, 2 hours, 3 minutes, 4 seconds ]"}}', decode_clock
     ),
@@ -288,8 +283,7 @@ USED: Final[set[Any]] = {
     decode_consumer_ids, decode_consumer_running_info, decode_group_connections, decode_group_retry_settings,
     decode_group_switches, decode_lock_ok, decode_messages, decode_properties, decode_record, decode_reported_losses,
     decode_topic_names, decode_topic_route, decode_topic_settings, decode_topic_stats, decode_utf8, decompress,
-    decode_first, parse_fastjson, read_pull, split_batch, connections.decode_group_connections,
-    connections.decode_group_names,
+    decode_first, parse_fastjson, read_pull, split_batch, decode_group_names,
 }  # fmt: skip
 """Decoders that some of ``INPUTS`` reaches."""
 

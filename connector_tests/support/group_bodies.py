@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from connector_tests.support.scripted_broker import Script, build_response
 from rocketmq_spark.model import MessageQueue, QueueBounds
+from rocketmq_spark.wire.body.subscription import build_subscription, subscription_fields
 from rocketmq_spark.wire.remoting.codes import ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.fastjson import write_fastjson
@@ -49,7 +50,10 @@ def consume_stats(offsets: Mapping[MessageQueue, int]) -> RemotingCommand:
 def connections(client_ids: tuple[str, ...], subscriptions: Mapping[str, str]) -> RemotingCommand:
     """Members of a group, and what they subscribe to."""
     members = [{"clientId": name, "clientAddr": "1.2.3.4:5", "language": "JAVA", "version": 513} for name in client_ids]
-    table = {topic: {"topic": topic, "subString": expression} for topic, expression in subscriptions.items()}
+    table = {
+        topic: subscription_fields(build_subscription(topic, expression, 1))
+        for topic, expression in subscriptions.items()
+    }
     return build_response(body=json.dumps({"connectionSet": members, "subscriptionTable": table}).encode())
 
 

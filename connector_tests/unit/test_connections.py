@@ -14,25 +14,26 @@ from rocketmq_spark.wire.body.connections import (
     decode_group_connections,
     decode_group_names,
 )
+from rocketmq_spark.wire.body.subscription import build_subscription, subscription_fields
 
 MEMBER = {"clientId": "10.0.0.5@77", "clientAddr": "10.0.0.5:4711", "language": "JAVA", "version": 513}
-SUBSCRIPTION = {"topic": "orders", "subString": "a || b", "expressionType": "TAG", "subVersion": 1}
+SUBSCRIPTION = build_subscription("orders", "a || b", 1)
 
 
 def body(**fields: Any) -> bytes:
-    of_a_group = {"connectionSet": [MEMBER], "subscriptionTable": {"orders": SUBSCRIPTION}}
+    of_a_group = {"connectionSet": [MEMBER], "subscriptionTable": {"orders": subscription_fields(SUBSCRIPTION)}}
     return json.dumps(of_a_group | fields).encode()
 
 
 def test_connections_have_members_and_subscriptions() -> None:
     found = decode_group_connections(body(consumeType="CONSUME_PASSIVELY", messageModel="CLUSTERING"))
     member = MemberConnection("10.0.0.5@77", "10.0.0.5:4711", "JAVA", 513)
-    assert found == GroupConnections((member,), "CONSUME_PASSIVELY", "CLUSTERING", {"orders": "a || b"})
+    assert found == GroupConnections((member,), "CONSUME_PASSIVELY", "CLUSTERING", {"orders": SUBSCRIPTION})
 
 
 def test_names_that_a_broker_omits_are_empty() -> None:
     found = decode_group_connections(body(connectionSet=[{"clientId": "me", "version": 0}], consumeType=None))
-    assert found == GroupConnections((MemberConnection("me", "", "", 0),), "", "", {"orders": "a || b"})
+    assert found == GroupConnections((MemberConnection("me", "", "", 0),), "", "", {"orders": SUBSCRIPTION})
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,11 @@ import pytest
 
 from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.wire.body.inspection import (
-    GroupConnections,
     GroupSwitches,
     clock_ahead_ms,
     decode_clock,
-    decode_group_connections,
     decode_group_switches,
 )
-from rocketmq_spark.wire.body.subscription import build_subscription, subscription_fields
 
 UPTIME = "[ 1 days, 2 hours, 3 minutes, 4 seconds ]"
 UPTIME_MS = 93_784_000
@@ -51,20 +48,7 @@ def test_switches_of_a_group_are_decoded() -> None:
     assert decode_group_switches(body) == GroupSwitches(is_consume_enabled=True, is_broadcast_enabled=False)
 
 
-def test_connections_of_a_group_are_decoded() -> None:
-    subscription = build_subscription("orders", "A || B", 7)
-    body = {
-        "connectionSet": [{"clientAddr": "127.0.0.1:1", "clientId": "m", "language": "JAVA", "version": 513}],
-        "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET",
-        "consumeType": "CONSUME_PASSIVELY",
-        "messageModel": "BROADCASTING",
-        "subscriptionTable": {"orders": subscription_fields(subscription)},
-    }
-    expected = GroupConnections(("m",), "BROADCASTING", (subscription,))
-    assert decode_group_connections(json.dumps(body).encode()) == expected
-
-
-@pytest.mark.parametrize("decode", [decode_clock, decode_group_switches, decode_group_connections])
+@pytest.mark.parametrize("decode", [decode_clock, decode_group_switches])
 def test_another_body_is_malformed(decode: object) -> None:
     assert callable(decode)
     with pytest.raises(RemoteProtocolError, match=r"MALFORMED_RESPONSE\.BODY"):

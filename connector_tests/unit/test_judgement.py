@@ -19,7 +19,8 @@ from rocketmq_spark.errors import (
     TransportError,
 )
 from rocketmq_spark.model import BrokerData, MessageFilter, QueueData, TopicRoute
-from rocketmq_spark.wire.body.inspection import GroupConnections, GroupSwitches
+from rocketmq_spark.wire.body.connections import GroupConnections, MemberConnection
+from rocketmq_spark.wire.body.inspection import GroupSwitches
 from rocketmq_spark.wire.body.subscription import SubscriptionData, build_subscription
 
 SOUND = Environment((3, 11, 7), "4.3.0", "native")
@@ -71,13 +72,18 @@ def only(servers: ServerFacts, job: Job = READING, environment: Environment = SO
     return one
 
 
+def connections(client_ids: tuple[str, ...], model: str, *subscriptions: SubscriptionData) -> GroupConnections:
+    members = tuple(MemberConnection(client_id, "h:1", "JAVA", 513) for client_id in client_ids)
+    return GroupConnections(members, "CONSUME_PASSIVELY", model, {one.topic: one for one in subscriptions})
+
+
 def test_a_sound_job_has_no_diagnosis() -> None:
     facts = broker(
         version=513,
         clock_ahead_ms=0,
         trials=(Trial("SUB", "reading", None),),
         switches=GroupSwitches(True, True),
-        connections=GroupConnections(("m",), "CLUSTERING", (build_subscription("orders", "*", 1),)),
+        connections=connections(("m",), "CLUSTERING", build_subscription("orders", "*", 1)),
     )
     assert lines(with_brokers(facts)) == []
 
@@ -386,7 +392,7 @@ def test_a_group_that_must_not_broadcast_is_a_problem_of_a_job_that_does() -> No
 
 
 def connected(*subscriptions: SubscriptionData, model: str = "CLUSTERING") -> ServerFacts:
-    return with_brokers(broker(connections=GroupConnections(("m2", "m1"), model, subscriptions)))
+    return with_brokers(broker(connections=connections(("m2", "m1"), model, *subscriptions)))
 
 
 def test_members_with_another_message_model_are_a_problem() -> None:

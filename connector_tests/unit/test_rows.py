@@ -16,6 +16,7 @@ from rocketmq_spark.inspection.rows import (
 )
 from rocketmq_spark.model import BrokerData, MessageQueue, QueueBounds, QueueData, TopicRoute
 from rocketmq_spark.wire.body.connections import GroupConnections, MemberConnection
+from rocketmq_spark.wire.body.subscription import build_subscription
 from rocketmq_spark.wire.body.topics import ConsumeProgress
 
 Q0, Q1, Q2 = (MessageQueue("orders", "broker-a", queue_id) for queue_id in range(3))
@@ -95,8 +96,9 @@ def test_queues_have_their_bounds_in_order() -> None:
 
 def test_member_of_two_brokers_is_one_row() -> None:
     mine, yours = (MemberConnection(name, f"{name}:1", "JAVA", 513) for name in ("me", "you"))
-    at_a = GroupConnections((yours, mine), "CONSUME_PASSIVELY", "CLUSTERING", {"orders": "a"})
-    at_b = GroupConnections((mine._replace(address="me:2"), mine), "CONSUME_PASSIVELY", "CLUSTERING", {"orders": "b"})
+    a, b = ({"orders": build_subscription("orders", tag, 1)} for tag in "ab")
+    at_a = GroupConnections((yours, mine), "CONSUME_PASSIVELY", "CLUSTERING", a)
+    at_b = GroupConnections((mine._replace(address="me:2"), mine), "CONSUME_PASSIVELY", "CLUSTERING", b)
     assert list(member_rows("g", {"b": at_b, "a": at_a})) == [
         MemberRow("g", "me", "me:1", "JAVA", "V5_5_0", "a,b", "CONSUME_PASSIVELY", "CLUSTERING", {"orders": "a"}),
         MemberRow("g", "you", "you:1", "JAVA", "V5_5_0", "a", "CONSUME_PASSIVELY", "CLUSTERING", {"orders": "a"}),

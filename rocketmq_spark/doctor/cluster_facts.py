@@ -12,10 +12,10 @@ from rocketmq_spark.doctor.facts import BrokerFacts, Job, RouteResult, ServerFac
 from rocketmq_spark.errors import BrokerError, OptionError, RemoteProtocolError, RocketMQError, TransportError
 from rocketmq_spark.model import BrokerAddress, MessageQueue, TopicRoute
 from rocketmq_spark.options import ConnectionOptions
+from rocketmq_spark.remoting.admin_rpcs import clock_rpc, group_connections_rpc, group_switches_rpc
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.cluster_client import ClusterClient
-from rocketmq_spark.remoting.inspection_rpcs import clock_rpc, group_connections_rpc, group_switches_rpc
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.read_checks import NO_QUEUE, SELF_TEST_TOPIC
@@ -23,7 +23,8 @@ from rocketmq_spark.remoting.retry import is_disconnected
 from rocketmq_spark.remoting.secured import connect_with
 from rocketmq_spark.remoting.send_rpc import send_batch_rpc
 from rocketmq_spark.security import Tls
-from rocketmq_spark.wire.body.inspection import GroupConnections, GroupSwitches, clock_ahead_ms
+from rocketmq_spark.wire.body.connections import GroupConnections
+from rocketmq_spark.wire.body.inspection import GroupSwitches, clock_ahead_ms
 
 T = TypeVar("T")
 E = TypeVar("E")
@@ -149,7 +150,7 @@ class _BrokerCheck:
         )
 
     def group_connections(self, group: str) -> GroupConnections | None:
-        """Return the group's connections; None without any, or if the broker refuses."""
+        """Return the group's connections; None if the broker refuses."""
         purpose = f"comparing the members of group '{group}'"
         rpc = group_connections_rpc(group)
         return self._attempt("GET", purpose, lambda: self._broker.call(rpc), is_required=False)

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from rocketmq_spark.errors import OptionError, RocketMQError, RouteError
 from rocketmq_spark.model import UNFILTERED, MessageFilter, TopicRoute
-from rocketmq_spark.wire.body.inspection import GroupConnections, GroupSwitches
+from rocketmq_spark.wire.body.connections import GroupConnections
+from rocketmq_spark.wire.body.inspection import GroupSwitches
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from rocketmq_spark.doctor.diagnosis import Area, Diagnosis
 from rocketmq_spark.doctor.facts import BrokerFacts, Job, ServerFacts
 from rocketmq_spark.model import TAG, retry_topic
 from rocketmq_spark.options import BROADCASTING
-from rocketmq_spark.wire.body.inspection import GroupConnections
+from rocketmq_spark.wire.body.connections import GroupConnections
 from rocketmq_spark.wire.body.subscription import SubscriptionData, exact_tags
 
 
@@ -54,7 +54,7 @@ def _disabled(job: Job, broker: BrokerFacts) -> Iterator[Diagnosis]:
 def _inconsistent(job: Job, broker: BrokerFacts) -> Iterator[Diagnosis]:
     """Yield the diagnosis of members that a broker lists with another message model or subscription."""
     connections = broker.connections
-    if connections is None or not job.is_member or not connections.client_ids:
+    if connections is None or not job.is_member or not connections.members:
         return
     if connections.message_model != job.message_model:
         yield Diagnosis(
@@ -80,7 +80,7 @@ def _inconsistent(job: Job, broker: BrokerFacts) -> Iterator[Diagnosis]:
 
 
 def _members(connections: GroupConnections) -> str:
-    first, *rest = sorted(connections.client_ids)
+    first, *rest = sorted(member.client_id for member in connections.members)
     return f"member {first}" + (f" and {len(rest)} more" if rest else "")
 
 
@@ -90,7 +90,7 @@ def _difference(job: Job, connections: GroupConnections) -> str | None:
     own = job.message_filter
     selected = own.expression if own.is_sql else _shown(exact_tags(own.expression) or frozenset())
     ours = {topic: selected for topic in job.topics if topic != ignored}
-    theirs = {one.topic: _expression(one) for one in connections.subscriptions if one.topic != ignored}
+    theirs = {topic: _expression(one) for topic, one in connections.subscriptions.items() if topic != ignored}
     return None if ours == theirs else f"{_listed(theirs)}, and this job has {_listed(ours)}"
 
 

@@ -163,5 +163,5 @@ def member_rows(group: str, connections: Mapping[str, GroupConnections]) -> Iter
             ",".join(names),
             of_group.consume_type,
             of_group.message_model,
-            of_group.subscriptions,
+            {topic: subscription.sub_string for topic, subscription in of_group.subscriptions.items()},
         )

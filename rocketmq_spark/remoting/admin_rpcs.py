@@ -1,9 +1,10 @@
-"""RPCs of tools that look at a broker: its groups, and who is connected to it."""
+"""RPCs of tools that look at a broker: its clock, its groups, and who is connected to it. No query needs them."""
 
 from __future__ import annotations
 
 from rocketmq_spark.remoting.remoting_client import Rpc
 from rocketmq_spark.wire.body.connections import GroupConnections, decode_group_connections, decode_group_names
+from rocketmq_spark.wire.body.inspection import GroupSwitches, decode_clock, decode_group_switches
 from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.headers import GetConsumerConnectionListRequest
@@ -27,3 +28,16 @@ def group_connections_rpc(group: str) -> Rpc[GroupConnections]:
         return decode_group_connections(response.body)
 
     return Rpc(RemotingCommand(RequestCode.GET_CONSUMER_CONNECTION_LIST, fields=header.to_fields()), decode)
+
+
+def clock_rpc() -> Rpc[int | None]:
+    """Return the RPC for a broker's clock (Unix ms), see ``decode_clock``. With ACLs GET on the cluster is required."""
+    command = RemotingCommand(RequestCode.GET_BROKER_RUNTIME_INFO)
+    return Rpc(command, lambda response: decode_clock(response.body))
+
+
+def group_switches_rpc(group: str) -> Rpc[GroupSwitches]:
+    """Return the RPC for a group's switches. A broker that creates groups on demand creates this one. With ACLs GET on
+    the group is required."""
+    command = RemotingCommand(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, fields={"group": group})
+    return Rpc(command, lambda response: decode_group_switches(response.body))

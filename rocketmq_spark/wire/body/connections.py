@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from rocketmq_spark.wire.body.decoding import decode_body
+from rocketmq_spark.wire.body.subscription import SubscriptionData, read_subscription
 from rocketmq_spark.wire.remoting.typed import Object, as_object, as_text, int64, objects, table, text
 
 
@@ -26,12 +27,12 @@ class MemberConnection(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class GroupConnections:
     """Members of a group at one broker. ``consume_type``, ``message_model``: names such as ``CONSUME_PASSIVELY``,
-    ``CLUSTERING``; empty if the broker sends none. ``subscriptions``: expression by topic, of the entire group."""
+    ``CLUSTERING``; empty if the broker sends none. ``subscriptions``: by topic, of the entire group."""
 
     members: tuple[MemberConnection, ...] = ()
     consume_type: str = ""
     message_model: str = ""
-    subscriptions: Mapping[str, str] = field(default_factory=dict)
+    subscriptions: Mapping[str, SubscriptionData] = field(default_factory=dict)
 
 
 def decode_group_connections(body: bytes | memoryview) -> GroupConnections:
@@ -54,7 +55,7 @@ def _connections(entry: Object) -> GroupConnections:
         consume_type=_name(entry, "consumeType"),
         message_model=_name(entry, "messageModel"),
         subscriptions={
-            as_text(topic, "a topic"): text(as_object(value, "subscriptionTable"), "subString")
+            as_text(topic, "a topic"): read_subscription(as_object(value, "subscriptionTable"))
             for topic, value in subscriptions
         },
     )

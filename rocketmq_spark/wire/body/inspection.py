@@ -1,18 +1,15 @@
 """State of brokers and groups that operators' tools show: the doctor reads it.
 
-Source: ``remoting/protocol/body/KVTable.java``, ``remoting/protocol/subscription/SubscriptionGroupConfig.java``,
-``remoting/protocol/body/ConsumerConnection.java``.
+Source: ``remoting/protocol/body/KVTable.java``, ``remoting/protocol/subscription/SubscriptionGroupConfig.java``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from rocketmq_spark.wire.body.decoding import decode_body
-from rocketmq_spark.wire.body.subscription import SubscriptionData, read_subscription
-from rocketmq_spark.wire.remoting.typed import Object, as_object, flag, objects, table, text
+from rocketmq_spark.wire.remoting.typed import Object, flag, table
 
 CLOCK_STEP_MS: Final = 1_000
 """Resolution of the uptime that a broker reports, rounded down."""
@@ -26,14 +23,6 @@ class GroupSwitches(NamedTuple):
 
     is_consume_enabled: bool
     is_broadcast_enabled: bool
-
-
-class GroupConnections(NamedTuple):
-    """Clients of a group that are connected to one broker; model and subscriptions are those of the last heartbeat."""
-
-    client_ids: tuple[str, ...]
-    message_model: str
-    subscriptions: tuple[SubscriptionData, ...]
 
 
 def decode_clock(body: bytes | memoryview) -> int | None:
@@ -67,19 +56,4 @@ def decode_group_switches(body: bytes | memoryview) -> GroupSwitches:
         "group settings",
         body,
         lambda group: GroupSwitches(flag(group, "consumeEnable"), flag(group, "consumeBroadcastEnable")),
-    )
-
-
-def decode_group_connections(body: bytes | memoryview) -> GroupConnections:
-    """Decode the response to GET_CONSUMER_CONNECTION_LIST."""
-    return decode_body("consumer connections", body, _connections)
-
-
-def _connections(entry: Object) -> GroupConnections:
-    """Build a group's connections. Raises ValueError for a missing or wrongly typed field."""
-    subscriptions: Mapping[object, object] = table(entry, "subscriptionTable")
-    return GroupConnections(
-        tuple(text(client, "clientId") for client in objects(entry, "connectionSet")),
-        text(entry, "messageModel"),
-        tuple(read_subscription(as_object(one, "subscriptionTable")) for one in subscriptions.values()),
     )
