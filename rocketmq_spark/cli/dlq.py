@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 
 from rocketmq_spark.cli.message_lines import json_line, origin_topic, redriven, text_line
 from rocketmq_spark.cli.message_reading import read_messages
-from rocketmq_spark.cli.name_server import add_cluster, cluster_at
+from rocketmq_spark.cli.name_server import add_actions, cluster_at
 from rocketmq_spark.condition import one_line
 from rocketmq_spark.errors import OptionError, RouteError
 from rocketmq_spark.inspection.inspector import Inspector, raise_failure
@@ -77,14 +77,11 @@ def new_parser() -> argparse.ArgumentParser:
         prog="rocketmq-spark dlq",
         description="List the dead letters of a consumer group, or send them to their topics again.",
     )
-    actions = parser.add_subparsers(dest="action", required=True, metavar="list|redrive")
     does = {
         "list": "print the messages of the group's dead-letter topic, one per line",
         "redrive": "send copies of dead letters to the topics to which they were first sent; they stay dead letters",
     }
-    for name, text in does.items():
-        action = actions.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
-        add_cluster(action)
+    for name, action in add_actions(parser, does).items():
         action.add_argument("--group", required=True, metavar="NAME", help="consumer group")
         if name == "list":
             action.add_argument("--json", action="store_true", help="print one JSON object per line")

@@ -40,6 +40,19 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_actions(parser: argparse.ArgumentParser, texts: Mapping[str, str]) -> dict[str, argparse.ArgumentParser]:
+    """Add a required action for each name of ``texts``, with its help and the options of ``add_cluster``; parsed as
+    ``action``. Return the parsers of the actions by name."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="|".join(texts))
+    added = {
+        name: actions.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
+        for name, text in texts.items()
+    }
+    for action in added.values():
+        add_cluster(action)
+    return added
+
+
 def properties(file: str) -> dict[str, str]:
     """Read the pairs of a file of ``key=value`` lines, such as RocketMQ's broker.conf; skip empty lines and ``#``
     comments.

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from rocketmq_spark.cli.name_server import add_cluster, cluster_at
+from rocketmq_spark.cli.name_server import add_actions, cluster_at
 from rocketmq_spark.cli.offset_targets import (
     Target,
     check_available,
@@ -152,16 +152,13 @@ def new_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="rocketmq-spark offsets", description="Show, export or set the committed offsets of a consumer group."
     )
-    actions = parser.add_subparsers(dest="action", required=True, metavar="show|export|set|import")
     does = {
         "show": "list the committed offset of each queue",
         "export": "print them as JSON, which 'import' and the option startingOffsets accept",
         "set": "set them to one position in each queue of a topic",
         "import": "set them to those of a file, or of the checkpoint of a Spark query",
     }
-    for name, text in does.items():
-        action = actions.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
-        add_cluster(action)
+    for name, action in add_actions(parser, does).items():
         action.add_argument("--group", required=True, metavar="NAME", help="consumer group")
         if name in ("show", "export", "set"):
             shown = "topic; repeatable" + ("" if name == "set" else " (default: all of the group)")

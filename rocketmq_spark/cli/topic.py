@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from rocketmq_spark.cli.name_server import add_cluster, cluster_at
+from rocketmq_spark.cli.name_server import add_actions, cluster_at
 from rocketmq_spark.condition import one_line
 from rocketmq_spark.errors import RouteError
 from rocketmq_spark.model import MessageQueue, QueueBounds, TopicRoute
@@ -117,15 +117,12 @@ def new_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="rocketmq-spark topic", description="Create, describe or delete a topic of a cluster that is running."
     )
-    actions = parser.add_subparsers(dest="action", required=True, metavar="create|describe|delete")
     does = {
         "create": "create it on every broker",
         "describe": "list the offsets and the number of messages of each queue",
         "delete": "delete it, with its messages and the offsets of all groups",
     }
-    for name, text in does.items():
-        action = actions.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
-        add_cluster(action)
+    for name, action in add_actions(parser, does).items():
         action.add_argument("topic")
         if name == "create":
             action.add_argument(
