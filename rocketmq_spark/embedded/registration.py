@@ -9,7 +9,7 @@ from typing import Final
 
 from rocketmq_spark.embedded.servers import BrokerServer, NameServer
 from rocketmq_spark.errors import EmbeddedBrokerError
-from rocketmq_spark.model import MASTER_ID
+from rocketmq_spark.model import MASTER_ID, TopicRoute
 
 # Every broker creates it at its first start, with one queue.
 SYSTEM_TOPIC: Final = "SELF_TEST_TOPIC"
@@ -39,7 +39,7 @@ class Registration:
 
     def has(self, server: str) -> bool:
         """Return whether the route has the server's address."""
-        return self._queue_count(server, SYSTEM_TOPIC) is not None
+        return self._queue_count(server, self._name_server.route(SYSTEM_TOPIC)) is not None
 
     def wait(self, servers: Sequence[str], topic: str = SYSTEM_TOPIC, queues: int = 1) -> None:
         """Make servers register; wait until the route has each, and ``topic`` with that number of queues, and masters
@@ -47,7 +47,8 @@ class Registration:
         EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] after 120 s."""
 
         def unregistered() -> list[str]:
-            missing = [server for server in servers if self._queue_count(server, topic) != queues]
+            route = self._name_server.route(topic)
+            missing = [server for server in servers if self._queue_count(server, route) != queues]
             for server in missing:
                 self._brokers[server].register()
             return missing
@@ -62,10 +63,10 @@ class Registration:
         in_sync = {one.broker_name: one.replicas_in_sync() for one in self.masters() if one.broker_name in replicated}
         return [name for name in replicated if in_sync.get(name) != running[name]]
 
-    def _queue_count(self, server: str, topic: str) -> int | None:
+    def _queue_count(self, server: str, route: TopicRoute) -> int | None:
         """Return the number of readable queues that the route has of the server's broker; None if it lacks the
         server."""
-        broker, route = self._brokers[server], self._name_server.route(topic)
+        broker = self._brokers[server]
         if not any(broker.advertised_address in data.addresses.values() for data in route.brokers):
             return None
         return {data.broker_name: data.read_queue_count for data in route.queues}.get(broker.broker_name)
