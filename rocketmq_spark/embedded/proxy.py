@@ -58,8 +58,8 @@ class ProxyServer:
         free ports. Raises EmbeddedBrokerError[EMBEDDED_SERVER_FAILED | EMBEDDED_JVM_FAILED]."""
         with jvm.raising_embedded_errors():
             set_remoting_version(jvm)
-            self._grpc_port = self._grpc_port or free_port(jvm)
-            self._remoting_port = self._remoting_port or free_port(jvm)
+            self._grpc_port = self._grpc_port or free_port()
+            self._remoting_port = self._remoting_port or free_port()
             self._home.mkdir(mode=0o700, exist_ok=True)
             file = self._home / "rmq-proxy.json"
             file.write_text(json.dumps(self._all_settings(namesrv_address)), encoding="utf-8")

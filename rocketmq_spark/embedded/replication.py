@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import random
-import socket
 import string
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from rocketmq_spark.embedded.jvm import ChildJvm
-from rocketmq_spark.embedded.servers import LOOPBACK, PORT_RANGE, Server, apply_settings
+from rocketmq_spark.embedded.servers import LOOPBACK, Server, apply_settings, free_port
 
 # A broker that is killed is replaced at once, because its connection closes; one that is silent after 3 s.
 QUICK_ELECTION: Final[Mapping[str, str]] = {
@@ -77,14 +75,3 @@ class ElectionController(Server):
             controller.initialize()
             controller.start()
         self._jvm, self._controller = jvm, controller
-
-
-def free_port() -> int:
-    """Return a random port from PORT_RANGE that is free now on the loopback interface; reserve nothing."""
-    while True:
-        [port] = random.sample(PORT_RANGE, 1)
-        try:
-            socket.create_server((LOOPBACK, port)).close()
-        except OSError:
-            continue
-        return port

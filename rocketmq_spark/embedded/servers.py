@@ -6,6 +6,7 @@ The controllers are built directly, because RocketMQ's *Startup classes call Sys
 from __future__ import annotations
 
 import random
+import socket
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -153,7 +154,7 @@ class BrokerServer(Server):
             netty = configs[1]
             is_replica = self._settings.get("enableControllerMode") == "true"
             # A replica's address goes to its controller before the broker listens.
-            self._port = self._port or (free_port(jvm) if is_replica else initial_port(jvm))
+            self._port = self._port or (free_port() if is_replica else initial_port(jvm))
             netty.setListenPort(self._port)
             controller = jvm.connect().org.apache.rocketmq.broker.BrokerController(*configs)
             # initialize() binds a second port at this distance below the first: here port 0, a free one.
@@ -289,21 +290,20 @@ def initial_port(jvm: ChildJvm) -> int:
     rocketmq = jvm.connect().org.apache.rocketmq
     if not rocketmq.common.MQVersion.getVersionDesc(rocketmq.common.MQVersion.CURRENT_VERSION).startswith("V4_"):
         return 0
-    return free_port(jvm)
+    return free_port()
 
 
-def free_port(jvm: ChildJvm) -> int:
+def free_port() -> int:
     """Return a random port from PORT_RANGE that is free now on the loopback interface, for a server that would not
     report its own; reserve nothing.
 
     It is below the ports that the system assigns to connections: one of these could take it before the server does.
     Raises EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] if none is free.
     """
-    address = jvm.connect().java.net.InetAddress.getByName(LOOPBACK)
     for port in random.sample(PORT_RANGE, len(PORT_RANGE)):
         try:
-            jvm.connect().java.net.ServerSocket(port, 1, address).close()
-        except Py4JJavaError:
+            socket.create_server((LOOPBACK, port)).close()
+        except OSError:
             continue
         return port
     raise EmbeddedBrokerError("EMBEDDED_CLUSTER_INVALID_STATE", problem="no port is free; stop servers on this host")
