@@ -14,3 +14,9 @@ def messages(cluster: EmbeddedCluster, topic: str) -> Iterator[Topic]:
     handle = Topic(cluster, topic)
     yield handle
     handle.close()
+
+
+@pytest.fixture
+def namesrv_addr(cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands connect to the cluster without ``--namesrv``."""
+    monkeypatch.setenv("NAMESRV_ADDR", cluster.namesrv_addr)

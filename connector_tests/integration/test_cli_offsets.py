@@ -24,12 +24,7 @@ from rocketmq_spark.model import BrokerAddress, MessageQueue
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 
-pytestmark = pytest.mark.broker
-
-
-@pytest.fixture(autouse=True)
-def namesrv_addr(cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NAMESRV_ADDR", cluster.namesrv_addr)
+pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("namesrv_addr")]
 
 
 @pytest.fixture

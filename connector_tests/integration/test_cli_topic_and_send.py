@@ -18,12 +18,7 @@ from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.wire.message.stored_message import decode_messages
 
-pytestmark = pytest.mark.broker
-
-
-@pytest.fixture(autouse=True)
-def namesrv_addr(cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NAMESRV_ADDR", cluster.namesrv_addr)
+pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("namesrv_addr")]
 
 
 def test_a_topic_is_created_described_and_deleted(capsys: pytest.CaptureFixture[str]) -> None:

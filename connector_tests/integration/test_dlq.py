@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
@@ -19,18 +18,7 @@ from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.model import BrokerAddress, Message, MessageExt
 from rocketmq_spark.remoting.pool import ConnectionPool
 
-pytestmark = pytest.mark.broker
-
-
-@pytest.fixture(autouse=True)
-def namesrv_addr(cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NAMESRV_ADDR", cluster.namesrv_addr)
-
-
-@pytest.fixture
-def messages(cluster: EmbeddedCluster, topic: str) -> Iterator[Topic]:
-    with closing(Topic(cluster, topic)) as handle:
-        yield handle
+pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("namesrv_addr")]
 
 
 def dead_letters(cluster: EmbeddedCluster, group: str) -> list[MessageExt]:

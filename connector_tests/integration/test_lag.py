@@ -21,20 +21,9 @@ from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.model import BrokerAddress, MessageQueue
 from rocketmq_spark.remoting.pool import ConnectionPool
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("namesrv_addr")]
 
 OLDEST_S = 0.3
-
-
-@pytest.fixture(autouse=True)
-def namesrv_addr(cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NAMESRV_ADDR", cluster.namesrv_addr)
-
-
-@pytest.fixture
-def messages(cluster: EmbeddedCluster, topic: str) -> Iterator[Topic]:
-    with closing(Topic(cluster, topic)) as handle:
-        yield handle
 
 
 @pytest.fixture

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import closing
 
 import pytest
 
@@ -19,20 +17,9 @@ from rocketmq_spark.cli.tail import last_ranges, new_ranges
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.model import MessageQueue, QueueBounds
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("namesrv_addr")]
 
 Q0, Q1 = (MessageQueue("orders", "broker-a", queue_id) for queue_id in range(2))
-
-
-@pytest.fixture(autouse=True)
-def namesrv_addr(cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NAMESRV_ADDR", cluster.namesrv_addr)
-
-
-@pytest.fixture
-def messages(cluster: EmbeddedCluster, topic: str) -> Iterator[Topic]:
-    with closing(Topic(cluster, topic)) as handle:
-        yield handle
 
 
 def test_last_messages_are_printed_in_the_order_of_their_times(
