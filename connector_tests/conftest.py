@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import tempfile
@@ -38,14 +39,31 @@ FASTEST_FIRST: Final = (
     "spark",
 )
 
+WITH_SPARK: Final = ("examples", "spark")
+
 LEAKS: Final = pytest.StashKey[LeakCheck]()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Without the garbage collector, which took a fifth of the time, and ignores ten thousand items from then on."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put quick folders before slow ones and in each the longest file first, and mark what needs the native decoder."""
+    """Put quick folders before slow ones and in each the longest file first, and mark what needs Spark or the native
+    decoder."""
     seconds = longest_s()
     items.sort(key=lambda item: (FASTEST_FIRST.index(folder_of(item)), -seconds.get(file_of(item), 0)))
     for item in items:
+        if folder_of(item) in WITH_SPARK:
+            item.add_marker(pytest.mark.spark)
+            item.add_marker(pytest.mark.broker)
         if needs_native_decoder(item):
             item.add_marker(pytest.mark.native)
 

@@ -23,13 +23,6 @@ TIMEOUT_S: Final = PROCESS_S
 Run = Callable[..., str]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.spark)
-            item.add_marker(pytest.mark.broker)
-
-
 def own_environment(folder: Path) -> dict[str, str]:
     """This Python, this package, and temporary files in ``folder``."""
     own = {

@@ -18,13 +18,6 @@ StreamOf = Callable[..., Stream]
 pytest.register_assert_rewrite("connector_tests.support.core_scenarios")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.spark)
-            item.add_marker(pytest.mark.broker)
-
-
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     with test_session(tmp_path_factory.mktemp("spark")) as session:
