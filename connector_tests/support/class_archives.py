@@ -1,4 +1,4 @@
-"""As a program: run a query over a topic, and write archives of the classes that its two JVMs have loaded.
+"""As a program: run a query over a topic and one in SQL, and write archives of the classes that two JVMs have loaded.
 
 The one argument is their folder.
 """
@@ -22,6 +22,7 @@ from rocketmq_spark.embedded import EmbeddedCluster
 
 NAME: Final = "classes"
 JVM_ENDS_S: Final = 120
+SHUFFLED: Final = "SELECT id % 3 AS key, count(*) AS rows FROM range(10) GROUP BY key ORDER BY key"
 
 
 def write_archives(folder: Path) -> None:
@@ -43,6 +44,7 @@ def run_query(cluster: EmbeddedCluster, folder: Path) -> None:
         messages.send(10)
         with test_session(folder) as spark:
             Stream(spark, cluster, messages.name, NAME, folder / "query", {}, None).run_to_end()
+            spark.sql(SHUFFLED).collect()
 
 
 def end_spark() -> None:
