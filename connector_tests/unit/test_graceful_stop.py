@@ -6,6 +6,7 @@ import json
 import platform
 import shutil
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +17,7 @@ import pytest
 from connector_tests.support.timeouts import WAIT_S
 from rocketmq_spark.errors import MembershipError
 from rocketmq_spark.source.stream.drain import CONTROL, FILES, Control, DrainState
-from rocketmq_spark.source.stream.graceful_stop import DrainRequest, stop
+from rocketmq_spark.source.stream.graceful_stop import DRAIN_TIMEOUT_S, DrainRequest, stop
 
 DRAIN, DRAINED = FILES[DrainState.REQUESTED], FILES[DrainState.DRAINED]
 
@@ -158,7 +159,9 @@ def test_a_request_that_was_claimed_is_not_withdrawn_and_its_response_is_waited_
         if runner.check_request() and runner.claim() and finish.ident is None:
             finish.start()
 
+    began_s = time.monotonic()
     stop_query(query := RunningQuery([runner.control], release_slowly), timeout_s=0.1)
+    assert time.monotonic() - began_s < DRAIN_TIMEOUT_S, "it waits no longer than for the response"
     finish.join()
     assert query.is_stopped
     assert (runner.control.path / DRAINED).exists()
