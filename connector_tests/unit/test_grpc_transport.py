@@ -107,6 +107,17 @@ def test_no_request_is_made_by_a_handle_that_a_producer_wrote(caplog: pytest.Log
     assert line.startswith("RECEIPT_HANDLE_UNTRUSTED: 6 messages of topic=T broker=broker-a cannot be acknowledged")
 
 
+def test_a_topic_of_an_earlier_batch_that_is_no_longer_read_is_not_polled() -> None:
+    with ScriptedProxy() as proxy:
+        given = {"endpoints": proxy.address, "consumerGroup": "g", "subscribe": "T", "loadBalance": "message"}
+        with closing(transport_of(ReadOptions.parse(given))) as transport:
+            assert transport.acknowledge([HANDLE]) == [True]
+            assert transport.refresh_routes() == {}
+            assert transport.targets() == [Target("T", "broker-a")]
+        requested = [one.request.topic.name for one in proxy.requests_received if one.method == "QueryRoute"]
+    assert requested == ["T", "gone"] * 2
+
+
 def test_no_two_polls_can_be_expected_to_request_one_invisible_duration() -> None:
     """Else a producer could write a handle with it."""
     with ScriptedProxy() as proxy:
