@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import pytest
 
+from connector_tests.support.group_bodies import cluster_info
 from connector_tests.support.message_bytes import Record, pull_body
 from connector_tests.support.scripted_broker import build_response
 from connector_tests.support.sharing_servers import BROKER_TIMEOUT_MS, TOPIC, SharingBroker, SharingServers, handle_of
@@ -21,7 +22,7 @@ from connector_tests.support.tcp_server import never_accepting
 from connector_tests.support.timeouts import TIMEOUT_FACTOR
 from rocketmq_spark.errors import TransportError
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pop.receipt_handles import OpaqueHandle
+from rocketmq_spark.pop.receipt_handles import BrokerHandle, OpaqueHandle
 from rocketmq_spark.pop.receive_scheduler import MAX_MESSAGES_PER_REQUEST, Target
 from rocketmq_spark.pop.receiver import CLOSING_S, STOP_TIMEOUT_MS, TICK_S, Receiver
 from rocketmq_spark.pop.transports import transport_of
@@ -95,6 +96,15 @@ def test_a_run_to_the_end_awaits_what_went_back() -> None:
             eventually(lambda: one.is_empty, "a broker without messages")
             one.release_logged([handle_of("a", 0)])
             assert not one.is_empty
+
+
+def test_messages_of_a_deleted_topic_count_as_acknowledged() -> None:
+    gone = BrokerHandle(handle_of("a", 0).pop_check_point._replace(topic="gone"), 0)
+    with SharingServers("a") as servers, closing(transport_of(servers.options())) as transport:
+        servers.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, build_response(ResponseCode.TOPIC_NOT_EXIST))
+        servers.name_server.on(RequestCode.GET_BROKER_CLUSTER_INFO, cluster_info({"a": "127.0.0.1:1"}))
+        assert transport.acknowledge([gone]) == [True]
+        assert transport.change_invisible_duration([gone], 1, suspend=True) == [None]
 
 
 def test_a_topic_that_had_a_route_is_not_reported_as_one_that_does_not_exist_by_later_transports_either() -> None:
