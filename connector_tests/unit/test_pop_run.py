@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from connector_tests.support.scripted_broker import build_response
 from connector_tests.support.sharing_servers import SharingServers, handle_of
@@ -21,7 +23,9 @@ from rocketmq_spark.pop.transports import transport_of
 from rocketmq_spark.pop.unacked_messages import MessageState
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.source.pop.pop_offsets import PopOffset
+from rocketmq_spark.source.pop.pop_reader import RocketMQPopReader
 from rocketmq_spark.source.pop.pop_run import EarlierBatch, PopRun
+from rocketmq_spark.source.schema import default_schema
 from rocketmq_spark.source.stream.drain import FILES, DrainState
 from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
@@ -161,6 +165,30 @@ def test_a_graceful_stop_waits_for_unanswered_acknowledgements() -> None:
         report = run.report(0)
         assert report is not None
         assert report["acknowledged"] == 3
+
+
+def test_the_progress_shows_by_the_clock_since_when_a_broker_is_unavailable() -> None:
+    began = datetime.now(UTC)
+    with SharingServers("a", "b") as servers:
+        servers.brokers["a"].messages = 3
+        servers.move("b", "127.0.0.1:1")
+        reader = RocketMQPopReader(servers.options(), default_schema())
+        try:
+            reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+
+            def outages() -> list[dict[str, str]]:
+                report = reader.reportLatestOffset()
+                assert report is not None
+                outages: list[dict[str, str]] = report["outages"]
+                return outages
+
+            eventually(lambda: bool(outages()), "an outage")
+            (outage,) = outages()
+        finally:
+            reader.stop()
+    assert outage["resource"] == "broker b"
+    second = timedelta(seconds=1)  # a clock may be set while the test runs
+    assert began - second < datetime.fromisoformat(outage["since"]) < datetime.now(UTC) + second
 
 
 START = "6f0c"
