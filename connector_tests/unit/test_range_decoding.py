@@ -153,6 +153,14 @@ def test_a_rejected_range_and_all_behind_it_are_decoded_when_the_batch_ends() ->
 
 
 @pytest.mark.usefixtures("decoded_at_once")
+def test_a_batch_whose_first_range_is_rejected_has_one_part() -> None:
+    subject = range_decoder(NATIVE)
+    subject.add(pulled(compressed(0)))
+    subject.add(pulled(message(1)))
+    assert finish(subject) == [([b"body-0", b"body-1"], ExpectedOffsets(0, 2))]
+
+
+@pytest.mark.usefixtures("decoded_at_once")
 @pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
 def test_messages_beside_the_range_belong_to_other_batches(implementation: str) -> None:
     subject = range_decoder(implementation)
