@@ -6,6 +6,7 @@ The orders of calls are those that both versions were seen to make; ``unit/test_
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -138,6 +139,23 @@ def test_new_end_alone_shows_the_progress(messages: Topic, query_of: Callable[..
     query.start()
     assert query.next_batch() == []
     assert len(query.logged) == 2
+
+
+def test_messages_left_by_a_batch_are_logged_once(
+    messages: Topic, query_of: Callable[..., Query], caplog: pytest.LogCaptureFixture
+) -> None:
+    def logged() -> list[str]:
+        return [line.partition(" available")[0] for line in caplog.messages if "SINGLE_BATCH_INCOMPLETE" in line]
+
+    caplog.set_level(logging.INFO)
+    query = query_of(maxOffsetsPerTrigger="8", logLevel="INFO")
+    messages.send(8)
+    query.next_batch()
+    assert logged() == []
+    for _ in range(2):
+        messages.send(SENT)
+        query.next_batch()
+        assert logged() == ["SINGLE_BATCH_INCOMPLETE: 4"]
 
 
 @pytest.mark.parametrize("options", [{}, {"loadBalance": "message", "startingOffsets": ""}], ids=["queue", "message"])
