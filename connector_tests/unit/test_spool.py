@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import fcntl
+import os
+import resource
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -102,6 +104,48 @@ def test_a_disk_that_refuses_is_named(spool: Spool, tmp_path: Path) -> None:
     )
     with pytest.raises(OptionError, match="SPOOL_DIR_UNUSABLE"):
         Spool(folder)
+
+
+LONGER_THAN_A_NAME = 300
+
+
+def test_a_batch_that_cannot_be_read_is_none_whatever_the_system_states(
+    spool: Spool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A folder of another user, too, ended each restart with an error of Python's."""
+    assert spool.load(START, 10**LONGER_THAN_A_NAME) is None
+    assert "SPOOL_BATCH_UNREADABLE" in caplog.text
+    with pytest.raises(OptionError, match="SPOOL_DIR_UNUSABLE"):
+        spool.load_after("a" * LONGER_THAN_A_NAME, 1)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
+def test_only_a_regular_file_is_a_batch(spool: Spool, tmp_path: Path, kind: str) -> None:
+    """A pipe was read for ever, a link followed."""
+    spool.store(OTHER, 1, messages(0))
+    file, true = (tmp_path / "spool" / "g" / one / "1.frozen" for one in (START, OTHER))
+    file.parent.mkdir()
+    {"link": lambda: file.symlink_to(true), "pipe": lambda: os.mkfifo(file), "folder": file.mkdir}[kind]()
+    descriptors = len(list(Path("/proc/self/fd").iterdir()))
+    assert spool.load(START, 1) is None
+    assert len(list(Path("/proc/self/fd").iterdir())) == descriptors
+
+
+def test_after_a_full_disk_the_spool_is_closed(tmp_path: Path) -> None:
+    """What was written no further was written once more: an error of Python's ended the source process's clean-up."""
+    spool = Spool(tmp_path / "spool" / "g")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50, limits[1]))
+    try:
+        with pytest.raises(OptionError, match=r"SPOOL_DIR_UNUSABLE.*File too large"):
+            spool.store(START, 1, messages(0, 1))
+        spool.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert names(tmp_path) == [f"{START}/1.new"]
+    assert Spool(tmp_path / "spool" / "g").recover_abandoned() == []
+    assert names(tmp_path) == [], "a later start removes it"
 
 
 def test_each_group_has_a_folder_of_its_own(tmp_path: Path) -> None:
@@ -210,3 +254,13 @@ def test_what_is_no_start_and_what_is_damaged_is_left_or_removed(
     assert names(tmp_path) == ["somebody's/1.frozen"]
     assert (folder / "77aa").is_dir(), "somebody may be about to write there"
     assert "SPOOL_BATCH_UNREADABLE: Cannot read batch=" in caplog.text
+
+
+def test_a_link_is_no_start_and_nothing_is_removed_behind_it(spool: Spool, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    for name in ("a.new", "1.frozen"):
+        (elsewhere / name).write_bytes(b"somebody's")
+    (tmp_path / "spool" / "g" / "abc").symlink_to(elsewhere)
+    assert spool.recover_abandoned() == []
+    assert sorted(file.name for file in elsewhere.iterdir()) == ["1.frozen", "a.new"]

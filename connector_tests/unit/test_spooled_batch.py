@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import struct
+import zlib
+
 import pytest
 
 from rocketmq_spark.pop.receipt_handles import BrokerHandle, OpaqueHandle, PopCheckPoint, ReceivedMessage, RecordFormat
@@ -43,3 +46,11 @@ def test_another_version_is_named() -> None:
     other = MAGIC.replace(b"1", b"2") + encode_spooled_batch(BATCH)[len(MAGIC) :]
     with pytest.raises(ValueError, match=r"it begins with b'rocketmq-spark batch 2\\n'"):
         decode_spooled_batch(other)
+
+
+@pytest.mark.parametrize("rest", [b"\0\0", b"\0\0\0\x04T"], ids=["length", "field"])
+def test_a_batch_that_ends_within_a_field_is_damaged_whatever_its_checksum(rest: bytes) -> None:
+    """It ended the query, at each restart."""
+    content = MAGIC + rest
+    with pytest.raises(ValueError, match="it ends within a field"):
+        decode_spooled_batch(content + struct.pack(">I", zlib.crc32(content)))

@@ -12,6 +12,7 @@ import fcntl
 import logging
 import os
 import re
+import stat
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -75,19 +76,19 @@ class Spool:
         self._keep_locked(None)
 
     def _keep_locked(self, file: IO[bytes] | None) -> None:
-        """Keep ``file`` locked from now on, and unlock the previous one."""
-        if self._locked is not None:
-            self._locked.close()
-        self._locked = file
+        """Keep ``file`` locked from now on, and unlock the previous one. If that could not be written, ``store`` has
+        raised the error; closing it fails once more."""
+        previous, self._locked = self._locked, file
+        if previous is not None:
+            with suppress(OSError):
+                previous.close()
 
     def load(self, epoch: str, number: int) -> tuple[ReceivedMessage, ...] | None:
         """Read a batch's messages; None, with a warning in the log, if its file is missing, unreadable or damaged.
         Raises ValueError for an invalid ``epoch``."""
         folder = self._folder_of(epoch)
-        unlogged = folder / f"{number}{UNLOGGED_SUFFIX}"
-        file = unlogged if unlogged.exists() else folder / str(number)
         try:
-            return decode_spooled_batch(file.read_bytes())
+            return decode_spooled_batch(_read_either(folder / f"{number}{UNLOGGED_SUFFIX}", folder / str(number)))
         except (OSError, ValueError) as problem:
             log.warning(
                 "SPOOL_BATCH_UNREADABLE: Cannot read batch=%d from spoolDir; brokers redeliver its messages, in "
@@ -99,21 +100,20 @@ class Spool:
 
     def load_after(self, epoch: str, number: int) -> list[ReceivedMessage]:
         """Read the messages of all batches with larger numbers. Skip unreadable batches, with a warning in the log:
-        their messages are redelivered when they expire."""
-        found: list[ReceivedMessage] = []
-        for other in self._batch_numbers(epoch):
-            if other > number:
-                found += self.load(epoch, other) or ()
-        return found
+        their messages are redelivered when they expire. Raises OptionError[SPOOL_DIR_UNUSABLE] if their folder cannot
+        be read, ValueError for an invalid ``epoch``."""
+        with self._raising_spool_errors():
+            later = [other for other in self._batch_numbers(epoch) if other > number]
+        return [one for other in later for one in self.load(epoch, other) or ()]
 
     def recover_abandoned(self) -> list[ReceivedMessage]:
         """Read, then delete, the batches of starts that ended before Spark had logged any batch; return their messages.
-        Starts that run, by their locks, and folders that cannot be read are skipped. Raises
+        Starts that run, by their locks, links, and folders that cannot be read are skipped. Raises
         OptionError[SPOOL_DIR_UNUSABLE] if a batch cannot be deleted."""
         found: list[ReceivedMessage] = []
         with suppress(OSError):
             for folder in sorted(self._folder.iterdir()):
-                if _EPOCH.fullmatch(folder.name) and folder.is_dir():
+                if _EPOCH.fullmatch(folder.name) and folder.is_dir() and not folder.is_symlink():
                     with suppress(OSError):  # another start has recovered it
                         found += self._recover(folder)
         return found
@@ -173,6 +173,26 @@ def spool_of(options: ReadOptions) -> Spool | None:
     if options.spool_dir is None:
         return None
     return Spool(Path(options.spool_dir).expanduser() / quote(options.consumer_group, ""))
+
+
+def _read_either(first: Path, second: Path) -> bytes:
+    """Return the content of the first file, of the second one if that is missing. Raises OSError."""
+    try:
+        return _read_regular(first)
+    except FileNotFoundError:
+        return _read_regular(second)
+
+
+def _read_regular(file: Path) -> bytes:
+    """Return a file's content. Raises OSError, also for a link or a pipe, which it neither follows nor waits for."""
+    descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(f"{file} is no regular file")
+        with open(descriptor, "rb", closefd=False) as opened:
+            return opened.read()
+    finally:
+        os.close(descriptor)
 
 
 def _open_locked(file: Path) -> IO[bytes]:

@@ -56,9 +56,11 @@ def _fields(messages: Iterable[ReceivedMessage]) -> Iterator[bytes | memoryview]
 
 
 def _split(content: memoryview) -> Iterator[memoryview]:
-    """Yield the fields of ``content`` without their lengths, as views. A cut length raises struct.error."""
+    """Yield the fields of ``content`` without their lengths, as views. Raises ValueError if it ends within one."""
     position = 0
     while position < len(content):
         begin = position + _NUMBER.size
-        position = begin + _NUMBER.unpack_from(content, position)[0]
+        position = begin + int.from_bytes(content[position:begin], "big")
+        if position > len(content):
+            raise ValueError("it ends within a field")
         yield content[begin:position]
