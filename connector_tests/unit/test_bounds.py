@@ -18,6 +18,7 @@ from rocketmq_spark.errors import OptionError, RemoteProtocolError, RocketMQErro
 from rocketmq_spark.model import MessageQueue, QueueBounds
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.pop_responses import decode_pop_response
+from rocketmq_spark.proxy.failures import check_control_response
 from rocketmq_spark.proxy.session import limit_size
 from rocketmq_spark.source.pop.pop_offsets import PopOffset
 from rocketmq_spark.source.stream.offsets import SourceOffset
@@ -25,6 +26,8 @@ from rocketmq_spark.wire import bounds
 from rocketmq_spark.wire.body.groups import decode_consumer_ids, decode_lock_ok
 from rocketmq_spark.wire.body.routes import decode_topic_route
 from rocketmq_spark.wire.bounds import BOUNDS, Bound, check_values
+from rocketmq_spark.wire.grpc import messaging_pb2 as pb
+from rocketmq_spark.wire.grpc.responses import brokers_of
 from rocketmq_spark.wire.message.compression import compress, decompress
 from rocketmq_spark.wire.message.stored_message import decode_record
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
@@ -72,6 +75,16 @@ def route_queues(count: int) -> None:
             for place, (read, write) in enumerate(counts)
         ]
         decode_topic_route("T", json.dumps({"brokerDatas": [], "queueDatas": datas}).encode())
+    brokers_of("T", [proxied_queue("b")] * count)
+
+
+def proxied_queue(broker_name: str) -> pb.MessageQueue:
+    endpoints = pb.Endpoints(addresses=[pb.Address(host="h", port=8081)])
+    return pb.MessageQueue(permission=pb.Permission.READ, broker=pb.Broker(name=broker_name, endpoints=endpoints))
+
+
+def proxied_brokers(count: int) -> None:
+    assert len(brokers_of("T", [proxied_queue(str(number)) for number in range(count)])) == count
 
 
 def ordered_queues(count: int) -> None:
@@ -95,6 +108,10 @@ def queue_offsets(count: int) -> None:
 def response_bytes(count: int) -> None:
     responses = (bytes(size) for size in (count - 1, 1))
     assert len(list(limit_size(responses, "p:8081"))) == 2
+
+
+def control_response_bytes(count: int) -> None:
+    check_control_response(bytes(count), "p:8081", "QueryRoute")
 
 
 def pop_offsets(claimed: int) -> None:
@@ -166,11 +183,13 @@ def checkpoint_messages(count: int) -> None:
 CLAIMS: dict[Bound, Callable[[int], None]] = {
     bounds.FRAME_BYTES: frame_bytes,
     bounds.RESPONSE_BYTES: response_bytes,
+    bounds.CONTROL_RESPONSE_BYTES: control_response_bytes,
     bounds.HEADER_VALUES: header_values,
     bounds.BODY_BYTES: body_bytes,
     bounds.BODY_VALUES: body_values,
     bounds.BODY_DEPTH: body_depth,
     bounds.ROUTE_QUEUES: route_queues,
+    bounds.PROXIED_BROKERS: proxied_brokers,
     bounds.ORDERED_QUEUES: ordered_queues,
     bounds.QUEUE_ID: queue_id,
     bounds.QUEUE_OFFSETS: queue_offsets,

@@ -195,6 +195,31 @@ def test_a_topic_that_is_missing_or_not_readable_is_one_of_those_errors(
         assert (error.condition, error.context["topic"]) == (condition, "T")
 
 
+@pytest.mark.parametrize(
+    ("addresses", "problem"),
+    [
+        ([], "broker 'broker-a' has no address"),
+        ([pb.Address(host="", port=8081)], "an address has the port 8081 and the host ''"),
+        ([pb.Address(host="h", port=65_536)], "an address has the port 65536 and the host 'h'"),
+        ([pb.Address(host="h", port=-1)], "an address has the port -1 and the host 'h'"),
+        ([pb.Address(host="h" * 256, port=1)], f"an address has the port 1 and the host '{'h' * 255}'"),
+    ],
+    ids=["none", "no host", "large port", "negative port", "long host"],
+)
+def test_a_route_to_nowhere_is_an_error(
+    proxy: ScriptedProxy, session: SessionOf, addresses: list[pb.Address], problem: str
+) -> None:
+    """Without an address the thread that refreshes routes ended with a ZeroDivisionError; ports were taken modulo
+    65536."""
+    broker = pb.Broker(name="broker-a", endpoints=pb.Endpoints(addresses=addresses))
+    returned = pb.QueryRouteResponse(status=OK, message_queues=[proxy.queue(), proxy.queue(broker=broker)])
+    proxy.handlers_by_method["QueryRoute"] = partial(return_route, returned)
+    assert str(failure(lambda: session(proxy.address).find_brokers("T"))) == (
+        f"[ROCKETMQ_MALFORMED_RESPONSE.BODY] Cannot decode the body of a route of topic 'T': {problem}. Report this "
+        "error with the version of the server."
+    )
+
+
 def return_route(returned: pb.QueryRouteResponse, _request: object) -> pb.QueryRouteResponse:
     return returned
 
@@ -268,6 +293,18 @@ def test_responses_beyond_the_limit_are_an_error(
         f"[ROCKETMQ_RESPONSE_TOO_LARGE] {proxy.address} returned more messages for ReceiveMessage than requested, "
         "or more than 134217728 bytes. Check that the address is that of a RocketMQ 5 proxy."
     )
+
+
+def test_responses_without_messages_are_small(proxy: ScriptedProxy, session: SessionOf) -> None:
+    """Of entries of two bytes, 128 MiB took 4 GB of memory."""
+    entries = b"\x12\x00" * (2 << 20) + b"\x12\x00"
+    one = session(proxy.address, timeout_ms=10_000)
+    proxy.handlers_by_method["QueryRoute"] = lambda _: entries
+    proxy.handlers_by_method["Telemetry"] = lambda _: [entries]
+    for request, call in (("QueryRoute", lambda: one.find_brokers("T")), ("Telemetry", one.keep_alive)):
+        error = failure(call)
+        assert error.condition == "RESPONSE_TOO_LARGE"
+        assert (error.context["request"], error.context["limit_bytes"]) == (request, 4 << 20)
 
 
 def test_compressed_responses_are_not_unpacked(session: SessionOf) -> None:

@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError, Message
 
 from rocketmq_spark.errors import RemoteProtocolError, TransportError
 from rocketmq_spark.proxy.channel import open_channel
-from rocketmq_spark.proxy.failures import failure_of
+from rocketmq_spark.proxy.failures import check_control_response, failure_of
 from rocketmq_spark.security import Tls
 from rocketmq_spark.wire.grpc.requests import Identity
 
@@ -34,8 +34,8 @@ class PendingCall(Generic[A]):
 
 class Connection:
     """Connection to the proxy at one address. Calls raise what ``failure_of`` returns,
-    RemoteProtocolError[MALFORMED_RESPONSE.BODY] for an undecodable response, TransportError[CONNECTION_LOST] after
-    ``close``.
+    RemoteProtocolError[MALFORMED_RESPONSE.BODY] for an undecodable response, [RESPONSE_TOO_LARGE] for one of a method
+    with one response that has more bytes than CONTROL_RESPONSE_BYTES, TransportError[CONNECTION_LOST] after ``close``.
 
     Threads: any.
     """
@@ -62,9 +62,11 @@ class Connection:
 
         def result() -> A:
             try:
-                return parse_response(response_type, future.result())
+                data = future.result()
             except grpc.RpcError as error:
                 raise failure_of(error, self.address, method, limit_ms) from error
+            check_control_response(data, self.address, method)
+            return parse_response(response_type, data)
 
         return PendingCall(result)
 

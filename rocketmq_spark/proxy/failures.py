@@ -19,7 +19,7 @@ from rocketmq_spark.remoting.transport_probe import (
     probe_transports,
 )
 from rocketmq_spark.security import Tls
-from rocketmq_spark.wire.bounds import RESPONSE_BYTES
+from rocketmq_spark.wire.bounds import CONTROL_RESPONSE_BYTES, RESPONSE_BYTES, Bound
 from rocketmq_spark.wire.grpc.messaging_pb2 import Code, Status
 from rocketmq_spark.wire.grpc.responses import refusal_error
 
@@ -65,11 +65,16 @@ def failure_of(error: grpc.RpcError, address: str, request: str, timeout_ms: int
     return refusal_error(address, request, Status(code=_CODES.get(code, Code.BAD_REQUEST), message=details))
 
 
-def response_too_large_error(address: str, request: str) -> RemoteProtocolError:
+def response_too_large_error(address: str, request: str, bound: Bound = RESPONSE_BYTES) -> RemoteProtocolError:
     """Return the error for a response, of one message or several, above the maximum size."""
-    return RemoteProtocolError(
-        "RESPONSE_TOO_LARGE", address=address, request=request, limit_bytes=RESPONSE_BYTES.maximum
-    )
+    return RemoteProtocolError("RESPONSE_TOO_LARGE", address=address, request=request, limit_bytes=bound.maximum)
+
+
+def check_control_response(data: bytes, address: str, request: str) -> None:
+    """Raise RemoteProtocolError[RESPONSE_TOO_LARGE] for an undecoded response without messages that has more bytes than
+    CONTROL_RESPONSE_BYTES allows, else do nothing."""
+    if len(data) > CONTROL_RESPONSE_BYTES.maximum:
+        raise response_too_large_error(address, request, CONTROL_RESPONSE_BYTES)
 
 
 def _reason(details: str) -> str:

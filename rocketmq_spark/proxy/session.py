@@ -82,12 +82,13 @@ class Session:
     def find_brokers(self, topic: str) -> dict[str, Addresses]:
         """Request the topic's route, and return the proxy addresses for each of its brokers, by broker name. Raises
         OptionError[FIFO_NOT_SUPPORTED] for a FIFO topic, RouteError[TOPIC_UNAVAILABLE.NO_READABLE_QUEUE],
-        TransportError[CONNECT_FAILED] after ``close``."""
+        RemoteProtocolError[MALFORMED_RESPONSE.BODY] for an invalid route, TransportError[CONNECT_FAILED] after
+        ``close``."""
         proxy_addresses = [split_address(address) for address in self.addresses]
         response = self._call("QueryRoute", route(topic, proxy_addresses), pb.QueryRouteResponse, topic)
         if is_ordered(response.message_queues):
             raise OptionError("FIFO_NOT_SUPPORTED", subject=f"Topic {topic!r}")
-        brokers = brokers_of(response.message_queues)
+        brokers = brokers_of(topic, response.message_queues)
         if not brokers:
             raise RouteError("TOPIC_UNAVAILABLE.NO_READABLE_QUEUE", topic=topic)
         return brokers

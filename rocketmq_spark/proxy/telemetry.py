@@ -12,7 +12,7 @@ import grpc
 
 from rocketmq_spark.errors import RocketMQError, TransportError
 from rocketmq_spark.proxy.connection import Connection, parse_response
-from rocketmq_spark.proxy.failures import failure_of
+from rocketmq_spark.proxy.failures import check_control_response, failure_of
 from rocketmq_spark.wire.grpc.messaging_pb2 import TelemetryCommand
 
 METHOD: Final = "Telemetry"
@@ -37,7 +37,8 @@ class Telemetry:
 
     def response(self) -> TelemetryCommand:
         """Wait for the proxy's first command and return it; call this once. Raises what ``failure_of`` returns,
-        TransportError[RESPONSE_TIMED_OUT] after ``timeout_ms``."""
+        RemoteProtocolError[MALFORMED_RESPONSE.BODY | RESPONSE_TOO_LARGE], TransportError[RESPONSE_TIMED_OUT] after
+        ``timeout_ms``."""
         try:
             received = self._received.get(timeout=self._timeout_ms / 1000)
         except Empty:
@@ -66,6 +67,7 @@ class Telemetry:
         """Put the first response, or the error, into ``_received``; then read until the stream ends."""
         try:
             for data in islice(self._call, 1):
+                check_control_response(data, self._connection.address, METHOD)
                 self._received.put(parse_response(TelemetryCommand, data))
             for _ in self._call:
                 pass  # until the stream ends, which the proxy decides

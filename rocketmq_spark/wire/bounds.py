@@ -51,6 +51,11 @@ RESPONSE_BYTES: Final = Bound("bytes of a response over gRPC", Claimant.SERVER, 
 """Of one gRPC message, and of all responses to one receive request. No Spark task carries more; compression is
 refused."""
 
+CONTROL_RESPONSE_BYTES: Final = Bound(
+    "bytes of a response over gRPC without messages", Claimant.SERVER, 4 * 1024 * 1024, "RESPONSE_TOO_LARGE"
+)
+"""An entry of two bytes takes 64 bytes of memory. A route of ten thousand queues has some 1 MB."""
+
 HEADER_BYTES: Final = Bound("bytes of a header", Claimant.SERVER, 0xFFFFFF, "MALFORMED_RESPONSE.HEADER")
 """The length field has 24 bits."""
 
@@ -68,6 +73,9 @@ BODY_DEPTH: Final = Bound("levels of objects as keys in a JSON body", Claimant.S
 
 ROUTE_QUEUES: Final = Bound("queues of a topic", Claimant.SERVER, 65_536, "MALFORMED_RESPONSE.BODY")
 """Of all brokers together; read queues and write queues count separately."""
+
+PROXIED_BROKERS: Final = Bound("brokers of a topic", Claimant.SERVER, 1_024, "MALFORMED_RESPONSE.BODY")
+"""In a proxy's route. Each is polled by a thread, and may need a connection."""
 
 ORDERED_QUEUES: Final = Bound("queues of an order configuration", Claimant.SERVER, 65_536, "INVALID_ORDER_CONF")
 """Only producers use the order configuration: an invalid one fails no query that reads the topic."""
@@ -112,12 +120,14 @@ CHECKPOINT_MESSAGES: Final = Bound("messages in a batch", Claimant.CHECKPOINT, 2
 BOUNDS: Final = (
     FRAME_BYTES,
     RESPONSE_BYTES,
+    CONTROL_RESPONSE_BYTES,
     HEADER_BYTES,
     HEADER_VALUES,
     BODY_BYTES,
     BODY_VALUES,
     BODY_DEPTH,
     ROUTE_QUEUES,
+    PROXIED_BROKERS,
     ORDERED_QUEUES,
     QUEUE_ID,
     QUEUE_OFFSETS,

@@ -7,12 +7,21 @@ Source: ``proxy/grpc/v2/route/RouteActivity.java``, ``proxy/grpc/v2/common/Respo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias
 
-from rocketmq_spark.errors import BrokerError, OptionError, RocketMQError, RouteError
-from rocketmq_spark.model import MASTER_ID
-from rocketmq_spark.wire.grpc.messaging_pb2 import Code, Endpoints, MessageQueue, MessageType, Permission, Status
+from rocketmq_spark.errors import BrokerError, OptionError, RemoteProtocolError, RocketMQError, RouteError
+from rocketmq_spark.model import MASTER_ID, MAX_PORT
+from rocketmq_spark.wire.bounds import PROXIED_BROKERS, ROUTE_QUEUES
+from rocketmq_spark.wire.grpc.messaging_pb2 import (
+    Address,
+    Code,
+    Endpoints,
+    MessageQueue,
+    MessageType,
+    Permission,
+    Status,
+)
 from rocketmq_spark.wire.remoting.refusal import REMARK_CHARACTERS, access_error
 
 TRANSIENT_CODES: Final = frozenset(
@@ -100,13 +109,31 @@ def name_of(code: int) -> str:
 Addresses: TypeAlias = tuple[str, ...]
 """Addresses of one server, each ``host:port``."""
 
+_NAME_CHARACTERS: Final = 255
+"""Maximum length of a host name, and of a name in an error."""
+
 _READABLE: Final = frozenset({Permission.READ, Permission.READ_WRITE})
 
 
-def brokers_of(queues: Iterable[MessageQueue]) -> dict[str, Addresses]:
-    """Return for each broker with readable queues, by name, the addresses of its proxy."""
-    readable = (queue for queue in queues if queue.permission in _READABLE and queue.broker.id == MASTER_ID)
-    return {queue.broker.name: addresses_of(queue.broker.endpoints) for queue in readable}
+def brokers_of(topic: str, queues: Sequence[MessageQueue]) -> dict[str, Addresses]:
+    """Return for each broker with readable queues of ``topic``, by name, the addresses of its proxy. Raises
+    RemoteProtocolError[MALFORMED_RESPONSE.BODY] for a broker without addresses or with an invalid one, for more queues
+    than ROUTE_QUEUES or brokers than PROXIED_BROKERS allows."""
+    try:
+        return _brokers_of(queues)
+    except ValueError as problem:
+        raise RemoteProtocolError(
+            "MALFORMED_RESPONSE.BODY", subject=f"route of topic {topic!r}", problem=str(problem)
+        ) from problem
+
+
+def _brokers_of(queues: Sequence[MessageQueue]) -> dict[str, Addresses]:
+    """Do the work of ``brokers_of``. Raises ValueError for its error."""
+    ROUTE_QUEUES.check(len(queues))
+    readable = [queue for queue in queues if queue.permission in _READABLE and queue.broker.id == MASTER_ID]
+    endpoints = {queue.broker.name: queue.broker.endpoints for queue in readable}
+    PROXIED_BROKERS.check(len(endpoints))
+    return {name: _addresses_of(name, one) for name, one in endpoints.items()}
 
 
 def is_ordered(queues: Iterable[MessageQueue]) -> bool:
@@ -114,9 +141,16 @@ def is_ordered(queues: Iterable[MessageQueue]) -> bool:
     return any(list(queue.accept_message_types) == [MessageType.FIFO] for queue in queues)
 
 
-def addresses_of(endpoints: Endpoints) -> Addresses:
-    """Return the addresses in the syntax of options, IPv6 in brackets."""
-    return tuple(
-        f"[{address.host}]:{address.port}" if ":" in address.host else f"{address.host}:{address.port}"
-        for address in endpoints.addresses
-    )
+def _addresses_of(broker_name: str, endpoints: Endpoints) -> Addresses:
+    """Return the addresses of a broker's proxy in the syntax of options, IPv6 in brackets. Raises ValueError without
+    any, or for an invalid one."""
+    if not endpoints.addresses:
+        raise ValueError(f"broker {broker_name[:_NAME_CHARACTERS]!r} has no address")
+    return tuple(_address_of(address) for address in endpoints.addresses)
+
+
+def _address_of(address: Address) -> str:
+    host = f"[{address.host}]" if ":" in address.host else address.host
+    if not 0 < len(host) <= _NAME_CHARACTERS or not 0 < address.port <= MAX_PORT:
+        raise ValueError(f"an address has the port {address.port} and the host {host[:_NAME_CHARACTERS]!r}")
+    return f"{host}:{address.port}"
