@@ -126,7 +126,12 @@ def test_only_a_regular_file_is_a_batch(spool: Spool, tmp_path: Path, kind: str)
     spool.store(OTHER, 1, messages(0))
     file, true = (tmp_path / "spool" / "g" / one / "1.frozen" for one in (START, OTHER))
     file.parent.mkdir()
-    {"link": lambda: file.symlink_to(true), "pipe": lambda: os.mkfifo(file), "folder": file.mkdir}[kind]()
+    if kind == "link":
+        file.symlink_to(true)
+    elif kind == "pipe":
+        os.mkfifo(file)
+    else:
+        file.mkdir()
     descriptors = len(list(Path("/proc/self/fd").iterdir()))
     assert spool.load(START, 1) is None
     assert len(list(Path("/proc/self/fd").iterdir())) == descriptors
