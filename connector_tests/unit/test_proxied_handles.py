@@ -142,7 +142,17 @@ def test_an_uncertain_handle_is_probed_no_more(number: str) -> None:
     assert is_unverified(handle)
 
 
+@pytest.mark.parametrize("text", [f"0 {TIMES} 0 {'b' * 30_000} 7 3 99", "g" * 1_025], ids=["producer", "gateway"])
+def test_a_long_handle_is_unverified_and_not_kept(text: str) -> None:
+    """The checkpoint and the progress had 30 KB for each such message, which producers send in a batch."""
+    (handle,) = handles(Reported(text, 7, 3))
+    assert is_unverified(handle)
+    assert len(handle.text) < 100
+
+
 def test_a_gateways_own_handles_are_kept() -> None:
+    (handle,) = handles(Reported("g" * 1_024, 7, 3))
+    assert not is_unverified(handle)
     (handle,) = handles(Reported("a gateway's", 7, 3))
     assert handle == OpaqueHandle("T", "broker-a", "a gateway's")
     assert not is_unverified(handle)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from rocketmq_spark.pop.receipt_handles import (
     NORMAL_TOPIC,
@@ -28,6 +28,13 @@ from rocketmq_spark.pop.receipt_handles import (
     ReceiptHandle,
     handle_of,
 )
+
+MAX_HANDLE_CHARACTERS: Final = 1_024
+"""Maximum length of a handle that is not a broker's, whose handles have some 100 characters. Checkpoint, progress and
+spool list the handles of a batch, and a producer's property may have 32 KB."""
+
+UNVERIFIED: Final = "unverified 0 0 0 0 0"
+"""In place of a longer handle."""
 
 _Times: TypeAlias = tuple[int, int, int]
 _Queue: TypeAlias = tuple[str, int]
@@ -59,7 +66,8 @@ def handles_of_response(
     topic: str, broker_name: str, response: Sequence[ProxyMessage], requested_ms: int
 ) -> list[ReceiptHandle]:
     """Return a handle for each message in ``response``, in order. A handle whose message is uncertain is returned as
-    ``OpaqueHandle`` for which ``is_unverified`` is true. ``requested_ms``: the invisible duration of the request."""
+    ``OpaqueHandle`` for which ``is_unverified`` is true, as is any other long one. ``requested_ms``: the invisible
+    duration of the request."""
     parsed = [handle_of(topic, broker_name, one.handle) for one in response]
     broker_handles = _broker_handles(parsed, response, requested_ms)
     foreign: dict[int, list[int]] = {}
@@ -76,9 +84,14 @@ def handles_of_response(
         for index in _certain_indices(numbered_messages, foreign.get(queue_id, []) if retry == NORMAL_TOPIC else [])
     }
     return [
-        handle if index in certain_indices else OpaqueHandle(topic, broker_name, one.handle)
+        handle if index in certain_indices else _opaque_handle(topic, broker_name, one.handle)
         for index, (handle, one) in enumerate(zip(parsed, response, strict=True))
     ]
+
+
+def _opaque_handle(topic: str, broker_name: str, text: str) -> OpaqueHandle:
+    """Return the handle that no broker made, with UNVERIFIED in place of a text longer than MAX_HANDLE_CHARACTERS."""
+    return OpaqueHandle(topic, broker_name, text if len(text) <= MAX_HANDLE_CHARACTERS else UNVERIFIED)
 
 
 def _broker_handles(
