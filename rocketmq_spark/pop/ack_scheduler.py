@@ -112,9 +112,10 @@ class AckScheduler:
         self._is_stopping = True
 
     @property
-    def is_idle(self) -> bool:
-        """Return whether no requests are due, apart from those of running workers."""
-        return not self._brokers_due()
+    def has_due_requests(self) -> bool:
+        """Return whether requests are due that no worker has claimed. False does not mean that all workers have
+        ended."""
+        return bool(self._brokers_due())
 
     def close(self) -> None:
         """Claim no more messages, so that no more requests are sent. Wait for nothing: requests in flight end when the

@@ -238,7 +238,7 @@ class Receiver:
             self._ack_scheduler.run()
             with self._changed:
                 have_all_returned = not self._receive_scheduler.pending_requests
-            is_all_sent = self._workers.busy <= {ROUTE_REFRESH} and self._ack_scheduler.is_idle
+            is_all_sent = self._workers.busy <= {ROUTE_REFRESH} and not self._ack_scheduler.has_due_requests
             if is_all_sent and (have_all_returned or now_ms - last_response_ms >= LAST_RESPONSES_MS):
                 return
             with self._changed:
