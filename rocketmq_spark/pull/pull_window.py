@@ -239,14 +239,14 @@ class PullWindow:
         """Extend the first request, behind which no other is open yet, up to ``to``."""
         first.end_offset = self._opened_to = max(self._opened_to, min(to, self._end_offset))
 
-    def _mark_vacant(self, request: PullRequest, since: int, to: int) -> None:
+    def _mark_vacant(self, request: PullRequest, vacant_from: int, to: int) -> None:
         """Mark offsets up to ``to`` as vacant: the rest of this request, and, if ``to`` is beyond all requests, those
-        behind the last one. Requests in between depend on their own responses. ``since``: end of the last message
-        below ``to``, which may be below this request."""
+        behind the last one. Requests in between depend on their own responses. ``vacant_from``: end of the
+        last message below ``to``, which may be below this request."""
         self._append_range(request, to, NO_BODY, is_vacant=True)
-        request.pulled[-1] = request.pulled[-1]._replace(response_end_offset=since)
+        request.pulled[-1] = request.pulled[-1]._replace(response_end_offset=vacant_from)
         if self._opened_to < min(to, self._end_offset):
-            self._mark_vacant(self._open(to), since, to)
+            self._mark_vacant(self._open(to), vacant_from, to)
 
     def _mark_lost(self, request: PullRequest, to: int, *, is_presumed_lost: bool = False) -> None:
         """Mark offsets up to ``to`` as lost: the rest of this request, and, if ``to`` is beyond all requests, those

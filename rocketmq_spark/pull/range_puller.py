@@ -256,23 +256,24 @@ class RangePuller:
     def _find_vacancy_end(self, request: PullRequest, result: PullResult) -> int:
         """Return the end of the vacant offsets that start at the next offset. There may be thousands, so their end is
         searched for by probes at doubling distances, and waited for. The result is kept for the next requests."""
-        offset, since = request.next_offset, result.next_begin_offset
+        offset, vacant_from = request.next_offset, result.next_begin_offset
         if self._vacancy is None or offset not in self._vacancy.offsets:
             vacant, step, end_offset = offset, 1, self._target.end_offset
-            while vacant + step < end_offset and self._detect_vacancy(vacant + step, since):
+            while vacant + step < end_offset and self._is_vacant_since(vacant_from, vacant + step):
                 vacant, step = vacant + step, 2 * step
             end_offset = min(vacant + step, end_offset)
             while end_offset - vacant > 1:
                 middle = (vacant + end_offset) // 2
-                vacant, end_offset = (middle, end_offset) if self._detect_vacancy(middle, since) else (vacant, middle)
-            self._vacancy = _Vacancy(range(since, end_offset), result)
+                is_vacant = self._is_vacant_since(vacant_from, middle)
+                vacant, end_offset = (middle, end_offset) if is_vacant else (vacant, middle)
+            self._vacancy = _Vacancy(range(vacant_from, end_offset), result)
         return self._vacancy.offsets.stop
 
-    def _detect_vacancy(self, offset: int, since: int) -> bool:
-        """Probe ``offset``, and return whether no message from ``since`` up to it exists: the message that ends at
-        ``since`` is the last one before."""
+    def _is_vacant_since(self, vacant_from: int, offset: int) -> bool:
+        """Pull ``offset`` alone, wait, and return whether no message has an offset from ``vacant_from`` up to it: the
+        broker then returns the message before it, and that one ends at ``vacant_from``."""
         outcome = self._probe_vacancy(offset)
-        return outcome is not None and outcome.next_begin_offset == since
+        return outcome is not None and outcome.next_begin_offset == vacant_from
 
     def _record_success(self) -> None:
         """Record a response other than WAIT: the broker's outage ends, and pause and waiting time start over."""
