@@ -1,8 +1,8 @@
 """Client of one broker: one short method for each request.
 
-Every method raises TransportError (no connection, no response in time), BrokerError (a response code without a meaning
-for that request; ``wire.remoting.refusal`` selects the condition) and RemoteProtocolError. ``retry`` defines which
-errors are retried. Source: ``client/impl/MQClientAPIImpl.java``.
+Every method raises TransportError (no connection, no response in time), BrokerError (the response code refuses the
+request; ``wire.remoting.refusal`` selects the condition) and RemoteProtocolError. ``retry`` defines which errors are
+retried. Source: ``client/impl/MQClientAPIImpl.java``.
 """
 
 from __future__ import annotations

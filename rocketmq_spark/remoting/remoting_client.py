@@ -140,9 +140,10 @@ class RemotingClient:
     def decode_response(
         self, request: RemotingCommand, response: RemotingCommand, decode: Callable[[RemotingCommand], T]
     ) -> T:
-        """Return the decoded value of ``response``.
+        """Return what ``decode`` returns for ``response``, and raise what it raises.
 
-        Raises the BrokerError of ``refusal`` for a response without a meaning, and what ``decode`` raises.
+        Raises the BrokerError that ``refusal_error`` selects, if the response code is a refusal of this request: one
+        without a ``meaning_of``.
         """
         if meaning_of(request.code, response) is None:
             raise refusal_error(str(self.address), request.code, response)

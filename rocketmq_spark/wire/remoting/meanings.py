@@ -108,8 +108,8 @@ other requests only SUCCESS is accepted."""
 
 
 def meaning_of(request_code: int, response: RemotingCommand) -> Meaning | None:
-    """Return the meaning of a response to ``request_code``, by its code and the begin of its remark; None if the server
-    refuses the request."""
+    """Return the meaning of a response to ``request_code``, by its code and the begin of its remark; None if these
+    refuse the request."""
     for (code, remark), meaning in MEANINGS.get(request_code, ONLY_SUCCESS).items():
         if response.code == code and (response.remark or "").startswith(remark):
             return meaning
