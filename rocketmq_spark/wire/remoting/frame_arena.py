@@ -94,7 +94,7 @@ class FrameArena:
         return self._readable, self._begin, self._end
 
     def advance_to(self, begin: int) -> None:
-        """Mark the bytes of ``unread`` before ``begin``, where another frame begins, as read."""
+        """Mark all bytes before position ``begin`` of the memory in ``unread`` as read. A frame begins there."""
         self._begin = begin
 
     def next_frame(self) -> memoryview | None:
