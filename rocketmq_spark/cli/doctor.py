@@ -86,7 +86,7 @@ def _announce(step: str) -> None:
 
 
 def _environment() -> Environment:
-    """Return the versions on this machine; no Spark is imported."""
+    """Return the versions of Python and PySpark, and the column decoder in use. PySpark is not imported."""
     major, minor, patch = platform.python_version_tuple()
     try:
         pyspark = version("pyspark")

@@ -106,8 +106,8 @@ def _broker_facts(
 
 
 class _BrokerCheck:
-    """Requests to one broker, and what became of them. Methods raise OptionError, TransportError and
-    RemoteProtocolError; a BrokerError becomes a trial. For one thread."""
+    """Requests to one broker. Each is recorded in ``trials``, a refusal (BrokerError) too, which is not raised. Methods
+    raise OptionError, TransportError and RemoteProtocolError. For one thread."""
 
     def __init__(self, broker: Broker, name: str) -> None:
         self.trials: list[Trial] = []
@@ -143,20 +143,20 @@ class _BrokerCheck:
             )
 
     def group_switches(self, group: str, *, is_required: bool) -> GroupSwitches | None:
-        """Return the group's switches; None if the broker refuses."""
+        """Request the group's switches and record the trial; None if the broker refuses."""
         purpose = f"the settings of group '{group}'"
         return self._attempt(
             "GET", purpose, lambda: self._broker.call(group_switches_rpc(group)), is_required=is_required
         )
 
     def group_connections(self, group: str) -> GroupConnections | None:
-        """Return the group's connections; None if the broker refuses."""
+        """Request the group's connections and record the trial; None if the broker refuses."""
         purpose = f"comparing the members of group '{group}'"
         rpc = group_connections_rpc(group)
         return self._attempt("GET", purpose, lambda: self._broker.call(rpc), is_required=False)
 
     def _attempt(self, action: str, purpose: str, call: Callable[[], T], *, is_required: bool = True) -> T | None:
-        """Call, record the trial, and return the value; None if the broker refuses."""
+        """Call, record in ``trials`` whether the broker refused, and return the value; None if it refused."""
         try:
             value = call()
         except BrokerError as error:
