@@ -72,7 +72,8 @@ class StoredPlan:
             return None
 
     def keep(self, plan: BatchPlan) -> BatchPlan:
-        """Store ``plan``, unless a concurrent planning was earlier. Return the plan that is stored."""
+        """Store ``plan`` and return it, or return the plan that a concurrent planning stored first. If none can be
+        stored, log a warning and return ``plan``."""
         if self._file is None:
             return plan
         unfinished = self._file.with_suffix(f".{uuid4().hex}")

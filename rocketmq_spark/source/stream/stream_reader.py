@@ -95,9 +95,11 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
 
     @raising_without_traceback
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Check the user schema and return the row limit. With a minimum only, it is the largest one: Spark passes
-        no limit with ``Trigger.Once``, which has no minimum either. Raises what ``check_schema`` does: this is Spark's
-        first call, and PySpark would mask an earlier error."""
+        """Check the user's schema, and return 'maxOffsetsPerTrigger' as a limit of rows.
+
+        If only 'minOffsetsPerTrigger' is set, the limit is MAX_ROWS. It limits nothing; but ReadAllAvailable would look
+        like ``Trigger.Once``, which has no minimum. Raises what ``check_schema`` does: this is Spark's first call, and
+        PySpark would mask an earlier error."""
         check_schema(self._schema, self._options.property_columns)
         options = self._options
         has_minimum = options.max_offsets_per_trigger is None and options.min_offsets_per_trigger is not None
