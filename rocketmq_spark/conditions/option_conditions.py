@@ -27,7 +27,7 @@ OPTION_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         ),
         "LISTED_QUEUES_MISMATCH": Condition(
             "Option '{option}' must list exactly the queues to read. Missing: {missing}. Unknown: {unknown}.",
-            "Correct the list. In place of its queues, a topic can have one value for all of them.",
+            "Correct the list. One value in place of a topic's list of queues applies to all of its queues.",
         ),
         "ASSIGNED_QUEUES_NOT_FOUND": Condition(
             "{count:queue} of 'assign' not found, or not readable: {queues}.",
@@ -60,7 +60,7 @@ OPTION_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         ),
         "DEAD_LETTERS_NOT_FOUND": Condition(
             "{count:message} not among the dead letters of group '{group}': {ids}.",
-            "'rocketmq-spark dlq list' shows their IDs. No message was sent.",
+            "No message was sent. 'rocketmq-spark dlq list' shows the IDs of the dead letters.",
         ),
         "DEAD_LETTERS_WITHOUT_TOPIC": Condition(
             "{count:dead letter} of group '{group}' without the name of its first topic: {ids}.",

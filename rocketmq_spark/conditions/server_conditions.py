@@ -64,7 +64,8 @@ SERVER_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "Check the broker's log and disk; its store may be damaged. A restarted query replays the batch.",
         ),
         "INVALID_MESSAGE": Condition(
-            "Cannot send a message or request: {problem}.", "Correct the message or the option that it contains."
+            "Cannot send a message or request: {problem}.",
+            "Correct the message, or the option from which the text comes.",
         ),
         "INVALID_ROW": Condition(
             "Invalid row {row} in partition {partition} of {job}: {problem}. This Arrow batch has {count:invalid row}; "
@@ -152,7 +153,7 @@ SERVER_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "Check the proxy's log for {code_name}.",
         ),
         "INVALID_INVISIBLE_DURATION": Condition(
-            "Proxy {address} rejected this 'invisibleDurationMs': {remark}.",
+            "Proxy {address} rejected the value of 'invisibleDurationMs': {remark}.",
             "Set it to a value that the proxy accepts, by default from 10000 (10 s) to 43200000 (12 h).",
         ),
         "FIFO_NOT_SUPPORTED": Condition(
