@@ -56,7 +56,7 @@ def sentences(option: Option) -> str:
     facts += [f"- needs `{other}`: {explanation}" for other, explanation in needs_of(option.name)]
     facts += [f"- restricted by `{other}`: {explanation}" for other, explanation in conflicts_of(option.name)]
     if restricted := restricted_by(option.name):
-        facts.append(f"- restricts {', '.join(restricted)}: see these options")
+        facts.append(f"- restricts {', '.join(restricted)}: see there")
     return f"{option.doc}\n\n" + "\n".join(facts) + "\n"
 
 

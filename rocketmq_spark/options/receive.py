@@ -45,9 +45,9 @@ class ReceiveOptions(ConnectionOptions):
         integer(1_000, 43_200_000),
         section=Section.GROUP,
         default=str(DEFAULT_INVISIBLE_DURATION_MS),
-        doc="Applies to `loadBalance=message`: how long a delivered message is invisible to other members, in ms. The "
-        "query extends that time for messages that it holds when half of it has passed. The messages of a killed "
-        "query are redelivered after the full time.",
+        doc="Applies to `loadBalance=message`: how long a delivered message is invisible to other members, in ms. When "
+        "half of the time has passed, the query extends it for messages that it has not completed. The messages of a "
+        "killed query are redelivered after the full time.",
     )
 
     max_bytes_per_trigger: int | None = option(

@@ -69,8 +69,8 @@ class WriteOptions(ConnectionOptions):
         choice("none", "zlib", "lz4", "zstd"),
         section=Section.WRITE,
         default="none",
-        doc="Compression of large bodies, one by one, as in a Java producer. Consumers decompress them; those before "
-        "RocketMQ 5 support `zlib` only.",
+        doc="Compression of each body that is larger than `compressMsgBodyOverHowmuch`, as in a Java producer. "
+        "Consumers decompress it; those before RocketMQ 5 support `zlib` only.",
     )
     compress_over_bytes: int = option(
         "compressMsgBodyOverHowmuch",
