@@ -46,7 +46,7 @@ def test_what_one_raises_is_reported_and_it_may_work_again(caplog: pytest.LogCap
     workers.start("a", fail)
     eventually(lambda: not workers.busy, "it has ended")
     assert reported == [problem]
-    assert "INTERNAL_ERROR: Unexpected error in thread rocketmq-pop-a; the query fails" in caplog.text
+    assert "INTERNAL_ERROR: Unexpected error in thread rocketmq-pop-a; the query fails. Report it." in caplog.text
     workers.start("a", lambda: reported.append(problem))
     workers.join(10)
     eventually(lambda: len(reported) == 2, "it works again")

@@ -256,7 +256,7 @@ def test_a_stranger_in_no_known_room_gets_nothing_and_is_warned_of_once(caplog: 
     for _ in range(2):
         mine = [nearby.allocate("group", one, queues, members) for one in members[:2]]
     assert [[one.queue_id for one in queues] for queues in mine] == [[0, 1, 4], [2, 3, 5]]
-    assert caplog.text.count("Resolver returned no machine room for clientId=nowhere") == 1
+    assert caplog.text.count("Machine room resolver returned no room for clientId=nowhere") == 1
 
 
 BEYOND, PRIVATE = "\U00010000", "\ue000"

@@ -338,7 +338,7 @@ class AllocateMachineRoomNearby:
             elif client_id not in self._strangers:
                 self._strangers.add(client_id)
                 log.warning(
-                    "UNKNOWN_MACHINE_ROOM: Resolver returned no machine room for clientId=%s; the member gets no "
+                    "UNKNOWN_MACHINE_ROOM: Machine room resolver returned no room for clientId=%s; the member gets no "
                     "queues. Add the member to the resolver.",
                     client_id,
                 )

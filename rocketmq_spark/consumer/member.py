@@ -210,7 +210,7 @@ class Member:
         try:
             self._work_until_stopped()
         except Exception as error:
-            log.exception("INTERNAL_ERROR: Unexpected error in thread rocketmq-member; the query fails")
+            log.exception("INTERNAL_ERROR: Unexpected error in thread rocketmq-member; the query fails. Report it.")
             with self._group_lock() as membership:
                 membership.crash = error
             self._notify_change()

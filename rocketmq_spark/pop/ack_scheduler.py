@@ -238,7 +238,7 @@ class Workers:
         try:
             do()
         except Exception as error:
-            log.exception("INTERNAL_ERROR: Unexpected error in thread %s%s; the query fails", PREFIX, name)
+            log.exception("INTERNAL_ERROR: Unexpected error in thread %s%s; the query fails. Report it.", PREFIX, name)
             self._fail(error)
         finally:
             with self._changed:

@@ -258,7 +258,7 @@ class Receiver:
                 self._send_requests()
                 self._process_inbox()
         except Exception as error:
-            log.exception("INTERNAL_ERROR: Unexpected error in thread rocketmq-pop; the query fails")
+            log.exception("INTERNAL_ERROR: Unexpected error in thread rocketmq-pop; the query fails. Report it.")
             self._failures.fail(error)
 
     def _do_timed_work(self) -> None:

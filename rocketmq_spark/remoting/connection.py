@@ -245,7 +245,8 @@ class Connection:
             self._lose(error)
         except Exception as error:
             logger.exception(
-                "INTERNAL_ERROR: Unexpected error in reader thread of address=%s; closing the connection", self.address
+                "INTERNAL_ERROR: Unexpected error in reader thread of address=%s; closing the connection. Report it.",
+                self.address,
             )
             self._lose(TransportError("CONNECTION_LOST", address=self.address, reason=f"the reader failed: {error!r}"))
         finally:
