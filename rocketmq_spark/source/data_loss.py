@@ -150,8 +150,9 @@ def report_losses(lost: Collection[LostRange], *, is_failure: bool) -> None:
         )
     if beyond_end:
         log.warning(
-            "GROUP_OFFSET_BEYOND_END: Lowering the group's committed offsets to where this query resumes, its "
-            "checkpoint or else the first message. Messages may be lost, their number is unknown: %s",
+            "GROUP_OFFSET_BEYOND_END: Committed offsets of the group are beyond the ends of their queues. Lowering "
+            "them to those of the checkpoint, or else to the first message, and resuming there. Messages may be lost, "
+            "their number is unknown. Check the broker's disk and replicas: %s",
             _format_losses(beyond_end, len(beyond_end)),
         )
 
