@@ -191,7 +191,8 @@ def _queues(value: Any) -> Iterator[tuple[MessageQueue, QueueProgress]]:
 
 
 def _waited(value: Any) -> int:
-    """Return the number of batches that read nothing. Raises TypeError if it is no integer."""
+    """Return field ``waited`` of an offset in the checkpoint, the number of batches that read nothing; 0 without it.
+    Raises TypeError if it is no integer."""
     waited = value.get("waited", 0)
     if type(waited) is not int:
         raise TypeError(f"not an integer: {waited}")
