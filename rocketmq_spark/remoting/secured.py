@@ -112,6 +112,7 @@ class PlainStream:
         self._raw.sendall(data, timeout_ms)
 
     def shutdown(self) -> None:
+        """Shut down the stream. From now on its end does not suggest that the server requires TLS."""
         self._is_verified = True
         self._raw.shutdown()
 
