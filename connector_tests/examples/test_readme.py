@@ -60,6 +60,7 @@ RUN_ELSEWHERE: Final = {
     ". .venv/bin/activate",
     "pip install --editable '.[dev]'",
     "python orders.py",
+    "rm -r orders-checkpoint orders-table",
     "SPARK_CONF_DIR=conf spark-submit examples/04_spark_submit_job.py",
     "pip install .",
     "pip install pyspark==4.1.4 .",
