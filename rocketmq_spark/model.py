@@ -174,13 +174,15 @@ def split_address(server: str) -> tuple[str, int]:
 class BrokerData:
     """The addresses of one broker name: ``{broker id: "host:port"}``, id 0 is the master.
 
-    ``is_proxied``: the addresses are those of a proxy.
+    ``is_proxied``: the addresses are those of a proxy. ``is_acting``: id 0 is a slave that serves reads while there is
+    no master.
     """
 
     cluster: str
     broker_name: str
     addresses: Mapping[int, str]
     is_proxied: bool = False
+    is_acting: bool = False
 
     @property
     def all_addresses(self) -> dict[int, BrokerAddress]:
@@ -189,8 +191,18 @@ class BrokerData:
 
     @property
     def master_address(self) -> BrokerAddress | None:
-        server = self.addresses.get(MASTER_ID)
+        """The address of the master; None while there is none, or a slave acts as one."""
+        server = None if self.is_acting else self.addresses.get(MASTER_ID)
         return None if server is None else self._address(server)
+
+    @property
+    def slave_addresses(self) -> dict[int, BrokerAddress]:
+        """The addresses of the slaves by broker ID, ascending; an acting master is one, with ID 0."""
+        return {
+            broker_id: self._address(self.addresses[broker_id])
+            for broker_id in sorted(self.addresses)
+            if broker_id != MASTER_ID or self.is_acting
+        }
 
     def _address(self, server: str) -> BrokerAddress:
         return BrokerAddress(server, self.broker_name if self.is_proxied else None)

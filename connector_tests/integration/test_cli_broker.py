@@ -76,6 +76,20 @@ def test_it_prints_the_options_of_a_client(tmp_path: Path, capsys: pytest.Captur
 
 
 @pytest.mark.broker
+def test_it_starts_a_master_and_a_slave() -> None:
+    arguments = ("--port", "0", "--topic", "orders:2", "--replicas", "2", "--failover", "none")
+    with foreground_broker(*arguments) as (process, address):
+        assert process.stdout is not None
+        lines = [line.strip() for line in takewhile(lambda line: "Ctrl-C" not in line, process.stdout)]
+        with closing(ConnectionPool(TIMEOUT_MS)) as pool:
+            (broker,) = NameServers([address], pool, TIMEOUT_MS).topic_route("orders").brokers
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=PROCESS_S) == 0
+    printed = dict(line.split(": ") for line in lines)
+    assert broker.addresses == {0: printed["broker-a"], 1: printed["broker-a-2"]}
+
+
+@pytest.mark.broker
 def test_it_reports_where_the_proxy_is() -> None:
     with foreground_broker("--port", "0", "--topic", "orders:2", "--proxy") as (process, _):
         assert process.stdout is not None

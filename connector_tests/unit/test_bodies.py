@@ -62,6 +62,32 @@ def test_a_route_is_read_however_broker_ids_are_spelled(addresses: bytes) -> Non
     assert route.master_address("b") == BrokerAddress("127.0.0.1:34459")
 
 
+ACTING_ROUTE = (
+    b'{"brokerDatas":[{"brokerAddrs":{%s},"brokerName":"b","cluster":"c","enableActingMaster":%s}],'
+    b'"queueDatas":[{"brokerName":"b","perm":%d,"readQueueNums":4,"writeQueueNums":8}]}'
+)
+
+
+@pytest.mark.parametrize(
+    ("addresses", "enabled", "permission", "is_acting"),
+    [
+        (b'0:"b:2"', b"true", 4, True),
+        (b'0:"b:2",2:"b:3"', b"true", 4, True),
+        (b'0:"b:1"', b"true", 6, False),
+        (b'0:"b:1",1:"b:2"', b"true", 4, False),
+        (b'1:"b:2"', b"true", 4, False),
+        (b'0:"b:1"', b"false", 4, False),
+    ],
+)
+def test_a_slave_acts_as_master_of_unwritable_topics(
+    addresses: bytes, enabled: bytes, permission: int, *, is_acting: bool
+) -> None:
+    (broker,) = decode_topic_route("T", ACTING_ROUTE % (addresses, enabled, permission)).brokers
+    assert broker.is_acting is is_acting
+    assert (broker.master_address is None) is (is_acting or 0 not in broker.addresses)
+    assert list(broker.slave_addresses) == [one for one in broker.addresses if one or is_acting]
+
+
 def test_a_cluster_has_brokers_by_name() -> None:
     assert decode_cluster_info(CLUSTER) == ClusterInfo({"b": BrokerData("c", "b", ADDRESSES)}, {"c": ("b",)})
 

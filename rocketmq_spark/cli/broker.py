@@ -13,6 +13,7 @@ from typing import Final, NoReturn
 from rocketmq_spark.cli.name_server import properties
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.jars import DEFAULT_VERSION, VERSIONS
+from rocketmq_spark.embedded.replication import FAILOVERS
 
 DEFAULT_PORT: Final = 9876
 DEFAULT_QUEUES: Final = 4
@@ -27,6 +28,8 @@ def main(argv: Sequence[str]) -> int:
     signal.signal(signal.SIGTERM, _interrupt)
     cluster = EmbeddedCluster(
         arguments.brokers,
+        replicas=arguments.replicas,
+        failover=arguments.failover,
         broker_config=arguments.conf,
         store_dir=arguments.store,
         namesrv_port=arguments.port,
@@ -54,7 +57,7 @@ def main(argv: Sequence[str]) -> int:
 def announce(cluster: EmbeddedCluster, *, has_proxy: bool) -> None:
     """Print the addresses and connection options, secrets in plain text; scripts parse the first line."""
     print(f"name server: {cluster.namesrv_addr}")
-    for name in cluster.broker_names:
+    for name in cluster.server_names:
         print(f"{name}: {cluster.advertised_addr(name)}")
     if has_proxy:
         print(f"proxy, gRPC: {cluster.endpoints}")
@@ -85,6 +88,21 @@ def new_parser() -> argparse.ArgumentParser:
         default=1,
         metavar="N",
         help="number of brokers (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--replicas",
+        type=int,
+        choices=range(1, 6),
+        default=1,
+        metavar="N",
+        help="servers of each broker, a master and its slaves, each in its own JVM (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--failover",
+        choices=FAILOVERS,
+        default=FAILOVERS[0],
+        help="what replaces a master that ends: a replica that a controller elects, a slave that serves reads as the "
+        "acting master, or nothing (default: %(default)s)",
     )
     parser.add_argument(
         "--conf",

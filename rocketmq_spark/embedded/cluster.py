@@ -14,7 +14,13 @@ from rocketmq_spark.embedded.admin import broker_at, mqadmin, name_server_at
 from rocketmq_spark.embedded.certificate import ServerCertificate
 from rocketmq_spark.embedded.proxy import ProxyServer
 from rocketmq_spark.embedded.registration import POLL_S, Registration
-from rocketmq_spark.embedded.replication import ElectionController, broker_names_by_server, replica_settings
+from rocketmq_spark.embedded.replication import (
+    ElectionController,
+    Failover,
+    broker_names_by_server,
+    name_server_settings,
+    replica_settings,
+)
 from rocketmq_spark.embedded.server_jvms import NAME_SERVER_JVM, PROXY_JVM, ServerJvms
 from rocketmq_spark.embedded.servers import LOOPBACK, BrokerServer, NameServer
 from rocketmq_spark.embedded.work_folder import work_folder
@@ -41,8 +47,10 @@ class EmbeddedCluster:
 
     Parameters
     ----------
-    replicas : servers of each broker, ``broker-a``, ``broker-a-2`` and so on, each in its own JVM. With more than one,
-        a controller in the name server's JVM elects the master; see ``master``.
+    replicas : servers of each broker, ``broker-a``, ``broker-a-2`` and so on, each in its own JVM.
+    failover : what replaces a broker's master that has ended. ``election``: a replica, elected by a controller in the
+        name server's JVM; see ``master``. ``acting-master``: a slave, for reading only, which the route then lists as
+        the master. ``none``: nothing; slaves can be read.
     broker_config : properties of broker.conf, for every broker.
     store_dir : data folder of the brokers, which is not deleted. By default a temporary directory.
     advertised_host : host that brokers register instead of 127.0.0.1: 127.0.0.2, say, with a proxy on the same port.
@@ -66,6 +74,7 @@ class EmbeddedCluster:
         brokers: int = 1,
         *,
         replicas: int = 1,
+        failover: Failover = "election",
         separate_jvms: bool = False,
         broker_config: Mapping[str, str] = NO_SETTINGS,
         store_dir: Path | None = None,
@@ -95,12 +104,17 @@ class EmbeddedCluster:
             write_acl_1(self._work.path / "acl", credentials)
             self._jvms.java_options.append(f"-Drocketmq.home.dir={self._work.path / 'acl'}")
         acl_options = {"aclEnable": "true"} if self._has_acl_1 else acl_settings(credentials) if credentials else {}
-        self._elections = ElectionController(self._work.path / "controller") if replicas > 1 else None
-        elected = replica_settings(self._elections.address, replicas) if self._elections else {}
-        settings = {"brokerIP1": advertised_host, **acl_options, **elected, **broker_config}
-        names = broker_names_by_server(brokers, replicas)
-        self._brokers = {one: BrokerServer(one, stores / one, settings, name) for one, name in names.items()}
-        self._name_server = NameServer(self._work.path, namesrv_port)
+        has_elections = replicas > 1 and failover == "election"
+        self._elections = ElectionController(self._work.path / "controller") if has_elections else None
+        controller = self._elections.address if self._elections else None
+        settings = {"brokerIP1": advertised_host, **acl_options, **broker_config}
+        self._brokers = {
+            one: BrokerServer(
+                one, stores / one, replica_settings(one, replicas, failover, controller) | settings, broker_name
+            )
+            for one, broker_name in broker_names_by_server(brokers, replicas).items()
+        }
+        self._name_server = NameServer(self._work.path, namesrv_port, name_server_settings(failover))
         self._registration = Registration(self._name_server, self._brokers)
         proxy_home = self._work.path / "proxy"
         self._proxy = ProxyServer(proxy_home, self._certificate, credentials, proxy_config) if proxy else None
@@ -157,6 +171,11 @@ class EmbeddedCluster:
     @property
     def broker_names(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(broker.broker_name for broker in self._brokers.values()))
+
+    @property
+    def server_names(self) -> tuple[str, ...]:
+        """Return the names of all servers of brokers, replicas included."""
+        return tuple(self._brokers)
 
     def master(self, broker_name: str = "broker-a") -> str:
         """Return the name of the server that is the broker's master in the route. Raises

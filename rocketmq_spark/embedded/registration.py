@@ -15,6 +15,7 @@ from rocketmq_spark.model import MASTER_ID, TopicRoute
 SYSTEM_TOPIC: Final = "SELF_TEST_TOPIC"
 READY_TIMEOUT_MS: Final = 120_000
 POLL_S: Final = 0.02
+SYNCHRONIZED_POLL_S: Final = 0.2
 
 
 class Registration:
@@ -54,14 +55,19 @@ class Registration:
             return missing
 
         wait_until_empty(unregistered, "did not register")
-        wait_until_empty(self._unsynchronized, "did not synchronize the replicas")
+        wait_until_empty(self._unsynchronized, "did not synchronize the replicas", SYNCHRONIZED_POLL_S)
 
     def _unsynchronized(self) -> list[str]:
-        """Return the names of brokers with running replicas that do not keep up yet, or that have no master."""
+        """Return the names of brokers with running replicas that do not keep up yet, or that have no master. Their
+        servers register again: in the response a slave gets the address from which it replicates."""
         running = Counter(one.broker_name for one in self._brokers.values() if one.is_running)
         replicated = {name for name, count in running.items() if count > 1}
         in_sync = {one.broker_name: one.replicas_in_sync() for one in self.masters() if one.broker_name in replicated}
-        return [name for name in replicated if in_sync.get(name) != running[name]]
+        behind = [name for name in replicated if in_sync.get(name) != running[name]]
+        for one in self._brokers.values():
+            if one.broker_name in behind and one.is_running:
+                one.register()
+        return behind
 
     def _queue_count(self, server: str, route: TopicRoute) -> int | None:
         """Return the number of readable queues that the route has of the server's broker; None if it lacks the
@@ -72,7 +78,7 @@ class Registration:
         return {data.broker_name: data.read_queue_count for data in route.queues}.get(broker.broker_name)
 
 
-def wait_until_empty(missing: Callable[[], list[str]], problem: str) -> None:
+def wait_until_empty(missing: Callable[[], list[str]], problem: str, poll_s: float = POLL_S) -> None:
     """Wait until ``missing`` returns no name. Raises EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] after 120 s,
     with the names and the ``problem``."""
     deadline = time.monotonic() + READY_TIMEOUT_MS / 1000
@@ -82,4 +88,4 @@ def wait_until_empty(missing: Callable[[], list[str]], problem: str) -> None:
                 "EMBEDDED_CLUSTER_INVALID_STATE",
                 problem=f"{', '.join(names)} {problem} within {READY_TIMEOUT_MS} ms; the host may be overloaded",
             )
-        time.sleep(POLL_S)
+        time.sleep(poll_s)

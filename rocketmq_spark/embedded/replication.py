@@ -1,11 +1,11 @@
-"""Replicas of a broker under a controller, which elects their master: the settings, and the controller itself."""
+"""Replicas of a broker: their settings, by what replaces a master that ends, and the controller of elections."""
 
 from __future__ import annotations
 
 import string
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from rocketmq_spark.embedded.jvm import ChildJvm
 from rocketmq_spark.embedded.servers import LOOPBACK, Server, apply_settings, free_port
@@ -18,6 +18,25 @@ QUICK_ELECTION: Final[Mapping[str, str]] = {
     "brokerHeartbeatInterval": "500",
 }
 
+REPLICATED: Final[Mapping[str, str]] = {
+    "brokerIP2": LOOPBACK,
+    "minInSyncReplicas": "1",
+    "enableAutoInSyncReplicas": "true",
+    "slaveReadEnable": "true",
+}
+ACTING_MASTER: Final[Mapping[str, str]] = {
+    "enableSlaveActingMaster": "true",
+    # The name server removes a broker that is silent for as long.
+    "brokerNotActiveTimeoutMillis": "3000",
+    # A restarted master would be missing from the route for a minute.
+    "skipPreOnline": "true",
+}
+
+Failover: TypeAlias = Literal["election", "acting-master", "none"]
+"""What replaces a broker's master that has ended. ``election``: a replica, elected by a controller. ``acting-master``:
+a slave for reading only, which the route then lists as the master. ``none``: nothing; slaves can be read."""
+FAILOVERS: Final[tuple[Failover, ...]] = ("election", "acting-master", "none")
+
 
 def broker_names_by_server(brokers: int, replicas: int) -> dict[str, str]:
     """Return the name of the broker that each server is a replica of: broker-a and broker-a-2 are of broker-a."""
@@ -25,21 +44,31 @@ def broker_names_by_server(brokers: int, replicas: int) -> dict[str, str]:
     return {name if number == 1 else f"{name}-{number}": name for number in range(1, replicas + 1) for name in names}
 
 
-def replica_settings(controller_address: str, replicas: int) -> dict[str, str]:
-    """Return the properties of broker.conf of each replica. A master confirms a message when all replicas that keep up
-    have it."""
-    return {
-        **QUICK_ELECTION,
-        "enableControllerMode": "true",
-        "controllerAddr": controller_address,
-        "brokerIP2": LOOPBACK,
-        "totalReplicas": str(replicas),
-        "inSyncReplicas": str(replicas),
-        "minInSyncReplicas": "1",
-        "enableAutoInSyncReplicas": "true",
-        "allAckInSyncStateSet": "true",
-        "slaveReadEnable": "true",
-    }
+def replica_settings(server: str, replicas: int, failover: Failover, controller_address: str | None) -> dict[str, str]:
+    """Return the properties of broker.conf of one replica. A master confirms a message when all replicas that keep up
+    have it. ``controller_address``: of the controller, for ``election``."""
+    if replicas == 1:
+        return {}
+    settings = {**REPLICATED, "totalReplicas": str(replicas), "inSyncReplicas": str(replicas)}
+    if controller_address is not None:
+        elected = {"enableControllerMode": "true", "allAckInSyncStateSet": "true", "controllerAddr": controller_address}
+        return {**settings, **QUICK_ELECTION, **elected}
+    broker_id = _replica_number(server) - 1
+    settings |= {"brokerId": str(broker_id), "brokerRole": "SLAVE" if broker_id else "SYNC_MASTER"}
+    return {**settings, **ACTING_MASTER} if failover == "acting-master" else settings
+
+
+def name_server_settings(failover: Failover) -> dict[str, str]:
+    """Return the properties of namesrv.conf."""
+    if failover != "acting-master":
+        return {}
+    return {"supportActingMaster": "true", "notifyMinBrokerIdChanged": "true", "scanNotActiveBrokerInterval": "1000"}
+
+
+def _replica_number(server: str) -> int:
+    """Return 2 for broker-a-2, 1 for broker-a."""
+    number = server.rpartition("-")[2]
+    return int(number) if number.isdigit() else 1
 
 
 class ElectionController(Server):

@@ -87,11 +87,13 @@ class Server:
 
 
 class NameServer(Server):
-    """A NamesrvController. ``port`` 0 selects a free one, which later starts reuse."""
+    """A NamesrvController. ``port`` 0 selects a free one, which later starts reuse. ``settings``: properties of
+    namesrv.conf."""
 
-    def __init__(self, home: Path, port: int = 0) -> None:
+    def __init__(self, home: Path, port: int, settings: Mapping[str, str]) -> None:
         super().__init__(port)
         self._home = home
+        self._settings = settings
 
     def start(self, jvm: ChildJvm) -> None:
         """Start it in ``jvm``, on the port of its last start, if there was one; return once it listens. Raises what
@@ -104,7 +106,9 @@ class NameServer(Server):
             config.setKvConfigPath(str(self._home / "kvConfig.json"))
             config.setConfigStorePath(str(self._home / "namesrv.properties"))
             netty = rocketmq.remoting.netty.NettyServerConfig()
-            apply_settings(jvm, {"bindAddress": LOOPBACK, "listenPort": str(self._port)}, (netty,))
+            apply_settings(
+                jvm, {**self._settings, "bindAddress": LOOPBACK, "listenPort": str(self._port)}, (config, netty)
+            )
             controller = rocketmq.namesrv.NamesrvController(config, netty)
             controller.initialize()
             controller.start()
@@ -152,7 +156,7 @@ class BrokerServer(Server):
             apply_settings(jvm, self._all_settings(namesrv_address), configs)
             name_auth_config(configs)
             netty = configs[1]
-            is_replica = self._settings.get("enableControllerMode") == "true"
+            is_replica = "totalReplicas" in self._settings
             # A replica's address goes to its controller before the broker listens.
             self._port = self._port or (free_port() if is_replica else initial_port(jvm))
             netty.setListenPort(self._port)
@@ -179,10 +183,15 @@ class BrokerServer(Server):
         replica that is no master."""
         assert self._jvm is not None
         with self._jvm.raising_embedded_errors():
-            return int(self._controller.getReplicasManager().getSyncStateSet().getSyncStateSet().size())
+            replicas = self._controller.getReplicasManager()
+            if replicas is not None:
+                return int(replicas.getSyncStateSet().getSyncStateSet().size())
+            store = self._controller.getMessageStore()
+            return int(store.getHaService().inSyncReplicasNums(store.getMaxPhyOffset()))
 
     def copy_from_master(self) -> None:
-        """Copy topics, groups and the groups' offsets from the master, which a replica else does every 10 s."""
+        """Copy topics, groups and the groups' offsets from the master, which a replica else does
+        every 10 s, or without a controller every 60 s."""
         assert self._jvm is not None
         with self._jvm.raising_embedded_errors():
             self._controller.getSlaveSynchronize().syncAll()

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import Final
 
-from rocketmq_spark.model import BrokerData, QueueData, TopicRoute
+from rocketmq_spark.model import MASTER_ID, PERM_WRITE, BrokerData, QueueData, TopicRoute
 from rocketmq_spark.wire.body.decoding import decode_body
 from rocketmq_spark.wire.bounds import ORDERED_QUEUES, ROUTE_QUEUES
 from rocketmq_spark.wire.remoting.typed import Object, as_object, as_text, int64, objects, table, text, texts
 
+FIRST_SLAVE_ID: Final = 1
 _QUEUE_COUNT: Final = re.compile(r"[+-]?[0-9]{1,9}")
 
 
@@ -36,14 +37,25 @@ def decode_cluster_info(body: bytes | memoryview) -> ClusterInfo:
 def _topic_route(topic: str, route: Object) -> TopicRoute:
     """Build a topic's route. Raises ValueError for a wrong field or more queues than ROUTE_QUEUES allows, not for an
     invalid order configuration."""
-    brokers = tuple(_broker_data(entry) for entry in objects(route, "brokerDatas"))
     queues = tuple(_queue_data(entry) for entry in objects(route, "queueDatas"))
+    writable = {data.broker_name for data in queues if data.permission & PERM_WRITE}
+    brokers = tuple(_with_acting(_broker_data(entry), entry, writable) for entry in objects(route, "brokerDatas"))
     for counts in ([data.read_queue_count for data in queues], [data.write_queue_count for data in queues]):
         ROUTE_QUEUES.check(min(counts, default=0))
         ROUTE_QUEUES.check(sum(counts))
     order_conf = as_text(route.get("orderTopicConf") or "", "orderTopicConf")
     is_static = bool(route.get("topicQueueMappingByBroker"))
     return TopicRoute(topic, brokers, queues, is_static, order_conf, _ordered_brokers(order_conf))
+
+
+def _with_acting(broker: BrokerData, entry: Object, writable: Collection[str]) -> BrokerData:
+    """Return ``broker``, and whether a slave acts as its master: the name server then lists the slave with the lowest
+    ID as ID 0, and without write permission. Source:
+    ``namesrv/routeinfo/RouteInfoManager.java#pickupTopicRouteData``. A topic without write permission on a master whose
+    slave is not running looks alike."""
+    may_act = entry.get("enableActingMaster") is True and broker.broker_name not in writable
+    has_gap = MASTER_ID in broker.addresses and FIRST_SLAVE_ID not in broker.addresses
+    return replace(broker, is_acting=may_act and has_gap)
 
 
 def _ordered_brokers(order_conf: str) -> tuple[tuple[str, int], ...]:
