@@ -115,6 +115,7 @@ DOES = {
     ),
     "badMessages": "integration/test_unreadable_bodies.py::test_fail_names_the_offset_the_reason_and_what_to_do",
     "missingTopicTimeoutMs": "spark/test_faults.py::test_a_missing_topic_is_an_error_that_names_it",
+    "readFrom": "unit/test_slave_reads.py::test_a_broker_without_a_master_is_queried_at_its_slave",
     "missingQueues": "unit/test_available_now.py::test_available_now_ends_without_queues_that_may_be_dropped",
     "missingQueuesTimeoutMs": (
         "unit/test_planned_losses.py::test_queues_that_stay_unavailable_end_the_query_though_nothing_else_happens"

@@ -107,6 +107,7 @@ class SimulatedNetwork:
         self._nothing_for_ms = 0
         self.pulls: list[tuple[int, int]] = []
         self.addresses: list[BrokerAddress | None] = []
+        self.suggested_ids: list[int | None] = []
         self.most_in_flight = 0
         self.routes_forgotten_count = 0
         self.held = {QUEUE: NO_END}
@@ -117,7 +118,11 @@ class SimulatedNetwork:
         return len(self._in_flight)
 
     def pull(
-        self, queue: MessageQueue, requests: Sequence[PullRequest], address: BrokerAddress | None = None
+        self,
+        queue: MessageQueue,
+        requests: Sequence[PullRequest],
+        address: BrokerAddress | None = None,
+        suggested_id: int | None = None,
     ) -> list[Completion]:
         assert queue == QUEUE
         failure = self._no_route() if address is None else None
@@ -129,6 +134,7 @@ class SimulatedNetwork:
             assert not any(offset == another.next_offset for another in self._in_flight), "pulled twice"
             self.pulls.append((offset, request.max_messages))
             self.addresses.append(address)
+            self.suggested_ids.append(suggested_id)
             self._in_flight.append(request)
         self.most_in_flight = max(self.most_in_flight, len(self._in_flight))
         return []

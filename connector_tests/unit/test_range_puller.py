@@ -12,7 +12,7 @@ from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.refusals import refused
 from connector_tests.support.simulated_queue import QUEUE, SimulatedNetwork, SimulatedQueue, offsets_of
 from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, RouteError, TransportError
-from rocketmq_spark.model import BrokerAddress, QueueBounds, QueueRange
+from rocketmq_spark.model import MASTER_ID, BrokerAddress, QueueBounds, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.outage_notes import OutageNotes
 from rocketmq_spark.pull.pull_request import PulledRange
@@ -22,6 +22,7 @@ from rocketmq_spark.pull.range_puller import (
     RangePuller,
     new_range_puller,
 )
+from rocketmq_spark.remoting.replicas import ANY_SLAVE
 from rocketmq_spark.remoting.retry import PULL_PAUSES
 from rocketmq_spark.wire.remoting.codes import ResponseCode
 from rocketmq_spark.wire.remoting.pull import PullOutcome, PullResult, PullStatus
@@ -725,3 +726,43 @@ def test_while_what_came_is_decoded_the_broker_has_most_of_the_pulls(responds_at
     """It used to have none: what came was decoded first, and a probe that fails holds up all behind it."""
     outcomes = cycle([True] * (responds_at_once - 1) + [False])
     assert least_in_flight(lambda: next(outcomes)) > MAX_DEPTH * 2 // 3
+
+
+# ---------------------------------------------------------------------------------------------------- slaves
+
+
+def reading_slaves(response: Callable[[int, int], PullOutcome]) -> tuple[SimulatedNetwork, RangePuller]:
+    clock = ManualClock(BEGAN_MS)
+    network = SimulatedNetwork(response, clock)
+    return network, RangePuller(
+        QueueRange(QUEUE, 0, 100),
+        network,
+        address=REFRESHED,
+        limit_ms=LIMIT_MS,
+        missing_ms=MISSING_MS,
+        suggested_id=MASTER_ID,
+        clock=clock,
+    )
+
+
+def test_a_server_that_fails_is_replaced_by_a_slave() -> None:
+    network, puller = reading_slaves(failing_first([LOST_CONNECTION], SimulatedQueue(max_offset=100)))
+    rows = [offset for pulled in puller.pull() for offset in offsets_of(pulled)]
+    assert rows == list(range(100))
+    assert (network.addresses[0], network.suggested_ids[0]) == (REFRESHED, MASTER_ID)
+    assert set(zip(network.addresses[1:], network.suggested_ids[1:], strict=True)) == {(None, ANY_SLAVE)}
+
+
+@pytest.mark.parametrize("held", [SimulatedQueue(max_offset=40), SimulatedQueue(min_offset=60, max_offset=100)])
+def test_what_a_server_lacks_is_pulled_from_the_master(held: SimulatedQueue) -> None:
+    """A slave that has replicated too little, or deleted earlier than its master, proves no loss."""
+    network: SimulatedNetwork
+
+    def respond(offset: int, count: int) -> PullOutcome:
+        is_master = network.suggested_ids[-1] is None
+        return SimulatedQueue(max_offset=100).pull(offset, count) if is_master else held.pull(offset, count)
+
+    network, puller = reading_slaves(respond)
+    pulled = list(puller.pull())
+    assert [offset for one in pulled for offset in offsets_of(one)] == list(range(100))
+    assert not any(one.is_lost for one in pulled)

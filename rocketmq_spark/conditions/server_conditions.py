@@ -310,6 +310,11 @@ SERVER_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         "MASTER_UNAVAILABLE": Condition(
             "Broker '{broker}' has no master in the route of topic '{topic}'.", "Start the broker's master."
         ),
+        "READING_FROM_SLAVE": Condition(
+            "Broker '{broker}' has no master in the route; reading what its slave {address} has. Offsets are committed "
+            "when there is a master again.",
+            "Start the broker's master.",
+        ),
         "MASTER_NOT_REGISTERED": Condition(
             "Broker '{broker}' has no master at the name servers, so its queues and offsets are unknown.",
             "Start the broker's master, or wait until it has registered.",

@@ -7,11 +7,11 @@ requested over each connection before any request for a queue.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from rocketmq_spark.consumer.cluster_api import BrokerApi, ClusterApi, Future, Link
 from rocketmq_spark.errors import BrokerError, RemoteProtocolError, RouteError, TransportError
-from rocketmq_spark.model import MessageQueue, QueueBounds
+from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds
 from rocketmq_spark.remoting.route_table import UNKNOWN_ADDRESS
 from rocketmq_spark.wire.bounds import QUEUE_OFFSETS
 
@@ -42,10 +42,17 @@ def find_invalid_bounds(bounds: Bounds) -> MessageQueue | None:
 class BrokerIdentities:
     """Link over which each broker was verified: bounds received over it had the broker's name. Not thread-safe.
 
-    ``missing_topic_codes``: response codes of brokers that do not have a topic.
+    ``missing_topic_codes``: response codes of brokers that do not have a topic. ``address_of``: returns the address of
+    a broker, by its name, or None while there is none; by default its master's.
     """
 
-    def __init__(self, cluster: ClusterApi, missing_topic_codes: Collection[int]) -> None:
+    def __init__(
+        self,
+        cluster: ClusterApi,
+        missing_topic_codes: Collection[int],
+        address_of: Callable[[str], BrokerAddress | None] | None = None,
+    ) -> None:
+        self._address_of = address_of or cluster.routes.master
         self._missing_topic_codes = missing_topic_codes
         self._cluster = cluster
         self._routes = cluster.routes
@@ -53,9 +60,9 @@ class BrokerIdentities:
         self._mismatched: set[str] = set()
 
     def link(self, broker_name: str) -> Link | None:
-        """Return the address of the broker's master and the number of the connection that its next request uses; None
-        while no route has its master. Sends nothing."""
-        address = self._routes.master(broker_name)
+        """Return the broker's address and the number of the connection that its next request uses; None while there is
+        no address. Sends nothing."""
+        address = self._address_of(broker_name)
         return None if address is None else (address, self._cluster.connection_number(address))
 
     def is_verified(self, broker_name: str) -> bool:

@@ -92,7 +92,8 @@ class MetadataSnapshot:
     expected queues that are not in the route, with the last address of their broker; see ``OutageTracker.unavailable``.
     ``links``: the link over which each broker of ``bounds`` was reached, or a later one. ``releasing``: queues that are
     being released, and that no other member owns yet. ``brokers_deleting_offsets``: brokers where a deleted topic is
-    detectable, because they delete the group's offsets with it.
+    detectable, because they delete the group's offsets with it. ``brokers_at_slaves``: brokers without a master, whose
+    bounds are those of a slave.
     """
 
     owned: frozenset[MessageQueue]
@@ -102,3 +103,4 @@ class MetadataSnapshot:
     links: Mapping[str, Link | None] = field(default_factory=dict)
     releasing: frozenset[MessageQueue] = frozenset()
     brokers_deleting_offsets: frozenset[str] = frozenset()
+    brokers_at_slaves: frozenset[str] = frozenset()

@@ -87,14 +87,14 @@ class GroupMembers:
     # ------------------------------------------------------------------------------------------ heartbeats
 
     def heartbeat(self) -> None:
-        """Send heartbeats to all responsive masters, which suffice for a plan; wait, and record which acknowledged
-        them. Failures are logged, not raised. For other brokers see ``next_heartbeats``."""
-        self._send(self._outage_tracker.responsive_masters().values())
+        """Send heartbeats to ``SlaveReads.heartbeat_addresses``, which suffice for a plan; wait, and record
+        which acknowledged them. Failures are logged, not raised. For other brokers see ``next_heartbeats``."""
+        self._send(self._client.slave_reads.heartbeat_addresses())
 
     def send_first_heartbeats(self) -> None:
-        """Send heartbeats, as ``heartbeat`` does, only to responsive masters that have not acknowledged one yet. Then
-        run ``_check_filter``, and raise its errors."""
-        self._send(set(self._outage_tracker.responsive_masters().values()) - self._registered)
+        """Send heartbeats, as ``heartbeat`` does, only to addresses that have not acknowledged one yet. Then run
+        ``_check_filter``, and raise its errors."""
+        self._send(self._client.slave_reads.heartbeat_addresses() - self._registered)
         self._check_filter()
 
     def _check_filter(self) -> None:
@@ -199,7 +199,9 @@ class GroupMembers:
         to a duplicate.
         """
         brokers = {name: name for name in self._routes.broker_names()}
-        event = self._client.call_concurrently(brokers, lambda broker, _: broker.submit_consumer_ids(self._group))
+        event = self._client.call_concurrently(
+            brokers, lambda broker, _: broker.submit_consumer_ids(self._group), of_slaves=True
+        )
         if not event:
             return None
         members: Counter[str] = Counter()
@@ -211,7 +213,7 @@ class GroupMembers:
         return sorted(members.elements())
 
     def _is_registered(self, broker_name: str) -> bool:
-        return self._routes.master(broker_name) in self._registered
+        return self._client.slave_reads.address(broker_name) in self._registered
 
     def record_other_members(self) -> bool:
         """Record the other members that the last ``query_members`` found, which this member's actions would affect

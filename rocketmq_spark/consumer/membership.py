@@ -135,7 +135,7 @@ class Membership:
             raise self.crash
         self.renew_locks(stale_only=True)
         is_decided = self.rebalance()
-        bounds = self.client.query_bounds()
+        bounds = self.client.query_bounds(of_slaves=True)
         self._outage_tracker.postpone_due()
         links = {name: self.client.link(name) for name in {queue.broker_name for queue in bounds}}
         unavailable = self._outage_tracker.unavailable(filter(self._options.reads, expected), bounds)
@@ -149,6 +149,7 @@ class Membership:
             links,
             self._usable(QueueState.RELEASING) if is_decided else no_queues,
             frozenset(filter(self.client.deletes_offsets, links)),
+            self.client.slave_reads.brokers,
         )
 
     def set_queue_outages(self, outages: Iterable[Outage]) -> None:
@@ -327,8 +328,9 @@ class Membership:
 
     @property
     def masters(self) -> dict[str, BrokerAddress]:
-        """Addresses of the masters by broker name, from the latest routes."""
-        return self._routes.masters()
+        """Addresses to pull from, by broker name, from the latest routes: of the masters, unless ``readFrom`` is
+        another."""
+        return self._routes.pull_addresses(self._options.read_from)
 
     @property
     def process_queues(self) -> tuple[ProcessQueue, ...]:

@@ -61,9 +61,9 @@ class RemoteBrokerOffsetStore:
 
     def stored_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
         """Request the group's offsets from the queues' brokers, concurrently, and wait. None: no offset; queues of
-        unresponsive brokers are missing."""
+        unresponsive brokers are missing. Slaves, where ``readFrom`` allows them, may have older offsets."""
         stored: dict[MessageQueue, int | None] = {}
-        for _, response in self._client.call_each(queues, self._query):
+        for _, response in self._client.call_each(queues, self._query, of_slaves=True):
             stored |= response
         return stored
 

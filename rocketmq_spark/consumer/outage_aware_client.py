@@ -14,6 +14,7 @@ from rocketmq_spark.consumer.broker_identities import BrokerIdentities
 from rocketmq_spark.consumer.cluster_api import BrokerApi, ClusterApi, Future, Link
 from rocketmq_spark.consumer.heartbeats import Heartbeats
 from rocketmq_spark.consumer.outage_tracker import OutageTracker
+from rocketmq_spark.consumer.slave_reads import SlaveReads
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds
 from rocketmq_spark.options import ReadOptions
@@ -61,7 +62,8 @@ class OutageAwareClient:
         self._routes = cluster.routes
         self._outage_tracker = outage_tracker
         self._prober = TOOLS_PROBER
-        self._identities = BrokerIdentities(cluster, MISSING_TOPIC_CODES)
+        self.slave_reads = SlaveReads(options, self._routes, outage_tracker)
+        self._identities = BrokerIdentities(cluster, MISSING_TOPIC_CODES, self.slave_reads.address)
 
     def set_reset_callback(self, on_reset: Callable[[MessageQueue, int], None]) -> None:
         """Report operators' resets that message probes consume to ``on_reset``. Without credentials do nothing: only
@@ -77,7 +79,11 @@ class OutageAwareClient:
         """Verify the broker's identity, if its connection is new, send a blocking request to it, and return the
         response. Return None if no route has its master, it is unresponsive or not verified, or its pause after a
         failure is not over. A transient failure is recorded as its outage; other errors are raised."""
-        address = self._routes.master(broker_name)
+        return self._call(broker_name, lambda broker: call(broker, *args, **kwargs), of_slaves=False)
+
+    def _call(self, broker_name: str, call: Callable[[BrokerApi], T], *, of_slaves: bool) -> T | None:
+        """``call`` a broker, with ``of_slaves`` at a slave while it has no master (``SlaveReads``)."""
+        address = (self.slave_reads.address if of_slaves else self._routes.master)(broker_name)
         if (
             address is None
             or not self._outage_tracker.may_call(broker_name)
@@ -85,7 +91,7 @@ class OutageAwareClient:
         ):
             return None
         try:
-            response = call(self._cluster.broker(address), *args, **kwargs)
+            response = call(self._cluster.broker(address))
         except RocketMQError as error:
             if retryability_of_request(error) is not Retryability.TRANSIENT:
                 raise
@@ -98,26 +104,33 @@ class OutageAwareClient:
         """Check brokers with new connections, concurrently; wait, and return all ``broker_names`` verified now."""
         names = list(broker_names)
         self.call_concurrently(
-            {name: name for name in names if not self._identities.is_verified(name)}, self._identities.submit_check
+            {name: name for name in names if not self._identities.is_verified(name)},
+            self._identities.submit_check,
+            of_slaves=True,
         )
         return [name for name in names if self._identities.is_verified(name)]
 
     def call_sequentially(
         self, queues: Iterable[MessageQueue], call: Callable[[BrokerApi, Collection[MessageQueue]], T]
     ) -> Iterator[T]:
-        """Call the broker of each of ``queues`` with its queues, one after another during iteration, and yield the
-        responses. Unresponsive brokers yield nothing. For work of several dependent requests per broker. Raises what
-        ``call`` does."""
+        """Call the broker of each of ``queues``, or its slave, with its queues, one after another during iteration, and
+        yield the responses. Unresponsive brokers yield nothing. For queries of several dependent requests per broker.
+        Raises what ``call`` does."""
         for broker_name, of_broker in _by_broker(queues).items():
-            response = self.call(broker_name, call, of_broker)
+            response = self._call(broker_name, partial(lambda of, broker: call(broker, of), of_broker), of_slaves=True)
             if response is not None:
                 yield response
 
     def call_each(
-        self, queues: Iterable[MessageQueue], submit: Callable[[BrokerApi, Collection[MessageQueue]], Future[T]]
+        self,
+        queues: Iterable[MessageQueue],
+        submit: Callable[[BrokerApi, Collection[MessageQueue]], Future[T]],
+        *,
+        of_slaves: bool = False,
     ) -> list[tuple[Collection[MessageQueue], T]]:
         """Verify brokers with new connections, then send one request to the broker of each of ``queues``, concurrently;
-        wait, and return (queues, response) of each broker that responds. Raises what ``call_concurrently`` does."""
+        wait, and return (queues, response) of each broker that responds. ``of_slaves``: see ``call_concurrently``, for
+        its errors too."""
         of_broker = _by_broker(queues)
 
         def submit_if_verified(broker: BrokerApi, name: str) -> Future[T]:
@@ -125,7 +138,7 @@ class OutageAwareClient:
             return submit(broker, of_broker[name])
 
         responses = self.call_concurrently(
-            {name: name for name in self._verified_brokers(of_broker)}, submit_if_verified
+            {name: name for name in self._verified_brokers(of_broker)}, submit_if_verified, of_slaves=of_slaves
         )
         return [(of_broker[name], response) for name, response in responses.items()]
 
@@ -134,14 +147,17 @@ class OutageAwareClient:
         requests: Mapping[K, str],
         submit: Callable[[BrokerApi, K], Future[T]],
         ignored_codes: Collection[int] = (),
+        *,
+        of_slaves: bool = False,
     ) -> dict[K, T]:
         """Send ``requests`` (broker name by key) concurrently, wait for all, and return the responses by key. Missing
         are those of unresponsive brokers, whose outages are recorded, and of refusals with a code of ``ignored_codes``.
-        Other errors that are not transient are raised. Identities are not checked first."""
+        Other errors that are not transient are raised. Identities are not checked first. ``of_slaves``: query a slave
+        of a broker without a master (``SlaveReads``)."""
         call_round = _CallRound(ignored_codes)
         futures: dict[K, Future[T]] = {}
         for key, broker_name in requests.items():
-            address = self._routes.master(broker_name)
+            address = (self.slave_reads.address if of_slaves else self._routes.master)(broker_name)
             if (
                 address is not None
                 and broker_name not in call_round.failures
@@ -185,7 +201,7 @@ class OutageAwareClient:
     def link(self, broker_name: str) -> Link | None:
         """Return the link to the broker now. None while no route has its master, and with a proxy in between, where a
         connection does not identify the broker."""
-        address = self._routes.master(broker_name)
+        address = self.slave_reads.address(broker_name)
         return None if address is None or address.broker_name is not None else self._identities.link(broker_name)
 
     def deletes_offsets(self, broker_name: str) -> bool:
@@ -199,8 +215,8 @@ class OutageAwareClient:
     # ------------------------------------------------------------------------------------------ commits
 
     def may_commit(self, queue: MessageQueue) -> bool:
-        """Return whether the queue's last commit did not fail, or the pause after it is over."""
-        return self._outage_tracker.may_commit(queue)
+        """Return whether its broker is not read at a slave, and its last commit did not fail, or the pause is over."""
+        return queue.broker_name not in self.slave_reads.brokers and self._outage_tracker.may_commit(queue)
 
     def record_commit(self, queue: MessageQueue, error: RocketMQError | None) -> None:
         """Record the result of a commit; ``error`` None: stored. Its limit counts from the first failed commit."""
@@ -227,7 +243,9 @@ class OutageAwareClient:
                 self._outage_tracker.record_success(topic_subject(topic))
         self._record_name_servers([one for one in failures.values() if not isinstance(one, RouteError)])
         self._outage_tracker.discard_removed_brokers()
-        for broker_name in filter(self._options.reads_from, self._routes.brokers_without_master()):
+        self.slave_reads.update()
+        without_master = filter(self._options.reads_from, self._routes.brokers_without_master())
+        for broker_name in (name for name in without_master if name not in self.slave_reads.brokers):
             # The broker is listed, so it exists: its master is unavailable.
             self._record_failure(
                 broker_name,
@@ -261,7 +279,7 @@ class OutageAwareClient:
 
     # ------------------------------------------------------------------------------------------ offsets of queues
 
-    def query_bounds(self) -> dict[MessageQueue, QueueBounds]:
+    def query_bounds(self, *, of_slaves: bool = False) -> dict[MessageQueue, QueueBounds]:
         """Request the bounds of all readable queues, one request for each topic and broker, all concurrent; wait and
         return them, with ``assign`` of its queues only. Brokers that return none are verified by other topics. Missing
         are queues of unresponsive brokers and of deleted topics. Errors that are not transient are raised."""
@@ -276,6 +294,7 @@ class OutageAwareClient:
             requests,
             lambda broker, request: self._identities.submit_bounds(broker, *request),
             MISSING_TOPIC_CODES,
+            of_slaves=of_slaves,
         )
         self._verified_brokers(
             {broker_name for _, broker_name in requests}

@@ -80,6 +80,7 @@ class BatchReadOptions(ConnectionOptions):
     max_records_per_partition: int | None = row_of(ReadOptions, "maxRecordsPerPartition")
     fail_on_data_loss: bool = row_of(ReadOptions, "failOnDataLoss")
     bad_messages: str = row_of(ReadOptions, "badMessages", kind=choice("fail", "null"))
+    read_from: str = row_of(ReadOptions, "readFrom")
     missing_topic_timeout_ms: int = row_of(ReadOptions, "missingTopicTimeoutMs")
     missing_queues_timeout_ms: int = row_of(ReadOptions, "missingQueuesTimeoutMs")
     log_level: str = row_of(ReadOptions, "logLevel")

@@ -168,6 +168,19 @@ class ReadOptions(SubscriptionOptions):
         "Bodies are checked only if the schema has the column `body`. You can change the value and keep the "
         "checkpoint.",
     )
+    read_from: str = option(
+        "readFrom",
+        choice("master", "slave", "auto"),
+        section=Section.DATA_LOSS,
+        default="master",
+        doc="Which server of a broker with replicas is read. `master` (default): its master; without one, its queues "
+        "wait. `slave`: the slave with the lowest ID, or the master if the route has no slave. `auto`: the master, or "
+        "the server that it suggests for messages that are no longer in memory; a slave while the route has no "
+        "master. With `slave` and `auto`, a query continues without a master with the messages that the slave has: "
+        "it commits offsets when there is a master again, and only a master's response shows a loss. New queues, "
+        "`consumeOrderly` and batch reads that are not planned yet wait for the master. Slaves require "
+        "`slaveReadEnable=true`. You can change the value and keep the checkpoint.",
+    )
     missing_topic_timeout_ms: int = option(
         "missingTopicTimeoutMs",
         integer(0),

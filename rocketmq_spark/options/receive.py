@@ -100,6 +100,7 @@ ONLY_BY_QUEUE: Final[tuple[tuple[str, str, object, str], ...]] = (
         300_000,
         "'clusterTimeoutMs' limits how long a broker may be unresponsive.",
     ),
+    ("readFrom", "read_from", "master", "messages are delivered and acknowledged by masters only."),
     ("skipRanges", "skip_ranges", (), "a batch has no offset ranges."),
     ("assign", "assigned", None, "the query reads no queues of its own; set 'subscribe'."),
 )

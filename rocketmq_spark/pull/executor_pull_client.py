@@ -11,7 +11,7 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError
-from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds, QueueRange
+from rocketmq_spark.model import MASTER_ID, BrokerAddress, MessageQueue, QueueBounds, QueueRange
 from rocketmq_spark.options import RangeReadOptions
 from rocketmq_spark.pull.pull_connection import PullConnection
 from rocketmq_spark.pull.pull_connections import PullConnections, shared_pull_connections
@@ -42,6 +42,7 @@ class ExecutorPullClient:
     ) -> None:
         self._group = options.consumer_group
         self._filter_of = options.filter_of
+        self._read_from = options.read_from
         self._credentials = options.security.credentials
         self._pull_connections = pull_connections
         self._broker_names: WeakKeyDictionary[PullConnection, str | None] = WeakKeyDictionary()
@@ -55,31 +56,37 @@ class ExecutorPullClient:
         return _shared(options)
 
     def pull(
-        self, queue: MessageQueue, requests: Sequence[PullRequest], address: BrokerAddress | None = None
+        self,
+        queue: MessageQueue,
+        requests: Sequence[PullRequest],
+        address: BrokerAddress | None = None,
+        suggested_id: int | None = MASTER_ID,
     ) -> list[Completion]:
-        """Send pulls of one queue to ``address``, or, if it is None, to its master in the route; connect first if there
-        is no open connection. Return the pulls that failed already, with their errors: raises no RocketMQError. The
-        others complete in ``receive``."""
+        """Send pulls of one queue to ``address``, or, if it is None, to a server of its broker in the route, see
+        ``replicas.pull_address``; connect first if there is no open connection. Return the pulls that failed already,
+        with their errors: raises no RocketMQError. The others complete in ``receive``."""
         try:
             expression, expression_type = self._filter_of(queue.topic)
             frames = pull_frames(self._group, queue, expression, self._credentials, expression_type)
-            return self._connection(queue, address).pull(requests, frames)
+            return self._connection(queue, address, suggested_id).pull(requests, frames)
         except RocketMQError as error:
             return [(request, error) for request in requests]
 
-    def _connection(self, queue: MessageQueue, address: BrokerAddress | None) -> PullConnection:
-        """Return a connection to the queue's broker, opened if there is none: at ``address``, or at its master in the
+    def _connection(
+        self, queue: MessageQueue, address: BrokerAddress | None, suggested_id: int | None
+    ) -> PullConnection:
+        """Return a connection to the queue's broker, opened if there is none: at ``address``, or at its server in the
         route if that is None or its connection was lost while idle, because after a reconnection another broker may
         have the address.
 
         Request the broker's name once per connection, and wait, and check a SQL92 filter. Raises
         RouteError[BROKER_ADDRESS_MISMATCH] for another name; a broker that reports none is accepted. Raises the errors
-        of ``RouteTable.find_master``, of connecting, and of ``Broker.submit_filter_check``.
+        of ``RouteTable.find_replica``, of connecting, and of ``Broker.submit_filter_check``.
         """
-        address = address or self._routes.find_master(queue)
+        address = address or self._routes.find_replica(queue, self._read_from, suggested_id)
         if self._pull_connections.detect_idle_loss(address):
             self._routes.invalidate(queue.topic)
-            address = self._routes.find_master(queue)
+            address = self._routes.find_replica(queue, self._read_from, suggested_id)
         connection = self._pull_connections.get_or_open(address)
         if connection not in self._broker_names:
             name = self._broker_name_at(address, queue.topic)

@@ -11,11 +11,12 @@ happened to it.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
 from types import MappingProxyType
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
+from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds
 from rocketmq_spark.wire.message.stored_message import first_queue_offset
 from rocketmq_spark.wire.remoting.pull import OFFSET_RESET, PullOutcome, PullResult, PullStatus
 
@@ -143,3 +144,26 @@ Completion: TypeAlias = tuple[PullRequest, PullOutcome]
 
 CompletionQueue: TypeAlias = deque[Completion]
 """Completions of one range's pulls, in the order of arrival."""
+
+
+class PullClient(Protocol):
+    """Sends pulls and returns their completions: ExecutorPullClient. Its methods raise nothing."""
+
+    def pull(
+        self,
+        queue: MessageQueue,
+        requests: Sequence[PullRequest],
+        address: BrokerAddress | None,
+        suggested_id: int | None,
+    ) -> list[Completion]:
+        """Send pulls of a queue to ``address``, or, if it is None, to a server of its broker in the route, see
+        ``replicas.pull_address``; return those completed already, failed ones with their errors."""
+
+    def receive(self, timeout_ms: int) -> list[Completion]:
+        """Wait up to ``timeout_ms`` for completions of any queue, and return them, each once."""
+
+    def forget_route(self, queue: MessageQueue) -> None:
+        """Invalidate the queue's route: the next pull without an address requests it."""
+
+    def query_bounds(self, queues: Collection[MessageQueue]) -> Mapping[MessageQueue, QueueBounds]:
+        """Request the bounds of the queues, wait, and return those of responsive brokers; other queues are missing."""

@@ -8,22 +8,24 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, RouteError
-from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds, QueueRange
+from rocketmq_spark.model import MASTER_ID, BrokerAddress, QueueRange
 from rocketmq_spark.options import RangeReadOptions
 from rocketmq_spark.pull.pull_request import (
     Completion,
     CompletionQueue,
     PullAction,
+    PullClient,
     PulledRange,
     PullRequest,
     pull_action,
 )
 from rocketmq_spark.pull.pull_window import PullWindow
 from rocketmq_spark.remoting.failures import Failures, OutageHistory, Policy
+from rocketmq_spark.remoting.replicas import ANY_SLAVE, FROM_MASTER
 from rocketmq_spark.remoting.retry import (
     PULL_PAUSES,
     broker_subject,
@@ -55,25 +57,6 @@ RECEIVE_MS: Final = 200
 """Maximum time of one wait; overdue pulls are detected between two waits."""
 
 
-class PullClient(Protocol):
-    """Sends pulls and returns their completions: ExecutorPullClient. Its methods raise nothing."""
-
-    def pull(
-        self, queue: MessageQueue, requests: Sequence[PullRequest], address: BrokerAddress | None
-    ) -> list[Completion]:
-        """Send pulls of a queue to ``address``, or, if it is None, to its master in the route; return those completed
-        already, failed ones with their errors."""
-
-    def receive(self, timeout_ms: int) -> list[Completion]:
-        """Wait up to ``timeout_ms`` for completions of any queue, and return them, each once."""
-
-    def forget_route(self, queue: MessageQueue) -> None:
-        """Invalidate the queue's route: the next pull without an address requests it."""
-
-    def query_bounds(self, queues: Collection[MessageQueue]) -> Mapping[MessageQueue, QueueBounds]:
-        """Request the bounds of the queues, wait, and return those of responsive brokers; other queues are missing."""
-
-
 class _Vacancy(NamedTuple):
     """The last found offsets without messages, and a broker's response to a pull of any of them."""
 
@@ -89,6 +72,10 @@ class RangePuller:
 
     Pulls go to ``address``, where the range was planned, until one fails. Brokers may exchange addresses, and the wrong
     broker responds without an error. So the route is refreshed before offsets count as lost.
+
+    ``suggested_id``: which server of the broker to pull from without an address, see ``replicas.pull_address``; None:
+    only the master. A slave may lack offsets, and proves no loss: what a server lacks, and the rest of the range, is
+    pulled from the master.
 
     If no name server responds, that is the outage. The broker is then tried at its planned address.
 
@@ -109,6 +96,7 @@ class RangePuller:
         missing_ms: int,
         unfiltered_client: PullClient | None = None,
         waited: Callable[[str], OutageHistory] | None = None,
+        suggested_id: int | None = None,
         clock: Clock,
     ) -> None:
         self._target = target
@@ -117,6 +105,7 @@ class RangePuller:
         self._planned_address = address
         self._address = address
         self._must_refresh_route = address is None
+        self._suggested_id = suggested_id
         self._retried_after_refresh: set[PullRequest] = set()
         self._limit_ms = limit_ms
         self._clock = clock
@@ -163,16 +152,21 @@ class RangePuller:
         if requests:
             if self._must_refresh_route:
                 self._refresh_route()
-            completions = self._client.pull(self._target.queue, requests, self._address)
+            completions = self._client.pull(self._target.queue, requests, self._address, self._suggested_id)
             if self._address is None and not any(_is_without_route(outcome) for _, outcome in completions):
                 self._failures.record_route(self._target.queue.topic)
             _dispatch(completions)
 
     def _refresh_route(self) -> None:
-        """Invalidate the route: the next pull goes to the queue's master in the new route."""
+        """Invalidate the route: the next pull goes to the queue's broker in the new route."""
         self._must_refresh_route = False
         self._address = None
         self._client.forget_route(self._target.queue)
+
+    def _require_master(self) -> None:
+        """Pull from the master in a new route from now on: a slave may lack what the master has."""
+        self._suggested_id = None
+        self._refresh_route()
 
     def _process_completions(self) -> None:
         """Wait for a completion if there is none, then process all. If a postponed request is due first, make all
@@ -210,7 +204,7 @@ class RangePuller:
         action = pull_action(result, request.next_offset)
         if action is PullAction.LOST and request not in self._retried_after_refresh:
             self._retried_after_refresh.add(request)
-            self._refresh_route()
+            self._require_master()
             self._window.retry(request)
             return
         self._retried_after_refresh.discard(request)
@@ -245,7 +239,7 @@ class RangePuller:
         None if one has, or the pull failed. Completions of other pulls that arrive meanwhile are dispatched."""
         client, completion_queue = self._unfiltered_client or self._client, deque[Completion]()
         alone = PullRequest(offset, offset + 1, 1, completion_queue)
-        _dispatch(client.pull(self._target.queue, [alone], self._address))
+        _dispatch(client.pull(self._target.queue, [alone], self._address, self._suggested_id))
         while not completion_queue:
             _dispatch(client.receive(RECEIVE_MS))
         _, outcome = completion_queue.popleft()
@@ -291,6 +285,7 @@ class RangePuller:
             self._address = self._planned_address
             self._retried_after_refresh.discard(request)
         elif requires_route_refresh(error):
+            self._suggested_id = None if self._suggested_id is None else ANY_SLAVE
             self._refresh_route()
         self._window.reduce_depth()
         self._postponed.append(request)
@@ -310,7 +305,7 @@ class RangePuller:
         """Postpone a request for an offset that the broker lacks now, and refresh the route. Once no other result has
         arrived for ``ABSENT_LIMIT_MS``, mark the offset as lost, and log that once. Raises
         RemoteProtocolError[PULL_STALLED] if it cannot be marked, after ``limit_ms`` if that is longer."""
-        self._refresh_route()
+        self._require_master()
         now_ms = self._clock()
         self._absent_since_ms = now_ms if self._absent_since_ms is None else self._absent_since_ms
         waited_ms, offset = now_ms - self._absent_since_ms, request.next_offset
@@ -391,5 +386,6 @@ def new_range_puller(
         missing_ms=options.missing_queues_limit_ms,
         unfiltered_client=unfiltered_client,
         waited=waited,
+        suggested_id=None if options.read_from == FROM_MASTER else MASTER_ID,
         clock=clock,
     )

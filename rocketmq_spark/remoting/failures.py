@@ -31,6 +31,9 @@ T = TypeVar("T")
 
 Sleep: TypeAlias = Callable[[float], None]
 
+NO_LIMIT_MS: Final = 2**62
+"""Limit of a failure that never ends a query or task."""
+
 EXTENDED_QUIET_MS: Final = 15_000
 """Minimum duration of a logged outage after ``FailureTracker.extend_deadline``."""
 
@@ -47,6 +50,11 @@ class _Failure:
     is_expired: bool
     error: RocketMQError
     quiet_ms: int
+
+    @property
+    def ends_ms(self) -> int | None:
+        """When the query or task fails; None: never for this failure."""
+        return None if self.limit_ms == NO_LIMIT_MS else self.until_ms
 
 
 class FailureTracker:
@@ -144,7 +152,7 @@ class FailureTracker:
     def outages(self, explained: Collection[str] = ()) -> tuple[Outage, ...]:
         """Return the current outages with start, deadline and reason, without the subjects in ``explained``."""
         return tuple(
-            Outage(subject, one.since_ms, one.until_ms, str(one.error), one.error.condition, one.quiet_ms)
+            Outage(subject, one.since_ms, one.ends_ms, str(one.error), one.error.condition, one.quiet_ms)
             for subject, one in self._failures.items()
             if subject not in explained
         )

@@ -80,6 +80,7 @@ RETRYABILITY: Final[Mapping[int | str, OperationRetryability]] = MappingProxyTyp
         "INVALID_QUEUE_OFFSETS": OperationRetryability(_TRANSIENT, _PERMANENT, _PERMANENT, _PERMANENT),
         # routes from the name servers
         "MASTER_UNAVAILABLE": OperationRetryability(_TRANSIENT, _UNAVAILABLE, _TRANSIENT, _TRANSIENT),
+        "READING_FROM_SLAVE": OperationRetryability(_TRANSIENT, _UNAVAILABLE, _TRANSIENT, _TRANSIENT),
         "BROKER_ADDRESS_MISMATCH": OperationRetryability(_TRANSIENT, _TRANSIENT, _TRANSIENT, _TRANSIENT),
         "TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE": OperationRetryability(
             _TRANSIENT, _UNAVAILABLE, _TRANSIENT, _UNAVAILABLE
@@ -274,6 +275,11 @@ NAME_SERVERS: Final = "the name servers"
 def broker_subject(broker_name: str) -> str:
     """Return the subject of a broker's outage."""
     return f"broker {broker_name}"
+
+
+def master_subject(broker_name: str) -> str:
+    """Return the subject of a broker that is read at a slave until it has a master."""
+    return f"the master of {broker_subject(broker_name)}"
 
 
 def topic_subject(topic: str) -> str:

@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 from rocketmq_spark.errors import RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import BrokerAddress, MessageQueue, TopicRoute
+from rocketmq_spark.remoting.replicas import FROM_MASTER, pull_address, query_address
 from rocketmq_spark.remoting.retry import (
     Retryability,
     is_unknown_topic,
@@ -119,17 +120,27 @@ class RouteTable:
                 raise failure
         return self._cached[topic].route
 
+    def find_replica(self, queue: MessageQueue, read_from: str, suggested_id: int | None) -> BrokerAddress:
+        """Return the address to pull the queue from (``replicas.pull_address``), from the cached route; request the
+        route if it is not cached, and once more if it has none.
+
+        Raises RouteError[MASTER_UNAVAILABLE], and what ``route`` raises.
+        """
+        for refresh in (False, True):
+            for broker in self.route(queue.topic, refresh).brokers:
+                if broker.broker_name == queue.broker_name:
+                    address = pull_address(broker, read_from, suggested_id)
+                    if address is not None:
+                        return address
+        raise RouteError("MASTER_UNAVAILABLE", broker=queue.broker_name, topic=queue.topic)
+
     def find_master(self, queue: MessageQueue) -> BrokerAddress:
         """Return the address of the queue's master from the cached route; request the route if it is not cached, and
         once more if it names no master.
 
         Raises RouteError[MASTER_UNAVAILABLE], and what ``route`` raises.
         """
-        for refresh in (False, True):
-            address = self.route(queue.topic, refresh).master_address(queue.broker_name)
-            if address is not None:
-                return address
-        raise RouteError("MASTER_UNAVAILABLE", broker=queue.broker_name, topic=queue.topic)
+        return self.find_replica(queue, FROM_MASTER, None)
 
     def invalidate_on_error(self, topic: str, error: RocketMQError) -> None:
         """Invalidate the topic's route after an error that an outdated address may cause."""
@@ -217,6 +228,14 @@ class RouteTable:
         routes = self.routes.items()
         return [topic for topic, route in routes if any(one.broker_name == broker_name for one in route.brokers)]
 
+    def queryable(self, broker_name: str, read_from: str) -> BrokerAddress | None:
+        """Return the address for requests to the broker that change nothing: see ``replicas.query_address``."""
+        if (address := self.master(broker_name)) is not None or read_from == FROM_MASTER:
+            return address
+        brokers = (broker for route in self.routes.values() for broker in route.brokers)
+        addresses = (query_address(broker, read_from) for broker in brokers if broker.broker_name == broker_name)
+        return next((address for address in addresses if address is not None), None)
+
     def master(self, broker_name: str) -> BrokerAddress | None:
         """Return the address of the broker's master; None while no route names one."""
         return self._named_masters().get(broker_name)
@@ -224,6 +243,14 @@ class RouteTable:
     def masters(self) -> dict[str, BrokerAddress]:
         """Return the addresses of the masters in all routes, by broker name, ascending."""
         return dict(self._named_masters())
+
+    def pull_addresses(self, read_from: str) -> dict[str, BrokerAddress]:
+        """Return the addresses to pull from in all routes (``replicas.pull_address``), by broker name."""
+        if read_from == FROM_MASTER:
+            return self.masters()
+        brokers = (broker for route in self.routes.values() for broker in route.brokers)
+        addresses = {broker.broker_name: pull_address(broker, read_from) for broker in brokers}
+        return {name: address for name, address in sorted(addresses.items()) if address is not None}
 
     def _named_masters(self) -> dict[str, BrokerAddress]:
         """Return the masters by broker name, ascending; compute them again only after a route has changed."""

@@ -151,8 +151,8 @@ class QueueLookup:
         return found
 
     def masters(self, broker_names: Collection[str]) -> dict[str, BrokerAddress]:
-        """Return the known addresses of masters, by broker name."""
-        masters = self._client.routes.masters()
+        """Return the known addresses to pull from, by broker name."""
+        masters = self._client.routes.pull_addresses(self._options.read_from)
         return {name: masters[name] for name in broker_names if name in masters}
 
     def _call(self, queue: MessageQueue, operation: Callable[[Broker], T]) -> T:

@@ -6,8 +6,7 @@
     4. per queue the larger of checkpoint and broker, and raise the broker's offset to it;
     5. plan.
 
-docs/dev/offsets.md describes what fails if a step is omitted or moved.
-"""
+docs/dev/offsets.md describes what fails if a step is omitted or moved."""
 
 from __future__ import annotations
 
@@ -45,6 +44,7 @@ from rocketmq_spark.source.stream.queue_identity import (
     recreated_queues,
     stored_later,
 )
+from rocketmq_spark.source.stream.slave_bounds import queues_at_slaves, without_lagging, without_older
 from rocketmq_spark.source.stream.start_positions import TopicStarts
 
 if TYPE_CHECKING:
@@ -84,11 +84,8 @@ class Member(Protocol):
 
 
 class Drain(Protocol):
-    """Request that this query ends with nothing left uncompleted.
-
-    ``check_request``: whether it exists. ``claim``: whether it still does, and from then on it is irreversible.
-    ``finish``: the queues are released.
-    """
+    """Request that this query ends with nothing left uncompleted. ``check_request``: whether it exists. ``claim``:
+    whether it still does, and from then on it is irreversible. ``finish``: the queues are released."""
 
     def check_request(self) -> bool: ...
 
@@ -220,7 +217,7 @@ class BatchPlanner:
             return True
         if self._member.wait_for_change({}, IDLE_WAIT_MS):
             with self._member.group_lock() as membership:
-                snapshot = membership.refresh_metadata(start.queues)
+                snapshot = without_lagging(membership.refresh_metadata(start.queues), start)
                 suspect = membership.offsets.suspect & snapshot.bounds.keys()
                 self._resolve_positions(membership, start, snapshot, self._query_stored_offsets(membership, suspect))
         return False
@@ -240,7 +237,7 @@ class BatchPlanner:
 
     def _plan(self, membership: Membership, start: SourceOffset, limit: int | None) -> SourceOffset:
         """Refresh, rebalance, resolve positions and plan; return the batch's end, or ``start`` without a batch."""
-        snapshot = membership.refresh_metadata(start.queues)
+        snapshot = without_lagging(membership.refresh_metadata(start.queues), start)
         self.masters = membership.masters
         self._missing.update(snapshot.unavailable, start, self._clock())
         membership.set_queue_outages(self._missing.outages)
@@ -304,6 +301,7 @@ class BatchPlanner:
         snapshot = replace(snapshot, bounds=facts.bounds)
         resolution = resolve_positions(start, facts, has_own_offsets=self._options.has_own_offsets)
         confirmed = self._commit(membership, resolution, partial(over_same_links, snapshot, membership.client.link))
+        confirmed |= queues_at_slaves(resolution.positions, snapshot)  # committed when there is a master again
         self._verified.mark_verified(confirmed, snapshot)
         resolved = {queue: position for queue, position in resolution.positions.items() if queue in confirmed}
         # A reset by an operator before the group's offsets are moved does not count.
@@ -315,6 +313,7 @@ class BatchPlanner:
     ) -> QueueFacts:
         """Request and return the facts of ``stored``'s queues, without queues whose facts are unavailable now."""
         offsets, client, bounds = membership.offsets, membership.client, snapshot.bounds
+        stored = without_older(stored, start, snapshot)
         suspect = frozenset(offsets.suspect)
         beyond_end = {queue for queue, at in stored.items() if at is not None and at > bounds[queue].max_offset}
         doubtful = suspect | beyond_end  # an offset beyond the end may conceal that the group's offset has vanished
@@ -334,7 +333,8 @@ class BatchPlanner:
             later = stored_later(checked, start)
         readable = [queue for queue in stored if queue in bounds and (queue in checked or queue not in to_check)]
         emptied = {queue for queue in self._verified.emptied if stored.get(queue) is not None}
-        after_ms = recreated_queues([queue for queue in readable if queue not in emptied], later, start, bounds)
+        to_compare = set(readable) - emptied - queues_at_slaves(readable, snapshot)
+        after_ms = recreated_queues(to_compare, later, start, bounds)
         begin = client.search_offsets({queue: ms + 1 for queue, ms in after_ms.items()})
         other = {
             queue: recreated_from(begin[queue], start.queues[queue]) if queue in begin else None
@@ -353,7 +353,8 @@ class BatchPlanner:
         for queue in resolution.discard:
             membership.offsets.discard(queue)
         unresolved = resolution.lower_to.keys() - membership.offsets.replace_offsets(resolution.lower_to)
-        required = {queue: offset for queue, offset in resolution.raise_to.items() if queue not in unresolved}
+        targets, at_slaves = resolution.raise_to.items(), membership.client.slave_reads.brokers
+        required = {one: at for one, at in targets if one not in unresolved and one.broker_name not in at_slaves}
         return membership.offsets.raise_to(required, check)
 
     def _report_passed_over(self, resolution: PositionResolution) -> None:

@@ -1,0 +1,108 @@
+"""A broker of a master and a slave whose master is killed: with ``readFrom=auto`` a query reads on at the slave, which
+proves no loss and gets no commit."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import pytest
+
+from connector_tests.integration.test_elections import bodies, options_of, read_for, read_rest
+from connector_tests.support.source_calls import source_calls
+from connector_tests.support.streams import Topic, eventually, steady_messages
+from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.embedded.pytest_plugin import unique_name
+from rocketmq_spark.embedded.replication import Failover
+
+pytestmark = [pytest.mark.broker, pytest.mark.full]
+
+MASTER: Final = "broker-a"
+SLAVE: Final = "broker-a-2"
+QUEUES: Final = 2
+UNDER_LOAD_S: Final = 2.0
+WITHOUT_ROWS_S: Final = 3.0
+
+
+@pytest.fixture(scope="module", params=["none", "acting-master"])
+def pair(request: pytest.FixtureRequest) -> Iterator[EmbeddedCluster]:
+    failover: Failover = request.param
+    with EmbeddedCluster(replicas=2, failover=failover) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def topic(pair: EmbeddedCluster) -> Iterator[Topic]:
+    topic = Topic(pair, pair.create_topic(unique_name("slaves"), QUEUES))
+    yield topic
+    topic.close()
+
+
+@contextmanager
+def without(cluster: EmbeddedCluster, server: str) -> Iterator[None]:
+    """The time from the server's SIGKILL to its restart."""
+    cluster.kill_broker(server)
+    try:
+        yield
+    finally:
+        cluster.start_broker(server)
+
+
+def places(rows: list[dict[str, Any]]) -> list[tuple[int, int]]:
+    return [(row["queueId"], row["queueOffset"]) for row in rows]
+
+
+@pytest.mark.parametrize("read_from", ["auto", "slave"])
+def test_a_killed_masters_messages_are_read_at_its_slave(
+    pair: EmbeddedCluster, topic: Topic, group: str, read_from: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    rows: list[dict[str, Any]] = []
+    with source_calls({**options_of(pair, topic, group), "readFrom": read_from}) as calls:
+        with steady_messages(topic, any_broker=True) as confirmed:
+            read_for(calls, rows, UNDER_LOAD_S)
+            pair.kill_broker(MASTER)
+        try:
+            read_rest(calls, rows, confirmed)
+        finally:
+            pair.start_broker(MASTER)
+        sent = topic.send(10)
+        read_rest(calls, rows, sent)
+        eventually(lambda: not calls.next_batch() and topic.lag(group) == 0, "the offsets at the master")
+    assert len(places(rows)) == len(set(places(rows)))
+    reported = [record.getMessage() for record in caplog.records if "READING_FROM_SLAVE" in record.getMessage()]
+    assert [text.split()[1] for text in (reported[0], reported[-1])] == ["Waiting", "Recovered"]
+
+
+def test_a_killed_master_is_awaited_by_default(pair: EmbeddedCluster, topic: Topic, group: str) -> None:
+    rows: list[dict[str, Any]] = []
+    with source_calls(options_of(pair, topic, group)) as calls:
+        read_rest(calls, rows, topic.send(10))
+        sent = topic.send(10)
+        with without(pair, MASTER):
+            read_for(calls, rows, WITHOUT_ROWS_S)
+            assert len(rows) == 10
+        read_rest(calls, rows, sent)
+    assert len(rows) == 20
+
+
+def test_a_slave_that_lags_behind_the_query_proves_no_loss(pair: EmbeddedCluster, topic: Topic, group: str) -> None:
+    rows: list[dict[str, Any]] = []
+    with source_calls({**options_of(pair, topic, group), "readFrom": "auto"}) as calls:
+        read_rest(calls, rows, topic.send(10))
+        pair.kill_broker(SLAVE)
+        try:
+            read_rest(calls, rows, topic.send(20))
+            pair.kill_broker(MASTER)
+        finally:
+            pair.start_broker(SLAVE)
+        try:
+            read_for(calls, rows, WITHOUT_ROWS_S)
+            assert len(rows) == 30
+        finally:
+            pair.start_broker(MASTER)
+        read_rest(calls, rows, topic.send(5))
+    assert len(places(rows)) == len(set(places(rows))) == 35
+    assert bodies(rows) == {f"{topic.name}-{index}" for index in range(35)}

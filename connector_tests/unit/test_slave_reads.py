@@ -1,0 +1,80 @@
+"""Brokers without a master that a member reads at a slave."""
+
+from __future__ import annotations
+
+import pytest
+
+from connector_tests.support.manual_clock import ManualClock
+from connector_tests.support.queues import queues
+from connector_tests.support.simulated_cluster import SimulatedCluster, SimulatedClusterClient
+from rocketmq_spark.consumer.outage_aware_client import OutageAwareClient
+from rocketmq_spark.consumer.outage_tracker import OutageTracker
+from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.options import ReadOptions
+
+(QUEUE,) = queues(1, broker_name="a")
+NO_LIMIT = "no time limit"
+
+
+class Case:
+    """A broker whose master has gone; the only server that is left is the slave 1, at the same address."""
+
+    def __init__(self, read_from: str) -> None:
+        given = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders", "readFrom": read_from}
+        options = ReadOptions.parse(given)
+        self.clock = ManualClock()
+        self.cluster = SimulatedCluster("a", self.clock)
+        self.cluster.create_topic("orders", {"a": 1})
+        client = SimulatedClusterClient(self.cluster, "us")
+        self.tracker = OutageTracker(options.read_topics, client.routes, self.clock)
+        self.servers = OutageAwareClient(options, client, self.tracker)
+        self.refresh()
+        self.cluster.brokers["a"].master_id = 1
+        self.refresh()
+
+    def refresh(self) -> None:
+        self.servers.refresh_routes()
+        self.servers.query_bounds(of_slaves=True)
+
+    def offsets_at_slave(self, queue: MessageQueue) -> list[object]:
+        return self.servers.call_each([queue], lambda broker, of: broker.submit_query_offsets("g", of), of_slaves=True)
+
+
+def test_a_broker_without_a_master_is_queried_at_its_slave() -> None:
+    case = Case("auto")
+    assert case.servers.slave_reads.brokers == {"a"}
+    assert list(case.servers.query_bounds(of_slaves=True)) == [QUEUE]
+    assert case.offsets_at_slave(QUEUE)
+    assert case.servers.search_offsets({QUEUE: 0}) == {QUEUE: 0}
+
+
+def test_a_slave_gets_no_commit_and_no_lock_and_shows_no_loss() -> None:
+    case = Case("auto")
+    assert not case.servers.may_commit(QUEUE)
+    assert case.servers.call_each([QUEUE], lambda broker, of: broker.submit_lock_batch("g", "us", of)) == []
+    assert case.servers.call("a", lambda broker: broker.consume_reset("g", QUEUE)) is None
+    assert case.servers.query_bounds() == {}
+    assert not case.tracker.is_complete()
+
+
+def test_only_the_master_is_queried_by_default() -> None:
+    case = Case("master")
+    assert case.servers.slave_reads.brokers == frozenset()
+    assert case.servers.query_bounds(of_slaves=True) == {}
+    assert case.offsets_at_slave(QUEUE) == []
+
+
+def test_the_start_and_the_end_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    case = Case("auto")
+    for _ in range(3):
+        case.clock.advance(2_000)
+        case.refresh()
+        case.tracker.log_outages()
+    case.cluster.brokers["a"].master_id = 0
+    case.refresh()
+    case.tracker.log_outages()
+    begun, over = (record.getMessage() for record in caplog.records)
+    assert begun.startswith(f"READING_FROM_SLAVE: Waiting for the master of broker a ({NO_LIMIT}): ")
+    assert over == "READING_FROM_SLAVE: Recovered after 6.0 s: the master of broker a"
+    assert case.servers.may_commit(QUEUE)

@@ -1,0 +1,51 @@
+"""Which server of a broker a request is sent to: its master, or one of its slaves. Pure.
+
+A *master* is id 0, unless a slave acts as one (``BrokerData.is_acting``). A slave has what it has replicated: it may
+lack the last messages, and has older offsets of the group. So it can be read, and proves no loss; and nothing is
+written there: it would confirm offsets, grant locks and deliver popped messages without the master.
+
+    request                      readFrom   with a master                 without a master
+    pull                         master     master                        none
+                                 slave      slave with the lowest id,     slave with the lowest id
+                                            without a slave the master
+                                 auto       the server that the broker    slave with the lowest id
+                                            suggested, else the master
+    pull of offsets that a       any        master                        none
+    slave lacks
+    bounds, search, query of     master     master                        none
+    offsets and of members       others     master                        slave with the lowest id
+    commit, lock, pop, ack,      any        master                        none
+    send, creation of a topic
+
+Source: ``client/impl/consumer/PullAPIWrapper.java#recalculatePullFromWhichNode``. Differs: with ``slave`` and
+``master`` the broker's suggestion has no effect.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rocketmq_spark.model import MASTER_ID, BrokerAddress, BrokerData
+
+FROM_MASTER: Final = "master"
+FROM_SLAVE: Final = "slave"
+AUTO: Final = "auto"
+
+ANY_SLAVE: Final = -1
+"""Instead of a broker ID that a broker suggests: the slave with the lowest ID."""
+
+
+def pull_address(broker: BrokerData, read_from: str, suggested_id: int | None = MASTER_ID) -> BrokerAddress | None:
+    """Return the address to pull from; None while there is none. ``suggested_id``: the broker ID that the last response
+    suggested, or ``ANY_SLAVE`` after the master has failed, both for ``auto``; None for offsets that a slave lacks."""
+    if read_from == FROM_MASTER or suggested_id is None:
+        return broker.master_address
+    slave, master = next(iter(broker.slave_addresses.values()), None), broker.master_address
+    if read_from == FROM_SLAVE or suggested_id == ANY_SLAVE or master is None:
+        return slave or master
+    return broker.slave_addresses.get(suggested_id, master)
+
+
+def query_address(broker: BrokerData, read_from: str) -> BrokerAddress | None:
+    """Return the address for requests that change nothing; None while there is none."""
+    return broker.master_address or pull_address(broker, read_from)

@@ -1,0 +1,48 @@
+"""Bounds and offsets of slaves, which are read while their broker has no master. Pure.
+
+A slave has what it has replicated: its end may be lower than what was read, its first offset higher, and its copy of
+the group's offsets is up to a minute old. None of that is a loss, or a step back. So a queue is planned there only if
+the slave has the position that this query has reached, and from there on; all else waits for the master.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from rocketmq_spark.consumer.cluster_api import MetadataSnapshot
+from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.source.stream.offsets import SourceOffset
+
+
+def queues_at_slaves(queues: Collection[MessageQueue], snapshot: MetadataSnapshot) -> set[MessageQueue]:
+    """Return those of ``queues`` whose bounds in ``snapshot`` are those of a slave."""
+    return {queue for queue in queues if queue.broker_name in snapshot.brokers_at_slaves}
+
+
+def without_lagging(snapshot: MetadataSnapshot, start: SourceOffset) -> MetadataSnapshot:
+    """Return ``snapshot`` without the bounds of queues at a slave that ``start`` lacks, or whose position the slave
+    does not have: they count as unresponsive."""
+    if not snapshot.brokers_at_slaves:
+        return snapshot
+    lagging = {
+        queue
+        for queue in queues_at_slaves(snapshot.bounds, snapshot)
+        if queue not in start.queues or not _reaches(snapshot, queue, start.queues[queue].end_offset)
+    }
+    return replace(snapshot, bounds={queue: held for queue, held in snapshot.bounds.items() if queue not in lagging})
+
+
+def without_older(
+    stored: Mapping[MessageQueue, int | None], start: SourceOffset, snapshot: MetadataSnapshot
+) -> Mapping[MessageQueue, int | None]:
+    """Return the group's offsets; of queues at a slave at least the offset of ``start``, and without those that the
+    slave does not reach. Other members have read further there."""
+    at_slaves = queues_at_slaves(stored.keys(), snapshot)
+    raised = {queue: max(stored[queue] or 0, start.queues[queue].end_offset) for queue in at_slaves}
+    lagging = {queue for queue, offset in raised.items() if not _reaches(snapshot, queue, offset)}
+    return {queue: raised.get(queue, at) for queue, at in stored.items() if queue not in lagging}
+
+
+def _reaches(snapshot: MetadataSnapshot, queue: MessageQueue, offset: int) -> bool:
+    return snapshot.bounds[queue].min_offset <= offset <= snapshot.bounds[queue].max_offset
