@@ -108,6 +108,8 @@ class SimulatedNetwork:
         self.pulls: list[tuple[int, int]] = []
         self.addresses: list[BrokerAddress | None] = []
         self.suggested_ids: list[int | None] = []
+        self.suggested_id = 0
+        """The server of the broker that each response suggests for the next pull."""
         self.most_in_flight = 0
         self.routes_forgotten_count = 0
         self.held = {QUEUE: NO_END}
@@ -158,6 +160,7 @@ class SimulatedNetwork:
 
     def _next_completion(self) -> Completion:
         request = self._in_flight.pop(self._choose(len(self._in_flight)))
+        request.suggested_id = self.suggested_id
         return request, self._respond(request.next_offset, request.max_messages)
 
     def _pass_time(self, timeout_ms: int) -> None:

@@ -93,6 +93,25 @@ def test_the_first_response_with_messages_is_the_template_of_those_that_follow(e
     assert same is template, "it is learnt once"
 
 
+def test_a_response_with_another_suggestion_is_the_next_template(exchange: NewExchange) -> None:
+    """Each response, by the template or not, leaves its suggestion with the pull."""
+    subject = exchange()
+    requests = sent(subject, 7)
+    suggested = [0, 0, 1, 1, 1, 0, 0]
+    for opaque, broker_id in enumerate(suggested, 1):
+        found = replace(FOUND, fields={**NUMBERS, "suggestWhichBrokerId": str(broker_id)})
+        assert len(responded(subject, opaque, found)) == 1
+    assert [request.suggested_id for request in requests] == suggested
+
+
+@pytest.mark.parametrize(("text", "expected"), [("1", 1), ("", 0), ("-1", 0), ("x", 0), ("1" * 40, 0), ("²", 0)])
+def test_an_invalid_suggestion_is_the_master(exchange: NewExchange, text: str, expected: int) -> None:
+    subject = exchange()
+    (request,) = sent(subject)
+    responded(subject, 1, replace(FOUND, fields={**NUMBERS, "suggestWhichBrokerId": text}))
+    assert request.suggested_id == expected
+
+
 def test_an_ordinary_response_that_comes_after_its_deadline_belongs_to_no_caller(exchange: NewExchange) -> None:
     subject = exchange()
     sent(subject, 2)

@@ -731,7 +731,9 @@ def test_while_what_came_is_decoded_the_broker_has_most_of_the_pulls(responds_at
 # ---------------------------------------------------------------------------------------------------- slaves
 
 
-def reading_slaves(response: Callable[[int, int], PullOutcome]) -> tuple[SimulatedNetwork, RangePuller]:
+def reading_slaves(
+    response: Callable[[int, int], PullOutcome], *, obeys: bool = False
+) -> tuple[SimulatedNetwork, RangePuller]:
     clock = ManualClock(BEGAN_MS)
     network = SimulatedNetwork(response, clock)
     return network, RangePuller(
@@ -741,6 +743,7 @@ def reading_slaves(response: Callable[[int, int], PullOutcome]) -> tuple[Simulat
         limit_ms=LIMIT_MS,
         missing_ms=MISSING_MS,
         suggested_id=MASTER_ID,
+        obeys_suggestions=obeys,
         clock=clock,
     )
 
@@ -766,3 +769,13 @@ def test_what_a_server_lacks_is_pulled_from_the_master(held: SimulatedQueue) -> 
     pulled = list(puller.pull())
     assert [offset for one in pulled for offset in offsets_of(one)] == list(range(100))
     assert not any(one.is_lost for one in pulled)
+
+
+@pytest.mark.parametrize("obeys", [True, False])
+def test_a_pull_goes_to_the_server_that_the_response_before_suggested(*, obeys: bool) -> None:
+    queue = SimulatedQueue(max_offset=1_000, message_limit=10)
+    network, puller = reading_slaves(queue.pull, obeys=obeys)
+    network.suggested_id = 2
+    rows = [offset for pulled in puller.pull() for offset in offsets_of(pulled)]
+    assert rows == list(range(100))
+    assert (network.addresses[-1], network.suggested_ids[-1]) == ((None, 2) if obeys else (REFRESHED, MASTER_ID))

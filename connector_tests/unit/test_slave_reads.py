@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from connector_tests.support.manual_clock import ManualClock
@@ -36,7 +38,7 @@ class Case:
         self.servers.refresh_routes()
         self.servers.query_bounds(of_slaves=True)
 
-    def offsets_at_slave(self, queue: MessageQueue) -> list[object]:
+    def offsets_at_slave(self, queue: MessageQueue) -> Sequence[object]:
         return self.servers.call_each([queue], lambda broker, of: broker.submit_query_offsets("g", of), of_slaves=True)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, TransportError
+from rocketmq_spark.model import MASTER_ID
 from rocketmq_spark.pull.pull_request import Completion, PullRequest
 from rocketmq_spark.remoting.correlation import decode_command, opaques, timeout_error, unresponsive_error
 from rocketmq_spark.wire.remoting.codes import RequestCode
@@ -17,7 +18,7 @@ from rocketmq_spark.wire.remoting.command import FLAG_RESPONSE, RemotingCommand
 from rocketmq_spark.wire.remoting.fast_path_response import ResponseTemplate, template_of
 from rocketmq_spark.wire.remoting.frame_arena import Arenas, FrameArena
 from rocketmq_spark.wire.remoting.meanings import is_go_away
-from rocketmq_spark.wire.remoting.pull import PULL_STATUS, PullOutcome, read_pull
+from rocketmq_spark.wire.remoting.pull import PULL_STATUS, PullOutcome, read_pull, suggested_broker_id
 from rocketmq_spark.wire.remoting.pull_frames import PullFrames
 from rocketmq_spark.wire.remoting.refusal import not_supported_response, refusal_error
 
@@ -42,6 +43,8 @@ class PullExchange:
         self._template_class = template_class
         self._template: ResponseTemplate | None = None
         self._needs_template = True
+        self._suggested_id = MASTER_ID
+        """Which server the responses that match the template suggest for the next pull."""
         self._last_received_ms = now_ms
         self.replies = b""
         """Frames to send in response to the server's own requests; the sender clears it."""
@@ -63,6 +66,7 @@ class PullExchange:
         for request in requests:
             opaque = next(self._opaques)
             self._in_flight[opaque] = request, deadline_ms
+            request.suggested_id = MASTER_ID
             data.append(frames.frame(opaque, request.next_offset, request.max_messages))
         return b"".join(data)
 
@@ -115,7 +119,13 @@ class PullExchange:
         self._arena.advance_to(end)
         pending = self._in_flight.pop
         # A response after its deadline has no pull: that is completed already.
-        return [(of[0], result) for opaque, result in responses if (of := pending(opaque, None)) is not None]
+        completions: list[Completion] = [
+            (of[0], result) for opaque, result in responses if (of := pending(opaque, None)) is not None
+        ]
+        if self._suggested_id != MASTER_ID:
+            for request, _ in completions:
+                request.suggested_id = self._suggested_id
+        return completions
 
     def _decode_other(self, frame: memoryview) -> list[Completion]:
         """Decode a frame by the general codec, and return the pull that it completes, if any. Adds a reply for a
@@ -129,11 +139,15 @@ class PullExchange:
             self._reply(command)
             return []
         pending = self._in_flight.pop(command.opaque, None)
-        return [] if pending is None else [(pending[0], self._decode_response(command, frame))]
+        outcome = self._decode_response(command, frame)
+        if pending is None:
+            return []
+        pending[0].suggested_id = suggested_broker_id(command)
+        return [(pending[0], outcome)]
 
     def _decode_response(self, response: RemotingCommand, frame: memoryview) -> PullOutcome:
         """Return the result or the error of a pull; raise none. The first response with messages becomes the
-        template."""
+        template, and later one that suggests another server."""
         self.is_draining |= is_go_away(response)
         if response.code not in PULL_STATUS:
             return refusal_error(self._address, RequestCode.PULL_MESSAGE, response)
@@ -141,8 +155,10 @@ class PullExchange:
             result = read_pull(response)
         except RemoteProtocolError as error:
             return error
-        if self._needs_template and result.body:
+        suggested_id = suggested_broker_id(response)
+        if result.body and (self._needs_template or suggested_id != self._suggested_id):
             self._template, self._needs_template = template_of(frame, self._template_class), False
+            self._suggested_id = suggested_id
         return result
 
     def _reply(self, request: RemotingCommand) -> None:

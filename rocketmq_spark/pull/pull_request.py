@@ -16,7 +16,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
-from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds
+from rocketmq_spark.model import MASTER_ID, BrokerAddress, MessageQueue, QueueBounds
 from rocketmq_spark.wire.message.stored_message import first_queue_offset
 from rocketmq_spark.wire.remoting.pull import OFFSET_RESET, PullOutcome, PullResult, PullStatus
 
@@ -120,11 +120,12 @@ class PullRequest:
     """Offsets ``[next_offset, end_offset)`` to pull, one response after another, at most ``max_messages`` each.
     PullWindow changes it.
 
+    ``suggested_id``: ID of the server of the broker that the last response suggested for the next pull.
     ``pulled``: ranges received and not delivered, up to ``next_offset``. ``completion_queue``: receives the completions
     of its pulls.
     """
 
-    __slots__ = ("completion_queue", "end_offset", "is_idle", "max_messages", "next_offset", "pulled")
+    __slots__ = ("completion_queue", "end_offset", "is_idle", "max_messages", "next_offset", "pulled", "suggested_id")
 
     def __init__(self, next_offset: int, end_offset: int, max_messages: int, completion_queue: CompletionQueue) -> None:
         self.next_offset = next_offset
@@ -132,6 +133,7 @@ class PullRequest:
         self.max_messages = max_messages
         self.completion_queue = completion_queue
         self.is_idle = False
+        self.suggested_id = MASTER_ID
         self.pulled: list[PulledRange] = []
 
     @property

@@ -25,7 +25,7 @@ from rocketmq_spark.pull.pull_request import (
 )
 from rocketmq_spark.pull.pull_window import PullWindow
 from rocketmq_spark.remoting.failures import Failures, OutageHistory, Policy
-from rocketmq_spark.remoting.replicas import ANY_SLAVE, FROM_MASTER
+from rocketmq_spark.remoting.replicas import ANY_SLAVE, AUTO, FROM_MASTER
 from rocketmq_spark.remoting.retry import (
     PULL_PAUSES,
     broker_subject,
@@ -73,11 +73,9 @@ class RangePuller:
     Pulls go to ``address``, where the range was planned, until one fails. Brokers may exchange addresses, and the wrong
     broker responds without an error. So the route is refreshed before offsets count as lost.
 
-    ``suggested_id``: which server of the broker to pull from without an address, see ``replicas.pull_address``; None:
-    only the master. A slave may lack offsets, and proves no loss: what a server lacks, and the rest of the range, is
-    pulled from the master.
-
-    If no name server responds, that is the outage. The broker is then tried at its planned address.
+    ``suggested_id``: where to pull without an address, see ``replicas.pull_address``; None: only from the master.
+    ``obeys_suggestions``: follow those of responses. A slave proves no loss: what a server lacks, and the rest of the
+    range, is pulled from the master.
 
     ``unfiltered_client``: pulls the same without a filter. At vacant offsets a broker responds to a filtered pull as if
     its store had failed, if the message before them does not match; see ``PullAction.VACANT``.
@@ -97,6 +95,7 @@ class RangePuller:
         unfiltered_client: PullClient | None = None,
         waited: Callable[[str], OutageHistory] | None = None,
         suggested_id: int | None = None,
+        obeys_suggestions: bool = False,
         clock: Clock,
     ) -> None:
         self._target = target
@@ -106,6 +105,7 @@ class RangePuller:
         self._address = address
         self._must_refresh_route = address is None
         self._suggested_id = suggested_id
+        self._obeys_suggestions = obeys_suggestions
         self._retried_after_refresh: set[PullRequest] = set()
         self._limit_ms = limit_ms
         self._clock = clock
@@ -174,10 +174,18 @@ class RangePuller:
         if not self._wait():
             self._try_postponed_again()
         while self._completion_queue:
+            if self._obeys_suggestions:
+                self._follow(*self._completion_queue[0])
             if self._window.accept_fast_path():
                 self._record_success()
             else:
                 self._process_completion(*self._completion_queue.popleft())
+
+    def _follow(self, request: PullRequest, outcome: PullOutcome) -> None:
+        """Pull from now on from the server that a response suggests, unless the master is required, or has failed."""
+        is_fixed = self._suggested_id is None or self._suggested_id == ANY_SLAVE
+        if not is_fixed and isinstance(outcome, PullResult) and request.suggested_id != self._suggested_id:
+            self._suggested_id, self._address = request.suggested_id, None
 
     def _wait(self) -> bool:
         """Receive until this range's completion queue has an entry, which stays there; without limit while no request
@@ -387,5 +395,6 @@ def new_range_puller(
         unfiltered_client=unfiltered_client,
         waited=waited,
         suggested_id=None if options.read_from == FROM_MASTER else MASTER_ID,
+        obeys_suggestions=options.read_from == AUTO,
         clock=clock,
     )

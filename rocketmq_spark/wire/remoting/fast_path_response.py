@@ -25,6 +25,9 @@ length."""
 PARSED_FIELDS: Final = (b"opaque", b"nextBeginOffset", b"minOffset", b"maxOffset")
 """Names of the numbers to read; all others are skipped."""
 
+CONSTANT_FIELDS: Final = (b"suggestWhichBrokerId",)
+"""Names of the numbers that a template has as they are: they tell where to pull next."""
+
 DIGITS: Final = rb"0|[1-9][0-9]{0,17}"
 """A number as Java writes it. Numbers of more than 18 digits and negative ones do not match."""
 
@@ -102,10 +105,15 @@ def _find_places(header: bytes) -> tuple[list[Place], bytes]:
     places, end = [], 0
     for number in _NUMBER.finditer(header):
         name, mark, _ = number.groups()
-        if mark or name in PARSED_FIELDS:
+        if _is_variable(name, mark):
             places.append(Place(header[end : number.start(3)], name if name in PARSED_FIELDS else None))
             end = number.end(3)
     return places, header[end:]
+
+
+def _is_variable(name: bytes, mark: bytes) -> bool:
+    """Return whether a number has a place, given its name and its quotation mark."""
+    return name not in CONSTANT_FIELDS and (bool(mark) or name in PARSED_FIELDS)
 
 
 def _matches_codec(template: ResponseTemplate, header: bytes) -> bool:
@@ -123,6 +131,6 @@ def _with_other_numbers(header: bytes) -> bytes:
 
     def other(number: re.Match[bytes]) -> bytes:
         name, mark, _ = number.groups()
-        return b'"%b":%b%d%b' % (name, mark, next(numbers), mark) if mark or name in PARSED_FIELDS else number[0]
+        return b'"%b":%b%d%b' % (name, mark, next(numbers), mark) if _is_variable(name, mark) else number[0]
 
     return _NUMBER.sub(other, header)

@@ -6,6 +6,7 @@ from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
 from rocketmq_spark.errors import RocketMQError
+from rocketmq_spark.model import MASTER_ID
 from rocketmq_spark.wire.remoting.codes import ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.headers import PullMessageResponse
@@ -32,6 +33,8 @@ PULL_STATUS: Final[dict[int, PullStatus]] = {
 ``client/impl/MQClientAPIImpl.java#processPullResponse``."""
 
 
+MAX_ID_DIGITS: Final = 18
+
 OFFSET_RESET: Final = "OFFSET_RESET"
 """Reason of the one pull result that reports an operator's offset reset; its ``next_begin_offset`` is the new
 offset."""
@@ -55,6 +58,13 @@ class PullResult(NamedTuple):
 
 PullOutcome: TypeAlias = PullResult | RocketMQError
 """Result of a pull, or the error that it failed with."""
+
+
+def suggested_broker_id(response: RemotingCommand) -> int:
+    """Return the ID of the server of the broker from which the next pull of the queue should be; the master's without a
+    valid one. Source: ``remoting/protocol/header/PullMessageResponseHeader.java``."""
+    text = response.fields.get("suggestWhichBrokerId", "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= MAX_ID_DIGITS else MASTER_ID
 
 
 def read_pull(response: RemotingCommand) -> PullResult:
