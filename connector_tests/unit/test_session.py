@@ -25,9 +25,11 @@ from connector_tests.support.scripted_proxy import (
     received,
     status,
 )
+from connector_tests.support.streams import eventually
 from connector_tests.support.tcp_server import Serve
-from rocketmq_spark.errors import BrokerError, OptionError, RocketMQError, RouteError
+from rocketmq_spark.errors import BrokerError, OptionError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.proxy.connection import Connection
+from rocketmq_spark.proxy.failures import probe_cause
 from rocketmq_spark.proxy.session import ReceivedMessage, Response, Session
 from rocketmq_spark.security import UNSECURED, Credentials, Secret, Security, Tls
 from rocketmq_spark.wire.grpc import messaging_pb2 as pb
@@ -307,6 +309,25 @@ def test_responses_without_messages_are_small(proxy: ScriptedProxy, session: Ses
         assert (error.context["request"], error.context["limit_bytes"]) == (request, 4 << 20)
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="counts the process's descriptors")
+def test_no_connection_is_left_after_a_response_that_was_not_read_to_its_end(
+    proxy: ScriptedProxy, session: SessionOf
+) -> None:
+    """gRPC kept it open after ``close``, until the process ended."""
+    proxy.handlers_by_method["ReceiveMessage"] = lambda _: [b"\xff"] * 10
+    before = descriptors()
+    for _ in range(10):
+        one = session(proxy.address)
+        one.keep_alive()
+        assert failure(partial(receive, one)).condition == "MALFORMED_RESPONSE.BODY"
+        one.close()
+    eventually(lambda: descriptors() <= before + 4, "closed connections")
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
 def test_compressed_responses_are_not_unpacked(session: SessionOf) -> None:
     """700 kB of gzip are 2.3 GB; we ask for none. On a busy machine gRPC passes the bytes on, still packed, before it
     refuses them."""
@@ -463,6 +484,29 @@ def test_a_server_of_another_protocol_is_reported_as_no_proxy(session: SessionOf
     error = failure(session(server.listen()).keep_alive)
     assert isinstance(error, OptionError)
     assert error.condition == "NOT_A_GRPC_PROXY"
+
+
+@pytest.mark.parametrize("is_silent", [True, False], ids=["busy", "starting"])
+def test_a_late_proxy_is_not_reported_as_a_server_of_another_protocol(
+    serve: Callable[[Serve], str], is_silent: bool
+) -> None:
+    """It responds to the second probe only, and by then with the settings that each gRPC server sends first. The query
+    failed at once, with NOT_A_GRPC_PROXY."""
+    is_late = [True]
+
+    def respond(accepted: socket.socket) -> None:
+        if is_late:
+            is_late.pop()
+            if not is_silent:
+                return
+        else:
+            accepted.sendall(b"\x00\x00\x06\x04\x00\x00\x00\x00\x00" + b"\x00\x04\x00\x10\x00\x00")
+        while accepted.recv(1 << 16):
+            pass
+
+    address = serve(respond)
+    lost = TransportError("CONNECTION_LOST", address=address, reason="x")
+    assert probe_cause(lost, None) is lost
 
 
 def test_a_grpc_server_of_something_else_is_reported_as_no_proxy(proxy: ScriptedProxy, session: SessionOf) -> None:

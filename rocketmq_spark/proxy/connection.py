@@ -81,8 +81,9 @@ class Connection:
             yield from responses
         except grpc.RpcError as error:
             raise failure_of(error, self.address, method, timeout_ms) from error
-        finally:
-            responses.cancel()  # also when the caller closes the generator
+        finally:  # also when the caller closes the generator
+            responses.cancel()
+            _finish_cancelled(responses)
 
     def open_stream(self, method: str, requests: Iterator[Message]) -> Any:
         """Start a method that streams in both directions, and return gRPC's call without waiting. It consumes
@@ -116,6 +117,14 @@ def parse_response(response_type: type[A], data: bytes) -> A:
         raise RemoteProtocolError(
             "MALFORMED_RESPONSE.BODY", subject=response_type.DESCRIPTOR.name, problem=str(problem)
         ) from problem
+
+
+def _finish_cancelled(call: Any) -> None:
+    """Consume the last events of a cancelled call, which come at once. With SingleThreadedUnaryStream gRPC leaves them,
+    and with them keeps the call, and its connection open after ``close``. It has no public method for that."""
+    consume_next_event = getattr(call, "_consume_next_event", None)
+    while consume_next_event is not None and call._state.due:
+        consume_next_event()
 
 
 def _to_bytes(message: Message) -> bytes:

@@ -102,12 +102,12 @@ def probe_cause(error: TransportError, tls: Tls | None) -> RocketMQError:
 def _probe_plaintext(address: str) -> None:
     """Probe the transports that the server accepts. Raises TransportError[TLS_REQUIRED] if that is TLS only,
     OptionError[NOT_A_GRPC_PROXY] if it is RocketMQ's remoting protocol. A port that accepts none may belong to an
-    unavailable server."""
-    if not accepts_http2(address):
+    unavailable server, one that does not respond in time to a busy one."""
+    if accepts_http2(address) is False:
         transports = probe_transports(address)
         if transports == AcceptedTransports(plain=False, tls=True):
             raise TransportError("TLS_REQUIRED", address=address)
-        if transports.plain:
+        if transports.plain and accepts_http2(address) is False:  # it did not just start
             raise OptionError("NOT_A_GRPC_PROXY", address=address, reason="it uses RocketMQ's remoting protocol")
 
 

@@ -2,7 +2,8 @@
 connection.
 
 A RocketMQ server that requires TLS, or rejects it, closes the connection without a response. So does a server that is
-stopping, or an intermediary whose server is unavailable. Only a probe of both transports shows the reason.
+stopping, or an intermediary whose server is unavailable. Only a probe of both transports shows the reason. A busy
+server does not respond in time, which shows nothing.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ PROBE_FRAME: Final = RemotingCommand(RequestCode.GET_BROKER_CLUSTER_INFO).frame(
 """A request that name servers fulfil and brokers refuse; both send a response."""
 
 _PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+_RECEIVED_BYTES: Final = len(_PREFACE)
+
 _SETTINGS: Final = b"\x04\x00\x00\x00\x00\x00"
 _SETTINGS_AT: Final = 3
 """Position of a frame's type, flags and stream, after its length: an HTTP/2 server starts with a SETTINGS frame. In
@@ -29,10 +32,10 @@ RocketMQ's protocol these bytes would mean a frame without a header, which does 
 
 
 class AcceptedTransports(NamedTuple):
-    """Whether a server accepts plaintext, and whether it accepts TLS."""
+    """Whether a server accepts plaintext, and whether it accepts TLS; None: it did not respond in time."""
 
-    plain: bool
-    tls: bool
+    plain: bool | None
+    tls: bool | None
 
 
 def probe_transports(address: str) -> AcceptedTransports:
@@ -40,37 +43,45 @@ def probe_transports(address: str) -> AcceptedTransports:
     return AcceptedTransports(_accepts_plaintext(address), _accepts_tls(address))
 
 
-def _accepts_plaintext(address: str) -> bool:
-    """Return whether the server responds to a plaintext request; waits up to 1 s each for connecting, sending and
-    receiving."""
+def _accepts_plaintext(address: str) -> bool | None:
+    """Return whether the server responds to a plaintext request; None if not in time: waits up to 1 s each for
+    connecting, sending and receiving."""
+    first = _first_response(address, PROBE_FRAME)
+    return None if first is None else bool(first)
+
+
+def _first_response(address: str, request: bytes) -> bytes | None:
+    """Send ``request`` over a new plaintext connection, and return the first bytes that are received; ``b""`` if the
+    server closed the connection or rejected it, None if it did not respond in time. Never raises."""
     try:
         with closing(connect_tcp(address, PROBE_TIMEOUT_MS)) as stream:
-            stream.sendall(PROBE_FRAME, PROBE_TIMEOUT_MS)
-            return bool(stream.recv(1, PROBE_TIMEOUT_MS))
-    except RocketMQError:
-        return False
+            stream.sendall(request, PROBE_TIMEOUT_MS)
+            return stream.recv(_RECEIVED_BYTES, PROBE_TIMEOUT_MS)
+    except RocketMQError as error:
+        return None if _is_timeout(error) else b""
 
 
-def _accepts_tls(address: str) -> bool:
-    """Return whether a TLS handshake succeeds. No data is sent, and the server's certificate is not verified."""
+def _is_timeout(error: RocketMQError) -> bool:
+    return isinstance(error.__cause__, TimeoutError)
+
+
+def _accepts_tls(address: str) -> bool | None:
+    """Return whether a TLS handshake succeeds; None if it takes too long. No data is sent, and the server's certificate
+    is not verified."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
         connect_tcp(address, PROBE_TIMEOUT_MS, context).close()
-    except RocketMQError:
-        return False
+    except RocketMQError as error:
+        return None if _is_timeout(error) else False
     return True
 
 
-def accepts_http2(address: str) -> bool:
-    """Return whether the server accepts plaintext HTTP/2, as gRPC uses it; never raises. Opens one connection."""
-    try:
-        with closing(connect_tcp(address, PROBE_TIMEOUT_MS)) as stream:
-            stream.sendall(_PREFACE, PROBE_TIMEOUT_MS)
-            frame = stream.recv(len(_PREFACE), PROBE_TIMEOUT_MS) or b""
-    except RocketMQError:
-        return False
-    return is_http2(frame)
+def accepts_http2(address: str) -> bool | None:
+    """Return whether the server accepts plaintext HTTP/2, as gRPC uses it; None if it did not respond in time. Never
+    raises. Opens one connection."""
+    first = _first_response(address, _PREFACE)
+    return None if first is None else is_http2(first)
 
 
 def is_http2(first: Buffer) -> bool:
