@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from rocketmq_spark.pop.invisible_duration import ExpiryLog, Lease, unforeseen_ms
+from rocketmq_spark.pop.invisible_duration import ExpiryLog, Lease, random_duration_ms
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_its_times_are_whole_numbers() -> None:
 )
 def test_a_poll_requests_an_unforeseeable_duration(invisible_ms: int, least_ms: int, most_ms: int) -> None:
     """It is one that a proxy takes, if that takes ``invisible_ms``, and only then."""
-    durations = [unforeseen_ms(invisible_ms, secrets.randbelow) for _ in range(2_000)]
+    durations = [random_duration_ms(invisible_ms, secrets.randbelow) for _ in range(2_000)]
     assert least_ms <= min(durations) <= least_ms + (most_ms - least_ms) // 10
     assert most_ms - (most_ms - least_ms) // 10 <= max(durations) <= most_ms
     assert len(set(durations)) > 500

@@ -13,7 +13,7 @@ from typing import Final, NoReturn
 
 from rocketmq_spark.errors import RocketMQError, RouteError, TransportError
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pop.invisible_duration import unforeseen_ms
+from rocketmq_spark.pop.invisible_duration import random_duration_ms
 from rocketmq_spark.pop.proxied_handles import handles_of_response
 from rocketmq_spark.pop.receipt_handles import (
     BrokerHandle,
@@ -176,7 +176,7 @@ class GrpcTransport:
         raised. If the response ends early, log it and return the messages before. Log once for a target if handles are
         unverified."""
         topic, broker_name = request.target
-        invisible_ms = unforeseen_ms(self._options.invisible_duration_ms, secrets.randbelow)
+        invisible_ms = random_duration_ms(self._options.invisible_duration_ms, secrets.randbelow)
         try:
             messages, failure = self._find_session(topic, broker_name).receive(
                 topic,

@@ -21,10 +21,12 @@ REFUSED_MS: Final = 9_999
 """The longest duration that a proxy with default settings rejects as too short."""
 
 
-def unforeseen_ms(invisible_ms: int, random_below: Callable[[int], int]) -> int:
-    """Return a random duration in ms that no producer can predict: ``invisible_ms`` or up to 5 % more (1 to 30 s), at
-    most 12 h, for which it may be shorter. One that a proxy rejects as too short (below 10 s) stays below 10 s.
-    ``random_below``: as ``secrets.randbelow``."""
+def random_duration_ms(invisible_ms: int, random_below: Callable[[int], int]) -> int:
+    """Return a random duration in ms, which no producer can predict, from ``invisible_ms`` up to 5 % (1 to 30 s) more.
+
+    None is above 12 h, and none that a proxy rejects as too short (below 10 s) becomes valid: where these limits cut
+    the range, it begins below ``invisible_ms`` instead. ``random_below``: as ``secrets.randbelow``.
+    """
     spread = min(max(LEAST_SPREAD_MS, invisible_ms // SPREADS_IN_A_DURATION), MOST_SPREAD_MS)
     most = REFUSED_MS if invisible_ms <= REFUSED_MS else MAX_INVISIBLE_MS
     return min(invisible_ms, most - spread) + random_below(spread + 1)

@@ -349,7 +349,7 @@ class UnackedMessages:
     def _add(self, message: _UnackedMessage) -> None:
         self._messages[self._next] = message
         self._next += 1
-        self._count_prefetched(message, 1)
+        self._count_if_prefetched(message, 1)
 
     def _in_state(self, state: MessageState) -> Iterator[tuple[int, _UnackedMessage]]:
         return ((number, message) for number, message in self._messages.items() if message.state is state)
@@ -371,16 +371,16 @@ class UnackedMessages:
         if (message.state, event) not in TRANSITIONS:
             raise ValueError(f"{message.handle} is {message.state.name} and cannot be {event.name}")
         after = TRANSITIONS[message.state, event]
-        self._count_prefetched(message, -1)
+        self._count_if_prefetched(message, -1)
         if after is None:
             del self._messages[number]
             return
         message.state = after
-        self._count_prefetched(message, 1)
+        self._count_if_prefetched(message, 1)
         if after is MessageState.COMPLETED:
             message.record = memoryview(b"")
 
-    def _count_prefetched(self, message: _UnackedMessage, change: int) -> None:
+    def _count_if_prefetched(self, message: _UnackedMessage, change: int) -> None:
         if message.state is MessageState.PREFETCHED:
             self._prefetched_count += change
             self._prefetched_bytes += change * len(message.record)
