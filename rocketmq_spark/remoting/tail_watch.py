@@ -92,5 +92,6 @@ class TailWatch:
         return on_response
 
     def _pause(self, offset: int, suspend_ms: int, before: _Pause | None) -> _Pause:
+        """Return a pause from now on: the shortest one, or one longer than ``before``; at most ``suspend_ms``."""
         pause_ms = Pauses(REQUEST_PAUSES.shortest_ms, suspend_ms).after(None if before is None else before.pause_ms)
         return _Pause(offset, pause_ms, self._clock() + pause_ms)
