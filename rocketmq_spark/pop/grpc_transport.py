@@ -59,7 +59,7 @@ class GrpcTransport:
         self._entry = addresses
         self._subscription = Subscription(options.consumer_group, options.topics, *options.message_filter)
         self.client_id = new_client_id(addresses[0])
-        self._sessions = {addresses: self._session(addresses)}
+        self._sessions = {addresses: self._new_session(addresses)}
         self._topics = options.topics
         """The topics that are read, and others with unacknowledged messages."""
         self._routes: dict[str, dict[str, Addresses]] = {}
@@ -75,7 +75,7 @@ class GrpcTransport:
         self._receiving: list[threading.Thread] = []
         self._is_closed = False
 
-    def _session(self, addresses: Addresses) -> Session:
+    def _new_session(self, addresses: Addresses) -> Session:
         options = self._options
         return Session(addresses, self._subscription, self.client_id, options.security, options.broker_timeout_ms)
 
@@ -91,7 +91,7 @@ class GrpcTransport:
         heartbeat failed. Return the errors by topic, empty if there are none; raises no RocketMQError."""
         failures = self._refresh_topic_routes()
         required = {addresses for route in self._routes.values() for addresses in route.values()}
-        self._sessions = self._sessions | {one: self._session(one) for one in required if one not in self._sessions}
+        self._sessions = self._sessions | {one: self._new_session(one) for one in required if one not in self._sessions}
         if self._is_closed:
             self.close()
         failed = self._keep_alive(required)
