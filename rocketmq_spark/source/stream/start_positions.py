@@ -119,7 +119,7 @@ def first_positions(
     Source of the policies: ``client/impl/consumer/RebalancePushImpl.java#computePullFromWhereWithException``; differs:
     a topic starts as a whole, so a queue that it gains later starts at its min offset instead of at "latest".
     """
-    _check_listed(start, bounds)
+    _check_listed_queues_exist(start, bounds)
     listed = {queue: at for queue, at in start.positions.by_queue(bounds).items() if at != GROUP}
     first = {
         queue: _listed(listed[queue], held) if queue in listed else _by_policy(start.where, held, found, queue)
@@ -164,7 +164,9 @@ def _option_of(start: StartingPoint) -> str:
     return "startingOffsetsByTimestamp" if start.times.values() else "startingOffsets"
 
 
-def _check_listed(start: StartingPoint, bounds: Mapping[MessageQueue, QueueBounds]) -> None:
+def _check_listed_queues_exist(start: StartingPoint, bounds: Mapping[MessageQueue, QueueBounds]) -> None:
+    """Raise OptionError[LISTED_QUEUES_UNKNOWN] if positions are for queues that are not in ``bounds``, while their
+    topics are."""
     topics = {queue.topic for queue in bounds}
     listed = [queue for queue, _ in (*start.offsets, *start.times.queues)]
     unknown = [str(queue) for queue in listed if queue.topic in topics and queue not in bounds]
