@@ -5,17 +5,25 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any, Final
 
 import pytest
 
-from connector_tests.integration.test_elections import bodies, options_of, read_for, read_rest
+from connector_tests.integration.test_elections import TIMEOUT_MS, bodies, options_of, read_for, read_rest
 from connector_tests.support.source_calls import source_calls
 from connector_tests.support.streams import Topic, eventually, steady_messages
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.embedded.replication import Failover
+from rocketmq_spark.model import QueueRange
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.pull.executor_pull_client import ExecutorPullClient
+from rocketmq_spark.pull.pull_connection import PullConnection
+from rocketmq_spark.pull.pull_connections import PullConnections, shared_pull_connections
+from rocketmq_spark.pull.range_puller import new_range_puller
+from rocketmq_spark.remoting.clock import monotonic_ms
+from rocketmq_spark.remoting.pool import ConnectionPool
 
 pytestmark = [pytest.mark.broker, pytest.mark.full]
 
@@ -24,12 +32,14 @@ SLAVE: Final = "broker-a-2"
 QUEUES: Final = 2
 UNDER_LOAD_S: Final = 2.0
 WITHOUT_ROWS_S: Final = 3.0
+SUGGESTS_SLAVE: Final = {"accessMessageInMemoryMaxRatio": "0"}
+"""A master suggests a slave for messages that are not in this share of its memory."""
 
 
 @pytest.fixture(scope="module", params=["none", "acting-master"])
 def pair(request: pytest.FixtureRequest) -> Iterator[EmbeddedCluster]:
     failover: Failover = request.param
-    with EmbeddedCluster(replicas=2, failover=failover) as cluster:
+    with EmbeddedCluster(replicas=2, failover=failover, broker_config=SUGGESTS_SLAVE) as cluster:
         yield cluster
 
 
@@ -106,3 +116,32 @@ def test_a_slave_that_lags_behind_the_query_proves_no_loss(pair: EmbeddedCluster
         read_rest(calls, rows, topic.send(5))
     assert len(places(rows)) == len(set(places(rows))) == 35
     assert bodies(rows) == {f"{topic.name}-{index}" for index in range(35)}
+
+
+class RecordingClient(ExecutorPullClient):
+    """Records where it has pulled."""
+
+    def __init__(self, options: ReadOptions, pool: ConnectionPool, pull_connections: PullConnections) -> None:
+        super().__init__(options, pool, pull_connections)
+        self.addresses: list[str] = []
+
+    def _connection(self, *arguments: Any) -> PullConnection:
+        connection = super()._connection(*arguments)
+        self.addresses.append(str(connection.address))
+        return connection
+
+
+@pytest.mark.parametrize(
+    ("read_from", "expected"), [("master", [MASTER]), ("auto", [MASTER, SLAVE]), ("slave", [SLAVE])]
+)
+def test_pulls_go_to_the_server_that_the_broker_suggests_with_auto(
+    pair: EmbeddedCluster, topic: Topic, group: str, read_from: str, expected: list[str]
+) -> None:
+    topic.send_batches(1_000)
+    queue, (_, end, _) = next(iter(topic.bounds().items()))
+    options = ReadOptions.parse({**options_of(pair, topic, group), "readFrom": read_from})
+    with closing(ConnectionPool(TIMEOUT_MS)) as pool:
+        client = RecordingClient(options, pool, shared_pull_connections(TIMEOUT_MS, None))
+        puller = new_range_puller(QueueRange(queue, 0, end), client, options, monotonic_ms)
+        assert sum(pulled.end_offset - pulled.begin_offset for pulled in puller.pull()) == end
+    assert list(dict.fromkeys(client.addresses)) == [pair.advertised_addr(name) for name in expected]
