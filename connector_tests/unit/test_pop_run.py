@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from connector_tests.support.scripted_broker import build_response
 from connector_tests.support.sharing_servers import SharingServers, handle_of
@@ -174,7 +173,7 @@ def test_the_progress_shows_by_the_clock_since_when_a_broker_is_unavailable() ->
         servers.move("b", "127.0.0.1:1")
         reader = RocketMQPopReader(servers.options(), default_schema())
         try:
-            reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+            reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
 
             def outages() -> list[dict[str, str]]:
                 report = reader.reportLatestOffset()
