@@ -13,14 +13,18 @@ from setuptools import find_packages, setup
 HERE = Path(__file__).parent
 VERSION = re.search(r'__version__ = "(.+)"', (HERE / "rocketmq_spark/_version.py").read_text(encoding="utf-8"))[1]
 
+# What the listener of rocketmq_spark.metrics needs.
+PROMETHEUS = ["prometheus-client>=0.21"]
 # What the tests and the demo need besides the connector itself. The embedded broker needs only Java. With setuptools
 # the tests install the package without a network; what the official client says of the protocol, ours is held against.
 TEST = [
+    *PROMETHEUS,
     "pytest>=8",
     "pytest-timeout>=2.3",
     "pytest-xdist>=3.5",
     "hypothesis>=6.100",
     "psutil>=6",
+    "pyyaml>=6",
     "rocketmq-python-client==5.1.2",
     "setuptools>=70.1",
 ]
@@ -84,7 +88,13 @@ setup(
         "grpcio>=1.76",
         "protobuf>=6.33.5,<8",
     ],
-    extras_require={"test": TEST, "dev": TEST + CHECK + MUTATE + STUBS, "bench": BENCH, "docs": DOCS},
+    extras_require={
+        "prometheus": PROMETHEUS,
+        "test": TEST,
+        "dev": TEST + CHECK + MUTATE + STUBS,
+        "bench": BENCH,
+        "docs": DOCS,
+    },
     entry_points={
         "console_scripts": [
             "rocketmq-spark = rocketmq_spark.cli.main:main",

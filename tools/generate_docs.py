@@ -27,6 +27,7 @@ from state_diagram import state_diagram
 from rocketmq_spark.conditions import CONDITIONS
 from rocketmq_spark.consumer import membership_state, queue_states
 from rocketmq_spark.inspection.views import VIEWS
+from rocketmq_spark.metrics.metric_table import METRICS, PREFIX, Mode
 from rocketmq_spark.model import RESERVED_PROPERTIES
 from rocketmq_spark.options import ReadOptions, WriteOptions
 from rocketmq_spark.options.table import Option, Section, rows
@@ -324,6 +325,22 @@ def drain_diagram() -> str:
     return state_diagram(drain.TRANSITIONS, "which means", drain.DrainState, drain.DrainEvent)
 
 
+def metrics_table() -> str:
+    """For docs/prometheus.md."""
+    lines = (
+        (
+            f"`{PREFIX}{name}`",
+            row.kind.value,
+            row.unit,
+            "" if row.mode is Mode.BOTH else row.mode.value,
+            f"`{row.field}`",
+            row.doc,
+        )
+        for name, row in METRICS.items()
+    )
+    return table(("metric", "type", "unit", "mode", "progress field", "meaning"), lines)
+
+
 def options_example(_: str) -> str:
     """conf/connector.options.example."""
     head = (
@@ -358,6 +375,7 @@ TABLES: Final[Mapping[str, Callable[[], str]]] = {
     "drain": drain_diagram,
     "checkpoint_changes": checkpoint_changes_table,
     "sparks": sparks_table,
+    "metrics": metrics_table,
     "mutation_scores": mutation_scores,
 }
 MARKED: Final = re.compile(
@@ -365,7 +383,7 @@ MARKED: Final = re.compile(
     re.DOTALL,
 )
 
-PAGES_OF_USERS: Final = ("reading", "writing", "offsets", "compatibility")
+PAGES_OF_USERS: Final = ("reading", "writing", "offsets", "compatibility", "prometheus")
 PAGES_OF_DESIGN: Final = ("tests", "orderly", "group-members", "processes-threads-locks", "pulling")
 PAGES: Final[Mapping[str, Callable[[str], str]]] = {
     "docs/reference/options.md": options_page,

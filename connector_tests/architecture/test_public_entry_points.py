@@ -11,7 +11,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-ENTRY_POINTS = {"rocketmq_spark", "rocketmq_spark.embedded", "rocketmq_spark.errors"}
+ENTRY_POINTS = {
+    "rocketmq_spark",
+    "rocketmq_spark.embedded",
+    "rocketmq_spark.errors",
+    "rocketmq_spark.metrics.prometheus",
+}
 """``pyspark_rocketmq`` is Spark's, which finds the source by it."""
 
 PAGES = [

@@ -23,6 +23,7 @@ from connector_tests.support.timeouts import PROCESS_S
 from rocketmq_spark.cli import broker, demo, dlq, doctor, lag, main, offsets, send, tail, topic
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
+from rocketmq_spark.embedded.servers import free_port
 from rocketmq_spark.model import retry_topic
 
 README: Final = "README.md"
@@ -52,6 +53,7 @@ with EmbeddedCluster() as own:
 print("the test passes")
 """
 PROXY: Final = "127.0.0.1:8081"
+METRICS_PORT: Final = "9404"
 BOOKS: Final = ("one book", "two books", "three books")
 TIMEOUT_S: Final = 2 * PROCESS_S
 # Shown to be typed, and run by other tests or by no test for what they would do to the machine.
@@ -149,6 +151,15 @@ print(spark.read.parquet("good-orders").count(), spark.read.parquet("good-shared
 COUNT_ARCHIVED: Final = """
 print(spark.read.parquet("archive").count(), "archived")
 """
+PRINT_METRICS: Final = f"""
+import time, urllib.request
+for _ in range(600):
+    scraped = urllib.request.urlopen("http://127.0.0.1:{METRICS_PORT}/metrics").read().decode()
+    if "rocketmq_spark_up{{" in scraped:
+        break
+    time.sleep(0.1)
+print(scraped)
+"""
 RUN: Final = (
     Page(README, send_books, more=COUNT_ARCHIVED),
     Page(STARTED, send_as_shown),
@@ -158,6 +169,7 @@ RUN: Final = (
     Page(f"{GUIDE}/message-mode.md", send_books, {"proxy": True}),
     Page(f"{GUIDE}/error-handling.md", send_good_and_failing, more=COUNT_GOOD_ROWS),
     Page(f"{GUIDE}/monitoring.md", send_books),
+    Page(f"{GUIDE}/prometheus.md", send_books, more=PRINT_METRICS),
     Page(f"{GUIDE}/deployment.md", send_books, more=CALL_THE_TEST, has_own_cluster=True),
     Page(f"{GUIDE}/compatibility.md", send_books),
     Page(f"{GUIDE}/security.md", save_options, {"acl": True, "tls": True}),
@@ -194,7 +206,7 @@ def runs(
             code = "" if page.name == STARTED else SESSION
             own = "\n".join(blocks(page.name, "python"))
             code += own if page.has_own_cluster else script_of(page.name, served, topic, group)
-            code += page.more
+            code = (code + page.more).replace(METRICS_PORT, str(free_port()))
             scripts.append(base / f"{Path(page.name).stem}.py")
             scripts[-1].write_text(code, encoding="utf-8")
             given[page.name] = (messages, group)
@@ -275,6 +287,13 @@ def test_monitoring_shows_the_lag(runs: Mapping[str, PageRun]) -> None:
     run = runs[f"{GUIDE}/monitoring.md"]
     assert "lag 0 by queue {" in run.printed
     assert re.search(rf"{run.group}-watched-group *\|{run.messages.name} *\|0 *\|0 *\|", run.printed)
+
+
+def test_prometheus_is_shown_the_rows_and_the_lag(runs: Mapping[str, PageRun]) -> None:
+    printed = runs[f"{GUIDE}/prometheus.md"].printed
+    of_query = r'\{query_id="[-0-9a-f]{36}",query_name="orders-app",source="0"\}'
+    assert re.search(rf"(?m)^rocketmq_spark_rows_total{of_query} 3\.0$", printed)
+    assert re.search(rf"(?m)^rocketmq_spark_lag_messages{of_query} 0\.0$", printed)
 
 
 def test_deployment_shows_a_test_that_passes(runs: Mapping[str, PageRun]) -> None:

@@ -1,0 +1,1 @@
+"""Metrics of running queries, from their progress, for monitoring systems."""

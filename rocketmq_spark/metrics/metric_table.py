@@ -1,0 +1,203 @@
+"""Table of the metrics: names, units and meanings, and their values in the fields of a source. Pure.
+
+A source's fields are those of ``progress_of``, and of its progress: ``numInputRows``, here of all micro-batches
+together, ``timestamp`` and ``isActive``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from types import MappingProxyType
+from typing import Any, Final
+
+Fields = Mapping[str, Any]
+Values = Iterable[tuple[tuple[str, ...], float]]
+"""Values of one metric, each with those of its own labels."""
+
+PREFIX: Final = "rocketmq_spark_"
+COMMON_LABELS: Final = ("query_id", "query_name", "source")
+QUEUE_LABELS: Final = ("topic", "broker", "queue")
+
+ROWS: Final = "numInputRows"
+TIMESTAMP: Final = "timestamp"
+IS_ACTIVE: Final = "isActive"
+
+
+class Kind(Enum):
+    """Type of a metric, as Prometheus names it."""
+
+    GAUGE = "gauge"
+    COUNTER = "counter"
+
+
+class Mode(Enum):
+    """Value of the option ``loadBalance`` with which a source has the metric."""
+
+    BOTH = "both"
+    QUEUE = "queue"
+    MESSAGE = "message"
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One row of the table. ``field``: in the progress. ``labels``: those that it has beside ``COMMON_LABELS``."""
+
+    kind: Kind
+    unit: str
+    mode: Mode
+    field: str
+    doc: str
+    values: Callable[[Fields], Values]
+    labels: tuple[str, ...] = ()
+
+
+def _at(*path: str, factor: float = 1) -> Callable[[Fields], Values]:
+    """Return a function that returns the number at ``path``, or no value where it is missing or null."""
+
+    def values(fields: Fields) -> Values:
+        value: Any = fields
+        for name in path:
+            value = value.get(name) if isinstance(value, Mapping) else None
+        return [] if value is None else [((), float(value) * factor)]
+
+    return values
+
+
+def _by_queue(name: str, factor: float = 1) -> Callable[[Fields], Values]:
+    """Return a function that returns a number of ``lagByQueue`` with topic, broker and queue ID."""
+
+    def values(fields: Fields) -> Values:
+        return [(queue, lag[name] * factor) for queue, lag in _queues(fields.get("lagByQueue"))]
+
+    return values
+
+
+def _queues(nested: Mapping[str, Any] | None) -> Iterator[tuple[tuple[str, str, str], Any]]:
+    """Return topic, broker and queue ID with the entry of each queue."""
+    for topic, brokers in (nested or {}).items():
+        for broker, queues in brokers.items():
+            yield from (((topic, broker, queue), entry) for queue, entry in queues.items())
+
+
+def _longest_lag(fields: Fields) -> Values:
+    waiting_ms = [lag["ms"] for _, lag in _queues(fields.get("lagByQueue"))]
+    return [((), max(waiting_ms) / 1000)] if waiting_ms else []
+
+
+def _queue_count(fields: Fields) -> Values:
+    return [((), float(sum(1 for _ in _queues(fields["maxOffsets"]))))] if "maxOffsets" in fields else []
+
+
+def _outage_count(fields: Fields) -> Values:
+    return [((), float(len(fields["outages"])))] if "outages" in fields else []
+
+
+def _earliest(name: str) -> Callable[[Fields], Values]:
+    """Return a function that returns the earliest time of this name in ``outages``."""
+
+    def values(fields: Fields) -> Values:
+        times = [_epoch_s(outage[name]) for outage in fields.get("outages", ()) if outage[name] is not None]
+        return [((), min(times))] if times else []
+
+    return values
+
+
+def _timestamp(fields: Fields) -> Values:
+    return [((), _epoch_s(fields[TIMESTAMP]))]
+
+
+def _epoch_s(text: str) -> float:
+    """Return a time that Spark or the progress has as text in UTC, in seconds since 1970."""
+    return datetime.fromisoformat(text).timestamp()
+
+
+def _gauge(
+    unit: str,
+    mode: Mode,
+    field: str,
+    doc: str,
+    values: Callable[[Fields], Values] | None = None,
+    labels: tuple[str, ...] = (),
+) -> Metric:
+    return Metric(Kind.GAUGE, unit, mode, field, doc, values or _at(*field.split(".")), labels)
+
+
+def _counter(unit: str, mode: Mode, field: str, doc: str) -> Metric:
+    return Metric(Kind.COUNTER, unit, mode, field, doc, _at(*field.split(".")))
+
+
+METRICS: Final[Mapping[str, Metric]] = MappingProxyType(
+    {
+        "up": _gauge(
+            "1 or 0",
+            Mode.BOTH,
+            IS_ACTIVE,
+            "1 while the query runs, 0 after it failed. A query that was stopped has no metrics.",
+        ),
+        "rows_total": _counter(
+            "rows", Mode.BOTH, ROWS, "Rows of completed micro-batches, since the listener was added."
+        ),
+        "last_progress_timestamp_seconds": _gauge(
+            "epoch s", Mode.BOTH, TIMESTAMP, "Start of the trigger that the progress is of.", _timestamp
+        ),
+        "outages": _gauge("outages", Mode.BOTH, "outages", "Unavailable servers and groups of queues.", _outage_count),
+        "outage_start_timestamp_seconds": _gauge(
+            "epoch s", Mode.BOTH, "outages[].since", "Start of the longest outage.", _earliest("since")
+        ),
+        "outage_deadline_timestamp_seconds": _gauge(
+            "epoch s", Mode.BOTH, "outages[].until", "Time at which an outage fails the query.", _earliest("until")
+        ),
+        "assigned_queues": _gauge(
+            "queues", Mode.QUEUE, "maxOffsets", "Queues that are assigned to the query.", _queue_count
+        ),
+        "lag_messages": _gauge(
+            "messages", Mode.QUEUE, "lag", "Messages in no micro-batch yet. Missing while any queue's lag is unknown."
+        ),
+        "lag_seconds": _gauge(
+            "s", Mode.QUEUE, "lagByQueue", "Maximum of `queue_lag_seconds` over all queues.", _longest_lag
+        ),
+        "queue_lag_messages": _gauge(
+            "messages",
+            Mode.QUEUE,
+            "lagByQueue",
+            "Messages of the queue in no micro-batch yet.",
+            _by_queue("messages"),
+            QUEUE_LABELS,
+        ),
+        "queue_lag_seconds": _gauge(
+            "s",
+            Mode.QUEUE,
+            "lagByQueue",
+            "Minimum time that the first of them has been waiting.",
+            _by_queue("ms", factor=0.001),
+            QUEUE_LABELS,
+        ),
+        "lost_offsets_total": _counter("offsets", Mode.QUEUE, "lost.offsets", "Lost offsets, `failOnDataLoss=false`."),
+        "lost_ranges_total": _counter("ranges", Mode.QUEUE, "lost.ranges", "Lost ranges of offsets."),
+        "completed_after_rebalance_total": _counter(
+            "ranges",
+            Mode.QUEUE,
+            "completedAfterRebalance",
+            "Offset ranges completed after their queue was reassigned: the next owner may have read them too.",
+        ),
+        "received_messages_total": _counter("messages", Mode.MESSAGE, "received", "Received messages."),
+        "acknowledged_messages_total": _counter(
+            "messages", Mode.MESSAGE, "acknowledged", "Acknowledged messages, including rows that were sent back."
+        ),
+        "invisible_duration_extensions_total": _counter(
+            "extensions", Mode.MESSAGE, "extended", "Extensions of the invisible duration."
+        ),
+        "released_messages_total": _counter("messages", Mode.MESSAGE, "released", "Released messages."),
+        "expired_messages_total": _counter(
+            "messages", Mode.MESSAGE, "expired", "Messages that are redelivered: expired, or the handle was unusable."
+        ),
+        "dead_letter_messages_total": _counter(
+            "messages", Mode.MESSAGE, "deadLetters", "Messages moved to the dead-letter topic."
+        ),
+        "prefetched_messages": _gauge("messages", Mode.MESSAGE, "prefetched", "Prefetched messages now."),
+        "in_flight_messages": _gauge("messages", Mode.MESSAGE, "inFlight", "Messages in flight now."),
+    }
+)

@@ -1,0 +1,87 @@
+"""Metrics of running queries for Prometheus. Requires the package's extra ``prometheus``."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from prometheus_client import REGISTRY, CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from rocketmq_spark.metrics.metric_table import COMMON_LABELS, METRICS, PREFIX, Kind
+from rocketmq_spark.metrics.query_metrics import QueryMetrics
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.listener import (
+        QueryIdleEvent,
+        QueryProgressEvent,
+        QueryStartedEvent,
+        QueryTerminatedEvent,
+    )
+
+__all__ = ["PrometheusListener"]
+
+_FAMILIES: Final[Mapping[Kind, type[CounterMetricFamily | GaugeMetricFamily]]] = {
+    Kind.COUNTER: CounterMetricFamily,
+    Kind.GAUGE: GaugeMetricFamily,
+}
+
+
+class PrometheusListener(StreamingQueryListener, Collector):
+    """A listener of ``spark.streams`` whose metrics Prometheus' client collects from ``registry``.
+
+    The metrics are those of all queries of ``spark`` that read from RocketMQ. ``queue_metrics=False`` omits those that
+    have a value for each queue. Raises ValueError if ``registry`` has a listener already. Thread-safe.
+    """
+
+    def __init__(
+        self, spark: SparkSession, registry: CollectorRegistry = REGISTRY, *, queue_metrics: bool = True
+    ) -> None:
+        self._session: Final = spark
+        self._names: Final = [name for name, row in METRICS.items() if queue_metrics or not row.labels]
+        self._lock: Final = threading.Lock()
+        self._queries: Final = QueryMetrics()
+        registry.register(self)
+
+    def describe(self) -> Iterator[Metric]:
+        """Return the metrics without values: a registry needs their names."""
+        return map(_family, self._names)
+
+    def collect(self) -> Iterator[Metric]:
+        """Return the metrics with their values, as of the latest progress of each query."""
+        with self._lock:
+            samples = self._queries.samples()
+        for name in self._names:
+            family = _family(name)
+            for sample in samples.get(name, ()):
+                family.add_metric(sample.labels, sample.value)
+            yield family
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        """Do nothing: a query has metrics from its first progress on."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        with self._lock:
+            self._queries.update(event.progress, is_new_batch=True)
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
+        """Read the progress from the query: Spark does not send it, and without new messages it alone has outages."""
+        query = self._session.streams.get(str(event.id))
+        progress: Any = query and query.lastProgress
+        if progress:
+            with self._lock:
+                self._queries.update(progress, is_new_batch=False)
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        with self._lock:
+            self._queries.end(str(event.id), has_failed=event.exception is not None)
+
+
+def _family(name: str) -> CounterMetricFamily | GaugeMetricFamily:
+    """Return the metric without values."""
+    row = METRICS[name]
+    return _FAMILIES[row.kind](PREFIX + name, row.doc, labels=(*COMMON_LABELS, *row.labels))
