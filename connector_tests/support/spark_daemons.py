@@ -1,0 +1,104 @@
+"""A Spark Connect server on this machine, a JVM from the installed PySpark's jars. It chooses its port, and is ended by
+pid."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from connector_tests.support.jvm_options import SHORT_LIVED
+from connector_tests.support.process_tree import kill_tree
+from connector_tests.support.timeouts import END_TO_END_S, WAIT_S
+from rocketmq_spark_python import command
+
+REPOSITORY: Final = Path(__file__).parents[2]
+CONNECT_SERVER: Final = "org.apache.spark.sql.connect.service.SparkConnectServer"
+SERVER_AT: Final = re.compile(r"Spark Connect server started at: \S+:(\d+)")
+QUICK: Final = {
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+}
+
+
+def spark_home() -> Path:
+    """The folder of the installed PySpark."""
+    found = find_spec("pyspark")
+    assert found is not None
+    assert found.origin is not None
+    return Path(found.origin).parent
+
+
+def spark_environment(folder: Path) -> dict[str, str]:
+    """For Spark's commands: its Pythons are ours, find this repository, and leave in ``folder`` what they do when they
+    are killed. A Connect server has a daemon's memory, of which it needs 450 MiB."""
+    return os.environ | {
+        "PYTHONPATH": str(REPOSITORY),
+        "TMPDIR": str(folder),
+        "PYSPARK_PYTHON": command(),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_DAEMON_MEMORY": "1g",
+        "SPARK_DAEMON_JAVA_OPTS": SHORT_LIVED,
+        "SPARK_LAUNCHER_OPTS": SHORT_LIVED,
+    }
+
+
+@contextmanager
+def connect_server(folder: Path) -> Iterator[str]:
+    """A Spark Connect server on two cores, its warehouse in ``folder``; yields the URL for clients."""
+    settings = QUICK | {
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": "0",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.local.dir": str(folder / "local"),
+    }
+    arguments = ["--master", "local[2]", "--class", CONNECT_SERVER, *as_conf(settings)]
+    with _daemon("spark-submit", [*arguments, "spark-internal"], folder / "connect", SERVER_AT) as address:
+        yield f"sc://127.0.0.1:{address[1]}"
+
+
+def as_conf(settings: Mapping[str, str]) -> list[str]:
+    """Arguments of ``spark-submit``."""
+    return [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
+
+
+@contextmanager
+def _daemon(script: str, arguments: list[str], folder: Path, is_up: re.Pattern[str]) -> Iterator[re.Match[str]]:
+    """Start what becomes a JVM, and yield the match of the log line that shows that it is up."""
+    folder.mkdir(parents=True)
+    log = folder / "log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [str(spark_home() / "bin" / script), *arguments],
+            env=spark_environment(folder),
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+        )
+    try:
+        yield _logged(process, log, is_up)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(WAIT_S)
+        finally:
+            kill_tree(process)
+
+
+def _logged(process: subprocess.Popen[bytes], log: Path, line: re.Pattern[str]) -> re.Match[str]:
+    deadline = time.monotonic() + END_TO_END_S
+    while (found := line.search(text := log.read_text(errors="replace"))) is None:
+        assert process.poll() is None, f"it ended by itself: {text[-3000:]}"
+        assert time.monotonic() < deadline, f"no line {line.pattern!r}: {text[-3000:]}"
+        time.sleep(0.05)
+    return found
