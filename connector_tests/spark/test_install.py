@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import venv
 import zipfile
 from collections.abc import Mapping
@@ -139,16 +140,32 @@ def editable(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Installa
     return installed(source, folder, "--editable", environment={"PYSPARK_PYTHON": quick_python})
 
 
-@pytest.fixture(scope="module")
-def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What ``make wheel`` makes. Only here a compiler is needed, and a network."""
-    folder = tmp_path_factory.mktemp("wheel")
-    crate = folder / "source"
+def with_crate(source: Path, crate: Path) -> None:
+    """A copy with what a build of the native decoder needs."""
     shutil.copytree(source, crate, ignore=shutil.ignore_patterns("*.egg-info", "build", "*.so"))
     (crate / "native").mkdir()
     for name in CRATE:
         part = ROOT / "native" / name
         (shutil.copytree if part.is_dir() else shutil.copy)(part, crate / "native" / name)
+
+
+@pytest.fixture(scope="module")
+def source_distribution(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("source_distribution")
+    with_crate(source, folder / "source")
+    build = f"import setuptools.build_meta as build; build.build_sdist({str(folder)!r})"
+    environment = os.environ | {BUILD_NATIVE: "0"}
+    subprocess.run((sys.executable, "-c", build), cwd=folder / "source", env=environment, timeout=TIMEOUT_S, check=True)
+    (made,) = folder.glob("*.tar.gz")
+    return made
+
+
+@pytest.fixture(scope="module")
+def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What ``make wheel`` makes. Only here a compiler is needed, and a network."""
+    folder = tmp_path_factory.mktemp("wheel")
+    crate = folder / "source"
+    with_crate(source, crate)
     command = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(crate))
     environment = os.environ | {BUILD_NATIVE: "1", "CARGO_TARGET_DIR": str(ROOT / "native" / "target")}
     done = subprocess.run(
@@ -225,6 +242,25 @@ def test_an_editable_install_is_the_source_tree_and_an_ordinary_one_a_copy(
     for installation, place in ((ordinary, ordinary.folder), (editable, source)):
         where = f"import rocketmq_spark as r; assert r.__file__.startswith({str(place)!r}), r.__file__"
         installation.run(installation.python, "-c", where)
+
+
+def files_below(folder: Path) -> set[str]:
+    """All but what Python or cargo writes there, and the source of generated modules."""
+    files = {file.relative_to(folder) for file in folder.rglob("*") if file.is_file()}
+    return {str(file) for file in files if "__pycache__" not in file.parts and file.suffix not in {".so", ".proto"}}
+
+
+def test_a_source_distribution_has_the_crate_and_installs_every_file(
+    source: Path, source_distribution: Path, tmp_path: Path
+) -> None:
+    with tarfile.open(source_distribution) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert names >= {f"native/{name}" for name in CRATE}
+    one = installed(source_distribution, tmp_path)
+    (site_packages,) = (one.folder / "venv" / "lib").glob("python*/site-packages")
+    assert files_below(site_packages / "rocketmq_spark") == files_below(source / "rocketmq_spark")
+    one.run(one.python, "-c", "import pyspark_rocketmq, sys; assert pyspark_rocketmq.__file__.startswith(sys.prefix)")
+    one.run(str(one.folder / "venv" / "bin" / "rocketmq-spark"), "--version")
 
 
 @pytest.mark.full
