@@ -1,5 +1,5 @@
-"""A Spark Connect server on this machine, a JVM from the installed PySpark's jars. It chooses its port, and is ended by
-pid."""
+"""Spark's own servers on this machine, each a JVM from the installed PySpark's jars: a standalone cluster's master and
+workers, and a Spark Connect server. They choose their ports, and are ended by pid."""
 
 from __future__ import annotations
 
@@ -20,8 +20,14 @@ from connector_tests.support.timeouts import END_TO_END_S, WAIT_S
 from rocketmq_spark_python import command
 
 REPOSITORY: Final = Path(__file__).parents[2]
+WORKER_COUNT: Final = 2
+MASTER: Final = "org.apache.spark.deploy.master.Master"
+WORKER: Final = "org.apache.spark.deploy.worker.Worker"
 CONNECT_SERVER: Final = "org.apache.spark.sql.connect.service.SparkConnectServer"
+MASTER_AT: Final = re.compile(r"Starting Spark master at (spark://\S+)")
+REGISTERED: Final = re.compile(r"Successfully registered with master")
 SERVER_AT: Final = re.compile(r"Spark Connect server started at: \S+:(\d+)")
+ON_THIS_MACHINE: Final = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
 QUICK: Final = {
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
@@ -50,6 +56,21 @@ def spark_environment(folder: Path) -> dict[str, str]:
         "SPARK_DAEMON_JAVA_OPTS": SHORT_LIVED,
         "SPARK_LAUNCHER_OPTS": SHORT_LIVED,
     }
+
+
+@contextmanager
+def standalone_cluster(folder: Path) -> Iterator[str]:
+    """A master and two workers of one core each; yields the master's URL."""
+    with (
+        _daemon("spark-class", [MASTER, *ON_THIS_MACHINE], folder / "master", MASTER_AT) as address,
+        _daemon("spark-class", _worker(address[1], folder / "work-0"), folder / "worker-0", REGISTERED),
+        _daemon("spark-class", _worker(address[1], folder / "work-1"), folder / "worker-1", REGISTERED),
+    ):
+        yield address[1]
+
+
+def _worker(master: str, folder: Path) -> list[str]:
+    return [WORKER, *ON_THIS_MACHINE, "--cores", "1", "--memory", "1g", "--work-dir", str(folder), master]
 
 
 @contextmanager
