@@ -18,6 +18,7 @@ from typing import Final
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from built_pages import write_built
+from kafka_parity import parity_page
 from markdown_table import table
 from mutation_page import mutation_scores
 from options_page import GENERATED, default_of, options_page, required
@@ -389,6 +390,7 @@ PAGES: Final[Mapping[str, Callable[[str], str]]] = {
     "docs/reference/options.md": options_page,
     "docs/reference/errors.md": errors_page,
     "docs/reference/columns.md": columns_page,
+    "docs/dev/kafka-parity.md": parity_page,
     **dict.fromkeys((f"docs/dev/{page}.md" for page in PAGES_OF_DESIGN), with_tables),
     **dict.fromkeys((f"docs/{page}.md" for page in PAGES_OF_USERS), with_tables),
     "conf/connector.options.example": options_example,

@@ -26,6 +26,7 @@ PAGES = (
     "docs/dev/group-members.md",
     "docs/dev/processes-threads-locks.md",
     "docs/dev/pulling.md",
+    "docs/dev/kafka-parity.md",
     "conf/connector.options.example",
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 from pyspark.errors import StreamingQueryException
@@ -12,6 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 import rocketmq_spark
 from connector_tests.spark.conftest import StreamOf
 from connector_tests.support.streams import Stream, Topic, steady_messages
+from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.spark_version import HAS_READ_LIMITS
 
 pytestmark = pytest.mark.full
@@ -58,6 +60,46 @@ def test_producer_that_continues_keeps_no_run_from_ending(messages: Topic, strea
 def test_topic_without_messages_is_an_end(messages: Topic, stream: StreamOf, group: str) -> None:
     assert not run(stream()).isActive
     assert messages.bounds_are_empty()
+
+
+def test_failed_batch_is_replayed_though_the_topic_has_gained_queues(
+    cluster: EmbeddedCluster, messages: Topic, stream: StreamOf, group: str
+) -> None:
+    def fail() -> None:
+        raise RuntimeError("no disk")
+
+    failing = stream()
+    sent = messages.send(8)
+    failing.before_each_batch = fail
+    for _ in range(2):
+        with pytest.raises(StreamingQueryException, match="no disk"):
+            failing.start(availableNow=True).awaitTermination()
+        cluster.create_topic(messages.name, len(messages.queues) + 2)
+    with closing(Topic(cluster, messages.name)) as grown:
+        grown.sent = messages.sent
+        sent += grown.send(16)
+        stream().run_to_end()
+        assert stream().bodies() == sorted(sent)
+        assert {offset for batch, _, offset in stream().batches_queues_and_offsets() if batch == 0} == {0, 1}
+        assert grown.lag(group) == 0
+
+
+def test_topic_that_is_re_created_shorter_during_a_run_ends_it(
+    cluster: EmbeddedCluster, messages: Topic, stream: StreamOf
+) -> None:
+    """The end of the run, which was fixed at its start, does not exist any more."""
+
+    def recreate() -> None:
+        if stream().batches_done() == 1:
+            cluster.delete_topic(messages.name)
+            cluster.create_topic(messages.name, 4)
+            messages.send(4)
+
+    messages.send(32)
+    query_of = stream(maxOffsetsPerTrigger="8")
+    query_of.before_each_batch = recreate
+    with pytest.raises(StreamingQueryException, match=r"DATA_LOSS\.\w+.*\[\d, \d\) of"):
+        query_of.start(availableNow=True).awaitTermination()
 
 
 def test_messages_that_are_shared_come_once(messages: Topic, stream: StreamOf) -> None:

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from connector_tests.spark.conftest import StreamOf
 from connector_tests.support.java_program import java_program
@@ -29,8 +30,14 @@ def send(cluster: EmbeddedCluster, topic: str) -> Iterator[SendInTransactions]:
 
 
 def test_only_what_was_committed_is_read(
-    send: SendInTransactions, messages: Topic, stream: StreamOf, group: str
+    spark: SparkSession,
+    cluster: EmbeddedCluster,
+    send: SendInTransactions,
+    messages: Topic,
+    stream: StreamOf,
+    group: str,
 ) -> None:
+    """By a stream and by a batch read."""
     committed = [f"committed-{number}" for number in range(5)]
     send(["rolled-back-1", "rolled-back-2"], ROLLBACK)
     send(committed[:3], COMMIT)
@@ -40,3 +47,6 @@ def test_only_what_was_committed_is_read(
     stream().run_to_end()
     assert stream().bodies() == committed
     assert messages.lag(group) == 0
+    reader = spark.read.format("rocketmq").option("namesrvAddr", cluster.namesrv_addr)
+    rows = reader.option("subscribe", messages.name).load().selectExpr("CAST(body AS STRING) AS text")
+    assert sorted(row.text for row in rows.collect()) == committed

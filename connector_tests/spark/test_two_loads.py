@@ -1,10 +1,12 @@
-"""Two ``.load()``s of one group in one query: two members, which Spark asks one after the other."""
+"""One ``load()`` twice in a query, and two of one group: two members, which Spark asks one after the other."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame
 
@@ -20,6 +22,26 @@ LIMIT_S = 120
 class TwoLoads(Stream):
     def load(self) -> DataFrame:
         return super().load().unionAll(super().load())
+
+
+def test_load_that_is_joined_with_itself_has_each_row_on_both_sides(
+    messages: Topic, stream: StreamOf, group: str, tmp_path: Path
+) -> None:
+    """One source, which Spark scans once for each side."""
+    rows = stream().load().selectExpr("CAST(body AS STRING) AS text", "queueId")
+    joined = rows.join(rows.select("text"), "text")
+    writer = joined.writeStream.format("parquet").option("path", str(tmp_path / "joined"))
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
+    sent: list[str] = []
+    for count in (8, 4):
+        sent += messages.send(count)
+        query = writer.start()
+        assert query.awaitTermination(LIMIT_S)
+        assert {len(progress.sources) for progress in query.recentProgress} == {1}
+        assert sum(progress.numInputRows for progress in query.recentProgress) == 2 * count
+        written = pq.read_table(tmp_path / "joined", columns=["text"])
+        assert sorted(written["text"].to_pylist()) == sorted(sent)
+    assert messages.lag(group) == 0
 
 
 @pytest.mark.parametrize("orderly", ["false", "true"])

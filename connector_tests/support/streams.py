@@ -30,7 +30,16 @@ SHORT_TIMEOUT_MS = 5_000
 """Of a request to a broker that may not answer at all."""
 TIMEOUT_MS = int(15_000 * TIMEOUT_FACTOR)
 """Of a request, and of a connection: a broker that runs on a busy machine answers later than an idle one."""
-STARTS = frozenset({"startingOffsets", "startingTimestamp", "consumeFromWhere", "consumeTimestamp", "endpoints"})
+STARTS = frozenset(
+    {
+        "startingOffsets",
+        "startingTimestamp",
+        "startingOffsetsByTimestamp",
+        "consumeFromWhere",
+        "consumeTimestamp",
+        "endpoints",
+    }
+)
 """Of who states by one of them where it begins, or cannot state."""
 
 
