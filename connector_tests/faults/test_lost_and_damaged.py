@@ -17,8 +17,9 @@ from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import DataLossError, RemoteProtocolError
 from rocketmq_spark.model import MessageQueue, QueueRange
-from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.options import BatchReadOptions, ReadOptions
 from rocketmq_spark.pop import retention_check
+from rocketmq_spark.source.batch.batch_reader import BatchInputPartition, RocketMQBatchReader
 from rocketmq_spark.source.data_loss import RETENTION, LostRange
 from rocketmq_spark.source.partition_reader import read_ranges
 from rocketmq_spark.source.pop.pop_offsets import PopOffset
@@ -30,6 +31,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("implementation")]
 FILE_BYTES = 64 * 1024
 COUNT = 1_000
 BODY_BYTES = 200
+TASK_COUNT = 4
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,45 @@ def test_when_losses_are_allowed_the_rest_is_read_and_the_exact_range_is_logged(
         f"DATA_LOSS.OFFSETS_UNAVAILABLE: Skipping {min_offset} offsets that the query has not read; their messages "
         f"are in no output: [0, {min_offset}) of {queue_of(stored)}: the broker deleted them (retention)"
     )
+
+
+@pytest.mark.parametrize("fails", ["true", "false"])
+def test_batch_read_names_the_exact_ranges_that_are_deleted_between_its_tasks(
+    store: Store, stored: Topic, caplog: pytest.LogCaptureFixture, fails: str
+) -> None:
+    """All tasks were planned before the broker deleted files of its commit log, and one had been read."""
+    given = {"namesrvAddr": store.cluster.namesrv_addr, "subscribe": stored.name, "minPartitions": str(TASK_COUNT)}
+    options = BatchReadOptions.parse(given | {"failOnDataLoss": fails})
+    reader = RocketMQBatchReader(options, default_schema(), unique_name("load"))
+    partitions = [one for one in reader.partitions() if isinstance(one, BatchInputPartition)]
+    ranges = [one for partition in partitions for one in partition.ranges]
+    assert len(partitions) == len(ranges) == TASK_COUNT
+    read = offsets_of(reader, partitions[0])
+    assert read == list(range(ranges[0].end_offset))
+    min_offset = expire(store, stored)
+    lost = [
+        LostRange(one.queue, one.begin_offset, min(one.end_offset, min_offset), RETENTION)
+        for one in ranges[1:]
+        if one.begin_offset < min_offset
+    ]
+    assert lost, "nothing was deleted behind the first task"
+    if fails == "true":
+        with pytest.raises(DataLossError) as raised:
+            offsets_of(reader, partitions[1])
+        assert raised.value.condition == "DATA_LOSS.OFFSETS_UNAVAILABLE"
+        assert raised.value.context["ranges"] == f"{lost[0]}: {RETENTION}"
+        return
+    with caplog.at_level(logging.WARNING):
+        for partition in partitions[1:]:
+            read += offsets_of(reader, partition)
+    assert read == [*range(ranges[0].end_offset), *range(max(min_offset, ranges[0].end_offset), COUNT)]
+    lines = [record.getMessage() for record in caplog.records if "DATA_LOSS" in record.getMessage()]
+    assert [line.partition(" in no output: ")[2] for line in lines] == [f"{one}: {RETENTION}" for one in lost]
+    assert sum(int(line.split()[2]) for line in lines) == sum(map(len, lost))
+
+
+def offsets_of(reader: RocketMQBatchReader, partition: BatchInputPartition) -> list[int]:
+    return [offset for batch in reader.read(partition) for offset in batch.column("queueOffset").to_pylist()]
 
 
 def test_a_task_reports_what_its_broker_has_lost_of_the_whole_batch(

@@ -84,7 +84,7 @@ def test_assigned_queues_of_a_recreated_topic_resume_at_its_first_message(
     eventually(messages.bounds_are_empty, "an empty topic")
     messages.send(24)
     running = query.start(availableNow=True)
-    with pytest.raises(StreamingQueryException, match=r"DATA_LOSS\.OFFSETS_UNAVAILABLE.*created again"):
+    with pytest.raises(StreamingQueryException, match=r"DATA_LOSS\.TOPIC_RECREATED.*created again"):
         running.awaitTermination(int(TIMEOUT_S))
     before = len(query.rows())
     stream(failOnDataLoss="false", **given).run_to_end()

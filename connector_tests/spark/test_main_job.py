@@ -252,7 +252,7 @@ def test_a_recreated_topic_is_noticed_though_it_has_outgrown_the_checkpoint(
     stream().run_to_end()
     new = recreate(messages, cluster, 40)
     query = stream().start(availableNow=True)
-    with pytest.raises(StreamingQueryException, match=r"ROCKETMQ_DATA_LOSS\.OFFSETS_UNAVAILABLE.*created again"):
+    with pytest.raises(StreamingQueryException, match=r"ROCKETMQ_DATA_LOSS\.TOPIC_RECREATED.*created again"):
         query.awaitTermination(int(TIMEOUT_S))
     stream(failOnDataLoss="false").run_to_end()
     assert stream().bodies() == sorted(old + new)

@@ -83,7 +83,7 @@ def test_a_recreated_topic_is_noticed(messages: Topic, stream: StreamOf, cluster
     eventually(messages.bounds_are_empty, "an empty topic")
     new = messages.send(20)
     query = stream().start(availableNow=True)
-    with pytest.raises(StreamingQueryException, match=r"ROCKETMQ_DATA_LOSS\.OFFSETS_UNAVAILABLE.*created again"):
+    with pytest.raises(StreamingQueryException, match=r"ROCKETMQ_DATA_LOSS\.TOPIC_RECREATED.*created again"):
         query.awaitTermination(int(TIMEOUT_S))
     stream(failOnDataLoss="false").run_to_end()
     assert stream().bodies() == sorted(old + new)

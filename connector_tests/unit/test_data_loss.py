@@ -13,8 +13,11 @@ from rocketmq_spark.source.data_loss import (
     MAX_LISTED_RANGES,
     OMITTED,
     RECREATED,
+    REPLACED,
     RETENTION,
     TAIL_LOST,
+    TRUNCATED,
+    VACANT,
     LossCount,
     LostRange,
     deleted,
@@ -38,6 +41,33 @@ def test_a_failure_names_all_ranges_with_their_causes_and_what_to_do() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("cause", "condition", "what"),
+    [
+        (RETENTION, "DATA_LOSS.OFFSETS_UNAVAILABLE", "3 offsets no longer available in the brokers: "),
+        (RECREATED, "DATA_LOSS.TOPIC_RECREATED", "3 offsets of re-created or emptied queues no longer exist: "),
+        (TRUNCATED, "DATA_LOSS.QUEUE_TRUNCATED", "3 offsets of truncated queues no longer exist: "),
+        (REPLACED, "DATA_LOSS.QUEUE_TRUNCATED", "3 offsets of truncated queues no longer exist: "),
+        (TAIL_LOST, "DATA_LOSS.QUEUE_TRUNCATED", "3 offsets of truncated queues no longer exist: "),
+        (OMITTED, "DATA_LOSS.OFFSETS_OMITTED", "3 offsets are missing in the responses of the brokers: "),
+        (BEYOND_END, "DATA_LOSS.OFFSETS_BEYOND_END", "3 committed offsets are beyond the end of their queues: "),
+        (
+            BEYOND_UNVERIFIED_END,
+            "DATA_LOSS.OFFSETS_BEYOND_END",
+            "3 committed offsets are beyond the end of their queues: ",
+        ),
+    ],
+)
+def test_failure_of_one_kind_has_its_condition_and_exact_range(cause: str, condition: str, what: str) -> None:
+    with pytest.raises(DataLossError) as raised:
+        report_losses([LostRange(A, 4, 7, cause)], is_failure=True)
+    assert raised.value.condition == condition
+    summary = f"[ROCKETMQ_{condition}] {what}[4, 7) of orders@broker-a:0: {cause}."
+    advice = str(raised.value).removeprefix(summary)
+    assert advice != str(raised.value)
+    assert advice.startswith(" Set 'failOnDataLoss' to false to continue")
+
+
 def test_what_is_allowed_is_one_line_that_gives_no_advice_and_one_of_what_was_read(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -50,7 +80,7 @@ def test_what_is_allowed_is_one_line_that_gives_no_advice_and_one_of_what_was_re
             "[0, 100) of orders@broker-a:0, [3, 120) of orders@broker-a:1: the broker deleted them (retention)"
         ),
         (
-            "DATA_LOSS.QUEUE_TRUNCATED: 5 offsets that the query has read no longer exist in a truncated or re-created "
+            "DATA_LOSS.TOPIC_RECREATED: 5 offsets that the query has read no longer exist in a re-created or emptied "
             "queue. Later messages may be lost too, their number is unknown: "
             "[0, 5) of orders@broker-a:2: the topic was deleted and created again, or its queue was emptied"
         ),
@@ -64,7 +94,7 @@ def test_group_offset_beyond_the_end_is_logged_and_not_counted(cause: str, caplo
     report_losses(lost, is_failure=False)
     assert caplog.messages == [
         (
-            "GROUP_OFFSET_BEYOND_END: Committed offsets of the group are beyond the ends of their queues. Lowering "
+            "DATA_LOSS.OFFSETS_BEYOND_END: Committed offsets of the group are beyond the ends of their queues. Lowering "
             "them to those of the checkpoint, or else to the first message, and resuming there. Messages may be lost, "
             "their number is unknown. Check the broker's disk and replicas: "
             f"[4, 9223372036854775807) of orders@broker-a:0: {cause}"
@@ -76,13 +106,23 @@ def test_group_offset_beyond_the_end_is_logged_and_not_counted(cause: str, caplo
     assert (count.offsets, count.ranges) == (2, 1)
 
 
-@pytest.mark.parametrize("cause", [RETENTION, TAIL_LOST, OMITTED])
-def test_what_no_task_could_read_is_lost_whatever_kept_it(cause: str, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    ("cause", "key"),
+    [
+        (RETENTION, "OFFSETS_UNAVAILABLE"),
+        (TAIL_LOST, "QUEUE_TRUNCATED"),
+        (OMITTED, "OFFSETS_OMITTED"),
+        (VACANT, "OFFSETS_OMITTED"),
+    ],
+)
+def test_what_no_task_could_read_is_lost_whatever_kept_it(
+    cause: str, key: str, caplog: pytest.LogCaptureFixture
+) -> None:
     """Offsets that a broker left out of its answers were said to have been read."""
     report_losses([LostRange(A, 4, 7, cause)], is_failure=False)
     assert caplog.messages == [
         (
-            "DATA_LOSS.OFFSETS_UNAVAILABLE: Skipping 3 offsets that the query has not read; their messages are in no "
+            f"DATA_LOSS.{key}: Skipping 3 offsets that the query has not read; their messages are in no "
             f"output: [4, 7) of orders@broker-a:0: {cause}"
         )
     ]
@@ -103,7 +143,9 @@ def test_of_very_many_ranges_the_error_names_some_and_counts_the_others() -> Non
     ("cause", "begins"),
     [
         (RETENTION, "DATA_LOSS.OFFSETS_UNAVAILABLE: Skipping 10000 offsets"),
-        (RECREATED, "DATA_LOSS.QUEUE_TRUNCATED: 10000 offsets"),
+        (RECREATED, "DATA_LOSS.TOPIC_RECREATED: 10000 offsets"),
+        (TRUNCATED, "DATA_LOSS.QUEUE_TRUNCATED: 10000 offsets that the query has read"),
+        (REPLACED, "DATA_LOSS.QUEUE_TRUNCATED: 10000 offsets that the query has read"),
     ],
 )
 def test_the_line_is_all_that_is_left_of_them_and_names_all(

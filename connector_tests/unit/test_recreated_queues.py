@@ -32,7 +32,9 @@ def test_a_recreated_topic_is_recognised_though_it_has_outgrown_the_checkpoint()
     """Its message before our position was stored later than that position was planned."""
     member = SteadyMember({A: holding(100, stored_at_ms=9_000)}, stored={A: 40}, stored_after={A: 0})
     start = SourceOffset({A: QueueProgress(30, 40, 5_000)})
-    with pytest.raises(DataLossError, match=r"available in the brokers: \[0, 40\) .* created again"):
+    with pytest.raises(
+        DataLossError, match=r"re-created or emptied queues no longer exist: \[0, 40\) .* created again"
+    ):
         planner(member).latest_offset(start, None)
     _, ranges = read(planner(member, failOnDataLoss="false"), start)
     assert ranges == [QueueRange(A, 0, 100)]

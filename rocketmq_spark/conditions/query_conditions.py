@@ -8,14 +8,34 @@ from typing import Final
 
 from rocketmq_spark.condition import Condition
 
+CONTINUE_OR_START_OVER: Final = (
+    "Set 'failOnDataLoss' to false to continue without them. To start over, call load() again for a batch; in a "
+    "stream, use a new checkpoint location (for a file sink also a new path) and set 'groupOffsets' to "
+    "'ignore'. This resets the group to 'startingOffsets', unless it has other members."
+)
+
 QUERY_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
     {
         # ---- data
         "DATA_LOSS.OFFSETS_UNAVAILABLE": Condition(
             "{count:offset} no longer available in the brokers: {ranges}.",
-            "Set 'failOnDataLoss' to false to continue without them. To start over, call load() again for a batch; in "
-            "a stream, use a new checkpoint location (for a file sink also a new path) and set 'groupOffsets' to "
-            "'ignore'. This resets the group to 'startingOffsets', unless it has other members.",
+            CONTINUE_OR_START_OVER,
+        ),
+        "DATA_LOSS.TOPIC_RECREATED": Condition(
+            "{count:offset} of re-created or emptied queues no longer exist: {ranges}.",
+            CONTINUE_OR_START_OVER,
+        ),
+        "DATA_LOSS.QUEUE_TRUNCATED": Condition(
+            "{count:offset} of truncated queues no longer exist: {ranges}.",
+            CONTINUE_OR_START_OVER,
+        ),
+        "DATA_LOSS.OFFSETS_OMITTED": Condition(
+            "{count:offset} are missing in the responses of the brokers: {ranges}.",
+            CONTINUE_OR_START_OVER,
+        ),
+        "DATA_LOSS.OFFSETS_BEYOND_END": Condition(
+            "{count:committed offset} are beyond the end of their queues: {ranges}.",
+            CONTINUE_OR_START_OVER,
         ),
         "DATA_LOSS.UNDELIVERED_MESSAGES": Condition(
             "Brokers deleted {count:message} before delivery to group '{group}': {ranges}.",

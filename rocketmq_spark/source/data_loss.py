@@ -6,7 +6,7 @@ import logging
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NoReturn
 
 from rocketmq_spark.errors import DataLossError
 from rocketmq_spark.model import MessageQueue, QueueBounds, QueueRange
@@ -39,6 +39,12 @@ NEVER_READ: Final = frozenset({RETENTION, TAIL_LOST, OMITTED, VACANT})
 
 NO_KNOWN_LOSS: Final = frozenset({BEYOND_END, BEYOND_UNVERIFIED_END})
 """Causes that only the group's committed offset shows: perhaps no message ever had the offsets."""
+
+TRUNCATIONS: Final = frozenset({REPLACED, TRUNCATED, TAIL_LOST})
+"""Causes of losses at the end of a queue, which its broker lost."""
+
+GAPS: Final = frozenset({OMITTED, VACANT})
+"""Causes of losses within the responses of a broker."""
 
 MAX_LISTED_RANGES: Final = 20
 """Maximum number of ranges that an error lists; it counts the others, and a restart finds them again. A warning lists
@@ -125,36 +131,89 @@ def deleted(ranges: Iterable[QueueRange], bounds: Mapping[MessageQueue, QueueBou
 
 
 def report_losses(lost: Collection[LostRange], *, is_failure: bool) -> None:
-    """Raise DataLossError[DATA_LOSS.OFFSETS_UNAVAILABLE] for all losses if they are a failure (``failOnDataLoss``).
-    Else log a warning for unread offsets, another one for offsets that the query had read, and a third one for those
-    of ``NO_KNOWN_LOSS``. Do nothing without losses."""
-    if lost and is_failure:
-        raise DataLossError("DATA_LOSS.OFFSETS_UNAVAILABLE", count=_offsets(lost), ranges=_format_losses(lost))
+    """Raise DataLossError for all losses if they are a failure (``failOnDataLoss``), else log a warning for each kind
+    of them. Do nothing without losses.
+
+    Raises DataLossError[DATA_LOSS.OFFSETS_UNAVAILABLE] for losses of retention, or of several kinds; of one kind
+    DataLossError[DATA_LOSS.TOPIC_RECREATED | DATA_LOSS.QUEUE_TRUNCATED | DATA_LOSS.OFFSETS_OMITTED |
+    DATA_LOSS.OFFSETS_BEYOND_END].
+    """
+    if not lost:
+        return
+    if is_failure:
+        _raise_losses(lost)
+    _warn_of_unread([one for one in lost if not one.was_read])
+    _warn_of_read([one for one in lost if one.was_read and one.cause not in NO_KNOWN_LOSS])
     beyond_end = [one for one in lost if one.cause in NO_KNOWN_LOSS]
-    unread = [one for one in lost if not one.was_read]
-    read = [one for one in lost if one.was_read and one not in beyond_end]
-    if unread:
-        text = _format_losses(unread, len(unread))
-        log.warning(
-            "DATA_LOSS.OFFSETS_UNAVAILABLE: Skipping %d offsets that the query has not read; their messages are in no "
-            "output: %s",
-            _offsets(unread),
-            text,
-        )
-    if read:
-        log.warning(
-            "DATA_LOSS.QUEUE_TRUNCATED: %d offsets that the query has read no longer exist in a truncated or "
-            "re-created queue. Later messages may be lost too, their number is unknown: %s",
-            _offsets(read),
-            _format_losses(read, len(read)),
-        )
     if beyond_end:
         log.warning(
-            "GROUP_OFFSET_BEYOND_END: Committed offsets of the group are beyond the ends of their queues. Lowering "
+            "DATA_LOSS.OFFSETS_BEYOND_END: Committed offsets of the group are beyond the ends of their queues. Lowering "
             "them to those of the checkpoint, or else to the first message, and resuming there. Messages may be lost, "
             "their number is unknown. Check the broker's disk and replicas: %s",
             _format_losses(beyond_end, len(beyond_end)),
         )
+
+
+def _raise_losses(lost: Collection[LostRange]) -> NoReturn:
+    causes = {one.cause for one in lost}
+    count, ranges = _offsets(lost), _format_losses(lost)
+    if causes == {RECREATED}:
+        raise DataLossError("DATA_LOSS.TOPIC_RECREATED", count=count, ranges=ranges)
+    if causes <= TRUNCATIONS:
+        raise DataLossError("DATA_LOSS.QUEUE_TRUNCATED", count=count, ranges=ranges)
+    if causes <= GAPS:
+        raise DataLossError("DATA_LOSS.OFFSETS_OMITTED", count=count, ranges=ranges)
+    if causes <= NO_KNOWN_LOSS:
+        raise DataLossError("DATA_LOSS.OFFSETS_BEYOND_END", count=count, ranges=ranges)
+    raise DataLossError("DATA_LOSS.OFFSETS_UNAVAILABLE", count=count, ranges=ranges)
+
+
+def _warn_of_unread(lost: Sequence[LostRange]) -> None:
+    """Log losses that the query had not read: of retention, of the ends of queues, and gaps, a line each."""
+    deleted = [one for one in lost if one.cause == RETENTION]
+    truncated = [one for one in lost if one.cause in TRUNCATIONS]
+    omitted = [one for one in lost if one.cause in GAPS]
+    if deleted:
+        log.warning(
+            "DATA_LOSS.OFFSETS_UNAVAILABLE: Skipping %d offsets that the query has not read; their messages are in no "
+            "output: %s",
+            *_counted(deleted),
+        )
+    if truncated:
+        log.warning(
+            "DATA_LOSS.QUEUE_TRUNCATED: Skipping %d offsets that the query has not read; their messages are in no "
+            "output: %s",
+            *_counted(truncated),
+        )
+    if omitted:
+        log.warning(
+            "DATA_LOSS.OFFSETS_OMITTED: Skipping %d offsets that the query has not read; their messages are in no "
+            "output: %s",
+            *_counted(omitted),
+        )
+
+
+def _warn_of_read(lost: Sequence[LostRange]) -> None:
+    """Log losses that the query had read, a line for topics and one for the ends of queues."""
+    recreated = [one for one in lost if one.cause == RECREATED]
+    truncated = [one for one in lost if one.cause in TRUNCATIONS]
+    if recreated:
+        log.warning(
+            "DATA_LOSS.TOPIC_RECREATED: %d offsets that the query has read no longer exist in a re-created or emptied "
+            "queue. Later messages may be lost too, their number is unknown: %s",
+            *_counted(recreated),
+        )
+    if truncated:
+        log.warning(
+            "DATA_LOSS.QUEUE_TRUNCATED: %d offsets that the query has read no longer exist in a truncated queue. Later "
+            "messages may be lost too, their number is unknown: %s",
+            *_counted(truncated),
+        )
+
+
+def _counted(lost: Sequence[LostRange]) -> tuple[int, str]:
+    """Return the number of offsets in ``lost``, and all ranges as text."""
+    return _offsets(lost), _format_losses(lost, len(lost))
 
 
 def report_passed_over(group: str, ranges: Collection[QueueRange]) -> None:

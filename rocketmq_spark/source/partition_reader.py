@@ -318,8 +318,8 @@ class _RangeReader:
 
     def _report(self, begin_offset: int, end_offset: int, cause: str) -> None:
         """Add the offsets to ``lost``, unless the driver has reported them. With ``failOnDataLoss`` raise
-        DataLossError[DATA_LOSS.OFFSETS_UNAVAILABLE] instead, also for losses in the batch's other queues at this
-        broker."""
+        DataLossError[DATA_LOSS.OFFSETS_UNAVAILABLE | DATA_LOSS.QUEUE_TRUNCATED | DATA_LOSS.OFFSETS_OMITTED] instead,
+        also for losses in the batch's other queues at this broker."""
         lost = LostRange(self._range.queue, begin_offset, end_offset, cause)
         if self._options.fail_on_data_loss:
             report_losses([lost, *self._lost_in_other_queues()], is_failure=True)
