@@ -82,9 +82,14 @@ def forgetful() -> Iterator[EmbeddedCluster]:
         yield cluster
 
 
-def empty(cluster: EmbeddedCluster, topic: Topic, filler: Topic) -> None:
+def fill(filler: Topic) -> None:
+    """Store messages in three files after those of other topics."""
     for _ in range(3 * FILE_BYTES // FILLER_BYTES):
         filler.send_batches(1, FILLER_BYTES)
+
+
+def empty(cluster: EmbeddedCluster, topic: Topic, filler: Topic) -> None:
+    fill(filler)
     cluster.expire_messages()
     eventually(lambda: all(one.min_offset == one.max_offset for one in topic.bounds().values()), "retention")
 
@@ -136,16 +141,22 @@ def test_batch_read_names_ranges_that_retention_deleted_after_planning(
     topics = [Topic(forgetful, forgetful.create_topic(unique_name(name), 1)) for name in ("expired", "filler")]
     expired, filler = topics
     expired.send(10)
+    fill(filler)
+    expired.send(6)
     reader = spark.read.format("rocketmq").option("namesrvAddr", forgetful.namesrv_addr)
     frame = reader.option("subscribe", expired.name).option("failOnDataLoss", fails).load()
     assert frame.rdd.getNumPartitions() == 1, "planned, and not read"
-    empty(forgetful, expired, filler)
+    forgetful.expire_messages()
+    ((queue, held),) = expired.bounds().items()
+    assert 0 < held.min_offset < held.max_offset == 16, "nothing was deleted, or everything"
     expired.send(3)
     if fails:
-        with pytest.raises(PythonException, match=r"DATA_LOSS\.OFFSETS_UNAVAILABLE.*\[0, 10\) of"):
+        lost = rf"DATA_LOSS\.OFFSETS_UNAVAILABLE.*\[0, {held.min_offset}\) of {queue}: the broker deleted them"
+        with pytest.raises(PythonException, match=lost):
             frame.count()
     else:
-        assert frame.count() == 0
-    assert reader.load().count() == 3, "a new read begins at the first message that is left"
+        read = [row.queueOffset for row in frame.select("queueOffset").collect()]
+        assert sorted(read) == list(range(held.min_offset, 16))
+    assert reader.load().count() == 19 - held.min_offset, "a new read begins at the first message that is left"
     for topic in topics:
         topic.close()
