@@ -82,7 +82,8 @@ def _section(suite: str, rows: Sequence[Row]) -> str:
 
 
 def _line(row: Row) -> tuple[str, ...]:
-    return row.behaviour, "<br>".join(row.kafka), "<br>".join(_outcome(row))
+    names = "<br>".join(f"`{name}`" for name in row.kafka)
+    return row.behaviour, names, "<br>".join(_outcome(row))
 
 
 def _outcome(row: Row) -> Iterator[str]:

@@ -77,7 +77,7 @@ def test_row_has_exactly_one_outcome(outcomes: str) -> None:
 def test_page_has_behaviour_names_and_outcome(outcome: str, cell: str, counts: str) -> None:
     text = page("4.2.0", rows(ONE_ROW + outcome))
     assert "## KafkaRelationSuite\n\n| behaviour | in Spark | here |\n" in text
-    assert f"| A \\| B | one<br>two | {cell}" in text
+    assert f"| A \\| B | `one`<br>`two` | {cell}" in text
     tested, not_applicable, still_open = counts.split(", ")
     expected = f"Of 1 behaviours, {tested} are tested, {not_applicable} do not apply, {still_open} are open."
     assert expected in text
