@@ -94,9 +94,9 @@ def test_group_offset_beyond_the_end_is_logged_and_not_counted(cause: str, caplo
     report_losses(lost, is_failure=False)
     assert caplog.messages == [
         (
-            "DATA_LOSS.OFFSETS_BEYOND_END: Committed offsets of the group are beyond the ends of their queues. Lowering "
-            "them to those of the checkpoint, or else to the first message, and resuming there. Messages may be lost, "
-            "their number is unknown. Check the broker's disk and replicas: "
+            "DATA_LOSS.OFFSETS_BEYOND_END: Committed offsets of the group are beyond the ends of their queues. "
+            "Lowering them to those of the checkpoint, or else to the first message, and resuming there. Messages may "
+            "be lost, their number is unknown. Check the broker's disk and replicas: "
             f"[4, 9223372036854775807) of orders@broker-a:0: {cause}"
         )
     ]

@@ -147,9 +147,9 @@ def report_losses(lost: Collection[LostRange], *, is_failure: bool) -> None:
     beyond_end = [one for one in lost if one.cause in NO_KNOWN_LOSS]
     if beyond_end:
         log.warning(
-            "DATA_LOSS.OFFSETS_BEYOND_END: Committed offsets of the group are beyond the ends of their queues. Lowering "
-            "them to those of the checkpoint, or else to the first message, and resuming there. Messages may be lost, "
-            "their number is unknown. Check the broker's disk and replicas: %s",
+            "DATA_LOSS.OFFSETS_BEYOND_END: Committed offsets of the group are beyond the ends of their queues. "
+            "Lowering them to those of the checkpoint, or else to the first message, and resuming there. Messages may "
+            "be lost, their number is unknown. Check the broker's disk and replicas: %s",
             _format_losses(beyond_end, len(beyond_end)),
         )
 
