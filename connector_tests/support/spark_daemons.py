@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from connector_tests.support.jvm_options import SHORT_LIVED
+from connector_tests.support.jvm_options import SHORT_LIVED, spark_options
 from connector_tests.support.process_tree import kill_tree
 from connector_tests.support.timeouts import END_TO_END_S, WAIT_S
 from rocketmq_spark_python import command
@@ -53,8 +53,8 @@ def spark_environment(folder: Path) -> dict[str, str]:
         "PYSPARK_PYTHON": command(),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "1g",
-        "SPARK_DAEMON_JAVA_OPTS": SHORT_LIVED,
-        "SPARK_LAUNCHER_OPTS": SHORT_LIVED,
+        "SPARK_DAEMON_JAVA_OPTS": spark_options(),
+        "SPARK_LAUNCHER_OPTS": " ".join(SHORT_LIVED),
     }
 
 
