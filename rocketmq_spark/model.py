@@ -34,6 +34,11 @@ def dead_letter_topic(group: str) -> str:
     return DEAD_LETTER_TOPIC_PREFIX + group
 
 
+def is_of_group(topic: str) -> bool:
+    """Return whether ``topic`` is the retry topic or the dead-letter topic of a group."""
+    return topic.startswith((RETRY_TOPIC_PREFIX, DEAD_LETTER_TOPIC_PREFIX))
+
+
 @lru_cache(maxsize=4096)
 def java_string_order(text: str) -> bytes:
     """Return a sort key with the order of ``java.lang.String.compareTo``: by UTF-16 code units."""
@@ -366,3 +371,15 @@ class MessageExt:
     def origin_msg_id(self) -> str:
         """Return the ``msg_id`` that the message had before it was sent back for retry."""
         return self.properties.get("UNIQ_KEY") or self.properties.get("ORIGIN_MESSAGE_ID", self.msg_id)
+
+
+class TopicList(NamedTuple):
+    """Topics without the system's, and names of the registered brokers, of all name servers that responded.
+
+    ``is_complete``: all of them responded. Brokers register with all their topics, so a topic that is not in a complete
+    list does not exist on the brokers in it.
+    """
+
+    topics: frozenset[str]
+    broker_names: frozenset[str]
+    is_complete: bool = True

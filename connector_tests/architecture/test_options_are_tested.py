@@ -68,7 +68,7 @@ DOES = {
     "subscribe": "spark/test_topics.py::test_a_topic_that_is_added_at_a_restart_begins_where_the_options_define",
     "subExpression": "support/core_scenarios.py::test_a_tag_filter_reads_the_tag_and_moves_past_the_rest",
     "expressionType": "integration/test_sql_filter.py::test_sql92_selects_by_properties",
-    "subscribePattern": "spark/test_batch.py::test_pattern_reads_the_topics_whose_whole_names_match",
+    "subscribePattern": "spark/test_patterns.py::test_topic_that_appears_later_is_read_once_from_its_first_message",
     "assign": "spark/test_batch.py::test_assigned_queues_are_read_and_no_others",
     "commitOffsets": "spark/test_assigned.py::test_stream_that_commits_no_offsets_resumes_from_its_checkpoint",
     "retryTopic": "spark/test_failed_rows.py::test_failed_rows_are_redelivered_or_end_in_the_dlq_and_hold_nothing_up",

@@ -207,6 +207,11 @@ class DeliveryChecker:
         for one in ranges:
             self._read.setdefault(one.queue, set()).update(range(one.begin_offset, one.end_offset))
 
+    def appeared(self, topic: str) -> None:
+        """A topic that a pattern matches was created. If the group has begun, all its messages must be read."""
+        if self._started_topics:
+            self._started_topics.add(topic)
+
     # ------------------------------------------------------------------------------------------ what it says
 
     def read_to(self, queue: MessageQueue) -> int:
@@ -301,7 +306,7 @@ class MessageDeliveryChecker(DeliveryChecker):
     def _present(self, queue: MessageQueue) -> set[tuple[MessageQueue, int, int]]:
         """The messages that are there, each by what no other message has."""
         broker = self._cluster.brokers[queue.broker_name]
-        first, stored_ms = broker.min_offsets.get(queue, 0), broker.stored_ms[queue]
+        first, stored_ms = broker.min_offsets.get(queue, 0), broker.stored_ms.get(queue, ())
         return {(queue, offset, stored_ms[offset]) for offset in range(first, len(stored_ms))}
 
     def is_all_read(self) -> bool:

@@ -406,9 +406,8 @@ class DecidesUnlisted(Membership):
 
 def _replaced_by(kind: type[GroupMembers], of: Membership) -> GroupMembers:
     """Return members of another class, made as ``Membership`` makes its own."""
-    return kind(
-        of._options, of.members._client_id, of.client, of._routes, of._outage_tracker, started_ms=of._started_ms
-    )
+    place = of.members._client_id, of.client, of._routes, of._topics, of._outage_tracker
+    return kind(of._options, *place, started_ms=of._started_ms)
 
 
 class _ListsItself(GroupMembers):
@@ -457,14 +456,7 @@ class TrustsOneBroker(Membership):
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
         super().__init__(*arguments, **keywords)
-        self.members = _CallsOneBroker(
-            self._options,
-            self.members._client_id,
-            self.client,
-            self._routes,
-            self._outage_tracker,
-            started_ms=self._started_ms,
-        )
+        self.members = _replaced_by(_CallsOneBroker, self)
 
 
 class _CallsOneBroker(GroupMembers):

@@ -40,7 +40,8 @@ class Group:
         self.broker.locks[queue] = ("you", self.clock())
 
     def member(self, **given: str) -> Membership:
-        required = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders"}
+        selected = {} if "subscribePattern" in given else {"subscribe": "orders"}
+        required = {"namesrvAddr": "n:9876", "consumerGroup": "g", **selected}
         options, client = (
             ReadOptions.parse({**required, **given}),
             SimulatedClusterClient(self.cluster, "our connection"),

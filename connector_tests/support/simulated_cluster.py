@@ -26,6 +26,7 @@ from rocketmq_spark.model import (
     MessageQueue,
     QueueBounds,
     QueueData,
+    TopicList,
     TopicRoute,
 )
 from rocketmq_spark.remoting.prober import TOOLS_PROBER, Prober
@@ -207,7 +208,8 @@ class SimulatedCluster:
 
     ``on_stored`` hears of every group offset that a broker stores. ``subscriptions``: what members answer when a broker
     asks them, expressions by topic, by client id; who is not in it does not answer; ``consumer_settings``: their
-    properties. ``name_server_error`` is what the name server answers instead of routes; ``responding_slaves`` are
+    properties. ``name_server_error`` is what the name server answers instead of routes; where not
+    ``has_all_name_servers``, others do not answer; ``responding_slaves`` are
     addresses.
     """
 
@@ -222,6 +224,8 @@ class SimulatedCluster:
         self.group_list_requests: list[str] = []
         self.topics_with_batch_queues: set[str] = set()
         self.name_server_error: RocketMQError | None = None
+        self.has_all_name_servers = True
+        self.topic_list_requests = 0
         self.responding_slaves: set[str] = set()
         self._published_addresses: dict[str, str] = {}
         self._moved_ms: dict[str, int] = {}
@@ -234,6 +238,14 @@ class SimulatedCluster:
         self._queue_counts[topic] = {}
         for broker_name, count in queue_counts.items():
             self.grow(topic, broker_name, count)
+
+    def delete_topic(self, topic: str) -> None:
+        """With all messages, and with the group's offsets where brokers do that."""
+        for queue in [queue for queue in self.queues() if queue.topic == topic]:
+            broker = self.brokers[queue.broker_name]
+            broker.recreate(queue)
+            del broker.stored_ms[queue]
+        del self._queue_counts[topic]
 
     def grow(self, topic: str, broker_name: str, by: int) -> None:
         """More queues for a topic on one broker."""
@@ -320,7 +332,7 @@ class SimulatedCluster:
         )
 
     def max_offset(self, queue: MessageQueue) -> int:
-        return len(self.brokers[queue.broker_name].stored_ms[queue])
+        return len(self.brokers[queue.broker_name].stored_ms.get(queue, ()))
 
     def group_offset(self, queue: MessageQueue) -> int | None:
         return self.brokers[queue.broker_name].offsets.get(queue)
@@ -359,6 +371,17 @@ class SimulatedCluster:
             ),
         )
 
+    def topic_list(self) -> TopicList:
+        """Of the brokers that are not away: a topic is where it has queues."""
+        if self.name_server_error is not None:
+            raise self.name_server_error
+        self.topic_list_requests += 1
+        names = {name for name, broker in self.brokers.items() if broker.reach is not Reach.UNAVAILABLE}
+        topics = {
+            topic for topic, counts in self._queue_counts.items() if names & {one for one in counts if counts[one]}
+        }
+        return TopicList(frozenset(topics), frozenset(names), self.has_all_name_servers)
+
     def _published_address(self, broker_name: str) -> str:
         return self._published_addresses.get(broker_name, self.brokers[broker_name].address)
 
@@ -392,6 +415,15 @@ class SimulatedClusterClient:
         self.routes = RouteTable(self)
 
     addresses = "n:9876"
+
+    @property
+    def name_servers(self) -> SimulatedClusterClient:
+        """Which list topics, too."""
+        return self
+
+    def query_topic_list(self) -> TopicList:
+        self.arrive("topics")
+        return self.cluster.topic_list()
 
     def topic_routes(self, topics: Iterable[str]) -> dict[str, TopicRoute | RocketMQError]:
         """All asked at once."""
@@ -577,6 +609,8 @@ class SimulatedBrokerClient:
         if self._broker.write_refusal is not None:
             return dict.fromkeys(offsets, self._broker.write_refusal)
         arrived = list(offsets)[: {Fate.LOST: 0, Fate.HALF: 1}.get(fate, len(offsets)) if fate else None]
+        deleted = [queue for queue in arrived if self._own(queue) not in self._broker.stored_ms]
+        arrived = [queue for queue in arrived if queue not in deleted]
         rejected = [queue for queue in arrived if self._own(queue) in self._broker.marks]
         no_response = self._broker.unacknowledged_writes
         accepted = [queue for queue in arrived if queue not in rejected and queue not in no_response]
@@ -584,8 +618,15 @@ class SimulatedBrokerClient:
         for queue in accepted:
             self._client.cluster.on_stored(self._own(queue), offsets[queue])
         acknowledged = {*accepted, *rejected} if fate is not Fate.NO_RESPONSE else set()
-        failures = {queue: self._client.failed(self._broker) for queue in offsets if queue not in acknowledged}
+        failures: dict[MessageQueue, RocketMQError] = {
+            queue: self._client.failed(self._broker) for queue in offsets if queue not in acknowledged
+        }
+        failures |= {queue: self._no_topic(queue) for queue in deleted if fate is not Fate.NO_RESPONSE}
         return failures | {queue: self._not_taken(queue, group) for queue in rejected}
+
+    def _no_topic(self, queue: MessageQueue) -> BrokerError:
+        remark = f"the topic {queue.topic} not exist"
+        return BrokerError("BROKER_ERROR", address=self._broker.address, request="?", code=17, remark=remark)
 
     def _not_taken(self, queue: MessageQueue, group: str) -> BrokerError:
         return BrokerError("OFFSET_RESET_PENDING", address=self._broker.address, queue=str(queue), group=group, code=0)

@@ -56,7 +56,7 @@ class SimulatedGroup:
         self._options = {
             "namesrvAddr": "ns:9876",
             "consumerGroup": "g",
-            "subscribe": ",".join(topics),
+            **({} if "subscribePattern" in (options or {}) else {"subscribe": ",".join(topics)}),
             "startingOffsets": starting_offsets,
             **(options or {}),
         }

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import TracebackType
 from typing import Any, Final, cast
@@ -21,11 +21,13 @@ from connector_tests.support.simulated_cluster import Reach, SimulatedCluster, S
 from connector_tests.support.strand import ENDLESS, Killed, Strand, current, point
 from rocketmq_spark.consumer.cluster_api import Link
 from rocketmq_spark.consumer.group_lock import GroupLock
+from rocketmq_spark.consumer.member import list_topics
 from rocketmq_spark.consumer.membership import Membership
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.source.stream.batch_planner import BatchPlanner
+from rocketmq_spark.source.stream.checkpoint_changes import planned_with
 from rocketmq_spark.source.stream.drain import Control
 from rocketmq_spark.source.stream.offsets import OffsetReader, SourceOffset
 from rocketmq_spark.source.stream.progress import ProgressReporter, outages_of
@@ -262,6 +264,8 @@ class SourceRunner:
         """As ``Member._work_until_stopped``."""
         member = self.membership
         in_turn: list[Callable[[], object]] = [member.rebalance, member.offsets.persist]
+        if self.query.options.topic_pattern is not None:
+            in_turn.insert(0, partial(list_topics, member))
         if self.query.options.consume_orderly:
             in_turn += [member.renew_locks, member.retry_locks]
         return [self._send_heartbeats, *map(self.in_turn, in_turn)]
@@ -351,7 +355,9 @@ class SourceRunner:
         start = self._offsets.read(json.loads(start_text))
         end = self.planner.latest_offset(start, self.query.options.max_offsets_per_trigger)
         self._rebalance_if_changed()
-        return start_text if end is start else json.dumps(self._offsets.write(end))
+        if end is start:
+            return start_text
+        return json.dumps(self._offsets.write(replace(end, planned_with=planned_with(self.query.options, "a name"))))
 
     def progress(self) -> dict[str, Any]:
         """As ``RocketMQStreamReader.reportLatestOffset``, through Spark's text."""

@@ -225,7 +225,7 @@ class Stream:
     def load(self) -> DataFrame:
         reader = self.spark.readStream.format("rocketmq")
         reader = reader.option("consumerGroup", self.group)
-        if "assign" not in self.options:
+        if not {"assign", "subscribePattern"} & self.options.keys():
             reader = reader.option("subscribe", self.topic)
         server = {} if "endpoints" in self.options else {"namesrvAddr": self.cluster.namesrv_addr}
         start = {} if STARTS.intersection(self.options) else {"startingOffsets": "earliest"}

@@ -26,7 +26,8 @@ from rocketmq_spark.source.stream.offsets import SourceOffset
 
 
 def snapshot(*maxima: tuple[MessageQueue, int], is_complete: bool = True) -> MetadataSnapshot:
-    return MetadataSnapshot(frozenset(), {one: holding(max_offset) for one, max_offset in maxima}, is_complete)
+    bounds, topics = {one: holding(max_offset) for one, max_offset in maxima}, frozenset({"orders"})
+    return MetadataSnapshot(frozenset(), bounds, is_complete, topics=topics)
 
 
 def test_targets_are_what_the_first_complete_refresh_reports() -> None:

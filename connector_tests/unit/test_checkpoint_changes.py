@@ -35,6 +35,47 @@ def test_an_offset_has_the_options_that_count() -> None:
     assert planned_with(options(**given), NAME) == BEFORE._replace(retry_topic="true")
 
 
+PATTERN = "orders|payments"
+OF_PATTERN = BEFORE._replace(subscribe="", topic_pattern=PATTERN)
+
+
+def options_with(pattern: str) -> ReadOptions:
+    return ReadOptions.parse({"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribePattern": pattern})
+
+
+def test_an_offset_has_the_pattern() -> None:
+    assert planned_with(options_with(PATTERN), NAME) == OF_PATTERN
+
+
+@pytest.mark.parametrize("before", [BEFORE, OF_PATTERN, None])
+def test_a_pattern_that_matches_all_topics_of_the_checkpoint_loses_nothing(before: PlannedWith | None) -> None:
+    assert warnings_of(SourceOffset(QUEUES, before), options_with("orders|pay.*|returns")) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "shown"),
+    [
+        (BEFORE, options_with("orders.*"), "from 'orders,payments' to 'subscribePattern=orders.*'"),
+        (
+            OF_PATTERN,
+            options_with("orders.*"),
+            "from 'subscribePattern=orders|payments' to 'subscribePattern=orders.*'",
+        ),
+        (OF_PATTERN, options(subscribe="orders"), "from 'subscribePattern=orders|payments' to 'orders'"),
+        (BEFORE._replace(topic_pattern="("), options(subscribe="orders"), "from 'subscribePattern=(' to 'orders'"),
+    ],
+)
+def test_a_topic_that_a_pattern_omits_is_a_warning(before: PlannedWith, now: ReadOptions, shown: str) -> None:
+    assert warnings_of(SourceOffset(QUEUES, before), now) == [
+        f"subscribe changed {shown} since this checkpoint was written. {NOTHING_YET}"
+    ]
+
+
+def test_a_topic_that_an_earlier_pattern_omitted_is_no_warning_again() -> None:
+    before = OF_PATTERN._replace(topic_pattern="orders.*")
+    assert warnings_of(SourceOffset(QUEUES, before), options_with("orders")) == []
+
+
 def replace_filter(text: str) -> PlannedWith:
     return BEFORE._replace(sub_expression=text)
 

@@ -15,15 +15,10 @@ READ = {"namesrvAddr": "a:9876", "consumerGroup": "g", "subscribe": "orders"}
 WRITE = {"namesrvAddr": "a:9876", "topic": "orders"}
 NO_HINT = "No option has a similar name."
 
-STREAMS_LIST_TOPICS = (
-    "Only spark.read accepts 'subscribePattern', which needs no 'consumerGroup'. In a stream, list the topics in "
-    "'subscribe'."
-)
 KAFKA = [
     ("kafka.bootstrap.servers", "Use 'namesrvAddr'."),
     ("kafka.group.id", "Use 'consumerGroup'."),
     ("groupIdPrefix", "Use 'consumerGroup'."),
-    ("subscribePattern", STREAMS_LIST_TOPICS),
     ("kafkaConsumer.pollTimeoutMs", "Use 'brokerTimeoutMs'."),
     ("fetchOffset.numRetries", "Use 'clusterTimeoutMs'."),
     ("includeHeaders", "Use 'includeProperties'."),

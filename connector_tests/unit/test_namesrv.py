@@ -197,6 +197,17 @@ def test_topics_of_users_are_those_of_all_servers(two: TwoServers) -> None:
     assert NameServers((FIRST, SECOND), two.pool, 1000).query_user_topics() == {"orders", "%RETRY%g", "%DLQ%g"}
 
 
+def test_topic_list_is_complete_if_all_servers_respond(two: TwoServers) -> None:
+    on_topics(two, FIRST, b"", "TBW102")
+    on_topics(two, SECOND, BROKER, "orders")
+    assert two.name_servers.query_topic_list() == (frozenset({"orders"}), frozenset({"b"}), True)
+    two.down.add(FIRST)
+    two.pool.close()
+    two.pool = ConnectionPool(1000, connect=two._connect)
+    listed = NameServers((FIRST, SECOND), two.pool, 1000).query_topic_list()
+    assert listed == (frozenset({"orders"}), frozenset({"b"}), False)
+
+
 def test_topics_are_unknown_while_no_server_has_a_broker(two: TwoServers) -> None:
     on_topics(two, FIRST, b"")
     two.down.add(SECOND)

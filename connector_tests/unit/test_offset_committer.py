@@ -18,6 +18,7 @@ from rocketmq_spark.consumer.offset_committer import Completion, OffsetCommitter
 from rocketmq_spark.consumer.offset_resets import OffsetResets
 from rocketmq_spark.consumer.outage_aware_client import OutageAwareClient
 from rocketmq_spark.consumer.outage_tracker import OutageTracker
+from rocketmq_spark.consumer.subscribed_topics import SubscribedTopics
 from rocketmq_spark.errors import BrokerError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import ReadOptions
@@ -41,9 +42,9 @@ class Case:
         for queue in ALL:
             self.cluster.brokers[queue.broker_name].stored_ms[queue] = list(range(1, 11))
         self.client = SimulatedClusterClient(self.cluster, "us")
-        outages = OutageTracker(OPTIONS.read_topics, self.client.routes, self.clock)
-        self.servers = OutageAwareClient(OPTIONS, self.client, outages)
-        self.servers.refresh_routes()
+        outages = OutageTracker(SubscribedTopics(OPTIONS), self.client.routes, self.clock)
+        self.servers = OutageAwareClient(OPTIONS, self.client, SubscribedTopics(OPTIONS), outages)
+        self.servers.topic_routes.refresh()
         self.resets = OffsetResets("g", self.servers)
         self.store = RemoteBrokerOffsetStore("g", self.servers, self.resets)
         self.ours = set(ALL)

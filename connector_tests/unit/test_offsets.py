@@ -203,9 +203,22 @@ def test_a_batchs_ranges_are_in_javas_order_of_names() -> None:
     assert [one.queue for one in offset.ranges()] == [beyond, private]
 
 
+def test_checkpoints_of_version_5_stay_readable() -> None:
+    """That of a query with a pattern, as the text above. Without a queue it records that the query has begun."""
+    text = (
+        '{"v": 5, "queues": {}, "options": {"consumerGroup": "g", "messageModel": "CLUSTERING", "subExpression": "*", '
+        '"subscribe": "", "retryTopic": "false", "subscribePattern": "orders-.*"}, "checkpoint": "6f1e"}'
+    )
+    offset = SourceOffset.from_json(json.loads(text))
+    assert offset.planned_with == PlannedWith("g", "CLUSTERING", "*", "", "false", "6f1e", "orders-.*")
+    assert json.dumps(offset.to_json()) == text
+    assert offset.has_begun
+    assert not SourceOffset().has_begun
+
+
 def test_a_refusal_shows_the_versions() -> None:
-    with pytest.raises(OptionError, match=r"version 5, not 1 to 4, in \{'v': 5"):
-        SourceOffset.from_json({"v": 5, "queues": {"orders": {}}})
+    with pytest.raises(OptionError, match=r"version 6, not 1 to 5, in \{'v': 6"):
+        SourceOffset.from_json({"v": 6, "queues": {"orders": {}}})
 
 
 def test_a_refusal_of_a_huge_value_stays_short() -> None:

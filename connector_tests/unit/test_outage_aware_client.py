@@ -21,6 +21,7 @@ from connector_tests.support.simulated_cluster import (
 from rocketmq_spark.consumer.cluster_api import BrokerApi, Future
 from rocketmq_spark.consumer.outage_aware_client import OFFSET_DELETION_VERSION, OutageAwareClient
 from rocketmq_spark.consumer.outage_tracker import OutageTracker
+from rocketmq_spark.consumer.subscribed_topics import SubscribedTopics
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import MessageQueue, QueueBounds
 from rocketmq_spark.options import ReadOptions
@@ -57,9 +58,9 @@ class Case:
             self.cluster.create_topic(topic, counts)
         self.client = SimulatedClusterClient(self.cluster, "us")
         self.routes = self.client.routes
-        self.tracker = OutageTracker(options.read_topics, self.routes, self.clock)
-        self.servers = OutageAwareClient(options, self.client, self.tracker)
-        self.servers.refresh_routes()
+        self.tracker = OutageTracker(SubscribedTopics(options), self.routes, self.clock)
+        self.servers = OutageAwareClient(options, self.client, SubscribedTopics(options), self.tracker)
+        self.servers.topic_routes.refresh()
         self.servers.query_bounds()
 
     @property
@@ -224,7 +225,7 @@ def test_a_connection_to_a_proxy_is_no_link_to_the_broker_behind_it(
     """The broker may be another one by now, or have forgotten what it confirmed, and the connection is as it was."""
     route = behind_proxy(case.routes.routes["orders"])
     monkeypatch.setattr(case.client, "topic_routes", lambda _: {"orders": route})
-    case.servers.refresh_routes()
+    case.servers.topic_routes.refresh()
     assert [case.servers.link(name) for name in ("a", "b")] == [None, None]
 
 
@@ -303,11 +304,11 @@ def test_any_other_refusal_among_many_is_raised(case: Case) -> None:
 
 def test_an_unresponsive_name_server_is_waited_for_by_the_clusters_limit_and_routes_stay(case: Case) -> None:
     case.cluster.name_server_error = UNRESPONSIVE_NAMES
-    case.servers.refresh_routes()
+    case.servers.topic_routes.refresh()
     assert case.waited_for == {NAME_SERVERS: LIMIT_MS}
     assert case.routes.masters() == {name: address_of(name) for name in "ab"}
     case.cluster.name_server_error = None
-    case.servers.refresh_routes()
+    case.servers.topic_routes.refresh()
     assert case.outages == ()
 
 
@@ -315,13 +316,13 @@ def test_a_server_that_is_no_name_server_is_reported_at_once(case: Case) -> None
     error = TransportError("NOT_A_NAME_SERVER", address="n:10911", request="GET_ROUTEINFO_BY_TOPIC")
     case.cluster.name_server_error = error
     with pytest.raises(RocketMQError) as raised:
-        case.servers.refresh_routes()
+        case.servers.topic_routes.refresh()
     assert raised.value is error
 
 
 def test_a_topic_that_was_there_is_unavailable_with_its_brokers_at_their_last_addresses(case: Case) -> None:
     case.cluster.name_server_error = NO_TOPIC
-    case.servers.refresh_routes()
+    case.servers.topic_routes.refresh()
     assert case.waited_for == {topic_subject("orders"): LIMIT_MS}
     (wait,) = case.outages
     assert wait.reason == str(
@@ -331,7 +332,7 @@ def test_a_topic_that_was_there_is_unavailable_with_its_brokers_at_their_last_ad
 
 def test_a_topic_that_is_not_readable_is_waited_for_as_a_missing_one(case: Case) -> None:
     case.a.permission = case.b.permission = 2
-    case.servers.refresh_routes()
+    case.servers.topic_routes.refresh()
     (wait,) = case.outages
     assert (wait.resource, wait.reason) == (
         topic_subject("orders"),
@@ -342,7 +343,7 @@ def test_a_topic_that_is_not_readable_is_waited_for_as_a_missing_one(case: Case)
 def test_a_broker_without_a_master_is_waited_for_with_a_topic_of_its_own() -> None:
     case = Case(bills={"a": 1})
     case.b.master_id = 1
-    case.servers.refresh_routes()
+    case.servers.topic_routes.refresh()
     (wait,) = case.outages
     assert wait.resource == broker_subject("b")
     assert wait.reason == str(RouteError("MASTER_UNAVAILABLE", broker="b", topic="orders"))
@@ -354,7 +355,7 @@ def test_a_broker_without_a_master_is_waited_for_with_a_topic_of_its_own() -> No
 def test_bounds_are_those_of_readable_queues_of_brokers_that_have_the_topic(case: Case) -> None:
     case.cluster.produce(B1, 2)
     case.cluster.show("orders", "a", 1)
-    case.servers.refresh_routes()
+    case.servers.topic_routes.refresh()
     of_b = {B0: QueueBounds(0, 0, 0), B1: QueueBounds(0, 2, case.clock())}
     assert case.servers.query_bounds() == {A0: QueueBounds(0, 0, 0)} | of_b
     case.a.refusal = refused(ResponseCode.TOPIC_NOT_EXIST)

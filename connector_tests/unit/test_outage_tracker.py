@@ -14,8 +14,10 @@ from connector_tests.support.simulated_cluster import (
     SimulatedClusterClient,
     address_of,
 )
-from rocketmq_spark.consumer.outage_aware_client import BROKER_REGISTRATION_MS, OutageAwareClient
+from rocketmq_spark.consumer.outage_aware_client import OutageAwareClient
 from rocketmq_spark.consumer.outage_tracker import OutageTracker
+from rocketmq_spark.consumer.subscribed_topics import SubscribedTopics
+from rocketmq_spark.consumer.topic_routes import BROKER_REGISTRATION_MS
 from rocketmq_spark.errors import BrokerError, RouteError, TransportError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import ReadOptions
@@ -53,8 +55,8 @@ class Case:
             self.cluster.create_topic(topic, {"a": 2, "b": 2})
         client = SimulatedClusterClient(self.cluster, "us")
         self.routes = client.routes
-        self.tracker = OutageTracker(options.read_topics, self.routes, self.clock)
-        self.servers = OutageAwareClient(options, client, self.tracker)
+        self.tracker = OutageTracker(SubscribedTopics(options), self.routes, self.clock)
+        self.servers = OutageAwareClient(options, client, SubscribedTopics(options), self.tracker)
         if has_seen_all:
             self.probe()
 
@@ -63,7 +65,7 @@ class Case:
         return self.cluster.brokers["b"]
 
     def probe(self, known: Iterable[MessageQueue] = ALL) -> dict[MessageQueue, str]:
-        self.servers.refresh_routes()
+        self.servers.topic_routes.refresh()
         return self.tracker.unavailable(known, self.servers.query_bounds())
 
     def take_out_of_the_route(self) -> None:

@@ -110,3 +110,12 @@ def test_a_window_shows_what_is_in_flight() -> None:
     subject.put(10, 20)
     subject.put(30, 40)
     assert repr(subject) == "<SlidingWindow [10, 20) [30, 40)>"
+
+
+def test_ranges_up_to_an_offset_are_completed_together() -> None:
+    subject = ProcessQueue(MessageQueue("orders", "broker-a", 0), 1)
+    for begin in (0, 10, 20):
+        subject.put(begin, begin + 10)
+    assert subject.remove_completed(25)
+    assert list(subject.in_flight) == [(20, 30)]
+    assert not subject.remove_completed(29)

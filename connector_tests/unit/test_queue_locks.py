@@ -10,6 +10,7 @@ from connector_tests.support.simulated_cluster import Reach, SimulatedCluster, S
 from rocketmq_spark.consumer.outage_aware_client import OutageAwareClient
 from rocketmq_spark.consumer.outage_tracker import OutageTracker
 from rocketmq_spark.consumer.queue_locks import LOCK_VALID_MS, QueueLocks
+from rocketmq_spark.consumer.subscribed_topics import SubscribedTopics
 from rocketmq_spark.options import ReadOptions
 
 A0, A1 = queues(2, broker_name="a")
@@ -28,8 +29,13 @@ def cluster() -> SimulatedCluster:
 @pytest.fixture
 def locks(cluster: SimulatedCluster) -> QueueLocks:
     client = SimulatedClusterClient(cluster, "us")
-    servers = OutageAwareClient(OPTIONS, client, OutageTracker(OPTIONS.read_topics, client.routes, cluster.clock))
-    servers.refresh_routes()
+    servers = OutageAwareClient(
+        OPTIONS,
+        client,
+        SubscribedTopics(OPTIONS),
+        OutageTracker(SubscribedTopics(OPTIONS), client.routes, cluster.clock),
+    )
+    servers.topic_routes.refresh()
     return QueueLocks("g", "me", servers, cluster.clock)
 
 

@@ -250,3 +250,14 @@ def test_a_route_that_is_not_received_again_stays_as_it_was() -> None:
 def test_a_process_keeps_the_history_of_each_cluster() -> None:
     assert history_of(("one:1",)) is history_of(("one:1",))
     assert history_of(("one:1",)) is not history_of(("other:1",))
+
+
+def test_a_forgotten_topic_has_no_route_and_its_history_stays() -> None:
+    subject = table(route("orders", {"a": {0: "a:1"}}), route("returns", {"b": {0: "b:1"}}))
+    assert subject.masters().keys() == {"a", "b"}
+    subject.forget("orders")
+    subject.forget("unknown")
+    assert subject.queues.keys() == {"returns"}
+    assert subject.masters().keys() == {"b"}
+    assert subject.removed_brokers() == ["a"]
+    assert subject.recorded_brokers("orders") == {"a"}

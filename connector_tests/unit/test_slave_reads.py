@@ -11,6 +11,7 @@ from connector_tests.support.queues import queues
 from connector_tests.support.simulated_cluster import SimulatedCluster, SimulatedClusterClient
 from rocketmq_spark.consumer.outage_aware_client import OutageAwareClient
 from rocketmq_spark.consumer.outage_tracker import OutageTracker
+from rocketmq_spark.consumer.subscribed_topics import SubscribedTopics
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import ReadOptions
 
@@ -28,14 +29,15 @@ class Case:
         self.cluster = SimulatedCluster("a", self.clock)
         self.cluster.create_topic("orders", {"a": 1})
         client = SimulatedClusterClient(self.cluster, "us")
-        self.tracker = OutageTracker(options.read_topics, client.routes, self.clock)
-        self.servers = OutageAwareClient(options, client, self.tracker)
+        topics = SubscribedTopics(options)
+        self.tracker = OutageTracker(topics, client.routes, self.clock)
+        self.servers = OutageAwareClient(options, client, topics, self.tracker)
         self.refresh()
         self.cluster.brokers["a"].master_id = 1
         self.refresh()
 
     def refresh(self) -> None:
-        self.servers.refresh_routes()
+        self.servers.topic_routes.refresh()
         self.servers.query_bounds(of_slaves=True)
 
     def offsets_at_slave(self, queue: MessageQueue) -> Sequence[object]:

@@ -91,6 +91,16 @@ def test_what_the_options_define_reaches_the_strategy() -> None:
     assert nearby.name == "MACHINE_ROOM_NEARBY-AVG"
 
 
+def test_a_pattern_excludes_strategies_over_all_topics() -> None:
+    """Members may know different topics for a moment, and would share the queues of all others differently."""
+    required = {"namesrvAddr": "n:1", "consumerGroup": "g", "subscribePattern": "T.*"}
+    with pytest.raises(OptionError, match=r"INCOMPATIBLE_OPTIONS.*'subscribePattern'.*AVG_ALL_TOPICS allocates"):
+        strategy_of(ReadOptions.parse({**required, "allocateStrategy": "AVG_ALL_TOPICS"}))
+    assert strategy_of(ReadOptions.parse(required)).name == "AVG"
+    broadcasting = ReadOptions.parse({**required, "messageModel": "BROADCASTING", "instanceName": "one"})
+    assert isinstance(strategy_of(broadcasting), AllocateAllToEach)
+
+
 def test_in_broadcasting_each_member_gets_all() -> None:
     strategy = strategy_of(options("AVG", messageModel="BROADCASTING", instanceName="one"))
     assert isinstance(strategy, AllocateAllToEach)

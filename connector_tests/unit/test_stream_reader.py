@@ -159,18 +159,6 @@ def test_a_refused_source_arrives_with_its_refusal(carried: Callable[[Any], Any]
             call()
 
 
-@pytest.mark.parametrize(
-    "more", [{}, {"consumerGroup": "g"}, {"consumerGroup": "g", "accessKey": "a", "secretKey": "s"}]
-)
-def test_stream_with_a_pattern_reports_how_to_list_topics(more: dict[str, str]) -> None:
-    """Spark does not pass at load() that it is a stream: the error was that of a batch read with a group."""
-    source = RocketMQDataSource({"namesrvAddr": NO_SERVER, "subscribePattern": "orders-.*"} | more)
-    expected = r"UNKNOWN_OPTION.*'subscribePattern'.*In a stream, list the topics in 'subscribe'\."
-    with pytest.raises(OptionError, match=expected):
-        source.schema()
-        source.streamReader(default_schema()).initialOffset()
-
-
 @CARRIED
 def test_a_partition_arrives_as_it_was(carried: Callable[[Any], Any]) -> None:
     assert carried(PARTITION) == PARTITION

@@ -13,7 +13,12 @@ from rocketmq_spark.consumer.subscription_check import (
     differences,
 )
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.wire.body.running_info import PROP_CHECKPOINT, PROP_CONSUME_ORDERLY, ConsumerRunningInfo
+from rocketmq_spark.wire.body.running_info import (
+    PROP_CHECKPOINT,
+    PROP_CONSUME_ORDERLY,
+    PROP_TOPIC_PATTERN,
+    ConsumerRunningInfo,
+)
 from rocketmq_spark.wire.body.subscription import SubscriptionData, build_subscription
 
 RETRY = "%RETRY%g"
@@ -282,3 +287,49 @@ def test_members_differ_in_what_both_have_reported() -> None:
         "consumeOrderly",
         "allocateStrategy",
     ]
+
+
+def with_pattern(pattern: str, *theirs: SubscriptionData, ours: str = "orders-.*") -> str | None:
+    """The condition of the difference to a member with ``pattern``, or without one."""
+    subject = SubscriptionCheck("g", "me", [tags("orders-a", "A"), tags("orders-b", "A")], pattern_of(ours), RETRY)
+    info = ConsumerRunningInfo(properties=pattern_of(pattern), subscriptions=theirs)
+    subject.record_running_infos({"other": info})
+    error = subject.difference()
+    return None if error is None else error.condition
+
+
+def pattern_of(pattern: str) -> dict[str, str]:
+    return {PROP_TOPIC_PATTERN: pattern} if pattern else {}
+
+
+def test_members_with_one_pattern_may_know_different_topics() -> None:
+    assert with_pattern("orders-.*", tags("orders-a", "A")) is None
+    assert with_pattern("orders-.*", tags("orders-b", "A"), tags("orders-c", "A")) is None
+    assert with_pattern("orders-.*") is None
+
+
+def test_members_with_one_pattern_filter_common_topics_alike() -> None:
+    assert with_pattern("orders-.*", tags("orders-a", "B"), tags("orders-c", "A")) == "INCONSISTENT_SUBSCRIPTION"
+
+
+def test_members_with_different_patterns_differ_in_that_setting() -> None:
+    assert with_pattern(".*", tags("orders-a", "A"), tags("orders-b", "A")) == "INCONSISTENT_GROUP_SETTINGS"
+
+
+def test_a_member_without_a_pattern_is_compared_in_all_topics() -> None:
+    assert with_pattern("", tags("orders-a", "A"), tags("orders-b", "A")) is None
+    assert with_pattern("", tags("orders-a", "A")) == "INCONSISTENT_SUBSCRIPTION"
+    assert with_pattern("orders-.*", tags("orders-a", "A"), ours="") == "INCONSISTENT_SUBSCRIPTION"
+
+
+def test_later_topics_of_this_member_are_compared() -> None:
+    subject = check(tags("orders"))
+    response(subject, {"other": [tags("orders")]})
+    subject.update_subscriptions([tags("orders"), tags("returns")])
+    assert subject.difference() is not None
+
+
+def test_the_pattern_is_among_the_settings() -> None:
+    required = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribePattern": "orders-.*"}
+    options = ReadOptions.parse(required)
+    assert consumer_settings_of(options, AllocateMessageQueueAveragely())[PROP_TOPIC_PATTERN] == "orders-.*"

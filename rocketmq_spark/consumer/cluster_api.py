@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from rocketmq_spark.errors import RocketMQError
-from rocketmq_spark.model import BrokerAddress, MessageFilter, MessageQueue, QueueBounds
+from rocketmq_spark.model import BrokerAddress, MessageFilter, MessageQueue, QueueBounds, TopicList
 from rocketmq_spark.remoting.future import Future as Future
 from rocketmq_spark.remoting.prober import Prober
 from rocketmq_spark.remoting.route_table import RouteTable
@@ -67,8 +67,17 @@ class BrokerApi(Protocol):
     def submit_unlock_batch(self, group: str, client_id: str, queues: Collection[MessageQueue]) -> Future[None]: ...
 
 
+class TopicSource(Protocol):
+    """Name servers, which list topics. Implemented by ``NameServers``, and by a cluster in memory in tests."""
+
+    def query_topic_list(self) -> TopicList: ...
+
+
 class ClusterApi(Protocol):
     """Routes, and brokers by address. Implemented by ``ClusterClient``, and by a cluster in memory in tests."""
+
+    @property
+    def name_servers(self) -> TopicSource: ...
 
     @property
     def routes(self) -> RouteTable: ...
@@ -93,7 +102,7 @@ class MetadataSnapshot:
     ``links``: the link over which each broker of ``bounds`` was reached, or a later one. ``releasing``: queues that are
     being released, and that no other member owns yet. ``brokers_deleting_offsets``: brokers where a deleted topic is
     detectable, because they delete the group's offsets with it. ``brokers_at_slaves``: brokers without a master, whose
-    bounds are those of a slave.
+    bounds are those of a slave. ``topics``: those that the member reads.
     """
 
     owned: frozenset[MessageQueue]
@@ -104,3 +113,4 @@ class MetadataSnapshot:
     releasing: frozenset[MessageQueue] = frozenset()
     brokers_deleting_offsets: frozenset[str] = frozenset()
     brokers_at_slaves: frozenset[str] = frozenset()
+    topics: frozenset[str] = frozenset()

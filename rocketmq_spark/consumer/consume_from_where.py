@@ -115,11 +115,13 @@ def _of_starting_offsets(options: ReadOptions) -> StartingPoint:
 
 
 def _check_subscribed(options: ReadOptions, name: str, listed: QueuePositions) -> None:
-    """Raise OptionError[INCOMPATIBLE_OPTIONS] if option ``name`` lists topics that are not subscribed, or without an
-    assigned queue."""
+    """Raise OptionError[INCOMPATIBLE_OPTIONS] if option ``name`` lists topics that are not subscribed, not matched, or
+    without an assigned queue."""
     named_topics = {queue.topic for queue, _ in listed.queues} | {topic for topic, _ in listed.topics}
-    if unread_topics := named_topics - set(options.listed_topics):
+    if unread_topics := [topic for topic in named_topics if not options.selects(topic)]:
         second, verb = ("subscribe", "subscribed") if options.assigned is None else ("assign", "assigned")
+        if options.topic_pattern is not None:
+            second, verb = "subscribePattern", "matched"
         reason = f"'{name}' has topics that are not {verb}: {cut(', '.join(sorted(unread_topics)))}."
         raise OptionError("INCOMPATIBLE_OPTIONS", first=name, second=second, reason=reason)
 

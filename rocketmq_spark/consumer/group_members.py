@@ -24,6 +24,7 @@ from rocketmq_spark.consumer.membership_state import (
 from rocketmq_spark.consumer.outage_aware_client import OutageAwareClient
 from rocketmq_spark.consumer.outage_tracker import OutageTracker
 from rocketmq_spark.consumer.strategy_names import strategy_of
+from rocketmq_spark.consumer.subscribed_topics import SubscribedTopics
 from rocketmq_spark.consumer.subscription_check import SubscriptionCheck, consumer_settings_of
 from rocketmq_spark.diagnostics import warn_of_batch_queues
 from rocketmq_spark.errors import MembershipError
@@ -55,6 +56,7 @@ class GroupMembers:
         client_id: str,
         client: OutageAwareClient,
         routes: RouteTable,
+        topics: SubscribedTopics,
         outage_tracker: OutageTracker,
         *,
         started_ms: int,
@@ -65,13 +67,17 @@ class GroupMembers:
         self._client_id = client_id
         self._client = client
         self._routes = routes
+        self._topics = topics
+        self._topics_version = topics.version
         self._outage_tracker = outage_tracker
         self._started_ms = started_ms
         self._registered: set[BrokerAddress] = set()
+        """Addresses that have acknowledged a heartbeat."""
+        self._subscribed: set[BrokerAddress] = set()
+        """Those of ``_registered`` that have acknowledged one with the current topics."""
         self._filtering: set[BrokerAddress] = set()
         """Masters that have compiled the SQL92 filter."""
-        filtered = options.listed_topics if options.message_filter != UNFILTERED else ()
-        self._unknown_queue_types = set(filtered)
+        self._unknown_queue_types = self._filtered_topics()
         """Filtered topics of which it is unknown whether they have batch consume queues."""
         self._unreached: dict[BrokerAddress, None] = {}
         self._other_members: list[str] = []
@@ -92,9 +98,9 @@ class GroupMembers:
         self._send(self._client.slave_reads.heartbeat_addresses())
 
     def send_first_heartbeats(self) -> None:
-        """Send heartbeats, as ``heartbeat`` does, only to addresses that have not acknowledged one yet. Then run
-        ``_check_filter``, and raise its errors."""
-        self._send(self._client.slave_reads.heartbeat_addresses() - self._registered)
+        """Send heartbeats, as ``heartbeat`` does, only to addresses that have not acknowledged one with the current
+        topics yet. Then run ``_check_filter``, and raise its errors."""
+        self._send(self._client.slave_reads.heartbeat_addresses() - self._subscribed)
         self._check_filter()
 
     def _check_filter(self) -> None:
@@ -103,14 +109,15 @@ class GroupMembers:
         PROPERTY_FILTER_DISABLED], TransportError[FILTER_NOT_VERIFIABLE]."""
         options, message_filter = self._options, self._options.message_filter
         self._warn_of_batch_queues()
-        if not message_filter.is_sql:
+        if not message_filter.is_sql or not self._topics.selected:
             return
         names = filter(options.reads_from, self._routes.broker_names())
         masters = {name: self._routes.master(name) for name in names}
+        topic = self._topics.selected[0]
         unchecked = {name: name for name, address in masters.items() if address not in self._filtering}
         checked = self._client.call_concurrently(
             unchecked,
-            lambda broker, _: broker.submit_filter_check(self._group, options.listed_topics[0], message_filter),
+            lambda broker, _: broker.submit_filter_check(self._group, topic, message_filter),
         )
         self._filtering |= {address for name in checked if (address := masters[name]) is not None}
 
@@ -151,6 +158,27 @@ class GroupMembers:
             if address not in acknowledged:
                 self._unreached[address] = None
         self._registered.update(acknowledged)
+        if heartbeats.heartbeat == self._build_heartbeat():
+            self._subscribed.update(acknowledged)
+        else:
+            # It may have arrived after a later one, and a broker takes the topics of the last.
+            self._subscribed.difference_update(acknowledged)
+
+    def update_topics(self) -> bool:
+        """Build the subscription again if the topics have changed since the last call, and return whether they have.
+        Sends nothing: the next ``send_first_heartbeats`` reports it to all responsive masters."""
+        if self._topics_version == self._topics.version:
+            return False
+        self._topics_version = self._topics.version
+        known = {one.topic for one in self.consumer_data.subscriptions}
+        self.consumer_data = self._consumer_data()
+        self._subscriptions.update_subscriptions(self.consumer_data.subscriptions)
+        self._unknown_queue_types |= self._filtered_topics() - known
+        self._subscribed.clear()
+        return True
+
+    def _filtered_topics(self) -> set[str]:
+        return set(self._topics.selected) if self._options.message_filter != UNFILTERED else set()
 
     def unregister(self) -> None:
         """Unregister at every broker that acknowledged a heartbeat and responded to the last one, one after another,
@@ -168,7 +196,7 @@ class GroupMembers:
             consume_type="CONSUME_ACTIVELY",
             message_model=self._options.message_model,
             consume_from_where=starting_point(self._options).where.value,
-            subscriptions=tuple(map(self._subscription, self._options.read_topics)),
+            subscriptions=tuple(map(self._subscription, self._topics)),
         )
 
     def _group_data(self) -> ConsumerData:
@@ -178,12 +206,14 @@ class GroupMembers:
         A broker takes the topics of the last heartbeat for the group's, and rejects pulls of other topics that carry no
         subscription. Without the retry topic, Java members could not read theirs after each heartbeat of this member.
         """
-        topics = dict.fromkeys((*self._options.listed_topics, self._options.retry_topic))
+        topics = dict.fromkeys((*self._topics.selected, self._options.retry_topic))
         return replace(self.consumer_data, subscriptions=tuple(map(self._subscription, topics)))
 
     def _subscription(self, topic: str) -> SubscriptionData:
+        """Return the subscription to ``topic``. Its version grows with each change of the topics."""
         expression, expression_type = self._options.filter_of(topic)
-        return build_subscription(topic, expression, self._started_ms, expression_type)
+        version_ms = self._started_ms + self._topics_version
+        return build_subscription(topic, expression, version_ms, expression_type)
 
     # ------------------------------------------------------------------------------------------ members
 

@@ -124,12 +124,12 @@ class Member:
         """Start the member's thread, which joins the group, and return at once. ``Membership.refresh_metadata`` reports
         whether the cluster responds."""
         if self._options.assigned is None:
-            log.info("GROUP_JOIN_STARTED: Joining the group to read topics=%s", ",".join(self._options.read_topics))
+            log.info("GROUP_JOIN_STARTED: Joining the group to read topics=%s", self._options.shown_topics)
         else:
             log.info(
                 "QUEUES_ASSIGNED: Reading the assigned queues without joining the group, count=%d topics=%s",
                 len(self._options.assigned),
-                ",".join(self._options.read_topics),
+                self._options.shown_topics,
             )
         self._thread.start()
 
@@ -225,6 +225,9 @@ class Member:
             (_Timer(HEARTBEAT_INTERVAL_MS), self._send_heartbeats),
             (persisting, self._timed("Offset commit", persisting, _persist)),
         ]
+        if self._options.topic_pattern is not None:
+            listing = _Timer(self._options.rebalance_interval_ms)
+            work.insert(0, (listing, self._timed("Topic list", listing, list_topics)))
         if self._options.consume_orderly:
             renewing, locking = _Timer(RENEW_INTERVAL_MS), _Timer(LOCK_RETRY_INTERVAL_MS)
             work += [
@@ -324,6 +327,12 @@ class Member:
 
 def _persist(membership: Membership) -> None:
     membership.offsets.persist()
+
+
+def list_topics(membership: Membership) -> None:
+    """Request the topics that ``subscribePattern`` matches, wait, and rebalance if they have changed."""
+    if membership.client.topic_routes.list_topics():
+        membership.rebalance()
 
 
 class _Timer:

@@ -29,10 +29,10 @@ from rocketmq_spark.consumer.rebalance import RebalanceImpl, RebalancePlan
 from rocketmq_spark.consumer.request_handlers import MemberView, process_queue_info
 from rocketmq_spark.consumer.standalone_consumer import StandaloneConsumer
 from rocketmq_spark.consumer.strategy_names import strategy_of
+from rocketmq_spark.consumer.subscribed_topics import SubscribedTopics
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.outage_log import Outage
-from rocketmq_spark.wire.body.running_info import ProcessQueueInfo
 
 if TYPE_CHECKING:
     from rocketmq_spark.remoting.clock import Clock
@@ -98,9 +98,10 @@ class Membership:
         self._options = options
         self._started_ms = started_ms
         self._routes = cluster.routes
-        self._outage_tracker = OutageTracker(options.read_topics, self._routes, clock)
-        self.client = OutageAwareClient(options, cluster, self._outage_tracker)
-        place = client_id, self.client, self._routes, self._outage_tracker
+        self._topics = SubscribedTopics(options)
+        self._outage_tracker = OutageTracker(self._topics, self._routes, clock)
+        self.client = OutageAwareClient(options, cluster, self._topics, self._outage_tracker)
+        place = client_id, self.client, self._routes, self._topics, self._outage_tracker
         self.members = (
             GroupMembers(options, *place, started_ms=started_ms, checkpoint_id=checkpoint_id)
             if options.assigned is None
@@ -110,9 +111,10 @@ class Membership:
         self.client.set_reset_callback(self.resets.note)
         store = local_offsets or RemoteBrokerOffsetStore(group, self.client, self.resets)
         link_to = self.client.link if local_offsets is None else _no_link
+        self._rebalance_impl = RebalanceImpl(group, client_id, strategy_of(options))
+        self._is_owned = self._rebalance_impl.table.__contains__
         self.offsets = OffsetCommitter(store, self.resets, self._is_owned, link_to)
         self._locks = QueueLocks(group, client_id, self.client, lease_clock)
-        self._rebalance_impl = RebalanceImpl(group, client_id, strategy_of(options))
         self._positions: dict[MessageQueue, int] = {}
         self._planned_generations: dict[MessageQueue, int] = {}
         self._queue_states = QueueStates()
@@ -134,6 +136,7 @@ class Membership:
         if self.crash is not None:
             raise self.crash
         self.renew_locks(stale_only=True)
+        self._topics.expect(expected)
         is_decided = self.rebalance()
         bounds = self.client.query_bounds(of_slaves=True)
         self._outage_tracker.postpone_due()
@@ -150,6 +153,7 @@ class Membership:
             self._usable(QueueState.RELEASING) if is_decided else no_queues,
             frozenset(filter(self.client.deletes_offsets, links)),
             self.client.slave_reads.brokers,
+            frozenset(self._topics),
         )
 
     def set_queue_outages(self, outages: Iterable[Outage]) -> None:
@@ -190,14 +194,19 @@ class Membership:
     def rebalance(self) -> bool:
         """Request routes and members, send first heartbeats, and change ownership to match: commit, unlock and drop
         queues, lock and add others. Return False, with ownership unchanged, if the lists allow no decision."""
-        self.client.refresh_routes()
+        self.client.topic_routes.refresh()
+        if self.members.update_topics():
+            self._last_view = None
+            # A deleted topic has no broker at which to commit or unlock its queues.
+            self._drop([queue for queue in self._rebalance_impl.table if queue.topic not in self._topics])
         self.members.send_first_heartbeats()
         client_ids = self.members.query_members()
         may_share = self.members.update_state(client_ids) is MembershipAction.SHARE
         plan = self._rebalance_impl.decide(self._routes.queues, client_ids) if may_share else None
         if plan is not None:
             self._apply_plan(plan)
-        return plan is not None
+        # Without topics there is no broker at which to join the group.
+        return plan is not None or (self._topics.is_known and not self._topics)
 
     def renew_locks(self, *, stale_only: bool = False) -> None:
         """Renew the locks of owned queues, if ``consumeOrderly``; with ``stale_only`` only locks that may have expired.
@@ -227,10 +236,7 @@ class Membership:
         self._locks.unlock([queue for queue in locked if self._is_drained(queue)])
         self.members.unregister()
 
-    # ------------------------------------------------------------------------------------------ ownership
-
-    def _is_owned(self, queue: MessageQueue) -> bool:
-        return queue in self._rebalance_impl.table
+    # ------------------------------------------------------------------------------------------ ownership and progress
 
     def _apply_plan(self, plan: RebalancePlan) -> None:
         """Drop, release and add queues; commit offsets before, so that their next owners resume from the completed
@@ -294,8 +300,6 @@ class Membership:
             if not self._options.consume_orderly or self._locks.is_held(queue)
         )
 
-    # ------------------------------------------------------------------------------------------ progress
-
     def _complete_ranges(
         self, end_offsets: Mapping[MessageQueue, int], stored_to_ms: Mapping[MessageQueue, int]
     ) -> bool:
@@ -315,14 +319,12 @@ class Membership:
     def _complete_queue(self, process_queue: ProcessQueue, completed_to: int, stored_to_ms: int) -> bool:
         """Complete the ranges that end at or below ``completed_to``, and record the offset to commit; return whether
         any was in flight."""
-        finished = [(begin, end) for begin, end in process_queue.in_flight if end <= completed_to]
-        for begin_offset, end_offset in finished:
-            process_queue.remove(begin_offset, end_offset)
+        is_any_finished = process_queue.remove_completed(completed_to)
         remaining = process_queue.in_flight
         self.offsets.mark_completed(
             process_queue.queue, min(completed_to, remaining[0][0]) if remaining else completed_to, stored_to_ms
         )
-        return bool(finished)
+        return is_any_finished
 
     # ------------------------------------------------------------------------------------------ published state
 
@@ -356,13 +358,13 @@ class Membership:
             consumer=self.members.consumer_data,
             name_servers=self._options.name_servers,
             started_ms=self._started_ms,
-            process_queues={held.queue: self._info(held) for held in self.process_queues},
+            process_queues={
+                queue: process_queue_info(held, self._positions.get(queue, 0), self._locks.locked_ms(queue))
+                for queue, held in self._rebalance_impl.table.items()
+            },
             positions=dict(self._positions),
             consumer_settings=self.members.consumer_settings,
         )
-
-    def _info(self, held: ProcessQueue) -> ProcessQueueInfo:
-        return process_queue_info(held, self._positions.get(held.queue, 0), self._locks.locked_ms(held.queue))
 
 
 def _no_link(_broker_name: str) -> None:

@@ -103,6 +103,6 @@ class OffsetResets:
     def consume_marks(self, queues: Iterable[MessageQueue]) -> None:
         """Refresh the routes and call ``consume_mark`` for each queue, before a pull of another client removes the
         marks and the resets are lost. Permanent errors are raised."""
-        self._client.refresh_routes()
+        self._client.topic_routes.refresh()
         for queue in queues:
             self.consume_mark(queue)

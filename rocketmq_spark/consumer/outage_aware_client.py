@@ -6,7 +6,7 @@ Results omit unresponsive servers, which later calls try again. This module deci
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
@@ -15,19 +15,17 @@ from rocketmq_spark.consumer.cluster_api import BrokerApi, ClusterApi, Future, L
 from rocketmq_spark.consumer.heartbeats import Heartbeats
 from rocketmq_spark.consumer.outage_tracker import OutageTracker
 from rocketmq_spark.consumer.slave_reads import SlaveReads
-from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError
+from rocketmq_spark.consumer.subscribed_topics import SubscribedTopics
+from rocketmq_spark.consumer.topic_routes import TopicRoutes
+from rocketmq_spark.errors import BrokerError, RocketMQError
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.prober import TOOLS_PROBER, Prober
 from rocketmq_spark.remoting.retry import (
-    NAME_SERVERS,
     Retryability,
     broker_subject,
     is_broker_error,
-    is_no_name_server,
-    is_topic_route_lost,
     retryability_of_request,
-    topic_subject,
 )
 from rocketmq_spark.wire.remoting.codes import ResponseCode
 
@@ -36,11 +34,6 @@ log = logging.getLogger(__name__)
 OFFSET_DELETION_VERSION: Final = 441
 """V5_1_4, the oldest version on which brokers were seen to delete offsets with their topic. Source:
 ``common/MQVersion.java``."""
-
-BROKER_REGISTRATION_MS: Final = 15_000
-"""Time in which an outage of a route is not logged. A restarted broker serves queues before name servers list it, and a
-restarted name server lists brokers only after their registrations. No task waits for either while the queues are
-served."""
 
 MISSING_TOPIC_CODES: Final = frozenset({ResponseCode.TOPIC_NOT_EXIST})
 
@@ -56,13 +49,16 @@ class OutageAwareClient:
     raised here: ``OutageTracker.check`` raises outages that last too long. Permanent errors are raised at once.
     """
 
-    def __init__(self, options: ReadOptions, cluster: ClusterApi, outage_tracker: OutageTracker) -> None:
+    def __init__(
+        self, options: ReadOptions, cluster: ClusterApi, topics: SubscribedTopics, outage_tracker: OutageTracker
+    ) -> None:
         self._options = options
         self._cluster = cluster
         self._routes = cluster.routes
         self._outage_tracker = outage_tracker
         self._prober = TOOLS_PROBER
-        self.slave_reads = SlaveReads(options, self._routes, outage_tracker)
+        self.slave_reads: Final = SlaveReads(options, self._routes, outage_tracker)
+        self.topic_routes: Final = TopicRoutes(options, cluster, topics, self.slave_reads, outage_tracker)
         self._identities = BrokerIdentities(cluster, MISSING_TOPIC_CODES, self.slave_reads.address)
 
     def set_reset_callback(self, on_reset: Callable[[MessageQueue, int], None]) -> None:
@@ -224,58 +220,6 @@ class OutageAwareClient:
             self._outage_tracker.commit_succeeded(queue)
         else:
             self._outage_tracker.commit_failed(queue, error, self._options.cluster_timeout_ms)
-
-    # ------------------------------------------------------------------------------------------ name servers
-
-    def refresh_routes(self) -> None:
-        """Request the route of every topic and wait. A topic without a new route keeps its previous one. Record
-        outages, and their ends, of name servers, of topics without a route or a readable queue, and of brokers without
-        a master. Raises OptionError[NOT_A_NAME_SERVER]."""
-        failures = self._routes.refresh(self._options.read_topics)
-        for topic in self._options.read_topics:
-            error = failures.get(topic)
-            # A topic without read permission would otherwise count as idle.
-            if error is None and not self._routes.queues_of(topic):
-                error = RouteError("TOPIC_UNAVAILABLE.NO_READABLE_QUEUE", topic=topic)
-            if isinstance(error, RouteError):
-                self._record_missing_topic(topic, error)
-            elif error is None:
-                self._outage_tracker.record_success(topic_subject(topic))
-        self._record_name_servers([one for one in failures.values() if not isinstance(one, RouteError)])
-        self._outage_tracker.discard_removed_brokers()
-        self.slave_reads.update()
-        without_master = filter(self._options.reads_from, self._routes.brokers_without_master())
-        for broker_name in (name for name in without_master if name not in self.slave_reads.brokers):
-            # The broker is listed, so it exists: its master is unavailable.
-            self._record_failure(
-                broker_name,
-                RouteError("MASTER_UNAVAILABLE", broker=broker_name, topic=self._routes.topics_at(broker_name)[0]),
-            )
-
-    def _record_name_servers(self, errors: Sequence[RocketMQError]) -> None:
-        """Record an outage of the name servers for the first of ``errors``, which is raised at the next check unless it
-        is transient; without errors, record a success. Raises OptionError[NOT_A_NAME_SERVER] if an error shows that."""
-        for error in errors:
-            if is_no_name_server(error):
-                raise error
-        if errors:
-            is_transient = retryability_of_request(errors[0]) is Retryability.TRANSIENT
-            self._outage_tracker.record_failure(
-                NAME_SERVERS, errors[0], self._options.cluster_timeout_ms if is_transient else 0
-            )
-        else:
-            self._outage_tracker.record_success(NAME_SERVERS)
-
-    def _record_missing_topic(self, topic: str, error: RouteError) -> None:
-        """Record the outage of a topic without a route or readable queue: with ``clusterTimeoutMs`` if its route is
-        lost, else the limit of missing topics. Brokers create the group's retry topic only at the first heartbeat of a
-        member."""
-        limit_ms, quiet_ms = self._options.missing_topic_timeout_ms, 0
-        if is_topic_route_lost(error):
-            limit_ms, quiet_ms = self._options.cluster_timeout_ms, BROKER_REGISTRATION_MS
-        elif topic == self._options.retry_topic:
-            quiet_ms = BROKER_REGISTRATION_MS
-        self._outage_tracker.record_failure(topic_subject(topic), error, limit_ms, quiet_ms)
 
     # ------------------------------------------------------------------------------------------ offsets of queues
 

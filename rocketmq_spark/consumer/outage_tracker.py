@@ -91,9 +91,13 @@ class OutageTracker:
         for broker_name in self._routes.removed_brokers():
             self._tracker.discard(broker_subject(broker_name))
 
+    def may_try(self, subject: str) -> bool:
+        """Return whether the subject is not failing, or the pause after its failure is over."""
+        return self._tracker.may_try(subject, self._clock())
+
     def may_call(self, broker_name: str) -> bool:
         """Return whether the broker's last request succeeded, or the pause after its failure is over."""
-        return self._tracker.may_try(broker_subject(broker_name), self._clock())
+        return self.may_try(broker_subject(broker_name))
 
     def may_commit(self, queue: MessageQueue) -> bool:
         """Return whether the queue's last commit succeeded, or the pause after its failure is over."""

@@ -65,6 +65,13 @@ class SlidingWindow:
         assert self.committable is not None
         return self.committable
 
+    def remove_completed(self, completed_to: int) -> bool:
+        """Complete all ranges that end at or below ``completed_to``, and return whether there was any."""
+        completed = [(begin, end) for begin, end in self._in_flight if end <= completed_to]
+        for begin_offset, end_offset in completed:
+            self.remove(begin_offset, end_offset)
+        return bool(completed)
+
     def _remove_parts(self, begin_offset: int, end_offset: int) -> None:
         """Remove offsets that are part of one range, or of several adjacent ones; keep the remaining parts. Raises
         ValueError if one of the offsets is not in flight."""

@@ -71,13 +71,21 @@ def strategy_named(name: str, settings: StrategySettings = NO_SETTINGS) -> Strat
 
 def strategy_of(options: ReadOptions) -> Strategy:
     """Return the strategy that ``options`` select; in BROADCASTING one that allocates all queues to each member, with
-    ``assign`` one that allocates the assigned ones. Raises the errors of ``strategy_named``."""
+    ``assign`` one that allocates the assigned ones. Raises the errors of ``strategy_named``, and
+    OptionError[INCOMPATIBLE_OPTIONS] for ``subscribePattern`` with a strategy that allocates all topics together."""
     if options.assigned is not None:
         return AllocateAssigned(frozenset(options.assigned))
     if options.message_model == BROADCASTING:
         return AllocateAllToEach()
     settings = StrategySettings(options.message_queue_list, options.consumer_idcs, options.machine_room_resolver)
-    return strategy_named(options.allocate_strategy, settings)
+    strategy = strategy_named(options.allocate_strategy, settings)
+    if options.topic_pattern is not None and isinstance(strategy, AllocateAllTopicsStrategy):
+        reason = (
+            f"{strategy.name} allocates the queues of all topics together, and members with a pattern may know "
+            "different topics for a moment. Use a strategy that allocates each topic by itself."
+        )
+        raise OptionError("INCOMPATIBLE_OPTIONS", first="subscribePattern", second=STRATEGY_OPTION, reason=reason)
+    return strategy
 
 
 def _by_config(settings: StrategySettings) -> Strategy:

@@ -24,13 +24,25 @@ from rocketmq_spark.consumer import allocation
 from rocketmq_spark.errors import MembershipError
 from rocketmq_spark.model import TAG
 from rocketmq_spark.options import BROADCASTING, ReadOptions
-from rocketmq_spark.wire.body.running_info import PROP_CHECKPOINT, PROP_CONSUME_ORDERLY, ConsumerRunningInfo
+from rocketmq_spark.wire.body.running_info import (
+    PROP_CHECKPOINT,
+    PROP_CONSUME_ORDERLY,
+    PROP_TOPIC_PATTERN,
+    ConsumerRunningInfo,
+)
 from rocketmq_spark.wire.body.subscription import SubscriptionData
 
 MESSAGE_MODEL: Final = "messageModel"
 STRATEGY: Final = "allocateMessageQueueStrategy"
 
-OPTIONS: Final = {MESSAGE_MODEL: "messageModel", PROP_CONSUME_ORDERLY: "consumeOrderly", STRATEGY: "allocateStrategy"}
+PATTERN: Final = "subscribePattern"
+
+OPTIONS: Final = {
+    MESSAGE_MODEL: "messageModel",
+    PROP_CONSUME_ORDERLY: "consumeOrderly",
+    STRATEGY: "allocateStrategy",
+    PROP_TOPIC_PATTERN: PATTERN,
+}
 """Options that are compared, by the property that reports them."""
 
 COMPARABLE_STRATEGIES: Final = frozenset(
@@ -55,6 +67,8 @@ def consumer_settings_of(options: ReadOptions, strategy: object, checkpoint_id: 
         MESSAGE_MODEL: options.message_model,
         PROP_CONSUME_ORDERLY: "true" if options.consume_orderly else "false",
     }
+    if options.topic_pattern is not None:
+        reported[PROP_TOPIC_PATTERN] = options.topic_pattern.pattern
     if options.message_model == BROADCASTING:
         return reported
     return reported | {STRATEGY: type(strategy).__name__} | ({PROP_CHECKPOINT: checkpoint_id} if checkpoint_id else {})
@@ -74,7 +88,7 @@ def differences(ours: Mapping[str, str], theirs: Mapping[str, str]) -> list[str]
     return [option for option, value in ours.items() if theirs.get(option, value) != value]
 
 
-SubscribedTopics = dict[str, tuple[str, frozenset[str] | str]]
+FilterByTopic = dict[str, tuple[str, frozenset[str] | str]]
 """Expression type and expression (for TAG: the set of tags) by topic."""
 
 NOTHING: Final = "nothing"
@@ -111,8 +125,12 @@ class SubscriptionCheck:
         self._checkpoints: dict[str, str | None] = {}
         self._their_settings: dict[str, dict[str, str]] = {}
         self._listed: frozenset[str] = frozenset()
-        self._theirs: dict[str, SubscribedTopics] = {}
+        self._theirs: dict[str, FilterByTopic] = {}
         self._unanswered_queries: Counter[str] = Counter()
+
+    def update_subscriptions(self, subscriptions: Iterable[SubscriptionData]) -> None:
+        """Replace this member's subscription."""
+        self._ours = _subscribed_topics(subscriptions)
 
     def start_queries(self, client_ids: Iterable[str]) -> frozenset[str]:
         """Record the member list and return its members to query: new ones, and those that were inconsistent or did not
@@ -130,7 +148,7 @@ class SubscriptionCheck:
     def _must_query(self, client_id: str) -> bool:
         """Return whether the member reported an inconsistency, or has not reported and may be queried again."""
         if client_id in self._theirs:
-            differs = self._differs(self._theirs[client_id]) or bool(self._differing_settings(client_id))
+            differs = self._differs(client_id) or bool(self._differing_settings(client_id))
             return differs or self._shares_checkpoint(client_id)
         return self._unanswered_queries[client_id] < MAX_UNANSWERED_QUERIES
 
@@ -153,7 +171,7 @@ class SubscriptionCheck:
         """Return an error, not raised, that names an inconsistent member, with both subscriptions or settings, or a
         member with the same checkpoint; None if no reported member differs. Ignores the retry topic."""
         for client_id, theirs in sorted(self._theirs.items()):
-            if self._differs(theirs):
+            if self._differs(client_id):
                 return MembershipError(
                     "INCONSISTENT_SUBSCRIPTION",
                     group=self._group,
@@ -185,12 +203,17 @@ class SubscriptionCheck:
             client_id for client_id, theirs in self._theirs.items() if (self._retry_topic in theirs) != reads_it
         )
 
-    def _differs(self, theirs: SubscribedTopics) -> bool:
-        """Return whether ``theirs`` is another subscription than that of this member, apart from the retry topic."""
-        return _without(theirs, self._retry_topic) != _without(self._ours, self._retry_topic)
+    def _differs(self, client_id: str) -> bool:
+        """Return whether the member has another subscription than this one, apart from the retry topic. If both have a
+        pattern, which is compared as a setting, they may know different topics for a moment: only the filters of common
+        topics are compared."""
+        ours, theirs = (_without(one, self._retry_topic) for one in (self._ours, self._theirs[client_id]))
+        if PATTERN in self._our_settings and PATTERN in self._their_settings[client_id]:
+            return any(ours[topic] != theirs[topic] for topic in ours.keys() & theirs.keys())
+        return ours != theirs
 
 
-def _subscribed_topics(subscriptions: Iterable[SubscriptionData]) -> SubscribedTopics:
+def _subscribed_topics(subscriptions: Iterable[SubscriptionData]) -> FilterByTopic:
     """Return expression type and expression by topic: for TAG the set of tags, else the text."""
     return {
         one.topic: (one.expression_type, one.tags_set if one.expression_type == TAG else one.sub_string)
@@ -198,7 +221,7 @@ def _subscribed_topics(subscriptions: Iterable[SubscriptionData]) -> SubscribedT
     }
 
 
-def _without(subscribed: SubscribedTopics, topic: str) -> SubscribedTopics:
+def _without(subscribed: FilterByTopic, topic: str) -> FilterByTopic:
     return {name: expression for name, expression in subscribed.items() if name != topic}
 
 
@@ -206,7 +229,7 @@ def _format_settings(consumer_settings: Mapping[str, str], options: Iterable[str
     return ", ".join(f"{option}={consumer_settings[option]}" for option in options)
 
 
-def _describe(subscribed: SubscribedTopics) -> str:
+def _describe(subscribed: FilterByTopic) -> str:
     texts = (f"{topic} ({_text(expression)})" for topic, (_, expression) in sorted(subscribed.items()))
     return ", ".join(texts) or NOTHING
 

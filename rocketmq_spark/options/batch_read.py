@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from rocketmq_spark.model import SUB_ALL, TAG, TOOLS_GROUP, MessageFilter, MessageQueue
 from rocketmq_spark.options.connection import CONNECTION_CONFLICTS, CONNECTION_DEPENDENCIES, ConnectionOptions
-from rocketmq_spark.options.kinds import END_POSITIONS, START_POSITIONS, TIMES, TOPIC_PATTERN, choice
+from rocketmq_spark.options.kinds import END_POSITIONS, START_POSITIONS, TIMES, choice
 from rocketmq_spark.options.queue_positions import QueuePositions
 from rocketmq_spark.options.read import ReadOptions
 from rocketmq_spark.options.read_rules import FILTER_RULES, TIME_STRATEGY_DEPENDENCY, TOPIC_CONFLICTS
@@ -33,16 +33,8 @@ class BatchReadOptions(ConnectionOptions):
     """Options of ``spark.read.format("rocketmq")``, which joins no group and commits no offsets."""
 
     given_group: str | None = row_of(ReadOptions, "consumerGroup", required=False)
-    topics: tuple[str, ...] = row_of(ReadOptions, "subscribe", alternatives=("subscribePattern", "assign"))
-    topic_pattern: re.Pattern[str] | None = option(
-        "subscribePattern",
-        TOPIC_PATTERN,
-        section=Section.SUBSCRIPTION,
-        doc="Alternative to `subscribe` in a batch read: a regular expression of Python that matches the whole name of "
-        "each topic to read. Topics are those that any name server lists when the read is planned, without RocketMQ's "
-        "system topics, retry topics (`%RETRY%...`) and dead-letter topics (`%DLQ%...`), which only `subscribe` and "
-        "`assign` read. If no topic matches, the read has no rows, and a warning is logged.",
-    )
+    topics: tuple[str, ...] = row_of(ReadOptions, "subscribe")
+    topic_pattern: re.Pattern[str] | None = row_of(ReadOptions, "subscribePattern")
     assigned: tuple[MessageQueue, ...] | None = row_of(ReadOptions, "assign")
     include_properties: bool = row_of(ReadOptions, "includeProperties")
     property_columns: tuple[str, ...] = row_of(ReadOptions, "propertyColumns")

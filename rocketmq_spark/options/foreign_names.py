@@ -16,8 +16,6 @@ _NO_END: Final = (
 HINTS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "path": "Set the topics with option 'subscribe' (reader) or 'topic' (writer), not in load() or save().",
-        "subscribepattern": "Only spark.read accepts 'subscribePattern', which needs no 'consumerGroup'. In a "
-        "stream, list the topics in 'subscribe'.",
         "endingoffsets": _NO_END,
         "endingtimestamp": _NO_END,
         "endingoffsetsbytimestamp": _NO_END,

@@ -71,13 +71,6 @@ FILTER_RULES: Final = (
 """Of the filter, for all reads."""
 _ONE_SELECTION: Final = "Only one of them can select what is read."
 
-SUBSCRIBE_OR_ASSIGN: Final = Conflict(
-    "subscribe",
-    "assign",
-    lambda options: bool(options.topics) and options.assigned is not None,
-    _ONE_SELECTION,
-)
-
 TOPIC_CONFLICTS: Final = (
     Conflict(
         "subscribe",
@@ -85,7 +78,12 @@ TOPIC_CONFLICTS: Final = (
         lambda options: bool(options.topics) and options.topic_pattern is not None,
         _ONE_SELECTION,
     ),
-    SUBSCRIBE_OR_ASSIGN,
+    Conflict(
+        "subscribe",
+        "assign",
+        lambda options: bool(options.topics) and options.assigned is not None,
+        _ONE_SELECTION,
+    ),
     Conflict(
         "subscribePattern",
         "assign",
@@ -93,7 +91,7 @@ TOPIC_CONFLICTS: Final = (
         _ONE_SELECTION,
     ),
 )
-"""What a batch read reads. Checked in this order."""
+"""What is read. Checked in this order."""
 
 _STANDALONE: Final = (
     ("consumeOrderly", "consume_orderly", False, "no lock keeps other consumers away from its queues."),
@@ -229,6 +227,6 @@ READ_CONFLICTS: Final = (
         "offsets.",
     ),
     *(_only_with_group(*row) for row in _STANDALONE),
-    SUBSCRIBE_OR_ASSIGN,
+    *TOPIC_CONFLICTS,
 )
 """Checked in this order."""

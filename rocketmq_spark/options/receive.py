@@ -103,6 +103,7 @@ ONLY_BY_QUEUE: Final[tuple[tuple[str, str, object, str], ...]] = (
     ("readFrom", "read_from", "master", "messages are delivered and acknowledged by masters only."),
     ("skipRanges", "skip_ranges", (), "a batch has no offset ranges."),
     ("assign", "assigned", None, "the query reads no queues of its own; set 'subscribe'."),
+    ("subscribePattern", "topic_pattern", None, "topics are not listed; set 'subscribe'."),
 )
 """Options that apply to ``loadBalance=queue`` only: name, attribute, default, reason. Other values are an error."""
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rocketmq_spark.model import SQL92, TAG, UNFILTERED, MessageFilter, MessageQueue, retry_topic
+from rocketmq_spark.model import SQL92, TAG, UNFILTERED, MessageFilter, MessageQueue, is_of_group, retry_topic
 from rocketmq_spark.options.group import GroupOptions
-from rocketmq_spark.options.kinds import ASSIGNMENT, BOOLEAN, EXPRESSION, PROPERTIES, TOPICS, choice
+from rocketmq_spark.options.kinds import ASSIGNMENT, BOOLEAN, EXPRESSION, PROPERTIES, TOPIC_PATTERN, TOPICS, choice
 from rocketmq_spark.options.read_rules import BROADCASTING
 from rocketmq_spark.options.table import Section, option
 
@@ -23,8 +24,20 @@ class SubscriptionOptions(GroupOptions):
         essential=True,
         aliases=("topic",),
         required=True,
-        alternatives=("assign",),
+        alternatives=("subscribePattern", "assign"),
         doc="Topics to read, separated by commas. All members of a group must subscribe to the same topics.",
+    )
+    topic_pattern: re.Pattern[str] | None = option(
+        "subscribePattern",
+        TOPIC_PATTERN,
+        section=Section.SUBSCRIPTION,
+        doc="Alternative to `subscribe`: a regular expression of Python that matches the whole name of each topic to "
+        "read. Topics are those that any name server lists, without RocketMQ's system topics, retry topics "
+        "(`%RETRY%...`) and dead-letter topics (`%DLQ%...`), which only `subscribe`, `assign` and `retryTopic` read. A "
+        "stream lists them when it starts and every `rebalanceIntervalMs`, and reads a topic that appears later from "
+        "its first message, whatever the start position is. It no longer reads a deleted topic, and keeps its offsets. "
+        "While no topic matches, it waits for one. All members of a group must use the same pattern. `spark.read` "
+        "lists the topics when the read is planned; if none matches, it has no rows.",
     )
     assigned: tuple[MessageQueue, ...] | None = option(
         "assign",
@@ -105,8 +118,20 @@ class SubscriptionOptions(GroupOptions):
 
     @property
     def listed_topics(self) -> tuple[str, ...]:
-        """Return the topics of ``subscribe`` or ``assign``."""
+        """Return the topics of ``subscribe`` or ``assign``; () with ``subscribePattern``."""
         return self.topics or topics_of(self.assigned or ())
+
+    @property
+    def shown_topics(self) -> str:
+        """Return the topics for log lines: the pattern, or their names, with the retry topic if it is read."""
+        names = ",".join(self.read_topics)
+        return names if self.topic_pattern is None else ",".join(filter(None, (self.topic_pattern.pattern, names)))
+
+    def selects(self, topic: str) -> bool:
+        """Return whether ``subscribe``, ``subscribePattern`` or ``assign`` selects a topic that is not the system's."""
+        if self.topic_pattern is None:
+            return topic in self.listed_topics
+        return is_matched(self.topic_pattern, topic)
 
     def reads(self, queue: MessageQueue) -> bool:
         """Return whether a queue of ``read_topics`` is one to read: all are, or with ``assign`` those that it lists."""
@@ -130,6 +155,11 @@ class SubscriptionOptions(GroupOptions):
     def filter_of(self, topic: str) -> MessageFilter:
         """Return the topic's filter: none for the retry topic, whose messages passed the filter before."""
         return UNFILTERED if topic == self.retry_topic else self.message_filter
+
+
+def is_matched(pattern: re.Pattern[str], topic: str) -> bool:
+    """Return whether ``pattern`` matches the whole name of a topic that is not a group's."""
+    return not is_of_group(topic) and pattern.fullmatch(topic) is not None
 
 
 def topics_of(queues: Iterable[MessageQueue]) -> tuple[str, ...]:

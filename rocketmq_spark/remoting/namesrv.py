@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from rocketmq_spark.errors import OptionError, RemoteProtocolError, RocketMQError, RouteError, TransportError
-from rocketmq_spark.model import BrokerAddress, TopicRoute
+from rocketmq_spark.model import BrokerAddress, TopicList, TopicRoute
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.proxied import behind_proxy, is_from_proxy
 from rocketmq_spark.remoting.remoting_client import RemotingClient, ResponseFuture, Rpc, decode_nothing
@@ -75,30 +75,34 @@ class NameServers:
         OptionError[NOT_A_NAME_SERVER] if all name servers are other servers."""
         return self._first_response(lambda client: client.call(_cluster_info_rpc(client.address.server)))
 
-    def query_user_topics(self) -> set[str]:
-        """Request the topics of all name servers, one after another, and return them without the system's: see
-        ``user_topics``. Name servers that do not respond are left out, if one does.
+    def query_user_topics(self) -> frozenset[str]:
+        """Return the topics of ``query_topic_list``, whose errors are raised."""
+        return self.query_topic_list().topics
+
+    def query_topic_list(self) -> TopicList:
+        """Request the topics and brokers of all name servers, one after another, and return them without the system's
+        topics: see ``user_topics``. Name servers that do not respond are left out, if one does.
 
         Raises RouteError[NO_MASTER_BROKER] if none of them lists a broker, as after its start, and what
         ``cluster_info`` does.
         """
-        topics: set[str] = set()
-        has_broker, failures = False, list[RocketMQError]()
+        topics, broker_names = set[str](), set[str]()
+        failures: list[RocketMQError] = []
         for client in self._clients:
             try:
                 cluster = client.call(_cluster_info_rpc(client.address.server))
                 listed = client.call(_topics_rpc(client.address.server))
                 topics.update(user_topics(listed, cluster))
-                has_broker |= bool(cluster.brokers)
+                broker_names |= cluster.brokers.keys()
             except RocketMQError as error:
                 if not _must_try_next(error):
                     raise
                 failures.append(error)
         if len(failures) == len(self._clients):
             raise max(failures, key=_precedence)
-        if not has_broker:
+        if not broker_names:
             raise RouteError("NO_MASTER_BROKER", name_servers=self.addresses)
-        return topics
+        return TopicList(frozenset(topics), frozenset(broker_names), is_complete=not failures)
 
     def delete_topic(self, topic: str) -> None:
         """Delete ``topic`` from every name server, one after another, and wait. The first error is raised, and the name

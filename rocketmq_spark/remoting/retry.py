@@ -271,6 +271,9 @@ SEND_ATTEMPTS: Final = 3
 NAME_SERVERS: Final = "the name servers"
 """Subject of an outage of the name servers."""
 
+TOPIC_LIST: Final = "the name servers that list topics"
+"""Subject of an outage while the topics of a pattern are looked up."""
+
 
 def broker_subject(broker_name: str) -> str:
     """Return the subject of a broker's outage."""

@@ -151,6 +151,12 @@ class RouteTable:
         """Make the next ``route`` or ``find_master`` of the topic query the name servers."""
         self._invalidated.add(topic)
 
+    def forget(self, topic: str) -> None:
+        """Drop the topic's cached route. Its history stays."""
+        self._invalidated.discard(topic)
+        if self._cached.pop(topic, None) is not None:
+            self._state = object()
+
     def recorded_brokers(self, topic: str) -> frozenset[str]:
         """Return the names of the brokers that the topic is on, or was on according to the history."""
         return self._history.brokers(topic)

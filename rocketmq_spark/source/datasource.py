@@ -34,7 +34,6 @@ SPARK_SINK_OPTIONS: Final = frozenset({"checkpointlocation", "queryname"})
 """Options of any streaming sink, in lower case."""
 
 CONSUMER_GROUP: Final = "consumergroup"
-PATTERN: Final = "subscribepattern"
 
 ANY_GROUP: Final = "g"
 """Valid name of a group."""
@@ -78,8 +77,8 @@ class RocketMQDataSource(DataSource):
         """Return the options of a read that accepts them, apart from a missing consumer group: Spark does not pass
         here which read it is, and only a stream needs the group.
 
-        Raises the OptionError of the read that accepts more of the names; if both do, or with ``subscribePattern``, of
-        a stream if a consumer group is set.
+        Raises the OptionError of the read that accepts more of the names; if both do, of a stream if a consumer group
+        is set.
         """
         has_group = CONSUMER_GROUP in (name.lower() for name in self.options)
         with_group = {**self.options, CONSUMER_GROUP: ANY_GROUP}
@@ -91,8 +90,6 @@ class RocketMQDataSource(DataSource):
             len(unknown_names(table, self.options)) for table in (ReadOptions, BatchReadOptions)
         )
         is_stream = unknown_to_stream < unknown_to_batch or (unknown_to_stream == unknown_to_batch and has_group)
-        # Each read may be meant by a pattern with a group; only the stream's error names both ways out.
-        is_stream |= has_group and PATTERN in (name.lower() for name in self.options)
         return self.read_options() if is_stream else self.batch_read_options()
 
     def write_options(self) -> WriteOptions:

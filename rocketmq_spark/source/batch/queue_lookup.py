@@ -7,13 +7,11 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from rocketmq_spark.diagnostics import warn_of_batch_queues
 from rocketmq_spark.errors import OptionError, RocketMQError, RouteError
 from rocketmq_spark.model import (
-    DEAD_LETTER_TOPIC_PREFIX,
-    RETRY_TOPIC_PREFIX,
     UNFILTERED,
     BrokerAddress,
     MessageQueue,
@@ -21,22 +19,23 @@ from rocketmq_spark.model import (
     QueueRange,
 )
 from rocketmq_spark.options import BatchReadOptions
+from rocketmq_spark.options.subscription import is_matched
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.failures import Failures, Policy, Sleep
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.prober import Prober, ignore_reset
-from rocketmq_spark.remoting.retry import REQUEST_PAUSES, broker_subject, retryability_of_request, topic_subject
+from rocketmq_spark.remoting.retry import (
+    REQUEST_PAUSES,
+    TOPIC_LIST,
+    broker_subject,
+    retryability_of_request,
+    topic_subject,
+)
 from rocketmq_spark.source.batch.batch_ranges import batch_ranges, end_of, start_of
 
 log = logging.getLogger(__name__)
-
-OF_GROUPS: Final = (RETRY_TOPIC_PREFIX, DEAD_LETTER_TOPIC_PREFIX)
-"""Prefixes of topics that no pattern matches."""
-
-TOPIC_LIST: Final = "the name servers that list topics"
-"""Subject of an outage while the topics of a pattern are looked up."""
 
 T = TypeVar("T")
 
@@ -89,8 +88,7 @@ class QueueLookup:
         their order, without retry and dead-letter topics. Log a warning if there are none."""
         pattern, name_servers = self._options.topic_pattern, self._client.name_servers
         topics = self._failures.retry_until_success(name_servers.query_user_topics, TOPIC_LIST, None, self._sleep)
-        own = (topic for topic in topics if not topic.startswith(OF_GROUPS))
-        matching = sorted(topic for topic in own if pattern is not None and pattern.fullmatch(topic))
+        matching = sorted(topic for topic in topics if pattern is not None and is_matched(pattern, topic))
         if not matching:
             log.warning("NO_TOPIC_MATCHES: No topic of the cluster matches 'subscribePattern'; the read has no rows")
         return matching

@@ -28,10 +28,11 @@ class AvailableNowTargets:
 
     def fix_targets(self, snapshot: MetadataSnapshot) -> None:
         """Set the targets to the max offsets of the first complete snapshot. Before that, ``offsets`` is empty, so
-        nothing is read; later snapshots have no effect."""
+        nothing is read; from later snapshots only deleted topics are removed."""
         if snapshot.is_complete and not self._is_fixed:
             self.offsets = {queue: bounds.max_offset for queue, bounds in snapshot.bounds.items()}
             self._is_fixed = True
+        self.drop([queue for queue in self.offsets if queue.topic not in snapshot.topics])
 
     def drop(self, queues: Collection[MessageQueue]) -> None:
         """Remove the targets of ``queues``, which are not read for now."""

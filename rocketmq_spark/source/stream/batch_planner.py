@@ -149,7 +149,7 @@ class BatchPlanner:
                 if end is not start:
                     return end
             if self._try_become_idle(start):
-                return start
+                return self._starts.idle_offset(start)
             is_waiting = self._targets is not None and self._targets.awaits_other_members
             # Not while draining: the next offset would report queues as completed that are known to be re-created.
             if is_waiting and not is_draining and self._clock() - began_ms >= OTHER_MEMBERS_WAIT_MS:
@@ -190,7 +190,7 @@ class BatchPlanner:
             return self._try_end_run(start, self._targets)
         if not self._has_complete_snapshot:
             return False
-        return bool(start.queues) or self._starts.topics.issuperset(self._options.read_topics)
+        return bool(start.queues) or self._starts.is_complete
 
     def _try_end_run(self, start: SourceOffset, targets: AvailableNowTargets) -> bool:
         """Commit ``start``; return whether the run may end: targets reached or timed out, and offsets confirmed."""

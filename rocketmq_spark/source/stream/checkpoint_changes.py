@@ -7,6 +7,7 @@ in docs/offsets.md is generated from this one; all other options may change with
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
@@ -51,14 +52,25 @@ def planned_with(options: ReadOptions, checkpoint_id: str) -> PlannedWith:
         options.consumer_group,
         options.message_model,
         str(options.message_filter),
-        _subscribe(options),
+        ",".join(sorted(options.listed_topics)),
         "true" if options.reads_retry_topic else "false",
         checkpoint_id,
+        None if options.topic_pattern is None else options.topic_pattern.pattern,
     )
 
 
-def _subscribe(options: ReadOptions) -> str:
-    return ",".join(sorted(options.listed_topics))
+def _shown_topics(subscribe: str, pattern: str | None) -> str:
+    return subscribe if pattern is None else f"subscribePattern={pattern}"
+
+
+def _was_selected(before: PlannedWith, topic: str) -> bool:
+    """Return whether ``before`` selected ``topic``; True if its pattern cannot be read."""
+    if before.topic_pattern is None:
+        return topic in (before.subscribe or "").split(",")
+    try:
+        return re.fullmatch(before.topic_pattern, topic) is not None
+    except re.error:
+        return True
 
 
 def _unassigned_queues(offset: SourceOffset, _before: object, options: ReadOptions) -> Difference | None:
@@ -77,11 +89,14 @@ def _named(queues: Iterable[MessageQueue]) -> str:
 def _removed_topics(offset: SourceOffset, before: PlannedWith | None, options: ReadOptions) -> Difference | None:
     """Return a difference if ``offset`` has positions of topics that are not read now, the retry topic aside, and that
     its recorded subscription had; of any such topics if it records none. Else None."""
-    removed = {queue.topic for queue in offset.queues} - {*options.read_topics, options.retry_topic}
+    topics = {queue.topic for queue in offset.queues} - {options.retry_topic}
+    removed = {topic for topic in topics if not options.selects(topic)}
+    now = planned_with(options, "")
+    shown = _shown_topics(now.subscribe or "", now.topic_pattern)
     if before is None or before.subscribe is None:
-        return Difference(",".join(sorted(removed)), _subscribe(options), is_recorded=False) if removed else None
-    is_change = not removed.isdisjoint(before.subscribe.split(","))
-    return Difference(before.subscribe, _subscribe(options)) if is_change else None
+        return Difference(",".join(sorted(removed)), shown, is_recorded=False) if removed else None
+    is_change = any(_was_selected(before, topic) for topic in removed)
+    return Difference(_shown_topics(before.subscribe, before.topic_pattern), shown) if is_change else None
 
 
 def _removed_retry_topic(offset: SourceOffset, before: PlannedWith | None, options: ReadOptions) -> Difference | None:

@@ -14,7 +14,8 @@ omitted if it is 0.
 
 ``options``: those of the query that planned the batch without which its numbers have another meaning, see
 ``checkpoint_changes``. ``checkpoint``: a random name, set with the first batch; copies of a checkpoint share it.
-Version 1 has no options, version 2 no topics, version 3 no name; they are read, and the next batch has version 4. An
+Version 1 has no options, version 2 no topics, version 3 no name; they are read, and the next batch has version 4.
+Version 5 is that of a query with ``subscribePattern``, which it has among its options, with an empty ``subscribe``. An
 older connector rejects a newer version by its number.
 
 On Spark 4.0 and 4.1 an offset also has ``shown``, see ``start_tracking``; it is ignored.
@@ -37,7 +38,9 @@ WITHOUT_OPTIONS: Final = 1
 WITHOUT_TOPICS: Final = 2
 WITHOUT_NAME: Final = 3
 VERSION: Final = 4
+WITH_PATTERN: Final = 5
 CHECKPOINT: Final = "checkpoint"
+PATTERN: Final = "subscribePattern"
 
 
 class QueueProgress(NamedTuple):
@@ -59,7 +62,7 @@ class PlannedWith(NamedTuple):
     """Options of the query that planned a batch, as the user writes them; topics sorted. ``sub_expression``: the text
     of the ``MessageFilter``, of type TAG or SQL92. ``subscribe`` and
     ``retry_topic`` are None in offsets of version 2. ``checkpoint_id``: name of the checkpoint, None in offsets of
-    version 3 and below."""
+    version 3 and below. ``topic_pattern``: None without ``subscribePattern``."""
 
     consumer_group: str
     message_model: str
@@ -67,10 +70,13 @@ class PlannedWith(NamedTuple):
     subscribe: str | None = None
     retry_topic: str | None = None
     checkpoint_id: str | None = None
+    topic_pattern: str | None = None
 
     @property
     def version(self) -> int:
         """Return the version of an offset with these options."""
+        if self.topic_pattern is not None:
+            return WITH_PATTERN
         if self.subscribe is None:
             return WITHOUT_TOPICS
         return WITHOUT_NAME if self.checkpoint_id is None else VERSION
@@ -78,6 +84,8 @@ class PlannedWith(NamedTuple):
     def to_json(self) -> dict[str, object]:
         """Return the entries of these options in an offset."""
         texts = dict(zip(_OPTIONS[self.version], self, strict=False))
+        if self.topic_pattern is not None:
+            texts[PATTERN] = self.topic_pattern
         return {"options": texts} if self.checkpoint_id is None else {"options": texts, CHECKPOINT: self.checkpoint_id}
 
 
@@ -85,6 +93,7 @@ _OPTIONS: Final = {
     WITHOUT_TOPICS: ("consumerGroup", "messageModel", "subExpression"),
     WITHOUT_NAME: ("consumerGroup", "messageModel", "subExpression", "subscribe", "retryTopic"),
     VERSION: ("consumerGroup", "messageModel", "subExpression", "subscribe", "retryTopic"),
+    WITH_PATTERN: ("consumerGroup", "messageModel", "subExpression", "subscribe", "retryTopic"),
 }
 
 
@@ -99,6 +108,11 @@ class SourceOffset:
     queues: Mapping[MessageQueue, QueueProgress] = field(default_factory=dict)
     planned_with: PlannedWith | None = field(default=None, compare=False)
     waited: int = 0
+
+    @property
+    def has_begun(self) -> bool:
+        """Return whether the query has planned a batch, perhaps without any queue; False in the initial offset."""
+        return bool(self.queues) or self.planned_with is not None
 
     def ranges(self) -> Iterator[QueueRange]:
         """Yield the ranges of the batch that ends here, in queue order."""
@@ -184,7 +198,7 @@ def _queues(value: Any) -> Iterator[tuple[MessageQueue, QueueProgress]]:
             now=BY_QUEUE,
         )
     if value["v"] not in (WITHOUT_OPTIONS, *_OPTIONS):
-        raise ValueError(f"version {value['v']!r}, not {WITHOUT_OPTIONS} to {VERSION},")
+        raise ValueError(f"version {value['v']!r}, not {WITHOUT_OPTIONS} to {WITH_PATTERN},")
     for queue, numbers in flat(value["queues"]):
         CHECKPOINT_QUEUE_ID.check(queue.queue_id)
         yield queue, _progress(numbers)
@@ -204,8 +218,10 @@ def _planned_with(value: Any) -> PlannedWith | None:
     if value["v"] == WITHOUT_OPTIONS:
         return None
     texts = [value["options"][name] for name in _OPTIONS[value["v"]]]
-    if value["v"] == VERSION:
+    if value["v"] >= VERSION:
         texts.append(value[CHECKPOINT])
+    if value["v"] == WITH_PATTERN:
+        texts.append(value["options"][PATTERN])
     if not all(isinstance(text, str) for text in texts):
         raise TypeError(f"not texts: {texts}")
     return PlannedWith(*texts)

@@ -216,9 +216,14 @@ def check_assigned(assigned: Collection[MessageQueue], start: SourceOffset, snap
 
 log = logging.getLogger(__name__)
 
+FIRST_MESSAGE: Final = StartingPoint(ConsumeFromWhere.FIRST_OFFSET)
+
 
 class TopicStarts:
-    """Start of each topic of a query, once. Not thread-safe: the planner uses it under the group lock."""
+    """Start of each topic of a query, once. Not thread-safe: the planner uses it under the group lock.
+
+    With ``subscribePattern``, a topic that appears after the query or its group has begun starts at its first message.
+    """
 
     def __init__(self, options: ReadOptions) -> None:
         self.topics: set[str] = set()
@@ -226,6 +231,9 @@ class TopicStarts:
         self.has_queues = True
         """Whether topics with queues are left to start, as of the last complete snapshot."""
         self._options = options
+        self._has_begun = False
+        self._subscribed: frozenset[str] | None = None
+        """Topics of the last snapshot."""
         self._point = starting_point(options)
         self._unconfirmed: dict[MessageQueue, int] = {}
 
@@ -235,10 +243,22 @@ class TopicStarts:
         moves = "checkpoint" if start.queues else "ignore"
         return self._options.group_offsets == moves and not self.topics
 
+    @property
+    def is_complete(self) -> bool:
+        """Return whether all topics of the last snapshot have started."""
+        return self._subscribed is not None and self._subscribed <= self.topics
+
+    def idle_offset(self, start: SourceOffset) -> SourceOffset:
+        """Return ``start``, the offset of a query that has nothing to read. With a pattern, a checkpoint without any
+        offset gets a first one, another object: it records that the query has begun."""
+        has_offset = start.has_begun or self._options.topic_pattern is None
+        return start if has_offset else start.advanced({})
+
     def start_topics(self, membership: Membership, start: SourceOffset, snapshot: MetadataSnapshot) -> None:
         """Start all topics that have not started: commit the start positions of unread ones, and reset the group's
         offsets as ``groupOffsets`` requires. While a fact or a confirmation is missing for one topic, none starts; call
         it again. Raises OptionError[COMMITTED_OFFSETS_NOT_FOUND], and those of ``first_positions``."""
+        self._subscribed = snapshot.topics
         must_reset_group = self.must_reset_group(start)
         has_other_members = must_reset_group and membership.members.record_other_members()
         if not snapshot.is_complete or has_other_members:
@@ -251,7 +271,8 @@ class TopicStarts:
         if len(stored) < len(queues):
             return
         unread, read_by_group = unread_queues(start, stored), queues_read_by_group(start, stored)
-        self._check_group_offsets(unread)
+        point = self._point if must_reset_group else self._point_of_unread(start, stored)
+        self._check_group_offsets(point, unread)
         to_restore = group_positions_ahead(start, stored, snapshot.bounds) if must_reset_group else {}
         if must_reset_group and start.queues and not to_restore:
             log.info(
@@ -263,12 +284,12 @@ class TopicStarts:
             if start.queues
             else [one for one in read_by_group if must_reset_group and one.topic != self._options.retry_topic]
         )
-        found = _search_offsets(membership, self._point.timestamps_ms([*unread, *to_move]))
+        found = _search_offsets(membership, point.timestamps_ms([*unread, *to_move]))
         if found is None:
             return
         to_start = {queue: snapshot.bounds[queue] for queue in (*unread, *to_move)}
         first = first_positions(
-            self._point,
+            point,
             to_start,
             found,
             requires_match=self._options.requires_match,
@@ -278,13 +299,21 @@ class TopicStarts:
             membership, {queue: first[queue] for queue in to_move} | to_restore, stored
         )
         if self._commit_first(membership, {queue: first[queue] for queue in unread}) and is_moved:
+            self._has_begun = True
             self.topics |= {queue.topic for queue in queues}
             self._log_resumption(snapshot, {queue: stored[queue] for queue in read_by_group if queue not in to_move})
             self._log_lost_offsets(start, stored)
 
-    def _check_group_offsets(self, unread: Collection[MessageQueue]) -> None:
+    def _point_of_unread(self, start: SourceOffset, stored: Mapping[MessageQueue, int | None]) -> StartingPoint:
+        """Return the start position of unread topics: the first message of topics that have appeared later. With a
+        pattern, those are all that the group has not read if it has read others."""
+        of_group = {queue.topic for queue, offset in stored.items() if offset is not None}
+        is_later = self._has_begun or start.has_begun or any(map(self._options.selects, of_group))
+        return FIRST_MESSAGE if is_later and self._options.topic_pattern is not None else self._point
+
+    def _check_group_offsets(self, point: StartingPoint, unread: Collection[MessageQueue]) -> None:
         """Raise OptionError[COMMITTED_OFFSETS_NOT_FOUND] if the query is to start at offsets that the group lacks."""
-        if without := queues_without_group_offset(self._point, unread):
+        if without := queues_without_group_offset(point, unread):
             raise OptionError(
                 "COMMITTED_OFFSETS_NOT_FOUND",
                 group=self._options.consumer_group,

@@ -26,7 +26,9 @@ PROP_CONSUME_TYPE: Final = "PROP_CONSUME_TYPE"
 PROP_CLIENT_VERSION: Final = "PROP_CLIENT_VERSION"
 PROP_CONSUMER_START_TIMESTAMP: Final = "PROP_CONSUMER_START_TIMESTAMP"
 PROP_CHECKPOINT: Final = "PROP_ROCKETMQ_SPARK_CHECKPOINT"
-"""Written by this connector only."""
+"""Written by this connector only, as the next one."""
+PROP_TOPIC_PATTERN: Final = "PROP_ROCKETMQ_SPARK_SUBSCRIBE_PATTERN"
+"""``subscribePattern`` of a member that has one."""
 
 
 class ProcessQueueInfo(NamedTuple):

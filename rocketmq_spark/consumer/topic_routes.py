@@ -1,0 +1,169 @@
+"""TopicRoutes: requests to name servers, for the topics of ``subscribePattern`` and for routes. A failed one becomes an
+outage."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from rocketmq_spark.consumer.cluster_api import ClusterApi
+from rocketmq_spark.consumer.outage_tracker import OutageTracker
+from rocketmq_spark.consumer.slave_reads import SlaveReads
+from rocketmq_spark.consumer.subscribed_topics import SubscribedTopics
+from rocketmq_spark.errors import RocketMQError, RouteError
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.remoting.retry import (
+    NAME_SERVERS,
+    TOPIC_LIST,
+    Retryability,
+    broker_subject,
+    is_no_name_server,
+    is_topic_route_lost,
+    retryability_of_request,
+    topic_subject,
+)
+
+log = logging.getLogger(__name__)
+
+BROKER_REGISTRATION_MS: Final = 15_000
+"""Time in which an outage of a route is not logged. A restarted broker serves queues before name servers list it, and a
+restarted name server lists brokers only after their registrations. No task waits for either while the queues are
+served."""
+
+MAX_NAMED: Final = 8
+"""Maximum number of topics that a log line names."""
+
+
+class TopicRoutes:
+    """Routes of ``topics``, and with ``subscribePattern`` which topics there are. Not thread-safe."""
+
+    def __init__(
+        self,
+        options: ReadOptions,
+        cluster: ClusterApi,
+        topics: SubscribedTopics,
+        slave_reads: SlaveReads,
+        outage_tracker: OutageTracker,
+    ) -> None:
+        self._options = options
+        self._cluster = cluster
+        self._routes = cluster.routes
+        self._topics = topics
+        self._slave_reads = slave_reads
+        self._outage_tracker = outage_tracker
+        self._must_list = topics.has_pattern
+
+    def list_topics(self) -> bool:
+        """Request the topics that ``subscribePattern`` matches, wait, and return whether they have changed; without a
+        pattern do nothing. Topics that are deleted lose their route. Record outages of the list, and their ends; while
+        it fails, the topics stay the same. Raises OptionError[NOT_A_NAME_SERVER]."""
+        if not self._topics.has_pattern or not self._outage_tracker.may_try(TOPIC_LIST):
+            return False
+        before, version = frozenset(self._topics), self._topics.version
+        is_first = not self._topics.is_known
+        try:
+            listed = self._cluster.name_servers.query_topic_list()
+        except RocketMQError as error:
+            self._must_list = True
+            self._record_unlisted(error)
+            return False
+        self._must_list = False
+        self._outage_tracker.record_success(TOPIC_LIST)
+        self._topics.update(listed, self._routes.routes)
+        for topic in before.difference(self._topics):
+            self._routes.forget(topic)
+            self._outage_tracker.discard(topic_subject(topic))
+        self._log_changes(before, is_first=is_first)
+        return self._topics.version != version
+
+    def _record_unlisted(self, error: RocketMQError) -> None:
+        """Record that the topics could not be listed: with the limit of name servers, or of missing topics while no
+        broker is registered. A permanent error is raised at the next check. Raises OptionError[NOT_A_NAME_SERVER]."""
+        if is_no_name_server(error):
+            raise error
+        limits_ms = {
+            Retryability.TRANSIENT: self._options.cluster_timeout_ms,
+            Retryability.UNAVAILABLE: self._options.missing_topic_timeout_ms,
+            Retryability.PERMANENT: 0,
+        }
+        limit_ms = limits_ms[retryability_of_request(error)]
+        self._outage_tracker.record_failure(TOPIC_LIST, error, limit_ms, BROKER_REGISTRATION_MS)
+
+    def _log_changes(self, before: Collection[str], *, is_first: bool) -> None:
+        """Log which topics are new, which are deleted, and that there is none."""
+        added, removed = [topic for topic in self._topics.selected if topic not in before], set(before)
+        removed.difference_update(self._topics)
+        if added:
+            log.info("TOPICS_ADDED: Reading topics that match 'subscribePattern': topics=%s", _named(added))
+        if removed:
+            log.warning(
+                "TOPICS_REMOVED: Topics that match 'subscribePattern' were deleted; their offsets are kept in the "
+                "checkpoint: topics=%s",
+                _named(sorted(removed)),
+            )
+        if not self._topics.selected and (removed or is_first):
+            log.warning(
+                "NO_TOPIC_MATCHES: No topic of the cluster matches 'subscribePattern'; listing topics again in %g s",
+                self._options.rebalance_interval_ms / 1000,
+            )
+
+    def refresh(self) -> None:
+        """Request the route of every topic and wait, after ``list_topics`` if the topics are not known or could not be
+        listed last time. A topic without a new route keeps its previous one. Record outages, and their ends, of name
+        servers, of topics without a route or a readable queue, and of brokers without a master. Raises
+        OptionError[NOT_A_NAME_SERVER]."""
+        if self._must_list:
+            self.list_topics()
+        failures = self._routes.refresh(self._topics)
+        for topic in self._topics:
+            error = failures.get(topic)
+            # A topic without read permission would otherwise count as idle.
+            if error is None and not self._routes.queues_of(topic):
+                error = RouteError("TOPIC_UNAVAILABLE.NO_READABLE_QUEUE", topic=topic)
+            if isinstance(error, RouteError):
+                self._record_missing_topic(topic, error)
+            elif error is None:
+                self._outage_tracker.record_success(topic_subject(topic))
+        self._record_name_servers([one for one in failures.values() if not isinstance(one, RouteError)])
+        self._outage_tracker.discard_removed_brokers()
+        self._slave_reads.update()
+        without_master = filter(self._options.reads_from, self._routes.brokers_without_master())
+        for broker_name in (name for name in without_master if name not in self._slave_reads.brokers):
+            # The broker is listed, so it exists: its master is unavailable.
+            self._outage_tracker.record_failure(
+                broker_subject(broker_name),
+                RouteError("MASTER_UNAVAILABLE", broker=broker_name, topic=self._routes.topics_at(broker_name)[0]),
+                self._options.cluster_timeout_ms,
+            )
+
+    def _record_name_servers(self, errors: Sequence[RocketMQError]) -> None:
+        """Record an outage of the name servers for the first of ``errors``, which is raised at the next check unless it
+        is transient; without errors, record a success. Raises OptionError[NOT_A_NAME_SERVER] if an error shows that."""
+        for error in errors:
+            if is_no_name_server(error):
+                raise error
+        if errors:
+            is_transient = retryability_of_request(errors[0]) is Retryability.TRANSIENT
+            self._outage_tracker.record_failure(
+                NAME_SERVERS, errors[0], self._options.cluster_timeout_ms if is_transient else 0
+            )
+        else:
+            self._outage_tracker.record_success(NAME_SERVERS)
+
+    def _record_missing_topic(self, topic: str, error: RouteError) -> None:
+        """Record the outage of a topic without a route or readable queue: with ``clusterTimeoutMs`` if its route is
+        lost, else the limit of missing topics. Brokers create the group's retry topic only at the first heartbeat of a
+        member."""
+        limit_ms, quiet_ms = self._options.missing_topic_timeout_ms, 0
+        if is_topic_route_lost(error):
+            limit_ms, quiet_ms = self._options.cluster_timeout_ms, BROKER_REGISTRATION_MS
+        elif topic == self._options.retry_topic:
+            quiet_ms = BROKER_REGISTRATION_MS
+        self._outage_tracker.record_failure(topic_subject(topic), error, limit_ms, quiet_ms)
+
+
+def _named(topics: Sequence[str]) -> str:
+    """Return the names of the first ``MAX_NAMED`` topics, and how many more there are."""
+    more = f" and {len(topics) - MAX_NAMED} more" if len(topics) > MAX_NAMED else ""
+    return ",".join(topics[:MAX_NAMED]) + more
