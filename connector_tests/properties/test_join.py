@@ -20,6 +20,7 @@ from connector_tests.support.join_machine import (
     interleave,
 )
 from connector_tests.support.misled_group import ChangingMisledGroup, MisledGroup
+from connector_tests.support.pattern_group import ChangingPatternGroup, PatternGroup
 from connector_tests.support.simulated_group import SimulatedGroup
 from connector_tests.support.simulated_query import IDLE, READ, Parts, SourceRunner
 
@@ -81,6 +82,20 @@ def test_no_loss_though_old_brokers_keep_the_offsets_of_topics_that_are_made_ane
 def test_group_offsets_beyond_the_ends_neither_lose_nor_repeat(machine: type[MisledGroup], interleavings: int) -> None:
     event_counts = interleave(machine, settings(FIXED, max_examples=interleavings))
     assert event_counts["a commit beyond the end"]
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("interleavings", [60, pytest.param(1_000, marks=pytest.mark.long)])
+def test_no_loss_though_topics_of_a_pattern_appear(interleavings: int) -> None:
+    event_counts = interleave(PatternGroup, settings(FIXED, max_examples=interleavings))
+    assert event_counts["a topic appeared"]
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("interleavings", [60, pytest.param(1_000, marks=pytest.mark.long)])
+def test_no_loss_though_topics_of_a_pattern_are_deleted(interleavings: int) -> None:
+    event_counts = interleave(ChangingPatternGroup, settings(FIXED, max_examples=interleavings))
+    assert event_counts["a topic was deleted"]
 
 
 @pytest.mark.timeout(900)

@@ -22,6 +22,7 @@ from connector_tests.support.join_machine import (
     interleave,
 )
 from connector_tests.support.misled_group import BEYOND, MisledGroup
+from connector_tests.support.pattern_group import PATTERN, PatternGroup
 from connector_tests.support.simulated_cluster import OLD_VERSION, Fate, Reach
 from connector_tests.support.simulated_group import SimulatedGroup
 from connector_tests.support.simulated_query import IDLE, LOG_COMMITS, LOG_OFFSETS, READ, WRITE, Parts, SourceRunner
@@ -177,6 +178,15 @@ def killed_after_the_first_offset(parts: Parts) -> None:
         gone(group, first)
         group.cluster.produce(QUEUE, 3)
         started(group, "A").resume()
+        group.run_until_idle()
+
+
+def a_topic_appears(parts: Parts) -> None:
+    with SimulatedGroup({"t": {"a": 1}}, starting_offsets="latest", parts=parts, options=PATTERN) as group:
+        started(group, "A").resume()
+        group.cluster.create_topic("v0", {"a": 1})
+        group.checker.appeared("v0")
+        group.cluster.produce(MessageQueue("v0", "a", 0), 3)
         group.run_until_idle()
 
 
@@ -582,6 +592,13 @@ RULES: Final = (
         Parts(planner=without.StartsNewQueuesAtTheirEnd),
         a_topic_grows,
         Violation.LOST,
+    ),
+    Rule(
+        "a topic that a pattern matches later starts at its first message",
+        Parts(planner=without.StartsLaterTopicsAsConfigured),
+        a_topic_appears,
+        Violation.LOST,
+        PatternGroup,
     ),
     Rule(
         "a topic is new only by complete knowledge",

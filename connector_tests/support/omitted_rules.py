@@ -15,6 +15,7 @@ from connector_tests.support.strand import point
 from rocketmq_spark.consumer.allocation import allocate_all
 from rocketmq_spark.consumer.broker_identities import BrokerIdentities
 from rocketmq_spark.consumer.cluster_api import BrokerApi, Future, Link, MetadataSnapshot
+from rocketmq_spark.consumer.consume_from_where import StartingPoint
 from rocketmq_spark.consumer.group_members import GroupMembers
 from rocketmq_spark.consumer.membership import NO_STORE_TIMES, Membership
 from rocketmq_spark.consumer.offset_committer import Check, OffsetCommitter, OffsetStore
@@ -228,6 +229,19 @@ class DecidesOnResponses(BatchPlanner):
 class _StartsOnResponses(TopicStarts):
     def start_topics(self, membership: Membership, start: SourceOffset, snapshot: MetadataSnapshot) -> None:
         super().start_topics(membership, start, replace(snapshot, is_complete=True))
+
+
+class StartsLaterTopicsAsConfigured(BatchPlanner):
+    """A topic that a pattern matches later starts where the options define, as those of the beginning."""
+
+    def __init__(self, member: Member, options: ReadOptions, *arguments: Any, **keywords: Any) -> None:
+        super().__init__(member, options, *arguments, **keywords)
+        self._starts = _HasNeverBegun(options)
+
+
+class _HasNeverBegun(TopicStarts):
+    def _point_of_unread(self, start: SourceOffset, stored: Stored) -> StartingPoint:
+        return self._point
 
 
 # ------------------------------------------------------------------------------------------ other queues

@@ -32,7 +32,7 @@ def group_of(*topics: str, starting_offsets: str = "latest", **options: str) -> 
 
 def begun(group: SimulatedGroup, query: SimulatedQuery) -> SourceRunner:
     runner = group.start(query)
-    go_on(group, runner)
+    read_on(group, runner)
     return runner
 
 
@@ -42,7 +42,7 @@ def killed(group: SimulatedGroup, runner: SourceRunner) -> None:
     group.cluster.lose_connections(runner)
 
 
-def go_on(group: SimulatedGroup, *runners: SourceRunner) -> None:
+def read_on(group: SimulatedGroup, *runners: SourceRunner) -> None:
     """Timers fire, and Spark asks, until nothing more comes of it."""
     for _ in range(3):
         group.pass_time(20_000)
@@ -74,7 +74,7 @@ def test_topic_that_appears_later_is_read_from_its_first_message() -> None:
         runner = begun(group, query)
         create(group, U, 3)
         group.cluster.produce(T, 1)
-        go_on(group, runner)
+        read_on(group, runner)
         assert sorted(read(query)) == [("t", 2, 3), ("u", 0, 3)]
 
 
@@ -103,7 +103,7 @@ def test_topic_that_appears_is_no_error_where_the_group_must_have_offsets() -> N
         query = group.query("A")
         runner = begun(group, query)
         create(group, U, 3)
-        go_on(group, runner)
+        read_on(group, runner)
         assert read(query) == [("u", 0, 3)]
 
 
@@ -114,7 +114,7 @@ def test_pattern_that_matches_nothing_waits_and_starts_at_first_messages() -> No
         assert runner.is_alive
         assert positions(query) == {}
         create(group, U, 3)
-        go_on(group, runner)
+        read_on(group, runner)
         assert read(query) == [("u", 0, 3)]
 
 
@@ -142,9 +142,9 @@ def test_deleted_topic_keeps_its_position_and_ends_no_query() -> None:
         runner = begun(group, query)
         group.cluster.delete_topic("u")
         for _ in range(30):
-            go_on(group, runner)
+            read_on(group, runner)
         group.cluster.produce(T, 1)
-        go_on(group, runner)
+        read_on(group, runner)
         assert (runner.is_alive, positions(query)) == (True, {T: 1, U: 3})
 
 
@@ -154,9 +154,9 @@ def test_deleted_topic_that_comes_back_as_another_is_treated_as_any_recreated_on
         query = group.query("A")
         runner = begun(group, query)
         group.cluster.delete_topic("u")
-        go_on(group, runner)
+        read_on(group, runner)
         create(group, U, 5)
-        go_on(group, runner)
+        read_on(group, runner)
         assert read(query) == [("u", 0, 3), ("u", 0, 5)]
         assert group.cluster.group_offset(U) == 5
 
@@ -169,11 +169,11 @@ def test_topic_whose_broker_comes_back_resumes_where_it_was() -> None:
         query = group.query("A")
         runner = begun(group, query)
         group.cluster.brokers["b"].reach = Reach.UNAVAILABLE
-        go_on(group, runner)
+        read_on(group, runner)
         assert [outage["resource"] for outage in runner.progress()["outages"]] != []
         group.cluster.brokers["b"].reach = Reach.UP
         group.cluster.produce(other, 2)
-        go_on(group, runner)
+        read_on(group, runner)
         assert read(query) == [("u", 0, 3), ("u", 3, 5)]
 
 
@@ -191,7 +191,7 @@ def test_topic_deleted_in_an_available_now_run_is_not_waited_for() -> None:
         assert read(query)[0] == ("u", 0, 1)
 
 
-def test_members_that_know_different_topics_go_on_and_converge() -> None:
+def test_members_with_different_topics_read_on_and_converge() -> None:
     with group_of("t", starting_offsets="earliest") as group:
         first, second = (group.query(name, instanceName=name) for name in "AB")
         runners = [begun(group, first), begun(group, second)]
@@ -203,7 +203,7 @@ def test_members_that_know_different_topics_go_on_and_converge() -> None:
             list_topics(runners[0].membership)
         runners[0].resume()
         assert read(first) == [("u", 0, 3)], "its share; the other does not know the topic yet"
-        go_on(group, *runners)
+        read_on(group, *runners)
         assert [runner.error for runner in runners] == [None, None]
         assert sorted(read(first) + read(second)) == [("u", 0, 3), ("u", 0, 3)]
         assert [group.cluster.group_offset(queue) for queue in queues] == [3, 3]

@@ -302,7 +302,7 @@ def pattern_of(pattern: str) -> dict[str, str]:
     return {PROP_TOPIC_PATTERN: pattern} if pattern else {}
 
 
-def test_members_with_one_pattern_may_know_different_topics() -> None:
+def test_members_with_one_pattern_may_have_different_topics() -> None:
     assert with_pattern("orders-.*", tags("orders-a", "A")) is None
     assert with_pattern("orders-.*", tags("orders-b", "A"), tags("orders-c", "A")) is None
     assert with_pattern("orders-.*") is None

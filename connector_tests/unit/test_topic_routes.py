@@ -89,7 +89,7 @@ def test_a_deleted_topic_loses_its_route_and_its_outage() -> None:
     assert case.tracker.is_complete()
 
 
-def test_a_topic_whose_broker_is_away_is_an_outage() -> None:
+def test_a_topic_of_an_unavailable_broker_is_an_outage() -> None:
     case = Case("orders-a")
     case.subject.refresh()
     case.cluster.brokers["a"].reach = Reach.UNAVAILABLE

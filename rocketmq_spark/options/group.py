@@ -100,8 +100,8 @@ class GroupOptions(ReceiveOptions):
         integer(1_000, 600_000),
         section=Section.GROUP,
         default="20000",
-        doc="Interval of rebalances in ms. A broker's notification of a membership change triggers a rebalance at "
-        "once.",
+        doc="Interval of rebalances in ms, and with `subscribePattern` also of topic lists. A broker's notification of "
+        "a membership change triggers a rebalance at once.",
     )
     persist_offset_interval_ms: int = option(
         "persistOffsetIntervalMs",
