@@ -173,6 +173,7 @@ CONTRADICTING = {
     ("loadBalance", "minPartitions"): {**BY_MESSAGE, "minPartitions": "2"},
     ("loadBalance", "missingQueues"): {**BY_MESSAGE, "missingQueues": "drop"},
     ("loadBalance", "missingQueuesTimeoutMs"): {**BY_MESSAGE, "missingQueuesTimeoutMs": "1"},
+    ("loadBalance", "readFrom"): {**BY_MESSAGE, "readFrom": "auto"},
     ("loadBalance", "skipRanges"): {**BY_MESSAGE, "skipRanges": "orders@broker-a:0[1,2)"},
     ("loadBalance", "assign"): {**BY_MESSAGE, **ASSIGNED},
     ("loadBalance", "subscribePattern"): {**BY_MESSAGE, "subscribePattern": "orders.*"},

@@ -11,7 +11,7 @@ FULL = BrokerData("c", "b", {0: "m:1", 2: "s:2", 1: "s:1"})
 ALONE = BrokerData("c", "b", {0: "m:1"})
 ORPHANED = BrokerData("c", "b", {2: "s:2", 1: "s:1"})
 ACTING = BrokerData("c", "b", {0: "s:1", 2: "s:2"}, is_acting=True)
-NOBODY = BrokerData("c", "b", {})
+EMPTY = BrokerData("c", "b", {})
 MODES = (FROM_MASTER, FROM_SLAVE, AUTO)
 
 
@@ -29,7 +29,7 @@ MODES = (FROM_MASTER, FROM_SLAVE, AUTO)
         (ORPHANED, None, (None, None, None)),
         (ACTING, 0, (None, "s:1", "s:1")),
         (ACTING, None, (None, None, None)),
-        (NOBODY, 0, (None, None, None)),
+        (EMPTY, 0, (None, None, None)),
     ],
 )
 def test_a_pull_goes_where_the_table_states(

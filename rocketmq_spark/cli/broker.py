@@ -57,7 +57,7 @@ def main(argv: Sequence[str]) -> int:
 def announce(cluster: EmbeddedCluster, *, has_proxy: bool) -> None:
     """Print the addresses and connection options, secrets in plain text; scripts parse the first line."""
     print(f"name server: {cluster.namesrv_addr}")
-    for name in cluster.server_names:
+    for name in (name for broker_name in cluster.broker_names for name in cluster.server_names(broker_name)):
         print(f"{name}: {cluster.advertised_addr(name)}")
     if has_proxy:
         print(f"proxy, gRPC: {cluster.endpoints}")

@@ -172,10 +172,9 @@ class EmbeddedCluster:
     def broker_names(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(broker.broker_name for broker in self._brokers.values()))
 
-    @property
-    def server_names(self) -> tuple[str, ...]:
-        """Return the names of all servers of brokers, replicas included."""
-        return tuple(self._brokers)
+    def server_names(self, broker_name: str = "broker-a") -> tuple[str, ...]:
+        """Return the names of the broker's servers, its replicas."""
+        return tuple(server.name for server in self._brokers.values() if server.broker_name == broker_name)
 
     def master(self, broker_name: str = "broker-a") -> str:
         """Return the name of the server that is the broker's master in the route. Raises
