@@ -17,6 +17,7 @@ MAKERS = {"Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore"}
 
 LOCKS = {
     "consumer/member.py": {"_changed", "GroupLock"},
+    "metrics/prometheus.py": {"_lock"},
     "pop/receiver.py": {"_changed"},
     "remoting/connection.py": {"_gate", "_sending"},
     "remoting/memory.py": {"_changed"},
@@ -54,6 +55,10 @@ AT_ONCE = {
 
 LONGER = {
     ("consumer/member.py", "wait_for"): "lets go of its lock",
+    **{
+        ("metrics/prometheus.py", call): "counts, a few for each query and queue"
+        for call in ("end", "samples", "update")
+    },
     ("pop/ack_scheduler.py", "wait"): "lets go of its lock",
     ("pop/receiver.py", "wait"): "lets go of its lock",
     ("pop/ack_scheduler.py", "start"): "until the thread runs, which takes no lock before",

@@ -54,7 +54,7 @@ class TreatsTimeoutAsResponse(Membership):
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
         super().__init__(*arguments, **keywords)
-        self.offsets = _NeedsNoResponse(self.offsets.store, self.resets, self._is_owned, self.client.link)
+        self.offsets = _NeedsNoResponse(self.offsets.store, self.resets, self.offsets._is_owned, self.client.link)
 
 
 class _NeedsNoResponse(OffsetCommitter):
@@ -88,7 +88,7 @@ class WritesUnread(Membership):
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
         super().__init__(*arguments, **keywords)
-        self.offsets = _NeverReads(self.offsets.store, self.resets, self._is_owned, self.client.link)
+        self.offsets = _NeverReads(self.offsets.store, self.resets, self.offsets._is_owned, self.client.link)
 
 
 class _NeverReads(OffsetCommitter):
@@ -311,7 +311,9 @@ class RewritesVanishedOffsets(Membership):
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
         super().__init__(*arguments, **keywords)
-        self.offsets = _IgnoresVanishedOffsets(self.offsets.store, self.resets, self._is_owned, self.client.link)
+        self.offsets = _IgnoresVanishedOffsets(
+            self.offsets.store, self.resets, self.offsets._is_owned, self.client.link
+        )
 
 
 class _IgnoresVanishedOffsets(OffsetCommitter):
@@ -325,7 +327,7 @@ class WritesLateCompletions(Membership):
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
         super().__init__(*arguments, **keywords)
         store = Lent(self.offsets.store, are_unchanged=lambda proofs: dict.fromkeys(proofs, True))
-        self.offsets = OffsetCommitter(cast(OffsetStore, store), self.resets, self._is_owned, self.client.link)
+        self.offsets = OffsetCommitter(cast(OffsetStore, store), self.resets, self.offsets._is_owned, self.client.link)
 
 
 class ForgetsStoreTimes(BatchPlanner):

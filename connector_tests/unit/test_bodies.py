@@ -136,7 +136,7 @@ def test_the_locked_queues_are_read() -> None:
     ("decode", "body", "problem"),
     [
         (lambda body: decode_topic_route("T", body), b"[]", "it is"),
-        (lambda body: decode_topic_route("T", body), b"{}", "brokerDatas is None"),
+        (lambda body: decode_topic_route("T", body), b"{}", "queueDatas is None"),
         (lambda body: decode_topic_route("T", body), ROUTE % b'"x":"y"', "invalid literal"),
         (lambda body: decode_topic_route("T", body), ROUTE % b'"0":9', "a broker's address is 9"),
         (decode_cluster_info, b'{"brokerAddrTable":{"b":1},"clusterAddrTable":{}}', "brokerAddrTable is 1"),

@@ -99,12 +99,12 @@ def test_a_run_to_the_end_awaits_what_went_back() -> None:
 
 
 def test_messages_of_a_deleted_topic_count_as_acknowledged() -> None:
-    gone = BrokerHandle(handle_of("a", 0).pop_check_point._replace(topic="gone"), 0)
+    of_deleted = BrokerHandle(handle_of("a", 0).pop_check_point._replace(topic="gone"), 0)
     with SharingServers("a") as servers, closing(transport_of(servers.options())) as transport:
         servers.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, build_response(ResponseCode.TOPIC_NOT_EXIST))
         servers.name_server.on(RequestCode.GET_BROKER_CLUSTER_INFO, cluster_info({"a": "127.0.0.1:1"}))
-        assert transport.acknowledge([gone]) == [True]
-        assert transport.change_invisible_duration([gone], 1, suspend=True) == [None]
+        assert transport.acknowledge([of_deleted]) == [True]
+        assert transport.change_invisible_duration([of_deleted], 1, suspend=True) == [None]
 
 
 def test_a_topic_that_had_a_route_is_not_reported_as_one_that_does_not_exist_by_later_transports_either() -> None:

@@ -486,9 +486,9 @@ def test_a_server_of_another_protocol_is_reported_as_no_proxy(session: SessionOf
     assert error.condition == "NOT_A_GRPC_PROXY"
 
 
-@pytest.mark.parametrize("is_silent", [True, False], ids=["busy", "starting"])
+@pytest.mark.parametrize("is_unresponsive", [True, False], ids=["busy", "starting"])
 def test_a_late_proxy_is_not_reported_as_a_server_of_another_protocol(
-    serve: Callable[[Serve], str], is_silent: bool
+    serve: Callable[[Serve], str], is_unresponsive: bool
 ) -> None:
     """It responds to the second probe only, and by then with the settings that each gRPC server sends first. The query
     failed at once, with NOT_A_GRPC_PROXY."""
@@ -497,7 +497,7 @@ def test_a_late_proxy_is_not_reported_as_a_server_of_another_protocol(
     def respond(accepted: socket.socket) -> None:
         if is_late:
             is_late.pop()
-            if not is_silent:
+            if not is_unresponsive:
                 return
         else:
             accepted.sendall(b"\x00\x00\x06\x04\x00\x00\x00\x00\x00" + b"\x00\x04\x00\x10\x00\x00")

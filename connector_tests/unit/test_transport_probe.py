@@ -141,7 +141,7 @@ def test_only_a_server_that_responds_in_http2_uses_it(serve: Callable[[Serve], s
     assert accepts_http2(serve(server)) is (server is only_http2)
 
 
-def silence(accepted: socket.socket) -> None:
+def no_response(accepted: socket.socket) -> None:
     """Until the client ends the connection."""
     while accepted.recv(1 << 16):
         pass
@@ -150,7 +150,7 @@ def silence(accepted: socket.socket) -> None:
 def test_a_busy_server_shows_nothing(serve: Callable[[Serve], str]) -> None:
     """A proxy that took longer than 1 s to respond was reported as a server of another protocol, and a server that
     accepts TLS too as one that requires it: such a query failed at once."""
-    address = serve(silence)
+    address = serve(no_response)
     assert accepts_http2(address) is None
     assert probe_transports(address) == AcceptedTransports(plain=None, tls=None)
 

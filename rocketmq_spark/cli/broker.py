@@ -57,8 +57,9 @@ def main(argv: Sequence[str]) -> int:
 def announce(cluster: EmbeddedCluster, *, has_proxy: bool) -> None:
     """Print the addresses and connection options, secrets in plain text; scripts parse the first line."""
     print(f"name server: {cluster.namesrv_addr}")
-    for name in (name for broker_name in cluster.broker_names for name in cluster.server_names(broker_name)):
-        print(f"{name}: {cluster.advertised_addr(name)}")
+    for broker_name in cluster.broker_names:
+        for name in cluster.server_names(broker_name):
+            print(f"{name}: {cluster.advertised_addr(name)}")
     if has_proxy:
         print(f"proxy, gRPC: {cluster.endpoints}")
         print(f"proxy, remoting: {cluster.proxy_addr}")
@@ -81,29 +82,7 @@ def new_parser() -> argparse.ArgumentParser:
         metavar="N",
         help="port of the name server; 0 selects a free port (default: %(default)s)",
     )
-    parser.add_argument(
-        "--brokers",
-        type=int,
-        choices=range(1, 10),
-        default=1,
-        metavar="N",
-        help="number of brokers (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--replicas",
-        type=int,
-        choices=range(1, 6),
-        default=1,
-        metavar="N",
-        help="servers of each broker, a master and its slaves, each in its own JVM (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--failover",
-        choices=FAILOVERS,
-        default=FAILOVERS[0],
-        help="what replaces a master that ends: a replica that a controller elects, a slave that serves reads as the "
-        "acting master, or nothing (default: %(default)s)",
-    )
+    _add_server_options(parser)
     parser.add_argument(
         "--conf",
         type=properties,
@@ -132,6 +111,33 @@ def new_parser() -> argparse.ArgumentParser:
         help=f"create this topic, with {DEFAULT_QUEUES} queues by default",
     )
     return parser
+
+
+def _add_server_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that define how many servers run, and which replace others."""
+    parser.add_argument(
+        "--brokers",
+        type=int,
+        choices=range(1, 10),
+        default=1,
+        metavar="N",
+        help="number of brokers (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--replicas",
+        type=int,
+        choices=range(1, 6),
+        default=1,
+        metavar="N",
+        help="servers of each broker, a master and its slaves, each in its own JVM (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--failover",
+        choices=FAILOVERS,
+        default=FAILOVERS[0],
+        help="what replaces a master that ends: a replica that a controller elects, a slave that serves reads as the "
+        "acting master, or nothing (default: %(default)s)",
+    )
 
 
 def topic_and_queues(text: str) -> tuple[str, int]:

@@ -112,8 +112,7 @@ class Membership:
         store = local_offsets or RemoteBrokerOffsetStore(group, self.client, self.resets)
         link_to = self.client.link if local_offsets is None else _no_link
         self._rebalance_impl = RebalanceImpl(group, client_id, strategy_of(options))
-        self._is_owned = self._rebalance_impl.table.__contains__
-        self.offsets = OffsetCommitter(store, self.resets, self._is_owned, link_to)
+        self.offsets = OffsetCommitter(store, self.resets, self._rebalance_impl.table.__contains__, link_to)
         self._locks = QueueLocks(group, client_id, self.client, lease_clock)
         self._positions: dict[MessageQueue, int] = {}
         self._planned_generations: dict[MessageQueue, int] = {}
@@ -168,8 +167,8 @@ class Membership:
         return self.resets.pending
 
     def mark_in_flight(self, ranges: Mapping[MessageQueue, tuple[int, int]]) -> None:
-        """Record planned ranges of owned queues, as half-open offsets: they are in flight until ``mark_completed``.
-        Sends nothing. Raises KeyError for a queue that is not owned, ValueError for an empty or overlapping range."""
+        """Record planned ranges of owned queues, half-open: in flight until ``mark_completed``. Later plans begin at
+        their ends. Raises KeyError for a queue that is not owned, ValueError for an empty or overlapping range."""
         self._last_view = None
         for queue, (begin_offset, end_offset) in ranges.items():
             process_queue = self._rebalance_impl.table[queue]

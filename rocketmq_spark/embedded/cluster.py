@@ -17,12 +17,11 @@ from rocketmq_spark.embedded.registration import POLL_S, Registration
 from rocketmq_spark.embedded.replication import (
     ElectionController,
     Failover,
-    broker_names_by_server,
+    broker_servers,
     name_server_settings,
-    replica_settings,
 )
 from rocketmq_spark.embedded.server_jvms import NAME_SERVER_JVM, PROXY_JVM, ServerJvms
-from rocketmq_spark.embedded.servers import LOOPBACK, BrokerServer, NameServer
+from rocketmq_spark.embedded.servers import LOOPBACK, NameServer
 from rocketmq_spark.embedded.work_folder import work_folder
 from rocketmq_spark.errors import EmbeddedBrokerError
 from rocketmq_spark.options.connection import options_of
@@ -48,15 +47,13 @@ class EmbeddedCluster:
     Parameters
     ----------
     replicas : servers of each broker, ``broker-a``, ``broker-a-2`` and so on, each in its own JVM.
-    failover : what replaces a broker's master that has ended. ``election``: a replica, elected by a controller in the
-        name server's JVM; see ``master``. ``acting-master``: a slave, for reading only, which the route then lists as
-        the master. ``none``: nothing; slaves can be read.
+    failover : what replaces a broker's master that has ended: with ``election`` a replica, elected by a controller;
+        with ``acting-master`` a slave, for reading only; with ``none`` nothing. Slaves can be read. See ``master``.
     broker_config : properties of broker.conf, for every broker.
     store_dir : data folder of the brokers, which is not deleted. By default a temporary directory.
     advertised_host : host that brokers register instead of 127.0.0.1: 127.0.0.2, say, with a proxy on the same port.
     namesrv_port : 0 selects a free one.
-    version : of RocketMQ, one of ``jars.VERSIONS``; by default 5.5.0, or the one in ROCKETMQ_HOME. RocketMQ 4 listens
-        on all interfaces.
+    version : one of ``jars.VERSIONS``; by default 5.5.0, or ROCKETMQ_HOME's. RocketMQ 4 listens on all interfaces.
     java_options : additional options of every JVM.
     acl : whether brokers require signed requests; see ``security_options``, ``create_user``.
     tls : whether servers require TLS. Their certificate is made for this cluster.
@@ -97,8 +94,7 @@ class EmbeddedCluster:
         self._jvms = ServerJvms(version, self._work, self._resources, all_options, separate=separate_jvms)
         stores = store_dir or self._work.path / "stores"
         credentials = new_credentials() if acl else None
-        client_tls = Tls(str(self._certificate.certificate)) if self._certificate else None
-        self._security = Security(credentials, client_tls)
+        self._security = Security(credentials, Tls(str(self._certificate.certificate)) if self._certificate else None)
         self._has_acl_1 = acl and has_acl_1(self._jvms.class_path)
         if credentials is not None and self._has_acl_1:
             write_acl_1(self._work.path / "acl", credentials)
@@ -108,12 +104,7 @@ class EmbeddedCluster:
         self._elections = ElectionController(self._work.path / "controller") if has_elections else None
         controller = self._elections.address if self._elections else None
         settings = {"brokerIP1": advertised_host, **acl_options, **broker_config}
-        self._brokers = {
-            one: BrokerServer(
-                one, stores / one, replica_settings(one, replicas, failover, controller) | settings, broker_name
-            )
-            for one, broker_name in broker_names_by_server(brokers, replicas).items()
-        }
+        self._brokers = broker_servers(brokers, replicas, failover, controller, stores, settings)
         self._name_server = NameServer(self._work.path, namesrv_port, name_server_settings(failover))
         self._registration = Registration(self._name_server, self._brokers)
         proxy_home = self._work.path / "proxy"
@@ -151,8 +142,7 @@ class EmbeddedCluster:
             self.start_proxy()
 
     def close(self, *, clean: bool = False) -> None:
-        """End all processes and delete the temporary files. ``clean``: flush running brokers first, some seconds each.
-        Idempotent."""
+        """End processes, delete temporary files. ``clean``: flush running brokers first, seconds each. Idempotent."""
         with self._resources:
             for broker in self._brokers.values():
                 if clean and broker.is_running:
@@ -243,9 +233,9 @@ class EmbeddedCluster:
                 broker.create_topic(name, queues, perm, attributes)
         running = [server for server in self._brokers.values() if server.is_running]
         self._registration.wait([server.name for server in running], name, queues)
-        for server in running:
-            if server not in masters:
-                server.copy_from_master()
+        for slave in running:
+            if slave not in masters:
+                slave.copy_from_master()
         return name
 
     def delete_topic(self, name: str) -> None:
@@ -276,10 +266,7 @@ class EmbeddedCluster:
     def restart_broker(self, name: str = "broker-a", *, clean: bool = True) -> None:
         """Stop the broker, or kill it if not ``clean``, and start it on the same port and store; wait until it
         registers."""
-        if clean:
-            self.stop_broker(name)
-        else:
-            self.kill_broker(name)
+        (self.stop_broker if clean else self.kill_broker)(name)
         self.start_broker(name)
 
     def kill_broker(self, name: str = "broker-a") -> None:

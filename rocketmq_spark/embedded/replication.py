@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from rocketmq_spark.embedded.jvm import ChildJvm
-from rocketmq_spark.embedded.servers import LOOPBACK, Server, apply_settings, free_port
+from rocketmq_spark.embedded.servers import LOOPBACK, BrokerServer, Server, apply_settings, free_port
 
 # A broker that is killed is replaced at once, because its connection closes; one that is silent after 3 s.
 QUICK_ELECTION: Final[Mapping[str, str]] = {
@@ -56,6 +56,27 @@ def replica_settings(server: str, replicas: int, failover: Failover, controller_
     broker_id = _replica_number(server) - 1
     settings |= {"brokerId": str(broker_id), "brokerRole": "SLAVE" if broker_id else "SYNC_MASTER"}
     return {**settings, **ACTING_MASTER} if failover == "acting-master" else settings
+
+
+def broker_servers(
+    brokers: int,
+    replicas: int,
+    failover: Failover,
+    controller_address: str | None,
+    stores: Path,
+    settings: Mapping[str, str],
+) -> dict[str, BrokerServer]:
+    """Return all replicas of all brokers by name, not started. ``stores``: the folder of their folders; ``settings``:
+    properties of broker.conf that count before those of ``replica_settings``."""
+    return {
+        name: BrokerServer(
+            name,
+            stores / name,
+            {**replica_settings(name, replicas, failover, controller_address), **settings},
+            broker_name,
+        )
+        for name, broker_name in broker_names_by_server(brokers, replicas).items()
+    }
 
 
 def name_server_settings(failover: Failover) -> dict[str, str]:

@@ -35,7 +35,9 @@ class PrometheusListener(StreamingQueryListener, Collector):
     """A listener of ``spark.streams`` whose metrics Prometheus' client collects from ``registry``.
 
     The metrics are those of all queries of ``spark`` that read from RocketMQ. ``queue_metrics=False`` omits those that
-    have a value for each queue. Raises ValueError if ``registry`` has a listener already. Thread-safe.
+    have a value for each queue. Raises ValueError if ``registry`` has a listener already.
+
+    Threads: any.
     """
 
     def __init__(
@@ -77,8 +79,9 @@ class PrometheusListener(StreamingQueryListener, Collector):
                 self._queries.update(progress, is_new_batch=False)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        query_id, has_failed = str(event.id), event.exception is not None
         with self._lock:
-            self._queries.end(str(event.id), has_failed=event.exception is not None)
+            self._queries.end(query_id, has_failed=has_failed)
 
 
 def _family(name: str) -> CounterMetricFamily | GaugeMetricFamily:

@@ -216,21 +216,32 @@ def _counted(lost: Sequence[LostRange]) -> tuple[int, str]:
     return _offsets(lost), _format_losses(lost, len(lost))
 
 
-def report_passed_over(group: str, ranges: Collection[QueueRange]) -> None:
-    """Log a warning with the ranges that the group has read and this checkpoint has not; nothing without ranges. The
-    reason is not available here."""
-    if not ranges:
-        return
-    ordered = sorted(ranges, key=lambda one: (one.queue.sort_key(), one.begin_offset))
-    log.warning(
-        "GROUP_AHEAD_OF_CHECKPOINT: Committed offsets of group=%s are %d offsets ahead of this checkpoint; this query "
-        "skips them: %s. Another member has read them, or the group's offsets were reset. If this checkpoint was "
-        "restored from a backup, restore it again and start with groupOffsets=checkpoint, which resets the group to "
-        "it.",
-        group,
-        sum(one.end_offset - one.begin_offset for one in ordered),
-        ", ".join(map(str, ordered)),
-    )
+class PassedOverRanges:
+    """Log of what the group has read and this checkpoint has not, once per queue since the start: later moves between
+    members are normal in every group. Not thread-safe."""
+
+    def __init__(self, group: str) -> None:
+        self._group = group
+        self._compared: set[MessageQueue] = set()
+        """Queues whose group offset was compared with the checkpoint's."""
+
+    def report(self, ranges: Iterable[QueueRange], compared: Iterable[MessageQueue]) -> None:
+        """Log a warning with the ``ranges`` of queues that are compared for the first time; nothing without any. The
+        reason is not available here."""
+        new = [one for one in ranges if one.queue not in self._compared]
+        self._compared.update(compared)
+        if not new:
+            return
+        ordered = sorted(new, key=lambda one: (one.queue.sort_key(), one.begin_offset))
+        log.warning(
+            "GROUP_AHEAD_OF_CHECKPOINT: Committed offsets of group=%s are %d offsets ahead of this checkpoint; this "
+            "query skips them: %s. Another member has read them, or the group's offsets were reset. If this checkpoint "
+            "was restored from a backup, restore it again and start with groupOffsets=checkpoint, which resets the "
+            "group to it.",
+            self._group,
+            sum(one.end_offset - one.begin_offset for one in ordered),
+            ", ".join(map(str, ordered)),
+        )
 
 
 def report_undelivered(group: str, deleted: Iterable[QueueRange], *, is_failure: bool) -> None:

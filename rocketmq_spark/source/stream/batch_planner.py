@@ -21,7 +21,7 @@ from rocketmq_spark.consumer.membership import Membership
 from rocketmq_spark.consumer.offset_committer import Check
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.source.data_loss import LossCount, LostRange, deleted, report_losses, report_passed_over
+from rocketmq_spark.source.data_loss import LossCount, LostRange, PassedOverRanges, deleted, report_losses
 from rocketmq_spark.source.stream.admission import Admission
 from rocketmq_spark.source.stream.available_now import AvailableNowTargets
 from rocketmq_spark.source.stream.missing_queues import MissingQueues
@@ -110,8 +110,7 @@ class BatchPlanner:
         self._starts = TopicStarts(options)
         self._verified = VerifiedQueues(has_own_offsets=options.has_own_offsets)
         self._admission = Admission(options)
-        self._compared: set[MessageQueue] = set()
-        """Queues whose group offset was compared with the checkpoint's."""
+        self._passed_over = PassedOverRanges(options.consumer_group)
         self._must_refresh = True
         self._has_complete_snapshot = False
         self._completed: SourceOffset | None = None
@@ -133,7 +132,7 @@ class BatchPlanner:
         Return ``start`` itself if there is nothing to read, or once the queues are released for a graceful stop; the
         end of a batch without rows if an ``availableNow`` run waits for other members. While ``start`` is empty, wait
         until all start positions are confirmed. ``limit``: offsets; None: no limit and no minimum. Raises DataLossError
-        [DATA_LOSS.OFFSETS_UNAVAILABLE] (``failOnDataLoss``), what ``Membership.refresh_metadata`` does, and
+        (``failOnDataLoss``), what ``Membership.refresh_metadata`` does, and
         RouteError[QUEUES_UNAVAILABLE.TIMEOUT | QUEUES_UNAVAILABLE.FAIL] for queues unavailable for too long."""
         self._mark_completed(start)
         wait_ms = idle_wait_ms(len(start.queues))
@@ -349,19 +348,13 @@ class BatchPlanner:
         for queue in resolution.emptied:
             warn_of_emptied(queue)
         self._report(resolution.lost)
-        self._report_passed_over(resolution)
+        self._passed_over.report(resolution.passed_over, resolution.positions.keys())
         for queue in resolution.discard:
             membership.offsets.discard(queue)
         unresolved = resolution.lower_to.keys() - membership.offsets.replace_offsets(resolution.lower_to)
         targets, at_slaves = resolution.raise_to.items(), membership.client.slave_reads.brokers
         required = {one: at for one, at in targets if one not in unresolved and one.broker_name not in at_slaves}
         return membership.offsets.raise_to(required, check)
-
-    def _report_passed_over(self, resolution: PositionResolution) -> None:
-        """Log ranges once per queue since the start: later moves between members are normal in every group."""
-        ranges = [one for one in resolution.passed_over if one.queue not in self._compared]
-        self._compared |= resolution.positions.keys()
-        report_passed_over(self._options.consumer_group, ranges)
 
     def _report(self, lost: Collection[LostRange]) -> None:
         report_losses(lost, is_failure=self._options.fail_on_data_loss)
