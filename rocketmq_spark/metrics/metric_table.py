@@ -54,14 +54,14 @@ class Metric:
     labels: tuple[str, ...] = ()
 
 
-def _at(*path: str, factor: float = 1) -> Callable[[Fields], Values]:
+def _at(*path: str) -> Callable[[Fields], Values]:
     """Return a function that returns the number at ``path``, or no value where it is missing or null."""
 
     def values(fields: Fields) -> Values:
         value: Any = fields
         for name in path:
             value = value.get(name) if isinstance(value, Mapping) else None
-        return [] if value is None else [((), float(value) * factor)]
+        return [] if value is None else [((), float(value))]
 
     return values
 
