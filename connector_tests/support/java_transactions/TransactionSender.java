@@ -16,6 +16,7 @@ public final class TransactionSender {
     public static void send(String namesrv, String topic, String bodies, String outcome) throws Exception {
         TransactionMQProducer producer = new TransactionMQProducer("transactions-" + System.nanoTime());
         producer.setNamesrvAddr(namesrv);
+        producer.setSendMsgTimeout(60_000); // 3 s by default, which a busy machine may need
         producer.setTransactionListener(always(LocalTransactionState.valueOf(outcome)));
         producer.start();
         for (String body : bodies.split("\n")) {
