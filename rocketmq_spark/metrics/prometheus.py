@@ -79,6 +79,7 @@ class PrometheusListener(StreamingQueryListener, Collector):
                 self._queries.update(progress, is_new_batch=False)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        """Drop the query's metrics; keep those of a failed query until it is restarted."""
         query_id, has_failed = str(event.id), event.exception is not None
         with self._lock:
             self._queries.end(query_id, has_failed=has_failed)
