@@ -3,7 +3,6 @@ that was confirmed is lost, nor read twice."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Iterator
 from contextlib import closing
 from typing import Any, Final
@@ -12,7 +11,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from connector_tests.support.source_calls import SourceCalls, source_calls
+from connector_tests.support.replica_reads import options_of, places, read_for, read_rest
+from connector_tests.support.source_calls import source_calls
 from connector_tests.support.streams import Topic, eventually, steady_messages
 from connector_tests.support.written_rows import arrow, write
 from rocketmq_spark.embedded import EmbeddedCluster
@@ -46,15 +46,6 @@ def replicated_topic(replicated: EmbeddedCluster) -> Iterator[Topic]:
     topic.close()
 
 
-def options_of(cluster: EmbeddedCluster, topic: Topic, group: str) -> dict[str, str]:
-    return {
-        "namesrvAddr": cluster.namesrv_addr,
-        "consumerGroup": group,
-        "subscribe": topic.name,
-        "startingOffsets": "earliest",
-    }
-
-
 def kill_master(cluster: EmbeddedCluster) -> str:
     """Kill it, wait until the other replica is elected, and return the name of the dead server."""
     dead = cluster.master()
@@ -70,29 +61,8 @@ def has_other_master(cluster: EmbeddedCluster, dead: str) -> bool:
         return False
 
 
-def read_for(calls: SourceCalls, rows: list[dict[str, Any]], duration_s: float) -> None:
-    end_s = time.monotonic() + duration_s
-    while time.monotonic() < end_s:
-        rows += calls.next_batch()
-
-
-def read_rest(calls: SourceCalls, rows: list[dict[str, Any]], sent: Collection[str]) -> None:
-    """Read until all that was ``sent`` has been read, and nothing is left."""
-
-    def is_all_read() -> bool:
-        batch = calls.next_batch()
-        rows.extend(batch)
-        return not batch and bodies(rows).issuperset(sent)
-
-    eventually(is_all_read, "all confirmed messages")
-
-
 def place_of(row: dict[str, Any]) -> tuple[int, int]:
     return row["queueId"], row["queueOffset"]
-
-
-def bodies(rows: list[dict[str, Any]]) -> set[str]:
-    return {row["body"].decode() for row in rows}
 
 
 def test_masters_killed_one_after_the_other_under_load_lose_no_confirmed_message(
@@ -107,8 +77,7 @@ def test_masters_killed_one_after_the_other_under_load_lose_no_confirmed_message
                 read_for(calls, rows, UNDER_LOAD_S)
                 replicated.start_broker(dead)
         read_rest(calls, rows, confirmed)
-    places = [(row["queueId"], row["queueOffset"]) for row in rows]
-    assert len(places) == len(set(places))
+    assert len(places(rows)) == len(set(places(rows)))
     assert replicated_topic.lag(group) == 0
 
 
@@ -144,8 +113,7 @@ def test_master_that_was_paused_until_another_one_was_elected_delivers_nothing_t
                 replicated.resume_broker(paused)
             read_for(calls, rows, UNDER_LOAD_S)
         read_rest(calls, rows, confirmed)
-    places = [(row["queueId"], row["queueOffset"]) for row in rows]
-    assert len(places) == len(set(places))
+    assert len(places(rows)) == len(set(places(rows)))
 
 
 def test_rows_are_written_in_their_order_while_the_master_is_killed(

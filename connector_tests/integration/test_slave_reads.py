@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from connector_tests.integration.test_elections import TIMEOUT_MS, bodies, options_of, read_for, read_rest
+from connector_tests.support.replica_reads import bodies, options_of, places, read_for, read_rest
 from connector_tests.support.source_calls import source_calls
 from connector_tests.support.streams import Topic, eventually, steady_messages
 from rocketmq_spark.embedded import EmbeddedCluster
@@ -31,6 +31,7 @@ MASTER: Final = "broker-a"
 SLAVE: Final = "broker-a-2"
 QUEUES: Final = 2
 UNDER_LOAD_S: Final = 2.0
+TIMEOUT_MS: Final = 3_000
 WITHOUT_ROWS_S: Final = 3.0
 SUGGESTS_SLAVE: Final = {"accessMessageInMemoryMaxRatio": "0"}
 """A master suggests a slave for messages that are not in this share of its memory."""
@@ -58,10 +59,6 @@ def without(cluster: EmbeddedCluster, server: str) -> Iterator[None]:
         yield
     finally:
         cluster.start_broker(server)
-
-
-def places(rows: list[dict[str, Any]]) -> list[tuple[int, int]]:
-    return [(row["queueId"], row["queueOffset"]) for row in rows]
 
 
 @pytest.mark.parametrize("read_from", ["auto", "slave"])

@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 from connector_tests.support.spark_session import test_session
 from connector_tests.support.streams import Stream, Topic
 from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.embedded.pytest_plugin import unique_name
 
 StreamOf = Callable[..., Stream]
 
@@ -30,6 +31,14 @@ def messages(cluster: EmbeddedCluster, topic: str) -> Iterator[Topic]:
     handle = Topic(cluster, topic)
     yield handle
     handle.close()
+
+
+@pytest.fixture
+def others(cluster: EmbeddedCluster) -> Iterator[Topic]:
+    """A second topic."""
+    topic = Topic(cluster, cluster.create_topic(unique_name("others"), 2))
+    yield topic
+    topic.close()
 
 
 @pytest.fixture

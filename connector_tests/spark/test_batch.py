@@ -35,14 +35,6 @@ def read(spark: SparkSession, cluster: EmbeddedCluster, messages: Topic) -> Read
     return load
 
 
-@pytest.fixture
-def others(cluster: EmbeddedCluster) -> Iterator[Topic]:
-    """A second topic."""
-    topic = Topic(cluster, cluster.create_topic(unique_name("others"), 2))
-    yield topic
-    topic.close()
-
-
 def bodies(frame: DataFrame) -> list[str]:
     return sorted(row.body for row in frame.selectExpr("CAST(body AS STRING) AS body").collect())
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -12,19 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from connector_tests.support.streams import TIMEOUT_S, Stream, Topic
 from rocketmq_spark.embedded import EmbeddedCluster
-from rocketmq_spark.embedded.pytest_plugin import unique_name
 
 pytestmark = pytest.mark.full
 
 Run = Callable[..., list[str]]
-
-
-@pytest.fixture
-def others(cluster: EmbeddedCluster) -> Iterator[Topic]:
-    """A second topic."""
-    topic = Topic(cluster, cluster.create_topic(unique_name("others"), 2))
-    yield topic
-    topic.close()
 
 
 @pytest.fixture

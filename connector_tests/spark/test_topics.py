@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,15 +10,6 @@ from pyspark.sql import SparkSession
 from connector_tests.spark.conftest import StreamOf
 from connector_tests.support.streams import TIMEOUT_S, Stream, Topic
 from rocketmq_spark.embedded import EmbeddedCluster
-from rocketmq_spark.embedded.pytest_plugin import unique_name
-
-
-@pytest.fixture
-def others(cluster: EmbeddedCluster) -> Iterator[Topic]:
-    """A second topic."""
-    topic = Topic(cluster, cluster.create_topic(unique_name("others"), 2))
-    yield topic
-    topic.close()
 
 
 @pytest.fixture

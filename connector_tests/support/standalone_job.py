@@ -19,6 +19,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import udf
 
+from connector_tests.support.jvm_options import SHORT_LIVED
 from connector_tests.support.spark_daemons import QUICK
 from connector_tests.support.spark_session import local_session
 from rocketmq_spark import run_available_now
@@ -29,7 +30,7 @@ SETTINGS: Final = {
     "spark.pyspark.python": "",
     "spark.executor.memory": "512m",
     "spark.executor.cores": "1",
-    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    "spark.executor.extraJavaOptions": " ".join(SHORT_LIVED),
 }
 
 
