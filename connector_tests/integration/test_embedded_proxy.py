@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
+from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
 from connector_tests.support.cluster_pool import ClusterPool
+from connector_tests.support.fault_proxy import FaultProxy
 from connector_tests.support.java import java_oracle
 from connector_tests.support.java_grpc import grpc_stub, route
+from connector_tests.support.jvm_options import rocketmq_options
 from rocketmq_spark.embedded import EmbeddedCluster, Right
 from rocketmq_spark.embedded.acl import new_credentials
+from rocketmq_spark.embedded.cluster import NO_TLS, SYNC_TOPIC
+from rocketmq_spark.embedded.jars import rocketmq_class_path
+from rocketmq_spark.embedded.jvm import ChildJvm
+from rocketmq_spark.embedded.proxy import ProxyServer
 from rocketmq_spark.errors import BrokerError, EmbeddedBrokerError, TransportError
 from rocketmq_spark.model import BrokerAddress
 from rocketmq_spark.remoting.namesrv import NameServers
@@ -134,7 +142,7 @@ class Watched(EmbeddedCluster):
 
     def start_proxy(self) -> None:
         with closing(ConnectionPool(TIMEOUT_MS)) as pool:
-            route = NameServers((self.namesrv_addr,), pool, TIMEOUT_MS).topic_route("DefaultHeartBeatSyncerTopic")
+            route = NameServers((self.namesrv_addr,), pool, TIMEOUT_MS).topic_route(SYNC_TOPIC)
         self.has_what_the_proxy_makes = bool(route.read_queues())
         super().start_proxy()
 
@@ -143,6 +151,28 @@ def test_what_the_proxy_would_make_and_wait_for_too_briefly_is_there() -> None:
     """On a slow machine it used to end its JVM: ``create system broadcast topic ... failed on cluster``."""
     with Watched(proxy=True) as cluster:
         assert cluster.has_what_the_proxy_makes
+
+
+def test_a_proxy_is_started_again_when_the_name_server_was_slow(plain: EmbeddedCluster, tmp_path: Path) -> None:
+    """It ends its JVM when a lookup takes 3 s, as on a machine that is busy with something else."""
+    plain.create_topic(SYNC_TOPIC, 1)
+    proxy = ProxyServer(tmp_path / "home", None, None, {})
+    with ExitStack() as resources:
+        name_server = resources.enter_context(FaultProxy(plain.namesrv_addr))
+        name_server.stall()
+
+        def launch() -> ChildJvm:
+            if launched:
+                name_server.pass_through()
+            launched.append(ChildJvm("proxy", rocketmq_class_path(proxy=True), (*rocketmq_options(), NO_TLS), tmp_path))
+            resources.callback(launched[-1].kill)
+            return launched[-1]
+
+        launched: list[ChildJvm] = []
+        proxy.start(launch, name_server.address)
+        host, _, port = proxy.endpoints.rpartition(":")
+        socket.create_connection((host, int(port)), TIMEOUT_MS / 1000).close()
+        assert [jvm.is_running for jvm in launched] == [False, True]
 
 
 def test_without_one_there_is_none_to_request() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Final, Self
@@ -305,7 +306,7 @@ class EmbeddedCluster:
 
     def start_proxy(self) -> None:
         """Start a killed proxy on its previous ports; wait until both accept connections. See ``_require_proxy``."""
-        self._require_proxy().start(self._jvms.launch_jvm(PROXY_JVM), self.namesrv_addr)
+        self._require_proxy().start(partial(self._jvms.launch_jvm, PROXY_JVM), self.namesrv_addr)
 
     def kill_proxy(self) -> None:
         """Kill the proxy's JVM by SIGKILL."""

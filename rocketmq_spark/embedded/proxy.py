@@ -6,17 +6,22 @@ In local mode a proxy shares a broker's JVM and its TLS settings, and cannot be 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
 from rocketmq_spark.embedded.certificate import ServerCertificate
 from rocketmq_spark.embedded.jvm import ChildJvm
 from rocketmq_spark.embedded.servers import LOOPBACK, free_port, set_remoting_version
+from rocketmq_spark.errors import EmbeddedBrokerError
 from rocketmq_spark.security import Credentials
 
 CLUSTER: Final = "DefaultCluster"
 CONFIG_PATH: Final = "com.rocketmq.proxy.configPath"
+STARTS: Final = 3
+"""A proxy ends its JVM if the name server does not respond to a lookup of its system topic within 3 s, which happens on
+a busy machine. It has no setting for that."""
+LOOKUP_FAILED: Final = "create system broadcast topic"
 _PROVIDERS: Final = "org.apache.rocketmq.proxy.auth"
 
 
@@ -53,9 +58,20 @@ class ProxyServer:
         """Return ``host:port`` for remoting clients, to which the proxy is both name server and broker."""
         return f"{LOOPBACK}:{self._remoting_port}"
 
-    def start(self, jvm: ChildJvm, namesrv_address: str) -> None:
-        """Write rmq-proxy.json and start the proxy in ``jvm``; return once both ports are open. The first start selects
-        free ports. Raises EmbeddedBrokerError[EMBEDDED_SERVER_FAILED | EMBEDDED_JVM_FAILED]."""
+    def start(self, launch_jvm: Callable[[], ChildJvm], namesrv_address: str) -> None:
+        """Write rmq-proxy.json and start the proxy in a JVM that ``launch_jvm`` returns; return once both ports are
+        open. Start it again, in a new JVM, if the name server is slow, see ``STARTS``. The first start selects free
+        ports. Raises EmbeddedBrokerError[EMBEDDED_SERVER_FAILED | EMBEDDED_JVM_FAILED]."""
+        for starts_left in reversed(range(STARTS)):
+            try:
+                self._start(launch_jvm(), namesrv_address)
+            except EmbeddedBrokerError as error:
+                if not starts_left or LOOKUP_FAILED not in str(error):
+                    raise
+            else:
+                return
+
+    def _start(self, jvm: ChildJvm, namesrv_address: str) -> None:
         with jvm.raising_embedded_errors():
             set_remoting_version(jvm)
             self._grpc_port = self._grpc_port or free_port()
