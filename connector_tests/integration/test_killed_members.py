@@ -138,7 +138,7 @@ class Scenario:
         copies = defaultdict(list)
         for name, member in self._members.items():
             batches = sorted(member.batches())
-            later_s = [*(batch.written_s for batch in batches[1:]), math.inf]
+            later_s = [*(batch.written_s for batch in batches[1:]), math.inf][: len(batches)]
             for (number, bodies, written_s), next_s in zip(batches, later_s, strict=True):
                 for body in bodies:
                     copies[body].append(Copy(name, number, written_s, next_s))
