@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from rocketmq_spark.cli.name_server import add_actions, cluster_at
+from rocketmq_spark.cli.text_table import text_table
 from rocketmq_spark.condition import one_line
 from rocketmq_spark.errors import RouteError
 from rocketmq_spark.model import MessageQueue, QueueBounds, TopicRoute
@@ -18,6 +19,7 @@ DEFAULT_QUEUES: Final = 4
 MAX_QUEUES: Final = 1_000
 READY_TIMEOUT_MS: Final = 60_000
 POLL_S: Final = 0.05
+HEADER: Final = ("broker", "queue", "first", "next", "messages")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -80,12 +82,11 @@ def describe(cluster: ClusterClient, topic: str) -> str:
 
 def table(held: dict[MessageQueue, QueueBounds]) -> str:
     """Format a header, one line per queue, and the total number of messages."""
-    lines = [f"{'broker':<20} {'queue':>5} {'first':>12} {'next':>12} {'messages':>12}"]
-    for queue in sorted(held, key=MessageQueue.sort_key):
-        first, end = held[queue].min_offset, held[queue].max_offset
-        lines.append(f"{one_line(queue.broker_name):<20} {queue.queue_id:>5} {first:>12} {end:>12} {end - first:>12}")
-    total = sum(bounds.max_offset - bounds.min_offset for bounds in held.values())
-    return "\n".join((*lines, f"{total} messages"))
+    rows = [
+        (queue.broker_name, queue.queue_id, bounds.min_offset, bounds.max_offset, bounds.max_offset - bounds.min_offset)
+        for queue, bounds in sorted(held.items(), key=lambda item: MessageQueue.sort_key(item[0]))
+    ]
+    return "\n".join((*text_table(HEADER, rows), f"{sum(row[-1] for row in rows)} messages"))
 
 
 def delete(cluster: ClusterClient, topic: str) -> str:
