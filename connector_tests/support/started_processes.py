@@ -62,10 +62,10 @@ class StartedProcesses:
             running = {pid: command_line(pid) for pid in psutil.pids()}
             for pid, command in running.items():
                 if command and self._known.get(pid) != command:
-                    self._look_at(pid, me)
+                    self._inspect(pid, me)
             self._known = running
 
-    def _look_at(self, pid: int, me: psutil.Process) -> None:
+    def _inspect(self, pid: int, me: psutil.Process) -> None:
         """Count it if it is one of ours. A shell may become Spark's JVM: its command line changes then."""
         with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
             process = psutil.Process(pid)
