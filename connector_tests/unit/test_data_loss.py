@@ -50,12 +50,6 @@ def test_a_failure_names_all_ranges_with_their_causes_and_what_to_do() -> None:
         (REPLACED, "DATA_LOSS.QUEUE_TRUNCATED", "3 offsets of truncated queues no longer exist: "),
         (TAIL_LOST, "DATA_LOSS.QUEUE_TRUNCATED", "3 offsets of truncated queues no longer exist: "),
         (OMITTED, "DATA_LOSS.OFFSETS_OMITTED", "3 offsets are missing in the responses of the brokers: "),
-        (BEYOND_END, "DATA_LOSS.OFFSETS_BEYOND_END", "3 committed offsets are beyond the end of their queues: "),
-        (
-            BEYOND_UNVERIFIED_END,
-            "DATA_LOSS.OFFSETS_BEYOND_END",
-            "3 committed offsets are beyond the end of their queues: ",
-        ),
     ],
 )
 def test_failure_of_one_kind_has_its_condition_and_exact_range(cause: str, condition: str, what: str) -> None:
@@ -66,6 +60,19 @@ def test_failure_of_one_kind_has_its_condition_and_exact_range(cause: str, condi
     advice = str(raised.value).removeprefix(summary)
     assert advice != str(raised.value)
     assert advice.startswith(" Set 'failOnDataLoss' to false to continue")
+
+
+@pytest.mark.parametrize("cause", [BEYOND_END, BEYOND_UNVERIFIED_END])
+def test_group_offset_beyond_the_end_fails_with_its_owner_and_what_continuing_does(cause: str) -> None:
+    """The count of offsets was called one of committed offsets, and the advice was to continue without them."""
+    with pytest.raises(DataLossError) as raised:
+        report_losses([LostRange(A, 4, 7, cause)], is_failure=True)
+    assert str(raised.value) == (
+        "[ROCKETMQ_DATA_LOSS.OFFSETS_BEYOND_END] Committed offsets of the group are beyond the ends of their queues, "
+        f"by 3 offsets: [4, 7) of orders@broker-a:0: {cause}. Check the disks and replicas of these brokers, and which "
+        "clients commit offsets of the group. To resume from the checkpoint's offsets, set 'failOnDataLoss' to false: "
+        "queues that the checkpoint does not have are then read from their first message."
+    )
 
 
 def test_what_is_allowed_is_one_line_that_gives_no_advice_and_one_of_what_was_read(

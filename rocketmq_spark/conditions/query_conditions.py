@@ -34,8 +34,10 @@ QUERY_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             CONTINUE_OR_START_OVER,
         ),
         "DATA_LOSS.OFFSETS_BEYOND_END": Condition(
-            "{count:committed offset} are beyond the end of their queues: {ranges}.",
-            CONTINUE_OR_START_OVER,
+            "Committed offsets of the group are beyond the ends of their queues, by {count:offset}: {ranges}.",
+            "Check the disks and replicas of these brokers, and which clients commit offsets of the group. To resume "
+            "from the checkpoint's offsets, set 'failOnDataLoss' to false: queues that the checkpoint does not have "
+            "are then read from their first message.",
         ),
         "DATA_LOSS.UNDELIVERED_MESSAGES": Condition(
             "Brokers deleted {count:message} before delivery to group '{group}': {ranges}.",
