@@ -49,7 +49,8 @@ OF_THE_MODEL: Final = {"in_turn", "has_news", "is_answered", "is_wanted", "newco
 MODEL: Final = ("properties/test_join", "support/simulated_", "support/join_", "support/omitted_", "support/steady_")
 """Names of the simulated group, which its users share, and the files that define them."""
 
-LOG_LEVELS: Final = {"debug", "info", "warning", "error", "critical", "exception"}
+TEXTS_OF_BROKERS: Final = {"meanings.py"}
+"""Modules whose strings are remarks of brokers, as these write them."""
 
 Found = Iterator[tuple[int, str]]
 """Lines of a file, and what is wrong there."""
@@ -116,23 +117,10 @@ def docstrings_of(tree: ast.Module) -> frozenset[int]:
     return frozenset(id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr))
 
 
-def is_log_call(node: ast.AST) -> bool:
-    return (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr in LOG_LEVELS
-        and isinstance(node.func.value, ast.Name)
-        and node.func.value.id in {"log", "logger"}
-    )
-
-
 def refused_strings(path: Path, place: Place) -> Found:
-    """Yield phrases in the strings of a module, but not in docstrings; of log calls only in theirs."""
+    """Yield phrases in the strings of a module, but not in docstrings."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    docstrings = docstrings_of(tree)
-    is_of_logs = place is Place.LOG_CALL
-    roots: list[ast.AST] = [node for node in ast.walk(tree) if is_log_call(node)] if is_of_logs else [tree]
-    for line, text in (one for root in roots for one in strings(root, docstrings)):
+    for line, text in strings(tree, docstrings_of(tree)):
         for _, advice in refused_phrases(text, place):
             yield line, advice
 
@@ -196,8 +184,10 @@ def test_options_and_conditions_have_no_refused_phrases(package: str, place: Pla
     assert not found, "\n".join(["", *found])
 
 
-def test_log_calls_have_no_refused_phrases() -> None:
-    found = [one for path in modules() for one in located(path, refused_strings(path, Place.LOG_CALL))]
+def test_messages_and_their_parts_have_no_refused_phrases() -> None:
+    """Causes and problems, which errors and log lines quote, are strings anywhere in the package."""
+    read = [path for path in modules() if path.name not in TEXTS_OF_BROKERS]
+    found = [one for path in read for one in located(path, refused_strings(path, Place.MESSAGE))]
     assert not found, "\n".join(["", *found])
 
 
@@ -236,7 +226,6 @@ def test_strings_are_read_and_docstrings_are_not(tmp_path: Path) -> None:
         'def f():\n    """Nobody."""\n    log.info("at most so "\n        "many of %s", "x")\n    print("anew")\n'
     )
     assert [line for line, _ in refused_strings(module, Place.OPTION)] == [2, 6, 8]
-    assert [line for line, _ in refused_strings(module, Place.LOG_CALL)] == [6]
 
 
 @pytest.mark.parametrize(
@@ -244,7 +233,7 @@ def test_strings_are_read_and_docstrings_are_not(tmp_path: Path) -> None:
     [
         ("Nobody reads it.", set(Place)),
         ("The broker told it.", set(Place) - {Place.MAINTAINERS_PAGE}),
-        ("An answer of the broker.", {Place.CONDITION, Place.LOG_CALL}),
+        ("An answer of the broker.", {Place.CONDITION, Place.MESSAGE}),
         ("The topic is not there yet.", {Place.CONDITION}),
         ("The broker redelivers the message.", set()),
     ],

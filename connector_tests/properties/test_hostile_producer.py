@@ -256,7 +256,7 @@ def test_offsets_that_no_message_has_end_no_query_and_one_omitted_does() -> None
     check(reported(QueueKind.BATCH, Sent(b"x" * 60, 0xD0, {"INNER_NUM": "1100"}), tags=frozenset({TRUE_TAG})))
     ordinary = reported(QueueKind.ORDINARY)
     del ordinary.queue.entries[3]
-    with pytest.raises(DataLossError, match=r"3, 4.*left them out of its answer"):
+    with pytest.raises(DataLossError, match=r"3, 4.*omitted them from its responses"):
         read(ordinary, ordinary.cuts, [])
 
 

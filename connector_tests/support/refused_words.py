@@ -18,12 +18,13 @@ class Place(StrEnum):
     USERS_PAGE = auto()
     OPTION = auto()
     CONDITION = auto()
-    LOG_CALL = auto()
+    MESSAGE = auto()
+    """A log line, or a part of one or of an error, such as a cause."""
 
 
 EVERYWHERE: Final = frozenset(Place)
 FOR_USERS: Final = EVERYWHERE - {Place.MAINTAINERS_PAGE}
-IN_MESSAGES: Final = frozenset({Place.CONDITION, Place.LOG_CALL})
+IN_MESSAGES: Final = frozenset({Place.CONDITION, Place.MESSAGE})
 """Texts that appear alone, at night: an error or a line of the log."""
 
 WORDS: Final = {

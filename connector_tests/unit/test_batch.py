@@ -45,7 +45,7 @@ def test_properties_that_cannot_travel_are_refused() -> None:
         (inner_batch([(b"body", b"abc")])[:-1], "its inner properties should have 3 bytes where 2 remain"),
         (
             inner_batch([(b"", b"")]) + b"\0\0\0\x15" + inner_batch([(b"", b"")])[4:],
-            "an inner message of 22 bytes says that it has 21",
+            "an inner message of 22 bytes declares 21",
         ),
         (inner_batch([(b"", b"")])[:-2] + b"\xff\xff", "its inner properties should have -1 bytes where 0 remain"),
         (

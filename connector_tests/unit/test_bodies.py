@@ -211,7 +211,7 @@ def test_a_consumers_status_has_queues_as_keys() -> None:
         (decode_topic_stats, b"{}", "topic stats"),
         (decode_consume_stats, b"{}", "consume stats"),
         (decode_consumer_ids, b"{}", "consumer list"),
-        (decode_lock_ok, b"{}", "lock answer"),
+        (decode_lock_ok, b"{}", "lock response"),
         (decode_consumer_running_info, b"{}", "running info"),
     ],
 )

@@ -211,7 +211,7 @@ def test_an_acknowledged_update_and_one_not_sent_are_no_warning(case: Case, capl
     assert caplog.messages == [], "of a broker that is gone, say, at whose old address a query unregisters too"
     caplog.set_level(logging.DEBUG)
     case.servers.try_call(address_of("a"), lambda broker: broker.unregister("me", "g"))
-    assert caplog.messages == [f"REQUEST_FAILED: Notification to address=a:10911 failed: {case.a.refusal}"]
+    assert caplog.messages == [f"REQUEST_FAILED: Optional request to address=a:10911 failed: {case.a.refusal}"]
 
 
 def test_a_link_is_the_address_and_how_often_it_was_connected_to(case: Case) -> None:

@@ -123,7 +123,7 @@ def test_an_operators_request_reports_nothing() -> None:
     "body", [b"x", b"{}", b'{"lost":[1]}', encode_reported_losses([QueueRange(A, 1, 2)]).replace(b"2", b"0")]
 )
 def test_what_is_no_reported_loss_is_the_senders_error(body: bytes) -> None:
-    with pytest.raises(RemoteProtocolError, match=r"MALFORMED_RESPONSE\.BODY.*\btold loss\b"):
+    with pytest.raises(RemoteProtocolError, match=r"MALFORMED_RESPONSE\.BODY.*\breported loss\b"):
         decode_reported_losses(body)
 
 

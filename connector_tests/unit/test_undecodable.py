@@ -177,7 +177,7 @@ def test_an_error_names_the_layout_that_is_wrong_not_a_body_before_it(decoder: N
     with pytest.raises(RemoteProtocolError) as raised:
         decoder().decode_with_undecodable([pull_body(at(POISON, 0)), pull_body(at(POISON, 0)) + longer], *ALL)
     assert raised.value.context["index"] == 1
-    assert "it says that it has 1048576 bytes" in str(raised.value)
+    assert "it declares 1048576 bytes" in str(raised.value)
 
 
 def test_a_body_that_is_too_large_alone_is_undecodable_and_those_too_large_together_are_not(

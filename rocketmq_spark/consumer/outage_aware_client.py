@@ -190,7 +190,7 @@ class OutageAwareClient:
         try:
             call(self._cluster.broker(address))
         except RocketMQError as error:
-            log.debug("REQUEST_FAILED: Notification to address=%s failed: %s", address, error)
+            log.debug("REQUEST_FAILED: Optional request to address=%s failed: %s", address, error)
             return False
         return True
 

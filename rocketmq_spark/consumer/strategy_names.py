@@ -81,7 +81,7 @@ def strategy_of(options: ReadOptions) -> Strategy:
     strategy = strategy_named(options.allocate_strategy, settings)
     if options.topic_pattern is not None and isinstance(strategy, AllocateAllTopicsStrategy):
         reason = (
-            f"{strategy.name} allocates the queues of all topics together, and members with a pattern may know "
+            f"{strategy.name} allocates the queues of all topics together, and members with a pattern may have "
             "different topics for a moment. Use a strategy that allocates each topic by itself."
         )
         raise OptionError("INCOMPATIBLE_OPTIONS", first="subscribePattern", second=STRATEGY_OPTION, reason=reason)

@@ -136,7 +136,7 @@ class ChildJvm:
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(END_TIMEOUT_MS / 1000)  # it may be just ending
             self.check()
-            raise self._failed(str(error) or "its gateway does not answer") from error
+            raise self._failed(str(error) or "its gateway does not respond") from error
 
     def check(self) -> None:
         """Raise EmbeddedBrokerError[EMBEDDED_JVM_FAILED] if the JVM has ended."""

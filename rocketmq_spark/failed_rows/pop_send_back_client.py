@@ -30,7 +30,7 @@ from rocketmq_spark.remoting.retry import SEND_BACK_PAUSES, broker_subject, retr
 Outcome: TypeAlias = RocketMQError | str | None
 """None: the message will be redelivered. Otherwise why not."""
 
-UNKNOWN: Final = "its server knows it no more by this handle"
+UNKNOWN: Final = "its server no longer accepts this receiptHandle"
 NO_HANDLE: Final = "it has no receiptHandle"
 
 

@@ -94,7 +94,7 @@ TOPIC_CONFLICTS: Final = (
 """What is read. Checked in this order."""
 
 _STANDALONE: Final = (
-    ("consumeOrderly", "consume_orderly", False, "no lock keeps other consumers away from its queues."),
+    ("consumeOrderly", "consume_orderly", False, "no lock excludes other consumers from its queues."),
     ("messageModel", "message_model", "CLUSTERING", "it reads its queues independently of other members anyway."),
     ("allocateStrategy", "allocate_strategy", "AVG", "its queues are not allocated among members."),
     ("retryTopic", "reads_retry_topic", False, "it reads the assigned queues only: assign the retry topic's queues."),

@@ -124,7 +124,7 @@ def _may_match(handle: BrokerHandle, record: memoryview) -> bool:
     try:
         return POP_CK in as_stored(record, handle.broker_name).properties
     except ValueError as problem:
-        raise _invalid_header(f"a message that was popped cannot be told: {problem}") from problem
+        raise _invalid_header(f"the properties of a popped message cannot be decoded: {problem}") from problem
 
 
 def _invalid_header(problem: str) -> RemoteProtocolError:

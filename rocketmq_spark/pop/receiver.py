@@ -40,7 +40,7 @@ MAX_PREFETCHED_BYTES: Final = 64 * 1024 * 1024
 CHECKS_PER_LEASE: Final = 20
 """Number of checks within one invisible duration whether messages need an extension."""
 
-ROUTE_REFRESH: Final = "look"
+ROUTE_REFRESH: Final = "route-refresh"
 """The worker that refreshes the routes."""
 
 ATTEMPTS: Final = "attempts"

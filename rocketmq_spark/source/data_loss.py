@@ -28,7 +28,7 @@ BEYOND_UNVERIFIED_END: Final = (
     "the group's committed offset is beyond the end of the queue: the topic was deleted and created again, the broker "
     "lost the end of the queue, or a client committed a wrong offset"
 )
-OMITTED: Final = "the broker left them out of its answer"
+OMITTED: Final = "the broker omitted them from its responses"
 VACANT: Final = (
     "no message has them: the broker could not read what was sent, and may have lost what was stored beside it"
 )

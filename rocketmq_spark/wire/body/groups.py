@@ -102,4 +102,4 @@ def encode_lock_batch(group: str, client_id: str, queues: Collection[MessageQueu
 
 def decode_lock_ok(body: bytes | memoryview) -> set[MessageQueue]:
     """Decode the response to LOCK_BATCH_MQ: the queues that are now locked for the requesting client."""
-    return decode_body("lock answer", body, lambda locked: set(map(message_queue, objects(locked, "lockOKMQSet"))))
+    return decode_body("lock response", body, lambda locked: set(map(message_queue, objects(locked, "lockOKMQSet"))))

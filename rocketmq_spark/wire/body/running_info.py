@@ -141,7 +141,7 @@ def decode_reported_losses(body: bytes | memoryview) -> tuple[QueueRange, ...]:
     RemoteProtocolError[MALFORMED_RESPONSE.BODY]."""
     if not body:
         return ()
-    return decode_body("told loss", body, lambda reported: tuple(map(_range, objects(reported, "lost"))))
+    return decode_body("reported loss", body, lambda reported: tuple(map(_range, objects(reported, "lost"))))
 
 
 def _range(entry: Object) -> QueueRange:

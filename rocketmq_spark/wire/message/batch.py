@@ -123,5 +123,5 @@ def _parts(reader: ByteReader) -> InnerParts:
     (properties_bytes,) = reader.unpack(_PROPERTIES_LENGTH, "inner properties' length")
     properties = reader.read(properties_bytes, "inner properties")
     if reader.position - begin != size_bytes:
-        raise ValueError(f"an inner message of {reader.position - begin} bytes says that it has {size_bytes}")
+        raise ValueError(f"an inner message of {reader.position - begin} bytes declares {size_bytes}")
     return InnerParts(flag, body, properties)

@@ -253,7 +253,7 @@ def _record_bytes(remaining: memoryview) -> int:
         raise ValueError(f"only {len(remaining)} bytes are left")
     (total_bytes,) = _SIZE.unpack_from(remaining)
     if not MIN_RECORD_BYTES <= total_bytes <= len(remaining):
-        raise ValueError(f"it says that it has {total_bytes} bytes where {len(remaining)} are left")
+        raise ValueError(f"it declares {total_bytes} bytes where {len(remaining)} are left")
     return int(total_bytes)
 
 
