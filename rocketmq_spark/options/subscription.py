@@ -25,7 +25,8 @@ class SubscriptionOptions(GroupOptions):
         aliases=("topic",),
         required=True,
         alternatives=("subscribePattern", "assign"),
-        doc="Topics to read, separated by commas. All members of a group must subscribe to the same topics.",
+        doc="Topics to read, separated by commas: `orders,returns`. All members of a group must subscribe to the same "
+        "topics.",
     )
     topic_pattern: re.Pattern[str] | None = option(
         "subscribePattern",
