@@ -165,7 +165,7 @@ CHANGES: Final = (
         _filter,
     ),
     Change(
-        "a topic left out",
+        "a topic removed",
         "subscribe",
         Outcome.WARNING,
         "No data is lost yet. The checkpoint keeps the topic's offsets, and the query resumes from them when you "
@@ -173,7 +173,7 @@ CHANGES: Final = (
         _removed_topics,
     ),
     Change(
-        "a queue left out",
+        "a queue removed",
         "assign",
         Outcome.WARNING,
         "No data is lost yet. The checkpoint keeps the queue's offsets, and the query resumes from them when you "
@@ -181,7 +181,7 @@ CHANGES: Final = (
         _unassigned_queues,
     ),
     Change(
-        "the retry topic left out",
+        "the retry topic removed",
         "retryTopic",
         Outcome.WARNING,
         "No data is lost yet. The checkpoint keeps the retry topic's offsets. Messages sent back for retry stay in "
