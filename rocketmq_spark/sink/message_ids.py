@@ -54,12 +54,12 @@ def row_ids(key: bytes, first_row: int, columns: Sequence[pa.BinaryArray]) -> Me
     row_count = len(columns[0])
     rows = np.arange(first_row, first_row + row_count)
     ids = np.empty(row_count, _LAYOUT)
-    ids["prefix"] = _hashes(_contents(key, columns))
+    ids["prefix"] = _hash_prefixes(_hash_inputs(key, columns))
     ids["high"], ids["middle"], ids["low"] = (_DIGITS[rows >> shift & 0xFFFF] for shift in (32, 16, 0))
     return ids.view("S32")
 
 
-def _contents(key: bytes, columns: Sequence[pa.BinaryArray]) -> pa.BinaryArray:
+def _hash_inputs(key: bytes, columns: Sequence[pa.BinaryArray]) -> pa.BinaryArray:
     """Return the hash input of each row: the key, the lengths of its values (-1: null), and the values."""
     lengths = np.empty((len(columns[0]), len(columns)), "<i4")
     for position, column in enumerate(columns):
@@ -70,10 +70,10 @@ def _contents(key: bytes, columns: Sequence[pa.BinaryArray]) -> pa.BinaryArray:
     return pc.binary_join_element_wise(pa.scalar(key, pa.binary()), head, *values, pa.scalar(b"", pa.binary()))
 
 
-def _hashes(contents: pa.BinaryArray) -> MessageIds:
-    """Return the first 20 hex digits of the hash of each value."""
-    digests = b"".join([one.digest() for one in map(hashlib.blake2b, contents.to_pylist())])
-    words = np.frombuffer(digests, ">u2").reshape(len(contents), hashlib.blake2b.MAX_DIGEST_SIZE // 2)
+def _hash_prefixes(inputs: pa.BinaryArray) -> MessageIds:
+    """Return the first 20 hex digits, upper case, of the BLAKE2b hash of each input."""
+    digests = b"".join([one.digest() for one in map(hashlib.blake2b, inputs.to_pylist())])
+    words = np.frombuffer(digests, ">u2").reshape(len(inputs), hashlib.blake2b.MAX_DIGEST_SIZE // 2)
     prefixes: MessageIds = _DIGITS[words[:, : _PREFIX_BYTES // 2]].view(f"S{_PREFIX_DIGITS}")[:, 0]
     return prefixes
 
