@@ -31,17 +31,17 @@ class Heartbeats:
         sent: dict[BrokerAddress, Future[None]] = {}
         acknowledged: set[BrokerAddress] = set()
         for address in self.addresses:
-            with _warning_of(address):
+            with _logging_failures_of(address):
                 sent[address] = cluster.broker(address).submit_heartbeat(self.heartbeat)
         for address, future in sent.items():
-            with _warning_of(address):
+            with _logging_failures_of(address):
                 future.result()
                 acknowledged.add(address)
         return acknowledged
 
 
 @contextmanager
-def _warning_of(address: BrokerAddress) -> Iterator[None]:
+def _logging_failures_of(address: BrokerAddress) -> Iterator[None]:
     """Log a RocketMQError of the block instead of raising it: a broker's refusal at WARNING, any other at DEBUG."""
     try:
         yield
