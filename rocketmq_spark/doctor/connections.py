@@ -35,7 +35,8 @@ _Build = Callable[[_Server, RocketMQError], Diagnosis]
 
 
 def name_server_diagnoses(servers: ServerFacts) -> list[Diagnosis]:
-    """Return a diagnosis for each name server that returned no valid response, as warnings if another one did."""
+    """Return a diagnosis for each name server that returned an error and no valid response; as warnings if another
+    server returned a valid one. Unchecked name servers get none, see ``unchecked_diagnoses``."""
     failures = {
         address: next((one for one in results.values() if isinstance(one, RocketMQError)), None)
         for address, results in servers.name_servers.items()
