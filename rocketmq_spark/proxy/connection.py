@@ -54,7 +54,8 @@ class Connection:
     def submit(
         self, method: str, request: Message, response_type: type[A], timeout_ms: int | None = None
     ) -> PendingCall[A]:
-        """Send the request of ``call`` without waiting. ``result`` waits and raises the errors of the class."""
+        """Call a method as ``call`` does, without waiting. ``PendingCall.result`` waits, returns the response and
+        raises the errors of the class. Raises TransportError[CONNECTION_LOST] after ``close``."""
         limit_ms = timeout_ms or self._timeout_ms
         call: Any = self._channel.unary_unary(SERVICE + method, request_serializer=_to_bytes)
         with self._open():

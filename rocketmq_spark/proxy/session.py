@@ -129,7 +129,7 @@ class Session:
             self._end_telemetry()
             settings = self._subscription.settings(socket.gethostname(), self._timeout_ms)
             self._telemetry = Telemetry(connection, settings, self._timeout_ms)
-            response = self._telemetry.response()
+            response = self._telemetry.wait_for_response()
             _check(connection, TELEMETRY, response)
         self._is_unrecognized = False
         if response.settings.subscription.fifo:

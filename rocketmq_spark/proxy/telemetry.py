@@ -35,7 +35,7 @@ class Telemetry:
         self._thread = threading.Thread(target=self._receive, name="rocketmq-proxy-telemetry", daemon=True)
         self._thread.start()
 
-    def response(self) -> TelemetryCommand:
+    def wait_for_response(self) -> TelemetryCommand:
         """Wait for the proxy's first command and return it; call this once. Raises what ``failure_of`` returns,
         RemoteProtocolError[MALFORMED_RESPONSE.BODY | RESPONSE_TOO_LARGE], TransportError[RESPONSE_TIMED_OUT] after
         ``timeout_ms``."""
