@@ -44,8 +44,9 @@ class SubscribedTopics(Collection[str]):
         return self._matching if self.has_pattern else self._options.listed_topics
 
     def expect(self, queues: Collection[MessageQueue]) -> None:
-        """Record ``queues`` that the query has read, of all topics. A topic of theirs is unavailable, not deleted,
-        while a broker of its queues is not registered."""
+        """Record ``queues`` that the query has read, of all topics, and compute the topics again. A topic of theirs is
+        unavailable, not deleted, while a broker of its queues is not registered. Without a pattern, and for the same
+        collection again, do nothing."""
         if not self.has_pattern or queues is self._expected:
             return
         self._expected = queues
