@@ -87,8 +87,9 @@ def _unavailable(offsets: Mapping[MessageQueue, int], bounds: Mapping[MessageQue
 def checkpoint_offsets(text: str, path: str) -> dict[MessageQueue, int]:
     """Return the next offset of each queue after the batch in ``text``, a file of Spark's offset log.
 
-    Raises OptionError[CHECKPOINT_UNREADABLE] with ``path`` if it has no source of this connector, and OptionError
-    [INCOMPATIBLE_CHECKPOINT | CHECKPOINT_OPTION_CHANGED] for one of message mode or of another version.
+    Raises OptionError[CHECKPOINT_UNREADABLE] with ``path`` for a log of another version than v1, without a source of
+    this connector, or with sources that have different offsets of a queue. Raises OptionError[INCOMPATIBLE_CHECKPOINT]
+    for an offset of another version, [CHECKPOINT_OPTION_CHANGED] for one of message-based load balancing.
     """
     lines = text.splitlines()
     if lines[:1] != [LOG_VERSION]:
