@@ -267,7 +267,7 @@ class Receiver:
             (self._start_refresh, self._transport.route_refresh_interval_ms),
             (self._update_messages, self._extend_interval_ms),
             (self._ack_scheduler.move_exhausted, WATCH_INTERVAL_MS),
-            (self._log_failures, WATCH_INTERVAL_MS),
+            (self._log_due_lines, WATCH_INTERVAL_MS),
         )
         for do, interval_ms in work:
             now_ms = self._clock()
@@ -280,7 +280,8 @@ class Receiver:
         self._due_ms[do] = 0
         self._inbox.put(None)
 
-    def _log_failures(self) -> None:
+    def _log_due_lines(self) -> None:
+        """Log the lines that are due now about failures and about expired messages."""
         with self._changed:
             expired = self._unacked.expired.copy()
         for line in (*self._failures.take_lines(), *self._expiry_log.take_lines(expired, self._clock())):

@@ -287,7 +287,8 @@ class UnackedMessages:
         return [(number, self._messages[number].received) for number, _ in claimed]
 
     def record_moves(self, moves: Iterable[tuple[int, MoveOutcome]]) -> None:
-        """Record outcomes and unclaim: MOVED messages become COMPLETED, REJECTED ones PREFETCHED, RETRY ones stay."""
+        """Record outcomes and unclaim: MOVED messages become COMPLETED and are counted, REJECTED ones PREFETCHED, RETRY
+        ones stay exhausted."""
         for number, outcome in moves:
             if outcome is MoveOutcome.MOVED:
                 self._apply(MessageEvent.MOVED, number)
