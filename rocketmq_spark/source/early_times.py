@@ -17,7 +17,7 @@ YEAR_1980_MS: Final = 315_532_800_000
 
 
 def early_times(options: RangeReadOptions) -> dict[str, int]:
-    """Return the earliest time (epoch ms) of each option, of times before 1980; 0 does not count."""
+    """Return the options with a time in (0, 1980), each with the earliest one, as epoch ms."""
     found: dict[str, int] = {}
     for attribute, row in rows(type(options)):
         value = getattr(options, attribute) if row.kind in (TIME, TIMES) else None

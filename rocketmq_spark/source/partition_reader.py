@@ -266,7 +266,7 @@ class _RangeReader:
     def _pulled(self, puller: RangePuller) -> Iterator[PulledRange]:
         """Yield the ranges that ``puller`` pulls, waiting for each. Raises TransportError[LOGGED_BATCH_UNREADABLE],
         with the ranges to skip, for an outage of the broker in a streaming read, and other errors of
-        ``RangePuller.pulled`` as they are."""
+        ``RangePuller.pull`` as they are."""
         try:
             yield from puller.pull()
         except RocketMQError as error:
@@ -310,7 +310,7 @@ class _RangeReader:
         return pulled.response_end_offset if pulled.is_vacant else None
 
     def _note_vacant(self, begin_offset: int, end_offset: int) -> None:
-        """Add vacant offsets to ``lost``, as one range with vacant offsets directly before them."""
+        """Add a range of vacant offsets to the lost ones, merged with the last one if that is vacant and ends there."""
         queue, before = self._range.queue, self._lost[-1] if self._lost else None
         if before is not None and (before.queue, before.end_offset, before.cause) == (queue, begin_offset, VACANT):
             begin_offset = self._lost.pop().begin_offset

@@ -110,8 +110,8 @@ def last_read(
 
 
 def stored_later(store_timestamps_ms: Mapping[MessageQueue, int | None], checkpoint: SourceOffset) -> set[MessageQueue]:
-    """Return queues whose last read message, as stored now, is newer than the checkpoint has, or is missing (None)
-    although the bounds include it: after compaction and retention."""
+    """Return queues whose last read message now has a later store time than in the checkpoint, or is missing (None)
+    although the bounds include it, as after compaction or retention."""
     return {
         queue
         for queue, at_ms in store_timestamps_ms.items()
