@@ -256,8 +256,8 @@ class RangePuller:
         return outcome
 
     def _find_vacancy_end(self, request: PullRequest, result: PullResult) -> int:
-        """Return the end of the vacant offsets that start at the next offset. There may be thousands, so their end is
-        searched for by probes at doubling distances, and waited for. The result is kept for the next requests."""
+        """Return the end of the vacant offsets that start at the next offset, at most the end of the target. Search it
+        by probes at doubling distances, then by halves, and wait for each. Keep the result for the next requests."""
         offset, vacant_from = request.next_offset, result.next_begin_offset
         if self._vacancy is None or offset not in self._vacancy.offsets:
             vacant, step, end_offset = offset, 1, self._target.end_offset
