@@ -71,7 +71,7 @@ class PrometheusListener(StreamingQueryListener, Collector):
             self._queries.update(event.progress, is_new_batch=True)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
-        """Read the progress from the query: Spark does not send it, and without new messages it alone has outages."""
+        """Update the metrics from the query's last progress, which the event lacks: outages change without a batch."""
         query = self._session.streams.get(str(event.id))
         progress: Any = query and query.lastProgress
         if progress:
