@@ -146,7 +146,8 @@ def _queue_problems(broker_names: pa.StringArray, queue_ids: pa.Int64Array) -> R
 
 
 def _are_above(digits: pa.BinaryArray, limit_value: int) -> pa.BooleanArray:
-    """Return which positive numbers are above ``limit_value``; a separate check finds the others."""
+    """Return which numbers are above ``limit_value``; null for null. ``digits``: decimal text without leading zeros.
+    The result for a negative number is undefined: a separate check finds it."""
     lengths, limit = pc.binary_length(digits), str(limit_value).encode()
     is_greater = pc.and_(pc.equal(lengths, len(limit)), pc.greater(digits, limit))
     return pc.or_(pc.greater(lengths, len(limit)), is_greater)
