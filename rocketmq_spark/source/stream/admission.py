@@ -66,7 +66,8 @@ class Admission:
         )
 
     def note_batch(self, planned: Mapping[MessageQueue, QueueProgress], now_ms: int) -> None:
-        """Record the ranges of a batch; nothing without any."""
+        """Record that a batch with these queues was planned, for the delay and the order of the next ones. Do nothing
+        if ``planned`` is empty."""
         if planned:
             self.delay.note_batch(now_ms)
             self._last_planned = [queue for queue in self._last_planned if queue not in planned] + list(planned)

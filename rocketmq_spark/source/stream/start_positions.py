@@ -158,7 +158,7 @@ def _listed(position: int, held: QueueBounds) -> int:
 
 
 def _option_of(start: StartingPoint) -> str:
-    """Return the option that lists positions or times of queues."""
+    """Return the name of the option that sets these start positions or times."""
     if start.timestamp_ms is not None:
         return "startingTimestamp"
     return "startingOffsetsByTimestamp" if start.times.values() else "startingOffsets"
