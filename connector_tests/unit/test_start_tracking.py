@@ -27,17 +27,17 @@ def make(tracker: StartTracker, call: Call, end: Offset = X) -> bool | None:
     """Make a call as the reader does; what the tracker answers."""
     match call:
         case Call.LATEST:
-            requests = tracker.latest()
+            requests = tracker.record_latest()
             if requests:
-                tracker.note_returned(end)
+                tracker.record_returned(end)
             return requests
         case Call.INITIAL:
-            tracker.initial()
+            tracker.record_initial()
             return None
         case Call.RESUME:
-            return tracker.partitions(end, end)
+            return tracker.record_partitions(end, end)
         case Call.PLAN:
-            return tracker.partitions(INITIAL, end)
+            return tracker.record_partitions(INITIAL, end)
 
 
 def tracker_in(state: StartState) -> StartTracker:
@@ -67,64 +67,64 @@ def test_illegal_call_is_an_error_that_names_it(state: StartState, call: Call) -
 
 def test_new_query_begins_unknown_then_where_it_ended() -> None:
     tracker = StartTracker("4.1.4")
-    assert tracker.latest()
+    assert tracker.record_latest()
     assert tracker.start is None
-    tracker.note_returned(X)
-    tracker.initial()
-    assert tracker.partitions(INITIAL, X)
-    assert tracker.latest()
+    tracker.record_returned(X)
+    tracker.record_initial()
+    assert tracker.record_partitions(INITIAL, X)
+    assert tracker.record_latest()
     assert tracker.start == X
 
 
 def test_restart_begins_at_the_last_logged_offset() -> None:
     tracker = StartTracker("4.1.4")
-    assert not tracker.partitions(X, X)
-    assert tracker.latest()
+    assert not tracker.record_partitions(X, X)
+    assert tracker.record_latest()
     assert tracker.start == X
-    tracker.note_returned(Y)
-    assert tracker.partitions(X, Y)
-    assert tracker.latest()
+    tracker.record_returned(Y)
+    assert tracker.record_partitions(X, Y)
+    assert tracker.record_latest()
     assert tracker.start == Y
 
 
 @pytest.mark.parametrize("start", [INITIAL, {"at": 1}])
 def test_restart_replays_the_uncommitted_batch_first(start: Offset) -> None:
     tracker = StartTracker("4.1.4")
-    assert not tracker.partitions(X, X)
+    assert not tracker.record_partitions(X, X)
     if start == INITIAL:
-        tracker.initial()
-    assert tracker.partitions(start, X)
-    assert tracker.latest()
+        tracker.record_initial()
+    assert tracker.record_partitions(start, X)
+    assert tracker.record_latest()
     assert tracker.start == X
 
 
 def test_first_response_completes_nothing_when_requested_twice() -> None:
     """Where nobody reads the rows, ``partitions`` never comes; so the answer counts only when it is requested again."""
     tracker = tracker_in(StartState.BEGUN)
-    assert not tracker.latest()
+    assert not tracker.record_latest()
     assert tracker.start == X
-    assert tracker.latest()
+    assert tracker.record_latest()
     assert tracker.start == X
 
 
 def test_new_query_without_messages_has_an_empty_first_batch() -> None:
     """A member that owns no queue, or a group that shares messages and has none, answers the initial offset first."""
     tracker = StartTracker("4.1.4")
-    assert tracker.latest()
-    tracker.note_returned(INITIAL)
-    tracker.initial()
-    assert not tracker.partitions(INITIAL, INITIAL)
-    assert tracker.latest()
+    assert tracker.record_latest()
+    tracker.record_returned(INITIAL)
+    tracker.record_initial()
+    assert not tracker.record_partitions(INITIAL, INITIAL)
+    assert tracker.record_latest()
     assert tracker.start == INITIAL
 
 
 def test_available_now_wrapper_of_a_new_query_is_refused() -> None:
     tracker = tracker_in(StartState.PROPOSED_AGAIN)
     with pytest.raises(OptionError, match="UNSUPPORTED_SPARK_SETTING"):
-        tracker.initial()
+        tracker.record_initial()
 
 
 def test_available_now_wrapper_of_a_restart_is_refused() -> None:
     tracker = tracker_in(StartState.PROPOSED)
     with pytest.raises(OptionError, match="UNSUPPORTED_SPARK_SETTING"):
-        tracker.partitions(Y, Y)
+        tracker.record_partitions(Y, Y)

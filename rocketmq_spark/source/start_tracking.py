@@ -90,7 +90,7 @@ class StartTracker:
         self.state = StartState.NEW
         self.start: Offset | None = None
 
-    def latest(self) -> bool:
+    def record_latest(self) -> bool:
         """Record ``latestOffset()``. Return whether the source is to compute an offset. False: the first offset of a
         new query is requested again, so return ``start`` again.
 
@@ -99,19 +99,19 @@ class StartTracker:
         self._advance(Call.LATEST)
         return self.state is not StartState.PROPOSED_AGAIN
 
-    def note_returned(self, end: Offset) -> None:
+    def record_returned(self, end: Offset) -> None:
         """Record that ``latestOffset()`` returned ``end``."""
         self.start = end
 
-    def initial(self) -> None:
+    def record_initial(self) -> None:
         """Record ``initialOffset()``. Raises OptionError[UNSUPPORTED_SPARK_SETTING]."""
         self._advance(Call.INITIAL)
 
-    def partitions(self, start: Offset, end: Offset) -> bool:
-        """Record ``partitions(start, end)``. Return whether it is a batch. If ``start`` equals ``end``, it is the
+    def record_partitions(self, start: Offset, end: Offset) -> bool:
+        """Record ``partitions(start, end)``. Return whether it plans a batch. If ``start`` equals ``end``, it is the
         offset of a restart: it becomes the start of the next batch, and the result is False.
 
-        Raises OptionError[UNSUPPORTED_SPARK_SETTING].
+        Raises OptionError[UNSUPPORTED_SPARK_SETTING] for a call that ``TRANSITIONS`` lacks.
         """
         if start != end:
             self._advance(Call.PLAN)

@@ -61,7 +61,7 @@ class StartTrackingReader(DataSourceStreamReader):
         return type(self), (self._reader,)
 
     def initialOffset(self) -> dict[str, Any]:
-        self._tracker.initial()
+        self._tracker.record_initial()
         return self._reader.initialOffset()
 
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]  # as Spark 4.0 and 4.1 call it
@@ -73,7 +73,7 @@ class StartTrackingReader(DataSourceStreamReader):
         same offset is returned. Raises OptionError[UNSUPPORTED_SPARK_SETTING], and what the reader raises.
         """
         limit = self._reader.getDefaultReadLimit()
-        is_new_batch = self._tracker.latest()
+        is_new_batch = self._tracker.record_latest()
         start = self._tracker.start
         if start is not None and not is_new_batch:
             return start
@@ -88,7 +88,7 @@ class StartTrackingReader(DataSourceStreamReader):
             report = self._reader.reportLatestOffset() or {}
             self._log_messages_left(report.get("lag", report.get("prefetched")))
             end = with_progress(end, report)
-        self._tracker.note_returned(end)
+        self._tracker.record_returned(end)
         return end
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
@@ -96,7 +96,7 @@ class StartTrackingReader(DataSourceStreamReader):
         restarted query resumes the reader from the progress fields of ``end``. Raises
         OptionError[UNSUPPORTED_SPARK_SETTING], and what the reader raises."""
         is_restart = self._tracker.start is None
-        is_batch = self._tracker.partitions(start, end)
+        is_batch = self._tracker.record_partitions(start, end)
         if is_restart:
             self._reader.resume(end.get(PROGRESS) or {})
         if not is_batch:
