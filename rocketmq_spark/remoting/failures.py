@@ -163,10 +163,10 @@ class FailureTracker:
         return self._lines.take_lines(self.outages() if outages is None else outages, now_ms)
 
     def extend_deadline(self, subjects: Collection[str], now_ms: int, *, other_limit_ms: int | None = None) -> None:
-        """Restart the limits of ``subjects`` while another outage explains their failures. They mostly recover just
-        after that outage, so they are logged only after ``EXTENDED_QUIET_MS``. ``other_limit_ms``: limit of the other
-        outage. Deadlines end at most twice the own limit plus this one after the first failure, because the other
-        outage may recur without end."""
+        """Restart the limits of those ``subjects`` that are failing, because another outage explains their failures.
+        They mostly recover just after that outage, so they are logged only after ``EXTENDED_QUIET_MS``.
+        ``other_limit_ms``: limit of the other outage, which may recur without end: a deadline is then at most twice
+        the own limit plus this one after the first failure. None: no maximum."""
         for subject in self._failures.keys() & subjects:
             failure, quiet_ms = self._failures[subject], max(self._failures[subject].quiet_ms, EXTENDED_QUIET_MS)
             until_ms = now_ms + failure.limit_ms
