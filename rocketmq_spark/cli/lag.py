@@ -60,7 +60,8 @@ def print_report(report: LagReport, *, as_json: bool) -> None:
 
 
 def exit_code(report: LagReport, max_lag: int | None) -> int:
-    """Return the exit code of a report; ``max_lag`` None: any lag is fine."""
+    """Return the exit code: INCOMPLETE if a the queues of a broker are missing, else LAGS if a lag is above ``max_lag``
+    (None: no limit), else 0."""
     if report.unavailable:
         return INCOMPLETE
     return LAGS if max_lag is not None and report.max_lag() > max_lag else 0

@@ -174,7 +174,9 @@ def new_parser() -> argparse.ArgumentParser:
             _add_set(action)
         if name == "import":
             origin = action.add_mutually_exclusive_group(required=True)
-            origin.add_argument("file", nargs="?", type=positions_in, help="JSON file of 'export'; '-': standard input")
+            origin.add_argument(
+                "file", nargs="?", type=read_positions, help="JSON file of 'export'; '-': standard input"
+            )
             origin.add_argument("--checkpoint", type=Path, metavar="DIR", help="checkpoint location of a Spark query")
     return parser
 
@@ -192,9 +194,9 @@ def _add_set(action: argparse.ArgumentParser) -> None:
     action.add_argument("--queue", type=int, metavar="ID", help="only the queue with this ID")
 
 
-def positions_in(file: str) -> QueuePositions:
-    """Read positions from a JSON file, or from standard input for ``-``. An unreadable file and other JSON raise
-    argparse.ArgumentTypeError."""
+def read_positions(file: str) -> QueuePositions:
+    """Read positions from a JSON file, or from standard input for ``-``. An unreadable file, other JSON and
+    positions without a topic raise argparse.ArgumentTypeError."""
     try:
         text = sys.stdin.read() if file == STANDARD_INPUT else Path(file).read_text(encoding="utf-8")
         positions = ANY_POSITIONS.parse(text)
