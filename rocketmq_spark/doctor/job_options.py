@@ -59,7 +59,7 @@ def _error_of(table: type[ConnectionOptions], name: str) -> OptionError | None:
 
 
 def _parse(table: type[ConnectionOptions], configured: Mapping[str, str]) -> ConnectionOptions:
-    """Parse valid names. Raises OptionError as the job does."""
+    """Parse the options ``configured``, all of which ``table`` has. Raises OptionError as the job does."""
     if issubclass(table, ReadOptions | BatchReadOptions | WriteOptions):
         return table.parse(configured)
     return connection_options(configured)
