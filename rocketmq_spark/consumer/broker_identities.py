@@ -143,15 +143,15 @@ class _IdentityFuture:
         """Wait until bounds of one topic verify the broker; request the topics after the first one by one. Raises
         RouteError[BROKER_ADDRESS_MISMATCH] if the broker has queues of none, or has another name, and the other errors
         of ``submit_bounds``."""
-        if self._has_queues(self._first):
+        if self._wait_for_queues(self._first):
             return
         other_names = (
             self._identities.submit_bounds(self._broker, topic, self._broker_name) for topic in self._topics[1:]
         )
-        if not any(map(self._has_queues, other_names)):
+        if not any(map(self._wait_for_queues, other_names)):
             raise self._identities.record_missing_topics(self._broker_name, self._topics)
 
-    def _has_queues(self, bounds: Future[Bounds]) -> bool:
+    def _wait_for_queues(self, bounds: Future[Bounds]) -> bool:
         """Wait for the response and return whether the broker has queues of the topic. False if its error code is one
         of a missing topic; other errors are raised."""
         try:
