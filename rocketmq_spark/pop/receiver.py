@@ -262,6 +262,7 @@ class Receiver:
             self._failures.fail(error)
 
     def _do_timed_work(self) -> None:
+        """Run each periodic task that is due, and schedule it again after its interval."""
         work = (
             (self._watch, WATCH_INTERVAL_MS),
             (self._start_refresh, self._transport.route_refresh_interval_ms),
