@@ -90,6 +90,7 @@ class AllocateAllToEach:
     def allocate_all_topics(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> list[MessageQueue]:
+        """Return all ``queues``."""
         return list(queues)
 
 
@@ -104,6 +105,7 @@ class AllocateAssigned:
     def allocate_all_topics(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> list[MessageQueue]:
+        """Return those of ``queues`` that are assigned."""
         return [queue for queue in queues if queue in self.assigned]
 
 
@@ -367,6 +369,8 @@ class AllocateAveragelyOverAllTopics:
     def allocate_all_topics(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> list[MessageQueue]:
+        """Return the member's block of ``queues`` by broker, ID and topic; [] if ``client_ids`` lack ``client_id``.
+        Raises ValueError if an argument is empty."""
         return AllocateMessageQueueAveragely().allocate(
             group, client_id, sorted(queues, key=_across_topics), client_ids
         )

@@ -290,7 +290,8 @@ class OutageAwareClient:
         return found
 
     def query_search_hints(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """Request what ``search_offsets`` does, concurrently, and wait. Unchecked offsets: they may be too small."""
+        """Request the brokers' results for ``search_offsets``, concurrently, and wait. They are not verified by probes,
+        so an offset may be too small. Queues of unresponsive brokers are missing."""
         found: dict[MessageQueue, int] = {}
         for _, offsets in self.call_each(
             timestamps_ms,
