@@ -240,7 +240,7 @@ class ColumnDecoder:
             decoded = self._decode_vectorized(records.select(~is_inner_batch))
         if decoded is None:
             is_suspect = is_inner_batch | records.has_flags(MessageSysFlag.COMPRESSED)
-            for _ in self._each_alone(records.select(is_suspect), offset_range, bodies_bytes):
+            for _ in self._decode_each(records.select(is_suspect), offset_range, bodies_bytes):
                 pass
             raise AssertionError("the scalar decoder finds no damage")
         if not is_inner_batch.any():
@@ -264,7 +264,7 @@ class ColumnDecoder:
         if not len(records):
             return _DecodedRows(self._batch(self._arrays_of([])), records.begins)
         columns = RecordColumns(records, self._broker_name, DECOMPRESSED_LIMIT_BYTES)
-        batch = self._batch([columns.of(column) for column in self._columns])
+        batch = self._batch([columns.values_of(column) for column in self._columns])
         if self._tags is None:
             return _DecodedRows(batch, records.begins)
         has_tag = pc.is_in(columns.tags(), value_set=pa.array(sorted(self._tags), pa.string()))
@@ -277,17 +277,18 @@ class ColumnDecoder:
         position. Raises RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE]."""
         messages: list[MessageExt] = []
         places: list[int] = []
-        for begin, found in self._each_alone(records, offset_range, bodies_bytes):
+        for begin, found in self._decode_each(records, offset_range, bodies_bytes):
             kept = [message for message in found if self._keeps(message, offset_range)]
             messages += kept
             places += [begin] * len(kept)
         return messages, np.array(places, np.int64)
 
-    def _each_alone(
+    def _decode_each(
         self, records: RecordIndex, offset_range: range, bodies_bytes: Sequence[int]
     ) -> Iterator[tuple[int, list[MessageExt]]]:
-        """Decode the records one by one with the scalar decoder, lazily; yield each one's position and messages. Raises
-        RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE], also if all together exceed DECOMPRESSED_LIMIT_BYTES."""
+        """Decode the records one by one with the scalar decoder, lazily; yield the byte position at which each begins
+        in ``records.data``, and its messages. Raises RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE], also if all
+        together exceed DECOMPRESSED_LIMIT_BYTES."""
         data, left_bytes = memoryview(records.data), DECOMPRESSED_LIMIT_BYTES
         bounds = zip(records.begins.tolist(), records.ends.tolist(), records.next_offsets.tolist(), strict=True)
         for begin, end, next_offset in bounds:

@@ -40,8 +40,9 @@ class RecordColumns:
         self._limit_bytes = limit_bytes
         self._broker_name = broker_name
 
-    def of(self, column: Column) -> pa.Array:
-        """Compute the values of any column, also of a property, in the order of the records."""
+    def values_of(self, column: Column) -> pa.Array:
+        """Compute the values of any column, also of a property, in the order of the records. Raises DamagedBodyError
+        for the body."""
         if (name := column.property_name) is not None:
             return self.properties_table.value_of(name)
         values: pa.Array = getattr(self, column.field)()
