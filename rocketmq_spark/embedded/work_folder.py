@@ -87,7 +87,7 @@ def _remove_if_abandoned(folder: Path) -> None:
 
 
 def remove(entry: Path) -> None:
-    """Delete a file, a link, or a folder with its contents."""
+    """Delete a file, a link, or a folder with its contents. Raises OSError, also if there is no such entry."""
     if entry.is_dir() and not entry.is_symlink():
         shutil.rmtree(entry)
     else:
