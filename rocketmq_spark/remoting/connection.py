@@ -268,8 +268,8 @@ class Connection:
             self._dispatch(decode_command(self.address, frame))
 
     def _dispatch(self, command: RemotingCommand) -> None:
-        """Respond to a request, or complete the pending one of a response; ignore a response after its deadline. Each
-        side numbers its own requests, so the kind is checked before the number."""
+        """Respond to a request; for a response, record the server's version and complete the pending request, if its
+        deadline is not over. Each side numbers its own requests, so the kind is checked before the number."""
         if not command.is_response:
             self._respond(command)
             return

@@ -86,7 +86,7 @@ class TcpStream:
 
     def sendall(self, data: Buffer, timeout_ms: int) -> None:
         """Send all of ``data`` within ``timeout_ms``. After an error a part may be sent. Raises
-        TransportError[CONNECTION_LOST]."""
+        TransportError[CONNECTION_LOST], also after the timeout."""
         unsent = memoryview(data)
         deadline_ms = monotonic_ms() + timeout_ms
         with raising_connection_lost(self.address):
