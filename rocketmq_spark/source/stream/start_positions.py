@@ -39,7 +39,8 @@ def unread_queues(checkpoint: SourceOffset, stored: Mapping[MessageQueue, int | 
 
 
 def queues_read_by_group(checkpoint: SourceOffset, stored: Mapping[MessageQueue, int | None]) -> list[MessageQueue]:
-    """Return the queues of ``stored`` whose topic the group has read and the checkpoint does not have."""
+    """Return the queues of ``stored``, by topic: of topics that ``checkpoint`` lacks, and of which the group has a
+    committed offset in some queue."""
     in_checkpoint = {queue.topic for queue in checkpoint.queues}
     of_group = {queue.topic for queue, offset in stored.items() if offset is not None}
     return [queue for queue in stored if queue.topic in of_group - in_checkpoint]
