@@ -113,6 +113,7 @@ def is_system_group(group: str) -> bool:
 
 
 def _parse_group(text: str) -> str:
+    """Return a valid group name unchanged. Raises ValueError for any other text, and for a system group."""
     if is_system_group(text):
         raise ValueError
     return _matching(_GROUP)(text)
