@@ -159,10 +159,10 @@ class OutageAwareClient:
                 and broker_name not in call_round.failures
                 and self._outage_tracker.may_call(broker_name)
             ):
-                call_round.note(broker_name, futures, key, partial(submit, self._cluster.broker(address), key))
+                call_round.try_call(broker_name, futures, key, partial(submit, self._cluster.broker(address), key))
         responses: dict[K, T] = {}
         for key, future in futures.items():
-            call_round.note(requests[key], responses, key, future.result)
+            call_round.try_call(requests[key], responses, key, future.result)
         for broker_name, error in call_round.failures.items():
             self._record_failure(broker_name, error)
         for broker_name in call_round.responded - call_round.failures.keys():
@@ -322,7 +322,7 @@ class _CallRound:
         self.responded: set[str] = set()
         self._ignored_codes = ignored_codes
 
-    def note(self, broker_name: str, results: dict[K, T], key: K, call: Callable[[], T]) -> None:
+    def try_call(self, broker_name: str, results: dict[K, T], key: K, call: Callable[[], T]) -> None:
         """Run ``call`` and put its result into ``results``. Record a transient failure, and leave ``results`` without
         the key, as for ignored codes; raise other errors."""
         try:
