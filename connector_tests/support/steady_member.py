@@ -121,7 +121,7 @@ class SteadyMember:
         self.observed = Observed(options, "me", client, clock, clock, started_ms=1, local_offsets=keeper)
         self._turn = GroupLock(self.observed, nullcontext())
         for one, offset in self._told.items():
-            self.observed.resets.note(one, offset)
+            self.observed.resets.record(one, offset)
 
     # ---- for the planner
 

@@ -94,7 +94,7 @@ def test_a_reset_is_forgotten_with_its_queue() -> None:
     group = Group()
     member = group.member()
     member.refresh_metadata()
-    member.resets.note(QUEUES[3], 3)
+    member.resets.record(QUEUES[3], 3)
     group.cluster.set_others("you")
     assert QUEUES[3] not in member.refresh_metadata().owned
     group.cluster.set_others()
@@ -146,7 +146,7 @@ def test_reset_that_no_plan_came_after_is_marked_again_by_a_member_that_leaves(
 def test_later_reset_is_not_overwritten_by_the_one_before() -> None:
     group = Group()
     member = committed_to(group, 10)
-    member.resets.note(QUEUES[0], 3)
+    member.resets.record(QUEUES[0], 3)
     group.broker.reset(QUEUES[0], 5)
     member.leave(restores_resets=True)
     assert group.broker.marks == {QUEUES[0]: 5}
@@ -155,7 +155,7 @@ def test_later_reset_is_not_overwritten_by_the_one_before() -> None:
 def test_member_of_a_newer_spark_marks_nothing_again() -> None:
     group = Group()
     member = committed_to(group, 10)
-    member.resets.note(QUEUES[0], 3)
+    member.resets.record(QUEUES[0], 3)
     member.leave()
     assert group.broker.marks == {}
 

@@ -162,7 +162,7 @@ class Member:
         first."""
         with self._group_lock() as membership:
             while not self._reported_resets.empty():
-                membership.resets.note(*self._reported_resets.get())
+                membership.resets.record(*self._reported_resets.get())
             while not self._reported_losses.empty():
                 membership.reported_losses.update(self._reported_losses.get())
             yield membership

@@ -108,7 +108,7 @@ class Membership:
             else StandaloneConsumer(options, *place, started_ms=started_ms)
         )
         self.resets = OffsetResets(group, self.client)
-        self.client.set_reset_callback(self.resets.note)
+        self.client.set_reset_callback(self.resets.record)
         store = local_offsets or RemoteBrokerOffsetStore(group, self.client, self.resets)
         link_to = self.client.link if local_offsets is None else _no_link
         self._rebalance_impl = RebalanceImpl(group, client_id, strategy_of(options))

@@ -236,7 +236,7 @@ class OffsetCommitter:
             if offset is None or confirmed is None or offset >= confirmed or queue in self._resets:
                 continue
             if self._is_still_connected(queue):
-                self._resets.note(queue, offset)
+                self._resets.record(queue, offset)
                 self._resets.consume_mark(queue)
 
     def detect_resets(self, queues: Iterable[MessageQueue]) -> None:

@@ -33,7 +33,7 @@ class OffsetResets:
     def __contains__(self, queue: MessageQueue) -> bool:
         return queue in self._offsets
 
-    def note(self, queue: MessageQueue, offset: int) -> None:
+    def record(self, queue: MessageQueue, offset: int) -> None:
         """Record that an operator has reset the queue to ``offset``."""
         self._offsets[queue] = offset
         self.changes += 1
@@ -60,7 +60,7 @@ class OffsetResets:
                 raise
             return
         if offset is not None:
-            self.note(queue, offset)
+            self.record(queue, offset)
 
     def restore_all(self) -> None:
         """Restore the brokers' marks of pending resets, for the next start of the query. Restored ones are no longer
