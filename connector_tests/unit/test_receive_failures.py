@@ -53,24 +53,24 @@ def scenario() -> Scenario:
 
 
 def test_a_broker_that_fails_is_called_after_a_pause_and_others_at_once(scenario: Scenario) -> None:
-    scenario.receive_failures.note("a", UNRESPONSIVE)
+    scenario.receive_failures.record_outcome("a", UNRESPONSIVE)
     assert (scenario.receive_failures.may_send("a"), scenario.receive_failures.may_send("b")) == (False, True)
     assert (scenario.receive_failures.is_failing("a"), scenario.receive_failures.is_failing("b")) == (True, False)
     scenario.clock.advance(1_000)
     assert scenario.receive_failures.may_send("a")
-    scenario.receive_failures.note("a", None)
+    scenario.receive_failures.record_outcome("a", None)
     assert not scenario.receive_failures.is_failing("a")
     assert scenario.probes == 1, "it may be elsewhere"
 
 
 def test_a_broker_that_reports_that_it_has_too_much_is_the_right_one(scenario: Scenario) -> None:
     busy = BrokerError("BROKER_ERROR", code=ResponseCode.FLOW_CONTROL, address="a", request="POP_MESSAGE", remark="")
-    scenario.receive_failures.note("a", busy)
+    scenario.receive_failures.record_outcome("a", busy)
     assert (scenario.probes, scenario.receive_failures.is_failing("a")) == (0, True)
 
 
 def test_where_no_name_server_reports_where_a_broker_is_it_is_these_that_are_waited_for(scenario: Scenario) -> None:
-    scenario.receive_failures.note("a", UNFOUND)
+    scenario.receive_failures.record_outcome("a", UNFOUND)
     assert scenario.outages() == {"the name servers": 60_000}
     assert scenario.receive_failures.is_failing("a"), "nobody can ask it"
     assert not scenario.receive_failures.may_refresh_routes()
@@ -80,24 +80,24 @@ def test_where_no_name_server_reports_where_a_broker_is_it_is_these_that_are_wai
 
 
 def test_a_probe_reports_the_state_of_each_topic_unless_no_name_server_responds(scenario: Scenario) -> None:
-    scenario.receive_failures.note_route_refresh({"T": MISSING})
+    scenario.receive_failures.record_route_refresh({"T": MISSING})
     assert scenario.outages() == {"topic T": 90_000}
-    scenario.receive_failures.note_route_refresh({"T": UNFOUND, "U": UNFOUND})
+    scenario.receive_failures.record_route_refresh({"T": UNFOUND, "U": UNFOUND})
     assert scenario.outages() == {"topic T": 90_000, "the name servers": 60_000}
-    scenario.receive_failures.note_route_refresh({"U": MISSING})
+    scenario.receive_failures.record_route_refresh({"U": MISSING})
     assert scenario.outages() == {"topic U": 90_000}
-    scenario.receive_failures.note_route_refresh({})
+    scenario.receive_failures.record_route_refresh({})
     assert (scenario.outages(), scenario.receive_failures.may_refresh_routes()) == ({}, True)
 
 
 def test_a_topic_that_had_a_route_is_waited_for_as_its_brokers_are(scenario: Scenario) -> None:
     unavailable = RouteError("TOPIC_UNAVAILABLE.NO_ROUTE", topic="T", address="n:9876", brokers="a (a:10911)")
-    scenario.receive_failures.note_route_refresh({"T": unavailable})
+    scenario.receive_failures.record_route_refresh({"T": unavailable})
     assert scenario.outages() == {"topic T": 60_000}
 
 
 def test_what_lasts_too_long_is_raised(scenario: Scenario) -> None:
-    scenario.receive_failures.note("a", UNRESPONSIVE)
+    scenario.receive_failures.record_outcome("a", UNRESPONSIVE)
     scenario.clock.advance(59_999)
     scenario.receive_failures.raise_failure()
     scenario.clock.advance(1)
@@ -107,7 +107,7 @@ def test_what_lasts_too_long_is_raised(scenario: Scenario) -> None:
 
 def test_what_cannot_pass_is_raised_at_once_and_nothing_else_is_logged(scenario: Scenario) -> None:
     final = BrokerError("BROKER_ERROR", code=ResponseCode.NO_BUYER_ID, address="a", request="POP_MESSAGE", remark="")
-    scenario.receive_failures.note("a", final)
+    scenario.receive_failures.record_outcome("a", final)
     scenario.receive_failures.fail(LookupError("later"))
     with pytest.raises(RocketMQError) as raised:
         scenario.receive_failures.raise_failure()

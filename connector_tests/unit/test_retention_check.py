@@ -60,9 +60,9 @@ class Subject:
         self.now_ms = now_ms
         return self._check.is_due(TARGET)
 
-    def note_delivery(self, now_ms: int) -> None:
+    def record_delivery(self, now_ms: int) -> None:
         self.now_ms = now_ms
-        self._check.note_delivery(TARGET)
+        self._check.record_delivery(TARGET)
 
 
 def test_messages_below_the_min_offset_are_reported_once() -> None:
@@ -112,7 +112,7 @@ def test_a_check_is_due_first_and_where_nothing_is_under_way() -> None:
     subject.check()
     assert not subject.is_due(INTERVAL_MS - 1)
     assert subject.is_due(INTERVAL_MS)
-    subject.note_delivery(10_000)
+    subject.record_delivery(10_000)
     assert not subject.is_due(10_000 + OFFSET_STABLE_MS - 1)
     assert subject.is_due(10_000 + OFFSET_STABLE_MS)
 

@@ -142,7 +142,7 @@ class AckScheduler:
             self._unacked.unclaim(
                 [number for number, outcome in outcomes_by_number if isinstance(outcome, RocketMQError)]
             )
-        return self._note_outcomes(broker_name, outcomes)
+        return self._record_outcomes(broker_name, outcomes)
 
     def _release(self, broker_name: str) -> bool:
         """Claim up to 1,000 abandoned messages, or after ``begin_stop`` all in no batch, request their release and
@@ -160,7 +160,7 @@ class AckScheduler:
             self._unacked.unclaim(
                 [number for number, outcome in outcomes_by_number if isinstance(outcome, RocketMQError)]
             )
-        return self._note_outcomes(broker_name, outcomes)
+        return self._record_outcomes(broker_name, outcomes)
 
     def _extend(self, broker_name: str) -> bool:
         """Claim up to 1,000 messages whose extension is due, extend their invisible duration and wait. Those that
@@ -179,7 +179,7 @@ class AckScheduler:
                     self._unacked.mark_extension_failed(number, self._clock())
                 else:
                     self._unacked.mark_extended(number, outcome, requested_ms)
-        return self._note_outcomes(broker_name, outcomes)
+        return self._record_outcomes(broker_name, outcomes)
 
     def _move(self, broker_name: str) -> None:
         """Claim up to 1,000 messages with exhausted retries, move them to the dead-letter topic, wait, and record
@@ -194,12 +194,12 @@ class AckScheduler:
         with self._changed:
             return [] if self._is_closed else claim(MAX_CONCURRENT_CALLS, broker_name)
 
-    def _note_outcomes(self, broker_name: str, outcomes: Sequence[object]) -> bool:
+    def _record_outcomes(self, broker_name: str, outcomes: Sequence[object]) -> bool:
         """Record the first RocketMQError among ``outcomes`` as the broker's failure, else a success; nothing if empty.
         Return whether there is no RocketMQError."""
         failure = next((one for one in outcomes if isinstance(one, RocketMQError)), None)
         if outcomes:
-            self._failures.note(broker_name, failure)
+            self._failures.record_outcome(broker_name, failure)
         return failure is None
 
 

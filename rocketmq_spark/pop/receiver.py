@@ -297,7 +297,7 @@ class Receiver:
 
     def _refresh_routes(self) -> None:
         failures = self._transport.refresh_routes()
-        self._failures.note_route_refresh(failures)
+        self._failures.record_route_refresh(failures)
         with self._changed:
             self._targets = self._transport.targets()
             self._receive_scheduler.set_targets(self._targets)
@@ -352,7 +352,7 @@ class Receiver:
         if result is None:
             return False
         target, outcome, now_ms = result
-        self._failures.note(target.broker_name, outcome)
+        self._failures.record_outcome(target.broker_name, outcome)
         if isinstance(outcome, RocketMQError):
             with self._changed:
                 self._receive_scheduler.mark_failed(target)

@@ -183,7 +183,7 @@ class RemotingTransport:
 
         def pop() -> None:
             broker.pop(
-                self._request(request), lambda outcome: on_response(self._note_delivered(request.target, outcome))
+                self._request(request), lambda outcome: on_response(self._process_outcome(request.target, outcome))
             )
 
         if broker.is_connected and not self._retention.is_due(request.target):
@@ -226,11 +226,11 @@ class RemotingTransport:
         else:
             pop()
 
-    def _note_delivered(self, target: Target, outcome: PopOutcome) -> ReceiveOutcome:
+    def _process_outcome(self, target: Target, outcome: PopOutcome) -> ReceiveOutcome:
         """Decode a poll's outcome; record the delivery if it has messages. Return the messages, or the error."""
         response = _decode_outcome(target, outcome)
         if response and not isinstance(response, RocketMQError):
-            self._retention.note_delivery(target)
+            self._retention.record_delivery(target)
         return response
 
     def acknowledge(self, handles: Sequence[ReceiptHandle]) -> list[AckOutcome]:

@@ -54,7 +54,7 @@ class RetentionCheck:
         self._delivered_ms: dict[Target, int] = {}
         self._reported: set[tuple[MessageQueue, int]] = set()
 
-    def note_delivery(self, target: Target) -> None:
+    def record_delivery(self, target: Target) -> None:
         """Record that ``target`` has just delivered messages."""
         self._delivered_ms[target] = self._clock()
 
