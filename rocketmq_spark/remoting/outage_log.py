@@ -115,7 +115,7 @@ class OutageLog:
         new = [
             outage for outage in lasting if outage.resource not in self._logged or self._has_recurred(outage, now_ms)
         ]
-        self._note_ends({outage.resource for outage in outages}, now_ms)
+        self._record_ends({outage.resource for outage in outages}, now_ms)
         if new:
             ended = self._take_ended()
             self._logged |= {outage.resource: _Logged(outage.key, outage.since_ms) for outage in new}
@@ -139,11 +139,11 @@ class OutageLog:
         outages last. At most once in FIRST_PAUSE_MS, because it may flap."""
         return outage.since_ms > self._logged[outage.resource].since_ms and now_ms - self._begun_ms >= FIRST_PAUSE_MS
 
-    def _note_ends(self, whats: Collection[str], now_ms: int) -> None:
-        """Record which logged outages have ended: their resources are not in ``whats``. Others count as in progress
+    def _record_ends(self, ongoing: Collection[str], now_ms: int) -> None:
+        """Record which logged outages have ended: their resources are not in ``ongoing``. Others count as in progress
         again."""
         for resource, logged in self._logged.items():
-            if resource in whats:
+            if resource in ongoing:
                 logged.over_ms, logged.is_dropped = None, False
             elif logged.over_ms is None:
                 logged.over_ms = now_ms
