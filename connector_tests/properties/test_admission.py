@@ -79,5 +79,5 @@ def test_a_batch_is_delayed_only_for_less_than_the_minimum_and_the_time(
         if is_delayed:
             assert not delay.decide(available, now_ms + delay.remaining_ms(now_ms))
         elif available:
-            delay.note_batch(now_ms)
+            delay.record_planned(now_ms)
             last_batch_ms = now_ms

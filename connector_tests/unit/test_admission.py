@@ -29,7 +29,7 @@ def test_first_batch_is_not_delayed() -> None:
 
 def test_few_offsets_are_delayed_until_there_are_enough_or_the_time_is_over() -> None:
     delay = TriggerDelay(100, 1_000)
-    delay.note_batch(5_000)
+    delay.record_planned(5_000)
     assert [delay.decide(count, 5_001) for count in (0, 1, 99, 100, 2**63)] == [False, True, True, False, False]
     assert [delay.decide(99, now_ms) for now_ms in (5_000, 5_999, 6_000)] == [True, True, False]
     assert [delay.remaining_ms(now_ms) for now_ms in (5_000, 5_999, 6_000, 9_000)] == [1_000, 1, 0, 0]
@@ -38,14 +38,14 @@ def test_few_offsets_are_delayed_until_there_are_enough_or_the_time_is_over() ->
 
 def test_message_after_a_long_pause_is_not_delayed() -> None:
     delay = TriggerDelay(100, 1_000)
-    delay.note_batch(0)
+    delay.record_planned(0)
     assert not delay.decide(0, 500)
     assert not delay.decide(1, 7_000)
 
 
 def test_without_a_minimum_nothing_is_delayed() -> None:
     delay = TriggerDelay(None, 1_000)
-    delay.note_batch(0)
+    delay.record_planned(0)
     assert not delay.decide(1, 1)
 
 
@@ -59,7 +59,7 @@ def test_minimum_and_maximum_are_composed() -> None:
         ranges = subject.plan(
             {A: Position(position)}, {A: QueueBounds(0, max_offset)}, NEW, limit=20, targets=None, now_ms=now_ms
         )
-        subject.note_batch(ranges, now_ms)
+        subject.record_planned(ranges, now_ms)
         position += (count := sum(one.end_offset - one.begin_offset for one in ranges.values()))
         return count
 
@@ -78,7 +78,7 @@ def test_once_and_available_now_ignore_the_minimum(
     limit: int | None, targets: dict[MessageQueue, int] | None, is_delayed: bool
 ) -> None:
     subject = admission(minOffsetsPerTrigger="8")
-    subject.note_batch({A: QueueProgress(0, 1, 0)}, 0)
+    subject.record_planned({A: QueueProgress(0, 1, 0)}, 0)
     ranges = subject.plan({A: Position(1)}, {A: QueueBounds(0, 5)}, NEW, limit=limit, targets=targets, now_ms=1)
     assert (ranges == {}, subject.delay.is_active) == (is_delayed, is_delayed)
 
@@ -89,8 +89,8 @@ def test_queues_that_were_planned_longest_ago_come_first() -> None:
     planned = []
     for _ in range(4):
         ranges = subject.plan(positions, bounds, NEW, limit=1, targets=None, now_ms=0)
-        subject.note_batch(ranges, 0)
+        subject.record_planned(ranges, 0)
         planned += list(ranges)
     assert planned == [A, B, A, B]
-    subject.note_batch({}, 5)
+    subject.record_planned({}, 5)
     assert subject.delay.remaining_ms(0) == 15 * MINUTES

@@ -161,7 +161,7 @@ def shown(control: Control) -> dict[str, Any]:
 
 def test_reader_of_a_newer_spark_is_never_resumed() -> None:
     reader = Reader()
-    reader.note_idle()
+    reader.mark_idle()
     assert (reader.control_before, reader.may_stop_without_call, reader.is_prepared) == (None, False, False)
 
 
@@ -169,14 +169,14 @@ def test_reader_of_a_newer_spark_is_never_resumed() -> None:
 def test_start_without_a_control_before_may_still_end_unasked(shown_before: dict[str, Any]) -> None:
     reader = Reader()
     reader.resume(shown_before)
-    reader.note_idle()
+    reader.mark_idle()
     assert (reader.control_before, reader.may_stop_without_call, reader.is_prepared) == (None, True, False)
 
 
 def test_start_without_an_end_request_reads_on(before: Control) -> None:
     reader = Reader()
     reader.resume(shown(before))
-    reader.note_idle()
+    reader.mark_idle()
     assert (reader.control_before, reader.is_prepared) == (before, False)
     assert not before.path.exists()
 
@@ -188,9 +188,9 @@ def test_end_request_is_found_once_and_handled_at_rest(before: Control) -> None:
     reader.resume(shown(before))
     other.resume(shown(before))
     assert (reader.is_prepared, other.is_prepared) == (True, False)
-    other.note_idle()
+    other.mark_idle()
     assert (request.is_claimed, request.is_reached) == (True, False)
-    reader.note_idle()
+    reader.mark_idle()
     assert request.is_reached
     request.withdraw()
     assert not before.path.exists()

@@ -223,7 +223,7 @@ class _RangeReader:
             if pulled.is_lost:
                 self._report(pulled.begin_offset, pulled.end_offset, cause_of(pulled))
             if pulled.is_vacant:
-                self._note_vacant(pulled.begin_offset, pulled.end_offset)
+                self._add_vacant(pulled.begin_offset, pulled.end_offset)
             if decoder.add(pulled):
                 yield from self._finish_batch(decoder)
         yield from self._finish_batch(decoder)
@@ -292,13 +292,13 @@ class _RangeReader:
         begin_offset, end_offset = missing.begin_offset, missing.end_offset
         last = self._vacant_from(end_offset - 1)
         if last is not None and last <= begin_offset:
-            self._note_vacant(begin_offset, end_offset)
+            self._add_vacant(begin_offset, end_offset)
             return
         offsets = range(begin_offset, end_offset)
         for is_vacant, offset_run in groupby(offsets, lambda offset: self._vacant_from(offset) is not None):
             run_offsets = list(offset_run)
             if is_vacant:
-                self._note_vacant(run_offsets[0], run_offsets[-1] + 1)
+                self._add_vacant(run_offsets[0], run_offsets[-1] + 1)
             else:
                 self._report(run_offsets[0], run_offsets[-1] + 1, OMITTED)
 
@@ -309,7 +309,7 @@ class _RangeReader:
         (pulled,) = self._pulled(self._puller_for(alone, True))
         return pulled.response_end_offset if pulled.is_vacant else None
 
-    def _note_vacant(self, begin_offset: int, end_offset: int) -> None:
+    def _add_vacant(self, begin_offset: int, end_offset: int) -> None:
         """Add a range of vacant offsets to the lost ones, merged with the last one if that is vacant and ends there."""
         queue, before = self._range.queue, self._lost[-1] if self._lost else None
         if before is not None and (before.queue, before.end_offset, before.cause) == (queue, begin_offset, VACANT):

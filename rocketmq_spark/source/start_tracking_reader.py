@@ -33,7 +33,7 @@ class LimitedReader(Protocol):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]: ...
 
-    def note_idle(self) -> None: ...
+    def mark_idle(self) -> None: ...
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]: ...
 
@@ -83,7 +83,7 @@ class StartTrackingReader(DataSourceStreamReader):
         end = self._reader.latestOffset(begin, limit)
         self._log_one_batch()
         if end == begin:
-            self._reader.note_idle()
+            self._reader.mark_idle()
         else:
             report = self._reader.reportLatestOffset() or {}
             self._log_messages_left(report.get("lag", report.get("prefetched")))

@@ -34,7 +34,7 @@ class TriggerDelay:
         """Return how long a batch can still be delayed; 0 before the first one."""
         return 0 if self._last_batch_ms is None else max(0, self._last_batch_ms + self._max_delay_ms - now_ms)
 
-    def note_batch(self, now_ms: int) -> None:
+    def record_planned(self, now_ms: int) -> None:
         """Record that a batch with messages was planned."""
         self._last_batch_ms = now_ms
 
@@ -65,9 +65,9 @@ class Admission:
             positions, bounds, limit=limit, targets=targets, last_planned=self._last_planned, checkpoint=checkpoint
         )
 
-    def note_batch(self, planned: Mapping[MessageQueue, QueueProgress], now_ms: int) -> None:
+    def record_planned(self, planned: Mapping[MessageQueue, QueueProgress], now_ms: int) -> None:
         """Record that a batch with these queues was planned, for the delay and the order of the next ones. Do nothing
         if ``planned`` is empty."""
         if planned:
-            self.delay.note_batch(now_ms)
+            self.delay.record_planned(now_ms)
             self._last_planned = [queue for queue in self._last_planned if queue not in planned] + list(planned)

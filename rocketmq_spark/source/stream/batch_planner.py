@@ -380,7 +380,7 @@ class BatchPlanner:
         self, snapshot: MetadataSnapshot, positions: Mapping[MessageQueue, Position], planned: Planned
     ) -> None:
         """Update the admission, positions and backlog; keep positions only of owned queues that have bounds."""
-        self._admission.note_batch(planned, self._clock())
+        self._admission.record_planned(planned, self._clock())
         self._positions |= {queue: position.offset for queue, position in positions.items()}
         self._positions |= {queue: progress.end_offset for queue, progress in planned.items()}
         # A broker that was unresponsive may have lost offsets: check its queues again when it responds.

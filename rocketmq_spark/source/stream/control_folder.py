@@ -179,7 +179,7 @@ class Resumable(ABC):
         if self._end_request is not None:
             self.prepareForTriggerAvailableNow()
 
-    def note_idle(self) -> None:
+    def mark_idle(self) -> None:
         """If ``run_available_now`` has requested the end, mark it as reached. Call it when ``latestOffset`` has nothing
         to read."""
         if self._end_request is not None:
