@@ -60,7 +60,7 @@ def print_report(report: LagReport, *, as_json: bool) -> None:
 
 
 def exit_code(report: LagReport, max_lag: int | None) -> int:
-    """Return the exit code: INCOMPLETE if a the queues of a broker are missing, else LAGS if a lag is above ``max_lag``
+    """Return the exit code: INCOMPLETE if the queues of a broker are missing, else LAGS if a lag is above ``max_lag``
     (None: no limit), else 0."""
     if report.unavailable:
         return INCOMPLETE
