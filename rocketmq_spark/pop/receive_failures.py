@@ -86,19 +86,19 @@ class ReceiveFailures:
         topic. Topics whose error is that no name server responded keep their state. A permanent error ends the
         query."""
         unresolved = [error for error in failures.values() if is_name_server_outage(error)]
-        self._record_outcome(NAME_SERVERS, unresolved[0] if unresolved else None)
+        self._record(NAME_SERVERS, unresolved[0] if unresolved else None)
         for topic in self._options.topics:
             failure = failures.get(topic)
             if failure is None or not is_name_server_outage(failure):
-                self._record_outcome(topic_subject(topic), failure)
+                self._record(topic_subject(topic), failure)
 
     def record_outcome(self, broker_name: str, outcome: object) -> None:
         """Record the outcome of a request to a broker: a RocketMQError is a failure, anything else a success. If the
         broker's address cannot be resolved, that is a failure of the name servers. A permanent error ends the query."""
         is_unresolved = isinstance(outcome, RocketMQError) and is_name_server_outage(outcome)
-        self._record_outcome(NAME_SERVERS if is_unresolved else broker_subject(broker_name), outcome)
+        self._record(NAME_SERVERS if is_unresolved else broker_subject(broker_name), outcome)
 
-    def _record_outcome(self, subject: str, outcome: object) -> None:
+    def _record(self, subject: str, outcome: object) -> None:
         """Record a RocketMQError as failure of ``subject``, any other outcome as success. A permanent error becomes the
         fatal one; one that requires new routes schedules an early refresh. Raises nothing: see ``raise_failure``."""
         if not isinstance(outcome, RocketMQError):
