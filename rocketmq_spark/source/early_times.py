@@ -17,7 +17,7 @@ YEAR_1980_MS: Final = 315_532_800_000
 
 
 def early_times(options: RangeReadOptions) -> dict[str, int]:
-    """Return the options with a time in (0, 1980), each with the earliest one, as epoch ms."""
+    """Return, by option name, the earliest time (epoch ms) of each option that has times after 0 and before 1980."""
     found: dict[str, int] = {}
     for attribute, row in rows(type(options)):
         value = getattr(options, attribute) if row.kind in (TIME, TIMES) else None

@@ -310,7 +310,7 @@ class _RangeReader:
         return pulled.response_end_offset if pulled.is_vacant else None
 
     def _add_vacant(self, begin_offset: int, end_offset: int) -> None:
-        """Add a range of vacant offsets to the lost ones, merged with the last one if that is vacant and ends there."""
+        """Add a range of vacant offsets to the lost ones, merged with the last one if that is vacant and adjacent."""
         queue, before = self._range.queue, self._lost[-1] if self._lost else None
         if before is not None and (before.queue, before.end_offset, before.cause) == (queue, begin_offset, VACANT):
             begin_offset = self._lost.pop().begin_offset

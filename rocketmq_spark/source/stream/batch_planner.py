@@ -222,9 +222,9 @@ class BatchPlanner:
         return False
 
     def recover(self, end: SourceOffset, required: Sequence[QueueRange]) -> tuple[LostRange, ...]:
-        """Prepare the replay of the batch that ends at ``end``; call this once, before any plan. Consume operators'
-        resets of its queues, which otherwise the pulls of its tasks would receive. Return the deleted offsets of the
-        ranges ``required``, after logging them on behalf of all tasks. Raises DataLossError instead (with
+        """Prepare the replay of the batch that ends at ``end``; call this once, before any plan. Consume and
+        record operators' resets of its queues: otherwise only the pulls of its tasks would receive them. Return the
+        deleted offsets of the ranges ``required``, logged on behalf of all tasks. Raises DataLossError instead (with
         ``failOnDataLoss``)."""
         with self._member.group_lock() as membership:
             membership.resets.consume_marks([one.queue for one in end.ranges()])

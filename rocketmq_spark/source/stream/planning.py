@@ -46,12 +46,13 @@ def position_of(
     recreated_from: int | None = None,
 ) -> Position:
     """Return where a queue resumes, with the offsets that are lost by that: the larger of checkpoint and group offset,
-    within the queue's bounds. If the queue ends below the group offset only, that is ignored, see
-    ``_beyond_end_position``; if below both, see ``_within``. Without either offset it is the queue's min offset: the
-    start positions of a topic were written to the broker before any plan (``start_positions``).
+    within the queue's bounds. If only the group offset is beyond the queue's end, it does not count, see
+    ``_beyond_end_position``; if the checkpoint is too, see ``_within``. Without either offset it is the queue's min
+    offset: the start positions of a topic were written to the broker before any plan (``start_positions``).
 
     ``stored``: the group's offset at the broker. ``recreated_from``: from there on it is not the queue that the
-    checkpoint has read, see ``queue_identity``; the queue resumes there, or one offset before the checkpoint.
+    checkpoint has read, see ``queue_identity``; the queue resumes there, see
+    ``_recreated_position``.
     """
     if checkpoint is not None and recreated_from is not None:
         return _recreated_position(queue, min(recreated_from, checkpoint.end_offset - 1), bounds, checkpoint)
