@@ -70,7 +70,7 @@ class Reading:
             self._send()
 
     def _send(self) -> None:
-        sent = self._window.to_pull()
+        sent = self._window.take_requests()
         self.pulls += len(sent)
         self._in_flight[:0] = sent
         if self._called_before is not None:

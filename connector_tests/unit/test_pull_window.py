@@ -27,7 +27,7 @@ def window(begin: int = 100, end: int = 1_000, max_depth: int = 4, max_bytes: in
 
 
 def sent(subject: PullWindow) -> list[PullRequest]:
-    return subject.to_pull()
+    return subject.take_requests()
 
 
 def completion_queue(subject: PullWindow) -> CompletionQueue:

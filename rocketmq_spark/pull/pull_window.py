@@ -92,7 +92,7 @@ class PullWindow:
 
     # ------------------------------------------------------------------------------------------ requests
 
-    def to_pull(self) -> list[PullRequest]:
+    def take_requests(self) -> list[PullRequest]:
         """Return the requests to send now, in the queue's order, as far as the depth allows; they are in flight from
         then on. [] while most pulls are in flight, so that several are sent together."""
         requests = self._start_idle() if self._has_idle else []
@@ -204,7 +204,7 @@ class PullWindow:
             self.retry(request)
 
     def retry(self, request: PullRequest) -> None:
-        """Make the request idle, so that ``to_pull`` returns it again unless it is complete."""
+        """Make the request idle, so that ``take_requests`` returns it again unless it is complete."""
         request.is_idle = True
         self._has_idle |= not request.is_complete
 

@@ -148,7 +148,7 @@ class RangePuller:
     def _send(self) -> None:
         """Send the pulls that the window allows now, after a refresh of the route if one is due; dispatch those that
         failed already. A pull by route that reached the name servers ends their outage."""
-        requests = self._window.to_pull()
+        requests = self._window.take_requests()
         if requests:
             if self._must_refresh_route:
                 self._refresh_route()
