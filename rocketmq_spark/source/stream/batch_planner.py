@@ -295,8 +295,9 @@ class BatchPlanner:
     def _resolve_positions(
         self, membership: Membership, start: SourceOffset, snapshot: MetadataSnapshot, stored: GroupOffsets
     ) -> tuple[MetadataSnapshot, dict[MessageQueue, Position]]:
-        """Resolve positions, and raise the broker's offset to them, or lower it if a queue no longer reaches it. Return
-        the confirmed ones, by queue of ``stored``, and the snapshot with the bounds that they are based on."""
+        """Resolve positions of ``stored``'s queues, and raise the broker's offset to them, or lower it if a queue no
+        longer reaches it; then apply pending resets of any queue. Return the snapshot with the bounds that all these
+        are based on, and by queue the positions that the broker has confirmed."""
         facts = self._collect_facts(membership, start, snapshot, stored)
         snapshot = replace(snapshot, bounds=facts.bounds)
         resolution = resolve_positions(start, facts, has_own_offsets=self._options.has_own_offsets)

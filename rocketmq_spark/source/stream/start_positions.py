@@ -115,7 +115,7 @@ def first_positions(
     ``found``: the first offset stored at ``start.timestamps_ms`` or later, of the queues that have such a time.
     Raises, with all queues in the error: OptionError[LISTED_QUEUES_UNKNOWN | OFFSETS_OUT_OF_RANGE], and with
     ``requires_match`` OptionError[TIMESTAMP_NOT_MATCHED] for queues without a message since their time. With
-    ``fail_on_data_loss`` false, listed offsets that retention has deleted are logged and left out.
+    ``fail_on_data_loss`` false, listed offsets that retention has deleted are logged and raised to the min offsets.
 
     Source of the policies: ``client/impl/consumer/RebalancePushImpl.java#computePullFromWhereWithException``; differs:
     a topic starts as a whole, so a queue that it gains later starts at its min offset instead of at "latest".
@@ -127,7 +127,7 @@ def first_positions(
         for queue, held in bounds.items()
     }
     if not fail_on_data_loss:
-        first |= _without_deleted({queue: first[queue] for queue in listed}, bounds)
+        first |= _skip_deleted({queue: first[queue] for queue in listed}, bounds)
     _check_offsets({queue: first[queue] for queue in listed}, bounds)
     if requires_match:
         searched = [queue for queue in found if queue in bounds and not queue.topic.startswith(RETRY_TOPIC_PREFIX)]
@@ -176,10 +176,10 @@ def _check_listed_queues_exist(start: StartingPoint, bounds: Mapping[MessageQueu
         raise OptionError("LISTED_QUEUES_UNKNOWN", count=len(unknown), option=option, queues=names)
 
 
-def _without_deleted(
+def _skip_deleted(
     offsets: Mapping[MessageQueue, int], bounds: Mapping[MessageQueue, QueueBounds]
 ) -> dict[MessageQueue, int]:
-    """Log the deleted ranges from ``offsets`` on, and return the min offsets of their queues."""
+    """Log the deleted ranges from ``offsets`` on, and return the min offsets of their queues only."""
     lost = [
         LostRange(queue, offset, bounds[queue].min_offset, RETENTION)
         for queue, offset in offsets.items()
