@@ -177,8 +177,7 @@ class FailureTracker:
             )
 
     def raise_expired(self, now_ms: int) -> None:
-        """Do nothing until a limit is over. Raises what ``expired_error`` returns for the first subject whose limit is
-        over."""
+        """Raise what ``expired_error`` returns for the first subject whose limit is over; return if there is none."""
         for subject in self._failures:
             if (expired_error := self.expired_error(subject, now_ms)) is not None:
                 raise expired_error

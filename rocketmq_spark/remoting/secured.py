@@ -69,14 +69,14 @@ class PlainStream:
         """``_has_sent``: data was sent. ``_is_verified``: data was received, or this side ended the stream."""
 
     def recv(self, max_bytes: int, timeout_ms: int) -> bytes | None:
-        """Receive as ``Stream.recv`` does, with the errors of the class too."""
+        """Receive as ``Stream.recv`` does. Raises also the errors that ``PlainStream`` describes."""
         received = self._received(self._raw.recv, max_bytes, timeout_ms)
         if received and not self._is_verified:
             self._verify(received)
         return received
 
     def recv_into(self, buffer: memoryview, timeout_ms: int) -> int | None:
-        """Receive as ``Stream.recv_into`` does, with the errors of the class too."""
+        """Receive as ``Stream.recv_into`` does. Raises also the errors that ``PlainStream`` describes."""
         received = self._received(self._raw.recv_into, buffer, timeout_ms)
         if received and not self._is_verified:
             self._verify(buffer[:received])
@@ -135,7 +135,7 @@ def tls_context(tls: Tls) -> ssl.SSLContext:
 
 def _load_trusted(context: ssl.SSLContext, tls: Tls) -> None:
     """Load the certificates at ``tls.trust_cert_path``; without a path those of the system, or none if ``tls`` does not
-    authenticate servers."""
+    authenticate servers. Raises OSError for an unusable file."""
     if tls.trust_cert_path is not None:
         context.load_verify_locations(tls.trust_cert_path)
     elif tls.auth_server:
