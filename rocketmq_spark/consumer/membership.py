@@ -371,7 +371,7 @@ def _no_link(_broker_name: str) -> None:
 
 
 def _list_queues(queues: Collection[MessageQueue]) -> str:
-    """Return the number of queues and the names of the first ``MAX_NAMED``."""
+    """Return the number of queues and the names of the first ``MAX_NAMED`` as text; "none" without queues."""
     named = ", ".join(map(str, list(queues)[:MAX_NAMED]))
     more = ", ..." if len(queues) > MAX_NAMED else ""
     return f"{len(queues)} ({named}{more})" if queues else "none"

@@ -104,6 +104,7 @@ class RocketMQBatchReader(DataSourceReader):
 
 
 def _partition(task: Task, planned: Sequence[QueueRange], masters: Mapping[str, BrokerAddress]) -> BatchInputPartition:
+    """Return the partition of ``task``, with its brokers' addresses and the planned ranges that a user may skip."""
     names = {one.queue.broker_name for one in task}
     return BatchInputPartition(
         task,

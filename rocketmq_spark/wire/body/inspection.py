@@ -51,7 +51,7 @@ def clock_ahead_ms(clock_ms: int, sent_ms: int, received_ms: int) -> int:
 
 
 def decode_group_switches(body: bytes | memoryview) -> GroupSwitches:
-    """Decode the response to GET_SUBSCRIPTIONGROUP_CONFIG."""
+    """Decode the response to GET_SUBSCRIPTIONGROUP_CONFIG. Raises RemoteProtocolError[MALFORMED_RESPONSE.BODY]."""
     return decode_body(
         "group settings",
         body,
