@@ -254,21 +254,20 @@ class Receiver:
         """Run all work until ``stop`` is called. An exception ends this thread, is logged, and becomes fatal."""
         try:
             while not self._stopping.is_set():
-                self._do_timed_work()
+                self._run_due_work()
                 self._send_requests()
                 self._process_inbox()
         except Exception as error:
             log.exception("INTERNAL_ERROR: Unexpected error in thread rocketmq-pop; the query fails. Report it.")
             self._failures.fail(error)
 
-    def _do_timed_work(self) -> None:
-        """Run each periodic task that is due, and schedule it again after its interval."""
+    def _run_due_work(self) -> None:
         work = (
             (self._watch, WATCH_INTERVAL_MS),
             (self._start_refresh, self._transport.route_refresh_interval_ms),
             (self._update_messages, self._extend_interval_ms),
             (self._ack_scheduler.move_exhausted, WATCH_INTERVAL_MS),
-            (self._log_due_lines, WATCH_INTERVAL_MS),
+            (self._log_failures_and_expiries, WATCH_INTERVAL_MS),
         )
         for do, interval_ms in work:
             now_ms = self._clock()
@@ -281,8 +280,7 @@ class Receiver:
         self._due_ms[do] = 0
         self._inbox.put(None)
 
-    def _log_due_lines(self) -> None:
-        """Log the lines that are due now about failures and about expired messages."""
+    def _log_failures_and_expiries(self) -> None:
         with self._changed:
             expired = self._unacked.expired.copy()
         for line in (*self._failures.take_lines(), *self._expiry_log.take_lines(expired, self._clock())):
