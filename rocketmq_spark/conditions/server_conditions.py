@@ -311,8 +311,8 @@ SERVER_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "Broker '{broker}' has no master in the route of topic '{topic}'.", "Start the broker's master."
         ),
         "READING_FROM_SLAVE": Condition(
-            "Broker '{broker}' has no master in the route; reading what its slave {address} has. Offsets are committed "
-            "when there is a master again.",
+            "The master of broker '{broker}' is not in the route or does not respond; reading what its slave {address} "
+            "has. Offsets are committed when it responds again.",
             "Start the broker's master.",
         ),
         "MASTER_NOT_REGISTERED": Condition(

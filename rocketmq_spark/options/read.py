@@ -177,7 +177,8 @@ class ReadOptions(SubscriptionOptions):
         "wait. `slave`: the slave with the lowest ID, or the master if the route has no slave. `auto`: the master, or "
         "the server that it suggests for messages that are no longer in memory; a slave if the master fails or the "
         "route has none. With `slave` and `auto`, a query continues without a master with the messages of the slave. "
-        "It commits offsets when there is a master again, and only a master's response shows a loss. New queues, "
+        "It commits offsets when there is a master again, and only a master's response shows a loss. An `availableNow` "
+        "run and a graceful stop wait for that at most `clusterTimeoutMs` after their last batch. New queues, "
         "`consumeOrderly` and batch reads that are not planned yet wait for the master. Slaves require "
         "`slaveReadEnable=true`. You can change the value and keep the checkpoint.",
     )

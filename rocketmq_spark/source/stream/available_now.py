@@ -48,12 +48,22 @@ class AvailableNowTargets:
         self._unchanged_since_ms = now_ms
         self.awaits_other_members = False
 
-    def check_progress(self, start: SourceOffset, stored: Mapping[MessageQueue, int | None], now_ms: int) -> bool:
+    def check_progress(
+        self,
+        start: SourceOffset,
+        stored: Mapping[MessageQueue, int | None],
+        now_ms: int,
+        at_slaves: Collection[str] = (),
+    ) -> bool:
         """Record and log the group's progress. Return whether the query may end: the group has reached all targets, or
-        made no progress for the timeout; False before the targets are fixed. Sets ``awaits_other_members``."""
+        made no progress for the timeout; False before the targets are fixed. ``at_slaves``: brokers without a master,
+        for which the query then waits, not for other members. Sets ``awaits_other_members``."""
         if not self._is_fixed:
             return False
         missing = unreached(self.offsets, start, stored)
+        if at_slaves:
+            self.restart_timeout(now_ms)
+            return not missing
         if missing != self._missing:
             self._missing, self._unchanged_since_ms = missing, now_ms
         self.awaits_other_members = bool(missing) and now_ms - self._unchanged_since_ms < self._timeout_ms

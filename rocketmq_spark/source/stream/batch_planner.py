@@ -201,13 +201,15 @@ class BatchPlanner:
         with self._member.group_lock() as membership:
             targets.lower_to_bounds(membership.client.query_bounds())
             stored = membership.offsets.store.stored_offsets(targets.offsets)
-            return targets.check_progress(start, stored, self._clock()) and membership.offsets.persist()
+            at_slaves = membership.client.slave_reads.await_end()
+            return targets.check_progress(start, stored, self._clock(), at_slaves) and membership.offsets.persist()
 
     def _try_release_queues(self, start: SourceOffset) -> bool:
         """Claim the request, leave the group, return True, once the brokers have confirmed all completed offsets. Until
         then plan nothing; the refresh after a change raises for a server that is unresponsive for its limit."""
         with self._member.group_lock() as membership:
             is_confirmed = membership.offsets.persist()
+            membership.client.slave_reads.await_end()
         if is_confirmed:
             if not self._drain.claim():
                 return False
@@ -237,6 +239,7 @@ class BatchPlanner:
 
     def _plan(self, membership: Membership, start: SourceOffset, limit: int | None) -> SourceOffset:
         """Refresh, rebalance, resolve positions and plan; return the batch's end, or ``start`` without a batch."""
+        membership.client.slave_reads.is_end_awaited &= self._targets is not None
         snapshot = without_lagging(membership.refresh_metadata(start.queues), start)
         self.masters = membership.masters
         self._missing.update(snapshot.unavailable, start, self._clock())
@@ -260,6 +263,7 @@ class BatchPlanner:
         if start.advanced(planned) == start:
             # The ranges of the last batch again, after a reset. To Spark an equal offset is no batch: move back first.
             planned = {}
+        membership.client.slave_reads.is_end_awaited &= not planned
         membership.mark_in_flight({queue: (plan.begin_offset, plan.end_offset) for queue, plan in planned.items()})
         self._record_plan(snapshot, positions, planned)
         lower = positions_below(positions, {queue: progress.end_offset for queue, progress in start.queues.items()})
@@ -363,8 +367,7 @@ class BatchPlanner:
         self.losses.add(lost)
 
     def _query_stored_offsets(self, membership: Membership, candidates: Collection[MessageQueue]) -> GroupOffsets:
-        """Request the group's offsets and wait; return them in the order of ``candidates``, without queues of brokers
-        that do not respond."""
+        """Request the group's offsets and wait; return those of responsive brokers in the order of ``candidates``."""
         stored = membership.offsets.store.stored_offsets(candidates)
         return {queue: stored[queue] for queue in candidates if queue in stored}
 
