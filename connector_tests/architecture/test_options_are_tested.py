@@ -21,6 +21,7 @@ DOES = {
     "propertyColumns": "spark/test_main_job.py::test_columns_carry_what_was_sent",
     # servers
     "namesrvAddr": "spark/test_faults.py::test_a_wrong_address_is_an_error_that_names_it",
+    "brokerAddressMap": "integration/test_address_map.py::test_a_stream_reads_what_a_task_has_written",
     "brokerTimeoutMs": "faults/test_hostile_servers.py::test_server_that_is_not_rocketmq_is_named",
     "clusterTimeoutMs": "unit/test_recreated_queues.py::test_a_broker_that_refuses_pulls_is_waited_for_and_then_named",
     # who we are, and over what we speak

@@ -36,6 +36,7 @@ from rocketmq_spark.consumer.rebalance import RebalanceImpl
 from rocketmq_spark.errors import RouteError
 from rocketmq_spark.model import BrokerAddress, MessageQueue
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.tail_watch import PullCallback
 from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
@@ -326,7 +327,7 @@ def test_a_running_member_its_planner_and_its_brokers_never_meet_in_the_membersh
     cluster, watchdog = cluster_of_one(), Watchdog()
     client = PollingHandler(cluster, "us")
     monkeypatch.setattr(member_module, "Membership", watched(watchdog))
-    monkeypatch.setattr(member_module, "ClusterClient", lambda *_: client)
+    monkeypatch.setattr(ClusterClient, "of", lambda *_: client)
     member = Member(OPTIONS)
     asking = AskingBroker(member, count=200)
     client.before_each = asking.in_a_request
@@ -361,7 +362,7 @@ def test_what_a_broker_has_not_confirmed_is_sent_again_after_the_interval(monkey
         return True
 
     monkeypatch.setattr(OffsetCommitter, "persist", persist)
-    monkeypatch.setattr(member_module, "ClusterClient", lambda *_: SimulatedClusterClient(cluster_of_one(), "us"))
+    monkeypatch.setattr(ClusterClient, "of", lambda *_: SimulatedClusterClient(cluster_of_one(), "us"))
     member = Member(replace(OPTIONS, persist_offset_interval_ms=700), clock=clock)
     member.start()
     for passed_ms, is_due in ((0, True), (699, False), (1, True), (700, True)):
@@ -404,7 +405,7 @@ def test_the_group_is_probed_again_after_the_interval(monkeypatch: pytest.Monkey
             return False
 
     monkeypatch.setattr(member_module, "Membership", Looking)
-    monkeypatch.setattr(member_module, "ClusterClient", lambda *_: SimulatedClusterClient(cluster_of_one(), "us"))
+    monkeypatch.setattr(ClusterClient, "of", lambda *_: SimulatedClusterClient(cluster_of_one(), "us"))
     member = Member(replace(OPTIONS, rebalance_interval_ms=3_000), clock=clock)
     member._woken = Passing(clock, member, [(2_999, False), (1, False), (100, True), (2_999, False), (1, False)])
     member._work_until_stopped()
@@ -415,7 +416,7 @@ def test_timed_work_that_fails_is_warned_of_when_it_fails_again_and_ever_more_ra
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock, warned_s = ManualClock(1_000_000), list[int]()
-    monkeypatch.setattr(member_module, "ClusterClient", lambda *_: SimulatedClusterClient(cluster_of_one(), "us"))
+    monkeypatch.setattr(ClusterClient, "of", lambda *_: SimulatedClusterClient(cluster_of_one(), "us"))
     member = Member(OPTIONS, clock=clock)
 
     def fail(_membership: Membership) -> None:
@@ -450,7 +451,7 @@ def test_a_member_that_leaves_does_not_wait_for_a_group_lock_that_a_signal_has_l
     """SIGTERM may come when a turn is taken and its block not entered: nobody ends it before the process does."""
     cluster = cluster_of_one()
     monkeypatch.setattr(member_module, "LAST_WORK_MS", 50)
-    monkeypatch.setattr(member_module, "ClusterClient", lambda *_: SimulatedClusterClient(cluster, "us"))
+    monkeypatch.setattr(ClusterClient, "of", lambda *_: SimulatedClusterClient(cluster, "us"))
     member = Member(OPTIONS)
     has_left, may_end = threading.Event(), threading.Event()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -205,6 +206,24 @@ def test_a_broker_that_is_unreachable_is_reported_with_its_advertised_address() 
     )
     assert found.advice.startswith("Set the broker's 'brokerIP1' to an address that the driver and all executors can ")
     assert (found.area, found.places) == (Area.BROKERS, ("broker-a",))
+
+
+def test_a_mapped_broker_that_is_unreachable_is_reported_with_its_address_in_the_map() -> None:
+    failed = connect_failed(TimeoutError(), address="localhost:20911")
+    mapped = with_brokers(replace(broker(failure=failed), server="localhost:20911"))
+    found = only(replace(mapped, address_map={"172.17.0.3:10911": "localhost:20911"}))
+    assert "broker 'broker-a' at its address in 'brokerAddressMap' localhost:20911" in found.line
+
+
+def test_addresses_of_the_map_that_no_broker_advertises_are_a_warning() -> None:
+    address_map = {"172.17.0.3:10911": "localhost:20911", "172.17.0.4:10911": "localhost:20912"}
+    servers = ServerFacts(address_map=address_map, advertised=frozenset({"172.17.0.3:10911", "172.17.0.5:10911"}))
+    found = only(servers)
+    assert found.line == (
+        "warning: 'brokerAddressMap' has addresses that no broker of these topics advertises: 172.17.0.4:10911."
+    )
+    assert found.advice == "Correct or remove them. Advertised are: 172.17.0.3:10911, 172.17.0.5:10911."
+    assert lines(ServerFacts(address_map=address_map)) == []
 
 
 def test_servers_that_were_not_checked_are_a_warning() -> None:

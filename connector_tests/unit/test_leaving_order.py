@@ -9,9 +9,9 @@ import pytest
 
 from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.simulated_cluster import SimulatedCluster, SimulatedClusterClient
-from rocketmq_spark.consumer import member as member_module
 from rocketmq_spark.consumer.member import Member
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.remoting.cluster_client import ClusterClient
 
 ORDERLY = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders", "consumeOrderly": "true"}
 
@@ -46,7 +46,7 @@ def test_a_member_leaves_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster.create_topic("orders", {"broker-a": 2})
     proven, unproven = cluster.queues()
     client, broker = NotedHandler(cluster), cluster.brokers["broker-a"]
-    monkeypatch.setattr(member_module, "ClusterClient", lambda *_: client)
+    monkeypatch.setattr(ClusterClient, "of", lambda *_: client)
     monkeypatch.setattr(Member, "_work_until_stopped", lambda member: member._stopping.wait())
     member = Member(ReadOptions.parse(ORDERLY), clock=cluster.clock)
     member.start()

@@ -84,6 +84,5 @@ def cluster_at(namesrv_addr: str, options: Mapping[str, str]) -> Iterator[Cluste
     """Yield a client of the cluster, which connects on use and is closed after the block. Raises OptionError for an
     invalid address or option."""
     connection = connection_options({**options, "namesrvAddr": namesrv_addr})
-    timeout_ms = connection.broker_timeout_ms
-    with closing(ConnectionPool(timeout_ms, security=connection.security)) as pool:
-        yield ClusterClient(connection.name_servers, pool, timeout_ms)
+    with closing(ConnectionPool(connection.broker_timeout_ms, security=connection.security)) as pool:
+        yield ClusterClient.of(connection, pool)

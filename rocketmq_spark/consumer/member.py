@@ -89,8 +89,7 @@ class Member:
         )
         self._reported_resets: SimpleQueue[tuple[MessageQueue, int]] = SimpleQueue()
         history = history_of(options.name_servers)
-        timeout_ms = options.broker_timeout_ms
-        self._cluster = ClusterClient(options.name_servers, self._pool, timeout_ms, self._new_prober(), history)
+        self._cluster = ClusterClient.of(options, self._pool, self._new_prober(), history)
         self.client_id: Final = _client_id(options)
         # Reentrant: SIGTERM may unwind the main thread while it acquires the lock, and leaving acquires it again.
         self._group_lock = GroupLock(

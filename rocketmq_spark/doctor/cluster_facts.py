@@ -4,7 +4,7 @@ one: a broker that creates groups on demand creates the group of the job, as the
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from typing import Final, TypeVar
 
@@ -12,6 +12,7 @@ from rocketmq_spark.doctor.facts import BrokerFacts, Job, RouteResult, ServerFac
 from rocketmq_spark.errors import BrokerError, OptionError, RemoteProtocolError, RocketMQError, TransportError
 from rocketmq_spark.model import BrokerAddress, MessageQueue, TopicRoute
 from rocketmq_spark.options import ConnectionOptions
+from rocketmq_spark.remoting.address_map import reachable_route
 from rocketmq_spark.remoting.admin_rpcs import clock_rpc, group_connections_rpc, group_switches_rpc
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.clock import monotonic_ms
@@ -47,14 +48,21 @@ def collect_server_facts(job: Job, options: ConnectionOptions, announce: Announc
     unchecked: list[str] = []
     with closing(ConnectionPool(timeout_ms, security=options.security)) as pool:
         name_servers: dict[str, dict[str, RouteResult]] = {}
+        advertised = set[str]()
         for address in options.name_servers:
             if monotonic_ms() >= until_ms:
                 unchecked.append(f"name server {address}")
                 continue
             announce(f"name server {address}, up to {timeout_ms} ms")
             routes = NameServers((address,), pool, timeout_ms).topic_routes(job.topics or (SELF_TEST_TOPIC,))
-            name_servers[address] = {topic: _explained(one, options.security.tls) for topic, one in routes.items()}
-        cluster = ClusterClient(options.name_servers, pool, timeout_ms)
+            advertised |= _advertised(routes.values())
+            name_servers[address] = {
+                topic: reachable_route(one, options.broker_address_map)
+                if isinstance(one, TopicRoute)
+                else _explained(one, options.security.tls)
+                for topic, one in routes.items()
+            }
+        cluster = ClusterClient.of(options, pool, timeout_ms=timeout_ms)
         brokers: list[BrokerFacts] = []
         for (name, master), topics in _masters(ServerFacts(name_servers=name_servers).routes()).items():
             if monotonic_ms() >= until_ms:
@@ -63,7 +71,19 @@ def collect_server_facts(job: Job, options: ConnectionOptions, announce: Announc
             announce(f"broker {name} at {master.server}, up to {timeout_ms} ms for each request")
             trial_topics = [topic for topic in topics if topic in job.topics]
             brokers.append(_broker_facts(cluster, name, master, job, trial_topics, options.security.tls))
-    return ServerFacts(name_servers=name_servers, brokers=tuple(brokers), unchecked=tuple(unchecked))
+    return ServerFacts(
+        name_servers=name_servers,
+        brokers=tuple(brokers),
+        unchecked=tuple(unchecked),
+        advertised=frozenset(advertised),
+        address_map=dict(options.broker_address_map),
+    )
+
+
+def _advertised(routes: Iterable[RouteResult]) -> set[str]:
+    """Return the addresses of all brokers in the routes, slaves included."""
+    brokers = (broker for route in routes if isinstance(route, TopicRoute) for broker in route.brokers)
+    return {address for broker in brokers for address in broker.addresses.values()}
 
 
 def _masters(routes: dict[str, RouteResult]) -> dict[tuple[str, BrokerAddress], list[str]]:

@@ -59,14 +59,36 @@ def broker_diagnoses(servers: ServerFacts) -> list[Diagnosis]:
         _diagnosis(
             _Server(
                 Area.BROKERS,
-                f"broker '{broker.name}' at its advertised address {broker.server}",
-                "Set the broker's 'brokerIP1' to an address that the driver and all executors can reach",
+                f"broker '{broker.name}' at {_origin(servers, broker.server)} {broker.server}",
+                "Set the broker's 'brokerIP1' to an address that the driver and all executors can reach, or set "
+                "'brokerAddressMap'",
                 broker.name,
             ),
             broker.failure,
         )
         for broker in servers.brokers
         if broker.failure is not None
+    ]
+
+
+def _origin(servers: ServerFacts, server: str) -> str:
+    return "its address in 'brokerAddressMap'" if server in servers.address_map.values() else "its advertised address"
+
+
+def address_map_diagnoses(servers: ServerFacts) -> list[Diagnosis]:
+    """Return a warning if ``brokerAddressMap`` has addresses that no broker in the routes advertises."""
+    unknown = sorted(servers.address_map.keys() - servers.advertised)
+    if not unknown or not servers.advertised:
+        return []
+    return [
+        Diagnosis(
+            area=Area.BROKERS,
+            condition="ADDRESS_NOT_ADVERTISED",
+            problem="'brokerAddressMap' has addresses that no broker of these topics advertises",
+            cause=", ".join(unknown),
+            advice=f"Correct or remove them. Advertised are: {', '.join(sorted(servers.advertised))}.",
+            severity=Severity.WARNING,
+        )
     ]
 
 

@@ -74,12 +74,15 @@ RouteResult = TopicRoute | RocketMQError
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerFacts:
     """The servers of a job. ``name_servers``: each one's result for each topic. ``proxies``: each gRPC address with the
-    errors of a session, by topic, empty text for the session itself."""
+    errors of a session, by topic, empty text for the session itself. ``advertised``: addresses of brokers that the name
+    servers listed; ``address_map``: of ``brokerAddressMap``, by advertised address."""
 
     name_servers: Mapping[str, Mapping[str, RouteResult]] = field(default_factory=dict)
     brokers: tuple[BrokerFacts, ...] = ()
     proxies: Mapping[str, tuple[RocketMQError, ...]] = field(default_factory=dict)
     unchecked: tuple[str, ...] = ()
+    advertised: frozenset[str] = frozenset()
+    address_map: Mapping[str, str] = field(default_factory=dict)
 
     def routes(self) -> dict[str, RouteResult]:
         """Return by topic the route that a name server has, else the error of one that has none, else another error.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rocketmq_spark.doctor.connections import (
+    address_map_diagnoses,
     broker_diagnoses,
     name_server_diagnoses,
     proxy_diagnoses,
@@ -31,6 +32,7 @@ def judge(
             *proxy_diagnoses(servers),
             *topic_diagnoses(job, servers),
             *broker_diagnoses(servers),
+            *address_map_diagnoses(servers),
             *unchecked_diagnoses(servers),
             *permission_diagnoses(job, servers),
             *group_diagnoses(job, servers),

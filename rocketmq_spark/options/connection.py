@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from rocketmq_spark.options.kinds import ADDRESSES, BOOLEAN, NON_EMPTY_TEXT, PATH, SECRET, integer
+from rocketmq_spark.options.kinds import ADDRESS_MAP, ADDRESSES, BOOLEAN, NON_EMPTY_TEXT, PATH, SECRET, integer
 from rocketmq_spark.options.table import Conflict, Dependency, Section, checked, option, parse_table
 from rocketmq_spark.security import Credentials, Secret, Security, Tls
 
@@ -25,6 +25,17 @@ class ConnectionOptions:
         alternatives=("endpoints",),
         doc="Addresses of the name servers, `host:port`, separated by `;`. If one does not respond, the connector "
         "tries the next.",
+    )
+    broker_address_map: tuple[tuple[str, str], ...] = option(
+        "brokerAddressMap",
+        ADDRESS_MAP,
+        section=Section.CONNECTION,
+        default="",
+        doc="Addresses at which this driver and its executors reach brokers whose advertised addresses (`brokerIP1`) "
+        "they cannot reach, for example of brokers in containers or behind NAT: pairs `advertised=reachable`, both "
+        "`host:port`, separated by `;`, such as `172.17.0.3:10911=localhost:10911`. The advertised address is the one "
+        "that the name servers return; other brokers' addresses stay. It applies to masters and slaves, and has no "
+        "effect on `namesrvAddr` and `endpoints`.",
     )
     broker_timeout_ms: int = option(
         "brokerTimeoutMs",

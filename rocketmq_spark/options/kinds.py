@@ -91,6 +91,17 @@ def _parse_addresses(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(map(_parse_address, _listed(text, ";,"))))
 
 
+def _parse_address_map(text: str) -> tuple[tuple[str, str], ...]:
+    """Return the pairs of ``advertised=reachable``; none for an empty text. Raises ValueError for a repeated advertised
+    address."""
+    if not text:
+        return ()
+    pairs = [[side.strip() for side in pair.split("=")] for pair in _listed(text, ";,")]
+    if any(len(pair) != 2 for pair in pairs) or len({pair[0] for pair in pairs}) < len(pairs):
+        raise ValueError
+    return tuple((_parse_address(advertised), _parse_address(reachable)) for advertised, reachable in pairs)
+
+
 def _listed(text: str, separators: str) -> list[str]:
     """Return the parts of a list. Ignores separators at its end, as Java's ``String.split`` does."""
     return [part.strip() for part in re.split(f"[{separators}]", text.rstrip(f"{separators} \t"))]
@@ -319,6 +330,11 @@ def choice(*names: str) -> Kind[str]:
 
 
 ADDRESSES: Final = Kind("'host:port' addresses separated by semicolons or commas", _parse_addresses)
+ADDRESS_MAP: Final = Kind(
+    "'advertised=reachable' pairs of 'host:port' addresses separated by semicolons or commas, without repeated "
+    "advertised addresses",
+    _parse_address_map,
+)
 TOPICS: Final = Kind(
     "topic names separated by commas (letters, digits and %|_-, at most 255 characters each)", _parse_topics
 )

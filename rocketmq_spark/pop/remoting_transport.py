@@ -69,7 +69,7 @@ class RemotingTransport:
         self._options = options
         self._pool = ConnectionPool(options.broker_timeout_ms, limit=None, security=options.security, connect=connect)
         history = history_of(options.name_servers)
-        self._cluster = ClusterClient(options.name_servers, self._pool, options.broker_timeout_ms, history=history)
+        self._cluster = ClusterClient.of(options, self._pool, history=history)
         self._routes = self._cluster.routes
         """Also of topics that are no longer read but have unacknowledged messages."""
         self._readable: frozenset[str] = frozenset()

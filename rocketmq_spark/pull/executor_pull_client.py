@@ -47,7 +47,7 @@ class ExecutorPullClient:
         self._pull_connections = pull_connections
         self._broker_names: WeakKeyDictionary[PullConnection, str | None] = WeakKeyDictionary()
         prober = TOOLS_PROBER if self._credentials is None else Prober(options.consumer_group, ignore_reset)
-        self.cluster: Final = ClusterClient(options.name_servers, pool, options.broker_timeout_ms, prober, history)
+        self.cluster: Final = ClusterClient.of(options, pool, prober, history)
         self._routes = self.cluster.routes
 
     @staticmethod

@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import BrokerAddress, MessageQueue
 from rocketmq_spark.options.connection import ConnectionOptions
+from rocketmq_spark.remoting.address_map import AddressMap
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool, shared_pool
@@ -29,6 +30,7 @@ class ClusterClient:
     """Client of one cluster for members, tasks and tools. Cheap: the pool owns the connections. Threads: any.
 
     ``prober``: group with which messages of brokers behind a proxy are probed. ``history``: see ``RouteTable``.
+    ``address_map``: see ``NameServers``.
     """
 
     def __init__(
@@ -38,17 +40,31 @@ class ClusterClient:
         timeout_ms: int,
         prober: Prober = TOOLS_PROBER,
         history: RouteHistory | None = None,
+        address_map: AddressMap = (),
     ) -> None:
-        self.name_servers: Final = NameServers(name_servers, pool, timeout_ms)
+        self.name_servers: Final = NameServers(name_servers, pool, timeout_ms, address_map)
         self.routes: Final = RouteTable(self.name_servers, history)
         self._pool = pool
         self._timeout_ms = timeout_ms
         self._prober = prober
 
     @staticmethod
+    def of(
+        options: ConnectionOptions,
+        pool: ConnectionPool,
+        prober: Prober = TOOLS_PROBER,
+        history: RouteHistory | None = None,
+        *,
+        timeout_ms: int | None = None,
+    ) -> ClusterClient:
+        """Return a client of the cluster of ``options``. ``timeout_ms``: None: ``brokerTimeoutMs``."""
+        timeout_ms = options.broker_timeout_ms if timeout_ms is None else timeout_ms
+        return ClusterClient(options.name_servers, pool, timeout_ms, prober, history, options.broker_address_map)
+
+    @staticmethod
     def shared(options: ConnectionOptions) -> ClusterClient:
         """Return this process's client for these options. The last 16 and their routes are cached across tasks."""
-        return _shared(options.name_servers, options.broker_timeout_ms, options.security)
+        return _shared(options.name_servers, options.broker_timeout_ms, options.security, options.broker_address_map)
 
     def broker(self, address: BrokerAddress, timeout_ms: int | None = None) -> Broker:
         """Return a client of the broker at ``address``, or behind the proxy at ``address``; open no connection.
@@ -83,6 +99,9 @@ class ClusterClient:
 
 
 @lru_cache(maxsize=MAX_SHARED_CLIENTS)
-def _shared(name_servers: tuple[str, ...], timeout_ms: int, security: Security) -> ClusterClient:
+def _shared(
+    name_servers: tuple[str, ...], timeout_ms: int, security: Security, address_map: AddressMap
+) -> ClusterClient:
     pool = shared_pool(timeout_ms, security)
-    return ClusterClient(name_servers, pool, timeout_ms, history=history_of(name_servers))
+    history = history_of(name_servers)
+    return ClusterClient(name_servers, pool, timeout_ms, history=history, address_map=address_map)

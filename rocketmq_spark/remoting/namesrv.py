@@ -4,10 +4,12 @@ place (see ``proxied``)."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from rocketmq_spark.errors import OptionError, RemoteProtocolError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import BrokerAddress, TopicList, TopicRoute
+from rocketmq_spark.remoting.address_map import AddressMap, reachable_broker, reachable_route
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.proxied import behind_proxy, is_from_proxy
 from rocketmq_spark.remoting.remoting_client import RemotingClient, ResponseFuture, Rpc, decode_nothing
@@ -26,11 +28,15 @@ T = TypeVar("T")
 class NameServers:
     """Name servers, called one at a time: the one that responded last first, then the next after a failure.
 
+    ``address_map``: of ``brokerAddressMap``. All addresses of brokers come from here, and are reachable ones.
     Threads: any.
     """
 
-    def __init__(self, addresses: Sequence[str], pool: ConnectionPool, timeout_ms: int) -> None:
+    def __init__(
+        self, addresses: Sequence[str], pool: ConnectionPool, timeout_ms: int, address_map: AddressMap = ()
+    ) -> None:
         self._clients = tuple(RemotingClient(BrokerAddress(address), pool, timeout_ms) for address in addresses)
+        self._address_map = address_map
         self._preferred = 0
 
     def __repr__(self) -> str:
@@ -65,7 +71,8 @@ class NameServers:
             for topic, response in _query_routes(self._clients[index], unresolved).items():
                 if isinstance(response, TopicRoute):
                     self._preferred = index
-                if topic not in results or _precedence(response) > _precedence(results[topic]):
+                    results[topic] = reachable_route(response, self._address_map)
+                elif topic not in results or _precedence(response) > _precedence(results[topic]):
                     results[topic] = response
             unresolved = [topic for topic in unresolved if _is_unresolved(results[topic])]
         return results
@@ -73,7 +80,9 @@ class NameServers:
     def cluster_info(self) -> ClusterInfo:
         """Request and return all registered brokers. Raises TransportError, BrokerError, and
         OptionError[NOT_A_NAME_SERVER] if all name servers are other servers."""
-        return self._first_response(lambda client: client.call(_cluster_info_rpc(client.address.server)))
+        info = self._first_response(lambda client: client.call(_cluster_info_rpc(client.address.server)))
+        brokers = {name: reachable_broker(broker, self._address_map) for name, broker in info.brokers.items()}
+        return replace(info, brokers=brokers)
 
     def query_user_topics(self) -> frozenset[str]:
         """Return the topics of ``query_topic_list``, whose errors are raised."""

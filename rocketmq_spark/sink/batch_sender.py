@@ -124,7 +124,7 @@ class BatchSender:
     ) -> None:
         self._options = options
         self._sleep = sleep
-        self._cluster = ClusterClient(options.name_servers, pool, options.broker_timeout_ms, history=history)
+        self._cluster = ClusterClient.of(options, pool, history=history)
         self._routes = self._cluster.routes
         limit_ms = options.cluster_timeout_ms
         unavailable_ms = min(limit_ms, options.missing_topic_timeout_ms)

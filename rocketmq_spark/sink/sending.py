@@ -53,9 +53,8 @@ def send(
     outgoing = list(
         outgoing_messages(topic, messages, tags=tags, keys=keys, properties=properties or {}, next_id=next_id)
     )
-    timeout_ms = connection.broker_timeout_ms
-    with closing(ConnectionPool(timeout_ms, security=connection.security)) as pool:
-        producer = Producer(ClusterClient(connection.name_servers, pool, timeout_ms), group=PRODUCER_GROUP)
+    with closing(ConnectionPool(connection.broker_timeout_ms, security=connection.security)) as pool:
+        producer = Producer(ClusterClient.of(connection, pool), group=PRODUCER_GROUP)
         for message in outgoing:
             producer.send(message)
     return tuple(map(message_id, outgoing))

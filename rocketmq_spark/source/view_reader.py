@@ -59,7 +59,7 @@ class RocketMQViewReader(DataSourceReader):
     def _record_batches(self) -> Iterator[pa.RecordBatch]:
         options = self._options
         with closing(ConnectionPool(options.broker_timeout_ms, security=options.security)) as pool:
-            client = ClusterClient(options.name_servers, pool, options.broker_timeout_ms)
+            client = ClusterClient.of(options, pool)
             rows = query_rows(Inspector(client, raise_failure, Retries(options.cluster_timeout_ms)), options)
         if rows:
             yield record_batch(rows, self._schema, options.view)

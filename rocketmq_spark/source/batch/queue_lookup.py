@@ -52,7 +52,7 @@ class QueueLookup:
         self._options = options
         limits_ms = options.cluster_timeout_ms, options.missing_topic_timeout_ms
         self._prober = Prober(options.consumer_group, ignore_reset)
-        self._client = ClusterClient(options.name_servers, pool, options.broker_timeout_ms, self._prober)
+        self._client = ClusterClient.of(options, pool, self._prober)
         self._failures = Failures(Policy(retryability_of_request, REQUEST_PAUSES, *limits_ms), monotonic_ms)
         self._sleep = sleep
 
