@@ -4,15 +4,25 @@ proves no loss and gets no commit."""
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any, Final
 
 import pytest
 
-from connector_tests.support.replica_reads import bodies, options_of, places, read_for, read_rest
+from connector_tests.support.replica_reads import (
+    bodies,
+    has_replicated,
+    is_master,
+    options_of,
+    places,
+    read_for,
+    read_rest,
+)
 from connector_tests.support.source_calls import source_calls
 from connector_tests.support.streams import Topic, eventually, steady_messages
+from connector_tests.support.timeouts import TIMEOUT_FACTOR
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.embedded.replication import Failover
@@ -33,6 +43,8 @@ QUEUES: Final = 2
 UNDER_LOAD_S: Final = 2.0
 TIMEOUT_MS: Final = 3_000
 WITHOUT_ROWS_S: Final = 3.0
+PAUSED_S: Final = 15.0
+SYNCHRONIZED_S: Final = 90.0
 SUGGESTS_SLAVE: Final = {"accessMessageInMemoryMaxRatio": "0"}
 """A master suggests a slave for messages that are not in this share of its memory."""
 
@@ -81,6 +93,29 @@ def test_a_killed_masters_messages_are_read_at_its_slave(
     assert len(places(rows)) == len(set(places(rows)))
     reported = [record.getMessage() for record in caplog.records if "READING_FROM_SLAVE" in record.getMessage()]
     assert [text.split()[1] for text in (reported[0], reported[-1])] == ["Waiting", "Recovered"]
+
+
+@pytest.mark.parametrize("read_from", ["auto", "slave"])
+def test_a_paused_masters_messages_are_read_at_its_slave(
+    pair: EmbeddedCluster, topic: Topic, group: str, read_from: str
+) -> None:
+    """The route names it until the name server removes it, after up to 120 s without an acting master."""
+    rows: list[dict[str, Any]] = []
+    with source_calls({**options_of(pair, topic, group), "readFrom": read_from, "brokerTimeoutMs": "1000"}) as calls:
+        read_rest(calls, rows, topic.send(10))
+        sent = topic.send(10)
+        eventually(lambda: has_replicated(pair, SLAVE, topic, 20), "the messages at the slave", SYNCHRONIZED_S)
+        pair.pause_broker(MASTER)
+        try:
+            began_s = time.monotonic()
+            read_rest(calls, rows, sent)
+            assert time.monotonic() - began_s < PAUSED_S * TIMEOUT_FACTOR
+        finally:
+            pair.resume_broker(MASTER)
+            eventually(lambda: is_master(pair, MASTER), "the resumed master in the route")
+        read_rest(calls, rows, topic.send(10))
+        eventually(lambda: not calls.next_batch() and topic.lag(group) == 0, "the offsets at the master")
+    assert len(places(rows)) == len(set(places(rows))) == 30
 
 
 def test_a_killed_master_is_awaited_by_default(pair: EmbeddedCluster, topic: Topic, group: str) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 from connector_tests.support.source_calls import SourceCalls
 from connector_tests.support.streams import Topic, eventually
 from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.embedded.admin import broker_at
+from rocketmq_spark.errors import EmbeddedBrokerError, RocketMQError
 
 
 def options_of(cluster: EmbeddedCluster, topic: Topic, group: str) -> dict[str, str]:
@@ -18,6 +20,24 @@ def options_of(cluster: EmbeddedCluster, topic: Topic, group: str) -> dict[str, 
         "subscribe": topic.name,
         "startingOffsets": "earliest",
     }
+
+
+def is_master(cluster: EmbeddedCluster, server: str) -> bool:
+    """Whether the route names it as its broker's master now."""
+    try:
+        return cluster.master() == server
+    except EmbeddedBrokerError:
+        return False
+
+
+def has_replicated(cluster: EmbeddedCluster, server: str, topic: Topic, count: int) -> bool:
+    """Whether a slave knows the topic, and has so many messages of it. It copies topics once a minute."""
+    try:
+        with broker_at(cluster.broker_addr(server)) as broker:
+            held = broker.query_topic_stats(topic.name)
+    except RocketMQError:
+        return False
+    return sum(bounds.max_offset for bounds in held.values()) == count
 
 
 def read_for(calls: SourceCalls, rows: list[dict[str, Any]], duration_s: float) -> None:

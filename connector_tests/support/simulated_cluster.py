@@ -210,7 +210,7 @@ class SimulatedCluster:
     asks them, expressions by topic, by client id; who is not in it does not answer; ``consumer_settings``: their
     properties. ``name_server_error`` is what the name server answers instead of routes; where not
     ``has_all_name_servers``, others do not answer; ``responding_slaves`` are
-    addresses.
+    addresses; ``replicas``, by address, have messages too.
     """
 
     def __init__(self, broker_names: Iterable[str], clock: ManualClock) -> None:
@@ -227,6 +227,7 @@ class SimulatedCluster:
         self.has_all_name_servers = True
         self.topic_list_requests = 0
         self.responding_slaves: set[str] = set()
+        self.replicas: dict[str, SimulatedBroker] = {}
         self._published_addresses: dict[str, str] = {}
         self._moved_ms: dict[str, int] = {}
         self._queue_counts: dict[str, dict[str, int]] = {}
@@ -282,6 +283,17 @@ class SimulatedCluster:
         for queue in self.queues():
             if queue.topic == topic:
                 self.brokers[queue.broker_name].recreate(queue)
+
+    def replicate(self, broker_name: str) -> SimulatedBroker:
+        """Start a slave of the broker, which has what the broker has now, and return it."""
+        broker = self.brokers[broker_name]
+        broker.slaves = 1
+        server = address_of(f"{broker_name}-slave-1").server
+        stored_ms = {queue: list(times) for queue, times in broker.stored_ms.items()}
+        replica = SimulatedBroker(broker_name, self.clock, address=server, offsets=dict(broker.offsets))
+        replica.stored_ms, replica.min_offsets = stored_ms, dict(broker.min_offsets)
+        self.replicas[server] = replica
+        return replica
 
     def exchange_addresses(self, one: str, other: str, *, is_published: bool) -> None:
         """Two brokers are started again, each where the other was. Not ``is_published``: they have not registered
@@ -390,6 +402,8 @@ class SimulatedCluster:
         return {number: address_of(f"{broker_name}-slave-{number}").server for number in numbers}
 
     def broker_at(self, address: BrokerAddress) -> SimulatedBroker:
+        if address.server in self.replicas:
+            return self.replicas[address.server]
         if "-slave-" in address.server:
             reach = Reach.UP if address.server in self.responding_slaves else Reach.UNRESPONSIVE
             return SimulatedBroker(address.server.partition(":")[0], self.clock, reach)

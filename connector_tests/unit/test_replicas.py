@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rocketmq_spark.model import BrokerAddress, BrokerData
-from rocketmq_spark.remoting.replicas import ANY_SLAVE, AUTO, FROM_MASTER, FROM_SLAVE, pull_address, query_address
+from rocketmq_spark.remoting.replicas import ANY_SLAVE, AUTO, FROM_MASTER, FROM_SLAVE, pull_address
 
 FULL = BrokerData("c", "b", {0: "m:1", 2: "s:2", 1: "s:1"})
 ALONE = BrokerData("c", "b", {0: "m:1"})
@@ -36,13 +36,4 @@ def test_a_pull_goes_where_the_table_states(
     broker: BrokerData, suggested_id: int | None, expected: tuple[str | None, ...]
 ) -> None:
     found = [pull_address(broker, mode, suggested_id) for mode in MODES]
-    assert found == [None if server is None else BrokerAddress(server) for server in expected]
-
-
-@pytest.mark.parametrize(
-    ("broker", "expected"),
-    [(FULL, ("m:1", "m:1", "m:1")), (ORPHANED, (None, "s:1", "s:1")), (ACTING, (None, "s:1", "s:1"))],
-)
-def test_a_query_goes_to_a_slave_only_without_a_master(broker: BrokerData, expected: tuple[str | None, ...]) -> None:
-    found = [query_address(broker, mode) for mode in MODES]
     assert found == [None if server is None else BrokerAddress(server) for server in expected]

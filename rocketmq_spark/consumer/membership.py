@@ -193,7 +193,7 @@ class Membership:
     def rebalance(self) -> bool:
         """Request routes and members, send first heartbeats, and change ownership to match: commit, unlock and drop
         queues, lock and add others. Return False, with ownership unchanged, if the lists allow no decision."""
-        self.client.topic_routes.refresh()
+        self.client.refresh_routes()
         if self.members.update_topics():
             self._last_view = None
             # A deleted topic has no broker at which to commit or unlock its queues.
@@ -331,7 +331,7 @@ class Membership:
     def masters(self) -> dict[str, BrokerAddress]:
         """Addresses to pull from, by broker name, from the latest routes: of the masters, unless ``readFrom`` is
         another."""
-        return self._routes.pull_addresses(self._options.read_from)
+        return self._routes.pull_addresses(self._options.read_from) | self.client.slave_reads.addresses
 
     @property
     def process_queues(self) -> tuple[ProcessQueue, ...]:

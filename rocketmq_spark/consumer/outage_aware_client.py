@@ -25,6 +25,7 @@ from rocketmq_spark.remoting.retry import (
     Retryability,
     broker_subject,
     is_broker_error,
+    is_unanswered,
     retryability_of_request,
 )
 from rocketmq_spark.wire.remoting.codes import ResponseCode
@@ -79,7 +80,7 @@ class OutageAwareClient:
 
     def _call(self, broker_name: str, call: Callable[[BrokerApi], T], *, of_slaves: bool) -> T | None:
         """``call`` a broker, with ``of_slaves`` at a slave while it has no master (``SlaveReads``)."""
-        address = (self.slave_reads.address if of_slaves else self._routes.master)(broker_name)
+        address = (self.slave_reads.address if of_slaves else self.slave_reads.master)(broker_name)
         if (
             address is None
             or not self._outage_tracker.may_call(broker_name)
@@ -153,7 +154,7 @@ class OutageAwareClient:
         call_round = _CallRound(ignored_codes)
         futures: dict[K, Future[T]] = {}
         for key, broker_name in requests.items():
-            address = (self.slave_reads.address if of_slaves else self._routes.master)(broker_name)
+            address = (self.slave_reads.address if of_slaves else self.slave_reads.master)(broker_name)
             if (
                 address is not None
                 and broker_name not in call_round.failures
@@ -169,6 +170,23 @@ class OutageAwareClient:
             if not self._identities.is_mismatched(broker_name):
                 self._outage_tracker.record_success(broker_subject(broker_name))
         return responses
+
+    def refresh_routes(self) -> None:
+        """Do what ``TopicRoutes.refresh`` does; then send a request to each unresponsive master that is due, one after
+        another, and wait (``SlaveReads``). After a response refresh again: there may be another master since."""
+        self.topic_routes.refresh()
+        responded = [name for name, address in self.slave_reads.due_masters.items() if self._responds(name, address)]
+        if responded:
+            self.slave_reads.record_responses(responded)
+            self.topic_routes.refresh()
+
+    def _responds(self, broker_name: str, address: BrokerAddress) -> bool:
+        topic, *_ = self._routes.topics_at(broker_name)
+        try:
+            self._cluster.broker(address).submit_topic_stats(topic).result()
+        except RocketMQError as error:
+            return not is_unanswered(error)
+        return True
 
     def call_any(self, call: Callable[[BrokerApi], T]) -> T | None:
         """Send a blocking request to one responsive master, not verified; None, without an outage, if that fails."""
@@ -212,7 +230,7 @@ class OutageAwareClient:
 
     def may_commit(self, queue: MessageQueue) -> bool:
         """Return whether its broker is not read at a slave, and its last commit did not fail, or the pause is over."""
-        return queue.broker_name not in self.slave_reads.brokers and self._outage_tracker.may_commit(queue)
+        return queue.broker_name not in self.slave_reads.addresses and self._outage_tracker.may_commit(queue)
 
     def record_commit(self, queue: MessageQueue, error: RocketMQError | None) -> None:
         """Record the result of a commit; ``error`` None: stored. Its limit counts from the first failed commit."""

@@ -16,7 +16,7 @@ from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import BrokerAddress, MessageQueue
 from rocketmq_spark.remoting.failures import FailureTracker
 from rocketmq_spark.remoting.outage_log import Outage
-from rocketmq_spark.remoting.retry import broker_subject, topic_subject
+from rocketmq_spark.remoting.retry import broker_subject, is_unanswered, master_subject, topic_subject
 from rocketmq_spark.remoting.route_table import RouteTable
 
 if TYPE_CHECKING:
@@ -95,6 +95,11 @@ class OutageTracker:
         """Return whether the subject is not failing, or the pause after its failure is over."""
         return self._tracker.may_try(subject, self._clock())
 
+    def is_unanswered(self, broker_name: str) -> bool:
+        """Return whether the broker gave no response to its last request."""
+        error = self._tracker.error_of(broker_subject(broker_name))
+        return error is not None and is_unanswered(error)
+
     def may_call(self, broker_name: str) -> bool:
         """Return whether the broker's last request succeeded, or the pause after its failure is over."""
         return self.may_try(broker_subject(broker_name))
@@ -109,11 +114,13 @@ class OutageTracker:
         return self._tracker.next_try_ms
 
     def responsive_masters(self) -> dict[str, BrokerAddress]:
-        """Return masters' addresses by broker name, without brokers that failed at their last request."""
+        """Return masters' addresses by broker name, without brokers that failed at their last request, and without
+        masters whose slave is read instead."""
         return {
             broker_name: address
             for broker_name, address in self._routes.masters().items()
             if not self._tracker.is_failing(broker_subject(broker_name))
+            and not self._tracker.is_failing(master_subject(broker_name))
         }
 
     # ------------------------------------------------------------------------------------------ reports

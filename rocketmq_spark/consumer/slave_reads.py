@@ -1,7 +1,9 @@
-"""SlaveReads: brokers without a master that a member reads at a slave, if ``readFrom`` is not ``master``. It sends no
-request."""
+"""SlaveReads: brokers without a responsive master that a member reads at a slave, if ``readFrom`` is not ``master``. It
+sends no request."""
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 from rocketmq_spark.consumer.outage_tracker import OutageTracker
 from rocketmq_spark.errors import RouteError
@@ -9,46 +11,98 @@ from rocketmq_spark.model import BrokerAddress
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.failures import NO_LIMIT_MS
 from rocketmq_spark.remoting.replicas import FROM_MASTER
-from rocketmq_spark.remoting.retry import master_subject
+from rocketmq_spark.remoting.retry import broker_subject, master_subject
 from rocketmq_spark.remoting.route_table import RouteTable
 
 
 class SlaveReads:
-    """Slaves that are queried instead of a missing master. Each is an outage of the master, without a limit, which is
-    logged at its start and end; and one with a limit while the query cannot end. Not thread-safe."""
+    """Slaves that are queried instead of a missing or unresponsive master. Each is an outage of the master, without a
+    limit, which is logged at its start and end; and one with a limit while the query cannot end.
+
+    Name servers list a master that hangs for up to two minutes. It counts as missing from the update of the routes
+    after its first request without a response, until it responds and a later route still names it: another one may be
+    elected meanwhile. All changes take effect at ``update``, so a plan uses one server of each broker. Not thread-safe.
+    """
 
     def __init__(self, options: ReadOptions, routes: RouteTable, outage_tracker: OutageTracker) -> None:
         self._options = options
         self._routes = routes
         self._outage_tracker = outage_tracker
-        self.brokers: frozenset[str] = frozenset()
-        """Names of the brokers that are read at a slave, as of the last ``update``."""
+        self._unresponsive: dict[str, BrokerAddress] = {}
+        """Masters in the routes that do not respond, by broker name."""
+        self._responded: frozenset[str] = frozenset()
+        self.due_masters: dict[str, BrokerAddress] = {}
+        """Unresponsive masters that are to be tried again, as of the last ``update``."""
+        self.addresses: dict[str, BrokerAddress] = {}
+        """Slaves that are read, by broker name, as of the last ``update``."""
         self.is_end_awaited = False
         """Whether the query reads no more and only waits for its end: see ``await_end``."""
 
+    @property
+    def brokers(self) -> frozenset[str]:
+        """Names of the brokers that are read at a slave."""
+        return frozenset(self.addresses)
+
+    def master(self, broker_name: str) -> BrokerAddress | None:
+        """Return the address of the broker's master; None while no route has it, or it is unresponsive."""
+        return None if broker_name in self._unresponsive else self._routes.master(broker_name)
+
     def address(self, broker_name: str) -> BrokerAddress | None:
-        """Return the address for requests that change nothing: of the master, or of a slave while no route has a
-        master; None while there is neither."""
-        return self._routes.queryable(broker_name, self._options.read_from)
+        """Return the address for requests that change nothing: of the master, or of the slave with the lowest ID while
+        ``master`` is None; None while there is neither."""
+        master = self.master(broker_name)
+        if master is not None or self._options.read_from == FROM_MASTER:
+            return master
+        return self._routes.slave(broker_name)
 
     def update(self) -> None:
-        """Record the brokers that have no master in the routes now and are read at a slave, and those that have one
-        again."""
+        """Record the brokers that have no responsive master in the routes now and are read at a slave, and those that
+        have one again."""
         if self._options.read_from == FROM_MASTER:
             return
-        names = filter(self._options.reads_from, self._routes.brokers_without_master())
+        self._update_unresponsive()
+        names = filter(self._options.reads_from, (*self._routes.brokers_without_master(), *self._unresponsive))
         addresses = {name: address for name in names if (address := self.address(name)) is not None}
-        for name in self.brokers - addresses.keys():
+        for name in self.addresses.keys() - addresses.keys():
             self._outage_tracker.record_success(master_subject(name))
             self._outage_tracker.record_success(_end_subject(name))
-        for name, address in addresses.items():
-            error = RouteError("READING_FROM_SLAVE", broker=name, address=str(address))
+        self.addresses = addresses
+        for name in addresses:
+            self._record_failure(name)
+
+    def _update_unresponsive(self) -> None:
+        """Remove masters that have responded, or that the routes no longer name; add others that did not respond."""
+        masters = self._routes.masters()
+        self._unresponsive = {
+            name: address
+            for name, address in self._unresponsive.items()
+            if masters.get(name) == address and name not in self._responded and self._routes.slave(name) is not None
+        }
+        self._responded = frozenset()
+        self.due_masters = {
+            name: address
+            for name, address in self._unresponsive.items()
+            if self._outage_tracker.may_try(master_subject(name))
+        }
+        for name in filter(self._options.reads_from, masters.keys() - self._unresponsive.keys()):
+            if self._outage_tracker.is_unanswered(name) and self._routes.slave(name) is not None:
+                self._outage_tracker.discard(broker_subject(name))  # from now on that of the slave
+                self._unresponsive[name] = masters[name]
+
+    def _record_failure(self, name: str) -> None:
+        """Record the outage of a broker's master. One that is unresponsive is due after the pause that then begins."""
+        error = RouteError("READING_FROM_SLAVE", broker=name, address=str(self.addresses[name]))
+        if name not in self._unresponsive or self._outage_tracker.may_try(master_subject(name)):
             self._outage_tracker.record_failure(master_subject(name), error, NO_LIMIT_MS)
-            if self.is_end_awaited:
-                self._outage_tracker.record_failure(_end_subject(name), error, self._options.cluster_timeout_ms)
-            else:
-                self._outage_tracker.discard(_end_subject(name))
-        self.brokers = frozenset(addresses)
+        if self.is_end_awaited:
+            self._outage_tracker.record_failure(_end_subject(name), error, self._options.cluster_timeout_ms)
+        else:
+            self._outage_tracker.discard(_end_subject(name))
+
+    def record_responses(self, broker_names: Collection[str]) -> None:
+        """Record that these unresponsive masters have responded: the next ``update`` uses them if the routes still name
+        them."""
+        self._responded = frozenset(broker_names)
 
     def await_end(self) -> frozenset[str]:
         """Record that the query reads no more, but needs the masters to end: from the next ``update`` on, it waits at
@@ -59,8 +113,7 @@ class SlaveReads:
     def heartbeat_addresses(self) -> set[BrokerAddress]:
         """Return the addresses that must have a member's heartbeat before it plans: masters that did not fail at their
         last request, and slaves that are read instead."""
-        slaves = {address for name in self.brokers if (address := self.address(name)) is not None}
-        return slaves | set(self._outage_tracker.responsive_masters().values())
+        return {*self.addresses.values(), *self._outage_tracker.responsive_masters().values()}
 
 
 def _end_subject(broker_name: str) -> str:

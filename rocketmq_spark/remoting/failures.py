@@ -127,6 +127,11 @@ class FailureTracker:
         """Whether any subject is failing: a cheap check for callers with many subjects."""
         return bool(self._failures)
 
+    def error_of(self, subject: str) -> RocketMQError | None:
+        """Return the last error of a failing subject; None for another subject."""
+        failure = self._failures.get(subject)
+        return None if failure is None else failure.error
+
     def since_ms(self, subject: str) -> int:
         """Return when the outage of a failing subject began. KeyError for another subject."""
         return self._failures[subject].since_ms

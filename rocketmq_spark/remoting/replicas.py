@@ -2,7 +2,8 @@
 
 A *master* is id 0, unless a slave acts as one (``BrokerData.is_acting``). A slave has what it has replicated: it may
 lack the last messages, and has older offsets of the group. So it can be read, and proves no loss; and nothing is
-written there: it would confirm offsets, grant locks and deliver popped messages without the master.
+written there: it would confirm offsets, grant locks and deliver popped messages without the master. A member whose
+``readFrom`` is not ``master`` treats a master that does not respond as missing (``consumer.slave_reads``).
 
     request                      readFrom   with a master                 without a master
     pull                         master     master                        none
@@ -44,8 +45,3 @@ def pull_address(broker: BrokerData, read_from: str, suggested_id: int | None = 
     if read_from == FROM_SLAVE or suggested_id == ANY_SLAVE or master is None:
         return slave or master
     return broker.slave_addresses.get(suggested_id, master)
-
-
-def query_address(broker: BrokerData, read_from: str) -> BrokerAddress | None:
-    """Return the address for requests that change nothing; None while there is none."""
-    return broker.master_address or pull_address(broker, read_from)

@@ -230,6 +230,9 @@ is_disconnected: Final = _condition_in("CONNECT_FAILED", "CONNECTION_LOST")
 is_timed_out: Final = _condition_in("RESPONSE_TIMED_OUT")
 """Whether a connection is open and no response came over it in time."""
 
+is_unanswered: Final = _condition_in("CONNECT_FAILED", "CONNECTION_LOST", "RESPONSE_TIMED_OUT")
+"""Whether a server gave no response: it is down, hangs, or cannot be reached."""
+
 is_access_denied: Final = _condition_in("ACCESS_DENIED", "GROUP_DENIED", "TOPIC_DENIED")
 """Whether the client's credentials lack a permission."""
 

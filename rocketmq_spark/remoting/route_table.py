@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from rocketmq_spark.errors import RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import BrokerAddress, MessageQueue, TopicRoute
-from rocketmq_spark.remoting.replicas import FROM_MASTER, pull_address, query_address
+from rocketmq_spark.remoting.replicas import FROM_MASTER, pull_address
 from rocketmq_spark.remoting.retry import (
     Retryability,
     is_unknown_topic,
@@ -234,13 +234,11 @@ class RouteTable:
         routes = self.routes.items()
         return [topic for topic, route in routes if any(one.broker_name == broker_name for one in route.brokers)]
 
-    def queryable(self, broker_name: str, read_from: str) -> BrokerAddress | None:
-        """Return the address for requests to the broker that change nothing: see ``replicas.query_address``."""
-        if (address := self.master(broker_name)) is not None or read_from == FROM_MASTER:
-            return address
+    def slave(self, broker_name: str) -> BrokerAddress | None:
+        """Return the address of the broker's slave with the lowest ID; None while no route names one."""
         brokers = (broker for route in self.routes.values() for broker in route.brokers)
-        addresses = (query_address(broker, read_from) for broker in brokers if broker.broker_name == broker_name)
-        return next((address for address in addresses if address is not None), None)
+        slaves = (broker.slave_addresses.values() for broker in brokers if broker.broker_name == broker_name)
+        return next((address for addresses in slaves for address in addresses), None)
 
     def master(self, broker_name: str) -> BrokerAddress | None:
         """Return the address of the broker's master; None while no route names one."""
