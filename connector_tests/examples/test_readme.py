@@ -266,6 +266,15 @@ def test_writing_writes_and_its_readers_find_it(runs: Mapping[str, PageRun]) -> 
     assert run.messages.lag(f"{run.group}-shipping") == 0
 
 
+def test_trace_context_is_written_and_read_as_columns(runs: Mapping[str, PageRun]) -> None:
+    traced = r" *\|00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\|NULL *\|"
+    printed = runs[f"{GUIDE}/writing.md"].printed
+    assert [body for body in ("one book", "two pens") if re.search(rf"\|{body}{traced}", printed)] == [
+        "one book",
+        "two pens",
+    ]
+
+
 def test_graceful_stop_leaves_no_lag(runs: Mapping[str, PageRun]) -> None:
     run = runs[f"{GUIDE}/consumer-groups.md"]
     assert run.messages.lag(f"{run.group}-members") == 0
