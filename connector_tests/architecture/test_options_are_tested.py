@@ -91,6 +91,7 @@ DOES = {
     "consumeTimestamp": "unit/test_consume_from_where.py::test_each_spelling_has_one_meaning",
     # how much at once
     "maxOffsetsPerTrigger": "spark/test_main_job.py::test_a_limit_makes_several_batches_and_loses_nothing",
+    "maxBytesPerTrigger": "spark/test_main_job.py::test_a_limit_of_bytes_follows_the_sizes_of_messages",
     "minOffsetsPerTrigger": (
         "unit/test_batch_planner.py::test_few_messages_are_delayed_until_there_are_enough_or_the_time_is_over"
     ),
@@ -124,9 +125,6 @@ DOES = {
     "skipRanges": (
         "integration/test_range_reading.py::"
         "test_what_is_skipped_is_omitted_from_the_batch_that_is_read_again_and_of_no_other"
-    ),
-    "maxBytesPerTrigger": (
-        "integration/test_pop_run.py::test_a_limit_of_bytes_makes_smaller_batches_and_nothing_is_omitted"
     ),
     "spoolDir": (
         "integration/test_pop_run.py::test_with_a_spool_a_later_start_reads_the_same_rows_and_acknowledges_them"
@@ -196,7 +194,6 @@ CONTRADICTING = {
     ("loadBalance", "consumeFromWhere"): {**BY_MESSAGE, "consumeFromWhere": "CONSUME_FROM_TIMESTAMP"},
     ("loadBalance", "invisibleDurationMs"): {"invisibleDurationMs": "2000"},
     ("loadBalance", "spoolDir"): {"spoolDir": "/spool"},
-    ("loadBalance", "maxBytesPerTrigger"): {"maxBytesPerTrigger": "1"},
     ("consumeOrderly", "retryTopic"): {"consumeOrderly": "true", "retryTopic": "true"},
     ("messageModel", "localOffsetStoreDir"): {"localOffsetStoreDir": "/offsets"},
     ("messageModel", "consumeOrderly"): {**BROADCASTING, "consumeOrderly": "true"},

@@ -23,6 +23,7 @@ from rocketmq_spark.pull.executor_pull_client import ExecutorPullClient
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.pop_broker import PopBroker, PopOutcome
 from rocketmq_spark.remoting.retry import Retryability, retryability_of_pull
+from rocketmq_spark.wire.body.task_report import ReportedLoss, TaskReport
 from rocketmq_spark.wire.message.stored_message import decode_first
 from rocketmq_spark.wire.remoting.headers import PopMessageRequest
 
@@ -87,15 +88,16 @@ def test_what_a_task_reports_is_passed_on_to_the_member_that_planned_it(oldest: 
     member.start()
     try:
         deadline = time.monotonic() + WAIT_S
-        reported: set[QueueRange] = set()
+        lost = ReportedLoss(QueueRange(queue, 3, 9), "OFFSETS_OMITTED")
+        reported: set[ReportedLoss] = set()
         while not reported:
             assert time.monotonic() < deadline
-            ExecutorPullClient.shared(options).report_losses(member.client_id, [QueueRange(queue, 3, 9)])
+            ExecutorPullClient.shared(options).report(member.client_id, queue, TaskReport((lost,)))
             with member.group_lock() as membership:
-                reported = set(membership.reported_losses)
+                reported = set(membership.task_reports.losses)
     finally:
         member.stop()
-    assert reported == {QueueRange(queue, 3, 9)}
+    assert reported == {lost}
 
 
 def test_message_based_load_balancing_is_refused_with_the_version_it_needs(oldest: EmbeddedCluster) -> None:

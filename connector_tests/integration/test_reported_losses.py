@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from connector_tests.support.streams import eventually
+from connector_tests.support.streams import Topic, eventually
 from rocketmq_spark.consumer.member import Member
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.model import MessageQueue, QueueRange
@@ -15,6 +15,7 @@ from rocketmq_spark.pull import range_puller
 from rocketmq_spark.pull.executor_pull_client import ExecutorPullClient
 from rocketmq_spark.source.partition_reader import read_ranges
 from rocketmq_spark.source.schema import default_schema
+from rocketmq_spark.wire.body.task_report import ReportedLoss, TaskReport
 
 pytestmark = pytest.mark.broker
 
@@ -40,19 +41,43 @@ def member(options: ReadOptions) -> Iterator[Member]:
     member.stop()
 
 
-def reported_losses(member: Member) -> set[QueueRange]:
+@pytest.fixture
+def messages(cluster: EmbeddedCluster, topic: str) -> Iterator[Topic]:
+    handle = Topic(cluster, topic)
+    yield handle
+    handle.close()
+
+
+def reported_losses(member: Member) -> set[ReportedLoss]:
     with member.group_lock() as membership:
-        return set(membership.reported_losses)
+        return set(membership.task_reports.losses)
 
 
 def test_a_broker_passes_on_what_a_task_reports(options: ReadOptions, member: Member, topic: str) -> None:
-    lost = [QueueRange(MessageQueue(topic, "broker-a", 0), 3, 9), QueueRange(MessageQueue(topic, "broker-a", 1), 0, 1)]
+    queue = MessageQueue(topic, "broker-a", 0)
+    other = MessageQueue(topic, "broker-a", 1)
+    lost = ReportedLoss(QueueRange(queue, 3, 9), "QUEUE_TRUNCATED"), ReportedLoss(QueueRange(other, 0, 1), "OMITTED")
     client = ExecutorPullClient.shared(options)
-    client.report_losses("nobody", lost)
+    client.report("nobody", queue, TaskReport(lost))
     assert reported_losses(member) == set()
-    client.report_losses(member.client_id, lost)
-    client.report_losses(member.client_id, lost[:1])
+    client.report(member.client_id, queue, TaskReport(lost))
+    client.report(member.client_id, queue, TaskReport(lost[:1]))
     assert reported_losses(member) == set(lost)
+
+
+def test_a_task_reports_how_much_it_has_read(options: ReadOptions, member: Member, messages: Topic) -> None:
+    messages.send_batches(100, 500)
+    ((queue, held),) = [(queue, held) for queue, held in messages.bounds().items() if held.max_offset]
+    whole = [QueueRange(queue, 0, 60), QueueRange(queue, 60, held.max_offset)]
+    for reports_sizes in (False, True):
+        batches = read_ranges(
+            whole, options, default_schema(), planned_by=member.client_id, reports_sizes=reports_sizes
+        )
+        assert sum(batch.num_rows for batch in batches) == 100
+    with member.group_lock() as membership:
+        (size,) = membership.task_reports.take_sizes()
+    assert (size.queue, size.offsets) == (queue, 100)
+    assert 100 * 500 < size.size_bytes < 100 * 800
 
 
 def test_a_task_reports_what_it_finds_and_nothing_that_was_reported_before(
@@ -61,4 +86,4 @@ def test_a_task_reports_what_it_finds_and_nothing_that_was_reported_before(
     monkeypatch.setattr(range_puller, "ABSENT_LIMIT_MS", 0)
     never_there = QueueRange(MessageQueue(topic, "broker-a", 0), 0, 7)
     assert list(read_ranges([never_there], options, default_schema(), planned_by=member.client_id)) == []
-    assert reported_losses(member) == {never_there}
+    assert reported_losses(member) == {ReportedLoss(never_there, "QUEUE_TRUNCATED")}

@@ -39,7 +39,8 @@ from rocketmq_spark.wire.body.connections import decode_group_connections, decod
 from rocketmq_spark.wire.body.groups import decode_consumer_ids, decode_group_retry_settings, decode_lock_ok
 from rocketmq_spark.wire.body.inspection import decode_clock, decode_group_switches
 from rocketmq_spark.wire.body.routes import decode_cluster_info, decode_topic_route
-from rocketmq_spark.wire.body.running_info import decode_consumer_running_info, decode_reported_losses
+from rocketmq_spark.wire.body.running_info import decode_consumer_running_info
+from rocketmq_spark.wire.body.task_report import decode_task_report
 from rocketmq_spark.wire.body.topics import (
     decode_consume_stats,
     decode_topic_names,
@@ -216,7 +217,11 @@ INPUTS: Final[dict[str, Input]] = {
         b'"subString":"*","subVersion":1,"tagsSet":["a"],"topic":"T"}]}' % (QUEUE, PROCESS_QUEUE),
         decode_consumer_running_info,
     ),
-    "told losses": Input(b'{"lost":[{"begin":1,"end":5,"queue":%s}]}' % QUEUE, decode_reported_losses),
+    "task report": Input(
+        b'{"lost":[{"begin":1,"condition":"c","end":5,"queue":%s}],"read":[{"bytes":9,"offsets":4,"queue":%s}]}'
+        % (QUEUE, QUEUE),
+        decode_task_report,
+    ),
     "topic list": Input(b'{"topicList":["orders","TBW102"]}', decode_topic_names),
     "topic settings": Input(b'{"attributes":{"a":"1"},"readQueueNums":1}', decode_topic_settings),
     "pop answer": Input(json.dumps(POP_FIELDS).encode(), use_pop),
@@ -281,7 +286,7 @@ def test_a_claimed_number_takes_bounded_memory_and_time(one: Input, stride: int)
 USED: Final[set[Any]] = {
     as_stored, check_layout, decode, decode_batch, decode_clock, decode_cluster_info, decode_consume_stats,
     decode_consumer_ids, decode_consumer_running_info, decode_group_connections, decode_group_retry_settings,
-    decode_group_switches, decode_lock_ok, decode_messages, decode_properties, decode_record, decode_reported_losses,
+    decode_group_switches, decode_lock_ok, decode_messages, decode_properties, decode_record, decode_task_report,
     decode_topic_names, decode_topic_route, decode_topic_settings, decode_topic_stats, decode_utf8, decompress,
     decode_first, parse_fastjson, read_pull, split_batch, decode_group_names,
 }  # fmt: skip

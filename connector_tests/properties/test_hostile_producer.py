@@ -30,6 +30,7 @@ from rocketmq_spark.pull.range_puller import RangePuller
 from rocketmq_spark.source import partition_reader, range_decoding
 from rocketmq_spark.source.data_loss import VACANT, LostRange
 from rocketmq_spark.source.partition_reader import _RangeReader
+from rocketmq_spark.source.task_record import TaskRecord
 from rocketmq_spark.wire.arrow import columns, undecodable
 
 MIB = 1024 * 1024
@@ -141,7 +142,9 @@ def _rows(scenario: Scenario, queue_range: QueueRange, losses: list[LostRange], 
         )
 
     client: Any = Letters()
-    for batch in _RangeReader(queue_range, client, puller_for, options, COLUMNS, (), losses, ()).batches():
+    record = TaskRecord()
+    record.lost = losses
+    for batch in _RangeReader(queue_range, client, puller_for, options, COLUMNS, (), record, ()).batches():
         row_counts.append(batch.num_rows)
         yield from _checked(batch).to_pylist()
 

@@ -18,6 +18,7 @@ from rocketmq_spark.pull.pull_request import PulledRange
 from rocketmq_spark.source import range_decoding
 from rocketmq_spark.source.data_loss import OMITTED, RETENTION, LostRange
 from rocketmq_spark.source.partition_reader import _RangeReader
+from rocketmq_spark.source.task_record import TaskRecord
 from rocketmq_spark.wire.message.compression import compress
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 
@@ -115,16 +116,17 @@ def test_each_message_is_a_row_once_and_each_other_offset_is_reported(
     ranges, rows, omitted, lost = made
     begin_offset = ranges[0].begin_offset if ranges else 0
     queue_range = QueueRange(QUEUE, begin_offset, ranges[-1].end_offset if ranges else 0)
-    losses: list[LostRange] = []
+    record = TaskRecord()
 
     def puller_for(some: QueueRange, _: bool) -> Any:
         return Pulled(ranges if some == queue_range else [PulledRange(some.begin_offset, some.end_offset)])
 
-    reader = _RangeReader(queue_range, ExecutorPullClient.shared(OPTIONS), puller_for, OPTIONS, COLUMNS, (), losses, ())
+    client = ExecutorPullClient.shared(OPTIONS)
+    reader = _RangeReader(queue_range, client, puller_for, OPTIONS, COLUMNS, (), record, ())
     batches = list(reader.batches())
     event(f"batches: {min(len(batches), 4)}")
     assert all(batch.schema.names == list(COLUMNS) for batch in batches)
     assert [at for batch in batches for at in batch.column("queueOffset").to_pylist()] == rows
     assert [text for batch in batches for text in batch.column("body").to_pylist()] == [body(at) for at in rows]
-    assert offsets_of(losses, OMITTED) == omitted
-    assert offsets_of(losses, RETENTION) == lost
+    assert offsets_of(record.lost, OMITTED) == omitted
+    assert offsets_of(record.lost, RETENTION) == lost

@@ -132,7 +132,9 @@ def test_a_loss_is_reported_in_one_line_with_all_ranges_and_in_the_progress(
         eventually(lambda: messages.lag(group) == 0, "all that is left")
         lines = job.lines()
     count = sum(min_offset - 2 for min_offset in missing.values())
-    assert job.progress()[-1]["lost"] == {"offsets": count, "ranges": 4}
+    lost = job.progress()[-1]["lost"]
+    assert lost.pop("byCondition")["OFFSETS_UNAVAILABLE"] == {"offsets": count, "ranges": 4}
+    assert lost == {"offsets": count, "ranges": 4}
     (line,) = lines
     assert shapes_of(lines) == ["lost"]
     ranges = ", ".join(f"[2, {missing[queue]}) of {queue}" for queue in messages.queues)

@@ -97,6 +97,23 @@ def test_a_minimum_delays_batches_but_not_those_of_available_now_and_once(messag
     assert stream().bodies() == sorted(sent)
 
 
+def test_a_limit_of_bytes_follows_the_sizes_of_messages(messages: Topic, stream: StreamOf) -> None:
+    """Each queue has 100 messages of about 290 B, then 100 of about 2,190 B, as they are stored."""
+    limited = stream(maxBytesPerTrigger="40000")
+    sent = messages.send_batches(400) + messages.send_batches(400, 2_000)
+    query = limited.start(availableNow=True)
+    assert query.awaitTermination(int(TIMEOUT_S))
+    rows = rows_of_batches(query)
+    assert sum(rows) == 800
+    assert 40_000 // 400 < rows[0] < 40_000 // 200, "from the first messages"
+    assert max(rows[-8:]) <= 40_000 // 2_000, f"from what was read: {rows}"
+    sent += messages.send_batches(400, 2_000)
+    query = limited.start(once=True)
+    assert query.awaitTermination(int(TIMEOUT_S))
+    assert rows_of_batches(query) == [400]
+    assert limited.bodies() == sorted(sent)
+
+
 def rows_of_batches(query: StreamingQuery) -> list[int]:
     return [progress.numInputRows for progress in query.recentProgress if progress.numInputRows]
 

@@ -43,6 +43,8 @@ OLD_VERSION: Final = 407
 """RocketMQ 4.9.7's."""
 CONNECTION_EXPIRY_MS: Final = 120_000
 LOCK_EXPIRY_MS: Final = 60_000
+MESSAGE_BYTES: Final = 100
+"""Size of every message."""
 
 T = TypeVar("T")
 
@@ -596,6 +598,10 @@ class SimulatedBrokerClient:
             "look",
             lambda: {queue: self._broker.store_times(self._own(queue), at) for queue, at in offsets.items()},
         )
+
+    def probe_sizes(self, offsets: Mapping[MessageQueue, int], prober: Prober) -> dict[MessageQueue, int | None]:
+        stored = self.probe_store_times(offsets, prober)
+        return {queue: None if at is None else MESSAGE_BYTES for queue, at in stored.items()}
 
     def _report_resets(self, queues: Iterable[MessageQueue], prober: Prober) -> None:
         """Whose pull is the first one of the group is told."""

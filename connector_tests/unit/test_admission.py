@@ -7,9 +7,10 @@ import pytest
 from connector_tests.support.queues import queues
 from rocketmq_spark.model import MessageQueue, QueueBounds
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.source.stream.admission import Admission, TriggerDelay
+from rocketmq_spark.source.stream.admission import Admission, ProbeSizes, TriggerDelay
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 from rocketmq_spark.source.stream.planning import Position
+from rocketmq_spark.wire.body.task_report import ReadSize
 
 A, B = queues(2)
 NEW = SourceOffset()
@@ -94,3 +95,88 @@ def test_queues_that_were_planned_longest_ago_come_first() -> None:
     assert planned == [A, B, A, B]
     subject.record_planned({}, 5)
     assert subject.delay.remaining_ms(0) == 15 * MINUTES
+
+
+def probe_of(sizes: dict[MessageQueue, int]) -> ProbeSizes:
+    return lambda offsets: {queue: sizes.get(queue) for queue in offsets}
+
+
+NO_SIZES = probe_of({})
+
+
+def planned_counts(
+    subject: Admission,
+    backlog: dict[MessageQueue, int],
+    *,
+    limit: int | None = 2**63 - 1,
+    targets: dict[MessageQueue, int] | None = None,
+    now_ms: int = 0,
+    probe_sizes: ProbeSizes = NO_SIZES,
+) -> dict[MessageQueue, int]:
+    """Plan queues that begin at 0 and have ``backlog``, and return their offsets."""
+    ranges = subject.plan(
+        dict.fromkeys(backlog, Position(0)),
+        {queue: QueueBounds(0, count) for queue, count in backlog.items()},
+        NEW,
+        limit=limit,
+        targets=targets,
+        now_ms=now_ms,
+        probe_sizes=probe_sizes,
+    )
+    subject.note_batch(ranges, now_ms)
+    return {queue: one.end_offset - one.begin_offset for queue, one in ranges.items()}
+
+
+def test_the_first_batch_is_estimated_from_the_first_messages_and_later_ones_from_what_was_read() -> None:
+    subject, backlog = admission(maxBytesPerTrigger="1000"), {A: 50, B: 50}
+    probe = probe_of({A: 100, B: 10})
+    assert planned_counts(subject, backlog, probe_sizes=probe) == {A: 9, B: 9}
+    subject.note_sizes([ReadSize(A, 9, 90), ReadSize(B, 9, 90)])
+    assert planned_counts(subject, backlog, probe_sizes=probe) == {A: 50, B: 50}
+    subject.note_sizes([ReadSize(A, 50, 50_000)])
+    assert planned_counts(subject, backlog) == {A: 1, B: 1}
+
+
+def test_where_no_first_message_is_found_a_batch_is_small() -> None:
+    assert planned_counts(admission(maxBytesPerTrigger=str(16 * 2**20)), {A: 50, B: 50}) == {A: 2, B: 2}
+
+
+def test_the_smaller_one_of_both_limits_applies() -> None:
+    probe = probe_of({A: 10, B: 10})
+    limits = {"maxBytesPerTrigger": "200", "maxOffsetsPerTrigger": "8"}
+    assert planned_counts(admission(**limits), {A: 50, B: 50}, limit=8, probe_sizes=probe) == {A: 4, B: 4}
+    limits["maxBytesPerTrigger"] = "40"
+    assert planned_counts(admission(**limits), {A: 50, B: 50}, limit=8, probe_sizes=probe) == {A: 2, B: 2}
+
+
+def test_available_now_is_limited_in_bytes_and_once_is_not() -> None:
+    given = {"maxBytesPerTrigger": "40", "minOffsetsPerTrigger": "9"}
+    backlog, probe = {A: 50}, probe_of({A: 10})
+    assert planned_counts(admission(**given), backlog, targets={A: 3}, probe_sizes=probe) == {A: 3}
+    assert planned_counts(admission(**given), backlog, targets={A: 30}, probe_sizes=probe) == {A: 4}
+    assert planned_counts(admission(**given), backlog, limit=None, probe_sizes=probe) == {A: 50}
+
+
+def test_largest_limits_do_not_overflow() -> None:
+    largest = 2**63 - 1
+    subject, probe = admission(maxBytesPerTrigger=str(largest)), probe_of({A: 4_000_000, B: 1})
+    assert planned_counts(subject, {A: 50, B: 50}, limit=largest, probe_sizes=probe) == {A: 50, B: 50}
+    counts = planned_counts(subject, {A: largest, B: largest}, limit=largest, probe_sizes=probe)
+    assert 0 < counts[A] * 4_000_000 + counts[B] <= largest
+
+
+def test_few_offsets_with_enough_bytes_are_not_delayed() -> None:
+    subject, probe = admission(maxBytesPerTrigger="40", minOffsetsPerTrigger="9"), probe_of({A: 10})
+    subject.note_batch({A: QueueProgress(0, 1, 0)}, 0)
+    assert planned_counts(subject, {A: 3}, probe_sizes=probe) == {}
+    assert subject.delay.is_active
+    assert planned_counts(subject, {A: 5}, probe_sizes=probe) == {A: 4}
+    assert not subject.delay.is_active
+
+
+@pytest.mark.parametrize(("given", "limit"), [({}, 5), ({"maxBytesPerTrigger": "9"}, None)])
+def test_without_a_limit_of_bytes_nothing_is_probed(given: dict[str, str], limit: int | None) -> None:
+    def probe(_offsets: object) -> dict[MessageQueue, int | None]:
+        raise AssertionError("probed")
+
+    assert planned_counts(admission(**given), {A: 3}, limit=limit, probe_sizes=probe) == {A: 3}

@@ -23,9 +23,21 @@ from rocketmq_spark.source.data_loss import (
     deleted,
     report_losses,
 )
+from rocketmq_spark.wire.body.task_report import ReportedLoss
 
 A, B, C = queues(3)
 LOST = [LostRange(B, 3, 120, RETENTION), LostRange(C, 0, 5, RECREATED), LostRange(A, 0, 100, RETENTION)]
+NONE_BY_CONDITION = {
+    "OFFSETS_BEYOND_END": (0, 0),
+    "OFFSETS_OMITTED": (0, 0),
+    "OFFSETS_UNAVAILABLE": (0, 0),
+    "QUEUE_TRUNCATED": (0, 0),
+    "TOPIC_RECREATED": (0, 0),
+}
+
+
+def found(queue: MessageQueue, begin_offset: int, end_offset: int, condition: str = "OFFSETS_OMITTED") -> ReportedLoss:
+    return ReportedLoss(QueueRange(queue, begin_offset, end_offset), condition)
 
 
 def test_a_failure_names_all_ranges_with_their_causes_and_what_to_do() -> None:
@@ -182,7 +194,7 @@ def test_very_many_ranges_of_a_queue_are_counted_in_bounded_time() -> None:
     """Any producer of a batch consume queue makes them: 8,000 took 2 s, and 80,000 three minutes."""
     losses = LossCount()
     begin_s = time.process_time()
-    losses.add_reported([QueueRange(A, 10 * number, 10 * number + 7) for number in range(20_000)])
+    losses.add_reported([found(A, 10 * number, 10 * number + 7) for number in range(20_000)])
     losses.add([LostRange(A, 3, 10 * 19_999 + 1, RETENTION)])
     assert (losses.offsets, losses.ranges) == (7 * 20_000 + 3 * 19_999, 20_001)
     assert time.process_time() - begin_s < 3
@@ -190,9 +202,9 @@ def test_very_many_ranges_of_a_queue_are_counted_in_bounded_time() -> None:
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)])
 def test_losses_in_any_order_add_up(order: tuple[int, int, int]) -> None:
-    parts = [QueueRange(A, 0, 10), QueueRange(A, 10, 20), QueueRange(A, 15, 30)]
+    parts = [found(A, 0, 10), found(A, 10, 20), found(A, 15, 30)]
     losses = LossCount()
-    losses.add_reported([QueueRange(A, 40, 50)])
+    losses.add_reported([found(A, 40, 50)])
     for number in order:
         losses.add_reported([parts[number]])
     assert losses.offsets == 40
@@ -218,7 +230,7 @@ def test_an_offset_that_several_report_to_be_lost_is_lost_once(
     count = LossCount()
     for number, one in enumerate(lost):
         if number in reports:
-            count.add_reported({QueueRange(*one)})
+            count.add_reported({found(*one)})
         else:
             count.add([LostRange(*one, RETENTION)])
     assert (count.offsets, count.ranges) == (offsets, ranges)
@@ -233,7 +245,7 @@ def test_offsets_of_a_recreated_topic_are_others() -> None:
 
 
 def test_what_tasks_report_again_and_again_is_not_another_loss_of_a_recreated_topic() -> None:
-    reported, count = {QueueRange(A, 0, 10)}, LossCount()
+    reported, count = {found(A, 0, 10)}, LossCount()
     count.add_reported(reported)
     count.add_reported(reported)
     count.add([LostRange(A, 10, 12, RECREATED)])
@@ -268,7 +280,43 @@ def test_what_is_reported_covers_what_lies_within() -> None:
 def test_what_tasks_report_is_counted_once_beside_what_was_planned_around() -> None:
     count = LossCount()
     count.add([LostRange(A, 0, 5, RETENTION)])
-    reported = {QueueRange(A, 5, 9), QueueRange(B, 0, 2)}
+    reported = {found(A, 5, 9), found(B, 0, 2)}
     count.add_reported(reported)
-    count.add_reported(reported | {QueueRange(B, 7, 8)})
+    count.add_reported(reported | {found(B, 7, 8)})
     assert (count.offsets, count.ranges) == (5 + 4 + 2 + 1, 4)
+
+
+@pytest.mark.parametrize(
+    ("cause", "condition"),
+    [
+        (RETENTION, "OFFSETS_UNAVAILABLE"),
+        (RECREATED, "TOPIC_RECREATED"),
+        (REPLACED, "QUEUE_TRUNCATED"),
+        (TRUNCATED, "QUEUE_TRUNCATED"),
+        (TAIL_LOST, "QUEUE_TRUNCATED"),
+        (OMITTED, "OFFSETS_OMITTED"),
+        (VACANT, "OFFSETS_OMITTED"),
+        (BEYOND_END, "OFFSETS_BEYOND_END"),
+        (BEYOND_UNVERIFIED_END, "OFFSETS_BEYOND_END"),
+    ],
+)
+def test_each_loss_is_counted_by_its_condition_once(cause: str, condition: str) -> None:
+    """A plan that no broker confirms finds the same loss again."""
+    count = LossCount()
+    assert count.by_condition == NONE_BY_CONDITION
+    for _ in range(2):
+        count.add([LostRange(A, 4, 7, cause)])
+    count.add([LostRange(B, 0, 1, cause)])
+    assert count.by_condition == NONE_BY_CONDITION | {condition: (4, 2)}
+
+
+def test_losses_that_tasks_report_are_counted_by_their_condition() -> None:
+    count = LossCount()
+    count.add([LostRange(A, 0, 5, RETENTION)])
+    count.add_reported([found(A, 3, 9, "QUEUE_TRUNCATED"), found(B, 0, 1), found(C, 0, 2, "another connector's")])
+    assert count.by_condition == NONE_BY_CONDITION | {
+        "OFFSETS_UNAVAILABLE": (5 + 2, 2),
+        "QUEUE_TRUNCATED": (4, 1),
+        "OFFSETS_OMITTED": (1, 1),
+    }
+    assert (count.offsets, count.ranges) == (12, 4)

@@ -28,7 +28,14 @@ FIELDS: Final[dict[str, Any]] = {
         }
     },
     "completedAfterRebalance": 2,
-    "lost": {"offsets": 465, "ranges": 3},
+    "lost": {
+        "offsets": 465,
+        "ranges": 3,
+        "byCondition": {
+            "QUEUE_TRUNCATED": {"offsets": 460, "ranges": 1},
+            "TOPIC_RECREATED": {"offsets": 7, "ranges": 2},
+        },
+    },
     "outages": [OUTAGE, OUTAGE | {"since": "1970-01-01T00:00:20Z", "until": "1970-01-01T00:05:20Z"}],
     "received": 11,
     "acknowledged": 12,
@@ -62,6 +69,7 @@ NUMBERS: Final = {
     "in_flight_messages": 18,
 }
 BY_QUEUE: Final = {"queue_lag_messages": (3, 0, 1), "queue_lag_seconds": (1.5, 0, 0.25)}
+BY_CONDITION: Final = {"data_loss_offsets_total": (460, 7), "data_loss_ranges_total": (1, 2)}
 QUEUES: Final = (("orders", "broker-a", "0"), ("orders", "broker-a", "1"), ("orders", "broker-b", "0"))
 
 
@@ -76,8 +84,17 @@ def test_a_metric_of_queues_has_the_value_of_each(name: str, numbers: tuple[floa
     assert METRICS[name].labels == ("topic", "broker", "queue")
 
 
+@pytest.mark.parametrize(("name", "numbers"), BY_CONDITION.items())
+def test_a_metric_of_losses_has_the_value_of_each_condition(name: str, numbers: tuple[float, ...]) -> None:
+    assert list(METRICS[name].values(FIELDS)) == [
+        (("QUEUE_TRUNCATED",), numbers[0]),
+        (("TOPIC_RECREATED",), numbers[1]),
+    ]
+    assert METRICS[name].labels == ("condition",)
+
+
 def test_each_metric_is_tested() -> None:
-    assert {*NUMBERS, *BY_QUEUE} == set(METRICS)
+    assert {*NUMBERS, *BY_QUEUE, *BY_CONDITION} == set(METRICS)
 
 
 @pytest.mark.parametrize("name", [name for name, row in METRICS.items() if row.mode is not Mode.BOTH])
@@ -138,7 +155,8 @@ def test_alert_rules_name_metrics_and_labels_that_exist() -> None:
         assert PREFIX in rule["expr"]
         assert unknown_in(rule["expr"]) == set()
         assert rule["labels"]["severity"] in {"warning", "critical"}
-        assert set(re.findall(r"\$labels\.(\w+)", str(rule["annotations"]))) <= set(COMMON_LABELS)
+        own = {label for name, row in METRICS.items() if PREFIX + name in rule["expr"] for label in row.labels}
+        assert set(re.findall(r"\$labels\.(\w+)", str(rule["annotations"]))) <= {*COMMON_LABELS, *own}
         assert rule["annotations"].keys() == {"summary", "action"}
         assert re.fullmatch(r"\d+[smh]", rule.get("for", "1m"))
 

@@ -38,6 +38,12 @@ def backlog() -> Backlog:
     return backlog
 
 
+def counts(**given: dict[str, int]) -> dict[str, dict[str, int]]:
+    """``byCondition`` with ``given``, and none of the other conditions."""
+    conditions = ("OFFSETS_BEYOND_END", "OFFSETS_OMITTED", "OFFSETS_UNAVAILABLE", "QUEUE_TRUNCATED", "TOPIC_RECREATED")
+    return {condition: given.get(condition, {"offsets": 0, "ranges": 0}) for condition in conditions}
+
+
 def report(
     reporter: ProgressReporter,
     backlog: Backlog,
@@ -62,7 +68,7 @@ def test_all_that_a_query_shows(backlog: Backlog) -> None:
             "orders": {"broker-a": {"0": {"messages": 3, "ms": 1_000}, "1": {"messages": 0, "ms": 0}}},
         },
         "completedAfterRebalance": 2,
-        "lost": {"offsets": 0, "ranges": 0},
+        "lost": {"offsets": 0, "ranges": 0, "byCondition": counts()},
         "outages": [],
         "control": {"host": "driver-7", "folder": "/nowhere/ours"},
     }
@@ -115,7 +121,8 @@ def test_a_report_without_lag_is_made_once_for_each_refresh_and_count(backlog: B
     assert outages == late | {"outages": [{"resource": "broker a"}]}
     assert report(reporter, backlog, completed_after_rebalance=1) == late
     lossy = report(reporter, backlog, completed_after_rebalance=1, losses=lost(465))
-    assert lossy == late | {"lost": {"offsets": 465, "ranges": 1}}
+    unavailable = {"offsets": 465, "ranges": 1}
+    assert lossy == late | {"lost": unavailable | {"byCondition": counts(OFFSETS_UNAVAILABLE=unavailable)}}
     backlog.update({B: 4}, {B: QueueBounds(0, 4, 4_000)}, is_complete=True)
     assert report(reporter, backlog, completed_after_rebalance=1)["maxOffsets"] == {"orders": {"broker-a": {"1": 4}}}
 

@@ -2,17 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from connector_tests.support.queues import queues
 from rocketmq_spark.errors import RemoteProtocolError
-from rocketmq_spark.model import MessageQueue, QueueRange
+from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.wire.body.running_info import (
     PROP_CONSUME_TYPE,
     ConsumerRunningInfo,
     ProcessQueueInfo,
     decode_consumer_running_info,
-    decode_reported_losses,
     encode_consumer_running_info,
-    encode_reported_losses,
 )
 from rocketmq_spark.wire.body.subscription import SubscriptionData, build_subscription
 from rocketmq_spark.wire.remoting.fastjson import parse_fastjson
@@ -102,32 +99,3 @@ def test_a_subscription_by_sql_is_read_as_one_and_a_code_that_is_no_number_is_na
     assert decode_consumer_running_info(body).subscriptions == (sql,)
     with pytest.raises(RemoteProtocolError, match="codeSet is 'x'"):
         decode_consumer_running_info(body.replace(b'"codeSet":[7]', b'"codeSet":["x"]'))
-
-
-A, B = queues(2)
-
-
-def test_ranges_arrive_as_they_were() -> None:
-    ranges = (QueueRange(A, 0, 5), QueueRange(B, 7, 9))
-    assert decode_reported_losses(encode_reported_losses(ranges)) == ranges
-    assert encode_reported_losses(ranges[:1]) == (
-        b'{"lost":[{"begin":0,"end":5,"queue":{"brokerName":"broker-a","queueId":0,"topic":"orders"}}]}'
-    )
-
-
-def test_an_operators_request_reports_nothing() -> None:
-    assert decode_reported_losses(b"") == ()
-
-
-@pytest.mark.parametrize(
-    "body", [b"x", b"{}", b'{"lost":[1]}', encode_reported_losses([QueueRange(A, 1, 2)]).replace(b"2", b"0")]
-)
-def test_what_is_no_reported_loss_is_the_senders_error(body: bytes) -> None:
-    with pytest.raises(RemoteProtocolError, match=r"MALFORMED_RESPONSE\.BODY.*\breported loss\b"):
-        decode_reported_losses(body)
-
-
-def test_a_range_without_its_queue_is_named() -> None:
-    with pytest.raises(RemoteProtocolError) as caught:
-        decode_reported_losses(b'{"lost":[{"begin":0,"end":5,"queue":7}]}')
-    assert str(caught.value.context["problem"]).startswith("queue is ")

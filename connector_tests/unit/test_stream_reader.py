@@ -130,9 +130,13 @@ def test_a_checkpoint_of_another_group_is_refused_before_anything_is_joined() ->
         ({"maxOffsetsPerTrigger": "7"}, 7),
         ({"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "7"}, 7),
         ({"minOffsetsPerTrigger": "5"}, MAX_ROWS),
+        ({"maxBytesPerTrigger": "5"}, MAX_ROWS),
+        ({"maxBytesPerTrigger": "5", "maxOffsetsPerTrigger": "7"}, 7),
     ],
 )
-def test_read_limit_differs_from_that_of_once_if_there_is_a_minimum(given: dict[str, str], limit: int | None) -> None:
+def test_read_limit_differs_from_that_of_once_if_there_is_another_limit(
+    given: dict[str, str], limit: int | None
+) -> None:
     assert max_rows(reader(**given).getDefaultReadLimit()) == limit
 
 

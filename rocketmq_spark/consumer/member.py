@@ -29,7 +29,7 @@ from rocketmq_spark.consumer.offset_store import LocalFileOffsetStore, MemoryOff
 from rocketmq_spark.consumer.queue_locks import RENEW_INTERVAL_MS
 from rocketmq_spark.consumer.request_handlers import handle_request
 from rocketmq_spark.errors import RocketMQError, RouteError
-from rocketmq_spark.model import MessageQueue, QueueRange
+from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import BROADCASTING, ReadOptions
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.remoting.cluster_client import ClusterClient
@@ -39,7 +39,7 @@ from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.prober import TOOLS_PROBER, Prober
 from rocketmq_spark.remoting.route_table import history_of
 from rocketmq_spark.remoting.tail_watch import PullCallback, TailWatch
-from rocketmq_spark.wire.body.running_info import decode_reported_losses
+from rocketmq_spark.wire.body.task_report import TaskReport, decode_task_report
 from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.pull import OFFSET_RESET, PullResult
@@ -112,7 +112,7 @@ class Member:
         self.restores_resets = False
         """Whether ``leave_group`` restores operators' resets that no plan has applied, see ``Membership.leave``."""
         self._tail_watch = TailWatch(self._long_poll, self._notify_change, clock)
-        self._reported_losses: SimpleQueue[tuple[QueueRange, ...]] = SimpleQueue()
+        self._task_reports: SimpleQueue[TaskReport] = SimpleQueue()
         self._woken = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rocketmq-member", daemon=True)
@@ -157,13 +157,12 @@ class Member:
     @contextmanager
     def group_lock(self) -> Iterator[Membership]:
         """Wait for the group lock and yield the membership. Held from ``refresh_metadata`` to ``mark_in_flight``, it
-        keeps ownership unchanged in between. Resets reported to long polls and losses reported by tasks are recorded
-        first."""
+        keeps ownership unchanged in between. Resets reported to long polls and reports of tasks are recorded first."""
         with self._group_lock() as membership:
             while not self._reported_resets.empty():
                 membership.resets.record(*self._reported_resets.get())
-            while not self._reported_losses.empty():
-                membership.reported_losses.update(self._reported_losses.get())
+            while not self._task_reports.empty():
+                membership.task_reports.add(self._task_reports.get())
             yield membership
 
     def wait_for_change(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
@@ -297,13 +296,13 @@ class Member:
 
     def _on_request(self, request: RemotingCommand) -> RemotingCommand | None:
         """Handle a broker's request: a change of members wakes the rebalance; a request for running infos may contain
-        losses reported by tasks, which are queued. Return the response, None: no response. Never waits for the group
+        a task's report, which is queued. Return the response, None: no response. Never waits for the group
         lock."""
         if request.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
             self._woken.set()
             return None
         if request.code == RequestCode.GET_CONSUMER_RUNNING_INFO:
-            self._reported_losses.put(decode_reported_losses(request.body))
+            self._task_reports.put(decode_task_report(request.body))
         return handle_request(request, self._group_lock.published.view)
 
     def _long_poll(self, queue: MessageQueue, offset: int, suspend_ms: int, on_response: PullCallback) -> None:

@@ -30,7 +30,8 @@ from rocketmq_spark.consumer.request_handlers import MemberView, process_queue_i
 from rocketmq_spark.consumer.standalone_consumer import StandaloneConsumer
 from rocketmq_spark.consumer.strategy_names import strategy_of
 from rocketmq_spark.consumer.subscribed_topics import SubscribedTopics
-from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueRange
+from rocketmq_spark.consumer.task_reports import TaskReports
+from rocketmq_spark.model import BrokerAddress, MessageQueue
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.outage_log import Outage
 
@@ -93,8 +94,7 @@ class Membership:
         """Exception that ended the thread of the scheduled work; None while it runs."""
         self.completed_after_rebalance = 0
         """Number of ranges completed after the assignment generation in which they were planned had ended."""
-        self.reported_losses: set[QueueRange] = set()
-        """Ranges that tasks reported as lost."""
+        self.task_reports = TaskReports()
         self._options = options
         self._started_ms = started_ms
         self._routes = cluster.routes

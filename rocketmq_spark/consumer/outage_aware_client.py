@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Concatenate, Final, ParamSpec, TypeVar
+from typing import Concatenate, Final, ParamSpec, TypeAlias, TypeVar
 
 from rocketmq_spark.consumer.broker_identities import BrokerIdentities
 from rocketmq_spark.consumer.cluster_api import BrokerApi, ClusterApi, Future, Link
@@ -41,6 +41,9 @@ MISSING_TOPIC_CODES: Final = frozenset({ResponseCode.TOPIC_NOT_EXIST})
 T = TypeVar("T")
 K = TypeVar("K")
 P = ParamSpec("P")
+
+_Probe: TypeAlias = Callable[[BrokerApi, Mapping[MessageQueue, int]], dict[MessageQueue, int | None]]
+"""Probes messages at one broker, by offset."""
 
 
 class OutageAwareClient:
@@ -284,21 +287,30 @@ class OutageAwareClient:
         """Probe the message at an offset of each queue, broker after broker, and return its store time in epoch ms;
         None where there is none. Missing are queues of unresponsive brokers, and, for up to ``clusterTimeoutMs``, of
         brokers that refuse pulls. With credentials a probe may consume an operator's reset."""
+        return self._probe(offsets, lambda broker, at: broker.probe_store_times(at, self._prober))
+
+    def probe_sizes(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]:
+        """Probe messages as ``probe_store_times`` does, and return their sizes in bytes, as the brokers store them."""
+        return self._probe(offsets, lambda broker, at: broker.probe_sizes(at, self._prober))
+
+    def _probe(self, offsets: Mapping[MessageQueue, int], probe: _Probe) -> dict[MessageQueue, int | None]:
+        """Call ``probe`` with each broker and the offsets of its queues, and return its results."""
         found: dict[MessageQueue, int | None] = {}
         for response in self.call_sequentially(
-            offsets, lambda broker, queues: self._probe_at_broker(broker, queues, offsets)
+            offsets,
+            lambda broker, queues: self._probe_at_broker(broker, {one: offsets[one] for one in queues}, probe),
         ):
             found |= response
         return found
 
     def _probe_at_broker(
-        self, broker: BrokerApi, queues: Collection[MessageQueue], offsets: Mapping[MessageQueue, int]
+        self, broker: BrokerApi, offsets: Mapping[MessageQueue, int], probe: _Probe
     ) -> dict[MessageQueue, int | None]:
-        """Probe messages at one broker and return their store times. If the broker refuses, record that as an outage
-        and return {}: a topic may just have been deleted. Refusals that concern only this client are raised."""
-        subject = f"messages of {broker_subject(next(iter(queues)).broker_name)}"
+        """Probe messages at one broker and return the results. If the broker refuses, record that as an outage and
+        return {}: a topic may just have been deleted. Refusals that concern only this client are raised."""
+        subject = f"messages of {broker_subject(next(iter(offsets)).broker_name)}"
         try:
-            found = broker.probe_store_times({queue: offsets[queue] for queue in queues}, self._prober)
+            found = probe(broker, offsets)
         except BrokerError as error:
             if not is_broker_error(error):
                 raise

@@ -20,6 +20,7 @@ Values = Iterable[tuple[tuple[str, ...], float]]
 PREFIX: Final = "rocketmq_spark_"
 COMMON_LABELS: Final = ("query_id", "query_name", "source")
 QUEUE_LABELS: Final = ("topic", "broker", "queue")
+CONDITION_LABELS: Final = ("condition",)
 
 ROWS: Final = "numInputRows"
 TIMESTAMP: Final = "timestamp"
@@ -71,6 +72,16 @@ def _by_queue(name: str, factor: float = 1) -> Callable[[Fields], Values]:
 
     def values(fields: Fields) -> Values:
         return [(queue, lag[name] * factor) for queue, lag in _queues(fields.get("lagByQueue"))]
+
+    return values
+
+
+def _by_condition(name: str) -> Callable[[Fields], Values]:
+    """Return a function that returns a number of ``lost.byCondition`` with its condition."""
+
+    def values(fields: Fields) -> Values:
+        lost: Mapping[str, Any] = fields.get("lost", {}).get("byCondition", {})
+        return [((condition,), float(counts[name])) for condition, counts in lost.items()]
 
     return values
 
@@ -177,6 +188,24 @@ METRICS: Final[Mapping[str, Metric]] = MappingProxyType(
         ),
         "lost_offsets_total": _counter("offsets", Mode.QUEUE, "lost.offsets", "Lost offsets, `failOnDataLoss=false`."),
         "lost_ranges_total": _counter("ranges", Mode.QUEUE, "lost.ranges", "Lost ranges of offsets."),
+        "data_loss_offsets_total": Metric(
+            Kind.COUNTER,
+            "offsets",
+            Mode.QUEUE,
+            "lost.byCondition",
+            "Lost offsets by sub-condition of `DATA_LOSS`, also those that the query had read.",
+            _by_condition("offsets"),
+            CONDITION_LABELS,
+        ),
+        "data_loss_ranges_total": Metric(
+            Kind.COUNTER,
+            "ranges",
+            Mode.QUEUE,
+            "lost.byCondition",
+            "Their ranges.",
+            _by_condition("ranges"),
+            CONDITION_LABELS,
+        ),
         "completed_after_rebalance_total": _counter(
             "ranges",
             Mode.QUEUE,

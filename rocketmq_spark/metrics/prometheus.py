@@ -11,7 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from rocketmq_spark.metrics.metric_table import COMMON_LABELS, METRICS, PREFIX, Kind
+from rocketmq_spark.metrics.metric_table import COMMON_LABELS, METRICS, PREFIX, QUEUE_LABELS, Kind
 from rocketmq_spark.metrics.query_metrics import QueryMetrics
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class PrometheusListener(StreamingQueryListener, Collector):
         self, spark: SparkSession, registry: CollectorRegistry = REGISTRY, *, queue_metrics: bool = True
     ) -> None:
         self._session: Final = spark
-        self._names: Final = [name for name, row in METRICS.items() if queue_metrics or not row.labels]
+        self._names: Final = [name for name, row in METRICS.items() if queue_metrics or row.labels != QUEUE_LABELS]
         self._lock: Final = threading.Lock()
         self._queries: Final = QueryMetrics()
         registry.register(self)

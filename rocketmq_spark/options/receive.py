@@ -50,15 +50,6 @@ class ReceiveOptions(ConnectionOptions):
         "killed query are redelivered after the full time.",
     )
 
-    max_bytes_per_trigger: int | None = option(
-        "maxBytesPerTrigger",
-        integer(1, 2**63 - 1),
-        section=Section.GROUP,
-        doc="Applies to `loadBalance=message`: maximum number of bytes per micro-batch, counted as the broker stores "
-        "the messages (compressed bodies stay compressed). A batch has at least one message. The query prefetches up "
-        "to 64 MiB in any case.",
-    )
-
     spool_dir: str | None = option(
         "spoolDir",
         NON_EMPTY_TEXT,
@@ -216,13 +207,6 @@ RECEIVE_CONFLICTS: Final = (
         lambda options: not options.is_message_based and options.spool_dir is not None,
         "'spoolDir' requires 'loadBalance=message': with 'queue', a restart reads the messages of a replayed batch "
         "from the brokers.",
-    ),
-    Conflict(
-        "loadBalance",
-        "maxBytesPerTrigger",
-        lambda options: not options.is_message_based and options.max_bytes_per_trigger is not None,
-        "'maxBytesPerTrigger' requires 'loadBalance=message': with 'queue', the sizes of messages are unknown when a "
-        "batch is planned. Use 'maxOffsetsPerTrigger'.",
     ),
     Conflict(
         "namesrvAddr",

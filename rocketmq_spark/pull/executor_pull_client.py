@@ -11,7 +11,7 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError
-from rocketmq_spark.model import MASTER_ID, BrokerAddress, MessageQueue, QueueBounds, QueueRange
+from rocketmq_spark.model import MASTER_ID, BrokerAddress, MessageQueue, QueueBounds
 from rocketmq_spark.options import RangeReadOptions
 from rocketmq_spark.pull.pull_connection import PullConnection
 from rocketmq_spark.pull.pull_connections import PullConnections, shared_pull_connections
@@ -21,7 +21,7 @@ from rocketmq_spark.remoting.pool import ConnectionPool, shared_pool
 from rocketmq_spark.remoting.prober import TOOLS_PROBER, Prober, ignore_reset
 from rocketmq_spark.remoting.remoting_client import Rpc, decode_nothing
 from rocketmq_spark.remoting.route_table import RouteHistory, history_of
-from rocketmq_spark.wire.body.running_info import encode_reported_losses
+from rocketmq_spark.wire.body.task_report import TaskReport, encode_task_report
 from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.headers import GetConsumerRunningInfoRequest
@@ -140,17 +140,16 @@ class ExecutorPullClient:
                     found |= broker.submit_topic_stats(queue.topic).result()
         return {queue: found[queue] for queue in queues if queue in found}
 
-    def report_losses(self, client_id: str, ranges: Collection[QueueRange]) -> None:
-        """Report lost ranges (at least one), through the broker of one of them, to the member that planned them, on
-        another machine, which counts them. Waits for the response. If that fails, only the task's log line reports
-        them; raises no RocketMQError."""
+    def report(self, client_id: str, queue: MessageQueue, report: TaskReport) -> None:
+        """Send ``report``, through the broker of ``queue``, to the member that planned the task, on another machine.
+        Waits for the response. If that fails, only the task's log lines report losses; raises no RocketMQError."""
         header = GetConsumerRunningInfoRequest(consumer_group=self._group, client_id=client_id)
-        fields, body = header.to_fields(), encode_reported_losses(ranges)
+        fields, body = header.to_fields(), encode_task_report(report)
         command = RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO, fields=fields, body=body)
         try:
-            self.cluster.call(next(iter(ranges)).queue, lambda broker: broker.call(Rpc(command, decode_nothing)))
+            self.cluster.call(queue, lambda broker: broker.call(Rpc(command, decode_nothing)))
         except RocketMQError as error:
-            log.debug("REQUEST_FAILED: Cannot report lost offsets to member clientId=%s: %s", client_id, error)
+            log.debug("REQUEST_FAILED: Cannot report to member clientId=%s: %s", client_id, error)
 
 
 @lru_cache(maxsize=MAX_SHARED_CLIENTS)

@@ -16,7 +16,7 @@ from rocketmq_spark.errors import DataLossError, RocketMQError
 from rocketmq_spark.model import Message, MessageFilter, MessageQueue, QueueBounds, StoredMessage, retry_topic
 from rocketmq_spark.remoting import read_checks
 from rocketmq_spark.remoting.future import Future
-from rocketmq_spark.remoting.message_probes import find_first_offsets, probe_store_times, pull_rpc
+from rocketmq_spark.remoting.message_probes import find_first_offsets, probe_sizes, probe_store_times, pull_rpc
 from rocketmq_spark.remoting.offset_rpcs import commit_rpc, reset_offset_rpc
 from rocketmq_spark.remoting.prober import TOOLS_PROBER, Prober
 from rocketmq_spark.remoting.remoting_client import RemotingClient, ResponseFuture, Rpc, decode_nothing
@@ -170,6 +170,12 @@ class Broker(RemotingClient):
         """Probe the store time (Unix ms) of the message at an offset of each queue, None if there is no message. Sends
         ``message_probes``, at most ``MAX_CONCURRENT_PROBES`` in flight at once, and waits."""
         return probe_store_times(self, offsets, prober)
+
+    def probe_sizes(
+        self, offsets: Mapping[MessageQueue, int], prober: Prober = TOOLS_PROBER
+    ) -> dict[MessageQueue, int | None]:
+        """Probe, as ``probe_store_times`` does, the size in bytes of each message, as the broker stores it."""
+        return probe_sizes(self, offsets, prober)
 
     # ----------------------------------------------------------------------------------------------- group offsets
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from rocketmq_spark.model import MessageQueue
@@ -16,7 +16,7 @@ from rocketmq_spark.wire.remoting.pull import OFFSET_RESET, PullResult, PullStat
 from rocketmq_spark.wire.remoting.pull_frames import pull_header
 
 MAX_CONCURRENT_PROBES: Final = 32
-"""Maximum number of store-time probes in flight; the response to each may be an entire message."""
+"""Maximum number of probes in flight; the response to each may be an entire message."""
 
 
 def pull_rpc(
@@ -52,11 +52,28 @@ def probe_store_times(
 ) -> dict[MessageQueue, int | None]:
     """Probe messages and return the store times of ``Broker.probe_store_times``, at most ``MAX_CONCURRENT_PROBES``
     in flight at once. Resets are passed to ``prober``, see ``_probe_all``."""
+    return _probe_some(broker, offsets, prober, _store_time_ms)
+
+
+def probe_sizes(
+    broker: RemotingClient, offsets: Mapping[MessageQueue, int], prober: Prober
+) -> dict[MessageQueue, int | None]:
+    """Probe messages as ``probe_store_times`` does, and return the sizes of ``Broker.probe_sizes``."""
+    return _probe_some(broker, offsets, prober, _size_bytes)
+
+
+def _probe_some(
+    broker: RemotingClient,
+    offsets: Mapping[MessageQueue, int],
+    prober: Prober,
+    read: Callable[[PullResult], int | None],
+) -> dict[MessageQueue, int | None]:
+    """Probe messages, some after others, and return what ``read`` returns for each."""
     queues = list(offsets)
     found: dict[MessageQueue, int | None] = {}
     for first in range(0, len(queues), MAX_CONCURRENT_PROBES):
         some = {queue: offsets[queue] for queue in queues[first : first + MAX_CONCURRENT_PROBES]}
-        found |= {queue: _store_time_ms(result) for queue, result in _probe_all(broker, some, prober).items()}
+        found |= {queue: read(result) for queue, result in _probe_all(broker, some, prober).items()}
     return found
 
 
@@ -82,3 +99,7 @@ def _submit_probe(
 
 def _store_time_ms(found: PullResult) -> int | None:
     return decode_first(found.body).store_timestamp_ms if found.status is PullStatus.FOUND else None
+
+
+def _size_bytes(found: PullResult) -> int | None:
+    return len(found.body) if found.status is PullStatus.FOUND else None

@@ -10,6 +10,7 @@ from typing import Final, NoReturn
 
 from rocketmq_spark.errors import DataLossError
 from rocketmq_spark.model import MessageQueue, QueueBounds, QueueRange
+from rocketmq_spark.wire.body.task_report import ReportedLoss
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +46,15 @@ TRUNCATIONS: Final = frozenset({REPLACED, TRUNCATED, TAIL_LOST})
 
 GAPS: Final = frozenset({OMITTED, VACANT})
 """Causes of losses within the responses of a broker."""
+
+CONDITION_OF: Final[Mapping[str, str]] = {
+    RETENTION: "OFFSETS_UNAVAILABLE",
+    RECREATED: "TOPIC_RECREATED",
+    **dict.fromkeys(TRUNCATIONS, "QUEUE_TRUNCATED"),
+    **dict.fromkeys(GAPS, "OFFSETS_OMITTED"),
+    **dict.fromkeys(NO_KNOWN_LOSS, "OFFSETS_BEYOND_END"),
+}
+"""Sub-condition of DATA_LOSS by cause."""
 
 MAX_LISTED_RANGES: Final = 20
 """Maximum number of ranges that an error lists; it counts the others, and a restart finds them again. A warning lists
@@ -84,30 +94,50 @@ class LossCount:
         self.offsets = 0
         self.ranges = 0
         """Number of lost ranges, each with at least one offset that was not counted before."""
+        self._by_condition = dict.fromkeys(sorted(set(CONDITION_OF.values())), (0, 0))
+        self._last_read: dict[MessageQueue, LostRange] = {}
+        """Last loss of a queue that the totals do not count: a plan that no broker confirms finds it again."""
         self._counted: dict[MessageQueue, list[tuple[int, int]]] = {}
         """Half-open ranges in ascending order, neither overlapping nor adjacent."""
-        self._reported: set[QueueRange] = set()
+        self._reported: set[ReportedLoss] = set()
 
     def add(self, lost: Collection[LostRange]) -> None:
-        """Count losses that were found together, without offsets that were counted before, and without those of
-        ``NO_KNOWN_LOSS``. A loss that the query had read is not counted. It discards what is recorded of its queue,
-        whose offsets belong to other messages from then on; the totals stay."""
+        """Count losses that were found together, without offsets that were counted before. Those of ``NO_KNOWN_LOSS``
+        and those that the query had read are in no total. The latter discard what is recorded of their queue, whose
+        offsets belong to other messages from then on; the totals stay."""
         for one in lost:
-            if one.cause in NO_KNOWN_LOSS:
-                continue
             if one.was_read:
-                self._counted.pop(one.queue, None)
+                self._count_read(one)
             else:
-                self._count(one.queue, one.begin_offset, one.end_offset)
+                self._count(one.queue, one.begin_offset, one.end_offset, CONDITION_OF[one.cause])
 
-    def add_reported(self, ranges: Iterable[QueueRange]) -> None:
-        """Count ``ranges``, all losses that tasks have reported so far; repeated ones count once."""
-        new = set(ranges) - self._reported
+    @property
+    def by_condition(self) -> dict[str, tuple[int, int]]:
+        """Return the number of offsets and ranges by sub-condition of DATA_LOSS, of all five. These include losses that
+        the totals do not count: offsets that the query had read, and those of ``NO_KNOWN_LOSS``."""
+        return dict(self._by_condition)
+
+    def add_reported(self, losses: Iterable[ReportedLoss]) -> None:
+        """Count ``losses``, all that tasks have reported so far; repeated ones count once."""
+        new = set(losses) - self._reported
         self._reported |= new
-        for one in sorted(new, key=lambda one: (one.queue.sort_key(), one.begin_offset)):
-            self._count(one.queue, one.begin_offset, one.end_offset)
+        for one, condition in sorted(new, key=lambda one: (one.range.queue.sort_key(), one.range.begin_offset)):
+            known = condition if condition in self._by_condition else CONDITION_OF[RETENTION]
+            self._count(one.queue, one.begin_offset, one.end_offset, known)
 
-    def _count(self, queue: MessageQueue, begin_offset: int, end_offset: int) -> None:
+    def _count_read(self, lost: LostRange) -> None:
+        """Count a loss that the totals do not count, by its condition; the same one again counts once."""
+        if lost.cause not in NO_KNOWN_LOSS:
+            self._counted.pop(lost.queue, None)
+        if self._last_read.get(lost.queue) != lost:
+            self._last_read[lost.queue] = lost
+            self._add(CONDITION_OF[lost.cause], len(lost))
+
+    def _add(self, condition: str, offsets: int) -> None:
+        before_offsets, before_ranges = self._by_condition[condition]
+        self._by_condition[condition] = before_offsets + offsets, before_ranges + 1
+
+    def _count(self, queue: MessageQueue, begin_offset: int, end_offset: int, condition: str) -> None:
         """Count the offsets of a lost range that are not counted yet; the range counts only if it has such offsets."""
         counted = self._counted.setdefault(queue, [])
         first = bisect_left(counted, begin_offset, key=lambda one: one[1])
@@ -116,8 +146,10 @@ class LossCount:
         begins, ends = zip((begin_offset, end_offset), *touched, strict=True)
         counted[first : first + len(touched)] = [(min(begins), max(ends))]
         new = end_offset - begin_offset - already_counted
-        self.offsets += new
-        self.ranges += new > 0
+        if new:
+            self.offsets += new
+            self.ranges += 1
+            self._add(condition, new)
 
 
 def deleted(ranges: Iterable[QueueRange], bounds: Mapping[MessageQueue, QueueBounds]) -> tuple[LostRange, ...]:

@@ -25,10 +25,19 @@ from rocketmq_spark.pull.pull_request import PulledRange
 from rocketmq_spark.pull.range_puller import RangePuller, new_range_puller
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.retry import is_broker_outage
-from rocketmq_spark.source.data_loss import OMITTED, RETENTION, TAIL_LOST, VACANT, LostRange, deleted, report_losses
+from rocketmq_spark.source.data_loss import (
+    OMITTED,
+    RETENTION,
+    TAIL_LOST,
+    VACANT,
+    LostRange,
+    deleted,
+    report_losses,
+)
 from rocketmq_spark.source.range_decoding import QUEUE_OFFSET, ExpectedOffsets, RangeDecoder, in_parts
 from rocketmq_spark.source.schema import arrow_schema, canonical_names
 from rocketmq_spark.source.skipped_ranges import as_skip_ranges
+from rocketmq_spark.source.task_record import TaskRecord
 from rocketmq_spark.source.undecodable_messages import UndecodableMessages
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
 from rocketmq_spark.wire.body.subscription import tags_of
@@ -55,6 +64,7 @@ def read_ranges(
     batch_id: str | None = None,
     reported_losses: Sequence[LostRange] = (),
     planned_by: str | None = None,
+    reports_sizes: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Pull ``ranges`` and yield the messages that match the subscription, in batches of the schema
     ``arrow_schema(schema)``. A generator: it pulls on iteration, and applies ``badMessages``. When it ends, also by
@@ -66,25 +76,24 @@ def read_ranges(
     logged : complete ranges of the batch, which an error lists
     batch_id : tasks and attempts with the same ID share the time that a broker may be unresponsive; None: not shared
     reported_losses : ranges that the driver has reported as lost; they are not reported again
-    planned_by : client ID of the member that counts losses found here; None: no member counts them
+    planned_by : client ID of the member that gets a report of losses, and with ``reports_sizes`` of sizes; None: none
 
     Raises DataLossError (with ``failOnDataLoss``), TransportError[LOGGED_BATCH_UNREADABLE], RemoteProtocolError
     [UNDECODABLE_MESSAGE_BODY] (with ``badMessages`` ``fail``) or [CORRUPT_MESSAGE.QUEUE].
     """
     client = ExecutorPullClient.shared(options)
-    unfiltered_client = ExecutorPullClient.shared(options.without_filter())
     puller_for = partial(
         _puller,
         filtered=client,
-        unfiltered_client=unfiltered_client,
+        unfiltered_client=ExecutorPullClient.shared(options.without_filter()),
         options=options,
         masters=masters,
         batch_id=batch_id,
     )
     target, columns = arrow_schema(schema), canonical_names(schema, options.property_columns)
-    lost: list[LostRange] = []
+    record = TaskRecord(reports_sizes=reports_sizes)
     readers = (
-        _RangeReader(queue_range, client, puller_for, options, columns, logged, lost, reported_losses)
+        _RangeReader(queue_range, client, puller_for, options, columns, logged, record, reported_losses)
         for queue_range in ranges
     )
     batches = chain.from_iterable(reader.batches() for reader in _prefetch(readers))
@@ -92,9 +101,9 @@ def read_ranges(
         for batch in merge_small_batches(batches):
             yield from in_parts(pa.RecordBatch.from_arrays(batch.columns, schema=target))
     finally:
-        report_losses(lost, is_failure=False)
-        if lost and planned_by is not None:
-            client.report_losses(planned_by, [QueueRange(one.queue, one.begin_offset, one.end_offset) for one in lost])
+        report_losses(record.lost, is_failure=False)
+        if planned_by is not None and any(report := record.report()):
+            client.report(planned_by, ranges[0].queue, report)
 
 
 _PullerFor: TypeAlias = Callable[[QueueRange, bool], RangePuller]
@@ -185,7 +194,7 @@ class _RangeReader:
         options: RangeReadOptions,
         columns: tuple[str, ...],
         logged: Sequence[QueueRange],
-        lost: list[LostRange],
+        record: TaskRecord,
         reported_losses: Sequence[LostRange],
     ) -> None:
         self._range = queue_range
@@ -200,7 +209,8 @@ class _RangeReader:
         self._undecodable = UndecodableMessages(queue_range.queue, options, client.cluster)
         self._client = client
         self._logged = logged
-        self._lost = lost
+        self._record = record
+        self._lost = record.lost
         self._reported_losses = reported_losses
 
     def start(self) -> None:
@@ -211,7 +221,7 @@ class _RangeReader:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Pull the range and yield its rows in batches of the required columns. A generator: it waits for pulls on
-        iteration, applies ``badMessages``, and adds lost and vacant offsets to ``lost``. Raises the errors of
+        iteration, applies ``badMessages``, and adds to the task's record. Raises the errors of
         ``read_ranges``."""
         is_shifted = self._last is not None and self._detect_shift(self._last)
         if is_shifted:
@@ -220,6 +230,7 @@ class _RangeReader:
         is_unfiltered = is_shifted or not self._is_filtered
         decoder = RangeDecoder(self._column_decoder(is_unfiltered=is_unfiltered), self._range)
         for pulled in self._pulled(self._puller):
+            self._record.add_read(self._range.queue, pulled.end_offset - pulled.begin_offset, len(pulled.body))
             if pulled.is_lost:
                 self._report(pulled.begin_offset, pulled.end_offset, cause_of(pulled))
             if pulled.is_vacant:

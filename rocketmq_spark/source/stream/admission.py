@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias
 
 from rocketmq_spark.model import MessageQueue, QueueBounds
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.source.stream.message_sizes import MessageSizes
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 from rocketmq_spark.source.stream.planning import Position, plan_batch, unplanned_offsets
+from rocketmq_spark.wire.body.task_report import ReadSize
+
+ProbeSizes: TypeAlias = Callable[[Mapping[MessageQueue, int]], Mapping[MessageQueue, int | None]]
+"""Returns the size in bytes of the message at an offset of each queue; None: there is none."""
 
 
 class TriggerDelay:
@@ -25,9 +31,11 @@ class TriggerDelay:
         self._max_delay_ms = max_delay_ms
         self._last_batch_ms: int | None = None
 
-    def decide(self, available: int, now_ms: int) -> bool:
-        """Return whether to delay a batch of ``available`` offsets. ``now_ms``: by any clock that does not go back."""
-        self.is_active = 0 < available < self._min_offsets and self.remaining_ms(now_ms) > 0
+    def decide(self, available: int, now_ms: int, *, is_full: bool = False) -> bool:
+        """Return whether to delay a batch of ``available`` offsets. ``is_full``: more offsets would not be in it.
+        ``now_ms``: by any clock that does not go back."""
+        is_small = 0 < available < self._min_offsets and not is_full
+        self.is_active = is_small and self.remaining_ms(now_ms) > 0
         return self.is_active
 
     def remaining_ms(self, now_ms: int) -> int:
@@ -44,6 +52,8 @@ class Admission:
 
     def __init__(self, options: ReadOptions) -> None:
         self.delay = TriggerDelay(options.min_offsets_per_trigger, options.max_trigger_delay_ms)
+        self._max_bytes = options.max_bytes_per_trigger
+        self._sizes = MessageSizes()
         self._last_planned: list[MessageQueue] = []
 
     def plan(
@@ -55,15 +65,40 @@ class Admission:
         limit: int | None,
         targets: Mapping[MessageQueue, int] | None,
         now_ms: int,
+        probe_sizes: ProbeSizes = lambda _offsets: {},
     ) -> dict[MessageQueue, QueueProgress]:
         """Return the next range of each queue, see ``plan_batch``; {} while ``minOffsetsPerTrigger`` delays them. It
-        does not with ``targets`` (AvailableNow), nor without ``limit`` (Once)."""
+        does not with ``targets`` (AvailableNow), nor without ``limit`` (Once), which has no maximum of bytes either.
+
+        With 'maxBytesPerTrigger', queues of which no task has reported sizes are estimated by the size of their first
+        unplanned message, which ``probe_sizes`` returns: so is the first batch after each start.
+        """
+        unplanned = unplanned_offsets(positions, bounds, targets)
+        max_bytes = None if limit is None else self._max_bytes
+        if max_bytes is not None:
+            to_probe = self._sizes.to_probe(unplanned)
+            self._sizes.add_probed(probe_sizes({queue: positions[queue].offset for queue in to_probe}))
         is_delayable = limit is not None and targets is None
-        if is_delayable and self.delay.decide(sum(unplanned_offsets(positions, bounds).values()), now_ms):
+        is_full = max_bytes is not None and self._bytes_of(unplanned) >= max_bytes
+        if is_delayable and self.delay.decide(sum(unplanned.values()), now_ms, is_full=is_full):
             return {}
         return plan_batch(
-            positions, bounds, limit=limit, targets=targets, last_planned=self._last_planned, checkpoint=checkpoint
+            positions,
+            bounds,
+            limit=limit,
+            max_bytes=max_bytes,
+            sizes=self._sizes,
+            targets=targets,
+            last_planned=self._last_planned,
+            checkpoint=checkpoint,
         )
+
+    def _bytes_of(self, unplanned: Mapping[MessageQueue, int]) -> int:
+        return sum(offsets * self._sizes.of(queue) for queue, offsets in unplanned.items())
+
+    def record_sizes(self, sizes: Iterable[ReadSize]) -> None:
+        """Add the sizes that tasks have reported since the last call."""
+        self._sizes.add(sizes)
 
     def record_planned(self, planned: Mapping[MessageQueue, QueueProgress], now_ms: int) -> None:
         """Record that a batch with these queues was planned, for the delay and the order of the next ones. Do nothing

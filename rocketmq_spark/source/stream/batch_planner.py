@@ -171,7 +171,8 @@ class BatchPlanner:
             self._reported |= unreported & {held.queue for held in membership.process_queues}
             self._is_unconfirmed = bool(membership.offsets.unconfirmed)
             self.completed_after_rebalance = membership.completed_after_rebalance
-            self.losses.add_reported(membership.reported_losses)
+            self.losses.add_reported(membership.task_reports.losses)
+            self._admission.note_sizes(membership.task_reports.take_sizes())
 
     def _await_work(self, wait_ms: int) -> bool:
         """Wait up to ``wait_ms`` for a change, unless work is due. Return whether there may be something to plan."""
@@ -257,8 +258,9 @@ class BatchPlanner:
         self._stop_watching(start, snapshot, set(candidates) - positions.keys())
         positions = {queue: position for queue, position in positions.items() if queue in snapshot.owned}
         targets = None if self._targets is None else self._targets.offsets
+        probe = membership.client.probe_sizes
         planned = self._admission.plan(
-            positions, snapshot.bounds, start, limit=limit, targets=targets, now_ms=self._clock()
+            positions, snapshot.bounds, start, limit=limit, targets=targets, now_ms=self._clock(), probe_sizes=probe
         )
         if start.advanced(planned) == start:
             # The ranges of the last batch again, after a reset. To Spark an equal offset is no batch: move back first.

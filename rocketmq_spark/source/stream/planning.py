@@ -20,6 +20,7 @@ from rocketmq_spark.source.data_loss import (
     TRUNCATED,
     LostRange,
 )
+from rocketmq_spark.source.stream.message_sizes import MessageSizes, shares_within
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 
 
@@ -145,6 +146,8 @@ def plan_batch(
     bounds: Mapping[MessageQueue, QueueBounds],
     *,
     limit: int | None,
+    max_bytes: int | None = None,
+    sizes: MessageSizes | None = None,
     targets: Mapping[MessageQueue, int] | None = None,
     last_planned: Sequence[MessageQueue] = (),
     checkpoint: SourceOffset = NOTHING_READ,
@@ -155,6 +158,7 @@ def plan_batch(
     ----------
     positions, bounds : of the queues that may be planned, same keys
     limit : offsets in total; None: no limit
+    max_bytes : of the offsets, by ``sizes``, see ``shares_within``; None: no limit
     targets : end that AvailableNow fixed for each queue; a queue without one is not read. None: read up to the bounds
     last_planned : see ``fair_shares``
     checkpoint : source of the last store times to keep
@@ -163,14 +167,16 @@ def plan_batch(
     -------
     Progress with ``begin_offset < end_offset`` for each planned queue, never beyond its bounds or target.
     """
-    unplanned = unplanned_offsets(positions, bounds, targets)
+    shares = fair_shares(unplanned_offsets(positions, bounds, targets), limit, last_planned)
+    if max_bytes is not None and sizes is not None:
+        shares = shares_within(shares, max_bytes, sizes.of, last_planned)
     return {
         queue: QueueProgress(
             positions[queue].offset,
             positions[queue].offset + share,
             later_of(checkpoint.queues.get(queue), bounds[queue]),
         )
-        for queue, share in fair_shares(unplanned, limit, last_planned).items()
+        for queue, share in shares.items()
     }
 
 

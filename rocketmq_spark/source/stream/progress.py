@@ -88,7 +88,7 @@ class ProgressReporter:
     """Builder of the report, cached until it changes: Spark requests it at each trigger. Not thread-safe."""
 
     def __init__(self) -> None:
-        self._cached_report: tuple[tuple[int, int, int], dict[str, Any]] | None = None
+        self._cached_report: tuple[tuple[object, ...], dict[str, Any]] | None = None
 
     def report(
         self,
@@ -110,10 +110,12 @@ class ProgressReporter:
         max offset of any owned queue is unknown, also with ``missingQueues=drop``; both maps omit such queues.
         ``completedAfterRebalance``: number of ranges, since the query started, that reached the sink after a rebalance
         had reassigned their queue; the new owner may have read them too. ``lost``: offsets and ranges lost since then,
-        with ``failOnDataLoss=false``. ``outages``: see ``outages_of``; [] while all servers respond. ``control``: for
+        with ``failOnDataLoss=false``, that the query had not read; ``byCondition``: of each sub-condition of DATA_LOSS,
+        also those that it had read. ``outages``: see ``outages_of``; [] while all servers respond. ``control``: for
         ``rocketmq_spark.stop``.
         """
-        cache_key = backlog.snapshot_count, completed_after_rebalance, losses.ranges
+        by_condition = losses.by_condition
+        cache_key = backlog.snapshot_count, completed_after_rebalance, by_condition
         if self._cached_report is not None and self._cached_report[0] == cache_key and not outages:
             return self._cached_report[1]
         lag, waiting_ms = backlog.lag, backlog.waiting_ms(now_ms)
@@ -123,7 +125,14 @@ class ProgressReporter:
             "lag": sum(lag.values()) if backlog.is_complete else None,
             "lagByQueue": nested({queue: {"messages": lag[queue], "ms": ms} for queue, ms in waiting_ms.items()}),
             "completedAfterRebalance": completed_after_rebalance,
-            "lost": {"offsets": losses.offsets, "ranges": losses.ranges},
+            "lost": {
+                "offsets": losses.offsets,
+                "ranges": losses.ranges,
+                "byCondition": {
+                    condition: {"offsets": offsets, "ranges": ranges}
+                    for condition, (offsets, ranges) in by_condition.items()
+                },
+            },
             "outages": outages,
             CONTROL: control._asdict(),
         }

@@ -97,13 +97,13 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
     def getDefaultReadLimit(self) -> ReadLimit:
         """Check the user's schema, and return 'maxOffsetsPerTrigger' as a limit of rows.
 
-        If only 'minOffsetsPerTrigger' is set, the limit is MAX_ROWS. It limits nothing; but ReadAllAvailable would look
-        like ``Trigger.Once``, which has no minimum. Raises what ``check_schema`` does: this is Spark's first call, and
-        PySpark would mask an earlier error."""
+        If only 'minOffsetsPerTrigger' or 'maxBytesPerTrigger' is set, the limit is MAX_ROWS. It limits nothing; but
+        ReadAllAvailable would look like ``Trigger.Once``, which ignores both. Raises what ``check_schema`` does: this
+        is Spark's first call, and PySpark would mask an earlier error."""
         check_schema(self._schema, self._options.property_columns)
         options = self._options
-        has_minimum = options.max_offsets_per_trigger is None and options.min_offsets_per_trigger is not None
-        return read_limit(MAX_ROWS if has_minimum else options.max_offsets_per_trigger)
+        has_limit = (options.min_offsets_per_trigger, options.max_bytes_per_trigger) != (None, None)
+        return read_limit(options.max_offsets_per_trigger or (MAX_ROWS if has_limit else None))
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._is_available_now = True
@@ -252,5 +252,6 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
             batch_id=partition.batch_id,
             reported_losses=partition.reported_losses,
             planned_by=partition.client_id,
+            reports_sizes=self._options.max_bytes_per_trigger is not None,
         )
         return iterating_without_traceback(batches)

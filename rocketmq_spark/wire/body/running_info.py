@@ -1,21 +1,17 @@
 """State that a consumer reports to an operator (``mqadmin consumerStatus``) or to another member.
 
 Source: ``remoting/protocol/body/ConsumerRunningInfo.java``, ``ProcessQueueInfo.java``; fields without a meaning here
-are 0.
-
-The request may carry ranges that a task has found lost, for the member that planned them: RocketMQ has no request for
-that. A broker forwards GET_CONSUMER_RUNNING_INFO with its body, and no other client gives that request a body. Source:
-``broker/processor/AdminBrokerProcessor.java#callConsumer``.
+are 0. The request may carry a report of a task, see ``task_report``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from rocketmq_spark.model import MessageQueue, QueueRange
-from rocketmq_spark.wire.body.decoding import by_queue, decode_body, message_queue
+from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.wire.body.decoding import by_queue, decode_body
 from rocketmq_spark.wire.body.subscription import SubscriptionData, read_subscription, subscription_fields
 from rocketmq_spark.wire.remoting.fastjson import write_fastjson
 from rocketmq_spark.wire.remoting.typed import Object, as_object, flag, int64, objects, table
@@ -126,24 +122,3 @@ def encode_consumer_status(next_offsets: Mapping[MessageQueue, int]) -> bytes:
     """Return the body of the response to GET_CONSUMER_STATUS_FROM_CLIENT. Source:
     ``remoting/protocol/body/GetConsumerStatusBody.java``."""
     return write_fastjson({"consumerTable": {}, "messageQueueTable": next_offsets})
-
-
-def encode_reported_losses(ranges: Collection[QueueRange]) -> bytes:
-    """Encode the body of a GET_CONSUMER_RUNNING_INFO request that reports ``ranges`` as lost. Raises
-    LocalProtocolError[INVALID_MESSAGE]."""
-    return write_fastjson(
-        {"lost": [{"begin": one.begin_offset, "end": one.end_offset, "queue": one.queue} for one in ranges]}
-    )
-
-
-def decode_reported_losses(body: bytes | memoryview) -> tuple[QueueRange, ...]:
-    """Decode the lost ranges in a request's body; () without a body, as from an operator's tool. Raises
-    RemoteProtocolError[MALFORMED_RESPONSE.BODY]."""
-    if not body:
-        return ()
-    return decode_body("reported loss", body, lambda reported: tuple(map(_range, objects(reported, "lost"))))
-
-
-def _range(entry: Object) -> QueueRange:
-    queue = message_queue(as_object(entry.get("queue"), "queue"))
-    return QueueRange(queue, int64(entry, "begin"), int64(entry, "end"))

@@ -1,0 +1,24 @@
+"""What tasks have reported to their member. Pure."""
+
+from __future__ import annotations
+
+from rocketmq_spark.wire.body.task_report import ReadSize, ReportedLoss, TaskReport
+
+
+class TaskReports:
+    """Reports of the tasks of one member. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self.losses: set[ReportedLoss] = set()
+        """All losses since the start of the member."""
+        self._sizes: list[ReadSize] = []
+
+    def add(self, report: TaskReport) -> None:
+        """Add a report. A repeated loss counts once: retried tasks find it again."""
+        self.losses.update(report.lost)
+        self._sizes.extend(report.read)
+
+    def take_sizes(self) -> list[ReadSize]:
+        """Return the sizes that were reported since the last call."""
+        sizes, self._sizes = self._sizes, []
+        return sizes

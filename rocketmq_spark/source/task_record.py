@@ -1,0 +1,32 @@
+"""What a task has read and lost, for its report to the member that planned it. Pure."""
+
+from __future__ import annotations
+
+from rocketmq_spark.model import MessageQueue, QueueRange
+from rocketmq_spark.source.data_loss import CONDITION_OF, LostRange
+from rocketmq_spark.wire.body.task_report import ReadSize, ReportedLoss, TaskReport
+
+
+class TaskRecord:
+    """Record of one task. Not thread-safe."""
+
+    def __init__(self, *, reports_sizes: bool = False) -> None:
+        self.lost: list[LostRange] = []
+        """Lost and vacant offsets."""
+        self._reports_sizes = reports_sizes
+        self._read: dict[MessageQueue, tuple[int, int]] = {}
+        """(offsets, bytes)."""
+
+    def add_read(self, queue: MessageQueue, offsets: int, size_bytes: int) -> None:
+        """Add offsets that were read, with the bytes of their messages, as the broker stores them."""
+        before_offsets, before_bytes = self._read.get(queue, (0, 0))
+        self._read[queue] = before_offsets + offsets, before_bytes + size_bytes
+
+    def report(self) -> TaskReport:
+        """Return all losses, and the sizes of what was read if they are to be reported."""
+        lost = (
+            ReportedLoss(QueueRange(one.queue, one.begin_offset, one.end_offset), CONDITION_OF[one.cause])
+            for one in self.lost
+        )
+        read = self._read.items() if self._reports_sizes else ()
+        return TaskReport(tuple(lost), tuple(ReadSize(queue, *counts) for queue, counts in read))

@@ -1,0 +1,79 @@
+"""What a task reports to the member that planned it, on another machine: lost offsets, and sizes of what it has read.
+
+RocketMQ has no request for that. A broker forwards GET_CONSUMER_RUNNING_INFO with its body, and no other client gives
+that request a body. Source: ``broker/processor/AdminBrokerProcessor.java#callConsumer``.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from rocketmq_spark.model import MessageQueue, QueueRange
+from rocketmq_spark.wire.body.decoding import decode_body, message_queue
+from rocketmq_spark.wire.remoting.fastjson import write_fastjson
+from rocketmq_spark.wire.remoting.typed import Object, as_object, int64, objects, text
+
+
+class ReportedLoss(NamedTuple):
+    """Offsets that a task has found lost, and the sub-condition of DATA_LOSS by which it has classified them."""
+
+    range: QueueRange
+    condition: str
+
+
+class ReadSize(NamedTuple):
+    """Number of offsets of a queue, >= 1, that a task has read, and bytes of their messages, as the broker stores them.
+    With a filter at the broker only those of messages that match."""
+
+    queue: MessageQueue
+    offsets: int
+    size_bytes: int
+
+
+class TaskReport(NamedTuple):
+    """Report of one task."""
+
+    lost: tuple[ReportedLoss, ...] = ()
+    read: tuple[ReadSize, ...] = ()
+
+
+def encode_task_report(report: TaskReport) -> bytes:
+    """Encode the body of a GET_CONSUMER_RUNNING_INFO request with a report. Raises
+    LocalProtocolError[INVALID_MESSAGE]."""
+    lost = [
+        {
+            "begin": one.range.begin_offset,
+            "condition": one.condition,
+            "end": one.range.end_offset,
+            "queue": one.range.queue,
+        }
+        for one in report.lost
+    ]
+    read = [{"bytes": one.size_bytes, "offsets": one.offsets, "queue": one.queue} for one in report.read]
+    return write_fastjson({"lost": lost, "read": read})
+
+
+def decode_task_report(body: bytes | memoryview) -> TaskReport:
+    """Decode the report in a request's body; an empty one without a body, as from an operator's tool. Raises
+    RemoteProtocolError[MALFORMED_RESPONSE.BODY]."""
+    return decode_body("task report", body, _task_report) if body else TaskReport()
+
+
+def _task_report(entry: Object) -> TaskReport:
+    return TaskReport(tuple(map(_lost, objects(entry, "lost"))), tuple(map(_read, objects(entry, "read"))))
+
+
+def _lost(entry: Object) -> ReportedLoss:
+    lost = QueueRange(_queue(entry), int64(entry, "begin"), int64(entry, "end"))
+    return ReportedLoss(lost, text(entry, "condition"))
+
+
+def _read(entry: Object) -> ReadSize:
+    size = ReadSize(_queue(entry), int64(entry, "offsets"), int64(entry, "bytes"))
+    if size.offsets < 1 or size.size_bytes < 0:
+        raise ValueError(f"not a size: {size.size_bytes} bytes of {size.offsets} offsets")
+    return size
+
+
+def _queue(entry: Object) -> MessageQueue:
+    return message_queue(as_object(entry.get("queue"), "queue"))
