@@ -79,6 +79,27 @@ def test_queues_that_may_be_dropped_are_read_on_when_they_are_back(
     assert read_bodies(dropping) == sorted(sent + unread)
 
 
+def test_deleted_topic_ends_no_query_that_may_miss_its_queues(
+    cluster: EmbeddedCluster, messages: Topic, others: Topic, stream: StreamOf
+) -> None:
+    """Strict queries end; this one reads the other topic, across a restart too, and then the topic that came back."""
+    topics = {"subscribe": f"{messages.name},{others.name}", "missingQueues": "drop", "failOnDataLoss": "false"}
+    query = stream(**topics, **SOON)
+    sent = messages.send(4) + others.send(8)
+    with query.running():
+        eventually(lambda: messages.lag(query.group) + others.lag(query.group) == 0, "the messages of both topics")
+        cluster.delete_topic(others.name)
+        sent += messages.send(4)
+        eventually(lambda: query.bodies() == sorted(sent), "the messages of the other topic")
+    sent += messages.send(4)
+    query.run_to_end()
+    assert query.bodies() == sorted(sent)
+    with query.running():
+        cluster.create_topic(others.name, 2)
+        sent += others.send(6) + messages.send(4)
+        eventually(lambda: query.bodies() == sorted(sent), "the messages of the topic that came back")
+
+
 def test_no_message_of_queues_that_a_topic_gains_under_load_is_lost(
     cluster: EmbeddedCluster, messages: Topic, stream: StreamOf, group: str
 ) -> None:

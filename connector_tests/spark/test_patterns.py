@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import pytest
+from pyspark.sql.streaming.query import StreamingQuery
 
+import rocketmq_spark
 from connector_tests.spark.conftest import StreamOf
 from connector_tests.support.streams import Topic, eventually
 from rocketmq_spark.embedded import EmbeddedCluster
@@ -90,3 +92,30 @@ def test_two_members_share_a_topic_that_appears_and_read_each_message_once(topic
             read = [member.bodies() for member in members]
             assert sorted(read[0] + read[1]) == sorted(sent)
             assert all({body for body in bodies if body.startswith(second.name)} for bodies in read)
+
+
+def test_deleted_topic_ends_no_query_and_is_read_from_its_first_message_when_it_comes_back(
+    cluster: EmbeddedCluster, topics: Topics, stream: StreamOf
+) -> None:
+    """The topic that comes back is another one: what the query had read of the first is a loss that is counted."""
+    first, second = topics.create(0), topics.create(1, 1)
+    sent = first.send(4) + second.send(6)
+    query = stream(subscribePattern=topics.pattern, failOnDataLoss="false", **SOON)
+    with query.running() as running:
+        eventually(lambda: first.lag(query.group) + second.lag(query.group) == 0, "the messages of both topics")
+        cluster.delete_topic(second.name)
+        sent += first.send(4)
+        eventually(lambda: query.bodies() == sorted(sent), "the messages of the other topic")
+        eventually(lambda: second.name not in shown(running)["lagByQueue"], "a query without the deleted topic")
+        cluster.create_topic(second.name, 1)
+        sent += second.send(3)
+        eventually(lambda: query.bodies() == sorted(sent), "the messages of the topic that came back")
+        eventually(lambda: shown(running)["lost"]["byCondition"]["TOPIC_RECREATED"]["ranges"] == 1, "a loss")
+    sent += first.send(1) + second.send(1)
+    query.run_to_end()
+    assert query.bodies() == sorted(sent)
+
+
+def shown(query: StreamingQuery) -> dict[str, Any]:
+    (fields,) = rocketmq_spark.progress_of(query)
+    return fields

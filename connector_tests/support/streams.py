@@ -77,6 +77,14 @@ class Topic:
         eventually(lambda: self._held() >= before + count, f"{count} messages in the queues of {self.name}")
         return bodies
 
+    def send_to_queue(self, queue_id: int, bodies: Sequence[str]) -> None:
+        """Send ``bodies`` to one queue, in order, and wait until they are in it."""
+        before = self._held()
+        (queue,) = (queue for queue in self.queues if queue.queue_id == queue_id)
+        for body in bodies:
+            self._producer.send(Message(self.name, body.encode()), queue)
+        eventually(lambda: self._held() >= before + len(bodies), f"{len(bodies)} messages in {queue}")
+
     def _held(self) -> int:
         """Offsets that the queues have given out; a stored message gets its own a moment after it was sent."""
         return sum(held.max_offset for held in self.bounds().values())
