@@ -242,7 +242,7 @@ def test_a_lock_is_the_client_id_s_and_outlives_its_membership(stand: Stand, bro
     assert other.submit_lock_batch(stand.group, ME, [a]).result() == {a}
 
 
-@pytest.mark.parametrize("method", ["probe_store_times", "search_offsets"])
+@pytest.mark.parametrize("method", ["probe_store_times", "probe_sizes", "search_offsets"])
 def test_a_probe_for_the_group_itself_passes_a_reset_on_and_sees_the_message(
     stand: Stand, broker: BrokerApi, method: str
 ) -> None:
@@ -251,7 +251,7 @@ def test_a_probe_for_the_group_itself_passes_a_reset_on_and_sees_the_message(
     stand.produce(a, 10)
     stored_ms = broker.probe_store_times({a: 9}, TOOLS_PROBER)[a]
     assert stored_ms is not None
-    arguments = {"probe_store_times": {a: 9, b: 0}, "search_offsets": {a: stored_ms, b: stored_ms}}[method]
+    arguments = {a: stored_ms, b: stored_ms} if method == "search_offsets" else {a: 9, b: 0}
     stand.reset(a, 4)
     reported: list[tuple[MessageQueue, int]] = []
     seen = getattr(broker, method)(arguments, TOOLS_PROBER)
@@ -343,6 +343,15 @@ def test_a_message_reports_when_it_was_stored_and_none_is_none(stand: Stand, bro
         {a: None, b: None},
         {a: None, b: None},
     ]
+
+
+def test_sizes_are_those_of_stored_messages(stand: Stand, broker: BrokerApi) -> None:
+    a, b, *_ = stand.queues
+    stand.produce(a, 2)
+    (size,) = {broker.probe_sizes({a: offset}, TOOLS_PROBER)[a] for offset in range(2)}
+    assert size is not None
+    assert 90 < size < 500
+    assert broker.probe_sizes({a: 2, b: 0}, TOOLS_PROBER) == {a: None, b: None}
 
 
 def test_a_filter_that_the_broker_can_compile_passes_its_check(stand: Stand, broker: BrokerApi) -> None:

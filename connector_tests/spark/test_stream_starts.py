@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable
 from contextlib import closing
 
 import pytest
+from pyspark.errors import StreamingQueryException
 
 from connector_tests.spark.conftest import StreamOf
-from connector_tests.support.streams import Topic, eventually
+from connector_tests.support.streams import TIMEOUT_S, Topic, eventually
 from rocketmq_spark.embedded import EmbeddedCluster
 
 pytestmark = pytest.mark.full
@@ -96,3 +98,41 @@ def test_assigned_queues_are_read_from_their_start(
     messages.send(QUEUE_COUNT)
     query.run_to_end()
     assert sorted(query.places()) == places_since(messages, offsets)
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_topics_of_a_pattern_are_read_from_their_start(
+    messages: Topic, stream: StreamOf, between_ms: int, start: str
+) -> None:
+    options, offsets = STARTS[start]
+    pattern = {"subscribePattern": f"{re.escape(messages.name)}|no-topic-.*"}
+    query = stream(**pattern, **options(messages.name, between_ms))
+    query.run_to_end()
+    assert sorted(query.places()) == places_since(messages, offsets)
+    messages.send(QUEUE_COUNT)
+    query.run_to_end()
+    assert sorted(query.places()) == places_since(messages, offsets)
+
+
+NO_MATCH: dict[str, Start] = {
+    "a time": lambda topic, at_ms: {"startingTimestamp": str(at_ms)},
+    "a topic's time": lambda topic, at_ms: {"startingOffsetsByTimestamp": json.dumps({topic: at_ms})},
+    "times": lambda topic, at_ms: {"startingOffsetsByTimestamp": by_queue(topic, [at_ms] * QUEUE_COUNT)},
+}
+
+
+@pytest.mark.parametrize("start", NO_MATCH)
+def test_topics_of_a_pattern_without_a_message_since_their_time_fail_or_start_at_their_end(
+    messages: Topic, stream: StreamOf, start: str
+) -> None:
+    messages.send(QUEUE_COUNT)
+    later_ms = max(held.last_store_timestamp_ms for held in messages.bounds().values()) + 3_600_000
+    pattern = {"subscribePattern": re.escape(messages.name), **NO_MATCH[start](messages.name, later_ms)}
+    failing = stream("failing", **pattern).start(availableNow=True)
+    with pytest.raises(StreamingQueryException, match="TIMESTAMP_NOT_MATCHED"):
+        failing.awaitTermination(int(TIMEOUT_S))
+    query = stream(startingOffsetsByTimestampStrategy="latest", **pattern)
+    query.run_to_end()
+    messages.send(QUEUE_COUNT)
+    query.run_to_end()
+    assert sorted(query.places()) == [(queue_id, 1) for queue_id in range(QUEUE_COUNT)]

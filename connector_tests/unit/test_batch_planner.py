@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from connector_tests.support.queues import queues
+from connector_tests.support.simulated_cluster import MESSAGE_BYTES
 from connector_tests.support.steady_member import (
     ADDRESS,
     A,
@@ -24,6 +25,7 @@ from connector_tests.support.steady_member import (
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 from rocketmq_spark.spark_version import MAX_ROWS
+from rocketmq_spark.wire.body.task_report import ReadSize, TaskReport
 
 
 @pytest.mark.parametrize("stored", [20, 60])
@@ -133,6 +135,18 @@ def test_few_messages_are_delayed_until_there_are_enough_or_the_time_is_over() -
     member.clock.advance(60_000)
     end, ranges = read(subject, end, MAX_ROWS)
     assert ranges == [QueueRange(A, 15, 16)]
+
+
+def test_bytes_are_estimated_from_first_messages_and_then_from_reports() -> None:
+    member = SteadyMember({A: holding(100)})
+    subject = planner(member, maxBytesPerTrigger="1000")
+    end, ranges = read(subject, SourceOffset(), MAX_ROWS)
+    assert ranges == [QueueRange(A, 0, 1_000 // MESSAGE_BYTES)]
+    member.observed.task_reports.add(TaskReport(read=(ReadSize(A, 10, 400),)))
+    end, ranges = read(subject, end, MAX_ROWS)
+    assert ranges == [QueueRange(A, 10, 35)]
+    _, ranges = read(subject, end, None)
+    assert ranges == [QueueRange(A, 35, 100)]
 
 
 def test_once_has_no_minimum() -> None:
