@@ -104,6 +104,10 @@ def probe_of(sizes: dict[MessageQueue, int]) -> ProbeSizes:
 NO_SIZES = probe_of({})
 
 
+def probe_nothing(_offsets: object) -> dict[MessageQueue, int | None]:
+    raise AssertionError("probed")
+
+
 def planned_counts(
     subject: Admission,
     backlog: dict[MessageQueue, int],
@@ -170,13 +174,11 @@ def test_few_offsets_with_enough_bytes_are_not_delayed() -> None:
     subject.note_batch({A: QueueProgress(0, 1, 0)}, 0)
     assert planned_counts(subject, {A: 3}, probe_sizes=probe) == {}
     assert subject.delay.is_active
+    assert planned_counts(subject, {A: 3}, probe_sizes=probe_nothing) == {}
     assert planned_counts(subject, {A: 5}, probe_sizes=probe) == {A: 4}
     assert not subject.delay.is_active
 
 
 @pytest.mark.parametrize(("given", "limit"), [({}, 5), ({"maxBytesPerTrigger": "9"}, None)])
 def test_without_a_limit_of_bytes_nothing_is_probed(given: dict[str, str], limit: int | None) -> None:
-    def probe(_offsets: object) -> dict[MessageQueue, int | None]:
-        raise AssertionError("probed")
-
-    assert planned_counts(admission(**given), {A: 3}, limit=limit, probe_sizes=probe) == {A: 3}
+    assert planned_counts(admission(**given), {A: 3}, limit=limit, probe_sizes=probe_nothing) == {A: 3}

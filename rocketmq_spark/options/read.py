@@ -126,10 +126,11 @@ class ReadOptions(SubscriptionOptions):
         section=Section.SIZE,
         doc="Soft maximum number of bytes per micro-batch, counted as the brokers store the messages (compressed "
         "bodies stay compressed). The offsets of a batch are estimated from the mean size of the messages that the "
-        "query has read of each queue since its start, with a filter only of those that match; before that from the "
-        "first message of the queue. A batch has at least one offset. With `maxOffsetsPerTrigger`, the smaller "
-        "limit applies. With `once` it has no effect. With `loadBalance=message`: maximum number of bytes, which only "
-        "a single message can exceed. The query prefetches up to 64 MiB in any case.",
+        "query has read of each queue since its start, with a filter only of those that match; before that, and with "
+        "`assign` always, from the first message of the queue in each batch. A batch has at least one offset. With "
+        "`maxOffsetsPerTrigger`, the smaller limit applies. With `once` it has no effect. With `loadBalance=message`: "
+        "maximum number of bytes, which only a single message can exceed. The query prefetches up to 64 MiB in any "
+        "case.",
     )
     max_trigger_delay_ms: int = option(
         "maxTriggerDelay",

@@ -252,6 +252,6 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
             batch_id=partition.batch_id,
             reported_losses=partition.reported_losses,
             planned_by=partition.client_id,
-            reports_sizes=self._options.max_bytes_per_trigger is not None,
+            reports_sizes=self._options.max_bytes_per_trigger is not None and self._options.assigned is None,
         )
         return iterating_without_traceback(batches)
