@@ -127,7 +127,7 @@ def planned_counts(
         now_ms=now_ms,
         probe_sizes=probe_sizes,
     )
-    subject.note_batch(ranges, now_ms)
+    subject.record_planned(ranges, now_ms)
     return {queue: one.end_offset - one.begin_offset for queue, one in ranges.items()}
 
 
@@ -135,9 +135,9 @@ def test_the_first_batch_is_estimated_from_the_first_messages_and_later_ones_fro
     subject, backlog = admission(maxBytesPerTrigger="1000"), {A: 50, B: 50}
     probe = probe_of({A: 100, B: 10})
     assert planned_counts(subject, backlog, probe_sizes=probe) == {A: 9, B: 9}
-    subject.note_sizes([ReadSize(A, 9, 90), ReadSize(B, 9, 90)])
+    subject.record_sizes([ReadSize(A, 9, 90), ReadSize(B, 9, 90)])
     assert planned_counts(subject, backlog, probe_sizes=probe) == {A: 50, B: 50}
-    subject.note_sizes([ReadSize(A, 50, 50_000)])
+    subject.record_sizes([ReadSize(A, 50, 50_000)])
     assert planned_counts(subject, backlog) == {A: 1, B: 1}
 
 
@@ -171,7 +171,7 @@ def test_largest_limits_do_not_overflow() -> None:
 
 def test_few_offsets_with_enough_bytes_are_not_delayed() -> None:
     subject, probe = admission(maxBytesPerTrigger="40", minOffsetsPerTrigger="9"), probe_of({A: 10})
-    subject.note_batch({A: QueueProgress(0, 1, 0)}, 0)
+    subject.record_planned({A: QueueProgress(0, 1, 0)}, 0)
     assert planned_counts(subject, {A: 3}, probe_sizes=probe) == {}
     assert subject.delay.is_active
     assert planned_counts(subject, {A: 3}, probe_sizes=probe_nothing) == {}

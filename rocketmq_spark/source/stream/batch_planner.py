@@ -172,7 +172,7 @@ class BatchPlanner:
             self._is_unconfirmed = bool(membership.offsets.unconfirmed)
             self.completed_after_rebalance = membership.completed_after_rebalance
             self.losses.add_reported(membership.task_reports.losses)
-            self._admission.note_sizes(membership.task_reports.take_sizes())
+            self._admission.record_sizes(membership.task_reports.take_sizes())
 
     def _await_work(self, wait_ms: int) -> bool:
         """Wait up to ``wait_ms`` for a change, unless work is due. Return whether there may be something to plan."""
