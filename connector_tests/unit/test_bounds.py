@@ -19,7 +19,7 @@ from rocketmq_spark.model import MessageQueue, QueueBounds
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.pop_responses import decode_pop_response
 from rocketmq_spark.proxy.failures import check_control_response
-from rocketmq_spark.proxy.session import limit_size
+from rocketmq_spark.proxy.session import check_message, limit_size
 from rocketmq_spark.source.pop.pop_offsets import PopOffset
 from rocketmq_spark.source.stream.offsets import SourceOffset
 from rocketmq_spark.wire import bounds
@@ -114,6 +114,24 @@ def control_response_bytes(count: int) -> None:
     check_control_response(bytes(count), "p:8081", "QueryRoute")
 
 
+def message_bytes_beside_body(count: int) -> None:
+    check_message(received_message(count, body=bytes(2 << 20)), "p:8081")
+
+
+def received_message(beside_bytes: int, body: bytes) -> bytes:
+    """A response that has so many bytes more than ``body``; some are of a body that the later one replaces."""
+    for filling in range(beside_bytes - 30, beside_bytes):
+        message = b"\x22" + varint(filling) + bytes(filling) + b"\x22" + varint(len(body)) + body
+        response = b"\x12" + varint(len(message)) + message
+        if len(response) == beside_bytes + len(body):
+            return response
+    raise AssertionError(beside_bytes)
+
+
+def varint(number: int) -> bytes:
+    return bytes([number]) if number < 128 else bytes([number & 127 | 128]) + varint(number >> 7)
+
+
 def pop_offsets(claimed: int) -> None:
     fields = {"popTime": "1", "invisibleTime": "1", "reviveQid": "1", "startOffsetInfo": "0 1 5"}
     fields["msgOffsetInfo"] = f"0 1 {5 + claimed}"
@@ -184,6 +202,7 @@ CLAIMS: dict[Bound, Callable[[int], None]] = {
     bounds.FRAME_BYTES: frame_bytes,
     bounds.RESPONSE_BYTES: response_bytes,
     bounds.CONTROL_RESPONSE_BYTES: control_response_bytes,
+    bounds.MESSAGE_BYTES_BESIDE_BODY: message_bytes_beside_body,
     bounds.HEADER_VALUES: header_values,
     bounds.BODY_BYTES: body_bytes,
     bounds.BODY_VALUES: body_values,

@@ -309,6 +309,20 @@ def test_responses_without_messages_are_small(proxy: ScriptedProxy, session: Ses
         assert (error.context["request"], error.context["limit_bytes"]) == (request, 4 << 20)
 
 
+def test_a_message_has_few_bytes_beside_its_body(proxy: ScriptedProxy, known: Session) -> None:
+    """Of empty keys, of two bytes each, 126 MiB took 1,780 MiB of the driver's memory."""
+    of_keys = received("h", bytes(2 << 20))
+    of_keys.message.system_properties.keys.extend([""] * (1 << 20))
+    proxy.handlers_by_method["ReceiveMessage"] = lambda _: [received("h1", bytes(5 << 20)), of_keys]
+    (one,), broken_off = response(known)
+    assert one.handle == "h1"
+    assert str(broken_off) == (
+        f"[ROCKETMQ_MALFORMED_RESPONSE.BODY] Cannot decode the body of a response of {proxy.address} to "
+        "ReceiveMessage: bytes of a received message beside its body: 2097170, at most 1048576 are accepted. Report "
+        "this error with the version of the server."
+    )
+
+
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="counts the process's descriptors")
 def test_no_connection_is_left_after_a_response_that_was_not_read_to_its_end(
     proxy: ScriptedProxy, session: SessionOf

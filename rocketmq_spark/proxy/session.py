@@ -13,7 +13,14 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 
 from google.protobuf.message import Message
 
-from rocketmq_spark.errors import BrokerError, OptionError, RocketMQError, RouteError, TransportError
+from rocketmq_spark.errors import (
+    BrokerError,
+    OptionError,
+    RemoteProtocolError,
+    RocketMQError,
+    RouteError,
+    TransportError,
+)
 from rocketmq_spark.model import split_address
 from rocketmq_spark.proxy.connection import Connection, parse_response
 from rocketmq_spark.proxy.failures import probe_cause, response_too_large_error
@@ -21,7 +28,7 @@ from rocketmq_spark.proxy.telemetry import METHOD as TELEMETRY
 from rocketmq_spark.proxy.telemetry import Telemetry
 from rocketmq_spark.remoting.retry import Retryability, is_response_too_large, is_timed_out, retryability_of_request
 from rocketmq_spark.security import Security
-from rocketmq_spark.wire.bounds import RESPONSE_BYTES
+from rocketmq_spark.wire.bounds import MESSAGE_BYTES_BESIDE_BODY, RESPONSE_BYTES
 from rocketmq_spark.wire.grpc import messaging_pb2 as pb
 from rocketmq_spark.wire.grpc.requests import Identity, Subscription, route
 from rocketmq_spark.wire.grpc.responses import Addresses, brokers_of, is_ordered, is_unknown_handle, refusal_error
@@ -188,7 +195,7 @@ class Session:
         """Request messages of one broker, and wait until the proxy ends its response. Messages that arrived before a
         failure are returned with it. Raises TransportError[CONNECT_FAILED] before the first ``keep_alive``, as do the
         calls below, and RemoteProtocolError[RESPONSE_TOO_LARGE] for more messages than ``max_messages`` or bytes than
-        RESPONSE_BYTES."""
+        RESPONSE_BYTES, and what ``check_message`` raises."""
         request = self._subscription.receive(
             topic, broker_name, max_messages=max_messages, invisible_ms=invisible_ms, poll_ms=poll_ms
         )
@@ -199,6 +206,7 @@ class Session:
             responses = connection.stream("ReceiveMessage", request, limit_ms)
             with self._tracking_failures(connection), closing(limit_size(responses, connection.address)) as bounded:
                 for data in bounded:
+                    check_message(data, connection.address)
                     response = parse_response(pb.ReceiveMessageResponse, data)
                     if response.HasField("message") and len(received) == max_messages:
                         raise response_too_large_error(connection.address, "ReceiveMessage")
@@ -288,6 +296,19 @@ def limit_size(responses: Generator[bytes], address: str) -> Generator[bytes]:
             if size_bytes > RESPONSE_BYTES.maximum:
                 raise response_too_large_error(address, "ReceiveMessage")
             yield data
+
+
+def check_message(data: bytes, address: str) -> None:
+    """Raise RemoteProtocolError[MALFORMED_RESPONSE.BODY] for an undecoded response that has more bytes beside the body
+    of its message than MESSAGE_BYTES_BESIDE_BODY allows, or that cannot be decoded; else do nothing."""
+    if len(data) <= MESSAGE_BYTES_BESIDE_BODY.maximum:
+        return
+    try:
+        MESSAGE_BYTES_BESIDE_BODY.check(len(data) - len(parse_response(pb.ReceivedBody, data).message.body))
+    except ValueError as problem:
+        raise RemoteProtocolError(
+            "MALFORMED_RESPONSE.BODY", subject=f"response of {address} to ReceiveMessage", problem=str(problem)
+        ) from problem
 
 
 def _check(connection: Connection, request: str, response: _StatusResponse, topic: str = "") -> None:

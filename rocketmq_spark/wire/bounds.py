@@ -56,6 +56,12 @@ CONTROL_RESPONSE_BYTES: Final = Bound(
 )
 """An entry of two bytes takes 64 bytes of memory. A route of ten thousand queues has some 1 MB."""
 
+MESSAGE_BYTES_BESIDE_BODY: Final = Bound(
+    "bytes of a received message beside its body", Claimant.SERVER, 1024 * 1024, "MALFORMED_RESPONSE.BODY"
+)
+"""Over gRPC, where an empty key of two bytes takes 28 bytes of memory. A broker stores at most 32,767 bytes of
+properties."""
+
 HEADER_BYTES: Final = Bound("bytes of a header", Claimant.SERVER, 0xFFFFFF, "MALFORMED_RESPONSE.HEADER")
 """The length field has 24 bits."""
 
@@ -121,6 +127,7 @@ BOUNDS: Final = (
     FRAME_BYTES,
     RESPONSE_BYTES,
     CONTROL_RESPONSE_BYTES,
+    MESSAGE_BYTES_BESIDE_BODY,
     HEADER_BYTES,
     HEADER_VALUES,
     BODY_BYTES,

@@ -367,6 +367,17 @@ class ReceivedMessages(_message.Message):
     messages: _containers.RepeatedCompositeFieldContainer[Message]
     def __init__(self, messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ...) -> None: ...
 
+class ReceivedBody(_message.Message):
+    __slots__ = ("message",)
+    class Fields(_message.Message):
+        __slots__ = ("body",)
+        BODY_FIELD_NUMBER: _ClassVar[int]
+        body: bytes
+        def __init__(self, body: _Optional[bytes] = ...) -> None: ...
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    message: ReceivedBody.Fields
+    def __init__(self, message: _Optional[_Union[ReceivedBody.Fields, _Mapping]] = ...) -> None: ...
+
 class Message(_message.Message):
     __slots__ = ("topic", "user_properties", "system_properties", "body")
     class UserPropertiesEntry(_message.Message):
