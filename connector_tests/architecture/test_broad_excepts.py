@@ -34,6 +34,10 @@ OF_THE_PACKAGE = {
         "what ends a worker is logged, and raised by the planner's next look",
         "unit/test_ack_scheduler.py::test_what_one_raises_is_reported_and_it_may_work_again",
     ),
+    "rocketmq_spark/pop/grpc_transport.py::run": Reason(
+        "what ends one of several concurrent calls is raised once all have ended",
+        "unit/test_grpc_transport.py::test_error_of_a_concurrent_call_is_raised_once_all_have_ended",
+    ),
     "rocketmq_spark/remoting/connection.py::_run": Reason(
         "what ends the reader is logged, and becomes the error of everything in flight",
         "unit/test_connection.py::test_an_error_in_a_callback_is_not_swallowed_but_ends_the_connection",

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing, contextmanager
 from queue import SimpleQueue
 from typing import Any
 
 import pytest
 
 from connector_tests.support.scripted_proxy import OK, ScriptedProxy, of_entries, received, status
+from connector_tests.support.timeouts import WAIT_S
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pop.grpc_transport import GrpcTransport
+from rocketmq_spark.pop.grpc_transport import GrpcTransport, _call_concurrently
 from rocketmq_spark.pop.receipt_handles import MAX_INVISIBLE_MS, BrokerHandle, OpaqueHandle, ReceiptHandle
 from rocketmq_spark.pop.receive_scheduler import ReceiveRequest, Target
 from rocketmq_spark.pop.transports import transport_of
+from rocketmq_spark.proxy.session import TERMINATION_TIMEOUT_MS
 from rocketmq_spark.wire.grpc import messaging_pb2 as pb
 
 pytestmark = pytest.mark.usefixtures("grpc_library")
@@ -116,6 +120,72 @@ def test_a_topic_of_an_earlier_batch_that_is_no_longer_read_is_not_polled() -> N
             assert transport.targets() == [Target("T", "broker-a")]
         requested = [one.request.topic.name for one in proxy.requests_received if one.method == "QueryRoute"]
     assert requested == ["T", "gone"] * 2
+
+
+@contextmanager
+def proxies_of_one_route(count: int) -> Iterator[list[ScriptedProxy]]:
+    """The first returns the route: a broker behind each of the others."""
+    with ExitStack() as stack:
+        entry, *others = (stack.enter_context(ScriptedProxy()) for _ in range(1 + count))
+        queues = [other.queue(f"broker-{number}") for number, other in enumerate(others)]
+        route = pb.QueryRouteResponse(status=OK, message_queues=queues)
+        entry.handlers_by_method["QueryRoute"] = lambda _: route
+        yield [entry, *others]
+
+
+def test_proxies_of_a_route_are_contacted_together() -> None:
+    """One after another, 40 that were unresponsive kept the first heartbeat of the others back for two minutes."""
+    met = threading.Barrier(3)
+
+    def respond_once_all_are_contacted(sent: Any) -> Any:
+        met.wait(WAIT_S)
+        return [pb.TelemetryCommand(status=OK, settings=sent.settings)]
+
+    with proxies_of_one_route(3) as (entry, *others):
+        for other in others:
+            other.handlers_by_method["Telemetry"] = respond_once_all_are_contacted
+        given = {"endpoints": entry.address, "consumerGroup": "g", "subscribe": "T", "loadBalance": "message"}
+        more = {"brokerTimeoutMs": "10000"}
+        with closing(transport_of(ReadOptions.parse(given | more))) as transport:
+            failures = transport.refresh_routes()
+            met.abort()
+            assert failures == {}
+            assert len(transport.targets()) == 3
+
+
+def test_unresponsive_proxies_are_left_together() -> None:
+    ended = threading.Event()
+
+    def never_respond(_: object) -> Any:
+        ended.wait(WAIT_S)
+        return pb.NotifyClientTerminationResponse(status=OK)
+
+    with proxies_of_one_route(6) as (entry, *others):
+        for other in others:
+            other.handlers_by_method["NotifyClientTermination"] = never_respond
+        given = {"endpoints": entry.address, "consumerGroup": "g", "subscribe": "T", "loadBalance": "message"}
+        transport = transport_of(ReadOptions.parse(given))
+        transport.refresh_routes()
+        begin_s = time.monotonic()
+        transport.close()
+        seconds = time.monotonic() - begin_s
+        ended.set()
+        assert len(others) * TERMINATION_TIMEOUT_MS / 1000 > seconds
+
+
+def test_error_of_a_concurrent_call_is_raised_once_all_have_ended() -> None:
+    ended: SimpleQueue[int] = SimpleQueue()
+    calls = threading.Barrier(2)
+
+    def call(number: int) -> None:
+        calls.wait(WAIT_S)
+        if number == 0:
+            raise ZeroDivisionError("unexpected")
+        ended.put(number)
+
+    with pytest.raises(ZeroDivisionError, match="unexpected"):
+        _call_concurrently(call, (0, 1))
+    assert ended.get_nowait() == 1
 
 
 def test_no_two_polls_can_be_expected_to_request_one_invisible_duration() -> None:

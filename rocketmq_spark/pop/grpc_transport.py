@@ -9,7 +9,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Final, NoReturn
+from typing import Final, NoReturn, TypeVar
 
 from rocketmq_spark.errors import RocketMQError, RouteError, TransportError
 from rocketmq_spark.options import ReadOptions
@@ -34,6 +34,8 @@ from rocketmq_spark.wire.grpc import messaging_pb2 as pb
 from rocketmq_spark.wire.grpc.requests import Subscription
 from rocketmq_spark.wire.grpc.responses import Addresses
 
+T = TypeVar("T")
+
 log = logging.getLogger(__name__)
 
 ROUTE_REFRESH_INTERVAL_MS: Final = 10_000
@@ -47,7 +49,8 @@ class GrpcTransport:
     """See ``Transport``.
 
     Threads: any; ``refresh_routes`` is called by one thread, and publishes its result atomically. Each poll has its own
-    thread, ``rocketmq-proxy-poll``, on which ``on_response`` is called.
+    thread, ``rocketmq-proxy-poll``, on which ``on_response`` is called. Each proxy is kept alive, and left, on a thread
+    of its own, ``rocketmq-proxy-session``.
     """
 
     route_refresh_interval_ms = ROUTE_REFRESH_INTERVAL_MS
@@ -122,21 +125,23 @@ class GrpcTransport:
         return failures
 
     def _keep_alive(self, required: Iterable[Addresses]) -> dict[Addresses, RocketMQError]:
-        """Register at, or send a heartbeat to, each of these proxies in turn, and wait. Return the errors by proxy."""
+        """Register at, or send a heartbeat to, these proxies concurrently, and wait. Return the errors by proxy."""
         failed: dict[Addresses, RocketMQError] = {}
-        for addresses in required:
+
+        def keep_alive(addresses: Addresses) -> None:
             try:
                 self._sessions[addresses].keep_alive()
             except RocketMQError as error:
                 failed[addresses] = error
+
+        _call_concurrently(keep_alive, required)
         return failed
 
     def _close_sessions(self, unused: Iterable[Addresses]) -> None:
         """Remove and close the sessions with these proxies."""
         closed = {addresses: self._sessions[addresses] for addresses in unused}
         self._sessions = {addresses: one for addresses, one in self._sessions.items() if addresses not in closed}
-        for session in closed.values():
-            session.close()
+        _call_concurrently(Session.close, closed.values())
 
     def targets(self) -> list[Target]:
         return self._targets
@@ -267,13 +272,35 @@ class GrpcTransport:
             return partial(_raise, error)
 
     def close(self) -> None:
-        """Close all sessions, and wait up to 2 s for each poll's thread. A concurrent ``refresh_routes`` closes those
-        that it still opens."""
+        """Close all sessions concurrently, and wait up to 2 s for each poll's thread. A concurrent ``refresh_routes``
+        closes those that it still opens."""
         self._is_closed = True
-        for session in self._sessions.values():
-            session.close()
+        _call_concurrently(Session.close, self._sessions.values())
         for thread in self._receiving:
             thread.join(POLL_JOIN_TIMEOUT_S)
+
+
+def _call_concurrently(call: Callable[[T], None], arguments: Iterable[T]) -> None:
+    """Call once for each argument, on threads ``rocketmq-proxy-session``, and wait for all. Raises the first exception.
+
+    Not by an executor, which starts no thread while Python exits: then the query is stopped too."""
+    errors: list[Exception] = []
+
+    def run(argument: T) -> None:
+        try:
+            call(argument)
+        except Exception as error:  # noqa: BLE001  # raised once all have ended
+            errors.append(error)
+
+    threads = [
+        threading.Thread(target=run, args=(one,), name="rocketmq-proxy-session", daemon=True) for one in arguments
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
 
 
 def _by_broker(handles: Sequence[ReceiptHandle], excluded: Container[ReceiptHandle]) -> Iterator[list[ReceiptHandle]]:
