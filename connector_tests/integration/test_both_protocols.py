@@ -116,6 +116,21 @@ def test_rows_are_equal_but_for_what_a_protocol_has_not(cluster: EmbeddedCluster
     assert found[GRPC] == [as_over_grpc(row) for row in found["queue"]]
 
 
+KEYS_OVER_GRPC = {" ": None, "a  b": "a  b", " a": " a", "a ": "a", "a b": "a b"}
+
+
+def test_blank_keys_are_null_over_grpc_and_kept_over_remoting(cluster: EmbeddedCluster, desk: MessageGroup) -> None:
+    """A proxy returns no blank ones, and omits blanks at the end."""
+    with closing(ConnectionPool(3_000)) as pool:
+        producer = Producer(ClusterClient((cluster.namesrv_addr,), pool, 5_000), group="tests", initial_queue_index=0)
+        for keys in KEYS_OVER_GRPC:
+            producer.send(Message(desk.topic, keys.encode(), keys=keys))
+    for protocol, expected in ((REMOTING, {keys: keys for keys in KEYS_OVER_GRPC}), (GRPC, KEYS_OVER_GRPC)):
+        with reader_of({**desk.options_over(protocol), "consumerGroup": f"{desk.group}_{protocol}"}) as one:
+            read, _ = read_from(one, one.initialOffset(), len(KEYS_OVER_GRPC))
+        assert {bytes(row["body"]).decode(): row["keys"] for row in read} == expected
+
+
 def as_over_grpc(row: Row) -> Row:
     kept = [(name, value) for name, value in row["properties"] if name not in OF_BROKERS]
     ours = [(name, value) for name in ("KEYS", "TAGS", "UNIQ_KEY") for known, value in kept if known == name]
