@@ -281,9 +281,11 @@ class GrpcTransport:
 
 
 def _call_concurrently(call: Callable[[T], None], arguments: Iterable[T]) -> None:
-    """Call once for each argument, on threads ``rocketmq-proxy-session``, and wait for all. Raises the first exception.
+    """Call once for each argument, on threads ``rocketmq-proxy-session``, and wait for all. Then raise the first
+    exception of a call again, if there is one.
 
-    Not by an executor, which starts no thread while Python exits: then the query is stopped too."""
+    An executor would start no thread while Python exits, and a query is stopped then too.
+    """
     errors: list[Exception] = []
 
     def run(argument: T) -> None:
