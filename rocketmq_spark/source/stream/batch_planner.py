@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 
 GroupOffsets: TypeAlias = Mapping[MessageQueue, int | None]
 Planned: TypeAlias = Mapping[MessageQueue, QueueProgress]
+Positions: TypeAlias = Mapping[MessageQueue, Position]
 
 IDLE_WAIT_MS: Final = 200
 """Time that an idle call waits for a change; Spark would call again every 12 ms. Not longer: the query's other sources
@@ -382,9 +383,7 @@ class BatchPlanner:
             warn_of_reset(queue, self._positions.get(queue), resets[queue])
         return {queue: Position(resets[queue]) for queue in applied}
 
-    def _record_plan(
-        self, snapshot: MetadataSnapshot, positions: Mapping[MessageQueue, Position], planned: Planned
-    ) -> None:
+    def _record_plan(self, snapshot: MetadataSnapshot, positions: Positions, planned: Planned) -> None:
         """Update the admission, positions and backlog; keep positions only of owned queues that have bounds."""
         self._admission.record_planned(planned, self._clock())
         self._positions |= {queue: position.offset for queue, position in positions.items()}
@@ -392,9 +391,7 @@ class BatchPlanner:
         # A broker that was unresponsive may have lost offsets: check its queues again when it responds.
         checked = snapshot.owned & snapshot.bounds.keys()
         self._positions = {queue: at for queue, at in self._positions.items() if queue in checked}
-        self.backlog.update(self._positions, snapshot.bounds, is_complete=self._is_lag_known(snapshot))
-
-    def _is_lag_known(self, snapshot: MetadataSnapshot) -> bool:
-        """Return whether all owned queues have a position. A member that owns none may not have its assignment yet."""
-        are_positions_known = snapshot.owned <= self._positions.keys() and not self._missing.has_unavailable
-        return are_positions_known and (bool(snapshot.owned) or snapshot.is_complete)
+        # A member that owns no queue may not have its assignment yet.
+        is_known = not self._missing.has_unavailable and (bool(snapshot.owned) or snapshot.is_complete)
+        is_complete = is_known and snapshot.owned <= self._positions.keys()
+        self.backlog.update(self._positions, snapshot.bounds, is_complete=is_complete)
