@@ -29,7 +29,7 @@ OUR_OWN = {
     "consumer/queue_states.py", "consumer/offset_resets.py",
     "consumer/membership_state.py", "consumer/strategy_names.py", "consumer/subscription_check.py",
     "consumer/group_lock.py", "consumer/slave_reads.py", "consumer/standalone_consumer.py",
-    "consumer/subscribed_topics.py", "consumer/topic_routes.py",
+    "consumer/subscribed_topics.py", "consumer/task_reports.py", "consumer/topic_routes.py",
 }  # fmt: skip
 OWN_ROOMS = ("wire/arrow/",)
 """Java's client decodes messages one by one, see wire/message."""
