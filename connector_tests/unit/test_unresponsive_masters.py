@@ -151,3 +151,30 @@ def test_the_wait_for_the_end_of_a_run_has_a_limit() -> None:
     member.hang()
     with pytest.raises(RocketMQError, match="the master of broker broker-a, without which the query does not end"):
         subject.latest_offset(end, None)
+
+
+def test_a_master_that_responds_is_read_while_its_slave_hangs() -> None:
+    """The slave's outage counted as the master's, which was left again at once, each time with a new limit."""
+    member = Replicated(10)
+    subject = planner_of(member, "auto")
+    end, _ = read(subject, SourceOffset())
+    member.hang()
+    member.slave.reach = Reach.UNRESPONSIVE
+    assert read_next(subject, end) == (end, [])
+    member.thaw()
+    member.hold(A, holding(12))
+    assert read_next(subject, end)[1] == [QueueRange(A, 10, 12)]
+
+
+def test_a_master_that_a_route_names_again_is_read_while_its_slave_hangs() -> None:
+    member = Replicated(10)
+    subject = planner_of(member, "auto")
+    end, _ = read(subject, SourceOffset())
+    broker = member.cluster.brokers["broker-a"]
+    broker.master_id, member.slave.reach = 2, Reach.UNRESPONSIVE
+    member.cluster.replicas[address_of("broker-a").server] = member.slave
+    assert read_next(subject, end) == (end, [])
+    broker.master_id = 0
+    del member.cluster.replicas[address_of("broker-a").server]
+    member.hold(A, holding(12))
+    assert read_next(subject, end)[1] == [QueueRange(A, 10, 12)]

@@ -71,7 +71,8 @@ class SlaveReads:
             self._record_failure(name)
 
     def _update_unresponsive(self) -> None:
-        """Remove masters that have responded, or that the routes no longer name; add others that did not respond."""
+        """Remove masters that have responded, or that the routes no longer name; add others that did not respond. A
+        failure of a broker that was read at a slave is the slave's, and shows nothing about its master."""
         masters = self._routes.masters()
         self._unresponsive = {
             name: address
@@ -85,7 +86,9 @@ class SlaveReads:
             if self._outage_tracker.may_try(master_subject(name))
         }
         for name in filter(self._options.reads_from, masters.keys() - self._unresponsive.keys()):
-            if self._outage_tracker.is_unanswered(name) and self._routes.slave(name) is not None:
+            if name in self.addresses:
+                self._outage_tracker.discard(broker_subject(name))  # that of the slave, which is no longer queried
+            elif self._outage_tracker.is_unanswered(name) and self._routes.slave(name) is not None:
                 self._outage_tracker.discard(broker_subject(name))  # from now on that of the slave
                 self._unresponsive[name] = masters[name]
 
