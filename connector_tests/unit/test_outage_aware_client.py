@@ -12,6 +12,7 @@ from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.queues import queues
 from connector_tests.support.refusals import refused
 from connector_tests.support.simulated_cluster import (
+    MESSAGE_BYTES,
     Reach,
     SimulatedBroker,
     SimulatedCluster,
@@ -399,6 +400,14 @@ def test_a_broker_that_refuses_pulls_is_waited_for_by_itself_and_omitted(case: C
     assert [wait.reason for wait in case.outages] == [str(case.b.pull_refusal)]
     case.b.pull_refusal = None
     assert case.servers.probe_store_times({B1: 1}) == {B1: None}
+    assert case.outages == ()
+
+
+def test_a_broker_that_refuses_probes_of_sizes_is_only_omitted(case: Case) -> None:
+    """It counted as an outage, which ended the query once tasks had reported sizes and no probe followed."""
+    case.cluster.produce(A0, 1)
+    case.b.pull_refusal = refused(ResponseCode.SYSTEM_BUSY)
+    assert case.servers.probe_sizes({A0: 0, B1: 1}) == {A0: MESSAGE_BYTES}
     assert case.outages == ()
 
 

@@ -287,30 +287,30 @@ class OutageAwareClient:
         """Probe the message at an offset of each queue, broker after broker, and return its store time in epoch ms;
         None where there is none. Missing are queues of unresponsive brokers, and, for up to ``clusterTimeoutMs``, of
         brokers that refuse pulls. With credentials a probe may consume an operator's reset."""
-        return self._probe(offsets, lambda broker, at: broker.probe_store_times(at, self._prober))
+        return self._probe(offsets, self._probe_store_times_at)
 
     def probe_sizes(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]:
-        """Probe messages as ``probe_store_times`` does, and return their sizes in bytes, as the brokers store them."""
-        return self._probe(offsets, lambda broker, at: broker.probe_sizes(at, self._prober))
+        """Probe messages as ``probe_store_times`` does, and return their sizes in bytes, as the brokers store them. No
+        plan depends on them: a broker that refuses pulls is only omitted, and is no outage."""
+        return self._probe(offsets, self._probe_sizes_at)
 
     def _probe(self, offsets: Mapping[MessageQueue, int], probe: _Probe) -> dict[MessageQueue, int | None]:
         """Call ``probe`` with each broker and the offsets of its queues, and return its results."""
         found: dict[MessageQueue, int | None] = {}
         for response in self.call_sequentially(
-            offsets,
-            lambda broker, queues: self._probe_at_broker(broker, {one: offsets[one] for one in queues}, probe),
+            offsets, lambda broker, queues: probe(broker, {one: offsets[one] for one in queues})
         ):
             found |= response
         return found
 
-    def _probe_at_broker(
-        self, broker: BrokerApi, offsets: Mapping[MessageQueue, int], probe: _Probe
+    def _probe_store_times_at(
+        self, broker: BrokerApi, offsets: Mapping[MessageQueue, int]
     ) -> dict[MessageQueue, int | None]:
         """Probe messages at one broker and return the results. If the broker refuses, record that as an outage and
         return {}: a topic may just have been deleted. Refusals that concern only this client are raised."""
         subject = f"messages of {broker_subject(next(iter(offsets)).broker_name)}"
         try:
-            found = probe(broker, offsets)
+            found = broker.probe_store_times(offsets, self._prober)
         except BrokerError as error:
             if not is_broker_error(error):
                 raise
@@ -318,6 +318,17 @@ class OutageAwareClient:
             return {}
         self._outage_tracker.record_success(subject)
         return found
+
+    def _probe_sizes_at(self, broker: BrokerApi, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]:
+        """Probe sizes at one broker and return the results; {} if the broker refuses. Refusals that concern only this
+        client are raised."""
+        try:
+            return broker.probe_sizes(offsets, self._prober)
+        except BrokerError as error:
+            if not is_broker_error(error):
+                raise
+            log.debug("REQUEST_FAILED: Cannot probe sizes of messages: %s", error)
+            return {}
 
     def query_search_hints(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         """Request the brokers' results for ``search_offsets``, concurrently, and wait. They are not verified by probes,
