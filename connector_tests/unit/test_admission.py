@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from connector_tests.support.queues import queues
@@ -104,8 +106,13 @@ def probe_of(sizes: dict[MessageQueue, int]) -> ProbeSizes:
 NO_SIZES = probe_of({})
 
 
-def probe_nothing(_offsets: object) -> dict[MessageQueue, int | None]:
-    raise AssertionError("probed")
+def probe_nothing(offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]:
+    assert not offsets, "probed"
+    return {}
+
+
+def probe_never(_offsets: object) -> dict[MessageQueue, int | None]:
+    raise AssertionError("called")
 
 
 def planned_counts(
@@ -179,6 +186,17 @@ def test_few_offsets_with_enough_bytes_are_not_delayed() -> None:
     assert not subject.delay.is_active
 
 
+def test_queue_that_grows_during_a_delay_is_estimated_by_its_own_message() -> None:
+    """It was planned by the mean over the other queues, and exceeded the maximum many times."""
+    subject, probe = admission(maxBytesPerTrigger="5000", minOffsetsPerTrigger="30"), probe_of({B: 1_000})
+    subject.record_sizes([ReadSize(A, 3, 30)])
+    subject.record_planned({A: QueueProgress(0, 3, 0)}, 0)
+    assert planned_counts(subject, {A: 3}, probe_sizes=probe_nothing) == {}
+    assert planned_counts(subject, {A: 3, B: 4}, probe_sizes=probe) == {}
+    assert planned_counts(subject, {A: 3, B: 4}, probe_sizes=probe_nothing) == {}
+    assert planned_counts(subject, {A: 3, B: 60}, probe_sizes=probe_nothing) == {A: 1, B: 4}
+
+
 @pytest.mark.parametrize(("given", "limit"), [({}, 5), ({"maxBytesPerTrigger": "9"}, None)])
 def test_without_a_limit_of_bytes_nothing_is_probed(given: dict[str, str], limit: int | None) -> None:
-    assert planned_counts(admission(**given), {A: 3}, limit=limit, probe_sizes=probe_nothing) == {A: 3}
+    assert planned_counts(admission(**given), {A: 3}, limit=limit, probe_sizes=probe_never) == {A: 3}

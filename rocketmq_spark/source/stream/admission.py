@@ -75,8 +75,9 @@ class Admission:
         """
         unplanned = unplanned_offsets(positions, bounds, targets)
         max_bytes = None if limit is None else self._max_bytes
-        if max_bytes is not None and not self.delay.is_active:  # a delay decides again every 200 ms
-            to_probe = self._sizes.to_probe(unplanned)
+        if max_bytes is not None:
+            # A delay decides again every 200 ms, and the first messages stay the same meanwhile.
+            to_probe = self._sizes.to_probe(unplanned, without_size_only=self.delay.is_active)
             self._sizes.add_probed(probe_sizes({queue: positions[queue].offset for queue in to_probe}))
         is_delayable = limit is not None and targets is None
         is_full = max_bytes is not None and self._bytes_of(unplanned) >= max_bytes

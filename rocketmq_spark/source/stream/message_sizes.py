@@ -49,11 +49,13 @@ class MessageSizes:
             before_bytes, before_offsets = self._read.get(queue, (0, 0))
             self._read[queue] = size_bytes + before_bytes / 2, offsets + before_offsets / 2
 
-    def to_probe(self, queues: Iterable[MessageQueue]) -> list[MessageQueue]:
+    def to_probe(self, queues: Iterable[MessageQueue], *, without_size_only: bool = False) -> list[MessageQueue]:
         """Return those of ``queues`` of which no task has reported a size, at most ``MAX_PROBED_QUEUES``, those without
-        a size first."""
-        unreported = [queue for queue in queues if queue not in self._reported]
-        return sorted(unreported, key=lambda queue: queue in self._read)[:MAX_PROBED_QUEUES]
+        any size first, or only these."""
+        known = self._read.keys() if without_size_only else self._reported
+        return sorted((queue for queue in queues if queue not in known), key=self._read.__contains__)[
+            :MAX_PROBED_QUEUES
+        ]
 
     def of(self, queue: MessageQueue) -> int:
         """Return the queue's mean size, at least 1; without one that over all queues; without any
