@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from connector_tests.support.steady_member import (
+    ELSEWHERE,
     TARGET_TIMEOUT_MS,
     A,
     DrainRequest,
@@ -124,6 +125,31 @@ def test_available_now_ends_when_the_master_is_back_in_time() -> None:
     member.lose_master()
     assert subject.latest_offset(end, None) is end
     assert member.stored == {A: 10}
+
+
+class BesideOther(AtSlave):
+    """Another member owns the queue at the other broker, and reads it."""
+
+    def __init__(self) -> None:
+        super().__init__({A: holding(10), ELSEWHERE: holding(50)}, not_owned={ELSEWHERE})
+
+    def wait_for_change(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
+        self.outages = 0
+        self.store(ELSEWHERE, min(50, self.clock() * 50 // (3 * TARGET_TIMEOUT_MS)))
+        return super().wait_for_change(positions, timeout_ms)
+
+
+def test_available_now_needs_no_master_for_queues_of_other_brokers() -> None:
+    """It failed, though all that was read of the broker was committed."""
+    member = BesideOther()
+    subject = at_slave(member)
+    subject.stop_at_current_end()
+    end, _ = read(subject, SourceOffset())
+    member.observed.mark_completed({A: 10})
+    member.lose_master()
+    while (new := subject.latest_offset(end, None)) is not end:
+        end = new
+    assert member.stored == {A: 10, ELSEWHERE: 50}
 
 
 def test_graceful_stop_waits_for_the_master_within_the_limit() -> None:

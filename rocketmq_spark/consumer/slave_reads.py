@@ -3,7 +3,7 @@ sends no request."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from rocketmq_spark.consumer.outage_tracker import OutageTracker
 from rocketmq_spark.errors import RouteError
@@ -35,8 +35,8 @@ class SlaveReads:
         """Unresponsive masters that are to be tried again, as of the last ``update``."""
         self.addresses: dict[str, BrokerAddress] = {}
         """Slaves that are read, by broker name, as of the last ``update``."""
-        self.is_end_awaited = False
-        """Whether the query reads no more and only waits for its end: see ``await_end``."""
+        self._required: frozenset[str] = frozenset()
+        """Names of brokers whose masters the query needs to end: see ``require_masters``."""
 
     @property
     def brokers(self) -> frozenset[str]:
@@ -97,7 +97,7 @@ class SlaveReads:
         error = RouteError("READING_FROM_SLAVE", broker=name, address=str(self.addresses[name]))
         if name not in self._unresponsive or self._outage_tracker.may_try(master_subject(name)):
             self._outage_tracker.record_failure(master_subject(name), error, NO_LIMIT_MS)
-        if self.is_end_awaited:
+        if name in self._required:
             self._outage_tracker.record_failure(_end_subject(name), error, self._options.cluster_timeout_ms)
         else:
             self._outage_tracker.discard(_end_subject(name))
@@ -107,11 +107,10 @@ class SlaveReads:
         them."""
         self._responded = frozenset(broker_names)
 
-    def await_end(self) -> frozenset[str]:
-        """Record that the query reads no more, but needs the masters to end: from the next ``update`` on, it waits at
-        most ``clusterTimeoutMs`` for each. Return ``brokers``, which it waits for."""
-        self.is_end_awaited = True
-        return self.brokers
+    def require_masters(self, broker_names: Iterable[str]) -> None:
+        """Record the brokers whose masters the query needs to end, as it reads no more; none while it reads. From the
+        next ``update`` on, it waits at most ``clusterTimeoutMs`` for each that is read at a slave."""
+        self._required = frozenset(broker_names)
 
     def heartbeat_addresses(self) -> set[BrokerAddress]:
         """Return the addresses that must have a member's heartbeat before it plans: masters that did not fail at their

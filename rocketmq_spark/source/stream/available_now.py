@@ -48,22 +48,30 @@ class AvailableNowTargets:
         self._unchanged_since_ms = now_ms
         self.awaits_other_members = False
 
+    def lagging_brokers(
+        self, at_slaves: Collection[str], start: SourceOffset, stored: Mapping[MessageQueue, int | None]
+    ) -> set[str]:
+        """Return those of ``at_slaves``, brokers that are read at a slave, with targets that the group has not reached:
+        their masters may have more messages. Before the targets are fixed return all."""
+        missing = unreached(self.offsets, start, stored)
+        return {name for name in at_slaves if not self._is_fixed or any(one.broker_name == name for one in missing)}
+
     def check_progress(
         self,
         start: SourceOffset,
         stored: Mapping[MessageQueue, int | None],
         now_ms: int,
-        at_slaves: Collection[str] = (),
+        lagging_brokers: Collection[str] = (),
     ) -> bool:
         """Record and log the group's progress. Return whether the query may end: the group has reached all targets, or
-        made no progress for the timeout; False before the targets are fixed. ``at_slaves``: brokers without a master,
-        for which the query then waits, not for other members. Sets ``awaits_other_members``."""
+        made no progress for the timeout; False before the targets are fixed, and with ``lagging_brokers``: the query
+        waits for their masters then, not for other members. Sets ``awaits_other_members``."""
         if not self._is_fixed:
             return False
         missing = unreached(self.offsets, start, stored)
-        if at_slaves:
+        if lagging_brokers:
             self.restart_timeout(now_ms)
-            return not missing
+            return False
         if missing != self._missing:
             self._missing, self._unchanged_since_ms = missing, now_ms
         self.awaits_other_members = bool(missing) and now_ms - self._unchanged_since_ms < self._timeout_ms

@@ -44,7 +44,7 @@ from rocketmq_spark.source.stream.queue_identity import (
     recreated_queues,
     stored_later,
 )
-from rocketmq_spark.source.stream.slave_bounds import queues_at_slaves, without_lagging, without_older
+from rocketmq_spark.source.stream.slave_bounds import brokers_of, queues_at_slaves, without_lagging, without_older
 from rocketmq_spark.source.stream.start_positions import TopicStarts
 
 if TYPE_CHECKING:
@@ -203,15 +203,16 @@ class BatchPlanner:
         with self._member.group_lock() as membership:
             targets.lower_to_bounds(membership.client.query_bounds())
             stored = membership.offsets.store.stored_offsets(targets.offsets)
-            at_slaves = membership.client.slave_reads.await_end()
-            return targets.check_progress(start, stored, self._clock(), at_slaves) and membership.offsets.persist()
+            lagging = targets.lagging_brokers(membership.client.slave_reads.brokers, start, stored)
+            membership.client.slave_reads.require_masters(lagging | brokers_of(membership.offsets.unconfirmed))
+            return targets.check_progress(start, stored, self._clock(), lagging) and membership.offsets.persist()
 
     def _try_release_queues(self, start: SourceOffset) -> bool:
         """Claim the request, leave the group, return True, once the brokers have confirmed all completed offsets. Until
         then plan nothing; the refresh after a change raises for a server that is unresponsive for its limit."""
         with self._member.group_lock() as membership:
             is_confirmed = membership.offsets.persist()
-            membership.client.slave_reads.await_end()
+            membership.client.slave_reads.require_masters(brokers_of(membership.offsets.unconfirmed))
         if is_confirmed:
             if not self._drain.claim():
                 return False
@@ -241,7 +242,8 @@ class BatchPlanner:
 
     def _plan(self, membership: Membership, start: SourceOffset, limit: int | None) -> SourceOffset:
         """Refresh, rebalance, resolve positions and plan; return the batch's end, or ``start`` without a batch."""
-        membership.client.slave_reads.is_end_awaited &= self._targets is not None
+        if self._targets is None:
+            membership.client.slave_reads.require_masters(())
         snapshot = without_lagging(membership.refresh_metadata(start.queues), start)
         self.masters = membership.masters
         self._missing.update(snapshot.unavailable, start, self._clock())
@@ -266,7 +268,8 @@ class BatchPlanner:
         if start.advanced(planned) == start:
             # The ranges of the last batch again, after a reset. To Spark an equal offset is no batch: move back first.
             planned = {}
-        membership.client.slave_reads.is_end_awaited &= not planned
+        if planned:
+            membership.client.slave_reads.require_masters(())
         membership.mark_in_flight({queue: (plan.begin_offset, plan.end_offset) for queue, plan in planned.items()})
         self._record_plan(snapshot, positions, planned)
         lower = positions_below(positions, {queue: progress.end_offset for queue, progress in start.queues.items()})

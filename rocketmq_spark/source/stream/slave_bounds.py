@@ -7,12 +7,17 @@ the slave has the position that this query has reached, and from there on; all e
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from rocketmq_spark.consumer.cluster_api import MetadataSnapshot
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.source.stream.offsets import SourceOffset
+
+
+def brokers_of(queues: Iterable[MessageQueue]) -> set[str]:
+    """Return the names of the brokers of ``queues``."""
+    return {queue.broker_name for queue in queues}
 
 
 def queues_at_slaves(queues: Collection[MessageQueue], snapshot: MetadataSnapshot) -> set[MessageQueue]:
