@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from connector_tests.support.streams import eventually
+from connector_tests.support.thread_starts import starting_no_thread
 from rocketmq_spark.pop.ack_scheduler import Workers
 
 
@@ -50,6 +51,19 @@ def test_what_one_raises_is_reported_and_it_may_work_again(caplog: pytest.LogCap
     workers.start("a", lambda: reported.append(problem))
     workers.join(10)
     eventually(lambda: len(reported) == 2, "it works again")
+
+
+def test_what_no_thread_can_be_started_for_is_done_at_once() -> None:
+    """At the exit of Python 3.12 nothing was released, and the stop was broken off."""
+    done: list[set[str]] = []
+    reported: list[Exception] = []
+    workers = Workers(threading.Condition(), reported.append)
+    with starting_no_thread():
+        workers.start("a", lambda: done.append(workers.busy))
+    assert (done, workers.busy, reported) == ([{"a"}], set(), [])
+    workers.start("a", lambda: done.append(set()))
+    workers.join(10)
+    assert done[1:] == [set()]
 
 
 @pytest.fixture

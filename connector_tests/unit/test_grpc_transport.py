@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from connector_tests.support.scripted_proxy import OK, ScriptedProxy, of_entries, received, status
+from connector_tests.support.thread_starts import starting_no_thread
 from connector_tests.support.timeouts import WAIT_S
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.grpc_transport import GrpcTransport, _call_concurrently
@@ -186,6 +187,14 @@ def test_error_of_a_concurrent_call_is_raised_once_all_have_ended() -> None:
     with pytest.raises(ZeroDivisionError, match="unexpected"):
         _call_concurrently(call, (0, 1))
     assert ended.get_nowait() == 1
+
+
+def test_calls_follow_each_other_where_no_thread_can_be_started() -> None:
+    """At the exit of Python 3.12 no session was closed."""
+    called: list[int] = []
+    with starting_no_thread():
+        _call_concurrently(called.append, (0, 1))
+    assert called == [0, 1]
 
 
 def test_no_two_polls_can_be_expected_to_request_one_invisible_duration() -> None:

@@ -226,11 +226,19 @@ class Workers:
             return set(self._busy)
 
     def start(self, name: str, do: Callable[[], None]) -> None:
-        """Run ``do`` on a daemon thread of this name; do nothing if one is running. Do not wait."""
+        """Run ``do`` on a daemon thread of this name; do nothing if one is running. Do not wait, except where no thread
+        can be started, as while Python 3.12 exits: run ``do`` here."""
         thread = threading.Thread(target=self._work, args=(name, do), name=f"{PREFIX}{name}", daemon=True)
         with self._changed:
-            if self._busy.setdefault(name, thread) is thread:
+            if self._busy.setdefault(name, thread) is not thread:
+                return
+            try:
                 thread.start()  # before another thread can join it
+            except RuntimeError:
+                self._busy[name] = threading.current_thread()
+            else:
+                return
+        self._work(name, do)
 
     def _work(self, name: str, do: Callable[[], None]) -> None:
         """Run ``do``; log an exception and pass it to ``fail``. Then remove this worker, so that ``start`` may start it

@@ -282,9 +282,9 @@ class GrpcTransport:
 
 def _call_concurrently(call: Callable[[T], None], arguments: Iterable[T]) -> None:
     """Call once for each argument, on threads ``rocketmq-proxy-session``, and wait for all. Then raise the first
-    exception of a call again, if there is one.
+    exception of a call again, if there is one. Calls for which no thread can be started run here.
 
-    An executor would start no thread while Python exits, and a query is stopped then too.
+    A query is also stopped while Python exits: an executor starts no thread then, and Python 3.12 starts none at all.
     """
     errors: list[Exception] = []
 
@@ -294,12 +294,16 @@ def _call_concurrently(call: Callable[[T], None], arguments: Iterable[T]) -> Non
         except Exception as error:  # noqa: BLE001  # raised once all have ended
             errors.append(error)
 
-    threads = [
-        threading.Thread(target=run, args=(one,), name="rocketmq-proxy-session", daemon=True) for one in arguments
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
+    started: list[threading.Thread] = []
+    for argument in arguments:
+        thread = threading.Thread(target=run, args=(argument,), name="rocketmq-proxy-session", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            run(argument)
+        else:
+            started.append(thread)
+    for thread in started:
         thread.join()
     if errors:
         raise errors[0]
