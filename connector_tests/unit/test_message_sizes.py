@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,6 +30,17 @@ def test_a_queue_has_its_own_size_and_another_the_mean_of_all() -> None:
     sizes = MessageSizes()
     sizes.add([ReadSize(A, 10, 1_000), ReadSize(B, 30, 300)])
     assert [sizes.of(queue) for queue in (A, B, C)] == [100, 10, 33]
+    sizes.add_probed({A: 500})
+    assert sizes.of(C) == (16 * 500 + 500 + 300) // (16 + 5 + 30) + 1
+
+
+def test_sizes_of_thousands_of_queues_take_no_noticeable_time() -> None:
+    """The mean over all was computed again for each queue without a size."""
+    sizes, many = MessageSizes(), queues(10_000)
+    sizes.add([ReadSize(queue, 10, 1_000) for queue in many[::2]])
+    begin_s = time.process_time()
+    assert sum(map(sizes.of, many)) == 1_000_000
+    assert time.process_time() - begin_s < 0.5
 
 
 def test_tasks_of_one_batch_weigh_alike_and_older_batches_half() -> None:

@@ -28,6 +28,8 @@ class MessageSizes:
         self._read: dict[MessageQueue, tuple[float, float]] = {}
         """(bytes, offsets), weighted."""
         self._reported: set[MessageQueue] = set()
+        self._mean_of_all: int | None = None
+        """None: to be computed after an addition. Thousands of queues without a size may need it."""
 
     def add(self, sizes: Iterable[ReadSize]) -> None:
         """Add what tasks have read, in one addition for each queue. It replaces probed sizes."""
@@ -48,6 +50,7 @@ class MessageSizes:
         for queue, (size_bytes, offsets) in added.items():
             before_bytes, before_offsets = self._read.get(queue, (0, 0))
             self._read[queue] = size_bytes + before_bytes / 2, offsets + before_offsets / 2
+        self._mean_of_all = None
 
     def to_probe(self, queues: Iterable[MessageQueue], *, without_size_only: bool = False) -> list[MessageQueue]:
         """Return those of ``queues`` of which no task has reported a size, at most ``MAX_PROBED_QUEUES``, those without
@@ -62,7 +65,9 @@ class MessageSizes:
         ``LARGEST_MESSAGE_BYTES``."""
         if queue in self._read:
             return _mean([self._read[queue]])
-        return _mean(self._read.values()) if self._read else LARGEST_MESSAGE_BYTES
+        if self._mean_of_all is None:
+            self._mean_of_all = _mean(self._read.values()) if self._read else LARGEST_MESSAGE_BYTES
+        return self._mean_of_all
 
 
 def _mean(read: Collection[tuple[float, float]]) -> int:
