@@ -8,12 +8,13 @@ import pytest
 
 from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.queues import queues
-from connector_tests.support.simulated_cluster import SimulatedCluster, SimulatedClusterClient
+from connector_tests.support.simulated_cluster import Reach, SimulatedCluster, SimulatedClusterClient
 from rocketmq_spark.consumer.outage_aware_client import OutageAwareClient
 from rocketmq_spark.consumer.outage_tracker import OutageTracker
 from rocketmq_spark.consumer.subscribed_topics import SubscribedTopics
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.remoting.retry import REQUEST_PAUSES
 
 (QUEUE,) = queues(1, broker_name="a")
 NO_LIMIT = "no time limit"
@@ -82,3 +83,31 @@ def test_the_start_and_the_end_are_logged_once(caplog: pytest.LogCaptureFixture)
     assert begun.startswith(f"READING_FROM_SLAVE: Waiting for the master of broker a ({NO_LIMIT}): ")
     assert over == "READING_FROM_SLAVE: Recovered after 6.0 s: the master of broker a"
     assert case.servers.may_commit(QUEUE)
+
+
+def test_hanging_masters_are_tried_together_and_again_only_after_a_pause() -> None:
+    """They were tried one after another, and before almost each plan: the pause began before that."""
+    given = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders", "readFrom": "auto"}
+    options, clock = ReadOptions.parse(given), ManualClock()
+    cluster = SimulatedCluster("ab", clock)
+    cluster.create_topic("orders", {"a": 1, "b": 1})
+    for name in "ab":
+        cluster.replicate(name)
+    client = SimulatedClusterClient(cluster, "us")
+    topics = SubscribedTopics(options)
+    servers = OutageAwareClient(options, client, topics, OutageTracker(topics, client.routes, clock))
+    servers.refresh_routes()
+    cluster.set_reach(Reach.UNRESPONSIVE)
+    assert servers.query_bounds(of_slaves=True) == {}
+    servers.refresh_routes()
+    assert servers.slave_reads.brokers == {"a", "b"}
+    for _ in range(10):  # the pause grows
+        clock.advance(REQUEST_PAUSES.longest_ms)
+        servers.refresh_routes()
+    clock.advance(REQUEST_PAUSES.longest_ms)
+    client.round_trip_ms = 3_000
+    began_ms = clock()
+    servers.refresh_routes()
+    assert clock() - began_ms == 2 * client.round_trip_ms, "of the routes, and of both masters"
+    servers.refresh_routes()
+    assert clock() - began_ms == 3 * client.round_trip_ms

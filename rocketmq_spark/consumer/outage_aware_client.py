@@ -175,21 +175,28 @@ class OutageAwareClient:
         return responses
 
     def refresh_routes(self) -> None:
-        """Do what ``TopicRoutes.refresh`` does; then send a request to each unresponsive master that is due, one after
-        another, and wait (``SlaveReads``). After a response refresh again: there may be another master since."""
+        """Do what ``TopicRoutes.refresh`` does; then send a request to each unresponsive master that is due
+        (``SlaveReads``), concurrently, and wait. After a response refresh again: there may be another master since."""
         self.topic_routes.refresh()
-        responded = [name for name, address in self.slave_reads.due_masters.items() if self._responds(name, address)]
+        responded = self._responsive(self.slave_reads.due_masters)
+        self.slave_reads.record_tries(responded)
         if responded:
-            self.slave_reads.record_responses(responded)
             self.topic_routes.refresh()
 
-    def _responds(self, broker_name: str, address: BrokerAddress) -> bool:
-        topic, *_ = self._routes.topics_at(broker_name)
-        try:
-            self._cluster.broker(address).submit_topic_stats(topic).result()
-        except RocketMQError as error:
-            return not is_unanswered(error)
-        return True
+    def _responsive(self, masters: Mapping[str, BrokerAddress]) -> list[str]:
+        """Send a request to each of ``masters``, wait, and return the broker names of those that respond in any way."""
+        submitted = {
+            name: _unless_unanswered(
+                partial(self._cluster.broker(address).submit_topic_stats, self._routes.topics_at(name)[0])
+            )
+            for name, address in masters.items()
+        }
+        return [
+            name
+            for name, future in submitted.items()
+            if isinstance(future, RocketMQError)
+            or (future is not None and _unless_unanswered(future.result) is not None)
+        ]
 
     def call_any(self, call: Callable[[BrokerApi], T]) -> T | None:
         """Send a blocking request to one responsive master, not verified; None, without an outage, if that fails."""
@@ -375,6 +382,14 @@ class _CallRound:
             if not (is_broker_error(error) and error.code in self._ignored_codes):
                 raise
         self.responded.add(broker_name)
+
+
+def _unless_unanswered(call: Callable[[], T]) -> T | RocketMQError | None:
+    """Return the result of ``call``, or the error with which a server responded; None if it gave no response."""
+    try:
+        return call()
+    except RocketMQError as error:
+        return None if is_unanswered(error) else error
 
 
 def _by_broker(queues: Iterable[MessageQueue]) -> dict[str, list[MessageQueue]]:

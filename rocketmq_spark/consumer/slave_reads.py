@@ -32,7 +32,7 @@ class SlaveReads:
         """Masters in the routes that do not respond, by broker name."""
         self._responded: frozenset[str] = frozenset()
         self.due_masters: dict[str, BrokerAddress] = {}
-        """Unresponsive masters that are to be tried again, as of the last ``update``."""
+        """Unresponsive masters that are to be tried now, as of the last ``update``: see ``record_tries``."""
         self.addresses: dict[str, BrokerAddress] = {}
         """Slaves that are read, by broker name, as of the last ``update``."""
         self._required: frozenset[str] = frozenset()
@@ -68,7 +68,7 @@ class SlaveReads:
             self._outage_tracker.record_success(_end_subject(name))
         self.addresses = addresses
         for name in addresses:
-            self._record_failure(name)
+            self._record_outage(name)
 
     def _update_unresponsive(self) -> None:
         """Remove masters that have responded, or that the routes no longer name; add others that did not respond. A
@@ -92,20 +92,32 @@ class SlaveReads:
                 self._outage_tracker.discard(broker_subject(name))  # from now on that of the slave
                 self._unresponsive[name] = masters[name]
 
-    def _record_failure(self, name: str) -> None:
-        """Record the outage of a broker's master. One that is unresponsive is due after the pause that then begins."""
-        error = RouteError("READING_FROM_SLAVE", broker=name, address=str(self.addresses[name]))
-        if name not in self._unresponsive or self._outage_tracker.may_try(master_subject(name)):
-            self._outage_tracker.record_failure(master_subject(name), error, NO_LIMIT_MS)
+    def _record_outage(self, name: str) -> None:
+        """Record the outage of a broker's master, and of the end of the query if that requires it. The pause of a due
+        master begins only once it was tried."""
+        is_waiting = name in self.due_masters or not self._outage_tracker.may_try(master_subject(name))
+        if name not in self._unresponsive or not is_waiting:
+            self._record_failure(name)
         if name in self._required:
-            self._outage_tracker.record_failure(_end_subject(name), error, self._options.cluster_timeout_ms)
+            self._outage_tracker.record_failure(
+                _end_subject(name), self._error_of(name), self._options.cluster_timeout_ms
+            )
         else:
             self._outage_tracker.discard(_end_subject(name))
 
-    def record_responses(self, broker_names: Collection[str]) -> None:
-        """Record that these unresponsive masters have responded: the next ``update`` uses them if the routes still name
-        them."""
-        self._responded = frozenset(broker_names)
+    def _record_failure(self, name: str) -> None:
+        self._outage_tracker.record_failure(master_subject(name), self._error_of(name), NO_LIMIT_MS)
+
+    def _error_of(self, name: str) -> RouteError:
+        return RouteError("READING_FROM_SLAVE", broker=name, address=str(self.addresses[name]))
+
+    def record_tries(self, responded: Collection[str]) -> None:
+        """Record that the due masters were tried, and which have responded: the next ``update`` uses these if the
+        routes still name them."""
+        self._responded = frozenset(responded)
+        for name in self.due_masters.keys() - self._responded:
+            self._record_failure(name)
+        self.due_masters = {}
 
     def require_masters(self, broker_names: Iterable[str]) -> None:
         """Record the brokers whose masters the query needs to end, as it reads no more; none while it reads. From the
