@@ -178,25 +178,10 @@ class OutageAwareClient:
         """Do what ``TopicRoutes.refresh`` does; then send a request to each unresponsive master that is due
         (``SlaveReads``), concurrently, and wait. After a response refresh again: there may be another master since."""
         self.topic_routes.refresh()
-        responded = self._responsive(self.slave_reads.due_masters)
+        responded = _responsive(self._cluster, self.slave_reads.due_masters)
         self.slave_reads.record_tries(responded)
         if responded:
             self.topic_routes.refresh()
-
-    def _responsive(self, masters: Mapping[str, BrokerAddress]) -> list[str]:
-        """Send a request to each of ``masters``, wait, and return the broker names of those that respond in any way."""
-        submitted = {
-            name: _unless_unanswered(
-                partial(self._cluster.broker(address).submit_topic_stats, self._routes.topics_at(name)[0])
-            )
-            for name, address in masters.items()
-        }
-        return [
-            name
-            for name, future in submitted.items()
-            if isinstance(future, RocketMQError)
-            or (future is not None and _unless_unanswered(future.result) is not None)
-        ]
 
     def call_any(self, call: Callable[[BrokerApi], T]) -> T | None:
         """Send a blocking request to one responsive master, not verified; None, without an outage, if that fails."""
@@ -382,6 +367,20 @@ class _CallRound:
             if not (is_broker_error(error) and error.code in self._ignored_codes):
                 raise
         self.responded.add(broker_name)
+
+
+def _responsive(cluster: ClusterApi, masters: Mapping[str, BrokerAddress]) -> list[str]:
+    """Send a request to each of ``masters``, wait, and return the broker names of those that respond in any way."""
+    topics = {name: cluster.routes.topics_at(name)[0] for name in masters}
+    submitted = {
+        name: _unless_unanswered(partial(cluster.broker(address).submit_topic_stats, topics[name]))
+        for name, address in masters.items()
+    }
+    return [
+        name
+        for name, future in submitted.items()
+        if isinstance(future, RocketMQError) or (future is not None and _unless_unanswered(future.result) is not None)
+    ]
 
 
 def _unless_unanswered(call: Callable[[], T]) -> T | RocketMQError | None:

@@ -120,9 +120,14 @@ class SlaveReads:
         self.due_masters = {}
 
     def require_masters(self, broker_names: Iterable[str]) -> None:
-        """Record the brokers whose masters the query needs to end, as it reads no more; none while it reads. From the
-        next ``update`` on, it waits at most ``clusterTimeoutMs`` for each that is read at a slave."""
+        """Record the brokers whose masters the query needs to end, as it reads no more. From the next ``update`` on, it
+        waits at most ``clusterTimeoutMs`` for each that is read at a slave."""
         self._required = frozenset(broker_names)
+
+    def end_requirement(self, *, is_reading: bool) -> None:
+        """Require no master any more if the query reads again."""
+        if is_reading:
+            self._required = frozenset()
 
     def heartbeat_addresses(self) -> set[BrokerAddress]:
         """Return the addresses that must have a member's heartbeat before it plans: masters that did not fail at their

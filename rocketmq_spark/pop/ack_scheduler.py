@@ -229,13 +229,14 @@ class Workers:
         """Run ``do`` on a daemon thread of this name; do nothing if one is running. Do not wait, except where no thread
         can be started, as while Python 3.12 exits: run ``do`` here."""
         thread = threading.Thread(target=self._work, args=(name, do), name=f"{PREFIX}{name}", daemon=True)
+        this_thread = threading.current_thread()
         with self._changed:
             if self._busy.setdefault(name, thread) is not thread:
                 return
             try:
                 thread.start()  # before another thread can join it
             except RuntimeError:
-                self._busy[name] = threading.current_thread()
+                self._busy[name] = this_thread
             else:
                 return
         self._work(name, do)

@@ -242,8 +242,7 @@ class BatchPlanner:
 
     def _plan(self, membership: Membership, start: SourceOffset, limit: int | None) -> SourceOffset:
         """Refresh, rebalance, resolve positions and plan; return the batch's end, or ``start`` without a batch."""
-        if self._targets is None:
-            membership.client.slave_reads.require_masters(())
+        membership.client.slave_reads.end_requirement(is_reading=self._targets is None)
         snapshot = without_lagging(membership.refresh_metadata(start.queues), start)
         self.masters = membership.masters
         self._missing.update(snapshot.unavailable, start, self._clock())
@@ -260,16 +259,14 @@ class BatchPlanner:
         snapshot, positions = self._resolve_positions(membership, start, snapshot, stored)
         self._stop_watching(start, snapshot, set(candidates) - positions.keys())
         positions = {queue: position for queue, position in positions.items() if queue in snapshot.owned}
-        targets = None if self._targets is None else self._targets.offsets
-        probe = membership.client.probe_sizes
+        targets, probe = self._targets and self._targets.offsets, membership.client.probe_sizes
         planned = self._admission.plan(
             positions, snapshot.bounds, start, limit=limit, targets=targets, now_ms=self._clock(), probe_sizes=probe
         )
         if start.advanced(planned) == start:
             # The ranges of the last batch again, after a reset. To Spark an equal offset is no batch: move back first.
             planned = {}
-        if planned:
-            membership.client.slave_reads.require_masters(())
+        membership.client.slave_reads.end_requirement(is_reading=bool(planned))
         membership.mark_in_flight({queue: (plan.begin_offset, plan.end_offset) for queue, plan in planned.items()})
         self._record_plan(snapshot, positions, planned)
         lower = positions_below(positions, {queue: progress.end_offset for queue, progress in start.queues.items()})
