@@ -259,7 +259,7 @@ class BatchPlanner:
         snapshot, positions = self._resolve_positions(membership, start, snapshot, stored)
         self._stop_watching(start, snapshot, set(candidates) - positions.keys())
         positions = {queue: position for queue, position in positions.items() if queue in snapshot.owned}
-        targets, probe = self._targets and self._targets.offsets, membership.client.probe_sizes
+        targets, probe = self._targets.offsets if self._targets else None, membership.client.probe_sizes
         planned = self._admission.plan(
             positions, snapshot.bounds, start, limit=limit, targets=targets, now_ms=self._clock(), probe_sizes=probe
         )
