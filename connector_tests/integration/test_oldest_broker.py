@@ -92,7 +92,7 @@ def test_what_a_task_reports_is_passed_on_to_the_member_that_planned_it(oldest: 
         reported: set[ReportedLoss] = set()
         while not reported:
             assert time.monotonic() < deadline
-            ExecutorPullClient.shared(options).report(member.client_id, queue, TaskReport((lost,)))
+            ExecutorPullClient.shared(options).report(member.report_to, queue, TaskReport((lost,)))
             with member.group_lock() as membership:
                 reported = set(membership.task_reports.losses)
     finally:

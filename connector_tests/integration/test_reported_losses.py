@@ -15,7 +15,7 @@ from rocketmq_spark.pull import range_puller
 from rocketmq_spark.pull.executor_pull_client import ExecutorPullClient
 from rocketmq_spark.source.partition_reader import read_ranges
 from rocketmq_spark.source.schema import default_schema
-from rocketmq_spark.wire.body.task_report import ReportedLoss, TaskReport
+from rocketmq_spark.wire.body.task_report import Recipient, ReportedLoss, TaskReport
 
 pytestmark = pytest.mark.broker
 
@@ -58,10 +58,10 @@ def test_a_broker_passes_on_what_a_task_reports(options: ReadOptions, member: Me
     other = MessageQueue(topic, "broker-a", 1)
     lost = ReportedLoss(QueueRange(queue, 3, 9), "QUEUE_TRUNCATED"), ReportedLoss(QueueRange(other, 0, 1), "OMITTED")
     client = ExecutorPullClient.shared(options)
-    client.report("nobody", queue, TaskReport(lost))
+    client.report(Recipient("nobody", member.report_to.token), queue, TaskReport(lost))
     assert reported_losses(member) == set()
-    client.report(member.client_id, queue, TaskReport(lost))
-    client.report(member.client_id, queue, TaskReport(lost[:1]))
+    client.report(member.report_to, queue, TaskReport(lost))
+    client.report(member.report_to, queue, TaskReport(lost[:1]))
     assert reported_losses(member) == set(lost)
 
 
@@ -71,7 +71,7 @@ def test_a_task_reports_how_much_it_has_read(options: ReadOptions, member: Membe
     whole = [QueueRange(queue, 0, 60), QueueRange(queue, 60, held.max_offset)]
     for reports_sizes in (False, True):
         batches = read_ranges(
-            whole, options, default_schema(), planned_by=member.client_id, reports_sizes=reports_sizes
+            whole, options, default_schema(), planned_by=member.report_to, reports_sizes=reports_sizes
         )
         assert sum(batch.num_rows for batch in batches) == 100
     with member.group_lock() as membership:
@@ -85,5 +85,5 @@ def test_a_task_reports_what_it_finds_and_nothing_that_was_reported_before(
 ) -> None:
     monkeypatch.setattr(range_puller, "ABSENT_LIMIT_MS", 0)
     never_there = QueueRange(MessageQueue(topic, "broker-a", 0), 0, 7)
-    assert list(read_ranges([never_there], options, default_schema(), planned_by=member.client_id)) == []
+    assert list(read_ranges([never_there], options, default_schema(), planned_by=member.report_to)) == []
     assert reported_losses(member) == {ReportedLoss(never_there, "QUEUE_TRUNCATED")}

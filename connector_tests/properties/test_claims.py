@@ -14,6 +14,7 @@ import struct
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib import import_module
 from typing import Any, Final, NamedTuple
 
@@ -220,7 +221,7 @@ INPUTS: Final[dict[str, Input]] = {
     "task report": Input(
         b'{"lost":[{"begin":1,"condition":"c","end":5,"queue":%s}],"read":[{"bytes":9,"offsets":4,"queue":%s}]}'
         % (QUEUE, QUEUE),
-        decode_task_report,
+        partial(decode_task_report, token=""),
     ),
     "topic list": Input(b'{"topicList":["orders","TBW102"]}', decode_topic_names),
     "topic settings": Input(b'{"attributes":{"a":"1"},"readQueueNums":1}', decode_topic_settings),

@@ -13,10 +13,12 @@ from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluste
 from connector_tests.support.timeouts import WAIT_S
 from rocketmq_spark.consumer import member as member_module
 from rocketmq_spark.consumer.member import Member
-from rocketmq_spark.model import BrokerAddress
+from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting import pool
-from rocketmq_spark.wire.remoting.codes import RequestCode
+from rocketmq_spark.remoting.connection import Connection
+from rocketmq_spark.wire.body.task_report import ReportedLoss, TaskReport, encode_task_report
+from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 
 NO_SERVER = "127.0.0.1:1"
@@ -131,3 +133,35 @@ def test_an_address_that_does_not_respond_to_a_heartbeat_holds_up_no_plan(monkey
             beats.resume.set()
             planning.join()
     assert is_free
+
+
+@pytest.mark.parametrize("prefix", ["", "0" * 32, None])
+def test_report_that_is_not_of_a_task_costs_no_request_in_flight(prefix: str | None) -> None:
+    """Any client may have the broker send one. An invalid one ended the connection. ``prefix`` None: the token."""
+    member = Member(options(NO_SERVER))
+    token = member.report_to.token if prefix is None else prefix
+    lost = TaskReport((ReportedLoss(QueueRange(MessageQueue("orders", "broker-a", 0), 0, 2**63 - 1), "c"),))
+    bodies = [f"{token}{{".encode(), *([] if prefix is None else [encode_task_report(lost, token)])]
+    with ScriptedBroker() as broker:
+        broker.unresponsive_on(RequestCode.PULL_MESSAGE)
+        connection = Connection("broker-a:10911", broker.connect("broker-a:10911", 0), member._on_request)
+        try:
+            session = broker.next_session()
+            pending = connection.submit(RemotingCommand(RequestCode.PULL_MESSAGE), WAIT_MS)
+            pull = session.next_received()
+            for opaque, body in enumerate(bodies):
+                session.send(RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO, opaque=opaque, body=body))
+                response = session.next_received()
+                assert (response.opaque, response.code) == (opaque, ResponseCode.SUCCESS)
+            session.reply(pull, build_response(remark="pulled"))
+            assert pending.result().remark == "pulled"
+        finally:
+            connection.close()
+    with member.group_lock() as membership:
+        assert (membership.task_reports.losses, membership.task_reports.take_sizes()) == (set(), [])
+
+
+def test_each_member_accepts_other_reports() -> None:
+    first, second = (Member(options(NO_SERVER)).report_to for _ in range(2))
+    assert first.token != second.token
+    assert len(first.token) == 2 * member_module.REPORT_TOKEN_BYTES

@@ -27,6 +27,7 @@ from rocketmq_spark.source.schema import default_schema
 from rocketmq_spark.source.stream.offsets import PlannedWith, QueueProgress, SourceOffset
 from rocketmq_spark.source.stream.stream_reader import RocketMQInputPartition, RocketMQStreamReader
 from rocketmq_spark.spark_version import MAX_ROWS, max_rows
+from rocketmq_spark.wire.body.task_report import Recipient
 
 NO_SERVER = "127.0.0.1:1"
 """An address that refuses connections at once."""
@@ -38,7 +39,7 @@ PARTITION = RocketMQInputPartition(
     {"broker-a": BrokerAddress("a:10911")},
     (QueueRange(queue(0), 3, 9),),
     "a batch",
-    "me",
+    Recipient("me", "0f"),
     (LostRange(queue(0), 3, 5, RETENTION),),
 )
 

@@ -39,7 +39,7 @@ from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.prober import TOOLS_PROBER, Prober
 from rocketmq_spark.remoting.route_table import history_of
 from rocketmq_spark.remoting.tail_watch import PullCallback, TailWatch
-from rocketmq_spark.wire.body.task_report import TaskReport, decode_task_report
+from rocketmq_spark.wire.body.task_report import Recipient, TaskReport, decode_task_report
 from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.pull import OFFSET_RESET, PullResult
@@ -49,6 +49,8 @@ log = logging.getLogger(__name__)
 HEARTBEAT_INTERVAL_MS: Final = 30_000
 LOCK_RETRY_INTERVAL_MS: Final = 1_000
 WATCH_INTERVAL_MS: Final = 1_000
+
+REPORT_TOKEN_BYTES: Final = 16
 
 LAST_WORK_MS: Final = 10_000
 """Maximum time for which a leaving member waits for scheduled work in progress."""
@@ -91,6 +93,8 @@ class Member:
         history = history_of(options.name_servers)
         self._cluster = ClusterClient.of(options, self._pool, self._new_prober(), history)
         self.client_id: Final = _client_id(options)
+        self.report_to: Final = Recipient(self.client_id, os.urandom(REPORT_TOKEN_BYTES).hex())
+        """Recipient of the reports of the member's tasks."""
         # Reentrant: SIGTERM may unwind the main thread while it acquires the lock, and leaving acquires it again.
         self._group_lock = GroupLock(
             Membership(
@@ -302,8 +306,19 @@ class Member:
             self._woken.set()
             return None
         if request.code == RequestCode.GET_CONSUMER_RUNNING_INFO:
-            self._task_reports.put(decode_task_report(request.body))
+            self._record_report(request.body)
         return handle_request(request, self._group_lock.published.view)
+
+    def _record_report(self, body: bytes | memoryview) -> None:
+        """Queue the report in ``body``, if it has any. An invalid one is ignored: raised, it would end the connection,
+        and with it the requests in flight."""
+        try:
+            report = decode_task_report(body, self.report_to.token)
+        except RocketMQError as error:
+            log.debug("REQUEST_FAILED: Cannot read the report of a task: %s", error)
+            return
+        if any(report):
+            self._task_reports.put(report)
 
     def _long_poll(self, queue: MessageQueue, offset: int, suspend_ms: int, on_response: PullCallback) -> None:
         """Send a long poll of the queue at ``offset`` to its broker, without waiting. ``on_response`` gets the result

@@ -21,7 +21,7 @@ from rocketmq_spark.remoting.pool import ConnectionPool, shared_pool
 from rocketmq_spark.remoting.prober import TOOLS_PROBER, Prober, ignore_reset
 from rocketmq_spark.remoting.remoting_client import Rpc, decode_nothing
 from rocketmq_spark.remoting.route_table import RouteHistory, history_of
-from rocketmq_spark.wire.body.task_report import TaskReport, encode_task_report
+from rocketmq_spark.wire.body.task_report import Recipient, TaskReport, encode_task_report
 from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.headers import GetConsumerRunningInfoRequest
@@ -140,16 +140,16 @@ class ExecutorPullClient:
                     found |= broker.submit_topic_stats(queue.topic).result()
         return {queue: found[queue] for queue in queues if queue in found}
 
-    def report(self, client_id: str, queue: MessageQueue, report: TaskReport) -> None:
+    def report(self, member: Recipient, queue: MessageQueue, report: TaskReport) -> None:
         """Send ``report``, through the broker of ``queue``, to the member that planned the task, on another machine.
         Waits for the response. If that fails, only the task's log lines report losses; raises no RocketMQError."""
-        header = GetConsumerRunningInfoRequest(consumer_group=self._group, client_id=client_id)
-        fields, body = header.to_fields(), encode_task_report(report)
+        header = GetConsumerRunningInfoRequest(consumer_group=self._group, client_id=member.client_id)
+        fields, body = header.to_fields(), encode_task_report(report, member.token)
         command = RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO, fields=fields, body=body)
         try:
             self.cluster.call(queue, lambda broker: broker.call(Rpc(command, decode_nothing)))
         except RocketMQError as error:
-            log.debug("REQUEST_FAILED: Cannot report to member clientId=%s: %s", client_id, error)
+            log.debug("REQUEST_FAILED: Cannot report to member clientId=%s: %s", member.client_id, error)
 
 
 @lru_cache(maxsize=MAX_SHARED_CLIENTS)

@@ -41,6 +41,7 @@ from rocketmq_spark.source.task_record import TaskRecord
 from rocketmq_spark.source.undecodable_messages import UndecodableMessages
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
 from rocketmq_spark.wire.body.subscription import tags_of
+from rocketmq_spark.wire.body.task_report import Recipient
 from rocketmq_spark.wire.implementation import column_decoder
 from rocketmq_spark.wire.message.stored_message import first_queue_offset
 
@@ -63,7 +64,7 @@ def read_ranges(
     logged: Sequence[QueueRange] = (),
     batch_id: str | None = None,
     reported_losses: Sequence[LostRange] = (),
-    planned_by: str | None = None,
+    planned_by: Recipient | None = None,
     reports_sizes: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Pull ``ranges`` and yield the messages that match the subscription, in batches of the schema
@@ -76,7 +77,7 @@ def read_ranges(
     logged : complete ranges of the batch, which an error lists
     batch_id : tasks and attempts with the same ID share the time that a broker may be unresponsive; None: not shared
     reported_losses : ranges that the driver has reported as lost; they are not reported again
-    planned_by : client ID of the member that gets a report of losses, and with ``reports_sizes`` of sizes; None: none
+    planned_by : member that gets a report of losses, and with ``reports_sizes`` of sizes; None: none
 
     Raises DataLossError (with ``failOnDataLoss``), TransportError[LOGGED_BATCH_UNREADABLE], RemoteProtocolError
     [UNDECODABLE_MESSAGE_BODY] (with ``badMessages`` ``fail``) or [CORRUPT_MESSAGE.QUEUE].

@@ -33,6 +33,7 @@ from rocketmq_spark.source.stream.batch_planner import BatchPlanner
 from rocketmq_spark.source.stream.drain import Control
 from rocketmq_spark.source.stream.graceful_stop import DrainRequest
 from rocketmq_spark.source.stream.offsets import SourceOffset
+from rocketmq_spark.wire.body.task_report import Recipient
 
 T = TypeVar("T")
 
@@ -147,6 +148,10 @@ class SourceRun(Run):
     @property
     def client_id(self) -> str:
         return self._member.client_id
+
+    @property
+    def report_to(self) -> Recipient:
+        return self._member.report_to
 
     @property
     def outages(self) -> tuple[Outage, ...]:

@@ -38,6 +38,7 @@ from rocketmq_spark.source.stream.control_folder import Resumable
 from rocketmq_spark.source.stream.offsets import OffsetReader, SourceOffset
 from rocketmq_spark.source.stream.progress import ProgressReporter, outages_of
 from rocketmq_spark.spark_version import MAX_ROWS, ReadLimit, SupportsTriggerAvailableNow, max_rows, read_limit
+from rocketmq_spark.wire.body.task_report import Recipient
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,7 +53,7 @@ class RocketMQInputPartition(InputPartition):
     """Ranges that one task reads, one after another. Plain data: all that the driver sends to an executor.
 
     ``masters``: broker addresses by broker name, as of the plan. ``logged``: complete ranges of the batch, which an
-    error lists. ``batch_id``: identifies a plan of a batch. ``client_id``: of the member that planned it.
+    error lists. ``batch_id``: identifies a plan of a batch. ``member``: that planned it.
     ``reported_losses``: losses in the ranges that are already reported.
     """
 
@@ -60,7 +61,7 @@ class RocketMQInputPartition(InputPartition):
     masters: Mapping[str, BrokerAddress]
     logged: tuple[QueueRange, ...]
     batch_id: str
-    client_id: str
+    member: Recipient
     reported_losses: tuple[LostRange, ...]
 
 
@@ -186,7 +187,7 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
         masters = {name: master_addresses[name] for name in names if name in master_addresses}
         reported_losses = tuple(one for one in reported_losses if any(one.queue == of_task.queue for of_task in task))
         return RocketMQInputPartition(
-            task, masters, skippable_ranges(logged, task), batch_id, run.client_id, reported_losses
+            task, masters, skippable_ranges(logged, task), batch_id, run.report_to, reported_losses
         )
 
     def commit(self, end: dict[str, Any]) -> None:
@@ -241,7 +242,10 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
         assert isinstance(partition, RocketMQInputPartition)
         group = self._options.consumer_group
         set_log_context(
-            self._options.log_level, group=group, clientId=partition.client_id, **task_log_context(TaskContext.get())
+            self._options.log_level,
+            group=group,
+            clientId=partition.member.client_id,
+            **task_log_context(TaskContext.get()),
         )
         batches = read_ranges(
             partition.ranges,
@@ -251,7 +255,7 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
             logged=partition.logged,
             batch_id=partition.batch_id,
             reported_losses=partition.reported_losses,
-            planned_by=partition.client_id,
+            planned_by=partition.member,
             reports_sizes=self._options.max_bytes_per_trigger is not None and self._options.assigned is None,
         )
         return iterating_without_traceback(batches)

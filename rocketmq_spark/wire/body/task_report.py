@@ -1,17 +1,29 @@
 """What a task reports to the member that planned it, on another machine: lost offsets, and sizes of what it has read.
 
 RocketMQ has no request for that. A broker forwards GET_CONSUMER_RUNNING_INFO with its body, and no other client gives
-that request a body. Source: ``broker/processor/AdminBrokerProcessor.java#callConsumer``.
+that request a body. Any client may send one, so a report begins with a token that only the member and its tasks know.
+Source: ``broker/processor/AdminBrokerProcessor.java#callConsumer``.
 """
 
 from __future__ import annotations
 
+import hmac
 from typing import NamedTuple
 
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.wire.body.decoding import decode_body, message_queue
 from rocketmq_spark.wire.remoting.fastjson import write_fastjson
 from rocketmq_spark.wire.remoting.typed import Object, as_object, int64, objects, text
+
+
+class Recipient(NamedTuple):
+    """Member that accepts reports with ``token``, a random text that no log line and no error may have."""
+
+    client_id: str
+    token: str
+
+    def __repr__(self) -> str:
+        return f"Recipient(client_id={self.client_id!r}, token=...)"
 
 
 class ReportedLoss(NamedTuple):
@@ -37,8 +49,8 @@ class TaskReport(NamedTuple):
     read: tuple[ReadSize, ...] = ()
 
 
-def encode_task_report(report: TaskReport) -> bytes:
-    """Encode the body of a GET_CONSUMER_RUNNING_INFO request with a report. Raises
+def encode_task_report(report: TaskReport, token: str) -> bytes:
+    """Encode the body of a GET_CONSUMER_RUNNING_INFO request with a report to the member that has ``token``. Raises
     LocalProtocolError[INVALID_MESSAGE]."""
     lost = [
         {
@@ -50,13 +62,17 @@ def encode_task_report(report: TaskReport) -> bytes:
         for one in report.lost
     ]
     read = [{"bytes": one.size_bytes, "offsets": one.offsets, "queue": one.queue} for one in report.read]
-    return write_fastjson({"lost": lost, "read": read})
+    return token.encode() + write_fastjson({"lost": lost, "read": read})
 
 
-def decode_task_report(body: bytes | memoryview) -> TaskReport:
-    """Decode the report in a request's body; an empty one without a body, as from an operator's tool. Raises
+def decode_task_report(body: bytes | memoryview, token: str) -> TaskReport:
+    """Decode the report in a request's body; an empty one without a body, as from an operator's tool, and for a body
+    without ``token``, as from another client, which is not parsed. Raises
     RemoteProtocolError[MALFORMED_RESPONSE.BODY]."""
-    return decode_body("task report", body, _task_report) if body else TaskReport()
+    expected = token.encode()
+    if not hmac.compare_digest(bytes(body[: len(expected)]), expected):
+        return TaskReport()
+    return decode_body("task report", body[len(expected) :], _task_report)
 
 
 def _task_report(entry: Object) -> TaskReport:
