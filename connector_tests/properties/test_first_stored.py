@@ -5,7 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass, field
 
-from hypothesis import given
+import pytest
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from connector_tests.support.message_bytes import Record
@@ -213,3 +214,55 @@ def test_a_time_is_found_behind_messages_that_moved() -> None:
     queue = Queue({offset: offset for offset in range(10)}, 0, 10, moved_from=2, moved_by=3)
     for responded_offset in range(11):
         assert queue.found(responded_offset, 5) == 5
+
+
+class Batches(Queue):
+    """Each message is an inner batch of ``size`` offsets, all of which a broker responds to with the whole batch."""
+
+    size = 10
+
+    def pull(self, offset: int) -> PullResult:
+        assert len(self.pulls) < 100
+        result = super().pull(offset)
+        if result.status is not PullStatus.FOUND:
+            return result
+        begin = self.min_offset + (offset - self.min_offset) // self.size * self.size
+        record = Record(queue_offset=begin, store_timestamp_ms=self.stored_ms[offset])
+        return self._result(PullStatus.FOUND, begin + self.size, record.encode())
+
+
+@given(
+    st.integers(0, 30),
+    st.lists(st.integers(0, 9), min_size=1, max_size=20).map(sorted),
+    st.integers(-1, 12),
+    st.integers(-1, 250),
+)
+@example(0, [1, 5], 3, 10)
+def test_a_time_is_found_between_inner_batches(
+    min_offset: int, times_ms: list[int], timestamp_ms: int, responded_offset: int
+) -> None:
+    """A message of each batch was taken for its first one, and probed again without an end."""
+    offsets = range(min_offset, min_offset + Batches.size * len(times_ms))
+    stored_ms = {offset: times_ms[index // Batches.size] for index, offset in enumerate(offsets)}
+    right = min_offset + Batches.size * bisect_left(times_ms, timestamp_ms)
+    assert Batches(stored_ms, offsets.start, offsets.stop).found(responded_offset, timestamp_ms) == right
+
+
+@given(
+    st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1), st.integers(0, 1), st.integers(-(2**63), 2**63 - 1))),
+    st.integers(-1, 2**63 - 1),
+)
+@example([], 5)
+def test_a_search_ends_whatever_messages_a_broker_finds(
+    responses: list[tuple[int, int, int]], responded_offset: int
+) -> None:
+    """The last response again and again: by default an early message at 0."""
+    search, rest = first_stored(responded_offset, 1), iter(responses)
+    offset, stored_ms, next_offset = 0, 0, 1
+    with pytest.raises(StopIteration):
+        for count in range(1_000):
+            if count == 0:
+                next(search)
+            offset, stored_ms, next_offset = next(rest, (offset, stored_ms, next_offset))
+            record = Record(queue_offset=offset, store_timestamp_ms=stored_ms)
+            search.send(PullResult(PullStatus.FOUND, "", next_offset, 0, offset, memoryview(record.encode())))

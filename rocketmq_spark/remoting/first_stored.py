@@ -19,7 +19,8 @@ BEYOND_ANY: Final = 2**48
 
 
 class _ProbeResult(NamedTuple):
-    """The first message at or after an offset. Without one ``stored_ms`` is None and ``offset`` has no meaning."""
+    """The first message at or after an offset, and its own offset, not below that one. Without one ``stored_ms`` is
+    None and ``offset`` has no meaning."""
 
     offset: int
     stored_ms: int | None
@@ -63,7 +64,7 @@ def _search_upwards(early: int, timestamp_ms: int) -> Generator[int, PullResult,
     step = 1
     while True:
         found = yield from _probe(early + step)
-        if not found.is_early(timestamp_ms):
+        if not found.is_early(timestamp_ms) or early + step >= BEYOND_ANY:
             return early, early + step
         early = found.offset
         step *= 2
@@ -90,8 +91,9 @@ def _probe(offset: int) -> Generator[int, PullResult, _ProbeResult]:
         result = yield offset
         if result.status is PullStatus.FOUND:
             message = decode_first(result.body)
-            # After a message that the broker could not add to the queue, stored offsets are larger than positions.
-            place = min(message.queue_offset, result.next_begin_offset - 1)
+            # After a message that the broker could not add to the queue, stored offsets are larger than positions; an
+            # inner batch is returned for each of its offsets.
+            place = max(offset, min(message.queue_offset, result.next_begin_offset - 1))
             return _ProbeResult(place, message.store_timestamp_ms, result.min_offset, result.max_offset)
         if result.status is PullStatus.NO_NEW_MSG or result.next_begin_offset <= offset:
             return _ProbeResult(offset, None, result.min_offset, result.max_offset)
