@@ -6,9 +6,12 @@ import pytest
 
 from connector_tests.support.message_bytes import Record, pull_body
 from rocketmq_spark.errors import RemoteProtocolError
+from rocketmq_spark.model import MessageExt
+from rocketmq_spark.pop import pop_responses
 from rocketmq_spark.pop.pop_responses import batch_acks_of, decode_pop_response
 from rocketmq_spark.pop.receipt_handles import BrokerHandle, PopCheckPoint, ReceiptHandle
 from rocketmq_spark.wire.body.batch_ack import BatchAck
+from rocketmq_spark.wire.message.stored_message import as_stored
 from rocketmq_spark.wire.remoting.headers import PopMessageResponse
 
 TIME_MS = 1_795_445_135_749
@@ -180,3 +183,24 @@ def test_an_error_quotes_the_beginning_of_a_long_header(count: int) -> None:
     with pytest.raises(RemoteProtocolError, match=r"MALFORMED_RESPONSE\.HEADER") as refused:
         received("0 7 100", f"0 7 {','.join(['100'] * count)}", *[Record(queue_id=7, queue_offset=100)] * 2)
     assert len(str(refused.value)) < 1_000
+
+
+def test_each_record_is_decoded_at_most_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside an omitted one each was decoded for each handle: 30 MB took minutes."""
+    decoded: list[memoryview] = []
+
+    def counting(record: memoryview, broker_name: str) -> MessageExt:
+        decoded.append(record)
+        return as_stored(record, broker_name)
+
+    monkeypatch.setattr(pop_responses, "as_stored", counting)
+    starts, offsets = "1 7 3", "1 7 " + ",".join(["3"] * 30)
+    assert len(received(starts, offsets, *[again("x")] * 29)) == 29
+    assert len(decoded) <= 29
+
+
+def test_more_messages_than_handles_are_not_compared_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each was compared with each handle: 256 MB took minutes."""
+    monkeypatch.delattr(pop_responses, "_match_handles")
+    with pytest.raises(RemoteProtocolError, match=r"3 messages came, and msgOffsetInfo is '0 7 5,6'"):
+        received("0 7 5", "0 7 5,6", *map(ordinary, (5, 6, 7)))

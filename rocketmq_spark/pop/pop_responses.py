@@ -10,7 +10,8 @@ Source: ``broker/processor/PopMessageProcessor.java#popMsgFromQueue``,
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, partial
 from typing import Final
 
 from rocketmq_spark.condition import cut
@@ -38,6 +39,8 @@ def decode_pop_response(
     RemoteProtocolError[MALFORMED_RESPONSE.HEADER | CORRUPT_MESSAGE.RESPONSE] if body and header do not match."""
     records = [record for _, _, record in split_records(body)]
     handles_in_header = _decode_handles(topic, broker_name, header)
+    if len(records) > len(handles_in_header):
+        raise _invalid_header(f"{len(records)} messages came, and msgOffsetInfo is {cut(repr(header.message_offsets))}")
     if len(handles_in_header) != len(records):
         handles_in_header = _match_handles(handles_in_header, records)
     for handle, record in zip(handles_in_header, records, strict=True):
@@ -85,9 +88,11 @@ def _is_exactly_at(handle: BrokerHandle, record: memoryview) -> bool:
 
 
 def _match_handles(handles_in_header: Sequence[BrokerHandle], records: Sequence[memoryview]) -> list[BrokerHandle]:
-    """Return one handle for each record, where the header lists more or fewer messages. A broker omits messages of a
-    retry topic that it could not rewrite, and none of the topic itself; the records that follow identify the omitted
-    ones. Raises RemoteProtocolError[MALFORMED_RESPONSE.HEADER] if no assignment in order matches."""
+    """Return one handle for each record, where the header lists more messages. A broker omits messages of a retry topic
+    that it could not rewrite, and none of the topic itself; the records that follow identify the omitted ones. Decodes
+    each record at most once. Raises RemoteProtocolError[MALFORMED_RESPONSE.HEADER] if no assignment in order
+    matches."""
+    is_rewritten = cache(lambda index: _is_rewritten(records[index]))
     found: list[list[BrokerHandle] | None] = [
         *[None] * len(records),
         [],
@@ -96,7 +101,7 @@ def _match_handles(handles_in_header: Sequence[BrokerHandle], records: Sequence[
         is_there = handle.pop_check_point.retry == NORMAL_TOPIC
         for index, record in enumerate(records):
             behind = found[index + 1]
-            if behind is not None and _may_match(handle, record):
+            if behind is not None and _may_match(handle, record, partial(is_rewritten, index)):
                 found[index] = [handle, *behind]
             elif is_there:
                 found[index] = None
@@ -113,16 +118,19 @@ def _match_handles(handles_in_header: Sequence[BrokerHandle], records: Sequence[
     return found[0]
 
 
-def _may_match(handle: BrokerHandle, record: memoryview) -> bool:
-    """Return whether a record may belong to a handle. Rewritten records, of retry topics, have ``POP_CK``; others may
-    have it from their producer. Raises RemoteProtocolError[MALFORMED_RESPONSE.HEADER] if its properties cannot be
-    decoded."""
+def _may_match(handle: BrokerHandle, record: memoryview, is_rewritten: Callable[[], bool]) -> bool:
+    """Return whether a record may belong to a handle. ``is_rewritten`` returns whether the record is, and is only
+    called for one of a retry topic."""
     if handle.pop_check_point.retry == NORMAL_TOPIC:
         return _is_at(handle, record)
-    if not _is_exactly_at(handle, record):
-        return False
+    return _is_exactly_at(handle, record) and is_rewritten()
+
+
+def _is_rewritten(record: memoryview) -> bool:
+    """Return whether a record has ``POP_CK``: rewritten ones, of retry topics, have it; others may have it from their
+    producer. Raises RemoteProtocolError[MALFORMED_RESPONSE.HEADER] if its properties cannot be decoded."""
     try:
-        return POP_CK in as_stored(record, handle.broker_name).properties
+        return POP_CK in as_stored(record, "").properties
     except ValueError as problem:
         raise _invalid_header(f"the properties of a popped message cannot be decoded: {problem}") from problem
 
