@@ -94,7 +94,7 @@ def test_what_a_task_reports_is_passed_on_to_the_member_that_planned_it(oldest: 
             assert time.monotonic() < deadline
             ExecutorPullClient.shared(options).report(member.report_to, queue, TaskReport((lost,)))
             with member.group_lock() as membership:
-                reported = set(membership.task_reports.losses)
+                reported = membership.task_reports.take_losses()
     finally:
         member.stop()
     assert reported == {lost}

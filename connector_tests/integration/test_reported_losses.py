@@ -50,7 +50,7 @@ def messages(cluster: EmbeddedCluster, topic: str) -> Iterator[Topic]:
 
 def reported_losses(member: Member) -> set[ReportedLoss]:
     with member.group_lock() as membership:
-        return set(membership.task_reports.losses)
+        return membership.task_reports.take_losses()
 
 
 def test_a_broker_passes_on_what_a_task_reports(options: ReadOptions, member: Member, topic: str) -> None:

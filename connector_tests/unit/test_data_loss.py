@@ -7,6 +7,7 @@ import pytest
 from connector_tests.support.queues import queues
 from rocketmq_spark.errors import DataLossError
 from rocketmq_spark.model import MessageQueue, QueueBounds, QueueRange
+from rocketmq_spark.source import data_loss
 from rocketmq_spark.source.data_loss import (
     BEYOND_END,
     BEYOND_UNVERIFIED_END,
@@ -320,3 +321,16 @@ def test_losses_that_tasks_report_are_counted_by_their_condition() -> None:
         "OFFSETS_OMITTED": (1, 1),
     }
     assert (count.offsets, count.ranges) == (12, 4)
+
+
+def test_what_is_remembered_of_counted_losses_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A producer that causes a loss with each message filled the driver's memory."""
+    monkeypatch.setattr(data_loss, "MAX_REMEMBERED", 100)
+    count, lost = LossCount(), [found(A, 2 * number, 2 * number + 1) for number in range(1_000)]
+    for begin in range(0, len(lost), 50):
+        count.add_reported(lost[begin : begin + 50])
+        count.add_reported(lost[begin : begin + 50])
+    count.add_reported(lost[:9])
+    assert (count.offsets, count.ranges) == (len(lost), len(lost))
+    assert len(vars(count)["_reported"]) == 100
+    assert 50 <= len(vars(count)["_counted"][A]) <= 100

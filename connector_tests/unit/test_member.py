@@ -158,7 +158,7 @@ def test_report_that_is_not_of_a_task_costs_no_request_in_flight(prefix: str | N
         finally:
             connection.close()
     with member.group_lock() as membership:
-        assert (membership.task_reports.losses, membership.task_reports.take_sizes()) == (set(), [])
+        assert (membership.task_reports.take_losses(), membership.task_reports.take_sizes()) == (set(), [])
 
 
 def test_each_member_accepts_other_reports() -> None:

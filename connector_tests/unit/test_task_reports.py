@@ -11,10 +11,10 @@ A, B = queues(2)
 LOST = ReportedLoss(QueueRange(A, 0, 5), "OFFSETS_OMITTED")
 
 
-def test_losses_are_kept_once_and_sizes_are_returned_once() -> None:
+def test_losses_and_sizes_are_returned_once() -> None:
     reports, sizes = TaskReports(), [ReadSize(A, 1, 10), ReadSize(B, 2, 30), ReadSize(A, 1, 10)]
     reports.add(TaskReport((LOST,), tuple(sizes[:2])))
     reports.add(TaskReport((LOST,), tuple(sizes[2:])))
-    assert reports.losses == {LOST}
+    assert reports.take_losses() == {LOST}
     assert reports.take_sizes() == sizes
-    assert (reports.take_sizes(), reports.losses) == ([], {LOST})
+    assert (reports.take_sizes(), reports.take_losses()) == ([], set())

@@ -9,14 +9,18 @@ class TaskReports:
     """Reports of the tasks of one member. Not thread-safe."""
 
     def __init__(self) -> None:
-        self.losses: set[ReportedLoss] = set()
-        """All losses since the start of the member."""
+        self._losses: set[ReportedLoss] = set()
         self._sizes: list[ReadSize] = []
 
     def add(self, report: TaskReport) -> None:
-        """Add a report. A repeated loss counts once: retried tasks find it again."""
-        self.losses.update(report.lost)
+        """Add a report."""
+        self._losses.update(report.lost)
         self._sizes.extend(report.read)
+
+    def take_losses(self) -> set[ReportedLoss]:
+        """Return the losses that were reported since the last call. Retried tasks report theirs again."""
+        losses, self._losses = self._losses, set()
+        return losses
 
     def take_sizes(self) -> list[ReadSize]:
         """Return the sizes that were reported since the last call."""

@@ -144,9 +144,9 @@ class ExecutorPullClient:
         """Send ``report``, through the broker of ``queue``, to the member that planned the task, on another machine.
         Waits for the response. If that fails, only the task's log lines report losses; raises no RocketMQError."""
         header = GetConsumerRunningInfoRequest(consumer_group=self._group, client_id=member.client_id)
-        fields, body = header.to_fields(), encode_task_report(report, member.token)
-        command = RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO, fields=fields, body=body)
         try:
+            fields, body = header.to_fields(), encode_task_report(report, member.token)
+            command = RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO, fields=fields, body=body)
             self.cluster.call(queue, lambda broker: broker.call(Rpc(command, decode_nothing)))
         except RocketMQError as error:
             log.debug("REQUEST_FAILED: Cannot report to member clientId=%s: %s", member.client_id, error)

@@ -6,6 +6,7 @@ import logging
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Final, NoReturn
 
 from rocketmq_spark.errors import DataLossError
@@ -60,6 +61,10 @@ MAX_LISTED_RANGES: Final = 20
 """Maximum number of ranges that an error lists; it counts the others, and a restart finds them again. A warning lists
 all ranges: it is the only record of the loss."""
 
+MAX_REMEMBERED: Final = 100_000
+"""Maximum number of ranges of which it is remembered that they were counted. A producer can cause a loss with each
+message, see ``VACANT``."""
+
 
 @dataclass(frozen=True, slots=True)
 class LostRange:
@@ -98,8 +103,10 @@ class LossCount:
         self._last_read: dict[MessageQueue, LostRange] = {}
         """Last loss of a queue that the totals do not count: a plan that no broker confirms finds it again."""
         self._counted: dict[MessageQueue, list[tuple[int, int]]] = {}
-        """Half-open ranges in ascending order, neither overlapping nor adjacent."""
-        self._reported: set[ReportedLoss] = set()
+        """Half-open ranges in ascending order, neither overlapping nor adjacent; at most ``MAX_REMEMBERED`` of a queue.
+        Beyond that the first half becomes one: what is lost later is mostly behind it."""
+        self._reported: dict[ReportedLoss, None] = {}
+        """The last ``MAX_REMEMBERED``, in the order in which they were reported."""
 
     def add(self, lost: Collection[LostRange]) -> None:
         """Count losses that were found together, without offsets that were counted before. Those of ``NO_KNOWN_LOSS``
@@ -118,9 +125,11 @@ class LossCount:
         return dict(self._by_condition)
 
     def add_reported(self, losses: Iterable[ReportedLoss]) -> None:
-        """Count ``losses``, all that tasks have reported so far; repeated ones count once."""
-        new = set(losses) - self._reported
-        self._reported |= new
+        """Count ``losses``, which tasks have reported; repeated ones count once."""
+        new = set(losses) - self._reported.keys()
+        self._reported |= dict.fromkeys(new)
+        for oldest in list(islice(self._reported, max(0, len(self._reported) - MAX_REMEMBERED))):
+            del self._reported[oldest]
         for one, condition in sorted(new, key=lambda one: (one.range.queue.sort_key(), one.range.begin_offset)):
             known = condition if condition in self._by_condition else CONDITION_OF[RETENTION]
             self._count(one.queue, one.begin_offset, one.end_offset, known)
@@ -145,6 +154,9 @@ class LossCount:
         already_counted = sum(min(end_offset, end) - max(begin_offset, begin) for begin, end in touched)
         begins, ends = zip((begin_offset, end_offset), *touched, strict=True)
         counted[first : first + len(touched)] = [(min(begins), max(ends))]
+        if len(counted) > MAX_REMEMBERED:
+            half = len(counted) // 2
+            counted[:half] = [(counted[0][0], counted[half - 1][1])]
         new = end_offset - begin_offset - already_counted
         if new:
             self.offsets += new
