@@ -53,3 +53,10 @@ def test_another_body_is_malformed(decode: object) -> None:
     assert callable(decode)
     with pytest.raises(RemoteProtocolError, match=r"MALFORMED_RESPONSE\.BODY"):
         decode(b"{}")
+
+
+@pytest.mark.parametrize("digits", [19, 4_300])
+def test_a_clock_beyond_64_bits_is_the_brokers_error(digits: int) -> None:
+    """The doctor could not format it, and ended with an error of Python's."""
+    with pytest.raises(RemoteProtocolError, match=r"MALFORMED_RESPONSE\.BODY.*the clock has more than 64 bits"):
+        decode_clock(runtime_info(bootTimestamp="9" * digits, runtime=UPTIME))

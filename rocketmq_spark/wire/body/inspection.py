@@ -9,7 +9,7 @@ import re
 from typing import Final, NamedTuple
 
 from rocketmq_spark.wire.body.decoding import decode_body
-from rocketmq_spark.wire.remoting.typed import Object, flag, table
+from rocketmq_spark.wire.remoting.typed import Object, as_int64, flag, table
 
 CLOCK_STEP_MS: Final = 1_000
 """Resolution of the uptime that a broker reports, rounded down."""
@@ -32,12 +32,13 @@ def decode_clock(body: bytes | memoryview) -> int | None:
 
 
 def _clock_ms(info: Object) -> int | None:
-    """Add the uptime to the start, both by the broker's clock. Source:
-    ``store/StoreStatsService.java#getFormatRuntime``."""
+    """Add the uptime to the start, both by the broker's clock. Raises ValueError for a sum of more than 64 bits.
+    Source: ``store/StoreStatsService.java#getFormatRuntime``."""
     started, uptime = info.get("bootTimestamp"), _UPTIME.fullmatch(str(info.get("runtime")))
     if not isinstance(started, str) or not started.isdecimal() or uptime is None:
         return None
-    return int(started) + sum(int(count) * unit for count, unit in zip(uptime.groups(), _UNIT_MS, strict=True))
+    uptime_ms = sum(int(count) * unit for count, unit in zip(uptime.groups(), _UNIT_MS, strict=True))
+    return as_int64(int(started) + uptime_ms, "the clock")
 
 
 def clock_ahead_ms(clock_ms: int, sent_ms: int, received_ms: int) -> int:
