@@ -28,11 +28,11 @@ def one_line(text: str) -> str:
     return "".join(map(_escaped, text))
 
 
-def cut(text: str) -> str:
-    """Return ``text``; if it is longer than SHOWN_CHARACTERS, its beginning and its length."""
-    if len(text) <= SHOWN_CHARACTERS:
+def cut(text: str, max_characters: int = SHOWN_CHARACTERS) -> str:
+    """Return ``text``; if it is longer than ``max_characters``, its beginning and its length."""
+    if len(text) <= max_characters:
         return text
-    return f"{text[:SHOWN_CHARACTERS]}... ({len(text)} characters)"
+    return f"{text[:max_characters]}... ({len(text)} characters)"
 
 
 def _escaped(char: str) -> str:

@@ -333,3 +333,25 @@ def test_the_pattern_is_among_the_settings() -> None:
     required = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribePattern": "orders-.*"}
     options = ReadOptions.parse(required)
     assert consumer_settings_of(options, AllocateMessageQueueAveragely())[PROP_TOPIC_PATTERN] == "orders-.*"
+
+
+def test_an_error_shows_the_beginning_of_what_a_member_has_made_up() -> None:
+    """Of any client of the group. The error had as many megabytes as the member's response."""
+    long = "x" * 1_000_000
+    subject = SubscriptionCheck("g", "me", [tags("orders")], {MESSAGE_MODEL: "CLUSTERING"}, RETRY)
+    for properties, topic in (({}, long), ({MESSAGE_MODEL: long}, "orders")):
+        info = ConsumerRunningInfo(properties=properties, subscriptions=(tags(topic),))
+        subject.record_running_infos({"other": info})
+        error = subject.difference()
+        assert error is not None
+        assert len(str(error)) < 2_000
+        assert "characters)" in str(error.context["theirs"])
+
+
+def test_nothing_is_kept_of_members_that_have_left() -> None:
+    subject = check()
+    for number in range(3):
+        subject.start_queries(["me", f"other-{number}"])
+        response(subject, {f"other-{number}": [tags("orders")]})
+    kept = (vars(subject)[name] for name in ("_theirs", "_their_settings", "_checkpoints"))
+    assert [list(one) for one in kept] == [["other-2"]] * 3

@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from rocketmq_spark.condition import cut
 from rocketmq_spark.consumer import allocation
 from rocketmq_spark.errors import MembershipError
 from rocketmq_spark.model import TAG
@@ -88,6 +89,9 @@ def differences(ours: Mapping[str, str], theirs: Mapping[str, str]) -> list[str]
     return [option for option, value in ours.items() if theirs.get(option, value) != value]
 
 
+REPORTED_CHARACTERS: Final = 1_000
+"""Maximum length of what an error shows of another member, which may report anything."""
+
 FilterByTopic = dict[str, tuple[str, frozenset[str] | str]]
 """Expression type and expression (for TAG: the set of tags) by topic."""
 
@@ -140,7 +144,8 @@ class SubscriptionCheck:
         if listed == self._listed:
             return frozenset()
         self._listed = listed
-        self._theirs = {client_id: subscribed for client_id, subscribed in self._theirs.items() if client_id in listed}
+        for left in self._theirs.keys() - listed:
+            del self._theirs[left], self._their_settings[left], self._checkpoints[left]
         members_to_query = frozenset(client_id for client_id in listed if self._must_query(client_id))
         self._unanswered_queries.update(members_to_query)
         return members_to_query
@@ -178,7 +183,7 @@ class SubscriptionCheck:
                     client_id=self._client_id,
                     ours=_describe(self._ours),
                     other=client_id,
-                    theirs=_describe(theirs),
+                    theirs=cut(_describe(theirs), REPORTED_CHARACTERS),
                 )
             if options := self._differing_settings(client_id):
                 return MembershipError(
@@ -187,7 +192,7 @@ class SubscriptionCheck:
                     client_id=self._client_id,
                     ours=_format_settings(self._our_settings, options),
                     other=client_id,
-                    theirs=_format_settings(self._their_settings[client_id], options),
+                    theirs=cut(_format_settings(self._their_settings[client_id], options), REPORTED_CHARACTERS),
                 )
             if self._shares_checkpoint(client_id):
                 return MembershipError(
