@@ -31,6 +31,10 @@ UNTIL_ACKNOWLEDGED_S: Final = 5
 """From when the next batch is in the sink: that is planned when the one before is acknowledged. A query that is killed
 acknowledges it when it is back."""
 
+UNTIL_COMMITTED_S: Final = INVISIBLE_S
+"""Until the broker moves the group's offset beyond what was acknowledged: it does so in the order of delivery, and an
+earlier message of the queue may be invisible for so long. Source: ``PopBufferMergeService.java#scanCommitOffset``."""
+
 NO_REASON: Final = "for no reason"
 
 
@@ -156,7 +160,8 @@ class Scenario:
         get that once more. Nothing else is a reason."""
         done_s = min(copies, key=lambda copy: copy.written_s).next_s
         forgotten = sum(
-            kill.written_s - UNTIL_ACKNOWLEDGED_S < done_s and sent_s < kill.at_s for kill in self._broker_kills
+            kill.written_s - UNTIL_ACKNOWLEDGED_S - UNTIL_COMMITTED_S < done_s and sent_s < kill.at_s
+            for kill in self._broker_kills
         )
         late = sum(self._is_late(copy) for copy in copies)
         if len(copies) == 1:
