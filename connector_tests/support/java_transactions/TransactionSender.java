@@ -1,4 +1,5 @@
 import java.nio.charset.StandardCharsets;
+import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.producer.LocalTransactionState;
 import org.apache.rocketmq.client.producer.TransactionListener;
 import org.apache.rocketmq.client.producer.TransactionMQProducer;
@@ -21,7 +22,21 @@ public final class TransactionSender {
         producer.start();
         for (String body : bodies.split("\n")) {
             Message message = new Message(topic, body.getBytes(StandardCharsets.UTF_8));
-            producer.sendMessageInTransaction(message, null);
+            send(producer, message);
+        }
+    }
+
+    /** Again if the name server did not respond in time, before anything was sent: Java's limit for that is fixed. */
+    private static void send(TransactionMQProducer producer, Message message) throws MQClientException {
+        for (int triesLeft = 9; ; triesLeft--) {
+            try {
+                producer.sendMessageInTransaction(message, null);
+                return;
+            } catch (MQClientException failure) {
+                if (triesLeft == 0 || !(failure.getCause() instanceof IllegalStateException)) {
+                    throw failure;
+                }
+            }
         }
     }
 
