@@ -13,7 +13,7 @@ import pytest
 from connector_tests.support.cluster_pool import ClusterPool, RestingCluster
 from connector_tests.support.message_group import GRPC, REMOTING, SHORT_MS, WAYS, MessageGroup
 from connector_tests.support.streams import eventually
-from connector_tests.support.timeouts import TIMEOUT_FACTOR
+from connector_tests.support.timeouts import PATIENT, TIMEOUT_FACTOR
 from rocketmq_spark.embedded import EmbeddedCluster, Right
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import RocketMQError
@@ -54,7 +54,9 @@ def first_called(cluster: EmbeddedCluster, way: str) -> str:
 
 def result(options: Options, caplog: pytest.LogCaptureFixture) -> str:
     """What the query ends with. ``clusterTimeoutMs`` has its five minutes: nothing is waited for, or said to be."""
-    parsed = ReadOptions.parse({"consumerGroup": "g", "subscribe": "orders", "loadBalance": "message", **options})
+    parsed = ReadOptions.parse(
+        {"consumerGroup": "g", "subscribe": "orders", "loadBalance": "message", **PATIENT, **options}
+    )
     one = Receiver(parsed, transport_of(parsed))
     one.start()
     try:

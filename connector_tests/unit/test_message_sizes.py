@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connector_tests.support.queues import queues
@@ -120,6 +120,7 @@ def test_where_not_every_queue_gets_a_message_those_planned_longest_ago_do() -> 
     assert within({A: 7, B: 7, C: 7}, 20, sizes, (A, C, B)) == {A: 1}
 
 
+@settings(deadline=None)
 @given(
     st.dictionaries(st.sampled_from(list(queues(8))), st.integers(1, LARGEST), min_size=1),
     st.integers(1, LARGEST),
@@ -139,6 +140,7 @@ def test_no_limit_is_exceeded_and_little_is_unused(
         assert planned_bytes > max_bytes - sum(sizes.values()), "more would be within the limit"
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 100), min_size=1, max_size=6), st.integers(1, 120))
 def test_no_queue_starves(message_bytes: list[int], max_bytes: int) -> None:
     all_queues = list(queues(len(message_bytes)))

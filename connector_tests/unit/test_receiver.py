@@ -19,7 +19,7 @@ from connector_tests.support.scripted_broker import build_response
 from connector_tests.support.sharing_servers import BROKER_TIMEOUT_MS, TOPIC, SharingBroker, SharingServers, handle_of
 from connector_tests.support.streams import TIMEOUT_S, eventually
 from connector_tests.support.tcp_server import never_accepting
-from connector_tests.support.timeouts import TIMEOUT_FACTOR
+from connector_tests.support.timeouts import PATIENT, TIMEOUT_FACTOR
 from rocketmq_spark.errors import TransportError
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.receipt_handles import BrokerHandle, OpaqueHandle
@@ -100,7 +100,7 @@ def test_a_run_to_the_end_awaits_what_went_back() -> None:
 
 def test_messages_of_a_deleted_topic_count_as_acknowledged() -> None:
     of_deleted = BrokerHandle(handle_of("a", 0).pop_check_point._replace(topic="gone"), 0)
-    with SharingServers("a") as servers, closing(transport_of(servers.options())) as transport:
+    with SharingServers("a") as servers, closing(transport_of(servers.options(**PATIENT))) as transport:
         servers.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, build_response(ResponseCode.TOPIC_NOT_EXIST))
         servers.name_server.on(RequestCode.GET_BROKER_CLUSTER_INFO, cluster_info({"a": "127.0.0.1:1"}))
         assert transport.acknowledge([of_deleted]) == [True]
@@ -109,10 +109,10 @@ def test_messages_of_a_deleted_topic_count_as_acknowledged() -> None:
 
 def test_a_topic_that_had_a_route_is_not_reported_as_one_that_does_not_exist_by_later_transports_either() -> None:
     """The name servers forget a killed broker's topics. Whoever sends rows back has another transport each time."""
-    with SharingServers("a") as servers, closing(transport_of(servers.options())) as transport:
+    with SharingServers("a") as servers, closing(transport_of(servers.options(**PATIENT))) as transport:
         assert transport.refresh_routes() == {}
         servers.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, build_response(ResponseCode.TOPIC_NOT_EXIST))
-        with closing(transport_of(servers.options())) as later:
+        with closing(transport_of(servers.options(**PATIENT))) as later:
             found = [one.refresh_routes()[TOPIC].condition for one in (transport, later)]
         assert found == ["TOPIC_UNAVAILABLE.NO_ROUTE"] * 2
         assert transport.targets() == [Target(TOPIC, "a")]
