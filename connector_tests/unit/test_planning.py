@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import pytest
 
 from connector_tests.support.queues import queue, queues
@@ -15,6 +17,7 @@ from rocketmq_spark.source.data_loss import (
 )
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 from rocketmq_spark.source.stream.planning import (
+    NOTHING_READ,
     Position,
     fair_shares,
     idle_progress,
@@ -24,6 +27,7 @@ from rocketmq_spark.source.stream.planning import (
     plan_batch,
     position_of,
     positions_below,
+    unplanned_offsets,
     unreached,
 )
 
@@ -127,7 +131,7 @@ def test_another_queue_is_read_from_where_it_begins_to_be_another(
 )
 def test_the_last_store_time_is_never_forgotten(known_ms: int, last_ms: int, expected_ms: int) -> None:
     bounds, checkpoint = {A: QueueBounds(10, 60, last_ms)}, SourceOffset({A: at(20, known_ms)})
-    planned = plan_batch({A: Position(20)}, bounds, limit=None, checkpoint=checkpoint)
+    planned = plan({A: Position(20)}, bounds, limit=None, checkpoint=checkpoint)
     assert planned[A].last_store_timestamp_ms == expected_ms
 
 
@@ -176,36 +180,49 @@ def test_losses_are_collected_from_all_positions() -> None:
 # ---------------------------------------------------------------------------------------------------- plan_batch
 
 
+def plan(
+    positions: Mapping[MessageQueue, Position],
+    bounds: Mapping[MessageQueue, QueueBounds],
+    *,
+    limit: int | None,
+    targets: Mapping[MessageQueue, int] | None = None,
+    last_planned: Sequence[MessageQueue] = (),
+    checkpoint: SourceOffset = NOTHING_READ,
+) -> dict[MessageQueue, QueueProgress]:
+    unplanned = unplanned_offsets(positions, bounds, targets)
+    return plan_batch(positions, bounds, unplanned, limit=limit, last_planned=last_planned, checkpoint=checkpoint)
+
+
 def test_a_plan_reads_from_the_position_to_the_max_offset() -> None:
-    assert plan_batch({A: Position(40)}, {A: BOUNDS}, limit=None) == {A: QueueProgress(40, 100, 5_000)}
+    assert plan({A: Position(40)}, {A: BOUNDS}, limit=None) == {A: QueueProgress(40, 100, 5_000)}
 
 
 def test_a_queue_without_anything_new_is_not_planned() -> None:
-    assert plan_batch({A: Position(100), B: Position(99)}, {A: BOUNDS, B: BOUNDS}, limit=None).keys() == {B}
+    assert plan({A: Position(100), B: Position(99)}, {A: BOUNDS, B: BOUNDS}, limit=None).keys() == {B}
 
 
 def test_the_limit_is_shared() -> None:
-    planned = plan_batch({A: Position(10), B: Position(70)}, {A: BOUNDS, B: BOUNDS}, limit=40)
+    planned = plan({A: Position(10), B: Position(70)}, {A: BOUNDS, B: BOUNDS}, limit=40)
     assert planned == {A: QueueProgress(10, 40, 5_000), B: QueueProgress(70, 80, 5_000)}
 
 
 def test_topics_alternate_where_the_limit_does_not_do_for_all() -> None:
     bounds = {A: BOUNDS, B: BOUNDS}
     positions = {A: Position(10), B: Position(90)}
-    assert plan_batch(positions, bounds, limit=1).keys() == {A}
-    assert plan_batch(positions, bounds, limit=1, last_planned=[A]).keys() == {B}
+    assert plan(positions, bounds, limit=1).keys() == {A}
+    assert plan(positions, bounds, limit=1, last_planned=[A]).keys() == {B}
 
 
 def test_targets_end_a_plan() -> None:
     bounds = {A: BOUNDS, B: BOUNDS, C: BOUNDS}
     positions = {A: Position(40), B: Position(60), C: Position(40)}
-    planned = plan_batch(positions, bounds, limit=None, targets={A: 60, B: 60, C: 900})
+    planned = plan(positions, bounds, limit=None, targets={A: 60, B: 60, C: 900})
     assert planned == {A: QueueProgress(40, 60, 5_000), C: QueueProgress(40, 100, 5_000)}
 
 
 def test_a_queue_without_a_target_is_not_read() -> None:
     bounds = {A: BOUNDS, B: QueueBounds(0, 100)}
-    assert plan_batch({A: Position(40), B: Position(0)}, bounds, limit=None, targets={}) == {}
+    assert plan({A: Position(40), B: Position(0)}, bounds, limit=None, targets={}) == {}
 
 
 # ---------------------------------------------------------------------------------------------------- unreached
@@ -235,7 +252,7 @@ def test_an_empty_queue_is_reached_at_once() -> None:
 
 @pytest.mark.parametrize("last_ms", [0, -1])
 def test_without_any_store_time_none_is_remembered(last_ms: int) -> None:
-    planned = plan_batch({A: Position(20)}, {A: QueueBounds(10, 60, last_ms)}, limit=None)
+    planned = plan({A: Position(20)}, {A: QueueBounds(10, 60, last_ms)}, limit=None)
     assert planned[A].last_store_timestamp_ms == 0
 
 

@@ -86,10 +86,10 @@ class Admission:
         return plan_batch(
             positions,
             bounds,
+            unplanned,
             limit=limit,
             max_bytes=max_bytes,
             sizes=self._sizes,
-            targets=targets,
             last_planned=self._last_planned,
             checkpoint=checkpoint,
         )

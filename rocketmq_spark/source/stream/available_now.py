@@ -53,6 +53,8 @@ class AvailableNowTargets:
     ) -> set[str]:
         """Return those of ``at_slaves``, brokers that are read at a slave, with targets that the group has not reached:
         their masters may have more messages. Before the targets are fixed return all."""
+        if not at_slaves:
+            return set()
         missing = unreached(self.offsets, start, stored)
         return {name for name in at_slaves if not self._is_fixed or any(one.broker_name == name for one in missing)}
 

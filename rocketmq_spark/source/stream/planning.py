@@ -132,7 +132,8 @@ def unplanned_offsets(
     bounds: Mapping[MessageQueue, QueueBounds],
     targets: Mapping[MessageQueue, int] | None = None,
 ) -> dict[MessageQueue, int]:
-    """Return how many offsets each queue has to read, without queues that have none. Parameters: see ``plan_batch``."""
+    """Return how many offsets each queue has to read, without queues that have none. ``targets``: end that AvailableNow
+    fixed for each queue; a queue without one is not read. None: read up to the bounds."""
     unplanned = {}
     for queue, position in positions.items():
         end = bounds[queue].max_offset if targets is None else min(targets.get(queue, 0), bounds[queue].max_offset)
@@ -144,11 +145,11 @@ def unplanned_offsets(
 def plan_batch(
     positions: Mapping[MessageQueue, Position],
     bounds: Mapping[MessageQueue, QueueBounds],
+    unplanned: Mapping[MessageQueue, int],
     *,
     limit: int | None,
     max_bytes: int | None = None,
     sizes: MessageSizes | None = None,
-    targets: Mapping[MessageQueue, int] | None = None,
     last_planned: Sequence[MessageQueue] = (),
     checkpoint: SourceOffset = NOTHING_READ,
 ) -> dict[MessageQueue, QueueProgress]:
@@ -157,9 +158,9 @@ def plan_batch(
     Parameters
     ----------
     positions, bounds : of the queues that may be planned, same keys
+    unplanned : offsets that may be planned, see ``unplanned_offsets``
     limit : offsets in total; None: no limit
     max_bytes : of the offsets, by ``sizes``, see ``shares_within``; None: no limit
-    targets : end that AvailableNow fixed for each queue; a queue without one is not read. None: read up to the bounds
     last_planned : see ``fair_shares``
     checkpoint : source of the last store times to keep
 
@@ -167,7 +168,7 @@ def plan_batch(
     -------
     Progress with ``begin_offset < end_offset`` for each planned queue, never beyond its bounds or target.
     """
-    shares = fair_shares(unplanned_offsets(positions, bounds, targets), limit, last_planned)
+    shares = fair_shares(unplanned, limit, last_planned)
     if max_bytes is not None and sizes is not None:
         shares = shares_within(shares, max_bytes, sizes.of, last_planned)
     return {
