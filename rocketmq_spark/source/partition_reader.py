@@ -25,15 +25,7 @@ from rocketmq_spark.pull.pull_request import PulledRange
 from rocketmq_spark.pull.range_puller import RangePuller, new_range_puller
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.retry import is_broker_outage
-from rocketmq_spark.source.data_loss import (
-    OMITTED,
-    RETENTION,
-    TAIL_LOST,
-    VACANT,
-    LostRange,
-    deleted,
-    report_losses,
-)
+from rocketmq_spark.source.data_loss import OMITTED, RETENTION, TAIL_LOST, VACANT, LostRange, deleted, report_losses
 from rocketmq_spark.source.range_decoding import QUEUE_OFFSET, ExpectedOffsets, RangeDecoder, in_parts
 from rocketmq_spark.source.schema import arrow_schema, canonical_names
 from rocketmq_spark.source.skipped_ranges import as_skip_ranges
@@ -211,7 +203,6 @@ class _RangeReader:
         self._client = client
         self._logged = logged
         self._record = record
-        self._lost = record.lost
         self._reported_losses = reported_losses
 
     def start(self) -> None:
@@ -323,10 +314,10 @@ class _RangeReader:
 
     def _add_vacant(self, begin_offset: int, end_offset: int) -> None:
         """Add a range of vacant offsets to the lost ones, merged with the last one if that is vacant and adjacent."""
-        queue, before = self._range.queue, self._lost[-1] if self._lost else None
+        queue, before = self._range.queue, self._record.lost[-1] if self._record.lost else None
         if before is not None and (before.queue, before.end_offset, before.cause) == (queue, begin_offset, VACANT):
-            begin_offset = self._lost.pop().begin_offset
-        self._lost.append(LostRange(queue, begin_offset, end_offset, VACANT))
+            begin_offset = self._record.lost.pop().begin_offset
+        self._record.lost.append(LostRange(queue, begin_offset, end_offset, VACANT))
 
     def _report(self, begin_offset: int, end_offset: int, cause: str) -> None:
         """Add the offsets to ``lost``, unless the driver has reported them. With ``failOnDataLoss`` raise
@@ -336,7 +327,7 @@ class _RangeReader:
         if self._options.fail_on_data_loss:
             report_losses([lost, *self._lost_in_other_queues()], is_failure=True)
         if not any(lost in reported for reported in self._reported_losses):
-            self._lost.append(lost)
+            self._record.lost.append(lost)
 
     def _lost_in_other_queues(self) -> tuple[LostRange, ...]:
         """Request the bounds of the batch's other queues at this broker, and return their losses: other tasks find
