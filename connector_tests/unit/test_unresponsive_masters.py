@@ -75,6 +75,15 @@ def test_the_slave_is_planned_and_gets_no_commit(read_from: str) -> None:
     assert read_next(subject, end) == (end, [])
 
 
+def with_hanging_master() -> tuple[Replicated, BatchPlanner, SourceOffset]:
+    """Of 10 messages all are read when it stops to respond."""
+    member = Replicated(10)
+    subject = planner_of(member, "auto")
+    end, _ = read(subject, SourceOffset())
+    member.hang()
+    return member, subject, end
+
+
 def test_only_the_master_is_planned_by_default() -> None:
     member = Replicated(10)
     subject = planner_of(member, "master")
@@ -88,10 +97,7 @@ def test_only_the_master_is_planned_by_default() -> None:
 
 
 def test_a_slave_that_lags_shows_no_loss_and_the_master_is_read_again() -> None:
-    member = Replicated(10)
-    subject = planner_of(member, "auto")
-    end, _ = read(subject, SourceOffset())
-    member.hang()
+    member, subject, end = with_hanging_master()
     member.store_at_slave(4)
     assert read_next(subject, end) == (end, [])
     member.thaw()
@@ -104,10 +110,7 @@ def test_a_slave_that_lags_shows_no_loss_and_the_master_is_read_again() -> None:
 
 def test_a_master_that_responds_is_used_only_if_a_later_route_names_it() -> None:
     """Its successor was elected while it hung, and it does not know."""
-    member = Replicated(10)
-    subject = planner_of(member, "auto")
-    end, _ = read(subject, SourceOffset())
-    member.hang()
+    member, subject, end = with_hanging_master()
     read_next(subject, end)
     member.thaw()
     member.hold(A, holding(99))
@@ -118,10 +121,7 @@ def test_a_master_that_responds_is_used_only_if_a_later_route_names_it() -> None
 
 
 def test_the_query_fails_when_neither_master_nor_slave_responds() -> None:
-    member = Replicated(10)
-    subject = planner_of(member, "auto")
-    end, _ = read(subject, SourceOffset())
-    member.hang()
+    member, subject, end = with_hanging_master()
     member.slave.reach = Reach.UNRESPONSIVE
     read_next(subject, end)
     member.clock.advance(2 * TARGET_TIMEOUT_MS)
@@ -130,10 +130,7 @@ def test_the_query_fails_when_neither_master_nor_slave_responds() -> None:
 
 
 def test_a_slave_without_the_topic_is_waited_for_within_the_limit() -> None:
-    member = Replicated(10)
-    subject = planner_of(member, "auto")
-    end, _ = read(subject, SourceOffset())
-    member.hang()
+    member, subject, end = with_hanging_master()
     member.slave.stored_ms.clear()
     assert read_next(subject, end) == (end, [])
     member.clock.advance(2 * TARGET_TIMEOUT_MS)
@@ -155,10 +152,7 @@ def test_the_wait_for_the_end_of_a_run_has_a_limit() -> None:
 
 def test_a_master_that_responds_is_read_while_its_slave_hangs() -> None:
     """The slave's outage counted as the master's, which was left again at once, each time with a new limit."""
-    member = Replicated(10)
-    subject = planner_of(member, "auto")
-    end, _ = read(subject, SourceOffset())
-    member.hang()
+    member, subject, end = with_hanging_master()
     member.slave.reach = Reach.UNRESPONSIVE
     assert read_next(subject, end) == (end, [])
     member.thaw()
