@@ -5,17 +5,24 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from rocketmq_spark_python import COMMAND, command
 
 PYTHON: Final = "spark.pyspark.python"
 """Only ``spark-submit`` heeds it; a session that Python starts goes by ``PYSPARK_PYTHON``, which is set to it here."""
+
+T = TypeVar("T")
+
+JVM_ENDED: Final = "JAVA_GATEWAY_EXITED"
+JVM_STARTS: Final = 3
+"""Seen once in some thousand starts, on a busy machine: a JVM ended before it had a port, and 75 tests with it."""
 
 
 @contextmanager
@@ -44,9 +51,21 @@ def local_session(name: str, settings: Mapping[str, str]) -> Iterator[SparkSessi
     for key, value in settings.items():
         if key != PYTHON:
             builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    session = from_started_jvm(builder.getOrCreate)
     session.sparkContext.setLogLevel("ERROR")
     try:
         yield session
     finally:
         session.stop()
+
+
+def from_started_jvm(start: Callable[[], T]) -> T:
+    """What ``start`` returns; it is called again if Spark's JVM ended at its start."""
+    for _ in range(JVM_STARTS - 1):
+        try:
+            return start()
+        except PySparkRuntimeError as error:
+            if error.getCondition() != JVM_ENDED:
+                raise
+            sys.stderr.write("Spark's JVM ended at its start; starting another one.\n")
+    return start()
