@@ -46,7 +46,8 @@ def properties_of(maps: pa.MapArray) -> pa.BinaryArray:
 
 
 def property_bytes(properties: Sequence[pa.BinaryArray], row_count: int) -> Numbers:
-    """Return the length in bytes of each row's encoded properties together, its ID included."""
+    """Return for each row the length in bytes of all its encoded properties together, the property with its message ID
+    included. ``properties``: results of ``property_of`` and ``properties_of``."""
     lengths = np.full(row_count, ID_PROPERTY_BYTES, np.int32)
     for one in properties:
         lengths += lengths_of(one)

@@ -50,8 +50,8 @@ class TaskReport(NamedTuple):
 
 
 def encode_task_report(report: TaskReport, token: str) -> bytes:
-    """Encode the body of a GET_CONSUMER_RUNNING_INFO request with a report to the member that has ``token``. Raises
-    LocalProtocolError[INVALID_MESSAGE]."""
+    """Encode ``report`` as the body of a GET_CONSUMER_RUNNING_INFO request: ``token``, then JSON. Only the member that
+    has ``token`` accepts the report. Raises LocalProtocolError[INVALID_MESSAGE] for text that is not valid Unicode."""
     lost = [
         {
             "begin": one.range.begin_offset,
@@ -85,6 +85,8 @@ def _lost(entry: Object) -> ReportedLoss:
 
 
 def _read(entry: Object) -> ReadSize:
+    """Decode the size of what a task has read of one queue. Raises ValueError if a field is missing or of another type,
+    if there are no offsets, or if the size is negative."""
     size = ReadSize(_queue(entry), int64(entry, "offsets"), int64(entry, "bytes"))
     if size.offsets < 1 or size.size_bytes < 0:
         raise ValueError(f"not a size: {size.size_bytes} bytes of {size.offsets} offsets")

@@ -70,9 +70,9 @@ def decode_received(
 ) -> Iterator[tuple[pa.RecordBatch, list[UndecodableReceived]]]:
     """Decode concatenated responses of one message each, lazily and in order, to batches of ``columns``, at least one.
 
-    ``tags``: keep messages with one of these; None: all. A column that is not in ``COLUMNS`` is a property, or
-    RECEIPT_HANDLE. Undecodable messages are listed beside their batch; their rows have a null body. A batch ends before
-    its bodies exceed DECOMPRESSED_LIMIT_BYTES.
+    ``tags``: keep messages with one of these; None: all. ``columns``: names in ``COLUMNS``, the name RECEIPT_HANDLE,
+    and names of properties. Undecodable messages are listed beside their batch; their rows have a null body. A batch
+    ends before its bodies exceed DECOMPRESSED_LIMIT_BYTES.
 
     Raises RemoteProtocolError[MALFORMED_RESPONSE.BODY], on the first iteration.
     """

@@ -128,7 +128,8 @@ def brokers_of(topic: str, queues: Sequence[MessageQueue]) -> dict[str, Addresse
 
 
 def _brokers_of(queues: Sequence[MessageQueue]) -> dict[str, Addresses]:
-    """Do the work of ``brokers_of``. Raises ValueError for its error."""
+    """Return for each broker whose master has readable queues, by name, the addresses of its proxy. Raises ValueError
+    for a broker without addresses or with an invalid one, and if ROUTE_QUEUES or PROXIED_BROKERS is exceeded."""
     ROUTE_QUEUES.check(len(queues))
     readable = [queue for queue in queues if queue.permission in _READABLE and queue.broker.id == MASTER_ID]
     endpoints = {queue.broker.name: queue.broker.endpoints for queue in readable}

@@ -73,7 +73,7 @@ def decompress(body: Buffer, sys_flag: int, limit_bytes: int = DECOMPRESSED_LIMI
     """Decompress the body of a message whose sysFlag has ``COMPRESSED``.
 
     Raises ValueError if the type is unknown, if the stream is damaged or ends early, or if the result exceeds
-    ``limit_bytes`` or DECOMPRESSED_BODY_BYTES.
+    ``limit_bytes`` (what the caller has left for several bodies) or DECOMPRESSED_BODY_BYTES (the limit of one body).
     """
     limit_bytes = min(limit_bytes, DECOMPRESSED_BODY_BYTES.maximum)
     kind = compression_kind(sys_flag)

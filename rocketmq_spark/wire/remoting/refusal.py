@@ -147,6 +147,7 @@ def refusal_error(address: str, request_code: int, response: RemotingCommand) ->
 
 
 def not_supported_response(request: RemotingCommand) -> RemotingCommand:
-    """Return the response to a server's request whose code this client does not support."""
+    """Return the response REQUEST_CODE_NOT_SUPPORTED, for a server's request that this client does not support. It has
+    neither ``request.opaque`` nor FLAG_RESPONSE: the caller sets them."""
     remark = f"request type {request.code} not supported"
     return RemotingCommand(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=remark)
