@@ -129,8 +129,9 @@ class Session:
         self._disconnect()
 
     def _start_telemetry(self) -> None:
-        """Connect, send the settings, and wait for the proxy's; they replace an earlier registration. Raises the errors
-        of ``keep_alive``."""
+        """Connect, end the previous telemetry stream, send the client's settings over a new one, and wait for the
+        proxy's response. The proxy replaces an earlier registration of this client. Raises the errors of
+        ``keep_alive``, and then leaves the new stream open."""
         with self._diagnosing():
             connection = self._connect()
             self._end_telemetry()
@@ -248,9 +249,9 @@ class Session:
         self, topic: str, handle: str, invisible_ms: int, *, suspend: bool
     ) -> Callable[[], str | None]:
         """Request a change of a message's invisible duration to ``invisible_ms`` from now on, without waiting; with
-        ``suspend`` it counts as no attempt. The returned function waits, and returns the new receipt handle; None if
-        the old one is no longer valid. Never repeat the call: each response causes a redelivery unless acknowledged.
-        Raises TransportError[CONNECT_FAILED]."""
+        ``suspend`` the redelivery counts as no attempt. The returned function waits, and returns the new receipt
+        handle; None if the old one is no longer valid. Never repeat the call: each response causes a redelivery unless
+        acknowledged. Raises TransportError[CONNECT_FAILED]."""
         request = self._subscription.change(topic, handle, invisible_ms, suspend=suspend)
         connection = self._current_connection()
         pending = connection.submit("ChangeInvisibleDuration", request, pb.ChangeInvisibleDurationResponse)

@@ -38,7 +38,7 @@ class Telemetry:
     def wait_for_response(self) -> TelemetryCommand:
         """Wait for the proxy's first command and return it; call this once. Raises what ``failure_of`` returns,
         RemoteProtocolError[MALFORMED_RESPONSE.BODY | RESPONSE_TOO_LARGE], TransportError[RESPONSE_TIMED_OUT] after
-        ``timeout_ms``."""
+        ``timeout_ms``, also if the stream ends without a command."""
         try:
             received = self._received.get(timeout=self._timeout_ms / 1000)
         except Empty:

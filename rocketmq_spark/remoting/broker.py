@@ -126,9 +126,9 @@ class Broker(RemotingClient):
         suspend_ms: int,
         on_response: Callable[[PullResult | RocketMQError], None],
     ) -> None:
-        """Request a pull of one message and return; the broker holds it for ``suspend_ms`` to 5 s more while there is
-        none. ``on_response`` receives the result or the error once, see ``call_async``; never raises a
-        RocketMQError."""
+        """Request a pull of one message and return. While there is no message, the broker holds the request for
+        ``suspend_ms``, or up to 5 s longer. ``on_response`` receives the result or the error once, see ``call_async``;
+        never raises a RocketMQError."""
         rpc = pull_rpc(group, queue, offset, 1, "*", suspend_ms)
         self.call_async(rpc, on_response, suspend_ms + HOLD_SLACK_MS + self._timeout_ms)
 

@@ -255,7 +255,7 @@ class Connection:
             self._fail_pending()
 
     def _read(self) -> None:
-        """Receive and dispatch commands; return without any after SWEEP_INTERVAL_MS. Raises
+        """Receive and dispatch commands; return if nothing is received for SWEEP_INTERVAL_MS. Raises
         TransportError[CONNECTION_LOST] if the server closed, RemoteProtocolError for frames that cannot be decoded."""
         data = self._stream.recv(READ_BYTES, SWEEP_INTERVAL_MS)
         if data is None:

@@ -42,8 +42,8 @@ class Throttle:
         return True
 
     def try_acquire_event(self, now_ms: int) -> bool:
-        """Acquire for an event as ``try_acquire`` does. After another full pause without an event, pauses start over at
-        FIRST_PAUSE_MS."""
+        """Acquire for an event as ``try_acquire`` does. If no event occurs after the current pause for as long as the
+        next pause would last, pauses start over at FIRST_PAUSE_MS."""
         if now_ms >= self._next_ms + self._pause_ms:
             self._pause_ms = FIRST_PAUSE_MS
         return self.try_acquire(now_ms)
@@ -135,8 +135,9 @@ class OutageLog:
         return []
 
     def _has_recurred(self, outage: Outage, now_ms: int) -> bool:
-        """Return whether a logged outage ended and a new one of its resource started, which is logged even while other
-        outages last. At most once in FIRST_PAUSE_MS, because it may flap."""
+        """Return whether ``outage`` started after the logged outage of its resource, which has ended: it is logged even
+        while other outages last. False within FIRST_PAUSE_MS of the last line about the start of any outage, because a
+        resource may flap. Raises KeyError for a resource that is not logged."""
         return outage.since_ms > self._logged[outage.resource].since_ms and now_ms - self._begun_ms >= FIRST_PAUSE_MS
 
     def _record_ends(self, ongoing: Collection[str], now_ms: int) -> None:

@@ -128,7 +128,7 @@ class ConnectionPool:
             connection.close()
 
     def _new_slot(self, address: str) -> _Slot:
-        """Return the slot of ``address``, added if missing."""
+        """Return the slot of ``address``; if there is none, add a slot without a connection."""
         with self._table:
             return self._slots.setdefault(address, _Slot())
 

@@ -70,8 +70,9 @@ class ProxiedStatsFuture(NamedTuple):
     prober: Prober
 
     def result(self) -> dict[MessageQueue, QueueBounds]:
-        """Wait for the offsets, probe the last message of each queue, and return the bounds by queue. Empty queues are
-        probed too: only the probe shows that a topic was deleted. Queues that the topic no longer has are missing."""
+        """Wait for the offsets, probe the last message of each queue, and return the bounds by queue. Queues that the
+        topic no longer has are missing; unreadable queues have store time 0. Empty queues are probed too, because only
+        a probe shows that a topic was deleted. Raises the BrokerError of that probe, as ``query_topic_stats`` does."""
         bounds = self.bounds.result()
         last = {queue: max(end - 1, 0) for queue, (_, end) in bounds.items()}
         stored = self._probe_last_messages(last)

@@ -164,8 +164,8 @@ class RouteTable:
     # ------------------------------------------------------------------------------------------ refreshing
 
     def refresh(self, topics: Iterable[str]) -> dict[str, RocketMQError]:
-        """Request the routes of ``topics``, all at once, wait, and cache those that are returned; topics that failed
-        keep theirs. Return the failures by topic, as ``route`` raises them."""
+        """Request the routes of ``topics``, all at once, wait, and cache those that are returned. A topic whose request
+        failed keeps its cached route. Return the failures by topic, as ``route`` raises them."""
         failures: dict[str, RocketMQError] = {}
         for topic, response in self._source.topic_routes(topics).items():
             if isinstance(response, TopicRoute):
@@ -175,7 +175,7 @@ class RouteTable:
         return failures
 
     def _store(self, route: TopicRoute) -> None:
-        """Cache a route and record its brokers. An equal route changes only that it is no longer invalidated."""
+        """Cache a route and record the names of its brokers. If the cached route is equal, only validate it again."""
         self._invalidated.discard(route.topic)
         if route.topic in self._cached and self._cached[route.topic].route == route:
             return

@@ -83,8 +83,9 @@ class PlainStream:
         return received
 
     def _received(self, receive: Callable[[A, int], R | None], argument: A, timeout_ms: int) -> R | None:
-        """Call ``receive`` and return its result. If the server closes the connection instead of responding for the
-        first time, probe whether it requires TLS. Raises TransportError[TLS_REQUIRED] then."""
+        """Call ``receive`` and return its result; None: a timeout. If the server closes the connection before its first
+        response, after data was sent, probe whether it accepts only TLS. Raises TransportError[TLS_REQUIRED] if so;
+        otherwise returns the empty result, or raises the error of ``receive``."""
         try:
             received = receive(argument, timeout_ms)
         except TransportError as error:

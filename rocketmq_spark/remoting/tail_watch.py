@@ -76,8 +76,8 @@ class TailWatch:
             )
 
     def _callback_for(self, queue: MessageQueue, offset: int, suspend_ms: int) -> PullCallback:
-        """Return a callback for the queue's long poll: it ends the poll, and unless the response is NO_NEW_MSG starts a
-        pause and calls ``on_change``."""
+        """Return a callback for the queue's long poll. The callback records the end of the poll. Unless the response is
+        NO_NEW_MSG, it also starts the queue's next ``_pause`` and calls ``on_change``."""
 
         def on_response(response: PullResult | RocketMQError) -> None:
             is_change = isinstance(response, RocketMQError) or response.status is not PullStatus.NO_NEW_MSG
