@@ -74,10 +74,10 @@ above the requested offset, and whether ``minOffset`` is."""
 
 
 def pull_action(result: PullResult, offset: int) -> PullAction:
-    """Return the action for ``result`` of a pull at ``offset``, from the three tables.
+    """Return the action for ``result`` of a pull at ``offset``, from BY_REASON, BY_STATUS and BY_OFFSETS.
 
-    In addition: in a batch consume queue, if no message has ``offset``, the broker returns the message before it, and
-    the end of that one. The same pull would return the same forever. Source:
+    Return VACANT if a batch consume queue has no message at ``offset``. To each such pull the broker returns the
+    previous message, with the end of that message as the next offset. Source:
     ``store/queue/BatchConsumeQueue.java#iterateFrom``.
     """
     action = BY_REASON.get((result.status, result.reason), BY_STATUS[result.status])

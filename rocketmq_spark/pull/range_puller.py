@@ -256,8 +256,8 @@ class RangePuller:
         return outcome
 
     def _find_vacancy_end(self, request: PullRequest, result: PullResult) -> int:
-        """Return the end of the vacant offsets that start at the next offset, at most the end of the target. Search it
-        by probes at doubling distances, then by halves, and wait for each. Keep the result for the next requests."""
+        """Return the end of the vacant offsets from ``request.next_offset`` on, at most the target's end. Probe at
+        doubling distances, then bisect; wait for each probe. Cache the vacancy: later requests in it send no probe."""
         offset, vacant_from = request.next_offset, result.next_begin_offset
         if self._vacancy is None or offset not in self._vacancy.offsets:
             vacant, step, end_offset = offset, 1, self._target.end_offset
@@ -336,7 +336,7 @@ class RangePuller:
             self._postponed.append(request)
 
     def _warn_of_lost(self, offset: int, result: PullResult, waited_ms: int) -> None:
-        """Log that offsets from ``offset`` on are treated as lost, unless a loss with the same end was logged."""
+        """Log offsets from ``offset`` to the next message as lost, unless a loss with the same end was logged."""
         lost_to = result.next_begin_offset if result.next_begin_offset > offset else self._target.end_offset
         if lost_to in self._logged_lost_to:
             return
