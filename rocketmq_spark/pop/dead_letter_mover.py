@@ -68,8 +68,8 @@ class DeadLetterMover:
 
     def split_exhausted(self, target: Target, received: Sequence[ReceivedMessage]) -> SplitMessages:
         """Split messages into ``usable`` and ``exhausted`` (redelivered more than ``retryMaxTimes``). If one was
-        redelivered and no limit is cached, request the limit from the broker and wait; without a limit all are
-        usable."""
+        redelivered, the limit is what ``retry_max_times`` returns, which may send a request and wait. If it returns
+        None, all messages are usable."""
         return split_exhausted(received, self.retry_max_times(target) if has_redelivered(received) else None)
 
     def retry_max_times(self, target: Target) -> int | None:

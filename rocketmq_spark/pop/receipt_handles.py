@@ -205,8 +205,8 @@ def handles_to_json(handles: Iterable[ReceiptHandle]) -> dict[str, str | list[st
 
 
 def handles_from_json(value: Mapping[str, str | list[str]]) -> list[ReceiptHandle]:
-    """Decode what ``handles_to_json`` returned. Raises ValueError, also for more handles than CHECKPOINT_MESSAGES
-    allows, TypeError, AttributeError."""
+    """Decode what ``handles_to_json`` returned, in the same order. Raises ValueError for an invalid entry, or for more
+    handles than CHECKPOINT_MESSAGES allows; TypeError or AttributeError for a value of another type."""
     handles: list[ReceiptHandle] = []
     for key, encoded in value.items():
         topic, *words = key.split(" ")

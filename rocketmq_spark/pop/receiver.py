@@ -160,8 +160,8 @@ class Receiver:
         return messages
 
     def mark_completed(self, batch: int) -> None:
-        """Mark all batches up to ``batch`` as in the sink, and acknowledge them. Wait up to ``brokerTimeoutMs`` for
-        brokers that do not fail; others are retried in the background. Raise no error."""
+        """Mark all batches up to ``batch`` as in the sink, and acknowledge them. Wait up to ``brokerTimeoutMs``, not
+        for failing brokers: requests to these are retried in the background. Raise no error."""
         with self._changed:
             self._unacked.mark_completed(batch)
         self._acknowledge_and_wait()
@@ -187,8 +187,8 @@ class Receiver:
         self.start()
 
     def release_logged(self, handles: Sequence[ReceiptHandle]) -> None:
-        """Release an earlier start's batch, and block until that is done; receive nothing before. Raises what ``check``
-        does; TransportError[SOURCE_PROCESS_TERMINATED] after ``stop``."""
+        """Start; release an earlier start's batch, poll for no messages before all brokers have confirmed that, and
+        wait. Raises what ``check`` does; TransportError[SOURCE_PROCESS_TERMINATED] after ``stop``."""
         with self._changed:
             self._unacked.abandon(handles)
         self.start()

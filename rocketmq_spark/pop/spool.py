@@ -76,8 +76,9 @@ class Spool:
         self._keep_locked(None)
 
     def _keep_locked(self, file: IO[bytes] | None) -> None:
-        """Keep ``file`` locked from now on, and unlock the previous one. If that could not be written, ``store`` has
-        raised the error; closing it fails once more."""
+        """Keep ``file``, which the caller has locked, open and so locked (None: no file). Close, and so unlock, the
+        previous file. An error of closing is ignored: if the previous file could not be written, ``store`` has raised
+        the error."""
         previous, self._locked = self._locked, file
         if previous is not None:
             with suppress(OSError):

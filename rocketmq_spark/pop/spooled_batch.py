@@ -46,7 +46,7 @@ def _message(
 
 
 def _fields(messages: Iterable[ReceivedMessage]) -> Iterator[bytes | memoryview]:
-    """Yield the encoded fields of all messages, each after its length."""
+    """Yield, message after message, the encoded length of each field, then the field."""
     for handle, record, record_format in messages:
         texts = (handle.topic, handle.broker_name, handle.text, record_format.value)
         fields: tuple[bytes | memoryview, ...] = (*(text.encode() for text in texts), record)

@@ -31,7 +31,7 @@ class DeadLetterTopic(Protocol):
         """Split messages into those for a batch and those for the dead-letter topic."""
 
     def move(self, messages: Sequence[ReceivedMessage]) -> list[MoveOutcome]:
-        """Store messages in the dead-letter topic; acknowledge those that are MOVED. Return an outcome for each."""
+        """Store messages in the dead-letter topic; return an outcome for each. The caller acknowledges MOVED ones."""
 
 
 class ServerSideDeadLetters:
@@ -83,8 +83,9 @@ class Transport(Protocol):
     ) -> list[ChangeOutcome]:
         """Make messages invisible for ``invisible_ms`` from now on, with all requests in flight together, and wait.
 
-        With ``suspend`` this does not count as a delivery attempt. Return an outcome for each handle, in order; raise
-        no RocketMQError.
+        With ``suspend``, the redelivery after that time does not count as a delivery attempt. Return for each handle,
+        in order: the new handle, None if the server no longer has the message under that handle, or the RocketMQError,
+        which is not raised.
         """
 
     def close(self) -> None:

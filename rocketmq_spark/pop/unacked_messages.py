@@ -190,7 +190,7 @@ class UnackedMessages:
         return Lease.starting_at(now_ms - age_ms, handle.pop_check_point.invisible_ms)
 
     def add_completed(self, handles: Iterable[ReceiptHandle]) -> None:
-        """Track messages of an earlier start's batch that is in the sink, as COMPLETED: to be acknowledged."""
+        """Track messages of a batch that is in the sink, of an earlier start, as COMPLETED: to be acknowledged."""
         for handle in handles:
             lease = Lease(self._invisible_ms, 0, 0)
             self._add(_UnackedMessage(handle, memoryview(b""), RecordFormat.STORED, lease, MessageState.COMPLETED))
@@ -238,7 +238,7 @@ class UnackedMessages:
     # ------------------------------------------------------------------------------------------ extension
 
     def claim_due(self, now_ms: int, max_messages: int, broker_name: str | None = None) -> list[Claimed]:
-        """Claim up to ``max_messages`` that are due for an extension at ``now_ms``. None: those of any broker."""
+        """Claim up to ``max_messages`` messages of ``broker_name`` (None: all) due for an extension at ``now_ms``."""
         due = (
             number
             for number, message in self._messages.items()
@@ -280,7 +280,8 @@ class UnackedMessages:
     # ------------------------------------------------------------------------------------------ retries exhausted
 
     def claim_exhausted(self, max_messages: int, broker_name: str | None = None) -> list[tuple[int, ReceivedMessage]]:
-        """Claim up to ``max_messages`` with exhausted retries; return (number, message). None: any broker's."""
+        """Claim up to ``max_messages`` RETRIES_EXHAUSTED messages of ``broker_name`` (None: of all brokers), to move
+        them to the dead-letter topic. Return (number, message) of each."""
         claimed = self._claim(
             (number for number, _ in self._in_state(MessageState.RETRIES_EXHAUSTED)), max_messages, broker_name
         )
@@ -300,7 +301,7 @@ class UnackedMessages:
     # ------------------------------------------------------------------------------------------ results
 
     def claim_completed(self, max_messages: int, broker_name: str | None = None) -> list[Claimed]:
-        """Claim messages to acknowledge."""
+        """Claim COMPLETED messages, to acknowledge them."""
         return self._claim((number for number, _ in self._in_state(MessageState.COMPLETED)), max_messages, broker_name)
 
     def mark_acknowledged(self, numbers: Iterable[int]) -> None:
@@ -318,8 +319,7 @@ class UnackedMessages:
                 self._count_expired(message)
 
     def claim_outside_batches(self, max_messages: int, broker_name: str | None = None) -> list[Claimed]:
-        """Claim up to ``max_messages`` that are PREFETCHED or RETRIES_EXHAUSTED, to release them. ``broker_name`` None:
-        any broker's."""
+        """Claim up to ``max_messages`` messages of ``broker_name`` (None: all) in no batch, to release them."""
         return self._claim(
             (number for number, message in self._messages.items() if message.state in _IN_NO_BATCH),
             max_messages,
@@ -327,7 +327,7 @@ class UnackedMessages:
         )
 
     def claim_abandoned(self, max_messages: int, broker_name: str | None = None) -> list[Claimed]:
-        """Claim messages of an earlier start's batch, to release them."""
+        """Claim ABANDONED messages, to release them."""
         return self._claim((number for number, _ in self._in_state(MessageState.ABANDONED)), max_messages, broker_name)
 
     def mark_released(self, numbers: Iterable[int]) -> None:
@@ -356,7 +356,7 @@ class UnackedMessages:
         return ((number, message) for number, message in self._messages.items() if message.state is state)
 
     def _claim(self, numbers: Iterable[int], max_messages: int, broker_name: str | None) -> list[Claimed]:
-        """Claim the unclaimed ones of ``numbers``, at most ``max_messages``. ``broker_name`` None: any broker's."""
+        """Claim unclaimed messages of ``broker_name`` (None: all) among ``numbers``, up to ``max_messages``."""
         claimed: list[Claimed] = []
         for number in numbers:
             message = self._messages[number]
