@@ -283,7 +283,8 @@ class MachineRoomResolver(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AllocateMachineRoomNearby:
-    """Another strategy within each machine room; the queues of rooms without members are allocated among all members.
+    """Another strategy within each machine room; the queues of rooms without members are allocated among all members
+    that have a room.
 
     Raises MembershipError[UNKNOWN_MACHINE_ROOM] when the resolver returns no room for a broker or this client. Another
     client without a room gets no queues and is logged once; Java then allocates nothing. With the same resolver that
@@ -303,11 +304,12 @@ class AllocateMachineRoomNearby:
     def allocate(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> list[MessageQueue]:
-        """Return the member's part of the queues in its room, and of those in each room without members; [] if
-        ``client_ids`` lack ``client_id``. Calls the resolver for each queue and each member.
+        """Return the member's part of the queues in its room, and of the queues in each room without members; [] if
+        ``client_ids`` lack ``client_id``. Another member without a room gets no queues. Calls the resolver for each
+        queue and each member.
 
-        Raises MembershipError[UNKNOWN_MACHINE_ROOM] if a broker or ``client_id`` has no room, ValueError if an argument
-        is empty.
+        Raises MembershipError[UNKNOWN_MACHINE_ROOM] if the resolver returns no room for a broker or for ``client_id``,
+        ValueError if an argument is empty.
         """
         if not is_member(client_id, queues, client_ids):
             return []

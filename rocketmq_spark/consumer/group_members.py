@@ -204,7 +204,7 @@ class GroupMembers:
         or not.
 
         A broker takes the topics of the last heartbeat for the group's, and rejects pulls of other topics that carry no
-        subscription. Without the retry topic, Java members could not read theirs after each heartbeat of this member.
+        subscription. Without the retry topic, Java members could not read it after each heartbeat of this member.
         """
         topics = dict.fromkeys((*self._topics.selected, self._options.retry_topic))
         return replace(self.consumer_data, subscriptions=tuple(map(self._subscription, topics)))

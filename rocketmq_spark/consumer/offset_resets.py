@@ -48,8 +48,8 @@ class OffsetResets:
         self._offsets.pop(queue, None)
 
     def consume_mark(self, queue: MessageQueue) -> None:
-        """Pull once as the group and wait: if the queue has a reset mark, the broker returns its offset, which is
-        recorded, and removes the mark. No later pull receives this reset.
+        """Pull once at offset 0 as the group, and wait. If the queue has a reset mark, the broker returns the offset of
+        the reset and removes the mark; record that offset. Later pulls do not return this reset.
 
         Do nothing if the broker does not serve the queue, or does not respond. Permanent errors are raised.
         """
@@ -86,8 +86,9 @@ class OffsetResets:
                 )
 
     def _try_restore(self, queue: MessageQueue) -> bool:
-        """Restore a mark and return whether the broker accepted it. If an operator has reset the queue again, the later
-        offset is recorded and restored. Errors are logged at DEBUG, not raised."""
+        """Send the pending reset of ``queue`` to the broker, which sets the reset mark again; return whether the broker
+        accepted. If an operator has reset the queue since, record that offset and send it instead. Errors are logged at
+        DEBUG, not raised."""
 
         def restore_at(broker: BrokerApi) -> bool:
             broker.restore_reset(self._group, queue, self._offsets[queue])

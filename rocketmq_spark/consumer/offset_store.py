@@ -124,8 +124,8 @@ class LocalFileOffsetStore:
         return {queue: self._offsets.get(queue) for queue in queues}
 
     def write_offsets(self, offsets: Mapping[MessageQueue, int]) -> set[MessageQueue]:
-        """Replace the stored offsets of these queues, also by smaller ones; other queues keep theirs. Return all queues
-        of ``offsets``, because the file has them. Raises OptionError[OFFSET_FILE_UNUSABLE]."""
+        """Replace the stored offsets of the queues in ``offsets``, also by smaller ones; those of other queues stay.
+        Return all queues of ``offsets``, because the file has them. Raises OptionError[OFFSET_FILE_UNUSABLE]."""
         changed = self._offsets | dict(offsets)
         if changed != self._offsets:
             self._file.write(encode_offsets(changed), keep_backup=self._is_file_readable)

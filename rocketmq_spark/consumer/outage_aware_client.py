@@ -101,7 +101,8 @@ class OutageAwareClient:
         return response
 
     def _verified_brokers(self, broker_names: Iterable[str]) -> list[str]:
-        """Check brokers with new connections, concurrently; wait, and return all ``broker_names`` verified now."""
+        """Verify those of ``broker_names`` whose connections are not verified, concurrently, and wait. Return all that
+        are verified then, in order. Raises what ``call_concurrently`` raises."""
         names = list(broker_names)
         self.call_concurrently(
             {name: name for name in names if not self._identities.is_verified(name)},
@@ -128,9 +129,9 @@ class OutageAwareClient:
         *,
         of_slaves: bool = False,
     ) -> list[tuple[Collection[MessageQueue], T]]:
-        """Verify brokers with new connections, then send one request to the broker of each of ``queues``, concurrently;
-        wait, and return (queues, response) of each broker that responds. ``of_slaves``: see ``call_concurrently``, for
-        its errors too."""
+        """Verify brokers whose connections are new, then send one request to the broker of each of ``queues``,
+        concurrently; wait, and return (queues, response) of each broker that responds. ``of_slaves``: see
+        ``call_concurrently``, for its errors too."""
         of_broker = _by_broker(queues)
 
         def submit_if_verified(broker: BrokerApi, name: str) -> Future[T]:

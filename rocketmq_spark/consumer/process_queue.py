@@ -52,10 +52,11 @@ class SlidingWindow:
         insort(self._in_flight, (begin_offset, end_offset))
 
     def remove(self, begin_offset: int, end_offset: int) -> int:
-        """Complete offsets in flight, of one range or of several; return the next committable offset.
+        """Complete ``[begin_offset, end_offset)``, of one range in flight or of adjacent ones; return the next
+        committable offset.
 
-        The remaining parts of these ranges, on either side, stay in flight. Raises ValueError if an offset is not in
-        flight.
+        The remaining parts of these ranges, on either side, stay in flight. Raises ValueError, without a change, if one
+        of the offsets is not in flight.
         """
         at = bisect_left(self._in_flight, (begin_offset, end_offset))
         if self._in_flight[at : at + 1] == [(begin_offset, end_offset)]:

@@ -44,9 +44,9 @@ class SubscribedTopics(Collection[str]):
         return self._matching if self.has_pattern else self._options.listed_topics
 
     def expect(self, queues: Collection[MessageQueue]) -> None:
-        """Record ``queues`` that the query has read, of all topics, and compute the topics again. A topic of theirs is
-        unavailable, not deleted, while a broker of its queues is not registered. Do nothing without a pattern, or if
-        ``queues`` is the object of the last call."""
+        """Record ``queues`` that the query has read, of all topics, and compute the topics again. A topic of these
+        queues is unavailable, not deleted, while a broker of its queues is not registered. Do nothing without a
+        pattern, or if ``queues`` is the object of the last call."""
         if not self.has_pattern or queues is self._expected:
             return
         self._expected = queues

@@ -2,10 +2,10 @@
 query and evaluates their running infos.
 
 A broker keeps one subscription table per group, that of the last heartbeat, so only the members themselves report
-theirs. Inconsistent members leave messages unread without an error: each allocates queues of a topic to members that
-never read it.
+their subscriptions. Inconsistent members leave messages unread without an error: each allocates queues of a topic to
+members that never read it.
 
-A member reports its settings among the properties of its running info. Java's push consumers report all of theirs
+A member reports its settings among the properties of its running info. Java's push consumers report all settings
 (``MixAll#object2Properties``): the message model, and the strategy as its class and an address,
 ``org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely@1b2c6ec2``. Settings that a member does
 not report are not compared.

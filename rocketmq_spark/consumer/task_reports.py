@@ -18,7 +18,7 @@ class TaskReports:
         self._sizes.extend(report.read)
 
     def take_losses(self) -> set[ReportedLoss]:
-        """Return the losses that were reported since the last call. Retried tasks report theirs again."""
+        """Return the losses that were reported since the last call. Retried tasks report the same losses again."""
         losses, self._losses = self._losses, set()
         return losses
 
