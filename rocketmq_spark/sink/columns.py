@@ -158,7 +158,8 @@ def position_of(name: str, names: Sequence[str]) -> int | None:
 
 
 def _check_complete(positions: Mapping[str, int], has_topic: bool) -> None:
-    """Raise OptionError[MISSING_SINK_COLUMN] for the first required column that is missing."""
+    """Raise OptionError[MISSING_SINK_COLUMN] if a column is missing: ``body``; ``topic``, without option ``topic``
+    (``has_topic``); ``brokerName`` or ``queueId``, if only the other one is present."""
     missing = {
         "column 'body'": BODY not in positions,
         "column 'topic' or option 'topic'": TOPIC not in positions and not has_topic,

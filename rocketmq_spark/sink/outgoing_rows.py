@@ -71,7 +71,8 @@ class OutgoingRows:
 
     @property
     def destinations(self) -> tuple[pa.BinaryArray, ...]:
-        """Return the columns that determine destinations: topics and, if present, broker names and queue IDs."""
+        """Return the columns that determine destinations, as binary: topics and, if present, broker names and queue
+        IDs."""
         columns = (self.topics, self.broker_names, self.queue_ids)
         return tuple(column.cast(pa.string()).cast(pa.binary()) for column in columns if column is not None)
 

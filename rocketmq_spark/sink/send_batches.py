@@ -196,7 +196,8 @@ def queue_by_hash(sharding_key: str, queues: tuple[MessageQueue, ...]) -> Messag
 
 def sharded_queues(route: TopicRoute) -> tuple[MessageQueue, ...]:
     """Return the queues over which sharding keys are distributed, also those whose broker has no master in the route.
-    Raises RouteError[TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE | INVALID_ORDER_CONF]."""
+    Raises RouteError[TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE] if there are none, RouteError[INVALID_ORDER_CONF] if the
+    topic's order configuration cannot be parsed."""
     queues = route.publish_queues()
     if not queues:
         raise RouteError("TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE", topic=route.topic)

@@ -26,7 +26,7 @@ class TopicRequirement(NamedTuple):
 
 
 class RowRequirements(NamedTuple):
-    """Distinct ``requirements``, and for the rows at ``positions`` the index of theirs in ``requirements``."""
+    """Distinct ``requirements``, and for each row at ``positions`` the index of its requirement."""
 
     requirements: tuple[TopicRequirement, ...]
     positions: Positions

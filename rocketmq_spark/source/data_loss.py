@@ -147,7 +147,8 @@ class LossCount:
         self._by_condition[condition] = before_offsets + offsets, before_ranges + 1
 
     def _count(self, queue: MessageQueue, begin_offset: int, end_offset: int, condition: str) -> None:
-        """Count the offsets of a lost range that are not counted yet; the range counts only if it has such offsets."""
+        """Count the offsets of a lost range that are not counted yet, in total and under ``condition``, a sub-condition
+        of DATA_LOSS. The range counts only if it has such offsets."""
         counted = self._counted.setdefault(queue, [])
         first = bisect_left(counted, begin_offset, key=lambda one: one[1])
         touched = counted[first : bisect_right(counted, end_offset, key=lambda one: one[0])]

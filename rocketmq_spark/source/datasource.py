@@ -189,7 +189,7 @@ def _stream_options(options: Mapping[str, str]) -> ReadOptions:
 
 
 def _valid(options: T | OptionError) -> T:
-    """Return parsed ``options``. Raises the OptionError that ``_parsed`` returned in place of them."""
+    """Return parsed ``options``. Raises the OptionError that ``_parse_or_error`` returned instead of options."""
     if isinstance(options, OptionError):
         raise options
     return options

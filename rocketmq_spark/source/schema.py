@@ -134,7 +134,8 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def arrow_schema_of(schema: StructType, columns: Iterable[Column]) -> pa.Schema:
-    """Return the Arrow schema of a checked Spark schema with ``columns``: user's names, their types."""
+    """Return the Arrow schema of a checked Spark schema: the field names of ``schema`` with the types of ``columns``,
+    in the same order. Fields are nullable; values of a map are as nullable as in ``schema``."""
     import pyarrow as pa
 
     fields = zip(schema.fields, columns, strict=True)

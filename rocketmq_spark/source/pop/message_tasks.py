@@ -30,7 +30,7 @@ class Part(NamedTuple):
     record_format: RecordFormat
     body: bytes
     handles: tuple[str, ...] = ()
-    """The handles of stored messages, if required, see ``receipt_handle``; a proxy's records contain theirs."""
+    """The handles of stored messages, if required, see ``receipt_handle``; records of a proxy contain their handles."""
 
 
 def tasks_of(

@@ -87,8 +87,8 @@ class PopRun(Run):
         return self._call_unless_ended(lambda: self._plan(start, max_messages or MAX_PREFETCHED), start)
 
     def _plan(self, start: PopOffset, max_messages: int) -> PopOffset:
-        """Do the work of ``latest_offset``: wait in steps of ``IDLE_WAIT_S`` for messages, a stop request, or an idle
-        end. Raises the errors of ``latest_offset``."""
+        """Plan the next batch and return its offset, or return ``start``, as ``latest_offset`` describes; wait in steps
+        of ``IDLE_WAIT_S`` for messages, a stop request, or an idle end. Raises the errors of ``latest_offset``."""
         if self._in_flight and (start.epoch, start.number) != (self._epoch, self._number):
             raise LocalProtocolError("BATCH_SKIPPED", number=self._number)
         self._mark_completed(start)
@@ -211,7 +211,7 @@ class EarlierBatch:
         return self._messages
 
     def _load(self, end: PopOffset) -> tuple[ReceivedMessage, ...]:
-        """Do the work of the first call of ``messages``."""
+        """Return the batch's messages, logged and tracked; () after their release if the spool lacks the batch."""
         if self._spool is None or (messages := self._spool.load(end.epoch, end.number)) is None:
             self._receiver.release_logged(_without_expired(end.handles))
             return ()

@@ -170,9 +170,9 @@ class Resumable(ABC):
         self._end_request: EndRequest | None = None
 
     def resume(self, shown: Mapping[str, Any]) -> None:
-        """Set ``control_before`` from ``shown``, the progress in the last logged offset ({} in a new query), and
-        ``may_stop_without_call``. Claim a request of ``run_available_now``; if there is one, read only what is
-        available now. Call it before the run is created."""
+        """Set ``control_before`` to the control folder that ``shown`` has, the progress in the last logged offset ({}
+        in a new query), and ``may_stop_without_call`` to True. If ``run_available_now`` waits for this start, claim its
+        request, and read only what is available now. Call it before the run is created."""
         self.may_stop_without_call = True
         self.control_before = Control.shown_in(shown)
         self._end_request = None if self.control_before is None else EndRequest.claim(self.control_before)

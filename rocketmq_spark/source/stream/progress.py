@@ -17,14 +17,14 @@ MAX_SAMPLES: Final = 256
 
 
 class WaitingTimes:
-    """Max offsets and store times of queues with unread messages, from snapshots. Not thread-safe."""
+    """Max offsets and last store times of queues with unread messages, one of each per snapshot. Not thread-safe."""
 
     def __init__(self) -> None:
         self._samples: dict[MessageQueue, list[tuple[int, int]]] = {}
 
     def update(self, positions: Mapping[MessageQueue, int], bounds: Mapping[MessageQueue, QueueBounds]) -> None:
         """Add a snapshot. ``positions``: next offsets to read, of all queues to keep; other queues are dropped.
-        ``bounds``: of some or all of them."""
+        ``bounds``: of some or all queues in ``positions``; what was added for the others stays."""
         self._samples = {queue: self._of_queue(queue, at, bounds.get(queue)) for queue, at in positions.items()}
 
     def _of_queue(self, queue: MessageQueue, position: int, bounds: QueueBounds | None) -> list[tuple[int, int]]:

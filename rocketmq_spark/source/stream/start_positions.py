@@ -179,7 +179,8 @@ def _check_listed_queues_exist(start: StartingPoint, bounds: Mapping[MessageQueu
 def _skip_deleted(
     offsets: Mapping[MessageQueue, int], bounds: Mapping[MessageQueue, QueueBounds]
 ) -> dict[MessageQueue, int]:
-    """Log the deleted ranges from ``offsets`` on, and return the min offsets of their queues only."""
+    """Log the ranges from ``offsets`` up to the min offsets as deleted. Return the min offsets of the queues with such
+    a range; other queues are missing. Raises KeyError for a queue without ``bounds``."""
     lost = [
         LostRange(queue, offset, bounds[queue].min_offset, RETENTION)
         for queue, offset in offsets.items()
@@ -208,8 +209,9 @@ def _check_matched(unmatched: Sequence[MessageQueue], start: StartingPoint) -> N
 
 
 def check_assigned(assigned: Collection[MessageQueue], start: SourceOffset, snapshot: MetadataSnapshot) -> None:
-    """Raise OptionError[ASSIGNED_QUEUES_NOT_FOUND] for assigned queues that neither the complete ``snapshot`` nor the
-    checkpoint has. ``missingQueues`` applies to those that the checkpoint has."""
+    """Raise OptionError[ASSIGNED_QUEUES_NOT_FOUND] for assigned queues that are neither in ``snapshot`` nor in
+    ``start``, the checkpoint's offset. Call it with a complete snapshot only; this is not checked. To queues that only
+    the checkpoint has, option ``missingQueues`` applies elsewhere."""
     missing = [str(queue) for queue in assigned if queue not in snapshot.bounds and queue not in start.queues]
     if missing:
         raise OptionError("ASSIGNED_QUEUES_NOT_FOUND", count=len(missing), queues=", ".join(missing))
@@ -306,8 +308,9 @@ class TopicStarts:
             self._log_lost_offsets(start, stored)
 
     def _point_of_unread(self, start: SourceOffset, stored: Mapping[MessageQueue, int | None]) -> StartingPoint:
-        """Return the start position of unread topics: the first message of topics that have appeared later. With a
-        pattern, those are all that the group has not read if it has read others."""
+        """Return the start position of unread topics: the configured one. With a pattern, it is the first message if
+        the query has begun, or if the group has committed offsets of a topic that the pattern selects: unread topics
+        have appeared later then."""
         of_group = {queue.topic for queue, offset in stored.items() if offset is not None}
         is_later = self._has_begun or start.has_begun or any(map(self._options.selects, of_group))
         return FIRST_MESSAGE if is_later and self._options.topic_pattern is not None else self._point
