@@ -53,8 +53,8 @@ def quiet_session(folder: Path) -> Iterator[SparkSession]:
 
 @contextmanager
 def quiet_start(log: Path) -> Iterator[None]:
-    """Redirect the standard error of child processes that start in the block to ``log``; theirs stays redirected
-    afterwards.
+    """Append to ``log`` the standard error of child processes that start in the block, also after the block. The
+    standard error of this process is redirected in the block only.
 
     Ctrl-C in the block raises KeyboardInterrupt at its end: PySpark does not end a JVM whose start was interrupted.
     """

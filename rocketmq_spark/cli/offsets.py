@@ -97,9 +97,9 @@ def change(
     offsets: Mapping[MessageQueue, int],
     bounds: Mapping[MessageQueue, QueueBounds],
 ) -> str:
-    """Commit ``offsets`` for ``--group``, unless ``--dry-run``; return a table of the offsets before and after. Raises
-    MembershipError[GROUP_IN_USE] while the group has members, without ``--force``; OptionError
-    [OFFSETS_NOT_IN_QUEUES]."""
+    """Reset the offsets of ``--group`` to ``offsets`` as ``_write`` does, unless ``--dry-run``; return a table of the
+    committed offsets before and after. Raises MembershipError[GROUP_IN_USE] if the group has members, without
+    ``--force``; OptionError[OFFSETS_NOT_IN_QUEUES | GROUP_NOT_FOUND.CLUSTER]. ``--dry-run`` raises the same errors."""
     check_available(offsets, bounds)
     inspector, group = Inspector(cluster, raise_failure), arguments.group
     members = [row.client_id for row in inspector.member_rows([group])]

@@ -143,7 +143,9 @@ class _BrokerCheck:
         return None if clock_ms is None else clock_ahead_ms(clock_ms, sent_ms, _unix_ms())
 
     def try_topic(self, job: Job, topic: str) -> None:
-        """Send the requests of the job for one topic: pulls from a queue that no topic has, or a message to it."""
+        """Send the requests that the job needs for one topic; none reads or stores a message. To write: a message to a
+        queue that no topic has, and a query of the topic's settings. To read as ``job.group``, if there is one: pulls
+        from such a queue and from an empty one, a check of a SQL92 filter, and a query of the topic's offsets."""
         if job.is_writing:
             queue = MessageQueue(topic, self._name, NO_QUEUE)
             message = send_batch_rpc(b"-", queue, TRIAL_PRODUCER, properties="")

@@ -150,7 +150,7 @@ class EmbeddedCluster:
                     broker.stop()
 
     def check(self) -> None:
-        """Raise EmbeddedBrokerError[EMBEDDED_JVM_FAILED] if a JVM has ended by itself."""
+        """Raise EmbeddedBrokerError[EMBEDDED_JVM_FAILED] if a JVM has ended, or was killed and not started again."""
         self._jvms.check()
 
     # ---- addresses and folders
@@ -240,7 +240,7 @@ class EmbeddedCluster:
         return name
 
     def delete_topic(self, name: str) -> None:
-        """Delete topic, messages and offsets on every running broker, then the route on the running name server."""
+        """Delete topic, messages and offsets on each running broker, then the route on the name server: it must run."""
         for server in self._brokers.values():
             if server.is_running:
                 with broker_at(server.address, self._security) as broker:

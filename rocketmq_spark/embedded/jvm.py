@@ -40,10 +40,10 @@ LOG_TAIL_LINES: Final = 20
 
 
 def pyspark_jars() -> Path:
-    """Return the folder of the jars that PySpark ships, py4j and Ivy among them, or that of ``$SPARK_HOME``; do not
-    import PySpark.
+    """Return the folder of the jars that PySpark ships, py4j and Ivy among them; without py4j in it, the folder
+    ``jars`` of ``$SPARK_HOME``. Do not import PySpark.
 
-    Raises EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] if neither has py4j.
+    Raises EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] if neither folder has py4j.
     """
     spec = importlib.util.find_spec("pyspark")
     package = Path(spec.origin).parent if spec and spec.origin else Path()

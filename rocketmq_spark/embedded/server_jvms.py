@@ -76,7 +76,7 @@ class ServerJvms:
         return self._jvms[name]
 
     def check(self) -> None:
-        """Raise EmbeddedBrokerError[EMBEDDED_JVM_FAILED] if a JVM has ended by itself."""
+        """Raise EmbeddedBrokerError[EMBEDDED_JVM_FAILED] if a JVM has ended, or was killed and not launched again."""
         for jvm in self._jvms.values():
             jvm.check()
 
