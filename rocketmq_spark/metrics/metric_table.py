@@ -107,7 +107,7 @@ def _outage_count(fields: Fields) -> Values:
 
 
 def _earliest(name: str) -> Callable[[Fields], Values]:
-    """Return a function that returns the earliest time of this name in ``outages``."""
+    """Return a function that returns the minimum of the time ``name`` over ``outages``; no value if none has it."""
 
     def values(fields: Fields) -> Values:
         times = [_epoch_s(outage[name]) for outage in fields.get("outages", ()) if outage[name] is not None]

@@ -54,9 +54,11 @@ class QueryMetrics:
         self._queries: dict[str, Query] = {}
 
     def update(self, progress: Mapping[str, Any], *, is_new_batch: bool) -> None:
-        """Add a progress. Its rows count if ``is_new_batch``: that of an idle query may be one that was added before.
+        """Add a progress. Count its rows only if ``is_new_batch``: the progress of an idle query may repeat a batch
+        whose rows were counted before.
 
-        A source keeps its fields while a progress of the same run shows none, and its rows over restarts.
+        If a source shows no fields, it keeps the fields of the last progress of the same run. Its row count continues
+        in later runs of the query.
         """
         query_id, run_id = str(progress["id"]), str(progress["runId"])
         before = self._queries.get(query_id)

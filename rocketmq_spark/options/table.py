@@ -143,7 +143,8 @@ def option(
 
 
 def row_of(table: type, option_name: str, /, **changes: Any) -> Any:
-    """Return a dataclass field with the row of an option of another ``table``, and ``changes`` of that row."""
+    """Return a dataclass field for option ``option_name``: its row is a copy of the row in ``table``, another dataclass
+    of options, with ``changes`` of the row's fields. Raises ValueError if ``table`` does not have the option."""
     (row,) = (row for _, row in rows(table) if row.name == option_name)
     return dataclasses.field(metadata={"option": dataclasses.replace(row, **changes)}, repr=not row.secret)
 
