@@ -91,15 +91,15 @@ def test_a_query_that_is_killed_reads_each_message_once(
 
 @pytest.mark.parametrize("version", EACH)
 def test_core_scenarios(figures: Figures, version: str) -> None:
-    """Start and restarts, times, filters, topics made again, a Java member, a killed broker; runs to the end."""
+    """Start and restarts, times, filters, recreated topics, Java members, killed brokers; runs to the end; metrics."""
     python = python_of(version)
     scenarios = [f"{SCENARIOS}::{name}[5.5.0 default]" for name in vars(core_scenarios) if name.startswith("test_")]
-    of_runs = str(SCENARIOS.with_name("test_available_now_runs.py"))
+    others = [str(SCENARIOS.with_name(name)) for name in ("test_available_now_runs.py", "test_metrics.py")]
     command = [str(python), "-m", "pytest", "-q", "-m", "versions or full", "-p", "no:cacheprovider"]
     if version in COLLECT_LEAVES_SOCKETS:
         command += ["-W", "ignore:unclosed <socket.socket:ResourceWarning"]
     run = subprocess.run(
-        [*command, *scenarios, of_runs],
+        [*command, *scenarios, *others],
         cwd=SPARKS.parents[1],
         env=environment_of(python),
         capture_output=True,
