@@ -157,6 +157,16 @@ def test_a_property_that_is_no_text_is_found_in_its_row(
     assert problems(rows) == {1: problem}
 
 
+def test_null_list_of_keys_that_covers_values_moves_no_problem_to_another_row() -> None:
+    """Arrow allows values below a null list."""
+    keys = pa.ListArray.from_arrays(
+        pa.array([0, 1, 2, 3], pa.int32()), pa.array(["a", "hidden", "x y"]), mask=pa.array([False, True, False])
+    )
+    columns = {"body": pa.array([b"a", b"b", b"c"]), "topic": pa.array(["T"] * 3), "keys": keys}
+    rows = outgoing_rows(pa.record_batch(columns), {name: position for position, name in enumerate(columns)}, None, 0)
+    assert list(problems(rows)) == [2]
+
+
 def test_of_a_slice_the_rows_are_counted_from_its_beginning() -> None:
     names = {name: position for position, name in enumerate(NAMES)}
     columns = {name: pa.array([GOOD.get(name)] * 3, type_) for name, type_ in SCHEMA.items()}

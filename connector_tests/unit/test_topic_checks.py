@@ -59,6 +59,15 @@ def test_rows_without_these_columns_want_a_topic_for_rows_without_keys() -> None
     assert row_requirements.problems({TopicRequirement("T"): "x"}) == {0: "x", 1: "x"}
 
 
+def test_keys_that_java_regards_as_blank_are_none() -> None:
+    """``Character.isWhitespace`` excludes the no-break spaces."""
+    blank = [" ", "  \t\n", "\x1c\x1f", "\u1680\u2000\u2006\u2008\u200a\u2028\u2029\u205f\u3000 "]
+    other = ["k", " k ", "\u00a0", "\u2007", "\u202f", "\u200b"]
+    requirements = requirements_of(rows_of(*({"keys": text} for text in [*blank, *other])), excluded=[])
+    problems = requirements.problems({TopicRequirement("T"): "no keys"})
+    assert list(problems) == list(range(len(blank)))
+
+
 def test_where_all_rows_have_problems_nothing_is_required() -> None:
     assert requirements_of(rows_of({}, {}), excluded=[0, 1]).requirements == ()
 

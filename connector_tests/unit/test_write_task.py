@@ -213,13 +213,25 @@ def test_no_batch_is_larger_than_a_message_may_be() -> None:
 
 
 def test_ids_of_columns_are_the_same_whatever_task_and_place_a_row_has() -> None:
-    of_bodies = replace(COLUMNS, id_positions=(0, 1))
+    of_bodies = replace(COLUMNS, id_positions=(0,))
     forwards = written(arrow(b"a", b"b", b"a"), columns=of_bodies)
     again = written(arrow(b"c"), arrow(b"a", b"b"), columns=of_bodies, task=WriteTask("query r batch 9", 0))
     ids = [message.properties["UNIQ_KEY"] for message in forwards]
     assert ids[0] == ids[2] != ids[1]
     assert [message.properties["UNIQ_KEY"] for message in again[1:]] == ids[:2]
     assert {len(one) for one in ids} == {32}
+
+
+def test_null_in_an_id_column_makes_a_row_invalid_and_its_dead_letter_has_an_id_of_its_own() -> None:
+    """``arrow`` leaves every other tag null."""
+    of_tags = replace(COLUMNS, id_positions=(0, 1))
+    with pytest.raises(LocalProtocolError, match="a column of 'messageIdColumns' is null") as refused:
+        written(arrow(b"a", b"a"), columns=of_tags)
+    assert "row 0" in str(refused.value)
+    rows = arrow(b"a", b"b", b"a", b"c")
+    messages = written(rows, columns=of_tags, options=replace(OPTIONS, dead_letter_topic="DEAD"))
+    assert [message.body for message in messages] == [b"b", b"c", b"a", b"a"]
+    assert len({message.properties["UNIQ_KEY"] for message in messages}) == 4
 
 
 def test_large_bodies_are_compressed_by_the_options() -> None:

@@ -88,7 +88,8 @@ class WriteOptions(ConnectionOptions):
         "default the ID is derived from the query, the batch, the partition, the row's number there, and the sent "
         "content of the row. Set this option if a replayed batch can have other rows or another order, for example "
         "after a shuffle. Set it also if rows come from files or a table. Otherwise these rows get other IDs, and "
-        "consumers cannot recognise the duplicates. Rows with equal values get the same ID, across all queries.",
+        "consumers cannot recognise the duplicates. Rows with equal values get the same ID, across all queries. A row "
+        "with a null in one of these columns is invalid.",
     )
 
     dead_letter_topic: str | None = option(

@@ -64,6 +64,10 @@ def _problems(rows: OutgoingRows, properties: Sequence[pa.BinaryArray], max_body
         yield from _problems_at(
             rows.have_invalid_keys, "one of its keys is empty or has a blank, and would be none or two"
         )
+    if rows.have_null_ids is not None:
+        yield from _problems_at(
+            rows.have_null_ids, "a column of 'messageIdColumns' is null in it, so its message ID would not be unique"
+        )
     if rows.properties is not None:
         yield from _property_problems(rows.properties)
     yield from _delay_problems(rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -65,6 +65,8 @@ class OutgoingRows:
     have_invalid_keys: Mask | None = None
     """Rows with several keys of which one is empty or has a blank, so that the joined text would differ; None: no
     row."""
+    have_null_ids: Mask | None = None
+    """Rows with a null in a column that determines message IDs; None: there are no such columns."""
 
     def __len__(self) -> int:
         return len(self.bodies)
@@ -102,14 +104,20 @@ class OutgoingRows:
             None if self.broker_names is None else self.broker_names.take(some),
             None if self.queue_ids is None else self.queue_ids.take(some),
             None if self.have_invalid_keys is None else self.have_invalid_keys[positions],
+            None if self.have_null_ids is None else self.have_null_ids[positions],
         )
 
 
 def outgoing_rows(
-    batch: pa.RecordBatch, positions: Mapping[str, int], topic: str | None, first_row: int
+    batch: pa.RecordBatch,
+    positions: Mapping[str, int],
+    topic: str | None,
+    first_row: int,
+    id_positions: Sequence[int] = (),
 ) -> OutgoingRows:
     """Convert the rows of ``batch`` to columns of message parts, unchecked. ``positions``: of the columns of ``batch``,
-    by name. ``topic``: of all rows; None: from their column. ``first_row``: number of the first row in the task."""
+    by name. ``topic``: of all rows; None: from their column. ``first_row``: number of the first row in the task.
+    ``id_positions``: of the columns that determine message IDs."""
     named = {name: batch.column(position) for name, position in positions.items()}
     texts = {
         "TAGS": _as_binary(named.get(TAGS)),
@@ -128,6 +136,7 @@ def outgoing_rows(
         _cast(named.get(BROKER_NAME), pa.string()),
         _cast(named.get(QUEUE_ID), pa.int64()),
         _have_invalid_keys(named.get(KEYS)),
+        _have_nulls([batch.column(position) for position in id_positions]),
     )
 
 
@@ -173,17 +182,27 @@ def _milliseconds(values: pa.Array | None) -> pa.Int64Array | None:
     return values.cast(pa.timestamp("ms", values.type.tz), safe=False).cast(pa.int64())
 
 
+def _have_nulls(columns: Sequence[pa.Array]) -> Mask | None:
+    """Return the rows in which one of ``columns`` is null; None without columns."""
+    if not columns:
+        return None
+    nulls: Mask = np.any([column.is_null().to_numpy(zero_copy_only=False) for column in columns], axis=0)
+    return nulls
+
+
 def _have_invalid_keys(values: pa.Array | None) -> Mask | None:
     """Return the rows whose list of keys has an empty key or one with a blank; None if there is no such row, or if the
     column has no lists."""
     if values is None or not pa.types.is_nested(values.type):
         return None
-    keys = values.cast(pa.list_(pa.binary())).flatten()
+    lists = values.cast(pa.list_(pa.binary())).filter(values.is_valid())  # a null list may cover values
+    keys = lists.flatten()
     are_invalid = pc.or_(pc.equal(pc.binary_length(keys), 0), pc.match_substring(keys, " "))
     if not pc.any(are_invalid).as_py():
         return None
     found = np.zeros(len(values), np.bool_)
-    found[pc.list_parent_indices(values).filter(are_invalid).to_numpy()] = True
+    present = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
+    found[present[pc.list_parent_indices(lists).filter(are_invalid).to_numpy()]] = True
     return found
 
 

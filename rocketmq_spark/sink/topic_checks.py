@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rocketmq_spark.model import TopicRoute
 from rocketmq_spark.sink.outgoing_rows import OutgoingRows, distinct_rows
 from rocketmq_spark.wire.arrow.slices import Positions
+
+_BLANK: Final = (
+    r"^(?:[\x09-\x0d\x1c-\x20]|\xe1\x9a\x80|\xe2\x80[\x80-\x86\x88-\x8a\xa8\xa9]|\xe2\x81\x9f|\xe3\x80\x80)*$"
+)
+"""White space of Java's ``Character.isWhitespace``, in UTF-8. A broker discards messages of a compaction topic whose
+keys have nothing else. Source: ``store/kv/CompactionLog.java#asyncPutMessage``."""
 
 
 class TopicRequirement(NamedTuple):
@@ -56,8 +63,13 @@ def _columns(rows: OutgoingRows) -> tuple[pa.Array, ...]:
     keys = rows.texts.get("KEYS")
     brokers = pa.nulls(len(rows), pa.string()) if rows.broker_names is None else rows.broker_names
     queue_ids = pa.nulls(len(rows), pa.int64()) if rows.queue_ids is None else rows.queue_ids
-    has_keys = pa.repeat(pa.scalar(False), len(rows)) if keys is None else keys.is_valid()
+    has_keys = pa.repeat(pa.scalar(False), len(rows)) if keys is None else _are_not_blank(keys)
     return rows.topics, brokers, queue_ids, has_keys
+
+
+def _are_not_blank(keys: pa.BinaryArray) -> pa.BooleanArray:
+    """Return which keys Java does not regard as blank; false for null."""
+    return pc.fill_null(pc.invert(pc.match_substring_regex(keys, _BLANK)), False)
 
 
 def no_such_queue(requirement: TopicRequirement, route: TopicRoute) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
@@ -105,14 +105,29 @@ def _pieces(
     """Encode the rows of an Arrow batch, unchecked, and yield them with their message IDs in pieces of
     ``ENCODED_BYTES`` of bodies; a single larger row is its own piece."""
     for part in split_by_bytes(batch, columns.parts[BODY], ENCODED_BYTES):
-        rows = outgoing_rows(part, columns.parts, options.topic, first_row)
+        rows = outgoing_rows(part, columns.parts, options.topic, first_row, columns.id_positions)
         properties = _properties(rows)
-        if columns.id_positions:
-            ids = column_ids([part.column(position) for position in columns.id_positions])
-        else:
-            ids = row_ids(key, first_row, (*rows.destinations, rows.bodies, *properties))
+        ids = _message_ids(part, columns, rows, (*rows.destinations, rows.bodies, *properties), key, first_row)
         yield _Piece(rows, ids, properties)
         first_row += len(part)
+
+
+def _message_ids(
+    batch: pa.RecordBatch,
+    columns: Columns,
+    rows: OutgoingRows,
+    content: Sequence[pa.BinaryArray],
+    key: bytes,
+    first_row: int,
+) -> MessageIds:
+    """Return the ID of each row: of its ID columns, or, without these or if one is null, of its position and
+    ``content``. A row with a null is invalid; as a dead letter it must differ from others."""
+    if rows.have_null_ids is None:
+        return row_ids(key, first_row, content)
+    ids = column_ids([batch.column(position) for position in columns.id_positions])
+    if rows.have_null_ids.any():
+        ids = np.where(rows.have_null_ids, row_ids(key, first_row, content), ids)
+    return ids
 
 
 def _valid_pieces(pieces: list[_Piece], task: WriteTask, options: WriteOptions, topics: Topics) -> Iterator[_Piece]:
