@@ -64,8 +64,9 @@ def allocate_all(
     queues_by_topic: Mapping[str, Sequence[MessageQueue]],
     client_ids: Sequence[str],
 ) -> list[MessageQueue]:
-    """Return the queues of member ``client_id`` in all topics, each queue once. The arguments may be in any order;
-    topics without queues are ignored. Raises what the strategy raises.
+    """Return the queues of member ``client_id`` in all topics, each queue once; [] without queues. Sort topics, queues
+    and ``client_ids``, and call the strategy once for each topic that has queues, or once for all topics. Raises what
+    the strategy raises.
 
     Source: ``client/impl/consumer/RebalanceImpl.java#rebalanceByTopic``, which sorts before it allocates.
     """
@@ -129,8 +130,8 @@ class AllocateMessageQueueAveragely:
     def allocate(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> list[MessageQueue]:
-        """Return the consecutive block of ``queues`` for the position of ``client_id`` in ``client_ids``; [] if they
-        lack it. Raises ValueError if an argument is empty."""
+        """Return the consecutive block of ``queues`` for the position of ``client_id`` in ``client_ids``; [] if
+        ``client_ids`` lack it, or it is beyond the number of queues. Raises ValueError if an argument is empty."""
         if not is_member(client_id, queues, client_ids):
             return []
         size, longer = divmod(len(queues), len(client_ids))
@@ -183,7 +184,7 @@ class ConsistentHashRouter:
         self._hashes = sorted(self._ring)
 
     def _add(self, node: str, virtual_node_count: int) -> None:
-        """Add virtual nodes of ``node`` to the ring, numbered on from those that it has there."""
+        """Add virtual nodes ``node-N`` to the ring, with numbers N after those of ``node`` that are on it."""
         present = sum(owner == node for owner in self._ring.values())
         for replica in range(present, present + virtual_node_count):
             self._ring[self._hash_function(f"{node}-{replica}")] = node
@@ -252,9 +253,9 @@ class AllocateMessageQueueByMachineRoom:
     def allocate(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> list[MessageQueue]:
-        """Select the queues of brokers in ``consumer_idcs`` and divide them into equal blocks, one for each of
-        ``client_ids``. Return the block of ``client_id``, and one of the remaining queues if there are enough; [] if
-        ``client_ids`` lack it. Raises ValueError if an argument is empty."""
+        """Divide the queues of brokers in ``consumer_idcs`` into equal blocks, one for each of ``client_ids``. Return
+        the block at the position of ``client_id``, and after it the remaining queue at that position, if there is one;
+        [] if ``client_ids`` lack it. Raises ValueError if an argument is empty."""
         if not is_member(client_id, queues, client_ids):
             return []
         eligible = [queue for queue in queues if self._is_here(queue.broker_name)]
@@ -264,8 +265,8 @@ class AllocateMessageQueueByMachineRoom:
         return block + ([eligible[size * len(client_ids) + index]] if index < remainder else [])
 
     def _is_here(self, broker_name: str) -> bool:
-        """Return whether the broker's room is in ``consumer_idcs``. Java's ``split("@")`` drops empty parts at the
-        end."""
+        """Return whether the broker's name is ``room@name``, with any "@" at its end dropped as in Java, and the room
+        is in ``consumer_idcs``."""
         parts = broker_name.rstrip("@").split("@")
         return len(parts) == 2 and parts[0] in self.consumer_idcs
 
@@ -304,9 +305,10 @@ class AllocateMachineRoomNearby:
     def allocate(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> list[MessageQueue]:
-        """Return the member's part of the queues in its room, and of the queues in each room without members; [] if
-        ``client_ids`` lack ``client_id``. Another member without a room gets no queues. Calls the resolver for each
-        queue and each member.
+        """Call ``strategy`` for the queues in the member's room, with the members there, and for the queues of each
+        room without members, with all members that have a room; return its results, [] if ``client_ids`` lack
+        ``client_id``. A member without a room gets no queues, and is logged once. Calls the resolver for each queue and
+        member.
 
         Raises MembershipError[UNKNOWN_MACHINE_ROOM] if the resolver returns no room for a broker or for ``client_id``,
         ValueError if an argument is empty.
@@ -371,8 +373,8 @@ class AllocateAveragelyOverAllTopics:
     def allocate_all_topics(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> list[MessageQueue]:
-        """Return the member's block of ``queues`` by broker, ID and topic; [] if ``client_ids`` lack ``client_id``.
-        Raises ValueError if an argument is empty."""
+        """Sort ``queues`` by broker, ID and topic, and return the consecutive block for the position of ``client_id``
+        in ``client_ids``; [] if ``client_ids`` lack it. Raises ValueError if an argument is empty."""
         return AllocateMessageQueueAveragely().allocate(
             group, client_id, sorted(queues, key=_across_topics), client_ids
         )

@@ -45,9 +45,11 @@ MAX_NAMED: Final = 8
 
 
 class GroupMembers:
-    """The members of ``options.consumer_group``, of which ``client_id`` is this one. Not thread-safe.
+    """This member's heartbeats, the group's member list, and the check that the members are consistent. ``Membership``
+    calls it. Not thread-safe.
 
-    ``started_ms``: epoch milliseconds; the version of the subscription, of which brokers keep the newest.
+    ``client_id``: ID of this member. ``started_ms``: epoch milliseconds; the version of the subscription, of which
+    brokers keep the newest.
     """
 
     def __init__(
@@ -104,9 +106,10 @@ class GroupMembers:
         self._check_filter()
 
     def _check_filter(self) -> None:
-        """Have each responsive master compile a SQL92 filter, once for each address; wait. Log a warning for a filter
-        on batch consume queues, if a broker reports their type. Raises BrokerError[FILTER_EXPRESSION_INVALID |
-        PROPERTY_FILTER_DISABLED], TransportError[FILTER_NOT_VERIFIABLE]."""
+        """With a SQL92 filter, request each responsive master to compile it, once for each address, for the first
+        topic; wait. Before that, with any filter, run ``_warn_of_batch_queues``. Masters that do not respond are
+        requested again by the next call. Raises BrokerError[FILTER_EXPRESSION_INVALID | PROPERTY_FILTER_DISABLED],
+        TransportError[FILTER_NOT_VERIFIABLE]."""
         options, message_filter = self._options, self._options.message_filter
         self._warn_of_batch_queues()
         if not message_filter.is_sql or not self._topics.selected:
@@ -122,7 +125,9 @@ class GroupMembers:
         self._filtering |= {address for name in checked if (address := masters[name]) is not None}
 
     def _warn_of_batch_queues(self) -> None:
-        """Request the settings of filtered topics from one broker, once, and wait. Failures are ignored."""
+        """Once a broker has acknowledged a heartbeat, request the settings of each filtered topic from one broker, and
+        wait. Log a warning if the topic has batch consume queues. Each topic is requested once, also if the request
+        fails."""
         for topic in sorted(self._unknown_queue_types) if self._has_registered() else ():
             self._unknown_queue_types.discard(topic)
             settings = self._client.call_any(partial(_query_topic_settings, topic))
@@ -140,11 +145,12 @@ class GroupMembers:
         self.record_acknowledged(heartbeats, self._client.send(heartbeats))
 
     def next_heartbeats(self) -> Heartbeats:
-        """Return the heartbeats that are due to every broker of the topics, slaves included, as in Java's client; send
-        nothing. The caller sends them without the group lock. Addresses that left the routes are forgotten.
+        """Return heartbeats to all addresses in the routes, slaves included, as in Java's client; send nothing. The
+        caller sends them without the group lock, and calls ``record_acknowledged``. Addresses that left the routes are
+        forgotten.
 
-        Of the addresses that did not respond last time, only the one tried longest ago is included: each may take the
-        whole ``brokerTimeoutMs``, and locks must be renewed meanwhile.
+        Of the addresses that did not acknowledge the last heartbeat, only the one tried longest ago is included: each
+        may take the whole ``brokerTimeoutMs``, and locks must be renewed meanwhile.
         """
         addresses = self._routes.addresses()
         self._unreached = {address: None for address in self._unreached if address in addresses}
@@ -152,7 +158,9 @@ class GroupMembers:
         return Heartbeats(self._build_heartbeat(), (*sorted(addresses - self._unreached.keys(), key=str), *retried))
 
     def record_acknowledged(self, heartbeats: Heartbeats, acknowledged: Collection[BrokerAddress]) -> None:
-        """Record the ``acknowledged`` addresses of ``heartbeats`` as registered, its other addresses as not reached."""
+        """Record the ``acknowledged`` addresses of ``heartbeats`` as registered, its other addresses as not reached. If
+        the topics have changed since the heartbeat was built, ``send_first_heartbeats`` sends again to the acknowledged
+        addresses."""
         for address in heartbeats.addresses:
             self._unreached.pop(address, None)
             if address not in acknowledged:
@@ -165,8 +173,9 @@ class GroupMembers:
             self._subscribed.difference_update(acknowledged)
 
     def update_topics(self) -> bool:
-        """Build the subscription again if the topics have changed since the last call, and return whether they have.
-        Sends nothing: the next ``send_first_heartbeats`` reports it to all responsive masters."""
+        """If the topics have changed since the last call, build the subscription again, for the consumer data and the
+        consistency check. Return whether they have. Sends nothing: the next ``send_first_heartbeats`` sends it to all
+        responsive masters."""
         if self._topics_version == self._topics.version:
             return False
         self._topics_version = self._topics.version
@@ -200,8 +209,8 @@ class GroupMembers:
         )
 
     def _group_data(self) -> ConsumerData:
-        """Return the consumer data of heartbeats. As in Java's push consumers, the topics include the retry topic, read
-        or not.
+        """Return the consumer data of heartbeats: ``consumer_data`` with the group's retry topic, read or not, as in
+        Java's push consumers.
 
         A broker takes the topics of the last heartbeat for the group's, and rejects pulls of other topics that carry no
         subscription. Without the retry topic, Java members could not read it after each heartbeat of this member.
@@ -218,15 +227,15 @@ class GroupMembers:
     # ------------------------------------------------------------------------------------------ members
 
     def query_members(self) -> list[str] | None:
-        """Request the group's members from all responsive brokers, and return their sorted client IDs; None: no broker
-        responded. Keeps the other members for ``record_other_members``. Waits; raises errors that are not transient,
-        see ``OutageAwareClient.call_concurrently``.
+        """Request the group's members from all brokers in the routes, wait, and return the sorted client IDs; None: no
+        broker responded. Keep the IDs of the other members for ``record_other_members``. Raises what
+        ``OutageAwareClient.call_concurrently`` raises.
 
         Each broker lists the members that send it heartbeats, and a member sends heartbeats to every broker that it
         reads from. So two members that could read the same queue are both in the list of its broker, whatever other
         connections fail. Therefore all lists are merged, with each ID as often as in the list that has it most often.
-        This member is listed if all lists have it. On a broker that has not acknowledged its heartbeat, its ID belongs
-        to a duplicate.
+        This member's ID is omitted unless every list has it, and every broker that returned one has acknowledged its
+        heartbeat: on another broker the ID belongs to a duplicate.
         """
         brokers = {name: name for name in self._routes.broker_names()}
         event = self._client.call_concurrently(
@@ -246,10 +255,10 @@ class GroupMembers:
         return self._client.slave_reads.address(broker_name) in self._registered
 
     def record_other_members(self) -> bool:
-        """Record the other members that the last ``query_members`` found, which this member's actions would affect
-        unexpectedly, as a failure, or that it found none as a success; return whether there are any. Sends nothing. If
-        another member is listed for DUPLICATE_CLIENT_ID_LIMIT_MS (120 s), longer than a dead one can be, a later
-        metadata refresh raises MembershipError[GROUP_HAS_OTHER_MEMBERS]."""
+        """Record an outage if the last ``query_members`` found other members, else its end; return whether it found
+        any. Sends nothing. For callers that must be alone to reset the group's offsets. If other members are listed for
+        DUPLICATE_CLIENT_ID_LIMIT_MS (120 s), longer than a dead one can be, a later metadata refresh raises
+        MembershipError[GROUP_HAS_OTHER_MEMBERS]."""
         if not self._other_members:
             self._outage_tracker.record_success(OTHER_MEMBERS)
             return False
@@ -259,11 +268,12 @@ class GroupMembers:
         return True
 
     def update_state(self, client_ids: list[str] | None) -> MembershipAction:
-        """Apply ``client_ids`` (from ``query_members``) to the member's state, carry out the actions that follow, and
-        return the last one: only after SHARE are queues to be allocated among ``client_ids`` now, by the caller.
+        """Apply ``client_ids`` (from ``query_members``; None: no broker responded) to the member's state, do what the
+        resulting action requires, and return the last action. Only after SHARE may the caller allocate queues among
+        ``client_ids``.
 
-        The actions may send heartbeats, check the group, or request running infos of other members, and wait. Problems
-        and their ends are recorded as outages. Raises the errors of ``check_group``.
+        It may send heartbeats, check the group, or request running infos of other members, and wait. Problems and their
+        ends are recorded as outages. Raises the errors of ``check_group``.
         """
         action = self._apply_event(event_from_lists(client_ids, self._client_id))
         if action is not MembershipAction.COMPARE:
@@ -274,9 +284,10 @@ class GroupMembers:
         return self._apply_event(MembershipEvent.INCONSISTENT, difference)
 
     def _apply_event(self, event: MembershipEvent, difference: MembershipError | None = None) -> MembershipAction:
-        """Change the state, send what the action requires, wait, and return the action: heartbeats, or heartbeats and
-        the check of the group, which raises the errors of ``check_group``. Record the problem, if there is one, and the
-        end of resolved ones."""
+        """Change the state and return the action of the transition. For SEND_HEARTBEATS and CHECK_GROUP send heartbeats
+        and wait; for CHECK_GROUP also run ``OutageAwareClient.check_group``, and raise its errors. Record outages of
+        resolved conditions as ended, and the transition's problem as an outage with ``difference``, or by default the
+        problem's own error."""
         transition = self._state_machine.apply(event)
         self._outage_tracker.discard(*transition.unknown)
         for subject in transition.resolved:
@@ -297,9 +308,10 @@ class GroupMembers:
         return MembershipError("NOT_REGISTERED_IN_GROUP", group=self._group, client_id=self._client_id)
 
     def _find_inconsistency(self, client_ids: Collection[str]) -> MembershipError | None:
-        """Return the error of a member with another subscription or other consumer settings, not raised; None if no
-        reported member differs. Requests running infos of members that ``start_queries`` returns, and logs retry
-        differences."""
+        """If the member list has changed, request the running infos of members that ``SubscriptionCheck.start_queries``
+        returns, wait, and log differences in reading the retry topic. Return the error of a member with another
+        subscription, other consumer settings or the same checkpoint, not raised; None if no member that has responded
+        differs."""
         members_to_query = self._subscriptions.start_queries(client_ids)
         if members_to_query:
             self._subscriptions.record_running_infos(self._query_running_infos(members_to_query))

@@ -63,8 +63,8 @@ def watch_nothing() -> None:
 
 
 class Member:
-    """A member of ``options.consumer_group``. ``start`` joins the group, ``stop`` leaves it; there is no request before
-    or after.
+    """One streaming query as a member of ``options.consumer_group``: connections, group lock, and the thread of its
+    scheduled work. ``start`` joins the group, ``stop`` leaves it; there is no request before or after.
 
     ``watch`` is called every ``WATCH_INTERVAL_MS`` (1 s), on the member's thread and without the group lock.
 
@@ -124,8 +124,8 @@ class Member:
     # ------------------------------------------------------------------------------------------ start and stop
 
     def start(self) -> None:
-        """Start the member's thread, which joins the group, and return at once. ``Membership.refresh_metadata`` reports
-        whether the cluster responds."""
+        """Log the start, and start the member's thread, which joins the group, or with ``assign`` reads without a
+        group. Do not wait: ``Membership.refresh_metadata`` raises if the cluster does not respond."""
         if self._options.assigned is None:
             log.info("GROUP_JOIN_STARTED: Joining the group to read topics=%s", self._options.shown_topics)
         else:
@@ -137,9 +137,9 @@ class Member:
         self._thread.start()
 
     def leave_group(self) -> None:
-        """Leave the group: commit completed offsets, unlock drained queues, unregister at all brokers. Waits up to
-        LAST_WORK_MS (10 s) for scheduled work, then for the group lock. A second call has no effect. Commit errors that
-        are not transient are raised before unregistration."""
+        """End the scheduled work and leave the group (``Membership.leave``): commit completed offsets, unlock queues,
+        unregister. Waits up to LAST_WORK_MS (10 s) for work in progress, then for the group lock. A second call has no
+        effect. Commit errors that are not transient are raised before unregistration. Connections stay open."""
         if self._stopping.is_set():
             return
         self._stopping.set()
@@ -160,8 +160,9 @@ class Member:
 
     @contextmanager
     def group_lock(self) -> Iterator[Membership]:
-        """Wait for the group lock and yield the membership. Held from ``refresh_metadata`` to ``mark_in_flight``, it
-        keeps ownership unchanged in between. Resets reported to long polls and reports of tasks are recorded first."""
+        """Wait for the group lock, record operators' resets that long polls and probes received, and reports of tasks,
+        and yield the membership. Held from ``refresh_metadata`` to ``mark_in_flight``, the lock keeps ownership
+        unchanged in between."""
         with self._group_lock() as membership:
             while not self._reported_resets.empty():
                 membership.resets.record(*self._reported_resets.get())
@@ -170,10 +171,10 @@ class Member:
             yield membership
 
     def wait_for_change(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
-        """Long-poll the queues at their offsets in ``positions``, and wait up to ``timeout_ms`` for a change since the
-        last call: a queue has grown beyond its offset, ownership, resets or responsive servers have changed, or a
-        request to an unresponsive server is due. Return whether there is one; the next call does not return it
-        again."""
+        """Send long polls of the queues at their offsets in ``positions``, only at responsive masters, and wait up to
+        ``timeout_ms`` for a change since the last call: a poll returned messages or failed; ownership, resets or
+        responsive servers changed; the member's thread failed; or a request to an unresponsive server is due. Return
+        whether there is one. The next call does not return it again, but for a request that is still due."""
         masters = self._group_lock.published.masters
         self._tail_watch.watch({queue: at for queue, at in positions.items() if queue.broker_name in masters})
         with self._changed:
@@ -189,8 +190,9 @@ class Member:
         return any(link is not None and self._cluster.connection_number(link[0]) != link[1] for link in links)
 
     def _new_prober(self) -> Prober:
-        """Return a prober for probes outside of ``OutageAwareClient``: without credentials that of tools, else one of
-        the query's group, whose consumed resets the next ``group_lock`` records."""
+        """Return the prober for probes outside of ``OutageAwareClient``. Without credentials it pulls in the tools'
+        group. With credentials it pulls in the query's group, and queues operators' resets that it consumes for the
+        next ``group_lock``."""
         if self._options.security.credentials is None:
             return TOOLS_PROBER
         return Prober(self._options.consumer_group, lambda queue, offset: self._reported_resets.put((queue, offset)))
@@ -218,8 +220,9 @@ class Member:
             self._notify_change()
 
     def _work_until_stopped(self) -> None:
-        """Do each work when its timer is due, and the rebalance also when woken; wait in between. Return after
-        ``leave_group``."""
+        """Until ``leave_group``, call ``watch`` and do each scheduled work when its timer is due: rebalance,
+        heartbeats, offset commits; topic lists with ``subscribePattern``; lock renewals and lock requests with
+        ``consumeOrderly``. All are due at the start. A wake-up makes the rebalance due at once."""
         rebalancing, watching = _Timer(self._options.rebalance_interval_ms), _Timer(WATCH_INTERVAL_MS)
         persisting = _Timer(self._options.persist_offset_interval_ms)
         work: list[tuple[_Timer, Callable[[], object]]] = [
@@ -249,8 +252,8 @@ class Member:
             self._woken.wait(max(0, next_ms - self._clock()) / 1000)
 
     def _send_heartbeats(self) -> None:
-        """Send heartbeats without the group lock, so that an unresponsive address does not delay a plan. Wait for the
-        responses and record them under the lock. Do nothing while stopping."""
+        """Send the heartbeats that are due, without the group lock, so that an unresponsive address does not delay a
+        plan. Wait for the responses, and record them under the lock. Do nothing while stopping."""
         with self.group_lock() as membership:
             if self._stopping.is_set():
                 return
@@ -264,9 +267,8 @@ class Member:
         return partial(self._run_timed_work, name, timer.interval_ms, work)
 
     def _run_timed_work(self, name: str, interval_ms: int, work: TimedWork) -> None:
-        """Run scheduled work under the group lock, and wake ``wait_for_change`` if the published changes grew. Do
-        nothing while stopping. RocketMQErrors are logged: the timer retries failed work; the next metadata refresh
-        raises its error if it must."""
+        """Run ``work`` under the group lock, and wake ``wait_for_change`` if the published changes grew. Do nothing
+        while stopping. A RocketMQError is logged, not raised: the timer repeats the work after ``interval_ms``."""
         with self.group_lock() as membership:
             if self._stopping.is_set():
                 return
@@ -282,8 +284,9 @@ class Member:
             self._notify_change()
 
     def _record_failed_work(self, condition: str) -> int:
-        """Record the failure and return the level at which to log it: DEBUG for the first one of ``condition``, because
-        the next metadata refresh usually raises or tracks it; then WARNING, throttled."""
+        """Record a failure and return the level at which the caller logs it: DEBUG for the first one of ``condition``,
+        because the next metadata refresh usually raises or tracks it; then WARNING, or DEBUG while a growing pause
+        lasts."""
         throttle = self._failed_works.get(condition)
         if throttle is None:
             self._failed_works[condition] = Throttle()
@@ -299,9 +302,9 @@ class Member:
     # ------------------------------------------------------------------------------------------ reader threads
 
     def _on_request(self, request: RemotingCommand) -> RemotingCommand | None:
-        """Handle a broker's request: a change of members wakes the rebalance; a request for running infos may contain
-        a task's report, which is queued. Return the response, None: no response. Never waits for the group
-        lock."""
+        """Handle a broker's request and return the response. None: no response, to unsupported requests and to a change
+        of members, which wakes the rebalance. A task's report, in a request for running infos, is queued for the next
+        ``group_lock``. Never waits for the group lock. Raises RemoteProtocolError for an invalid header."""
         if request.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
             self._woken.set()
             return None
@@ -310,8 +313,9 @@ class Member:
         return handle_request(request, self._group_lock.published.view)
 
     def _record_report(self, body: bytes | memoryview) -> None:
-        """Queue the report in ``body``, if it has any. An invalid one is ignored: raised, it would end the connection,
-        and with it the requests in flight."""
+        """Queue the report in ``body`` for the next ``group_lock``. Ignore a body without this member's token, an empty
+        report, and an invalid one, which is logged at DEBUG: raised, it would end the connection with its requests in
+        flight."""
         try:
             report = decode_task_report(body, self.report_to.token)
         except RocketMQError as error:
@@ -322,8 +326,8 @@ class Member:
 
     def _long_poll(self, queue: MessageQueue, offset: int, suspend_ms: int, on_response: PullCallback) -> None:
         """Send a long poll of the queue at ``offset`` to its broker, without waiting. ``on_response`` gets the result
-        or the error on a reader thread; an operator's reset is queued first. If the broker may not be polled, it gets
-        RouteError[MASTER_UNAVAILABLE] before this returns."""
+        or the error on a reader thread; an operator's reset is queued for the next ``group_lock`` first. If the broker
+        is not responsive, send nothing: ``on_response`` gets RouteError[MASTER_UNAVAILABLE] before this returns."""
         address = self._group_lock.published.masters.get(queue.broker_name)
         if address is None:
             on_response(RouteError("MASTER_UNAVAILABLE", broker=queue.broker_name, topic=queue.topic))
@@ -356,7 +360,7 @@ class _Timer:
         self.due_ms = 0
 
     def claim_if_due(self, now_ms: int) -> bool:
-        """Return whether the timer is due; if so, schedule it again after its interval."""
+        """Return whether the timer is due; if so, make it due again ``interval_ms`` after ``now_ms``."""
         if now_ms < self.due_ms:
             return False
         self.due_ms = now_ms + self.interval_ms
@@ -371,14 +375,15 @@ def boottime_ms() -> int:
 
 
 def _local_offsets(options: ReadOptions) -> LocalFileOffsetStore | MemoryOffsetStore | None:
-    """Return the store of a query with offsets of its own; None: the brokers store them."""
+    """Return the store of offsets that no other query uses: a local file in BROADCASTING, memory with
+    ``commitOffsets=false``; None: the brokers store the offsets."""
     if options.message_model == BROADCASTING:
         return LocalFileOffsetStore(offset_file_of(options))
     return MemoryOffsetStore() if options.has_own_offsets else None
 
 
 def _client_id(options: ReadOptions) -> str:
-    """Return ``ip@instanceName``, by default with process ID and time. The IP is the local one towards the first name
-    server. Source: ``client/ClientConfig.java#buildMQClientId``."""
+    """Return ``ip@instanceName``; the default instance name is process ID and epoch nanoseconds. The IP is the local
+    one towards the first name server. Source: ``client/ClientConfig.java#buildMQClientId``."""
     instance = options.instance_name or f"{os.getpid()}#{time.time_ns()}"
     return f"{local_ip(options.name_servers[0])}@{instance}"

@@ -66,15 +66,12 @@ class Published:
 
 
 class Membership:
-    """One client ID in ``options.consumer_group``.
+    """One member of ``options.consumer_group``: its queues, ranges in flight, offsets. Callers hold the ``GroupLock``.
 
-    Parameters
-    ----------
-    clock : monotonic milliseconds
-    lease_clock : monotonic milliseconds that include the time in which the machine sleeps
-    started_ms : epoch milliseconds; the version of the subscription, of which brokers keep the newest
-    checkpoint_id : ID of the query's checkpoint, unique in the group; None: not compared
-    local_offsets : the offset store in BROADCASTING; None: the brokers store the offsets
+    ``clock``, ``lease_clock``: monotonic milliseconds; ``lease_clock`` includes the time in which the machine sleeps.
+    ``started_ms``: epoch milliseconds; the version of the subscription, of which brokers keep the newest.
+    ``checkpoint_id``: ID of the query's checkpoint, unique in the group; None: not compared. ``local_offsets``: store
+    of offsets that no other query uses (BROADCASTING, ``commitOffsets=false``); None: the brokers store them.
     """
 
     def __init__(
@@ -123,15 +120,15 @@ class Membership:
     # ------------------------------------------------------------------------------------------ for the planner
 
     def refresh_metadata(self, expected: Collection[MessageQueue] = ()) -> MetadataSnapshot:
-        """Renew stale locks, request routes, members and bounds, rebalance, and return the result. While a broker does
-        not list this member, or no broker lists members, its queues stay owned but are not planned: another member may
-        own them. The result lacks unresponsive servers; the next refresh tries them again. An outage that reached its
-        limit is raised: TransportError[CLUSTER_TIMEOUT], RouteError[TOPIC_NOT_FOUND |
-        TOPIC_UNAVAILABLE.NO_READABLE_QUEUE], MembershipError[NOT_REGISTERED_IN_GROUP | GROUP_HAS_OTHER_MEMBERS |
-        DUPLICATE_CLIENT_ID | INCONSISTENT_SUBSCRIPTION | INCONSISTENT_GROUP_SETTINGS | CHECKPOINT_SHARED]. Permanent
-        errors are raised at once: MembershipError[UNKNOWN_MACHINE_ROOM], BrokerError for a refusal,
-        OptionError[NOT_A_NAME_SERVER]. The caller limits how long ``expected`` queues may be unavailable. Raises
-        ``crash`` too: no member stays in the group without scheduled work."""
+        """Renew locks that may have expired, ``rebalance``, request the bounds of readable queues, wait, and return the
+        results. Results of unresponsive servers are missing; the next refresh requests them again. If ``rebalance``
+        returns False, ``owned`` and ``releasing`` are empty: the queues stay owned, but another member may own them
+        too. ``expected``: queues that the query has read; the caller limits how long they may be unavailable. Raises
+        ``crash`` first, if it is set. Raises the error of an outage that reached its limit:
+        TransportError[CLUSTER_TIMEOUT], RouteError[TOPIC_NOT_FOUND | TOPIC_UNAVAILABLE.NO_READABLE_QUEUE],
+        MembershipError[NOT_REGISTERED_IN_GROUP | GROUP_HAS_OTHER_MEMBERS | DUPLICATE_CLIENT_ID |
+        INCONSISTENT_SUBSCRIPTION | INCONSISTENT_GROUP_SETTINGS | CHECKPOINT_SHARED]; and permanent errors at once:
+        MembershipError[UNKNOWN_MACHINE_ROOM], BrokerError for a refusal, OptionError[NOT_A_NAME_SERVER]."""
         if self.crash is not None:
             raise self.crash
         self.renew_locks(stale_only=True)
@@ -160,15 +157,16 @@ class Membership:
         self._outage_tracker.set_queue_outages(outages)
 
     def prune_resets(self) -> dict[MessageQueue, int]:
-        """Discard pending resets of queues that this member does not own, because their owners detect them; return the
-        offsets of the others by queue."""
+        """Discard pending resets of queues that this member does not own, because their owners detect them. Return a
+        copy of the remaining resets, which stay pending: offset by queue."""
         for queue in self.resets.pending.keys() - self._rebalance_impl.table.keys():
             self.resets.discard(queue)
         return self.resets.pending
 
     def mark_in_flight(self, ranges: Mapping[MessageQueue, tuple[int, int]]) -> None:
-        """Record planned ranges of owned queues, half-open: in flight until ``mark_completed``. Later plans begin at
-        their ends. Raises KeyError for a queue that is not owned, ValueError for an empty or overlapping range."""
+        """Record one planned range ``[begin_offset, end_offset)`` for each queue as in flight until ``mark_completed``.
+        Its end is reported as the queue's next offset to read. Raises KeyError for a queue that is not owned,
+        ValueError for a range that is empty or overlaps one in flight; ranges listed before it stay recorded."""
         self._last_view = None
         for queue, (begin_offset, end_offset) in ranges.items():
             process_queue = self._rebalance_impl.table[queue]
@@ -179,10 +177,10 @@ class Membership:
     def mark_completed(
         self, end_offsets: Mapping[MessageQueue, int], stored_to_ms: Mapping[MessageQueue, int] = NO_STORE_TIMES
     ) -> None:
-        """Complete all ranges below ``end_offsets``, which are in the sink, commit the offsets of owned queues, and
-        release drained RELEASING queues. Unconfirmed offsets are retried too: after the machine has slept, their timer
-        may fire later than other members'. Sends nothing if no range was in flight and none is unconfirmed.
-        ``stored_to_ms``: store time, in epoch ms, of the newest message that the queue had when it was planned."""
+        """Remove the ranges in flight that end at or below their queue's offset in ``end_offsets``: they are in the
+        sink. If there was one, or an offset is unconfirmed, commit all unconfirmed offsets, wait, and unlock and drop
+        RELEASING queues without a range in flight or unconfirmed offset; else send nothing. ``stored_to_ms``: store
+        time, in epoch ms, of the newest message that a queue had when it was planned; by default unknown."""
         if self._complete_ranges(end_offsets, stored_to_ms) or self.offsets.unconfirmed:
             self._last_view = None
             self.offsets.persist()
@@ -191,8 +189,9 @@ class Membership:
     # ------------------------------------------------------------------------------------------ scheduled work
 
     def rebalance(self) -> bool:
-        """Request routes and members, send first heartbeats, and change ownership to match: commit, unlock and drop
-        queues, lock and add others. Return False, with ownership unchanged, if the lists allow no decision."""
+        """Request routes, drop queues of deleted topics without a commit, send first heartbeats, request the members,
+        wait, run ``GroupMembers.update_state``. If it returns SHARE, allocate queues: commit, unlock and drop, or lock
+        and add. Return whether queues were allocated, or there is no topic. False: other queues stay as they are."""
         self.client.refresh_routes()
         if self.members.update_topics():
             self._last_view = None
@@ -208,9 +207,9 @@ class Membership:
         return plan is not None or (self._topics.is_known and not self._topics)
 
     def renew_locks(self, *, stale_only: bool = False) -> None:
-        """Renew the locks of owned queues, if ``consumeOrderly``; with ``stale_only`` only locks that may have expired.
-        If a broker denies the lock, the queue belongs to another member and is dropped. A renewed stale lock counts as
-        a change, because the metadata refresh that found it stale omitted its queue."""
+        """With ``consumeOrderly``, lock all owned queues again, and wait; with ``stale_only`` only queues whose lock is
+        not held any more (``QueueLocks.is_held``). Drop, without a commit, queues whose lock a broker denies. Renewed
+        stale locks count as a change: the metadata refresh that found them stale omitted their queues."""
         held = self._rebalance_impl.table.keys() if self._options.consume_orderly else frozenset()
         stale = [queue for queue in held if not self._locks.is_held(queue)]
         due = stale if stale_only else list(held)
@@ -225,8 +224,9 @@ class Membership:
             self.rebalance()
 
     def leave(self, *, restores_resets: bool = False) -> None:
-        """Commit completed offsets, unlock drained queues, unregister at all brokers. Locks of queues with ranges in
-        flight expire. ``restores_resets``: restore operators' resets that no plan has applied, for the next start."""
+        """Commit unconfirmed offsets, unlock queues that have none and nothing in flight, unregister at all brokers,
+        and wait. Other locks expire. ``restores_resets``: before the unlock, detect resets and
+        ``OffsetResets.restore_all``."""
         self.offsets.persist()
         if restores_resets:
             self.offsets.detect_resets(self._rebalance_impl.table)
@@ -238,9 +238,9 @@ class Membership:
     # ------------------------------------------------------------------------------------------ ownership and progress
 
     def _apply_plan(self, plan: RebalancePlan) -> None:
-        """Drop, release and add queues; commit offsets before, so that their next owners resume from the completed
-        offset. Orderly: a queue with a range in flight is kept until ``mark_completed``; a new one is owned only with
-        its lock."""
+        """If the plan drops queues, commit all unconfirmed offsets, wait, and drop these queues; with
+        ``consumeOrderly`` make them RELEASING instead, and ``_release`` them. RELEASING queues that the plan keeps are
+        OWNED again. ``_add`` the queues that it adds."""
         if plan.drop:
             self.offsets.persist()
         leaving = {queue for queue in plan.drop if self._options.consume_orderly}
@@ -251,7 +251,8 @@ class Membership:
         self._add(plan.add)
 
     def _add(self, queues: Collection[MessageQueue]) -> None:
-        """Own and log ``queues``; if ``consumeOrderly``, lock them first, and own only those whose lock is granted."""
+        """Own and log ``queues``. With ``consumeOrderly`` request their locks first, wait, and own only queues whose
+        lock is granted. Queues whose lock is denied are AWAITING_LOCK; others that were AWAITING_LOCK are NOT_OWNED."""
         if self._options.consume_orderly:
             self._last_view = None
             denied = self._locks.lock(queues)
@@ -262,13 +263,13 @@ class Membership:
         self._change(RebalancePlan(add=tuple(queues)))
 
     def _release(self, queues: Collection[MessageQueue]) -> None:
-        """Unlock and drop ``queues`` without a range in flight or an unconfirmed offset; keep all others (orderly)."""
+        """Unlock and drop those of ``queues`` without a range in flight or an unconfirmed offset, and wait."""
         drained = {queue for queue in queues if self._is_drained(queue)}
         self._locks.unlock(drained)
         self._drop(drained)
 
     def _drop(self, queues: Collection[MessageQueue]) -> None:
-        """Remove queues from ownership, and their state, also unconfirmed offsets. Commit and unlock nothing."""
+        """Remove queues from ownership, log them, discard their state and unconfirmed offsets. Send no request."""
         self._locks.discard(queues)
         for queue in queues:
             self.offsets.discard(queue)
@@ -278,7 +279,7 @@ class Membership:
         self._change(RebalancePlan(drop=tuple(sorted(queues, key=MessageQueue.sort_key))))
 
     def _change(self, plan: RebalancePlan) -> None:
-        """Record and log the new ownership, without a request. Do nothing for an empty plan."""
+        """Apply ``plan`` to the table of owned queues, count and log the change. Do nothing for an empty plan."""
         if not plan:
             return
         self._queue_states.apply(QueueEvent.DROPPED, plan.drop)
@@ -302,9 +303,9 @@ class Membership:
     def _complete_ranges(
         self, end_offsets: Mapping[MessageQueue, int], stored_to_ms: Mapping[MessageQueue, int]
     ) -> bool:
-        """Remove completed ranges from the windows of owned queues, and return whether any was in flight. A range is
-        late if its queue was lost after it was planned. If the queue is not owned, its offset is left to the next
-        owner. If it is owned again, its offset counts as completed, although the new window never held the range."""
+        """Complete the owned queues of ``end_offsets`` (``_complete_queue``); return whether a range was removed. Count
+        in ``completed_after_rebalance`` queues that were lost since they were last planned, whether owned again or not.
+        The offset of a queue that is not owned is left to its next owner."""
         table = self._rebalance_impl.table
         for queue in self._planned_generations.keys() & end_offsets.keys():
             generation = self._planned_generations.pop(queue)
@@ -316,8 +317,8 @@ class Membership:
         return any(finished)
 
     def _complete_queue(self, process_queue: ProcessQueue, completed_to: int, stored_to_ms: int) -> bool:
-        """Complete the ranges that end at or below ``completed_to``, and record the offset to commit; return whether
-        any was in flight."""
+        """Remove the ranges in flight that end at or below ``completed_to``, and return whether there was one. Record
+        the offset to commit: ``completed_to``, or the begin of the first remaining range if that is smaller."""
         is_any_finished = process_queue.remove_completed(completed_to)
         remaining = process_queue.in_flight
         self.offsets.mark_completed(
@@ -329,8 +330,7 @@ class Membership:
 
     @property
     def masters(self) -> dict[str, BrokerAddress]:
-        """Addresses to pull from, by broker name, from the latest routes: of the masters, unless ``readFrom`` is
-        another."""
+        """Addresses to pull from, by broker name: masters, or slaves that ``readFrom`` or ``SlaveReads`` selects."""
         return self._routes.pull_addresses(self._options.read_from) | self.client.slave_reads.addresses
 
     @property
@@ -371,7 +371,8 @@ def _no_link(_broker_name: str) -> None:
 
 
 def _list_queues(queues: Collection[MessageQueue]) -> str:
-    """Return the number of queues and the names of the first ``MAX_NAMED`` as text; "none" without queues."""
+    """Return the number of queues, and in parentheses the first ``MAX_NAMED`` (8), then "..." if there are more; "none"
+    without queues."""
     named = ", ".join(map(str, list(queues)[:MAX_NAMED]))
     more = ", ..." if len(queues) > MAX_NAMED else ""
     return f"{len(queues)} ({named}{more})" if queues else "none"

@@ -33,15 +33,15 @@ class Completion(NamedTuple):
 
 
 class OffsetStore(Protocol):
-    """Store of the group's offsets."""
+    """Store of the group's offsets: ``RemoteBrokerOffsetStore``, ``LocalFileOffsetStore`` or ``MemoryOffsetStore``."""
 
     def stored_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
         """Return the stored offset of each queue; None where there is none. Queues of unresponsive brokers are
         missing."""
 
     def write_offsets(self, offsets: Mapping[MessageQueue, int]) -> set[MessageQueue]:
-        """Replace the stored offsets of these queues, also by smaller ones; return the queues for which that is
-        confirmed."""
+        """Replace the stored offsets of the queues in ``offsets``, also by smaller ones; return the queues for which
+        that is confirmed."""
 
     def may_write(self, queue: MessageQueue) -> bool:
         """Return whether to write now: the queue's last write succeeded, or the pause after it is over."""
@@ -72,8 +72,8 @@ class RemoteBrokerOffsetStore:
 
     def write_offsets(self, offsets: Mapping[MessageQueue, int]) -> set[MessageQueue]:
         """Replace the stored offsets of queues that ``may_write``, also by smaller ones; wait, and return the confirmed
-        queues. If a broker rejects a write because an operator has reset the queue, pull once to consume and record the
-        reset. Other rejections are recorded as outages of the commit."""
+        queues. If a broker rejects a write because an operator has reset the queue, pull once to consume the reset mark
+        and record the reset. Other rejections are recorded as outages of the commit."""
         written: set[MessageQueue] = set()
 
         def update(broker: BrokerApi, queues: Collection[MessageQueue]) -> Future[dict[MessageQueue, RocketMQError]]:
@@ -93,9 +93,9 @@ class RemoteBrokerOffsetStore:
         return self._client.may_commit(queue)
 
     def are_unchanged(self, completions: Mapping[MessageQueue, Completion]) -> dict[MessageQueue, bool]:
-        """Check by an offset search, which fetches no message; if that returns an offset below the completed one, by a
-        probe of the last completed message. True without a check where ``stored_to_ms`` is 0. Queues of unresponsive
-        brokers are missing, unless they need no check."""
+        """Search the first offset stored after ``stored_to_ms``: True if it is ``next_offset`` or larger. Else probe
+        the message at ``next_offset - 1``: True if it exists, stored at ``stored_to_ms`` or before; else False. True
+        without a request if ``stored_to_ms`` is 0. Other queues of unresponsive brokers are missing. Waits."""
         dated = {queue: completion for queue, completion in completions.items() if completion.stored_to_ms > 0}
         hints = self._client.query_search_hints(
             {queue: completion.stored_to_ms + 1 for queue, completion in dated.items()}
@@ -106,8 +106,8 @@ class RemoteBrokerOffsetStore:
         return unchanged | {queue: at is not None and at <= dated[queue].stored_to_ms for queue, at in probed.items()}
 
     def _record_write_failure(self, queue: MessageQueue, offset: int, error: RocketMQError) -> None:
-        """Record a rejected write: of a queue that an operator has reset by ``OffsetResets.consume_mark``, which sends
-        a pull, of any other as an outage of the commit."""
+        """Log a rejected write at DEBUG. If an operator has reset the queue, call ``OffsetResets.consume_mark``, which
+        sends a pull and waits; else record an outage of the commit."""
         log.debug("OFFSET_COMMIT_FAILED: Broker did not store queue=%s offset=%d; retrying: %s", queue, offset, error)
         if is_reset_pending(error):
             self._resets.consume_mark(queue)
@@ -159,25 +159,26 @@ class OffsetCommitter:
 
     def mark_completed(self, queue: MessageQueue, next_offset: int, stored_to_ms: int = 0) -> None:
         """Record that all messages of an owned queue below ``next_offset`` are in the sink, none stored after
-        ``stored_to_ms`` (0: unknown)."""
+        ``stored_to_ms`` (0: unknown). An offset that is not larger than the recorded one is ignored, its
+        ``stored_to_ms`` is not. Sends nothing."""
         self._progress.update(queue, next_offset)
         self._stored_to_ms[queue] = stored_to_ms
 
     def persist(self) -> bool:
-        """Commit the unconfirmed offsets that may be written now; wait, and return whether none is unconfirmed
-        afterwards.
+        """Commit (``raise_to``) the unconfirmed offsets of queues whose last write succeeded or whose pause is over;
+        wait, and return whether none is unconfirmed afterwards. Queues that an operator has reset do not count.
 
-        Queues are checked first: a late commit to a re-created queue of the same name would move its owner's resume
-        offset.
+        Before a write ``OffsetStore.are_unchanged`` must confirm the queue; else it becomes ``suspect``. A late commit
+        to a re-created queue of the same name would move its owner's resume offset.
         """
         due = {queue: at for queue, at in self.unconfirmed.items() if self.store.may_write(queue)}
         self.raise_to(due, self._check_unchanged)
         return not self.unconfirmed
 
     def _check_unchanged(self, writes: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """Request the queues' last completed messages from the store, wait, and return the writes to queues where it is
-        still the planned one. Mark queues with another message as suspect; queues that cannot be checked now are
-        missing."""
+        """Return the ``writes`` to queues whose last completed message is still the planned one
+        (``OffsetStore.are_unchanged``, which may wait for brokers). Add queues with another message to ``suspect``.
+        Queues that cannot be checked are missing."""
         unchanged = self.store.are_unchanged(
             {queue: Completion(at, self._stored_to_ms[queue]) for queue, at in writes.items()}
         )
@@ -189,7 +190,8 @@ class OffsetCommitter:
         return self._progress.confirmed(queue) is not None
 
     def discard(self, queue: MessageQueue) -> None:
-        """Discard the state of a queue that another member owns now, or that may have been re-created."""
+        """Discard the confirmed and completed offsets of a queue that another member owns now, or that may have been
+        re-created; it is not ``suspect`` any more. Sends nothing."""
         self._progress.remove(queue)
         self._links.pop(queue, None)
         self._stored_to_ms.pop(queue, None)
@@ -198,12 +200,13 @@ class OffsetCommitter:
     # ------------------------------------------------------------------------------------------ offsets of the store
 
     def raise_to(self, targets: Mapping[MessageQueue, int], check: Check = dict) -> set[MessageQueue]:
-        """Read the stored offsets, write those of ``targets`` that are larger, and return the queues whose stored
+        """Read the stored offsets, write those of ``targets`` that are larger, wait, and return the queues whose stored
         offset is confirmed to be at least the target. ``check`` is called with the required writes, by queue, and
-        returns those to make.
+        returns the writes to make; by default all.
 
-        Missing in the result are queues of unresponsive brokers, queues whose write failed or is paused, queues that an
-        operator has reset, and ``suspect`` ones: the read detects and records the last two.
+        Missing in the result are queues of unresponsive brokers, queues that ``check`` omits, queues whose write failed
+        or is paused, queues that an operator has reset, and ``suspect`` ones. The read detects resets and suspect
+        queues.
 
         If several first offsets of a group and topic arrive at once, a broker may confirm one and lose it
         (``ConsumerOffsetManager#commitOffset`` creates their table without a lock). So a write to a queue that had no
@@ -218,8 +221,8 @@ class OffsetCommitter:
     def _write_larger(
         self, targets: Mapping[MessageQueue, int], check: Check
     ) -> tuple[set[MessageQueue], set[MessageQueue]]:
-        """Read, check and write once. Return the queues with a confirmed offset, and the subset that had no offset
-        before."""
+        """Read, check and write once (``raise_to``). Return the queues whose stored offset is at least the target now,
+        and the subset that had no offset before."""
         found = self.store.stored_offsets(targets)
         self._detect_resets(found)
         self._detect_vanished(found)
@@ -229,8 +232,8 @@ class OffsetCommitter:
         return confirmed, {queue for queue in confirmed if stored[queue] is None}
 
     def _detect_resets(self, found: Mapping[MessageQueue, int | None]) -> None:
-        """Record a reset where the store has less than it has confirmed over the same connection, and consume its mark
-        by a pull."""
+        """For each queue whose ``found`` offset is smaller than the confirmed one, over the same connection: record an
+        operator's reset, and consume its mark by a pull. Queues with a pending reset are skipped."""
         for queue, offset in found.items():
             confirmed = self._progress.confirmed(queue)
             if offset is None or confirmed is None or offset >= confirmed or queue in self._resets:
@@ -259,8 +262,8 @@ class OffsetCommitter:
         self.suspect |= found
 
     def replace_offsets(self, targets: Mapping[MessageQueue, int]) -> set[MessageQueue]:
-        """Replace the stored offsets by ``targets``, also by smaller ones, wait, and discard these queues' progress;
-        return the queues for which the store has confirmed that. For queues that end below the group's offset, queues
+        """Discard the state of the queues in ``targets``, replace their stored offsets, also by smaller ones, and wait.
+        Return the queues for which the store has confirmed that. For queues that end below the group's offset, queues
         that an operator has reset, and all queues of a group that a new checkpoint moves (``groupOffsets=ignore``)."""
         for queue in targets:
             self.discard(queue)

@@ -47,10 +47,10 @@ _Probe: TypeAlias = Callable[[BrokerApi, Mapping[MessageQueue, int]], dict[Messa
 
 
 class OutageAwareClient:
-    """Requests to the servers of the subscribed topics. Not thread-safe.
+    """Requests of one member to the servers of the subscribed topics. Its parts call it. Not thread-safe.
 
     A transient failure is recorded as the server's outage, and results omit what that server would return. It is not
-    raised here: ``OutageTracker.check`` raises outages that last too long. Permanent errors are raised at once.
+    raised here: ``OutageTracker.raise_expired`` raises outages that last too long. Permanent errors are raised at once.
     """
 
     def __init__(
@@ -66,8 +66,9 @@ class OutageAwareClient:
         self._identities = BrokerIdentities(cluster, MISSING_TOPIC_CODES, self.slave_reads.address)
 
     def set_reset_callback(self, on_reset: Callable[[MessageQueue, int], None]) -> None:
-        """Report operators' resets that message probes consume to ``on_reset``. Without credentials do nothing: only
-        with them are probes pulls of the query's group, for which it has permission, and so may consume a reset."""
+        """With credentials, make later message probes pull in the query's group, and call ``on_reset`` with queue and
+        offset of an operator's reset that they consume. Without credentials do nothing: probes pull in the tools'
+        group."""
         if self._options.security.credentials is not None:
             self._prober = Prober(self._options.consumer_group, on_reset)
 
@@ -82,7 +83,7 @@ class OutageAwareClient:
         return self._call(broker_name, lambda broker: call(broker, *args, **kwargs), of_slaves=False)
 
     def _call(self, broker_name: str, call: Callable[[BrokerApi], T], *, of_slaves: bool) -> T | None:
-        """``call`` a broker, with ``of_slaves`` at a slave while it has no master (``SlaveReads``)."""
+        """Do what ``call`` does; with ``of_slaves`` at a slave if no master responds (``SlaveReads.address``)."""
         address = (self.slave_reads.address if of_slaves else self.slave_reads.master)(broker_name)
         if (
             address is None
@@ -101,7 +102,7 @@ class OutageAwareClient:
         return response
 
     def _verified_brokers(self, broker_names: Iterable[str]) -> list[str]:
-        """Verify those of ``broker_names`` whose connections are not verified, concurrently, and wait. Return all that
+        """Verify the ``broker_names`` whose connections are not verified, concurrently, and wait. Return all names that
         are verified then, in order. Raises what ``call_concurrently`` raises."""
         names = list(broker_names)
         self.call_concurrently(
@@ -115,8 +116,7 @@ class OutageAwareClient:
         self, queues: Iterable[MessageQueue], call: Callable[[BrokerApi, Collection[MessageQueue]], T]
     ) -> Iterator[T]:
         """Call the broker of each of ``queues``, or its slave, with its queues, one after another during iteration, and
-        yield the responses. Unresponsive brokers yield nothing. For queries of several dependent requests per broker.
-        Raises what ``call`` does."""
+        yield the responses. Unresponsive brokers yield nothing. Raises what ``call`` does."""
         for broker_name, of_broker in _by_broker(queues).items():
             response = self._call(broker_name, partial(lambda of, broker: call(broker, of), of_broker), of_slaves=True)
             if response is not None:
@@ -129,9 +129,9 @@ class OutageAwareClient:
         *,
         of_slaves: bool = False,
     ) -> list[tuple[Collection[MessageQueue], T]]:
-        """Verify brokers whose connections are new, then send one request to the broker of each of ``queues``,
-        concurrently; wait, and return (queues, response) of each broker that responds. ``of_slaves``: see
-        ``call_concurrently``, for its errors too."""
+        """Verify brokers whose connections are new, then send one request to each broker of ``queues``, concurrently;
+        wait; return (its queues, response) of each that responds. Errors and ``of_slaves``: see
+        ``call_concurrently``."""
         of_broker = _by_broker(queues)
 
         def submit_if_verified(broker: BrokerApi, name: str) -> Future[T]:
@@ -151,10 +151,11 @@ class OutageAwareClient:
         *,
         of_slaves: bool = False,
     ) -> dict[K, T]:
-        """Send ``requests`` (broker name by key) concurrently, wait for all, and return the responses by key. Missing
-        are those of unresponsive brokers, whose outages are recorded, and of refusals with a code of ``ignored_codes``.
-        Other errors that are not transient are raised. Identities are not checked first. ``of_slaves``: query a slave
-        of a broker without a master (``SlaveReads``)."""
+        """Send ``requests`` (broker name by key) concurrently, by ``submit(broker, key)``; wait for all, and return
+        responses by key. Keys are missing if the broker has no address or is in the pause after a failure, so that
+        nothing is sent, for transient failures, recorded as outages, and for refusals with one of ``ignored_codes``.
+        Other errors are raised. A response ends the broker's outage. Does not verify identities. ``of_slaves``: use
+        slaves of missing masters."""
         call_round = _CallRound(ignored_codes)
         futures: dict[K, Future[T]] = {}
         for key, broker_name in requests.items():
@@ -176,8 +177,8 @@ class OutageAwareClient:
         return responses
 
     def refresh_routes(self) -> None:
-        """Do what ``TopicRoutes.refresh`` does; then send a request to each unresponsive master that is due
-        (``SlaveReads``), concurrently, and wait. After a response refresh again: there may be another master since."""
+        """Do what ``TopicRoutes.refresh`` does. Then send a request to each of ``SlaveReads.due_masters``,
+        concurrently, and wait. If one responds, refresh the routes once more: they may name another master since."""
         self.topic_routes.refresh()
         responded = _responsive(self._cluster, self.slave_reads.due_masters)
         self.slave_reads.record_tries(responded)
@@ -185,7 +186,8 @@ class OutageAwareClient:
             self.topic_routes.refresh()
 
     def call_any(self, call: Callable[[BrokerApi], T]) -> T | None:
-        """Send a blocking request to one responsive master, not verified; None, without an outage, if that fails."""
+        """Send a blocking request to one responsive master, not verified; None, without an outage, if it fails or there
+        is none."""
         address = next(iter(self._outage_tracker.responsive_masters().values()), None)
         if address is None:
             return None
@@ -209,8 +211,8 @@ class OutageAwareClient:
         return True
 
     def link(self, broker_name: str) -> Link | None:
-        """Return the link to the broker now. None while no route has its master, and with a proxy in between, where a
-        connection does not identify the broker."""
+        """Return address and connection number of the broker's next request. None without an address
+        (``SlaveReads.address``), and with a proxy in between, where a connection does not identify the broker."""
         address = self.slave_reads.address(broker_name)
         return None if address is None or address.broker_name is not None else self._identities.link(broker_name)
 
@@ -238,9 +240,9 @@ class OutageAwareClient:
     # ------------------------------------------------------------------------------------------ offsets of queues
 
     def query_bounds(self, *, of_slaves: bool = False) -> dict[MessageQueue, QueueBounds]:
-        """Request the bounds of all readable queues, one request for each topic and broker, all concurrent; wait and
-        return them, with ``assign`` of its queues only. Brokers that return none are verified by other topics. Missing
-        are queues of unresponsive brokers and of deleted topics. Errors that are not transient are raised."""
+        """Request the bounds of all readable queues, of ``assign`` only its own, one request for each topic and broker,
+        concurrently; wait and return them. Then verify brokers that returned none (``_verified_brokers``). Missing are
+        queues of unresponsive brokers and of deleted topics. Errors and ``of_slaves``: see ``call_concurrently``."""
         readable = {topic: set(filter(self._options.reads, queues)) for topic, queues in self._routes.queues.items()}
         requests = {
             (topic, broker_name): broker_name
@@ -254,9 +256,8 @@ class OutageAwareClient:
             MISSING_TOPIC_CODES,
             of_slaves=of_slaves,
         )
-        self._verified_brokers(
-            {broker_name for _, broker_name in requests}
-        )  # a broker that returned no bounds is not verified yet
+        # A broker that returned no bounds is not verified yet.
+        self._verified_brokers({broker_name for _, broker_name in requests})
         return {
             queue: of_queue
             for (topic, _), bounds in held.items()
@@ -283,12 +284,12 @@ class OutageAwareClient:
         return self._probe(offsets, self._probe_store_times_at)
 
     def probe_sizes(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]:
-        """Probe messages as ``probe_store_times`` does, and return their sizes in bytes, as the brokers store them. No
-        plan depends on them: a broker that refuses pulls is only omitted, and is no outage."""
+        """Probe messages as ``probe_store_times`` does, and return their sizes in bytes, as the brokers store them. A
+        broker that refuses pulls is only omitted: that is no outage."""
         return self._probe(offsets, self._probe_sizes_at)
 
     def _probe(self, offsets: Mapping[MessageQueue, int], probe: _Probe) -> dict[MessageQueue, int | None]:
-        """Call ``probe`` with each broker and the offsets of its queues, and return its results."""
+        """Return the results of ``probe`` at all brokers of the queues; queues of unresponsive brokers are missing."""
         found: dict[MessageQueue, int | None] = {}
         for response in self.call_sequentially(
             offsets, lambda broker, queues: probe(broker, {one: offsets[one] for one in queues})
@@ -299,8 +300,8 @@ class OutageAwareClient:
     def _probe_store_times_at(
         self, broker: BrokerApi, offsets: Mapping[MessageQueue, int]
     ) -> dict[MessageQueue, int | None]:
-        """Probe messages at one broker and return the results. If the broker refuses, record that as an outage and
-        return {}: a topic may just have been deleted. Refusals that concern only this client are raised."""
+        """Return the store times of messages at one broker. If it refuses by a response code, return {} and record an
+        outage of its messages, with limit ``clusterTimeoutMs``; success ends that outage. Other errors are raised."""
         subject = f"messages of {broker_subject(next(iter(offsets)).broker_name)}"
         try:
             found = broker.probe_store_times(offsets, self._prober)
@@ -313,8 +314,7 @@ class OutageAwareClient:
         return found
 
     def _probe_sizes_at(self, broker: BrokerApi, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]:
-        """Probe sizes at one broker and return the results; {} if the broker refuses. Refusals that concern only this
-        client are raised."""
+        """Return sizes of messages at one broker; {} if it refuses by a response code. Other errors are raised."""
         try:
             return broker.probe_sizes(offsets, self._prober)
         except BrokerError as error:
@@ -324,8 +324,8 @@ class OutageAwareClient:
             return {}
 
     def query_search_hints(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """Request the brokers' results for ``search_offsets``, concurrently, and wait. They are not verified by probes,
-        so an offset may be too small. Queues of unresponsive brokers are missing."""
+        """Request, concurrently, brokers' results for ``search_offsets``, and wait. They are not verified by probes, so
+        an offset may be too small. Missing queues and errors: see ``call_each``."""
         found: dict[MessageQueue, int] = {}
         for _, offsets in self.call_each(
             timestamps_ms,
@@ -357,8 +357,8 @@ class _CallRound:
         self._ignored_codes = ignored_codes
 
     def try_call(self, broker_name: str, results: dict[K, T], key: K, call: Callable[[], T]) -> None:
-        """Run ``call`` and put its result into ``results``. Record a transient failure, and leave ``results`` without
-        the key, as for ignored codes; raise other errors."""
+        """Run ``call``, which sends a request or waits for its response, and put its result into ``results``. Put a
+        transient failure into ``failures`` instead; ignore a refusal with an ignored code; raise other errors."""
         try:
             results[key] = call()
         except RocketMQError as error:
