@@ -26,8 +26,8 @@ def find_broker_name(bounds: Bounds, expected_name: str) -> str | None:
 
 
 def find_invalid_bounds(bounds: Bounds) -> MessageQueue | None:
-    """Return a queue with more offsets than possible, or with a max offset below its min offset; None if there is none.
-    Too many offsets would be planned as endless tasks; a negative number would count as a loss or as empty."""
+    """Return the first queue with more offsets than possible, or with a max offset below its min offset; None if there
+    is none. Too many offsets would be planned as endless tasks; a negative number would count as a loss or as empty."""
     maximum = QUEUE_OFFSETS.maximum
     return next(
         (
@@ -85,32 +85,34 @@ class BrokerIdentities:
         return broker_name in self._mismatched
 
     def submit_check(self, broker: BrokerApi, broker_name: str) -> Future[None]:
-        """Request the bounds of one of the broker's topics to verify it. ``result`` waits for the response; while the
-        broker has no queues of a topic, it requests those of the next topic."""
+        """Request the bounds of the broker's first topic, without waiting. ``result`` waits, and records the broker as
+        verified; while the broker has no queues of a topic, it requests the bounds of its next topic."""
         return _IdentityFuture(
             self, broker, broker_name, self._routes.topics_at(broker_name), self._missing_topic_codes
         )
 
     def submit_bounds(self, broker: BrokerApi, topic: str, broker_name: str) -> Future[Bounds]:
-        """Request the bounds of the broker's queues of a topic. ``result`` waits, and records the broker as verified if
-        the bounds have its name; an empty response verifies nothing. See ``_VerifiedBounds.result`` for errors."""
+        """Request the bounds of the broker's queues of a topic, without waiting. ``result`` waits, returns them, and
+        records the broker as verified if they have its name; an empty response verifies nothing. See
+        ``_VerifiedBounds.result`` for errors."""
         link = self.link(broker_name)  # before the request: the response verifies it only if it is still the same then
         return _VerifiedBounds(broker.submit_topic_stats(topic), self, broker_name, link)
 
     def record_verified(self, broker_name: str, link: Link | None) -> None:
-        """Record that the broker was verified over ``link``, and end a mismatch. Do nothing if ``link`` is None or no
-        longer the current one."""
+        """Record that the broker was verified over ``link``, and end a mismatch. Do nothing if ``link`` is None or not
+        the current one any more."""
         if link is not None and link == self.link(broker_name):
             self._verified[broker_name] = link
             self._mismatched.discard(broker_name)
 
     def record_missing_topics(self, broker_name: str, topics: Sequence[str]) -> RouteError:
-        """Record a mismatch and return its error, not raised: the broker at the address has none of ``topics``."""
+        """Record a mismatch of the broker, because the broker at its address has none of ``topics``. Return
+        RouteError[BROKER_ADDRESS_MISMATCH], not raised."""
         return self.record_mismatch(self.link(broker_name), broker_name, f"one without {', '.join(topics)}")
 
     def record_mismatch(self, link: Link | None, broker_name: str, other: str) -> RouteError:
-        """Record a mismatch until ``record_verified``, and return its error, not raised. ``other`` describes the broker
-        at the address."""
+        """Record a mismatch until ``record_verified``, and return RouteError[BROKER_ADDRESS_MISMATCH], not raised.
+        ``other`` describes the broker at the address of ``link``."""
         address = _address(link)
         self._mismatched.add(broker_name)
         return RouteError("BROKER_ADDRESS_MISMATCH", address=address, broker=broker_name, other=other)
@@ -140,9 +142,9 @@ class _IdentityFuture:
         self._first = identities.submit_bounds(broker, topics[0], broker_name)
 
     def result(self) -> None:
-        """Wait until bounds of one topic verify the broker; request the topics after the first one by one. Raises
-        RouteError[BROKER_ADDRESS_MISMATCH] if the broker has queues of none, or has another name, and the other errors
-        of ``submit_bounds``."""
+        """Wait until bounds of one topic verify the broker. If it has no queues of a topic, request the next, one by
+        one. Raises RouteError[BROKER_ADDRESS_MISMATCH], also recorded, if the broker has queues of no topic or another
+        name, and the other errors of ``submit_bounds``."""
         if self._wait_for_queues(self._first):
             return
         other_names = (
@@ -163,6 +165,8 @@ class _IdentityFuture:
 
 
 class _VerifiedBounds:
+    """Future of ``BrokerIdentities.submit_bounds``."""
+
     def __init__(
         self, future: Future[Bounds], identities: BrokerIdentities, broker_name: str, link: Link | None
     ) -> None:

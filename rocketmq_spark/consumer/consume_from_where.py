@@ -46,10 +46,10 @@ NO_TIMES: Final = QueuePositions()
 
 @dataclass(frozen=True, slots=True)
 class StartingPoint:
-    """Start position. For TIMESTAMP only, in epoch ms: ``timestamp_ms``, of all queues, or ``times``; queues that these
-    omit start at FIRST_OFFSET. ``offsets``, ``topics``: positions of single
-    queues, and of all other queues of a topic, from ``startingOffsets``; ``where`` applies to all other queues.
-    ``requires_group``: that applies if the group has committed offsets."""
+    """Start position of topics that the group has not read. ``where`` applies to queues that ``offsets`` (of single
+    queues) and ``topics`` (of a topic's other queues) omit. For TIMESTAMP only, in epoch ms: ``timestamp_ms``, of all
+    queues, or ``times``; queues that these omit start at FIRST_OFFSET. ``requires_group``: a group without committed
+    offsets is an error (``startingOffsets=group``)."""
 
     where: ConsumeFromWhere
     timestamp_ms: int | None = None
@@ -64,17 +64,17 @@ class StartingPoint:
         return QueuePositions(GROUP if self.requires_group else None, self.topics, self.offsets)
 
     def timestamps_ms(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
-        """Return the times to search for, by queue."""
+        """Return the times (epoch ms) to search for, by queue; queues without a time are missing."""
         times = self.times if self.timestamp_ms is None else QueuePositions(self.timestamp_ms)
         return times.by_queue(queues)
 
 
 def starting_point(options: ReadOptions) -> StartingPoint:
-    """Return the start position that ``startingOffsets``, ``startingTimestamp``, ``consumeFromWhere`` and
-    ``consumeTimestamp`` set; the end of the topic if none is set.
+    """Return the start position that ``startingOffsets``, ``startingOffsetsByTimestamp``, ``startingTimestamp``,
+    ``consumeTimestamp`` and ``consumeFromWhere`` set; the end of the topic if none is set.
 
-    Raises OptionError[INCOMPATIBLE_OPTIONS] when two of them differ or ``startingOffsets`` has a topic that is not
-    subscribed, OptionError[OPTION_REQUIRES_OPTION] for CONSUME_FROM_TIMESTAMP without a time.
+    Raises OptionError[INCOMPATIBLE_OPTIONS] when two of them differ or one lists a topic that is not read,
+    OptionError[OPTION_REQUIRES_OPTION] for CONSUME_FROM_TIMESTAMP without a time.
 
     Source: ``client/consumer/DefaultMQPushConsumer.java``. Differs: its default time, half an hour before each start,
     is not used, because it would differ between members.
@@ -105,8 +105,8 @@ def _configured_points(options: ReadOptions) -> Iterator[tuple[str, StartingPoin
 
 
 def _of_starting_offsets(options: ReadOptions) -> StartingPoint:
-    """Return the start position that ``startingOffsets`` sets: a word, or positions of topics and single queues, then
-    FIRST_OFFSET for all others. Raises OptionError[INCOMPATIBLE_OPTIONS] for topics that are not subscribed."""
+    """Return the start position that ``startingOffsets`` sets: one for all queues, or positions of topics and single
+    queues, and FIRST_OFFSET for all others. Raises OptionError[INCOMPATIBLE_OPTIONS] for topics that are not read."""
     listed = options.starting_offsets or QueuePositions()
     if listed.everywhere is not None:
         return StartingPoint(OF_POSITIONS[listed.everywhere], requires_group=listed.everywhere == GROUP)
@@ -115,8 +115,8 @@ def _of_starting_offsets(options: ReadOptions) -> StartingPoint:
 
 
 def _check_subscribed(options: ReadOptions, name: str, listed: QueuePositions) -> None:
-    """Raise OptionError[INCOMPATIBLE_OPTIONS] if option ``name`` lists topics that are not subscribed, not matched, or
-    without an assigned queue."""
+    """Raise OptionError[INCOMPATIBLE_OPTIONS] if ``listed``, the value of option ``name``, has topics that are not
+    subscribed, do not match the pattern, or have no assigned queue. The error names these topics."""
     named_topics = {queue.topic for queue, _ in listed.queues} | {topic for topic, _ in listed.topics}
     if unread_topics := [topic for topic in named_topics if not options.selects(topic)]:
         second, verb = ("subscribe", "subscribed") if options.assigned is None else ("assign", "assigned")

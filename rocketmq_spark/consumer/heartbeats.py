@@ -26,8 +26,9 @@ class Heartbeats:
     addresses: tuple[BrokerAddress, ...]
 
     def send(self, cluster: ClusterApi) -> set[BrokerAddress]:
-        """Send to all addresses concurrently, wait for all responses, and return the addresses that acknowledged.
-        Failures are logged, not raised; the timer repeats them."""
+        """Send the heartbeat to all addresses concurrently, wait for all responses, and return the addresses that
+        acknowledged. Failures are logged (``_logging_failures_of``), not raised; the caller repeats them on
+        schedule."""
         sent: dict[BrokerAddress, Future[None]] = {}
         acknowledged: set[BrokerAddress] = set()
         for address in self.addresses:

@@ -156,8 +156,8 @@ MEMBERSHIP_TRANSITIONS: Final[Mapping[tuple[MembershipState, MembershipEvent], M
 
 
 def event_from_lists(client_ids: Sequence[str] | None, client_id: str) -> MembershipEvent:
-    """Return the event for ``client_id`` in the merged lists of ``GroupMembers.query_members``; None: no broker
-    responded."""
+    """Return the event for ``client_id`` in the merged lists of ``GroupMembers.query_members``: NOT_LISTED, LISTED
+    (once) or LISTED_TWICE (more often); NO_RESPONSE for None, if no broker responded."""
     if client_ids is None:
         return MembershipEvent.NO_RESPONSE
     times = client_ids.count(client_id)
@@ -177,8 +177,8 @@ class MembershipStateMachine:
         self.state = _NEW
 
     def apply(self, event: MembershipEvent) -> MembershipTransition:
-        """Apply ``event`` and return its transition. Raises ValueError, without a change, if ``state`` has no such
-        event."""
+        """Change ``state`` by ``event`` and return the transition; the caller carries out its action and records its
+        problems. Raises ValueError, without a change, if ``state`` has no such event."""
         if (self.state, event) not in MEMBERSHIP_TRANSITIONS:
             raise ValueError(f"a member that is {self.state.name} has no event {event.name}")
         transition = MEMBERSHIP_TRANSITIONS[self.state, event]

@@ -41,9 +41,11 @@ class LocalOffsetFile:
 
     def write(self, content: bytes, *, keep_backup: bool) -> None:
         """Replace the file atomically, synced to the disk; create missing folders. With ``keep_backup`` the old file
-        becomes the previous version. A crash leaves the old file, the new one, or only the previous version.
+        becomes the previous version, else it is lost and the previous version stays. A crash leaves the old file, the
+        new one, or only the previous version.
 
-        Raises OptionError[OFFSET_FILE_UNUSABLE] if writing fails.
+        Raises OptionError[OFFSET_FILE_UNUSABLE] if writing fails, also if ``keep_backup`` is set and there is no old
+        file.
         """
         with self._raising_file_unusable():
             self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -62,8 +64,8 @@ class LocalOffsetFile:
 
 
 def offset_file_of(options: ReadOptions) -> LocalOffsetFile:
-    """Return the offset file of the query that ``options`` describe: one for each group and ``instanceName``, which
-    must be set. Opens nothing."""
+    """Return the offset file of a query in BROADCASTING: ``group/instanceName.json``, percent-encoded, below
+    ``localOffsetStoreDir``, by default ``~/.rocketmq_offsets``. ``instanceName`` must be set. Opens nothing."""
     assert options.instance_name is not None, "BROADCASTING needs one"
     folder = Path(options.local_offset_store_dir or DEFAULT_FOLDER).expanduser()
     return LocalOffsetFile(folder / quote(options.consumer_group, "") / f"{quote(options.instance_name, '')}.json")

@@ -34,7 +34,8 @@ class OffsetResets:
         return queue in self._offsets
 
     def record(self, queue: MessageQueue, offset: int) -> None:
-        """Record that an operator has reset the queue to ``offset``."""
+        """Record that an operator has reset the queue to ``offset``, in place of an earlier reset; count a change.
+        Sends nothing."""
         self._offsets[queue] = offset
         self.changes += 1
 
@@ -51,7 +52,8 @@ class OffsetResets:
         """Pull once at offset 0 as the group, and wait. If the queue has a reset mark, the broker returns the offset of
         the reset and removes the mark; record that offset. Later pulls do not return this reset.
 
-        Do nothing if the broker does not serve the queue, or does not respond. Permanent errors are raised.
+        Do nothing if there is no mark, the broker does not serve the queue, or it does not respond. Permanent errors
+        are raised.
         """
         try:
             offset = self._client.call(queue.broker_name, lambda broker: broker.consume_reset(self._group, queue))
@@ -63,8 +65,9 @@ class OffsetResets:
             self.record(queue, offset)
 
     def restore_all(self) -> None:
-        """Restore the brokers' marks of pending resets, for the next start of the query. Restored ones are no longer
-        pending; each result is logged, failures are not raised."""
+        """For each pending reset, make its broker set the reset mark again, for the next start of the query, and wait.
+        A restored reset is no longer pending and is logged at INFO. One that is not restored stays pending and is
+        logged as a warning; failures are not raised."""
         for queue in self.pending:
             is_restored = self._try_restore(queue)
             offset = self._offsets[queue]
@@ -86,9 +89,8 @@ class OffsetResets:
                 )
 
     def _try_restore(self, queue: MessageQueue) -> bool:
-        """Send the pending reset of ``queue`` to the broker, which sets the reset mark again; return whether the broker
-        accepted. If an operator has reset the queue since, record that offset and send it instead. Errors are logged at
-        DEBUG, not raised."""
+        """Consume a newer reset mark of ``queue``, if there is one, then send the pending reset to the broker, which
+        sets the mark again; wait, and return whether the broker accepted it. Errors are logged at DEBUG, not raised."""
 
         def restore_at(broker: BrokerApi) -> bool:
             broker.restore_reset(self._group, queue, self._offsets[queue])
@@ -102,8 +104,8 @@ class OffsetResets:
             return False
 
     def consume_marks(self, queues: Iterable[MessageQueue]) -> None:
-        """Refresh the routes and call ``consume_mark`` for each queue, before a pull of another client removes the
-        marks and the resets are lost. Permanent errors are raised."""
+        """Refresh the routes and call ``consume_mark`` for each queue, one after another: a pull of a task would remove
+        the marks, and the resets would be lost. Permanent errors are raised."""
         self._client.topic_routes.refresh()
         for queue in queues:
             self.consume_mark(queue)

@@ -37,14 +37,15 @@ class PendingOffsets:
         return dict(self._unconfirmed)
 
     def update(self, queue: MessageQueue, next_offset: int) -> None:
-        """Record that all messages of ``queue`` below ``next_offset`` are processed. Never moves back; an offset that
-        is confirmed already needs no commit."""
+        """Record that all messages of ``queue`` below ``next_offset`` are processed: the offset is unconfirmed. Do
+        nothing if it is not larger than the unconfirmed offset, or without one than the confirmed offset."""
         current = self._unconfirmed.get(queue, self._confirmed.get(queue, -1))
         if next_offset > current:
             self._unconfirmed[queue] = next_offset
 
     def confirm(self, queue: MessageQueue, offset: int) -> None:
-        """Record that the broker stores at least ``offset``. A larger update stays unconfirmed."""
+        """Record that the store has ``offset`` at least; a smaller one does not lower the confirmed offset. An
+        unconfirmed offset that is not larger is removed."""
         self._confirmed[queue] = max(offset, self._confirmed.get(queue, -1))
         if self._unconfirmed.get(queue, offset + 1) <= offset:
             del self._unconfirmed[queue]
@@ -54,7 +55,8 @@ class PendingOffsets:
         return self._confirmed.get(queue)
 
     def remove(self, queue: MessageQueue) -> None:
-        """Remove the offsets of a queue that another member owns now, or that is read from another offset."""
+        """Remove both offsets of a queue that another member owns now, or that is read from another offset. Nothing is
+        stored."""
         self._unconfirmed.pop(queue, None)
         self._confirmed.pop(queue, None)
 
@@ -105,8 +107,9 @@ class LocalFileOffsetStore:
         self._offsets = readable
 
     def _read_backup(self, backup: bytes | None, *, is_torn: bool) -> dict[MessageQueue, int]:
-        """Return the backup's offsets, with a warning; {} if neither file exists. Raises
-        OptionError[OFFSET_FILE_UNUSABLE] if the backup is damaged, or missing beside a torn file."""
+        """Return the offsets of ``backup``, and log a warning; {} if neither file exists. ``is_torn``: the file exists
+        and is damaged. Raises OptionError[OFFSET_FILE_UNUSABLE] if the backup is damaged, or missing beside a torn
+        file."""
         if backup is None and not is_torn:
             return {}
         readable = None if backup is None else decode_offsets(backup)
@@ -124,8 +127,9 @@ class LocalFileOffsetStore:
         return {queue: self._offsets.get(queue) for queue in queues}
 
     def write_offsets(self, offsets: Mapping[MessageQueue, int]) -> set[MessageQueue]:
-        """Replace the stored offsets of the queues in ``offsets``, also by smaller ones; those of other queues stay.
-        Return all queues of ``offsets``, because the file has them. Raises OptionError[OFFSET_FILE_UNUSABLE]."""
+        """Replace the stored offsets of the queues in ``offsets``, also by smaller ones, and keep the offsets of all
+        other queues. Write the file only if an offset changes; a valid old file becomes the backup. Return all queues
+        of ``offsets``. Raises OptionError[OFFSET_FILE_UNUSABLE]."""
         changed = self._offsets | dict(offsets)
         if changed != self._offsets:
             self._file.write(encode_offsets(changed), keep_backup=self._is_file_readable)
@@ -153,7 +157,8 @@ class MemoryOffsetStore:
         return {queue: self._offsets.get(queue) for queue in queues}
 
     def write_offsets(self, offsets: Mapping[MessageQueue, int]) -> set[MessageQueue]:
-        """Replace the offsets of these queues, and return all queues of ``offsets``."""
+        """Replace the offsets of the queues in ``offsets``, also by smaller ones, in memory; return all queues of
+        ``offsets``."""
         self._offsets |= offsets
         return set(offsets)
 
@@ -172,7 +177,8 @@ def encode_offsets(offsets: Mapping[MessageQueue, int]) -> bytes:
 
 
 def decode_offsets(content: bytes) -> dict[MessageQueue, int] | None:
-    """Return the offsets of a file's content; None for content that is not valid, or of another version."""
+    """Return the offsets of a file's content; None for content that is not valid JSON of this form, has an offset that
+    is no integer from 0 on, or is of another version."""
     try:
         value = json.loads(content)
         return dict(_checked(value)) if value["v"] == VERSION else None

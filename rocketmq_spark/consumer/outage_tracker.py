@@ -26,7 +26,8 @@ log = logging.getLogger(__name__)
 
 
 class OutageTracker:
-    """Current failures while ``topics`` are read. Not thread-safe."""
+    """Current failures by subject while ``topics`` are read, and the outages that are logged and published. Not
+    thread-safe."""
 
     def __init__(self, topics: Collection[str], routes: RouteTable, clock: Clock) -> None:
         self._topics = topics
@@ -41,9 +42,10 @@ class OutageTracker:
         """Number of times that a failing subject recovered or reached its limit."""
 
     def record_failure(self, subject: str, error: RocketMQError, limit_ms: int, quiet_ms: int = 0) -> None:
-        """Record that ``subject`` did not respond, or responded wrongly, log that at DEBUG, and delay its next request
-        by a growing pause. ``limit_ms``: time until ``check`` raises ``error``, restarted by each failure of a topic
-        whose brokers all fail; ``quiet_ms``: see ``Outage``."""
+        """Record that ``subject`` did not respond, or responded wrongly, log ``error`` at DEBUG, and delay its next
+        request by a growing pause. ``limit_ms``: time from the first failure until ``raise_expired`` raises ``error``.
+        If all brokers of the subject, a topic, are failing, the limit restarts now. ``quiet_ms``: shorter outages are
+        not logged."""
         log.debug("REQUEST_FAILED: Request to %s failed: %s", subject, error)
         now_ms = self._clock()
         self.changes += self._tracker.record_failure(
@@ -56,17 +58,19 @@ class OutageTracker:
         self.changes += self._tracker.record_success(subject)
 
     def discard(self, *subjects: str) -> None:
-        """Discard failures of subjects that are no longer relevant, or on which there is no current information."""
+        """Discard failures of subjects that are no longer relevant, or on which there is no current information. The
+        end of their outages is not logged as a recovery, and counts as no change."""
         for subject in subjects:
             self._tracker.discard(subject)
 
     def postpone_due(self) -> None:
-        """Postpone subjects that are still due after all possible requests were sent: they could not be tried."""
+        """After all possible requests were sent: for subjects that are still due, because they could not be tried, move
+        ``next_try_ms`` to the end of a growing pause. ``may_try`` still allows them."""
         self._tracker.postpone(self._clock())
 
     def commit_failed(self, queue: MessageQueue, error: RocketMQError, limit_ms: int) -> None:
-        """Record that a queue's offset was not stored. It has its own limit, because the broker may respond to other
-        requests."""
+        """Record that a queue's offset was not stored, with a subject and limit of its own, because its broker may
+        respond to other requests. ``may_commit`` is False during a growing pause."""
         subject = _commit_subject(queue)
         self._commits.add(subject)
         self.changes += self._tracker.record_failure(subject, error, now_ms=self._clock(), limit_ms=limit_ms)
@@ -79,8 +83,8 @@ class OutageTracker:
             self.changes += self._tracker.record_success(_commit_subject(queue))
 
     def discard_commit_failure(self, queue: MessageQueue) -> None:
-        """Discard a failed commit of a queue that this member no longer owns. It counts as a change if there was
-        one."""
+        """Discard a failed commit of a queue that this member no longer owns; do nothing if there is none. It counts as
+        a change, and its end is not logged as a recovery."""
         if self._commits:
             self._commits.discard(_commit_subject(queue))
             self.changes += self._tracker.is_failing(_commit_subject(queue))
@@ -96,7 +100,7 @@ class OutageTracker:
         return self._tracker.may_try(subject, self._clock())
 
     def is_unanswered(self, broker_name: str) -> bool:
-        """Return whether the broker gave no response to its last request."""
+        """Return whether the broker's last request failed without a response; False if it is not failing."""
         error = self._tracker.error_of(broker_subject(broker_name))
         return error is not None and is_unanswered(error)
 
@@ -114,8 +118,8 @@ class OutageTracker:
         return self._tracker.next_try_ms
 
     def responsive_masters(self) -> dict[str, BrokerAddress]:
-        """Return masters' addresses by broker name, without brokers that failed at their last request, and without
-        masters whose slave is read instead."""
+        """Return the addresses of the masters in the routes, by broker name, without brokers that failed at their last
+        request, and without masters whose slave is read instead."""
         return {
             broker_name: address
             for broker_name, address in self._routes.masters().items()
@@ -132,7 +136,8 @@ class OutageTracker:
 
     @property
     def outages(self) -> tuple[Outage, ...]:
-        """All current outages: of servers and conditions, then of commits, then of queues."""
+        """All current outages: of servers and conditions, then of commits, then of queues. Missing are subjects that
+        the last ``raise_expired`` excepted, and topics whose brokers are all failing."""
         outages = self._tracker.outages(self._explained | self._topics_without_brokers())
         commits = (outage for outage in outages if outage.resource in self._commits)
         return (*(outage for outage in outages if outage.resource not in self._commits), *commits, *self._queue_outages)
@@ -147,8 +152,8 @@ class OutageTracker:
         )
 
     def log_outages(self) -> None:
-        """Log the lines about ``outages`` that are due now: at their starts, at growing intervals, at their ends; see
-        ``OutageLog``."""
+        """Log the lines about ``outages`` that are due now, mostly none: at their starts, at growing intervals, at
+        their ends; see ``OutageLog``."""
         for line in self._tracker.take_lines(self._clock(), self.outages):
             log.log(line.level, "%s", line)
 
@@ -162,17 +167,18 @@ class OutageTracker:
         return has_routes and self._tracker.subjects - self._commits <= explained
 
     def raise_expired(self, unavailable: Collection[MessageQueue] = ()) -> None:
-        """Raise the error of a subject that failed for its whole limit, see ``FailureTracker.raise_expired``; return if
-        there is none. Subjects that explain why queues are ``unavailable`` are excepted, and recorded: their deadlines
-        are extended now, so their limits count from the queues' return."""
+        """Raise the error of the first subject that failed for its whole limit (``FailureTracker.expired_error``);
+        return if there is none. Before that, restart the limits of subjects that explain why queues are
+        ``unavailable``, and of failed commits of these queues, and omit these subjects from ``outages``: their limits
+        count from the queues' return."""
         self._explained = frozenset(self._explained_by(unavailable) | {_commit_subject(queue) for queue in unavailable})
         self._tracker.extend_deadline(self._explained, self._clock())
         self._tracker.raise_expired(self._clock())
 
     def unavailable(self, queues: Iterable[MessageQueue], bounds: Collection[MessageQueue]) -> dict[MessageQueue, str]:
-        """Return the ``queues`` that the route lacks or whose topic is deleted, with the last address of their broker.
-        Queues in ``bounds`` are available. Omits queues of unresponsive brokers, and of topics of which no name server
-        has reported anything."""
+        """Return the ``queues`` that the route lacks or whose topic is deleted, each with the last address of its
+        broker's master. Queues in ``bounds`` are available. Omits queues of unresponsive brokers, of topics that are
+        not subscribed, and of topics of which no name server has reported anything."""
         return {
             queue: self._routes.last_address(queue.broker_name)
             for queue in queues
@@ -180,22 +186,24 @@ class OutageTracker:
         }
 
     def _is_reported(self, topic: str) -> bool:
-        """Return whether the name servers have returned a route of a subscribed topic, or that it is missing."""
+        """Return whether the topic is subscribed, and the name servers have returned a route of it, or that there is
+        none."""
         return topic in self._topics and (topic in self._routes or self._is_topic_missing(topic))
 
     def _is_topic_missing(self, topic: str) -> bool:
         return self._tracker.is_failing(topic_subject(topic))
 
     def _is_unresponsive(self, queue: MessageQueue) -> bool:
-        """Return whether the route lists the queue and its broker's master, which failed at its last request."""
+        """Return whether the route lists the queue as readable and its broker with a master, and the broker failed at
+        its last request. False for a topic that is failing."""
         if self._is_topic_missing(queue.topic) or not self._routes.is_readable(queue):
             return False
         has_master = self._routes.master(queue.broker_name) is not None
         return has_master and self._tracker.is_failing(broker_subject(queue.broker_name))
 
     def _explained_by(self, unavailable: Collection[MessageQueue]) -> set[str]:
-        """Return the subjects whose failures need no report beside the ``unavailable`` queues: their topics, and their
-        brokers that no route of an existing topic lists with a master."""
+        """Return the subjects that explain why queues are ``unavailable``: their topics, and their brokers, unless a
+        route of a topic that is not failing lists the broker with a master."""
         named = {
             broker.broker_name
             for topic, route in self._routes.routes.items()

@@ -41,9 +41,10 @@ class SlidingWindow:
         return self._in_flight[0][0] if self._in_flight else self._queue_offset_max
 
     def put(self, begin_offset: int, end_offset: int) -> None:
-        """Add ``[begin_offset, end_offset)`` to the ranges in flight. Raises ValueError if it is empty or overlaps one.
+        """Add ``[begin_offset, end_offset)`` to the ranges in flight. Raises ValueError, without a change, if it is
+        empty or overlaps a range in flight.
 
-        An empty window may move back: its previous committable offset does not restrict a new range.
+        If nothing is in flight, the range may begin below the previous committable offset, which then moves back.
         """
         if begin_offset >= end_offset or self._overlaps(begin_offset, end_offset):
             raise ValueError(f"[{begin_offset}, {end_offset}) does not fit into {self!r}")
@@ -52,8 +53,8 @@ class SlidingWindow:
         insort(self._in_flight, (begin_offset, end_offset))
 
     def remove(self, begin_offset: int, end_offset: int) -> int:
-        """Complete ``[begin_offset, end_offset)``, of one range in flight or of adjacent ones; return the next
-        committable offset.
+        """Remove ``[begin_offset, end_offset)``, all or part of one range in flight or of adjacent ones: its messages
+        are completed. Return the next committable offset.
 
         The remaining parts of these ranges, on either side, stay in flight. Raises ValueError, without a change, if one
         of the offsets is not in flight.
@@ -67,7 +68,8 @@ class SlidingWindow:
         return self.committable
 
     def remove_completed(self, completed_to: int) -> bool:
-        """Complete all ranges that end at or below ``completed_to``, and return whether there was any."""
+        """Remove all ranges in flight that end at or below ``completed_to``, and return whether there was any. A range
+        that ends above stays whole."""
         completed = [(begin, end) for begin, end in self._in_flight if end <= completed_to]
         for begin_offset, end_offset in completed:
             self.remove(begin_offset, end_offset)
@@ -75,7 +77,7 @@ class SlidingWindow:
 
     def _remove_parts(self, begin_offset: int, end_offset: int) -> None:
         """Remove offsets that are part of one range, or of several adjacent ones; keep the remaining parts. Raises
-        ValueError if one of the offsets is not in flight."""
+        ValueError, without a change, if one of the offsets is not in flight, or there is none."""
         first = max(0, bisect_right(self._in_flight, (begin_offset, BEYOND_ALL)) - 1)
         beyond = bisect_left(self._in_flight, (end_offset,))
         touched = self._in_flight[first:beyond]
@@ -100,7 +102,7 @@ class SlidingWindow:
 
 
 class ProcessQueue(SlidingWindow):
-    """The window of a queue during one assignment, from when it is added until it is dropped.
+    """The ``SlidingWindow`` of a queue during one assignment to a member, from when it is added until it is dropped.
 
     ``dropped`` never reverts: a queue that is assigned again gets a new ProcessQueue. ``generation`` distinguishes
     them: it is unique among one member's ProcessQueues.

@@ -35,9 +35,9 @@ class QueueLocks:
         self._locked_ms: dict[MessageQueue, int] = {}
 
     def lock(self, queues: Collection[MessageQueue]) -> set[MessageQueue]:
-        """Request locks of queues at their brokers, or renew them, and wait. Record granted locks; return the queues
-        for which a broker denied the lock. Locks at unresponsive brokers do not change. Raises what
-        ``OutageAwareClient.call_each`` raises."""
+        """Request locks of queues at their brokers, or renew them, and wait. Record granted locks as of before the
+        request. Return the queues whose lock a broker denied; their records stay until ``discard``. Locks at
+        unresponsive brokers do not change. Raises what ``OutageAwareClient.call_each`` raises."""
         locked_ms = self._lease_clock()
         denied: set[MessageQueue] = set()
         for of_broker, granted in self._client.call_each(queues, self._lock_at):

@@ -67,8 +67,8 @@ class QueueStates:
         return frozenset(queue for queue, current in self._states.items() if current is state)
 
     def apply(self, event: QueueEvent, queues: Iterable[MessageQueue]) -> None:
-        """Apply ``event`` to each of ``queues``. Raises ValueError, without a change, if it is invalid for one of
-        them."""
+        """Change the state of each of ``queues`` by ``event``. Raises ValueError, without a change of any queue, if the
+        event is invalid for one of them."""
         after = {queue: self._after(event, queue) for queue in queues}
         states = self._states | after
         self._states = {queue: state for queue, state in states.items() if state is not _NOT_OWNED}

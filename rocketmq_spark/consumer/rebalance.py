@@ -45,7 +45,7 @@ class RebalanceImpl:
     def decide(
         self, queues: Mapping[str, Sequence[MessageQueue]], client_ids: Sequence[str] | None
     ) -> RebalancePlan | None:
-        """Compare the table with the queues that the strategy allocates to this member.
+        """Compare the owned queues with the queues that the strategy allocates to this member. Changes nothing.
 
         Parameters
         ----------
@@ -65,8 +65,8 @@ class RebalanceImpl:
         return RebalancePlan(drop=_ordered(held - assigned), add=_ordered(assigned - held))
 
     def apply(self, plan: RebalancePlan) -> None:
-        """Drop and add process queues as the plan has it. A dropped ProcessQueue is never reused, and each generation
-        is unique. Raises KeyError if a queue to drop is not in the table."""
+        """Drop the process queues of ``plan.drop`` and remove them; add a new one, with a new generation, for each
+        queue of ``plan.add``. Sends nothing. Raises KeyError if a queue to drop is not in the table."""
         for queue in plan.drop:
             self._table.pop(queue).drop()
         for queue in plan.add:

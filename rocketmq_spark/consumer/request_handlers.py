@@ -51,8 +51,9 @@ def handle_request(request: RemotingCommand, view: MemberView) -> RemotingComman
 
 
 def process_queue_info(process_queue: ProcessQueue, position: int, locked_ms: int | None) -> ProcessQueueInfo:
-    """Return the reported state of a queue. ``position``: next offset to read, reported as long as no range was in
-    flight; ``locked_ms``: time of the last granted lock request, None without a lock."""
+    """Return the state of a queue that operators' tools get: offset to commit next, or ``position`` before the first
+    range; first and last offset in flight and their number, 0 if nothing is in flight; dropped or not; lock.
+    ``locked_ms``: time of the last granted lock request, None without a lock."""
     in_flight = process_queue.in_flight
     committable = process_queue.committable
     return ProcessQueueInfo(
@@ -90,8 +91,8 @@ def _running_info(_request: RemotingCommand, view: MemberView) -> RemotingComman
 
 
 def _consumer_status(request: RemotingCommand, view: MemberView) -> RemotingCommand:
-    """Return the response with the next offsets to read of the requested topic. Raises RemoteProtocolError for an
-    invalid header."""
+    """Return the response with the next offset to read of each queue of the requested topic. Raises RemoteProtocolError
+    for an invalid header."""
     topic = GetConsumerStatusRequest.from_fields(request.fields).topic
     positions = {queue: offset for queue, offset in view.positions.items() if queue.topic == topic}
     return RemotingCommand(ResponseCode.SUCCESS, body=encode_consumer_status(positions))

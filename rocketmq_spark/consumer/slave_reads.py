@@ -56,8 +56,9 @@ class SlaveReads:
         return self._routes.slave(broker_name)
 
     def update(self) -> None:
-        """Record the brokers that have no responsive master in the routes now and are read at a slave, and those that
-        have one again."""
+        """Choose again, from the routes and failures now, which brokers are read at a slave: those without a responsive
+        master. Record the outages of their masters, and end the outages of brokers that are read at a master again.
+        Sends nothing; does nothing with ``readFrom=master``."""
         if self._options.read_from == FROM_MASTER:
             return
         self._update_unresponsive()
@@ -71,8 +72,9 @@ class SlaveReads:
             self._record_outage(name)
 
     def _update_unresponsive(self) -> None:
-        """Remove masters that have responded, or that the routes no longer name; add others that did not respond. A
-        failure of a broker that was read at a slave is the slave's, and shows nothing about its master."""
+        """Compute ``due_masters`` and the unresponsive masters. Remove masters that have responded, that the routes no
+        longer name, or that have no slave. Add masters whose broker gave no response to its last request and has a
+        slave. A failure of a broker that was read at a slave is the slave's: discard it."""
         masters = self._routes.masters()
         self._unresponsive = {
             name: address
@@ -93,8 +95,9 @@ class SlaveReads:
                 self._unresponsive[name] = masters[name]
 
     def _record_outage(self, name: str) -> None:
-        """Record the outage of a broker's master, and of the end of the query if that requires it. The pause of a due
-        master begins only once it was tried."""
+        """Record the outage of the master of a broker that is read at a slave, unless it is unresponsive and due or in
+        its pause: ``record_tries`` does that. If the query requires the master to end, record a second outage, with
+        limit ``clusterTimeoutMs``; else discard that one."""
         is_waiting = name in self.due_masters or not self._outage_tracker.may_try(master_subject(name))
         if name not in self._unresponsive or not is_waiting:
             self._record_failure(name)
@@ -112,8 +115,8 @@ class SlaveReads:
         return RouteError("READING_FROM_SLAVE", broker=name, address=str(self.addresses[name]))
 
     def record_tries(self, responded: Collection[str]) -> None:
-        """Record that the due masters were tried, and which have responded: the next ``update`` uses these if the
-        routes still name them."""
+        """Record that a request was sent to each of ``due_masters``, and which masters ``responded``, by broker name:
+        the next ``update`` uses these if the routes still name them. The others are due again after a growing pause."""
         self._responded = frozenset(responded)
         for name in self.due_masters.keys() - self._responded:
             self._record_failure(name)
@@ -125,13 +128,13 @@ class SlaveReads:
         self._required = frozenset(broker_names)
 
     def end_requirement(self, *, is_reading: bool) -> None:
-        """Require no master any more if the query reads again."""
+        """Require no master any more if ``is_reading``: the query reads again. Else do nothing."""
         if is_reading:
             self._required = frozenset()
 
     def heartbeat_addresses(self) -> set[BrokerAddress]:
         """Return the addresses that must have a member's heartbeat before it plans: masters that did not fail at their
-        last request, and slaves that are read instead."""
+        last request, and slaves that are read instead of a master."""
         return {*self.addresses.values(), *self._outage_tracker.responsive_masters().values()}
 
 

@@ -15,7 +15,7 @@ from rocketmq_spark.model import BrokerAddress
 
 
 class StandaloneConsumer(GroupMembers):
-    """The only member of its own list. Not thread-safe."""
+    """GroupMembers of a query with ``assign``: it is the only member of its own list. Not thread-safe."""
 
     _checked: frozenset[BrokerAddress] = frozenset()
     """Masters at which the group was checked."""
@@ -39,9 +39,9 @@ class StandaloneConsumer(GroupMembers):
         return [self._client_id]
 
     def update_state(self, client_ids: list[str] | None) -> MembershipAction:
-        """Return SHARE: assigned queues are owned without a group. Before, if there is a new master, check the group at
-        all masters, wait, and raise the errors of ``OutageAwareClient.check_group``. Brokers reject offsets of a group
-        that they do not have, and the pulls of the check make them create it."""
+        """Return SHARE: assigned queues are owned without a group. Before, if a responsive master was not checked yet,
+        run ``OutageAwareClient.check_group``, which requests all masters and waits, and raise its errors. Brokers
+        reject offsets of a group that they do not have, and the pulls of the check make them create it."""
         if not self._checked.issuperset(self._outage_tracker.responsive_masters().values()):
             self._client.check_group()
             self._checked = frozenset(self._outage_tracker.responsive_masters().values())

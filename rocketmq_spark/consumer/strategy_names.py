@@ -70,9 +70,10 @@ def strategy_named(name: str, settings: StrategySettings = NO_SETTINGS) -> Strat
 
 
 def strategy_of(options: ReadOptions) -> Strategy:
-    """Return the strategy that ``options`` select; in BROADCASTING one that allocates all queues to each member, with
-    ``assign`` one that allocates the assigned ones. Raises the errors of ``strategy_named``, and
-    OptionError[INCOMPATIBLE_OPTIONS] for ``subscribePattern`` with a strategy that allocates all topics together."""
+    """Return the strategy of ``options``: with ``assign`` one that allocates the assigned queues, in BROADCASTING one
+    that allocates all queues to each member, else the strategy named by ``allocateStrategy``. Raises the errors of
+    ``strategy_named``, and OptionError[INCOMPATIBLE_OPTIONS] for ``subscribePattern`` with a strategy that allocates
+    all topics together."""
     if options.assigned is not None:
         return AllocateAssigned(frozenset(options.assigned))
     if options.message_model == BROADCASTING:
@@ -112,9 +113,9 @@ _STRATEGIES: Final[Mapping[str, Callable[[StrategySettings], Strategy]]] = {
 
 
 def _nearby(name: str, settings: StrategySettings) -> Strategy:
-    """Return MACHINE_ROOM_NEARBY with the strategy that ``name`` contains, and an instance of the user's resolver.
-    Raises OptionError[INVALID_OPTION_VALUE] if that strategy allocates all topics together or a class is not usable,
-    OptionError[OPTION_REQUIRES_OPTION] without a resolver."""
+    """Return MACHINE_ROOM_NEARBY with the strategy named after the prefix of ``name``, and an instance of the user's
+    resolver. Raises OptionError[INVALID_OPTION_VALUE] if that strategy allocates all topics together, or a class is not
+    usable, OptionError[OPTION_REQUIRES_OPTION] without a resolver."""
     inner = strategy_named(name[len(NEARBY_PREFIX) :], settings)
     if not isinstance(inner, AllocateMessageQueueStrategy):
         raise _invalid_option(name, f"{NEARBY_PREFIX} and a strategy for single topics, which {inner.name} is not")
@@ -123,8 +124,8 @@ def _nearby(name: str, settings: StrategySettings) -> Strategy:
 
 
 def _resolver(path: str) -> MachineRoomResolver:
-    """Import and instantiate a user's resolver. Raises OptionError[INVALID_OPTION_VALUE] if it is not a
-    MachineRoomResolver."""
+    """Import and instantiate a user's resolver (``_instantiate``). Raises OptionError[INVALID_OPTION_VALUE] also if it
+    is not a MachineRoomResolver."""
     resolver = _instantiate(path, RESOLVER_OPTION)
     if not isinstance(resolver, MachineRoomResolver):
         raise _invalid_option(path, "a class with methods 'broker_deploy_in' and 'consumer_deploy_in'", RESOLVER_OPTION)
@@ -132,7 +133,8 @@ def _resolver(path: str) -> MachineRoomResolver:
 
 
 def _load_user_strategy(path: str) -> Strategy:
-    """Import and instantiate a user's strategy. Raises OptionError[INVALID_OPTION_VALUE] if it is no strategy."""
+    """Import and instantiate a user's strategy (``_instantiate``). Raises OptionError[INVALID_OPTION_VALUE] also if it
+    is no strategy."""
     strategy = _instantiate(path, STRATEGY_OPTION)
     if not isinstance(strategy, AllocateMessageQueueStrategy | AllocateAllTopicsStrategy):
         raise _invalid_option(path, "a class with a 'name', and a method 'allocate' or 'allocate_all_topics'")
@@ -151,7 +153,8 @@ def _instantiate(path: str, option: str) -> Any:
 
 
 def _required(value: T, needed: str, reason: str) -> T:
-    """Return ``value``. Raises OptionError[OPTION_REQUIRES_OPTION] if it is empty."""
+    """Return ``value``. If it is empty, raises OptionError[OPTION_REQUIRES_OPTION]: ``allocateStrategy`` requires
+    option ``needed``."""
     if not value:
         raise OptionError("OPTION_REQUIRES_OPTION", option=STRATEGY_OPTION, needed=needed, reason=reason)
     return value

@@ -44,9 +44,9 @@ class SubscribedTopics(Collection[str]):
         return self._matching if self.has_pattern else self._options.listed_topics
 
     def expect(self, queues: Collection[MessageQueue]) -> None:
-        """Record ``queues`` that the query has read, of all topics, and compute the topics again. A topic of these
-        queues is unavailable, not deleted, while a broker of its queues is not registered. Do nothing without a
-        pattern, or if ``queues`` is the object of the last call."""
+        """Record the brokers of ``queues`` that the query has read, of all topics, and compute the topics again. A
+        topic of these queues is unavailable, not deleted, while one of these brokers is not registered. Do nothing
+        without a pattern, or if ``queues`` is the same object as in the last call."""
         if not self.has_pattern or queues is self._expected:
             return
         self._expected = queues
@@ -56,7 +56,8 @@ class SubscribedTopics(Collection[str]):
         self._match()
 
     def update(self, topics: TopicList, routes: Mapping[str, TopicRoute]) -> None:
-        """Replace the list. ``routes``: the last known ones, by topic."""
+        """Replace the list by ``topics`` and compute the topics again (``_match``). ``routes``: the last known ones, by
+        topic; record the brokers of topics read so far from them, which decide whether a topic is deleted later."""
         for topic in self._matching:
             if topic in routes:
                 self._brokers.setdefault(topic, set()).update(data.broker_name for data in routes[topic].queues)
@@ -64,7 +65,9 @@ class SubscribedTopics(Collection[str]):
         self._match()
 
     def _match(self) -> None:
-        """Compute the topics from the list, the brokers, and the topics so far."""
+        """Compute the topics again: listed ones that match, and unlisted ones that are not deleted (see the class),
+        ascending, then the retry topic if it is read. Count a change of ``version`` if they differ. Do nothing before
+        the first list."""
         if self._list is None:
             return
         listed = {topic for topic in self._list.topics if self._options.selects(topic)}

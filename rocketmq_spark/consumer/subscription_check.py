@@ -62,8 +62,10 @@ unknown."""
 
 
 def consumer_settings_of(options: ReadOptions, strategy: object, checkpoint_id: str | None = None) -> dict[str, str]:
-    """Return this member's settings as the properties of its running info. In BROADCASTING without strategy and
-    checkpoint ID: members share no queues, and a copied checkpoint is an independent reader."""
+    """Return this member's settings, by the name of the property that reports them in its running info: message model,
+    orderly or not, topic pattern if there is one, class name of the strategy, checkpoint ID if there is one. In
+    BROADCASTING without strategy and checkpoint ID: members share no queues, and a copied checkpoint is an independent
+    reader."""
     reported = {
         MESSAGE_MODEL: options.message_model,
         PROP_CONSUME_ORDERLY: "true" if options.consume_orderly else "false",
@@ -76,8 +78,9 @@ def consumer_settings_of(options: ReadOptions, strategy: object, checkpoint_id: 
 
 
 def comparable_settings(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings of a member that can be compared, by option name. Missing are settings that it does not
-    report, unknown strategies, and any strategy in BROADCASTING."""
+    """Return the settings of a member that can be compared, by option name, from the ``properties`` of its running
+    info. Missing are settings that it does not report, the checkpoint ID, strategies that are not in
+    COMPARABLE_STRATEGIES, and any strategy in BROADCASTING."""
     reported = {option: properties[name] for name, option in OPTIONS.items() if name in properties}
     strategy = reported.pop(OPTIONS[STRATEGY], "").partition("@")[0].rpartition(".")[2]
     is_comparable = strategy in COMPARABLE_STRATEGIES and reported.get(OPTIONS[MESSAGE_MODEL]) != BROADCASTING
@@ -103,8 +106,8 @@ in one."""
 
 
 class SubscriptionCheck:
-    """Compares this member's subscription and settings with those of the other members, at each change of the member
-    list.
+    """Compares this member's subscription and settings with the running infos of the other members. ``GroupMembers``
+    queries these at each change of the member list.
 
     A member that does not respond counts as consistent, and is queried once more at the next change. The group's retry
     topic is ignored: Java's push consumers always read it, its pull consumers never do.
@@ -137,9 +140,10 @@ class SubscriptionCheck:
         self._ours = _subscribed_topics(subscriptions)
 
     def start_queries(self, client_ids: Iterable[str]) -> frozenset[str]:
-        """Record the member list and return its members to query: new ones, and those that were inconsistent or did not
-        respond (at most MAX_UNANSWERED_QUERIES queries). Empty if the list is the recorded one. Removes members that
-        left; counts each returned member as queried. Sends nothing: the caller queries them."""
+        """Record the member list and return the members to query, without this one: new members, members that were
+        inconsistent, and members that have not responded to MAX_UNANSWERED_QUERIES (2) queries yet. Empty if the list
+        is the recorded one. Removes what members that left have reported; counts each returned member as queried. Sends
+        nothing: the caller queries them."""
         listed = frozenset(client_ids) - {self._client_id}
         if listed == self._listed:
             return frozenset()
@@ -151,15 +155,16 @@ class SubscriptionCheck:
         return members_to_query
 
     def _must_query(self, client_id: str) -> bool:
-        """Return whether the member reported an inconsistency, or has not reported and may be queried again."""
+        """Return whether the member reported a difference or this member's checkpoint, or has not reported and was
+        queried less than MAX_UNANSWERED_QUERIES (2) times without a response."""
         if client_id in self._theirs:
             differs = self._differs(client_id) or bool(self._differing_settings(client_id))
             return differs or self._shares_checkpoint(client_id)
         return self._unanswered_queries[client_id] < MAX_UNANSWERED_QUERIES
 
     def record_running_infos(self, infos: Mapping[str, ConsumerRunningInfo]) -> None:
-        """Record the running infos of members that responded, by client ID, and reset their counts of unanswered
-        queries."""
+        """Record subscription, settings and checkpoint ID of members that responded, by client ID, in place of what
+        they reported before. Reset their counts of unanswered queries."""
         for client_id, info in infos.items():
             self._theirs[client_id] = _subscribed_topics(info.subscriptions)
             self._their_settings[client_id] = comparable_settings(info.properties)
@@ -173,8 +178,10 @@ class SubscriptionCheck:
         return self._our_checkpoint is not None and self._checkpoints[client_id] == self._our_checkpoint
 
     def difference(self) -> MembershipError | None:
-        """Return an error, not raised, that names an inconsistent member, with both subscriptions or settings, or a
-        member with the same checkpoint; None if no reported member differs. Ignores the retry topic."""
+        """Return an error, not raised, for the first inconsistent member by client ID; None if no reported member
+        differs. MembershipError[INCONSISTENT_SUBSCRIPTION] names both subscriptions, else
+        MembershipError[INCONSISTENT_GROUP_SETTINGS] the settings that differ, else MembershipError[CHECKPOINT_SHARED] a
+        member with the same checkpoint. Ignores the retry topic."""
         for client_id, theirs in sorted(self._theirs.items()):
             if self._differs(client_id):
                 return MembershipError(
@@ -209,9 +216,9 @@ class SubscriptionCheck:
         )
 
     def _differs(self, client_id: str) -> bool:
-        """Return whether the member has another subscription than this one, apart from the retry topic. If both have a
-        pattern, which is compared as a setting, they may know different topics for a moment: only the filters of common
-        topics are compared."""
+        """Return whether the member has other topics or filters than this one, apart from the retry topic. If both have
+        a ``subscribePattern``, only the filters of common topics are compared: the lists of topics may differ for a
+        moment."""
         ours, theirs = (_without(one, self._retry_topic) for one in (self._ours, self._theirs[client_id]))
         if PATTERN in self._our_settings and PATTERN in self._their_settings[client_id]:
             return any(ours[topic] != theirs[topic] for topic in ours.keys() & theirs.keys())

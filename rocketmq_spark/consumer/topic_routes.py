@@ -36,7 +36,7 @@ MAX_NAMED: Final = 8
 
 
 class TopicRoutes:
-    """Routes of ``topics``, and with ``subscribePattern`` which topics there are. Not thread-safe."""
+    """Requests the routes of ``topics``, and with ``subscribePattern`` the list of topics. Not thread-safe."""
 
     def __init__(
         self,
@@ -55,9 +55,10 @@ class TopicRoutes:
         self._must_list = topics.has_pattern
 
     def list_topics(self) -> bool:
-        """Request the topics that ``subscribePattern`` matches, wait, and return whether they have changed; without a
-        pattern do nothing. Topics that are deleted lose their route. Record outages of the list, and their ends; while
-        it fails, the topics stay the same. Raises OptionError[NOT_A_NAME_SERVER]."""
+        """Request the topics that ``subscribePattern`` matches, wait, update and log them, and return whether they have
+        changed. Drop the routes of deleted topics. Return False, without a request, without a pattern and during the
+        pause after a failure. A failure is recorded as an outage, keeps the topics, and returns False. Raises
+        OptionError[NOT_A_NAME_SERVER]."""
         if not self._topics.has_pattern or not self._outage_tracker.may_try(TOPIC_LIST):
             return False
         before, version = frozenset(self._topics), self._topics.version
@@ -78,8 +79,9 @@ class TopicRoutes:
         return self._topics.version != version
 
     def _record_unlisted(self, error: RocketMQError) -> None:
-        """Record that the topics could not be listed: with the limit of name servers, or of missing topics while no
-        broker is registered. A permanent error is raised at the next check. Raises OptionError[NOT_A_NAME_SERVER]."""
+        """Record an outage of the topic list: with ``clusterTimeoutMs`` for a transient error,
+        ``missingTopicTimeoutMs`` while no broker is registered; a permanent error is raised by the next metadata
+        refresh. Raises OptionError[NOT_A_NAME_SERVER] at once."""
         if is_no_name_server(error):
             raise error
         limits_ms = {
@@ -91,7 +93,8 @@ class TopicRoutes:
         self._outage_tracker.record_failure(TOPIC_LIST, error, limit_ms, BROKER_REGISTRATION_MS)
 
     def _log_changes(self, before: Collection[str], *, is_first: bool) -> None:
-        """Log which topics are new, which are deleted, and that there is none."""
+        """Log the topics that are not in ``before`` at INFO, topics of ``before`` that were deleted as a warning, and a
+        warning if no topic matches, only at the first list or after a deletion."""
         added, removed = [topic for topic in self._topics.selected if topic not in before], set(before)
         removed.difference_update(self._topics)
         if added:
@@ -111,8 +114,8 @@ class TopicRoutes:
     def refresh(self) -> None:
         """Request the route of every topic and wait, after ``list_topics`` if the topics are not known or could not be
         listed last time. A topic without a new route keeps its previous one. Record outages, and their ends, of name
-        servers, of topics without a route or a readable queue, and of brokers without a master. Raises
-        OptionError[NOT_A_NAME_SERVER]."""
+        servers, of topics without a route or a readable queue; outages of brokers without a master that are not read at
+        a slave; and update ``SlaveReads``. Raises OptionError[NOT_A_NAME_SERVER]."""
         if self._must_list:
             self.list_topics()
         failures = self._routes.refresh(self._topics)
@@ -138,8 +141,9 @@ class TopicRoutes:
             )
 
     def _record_name_servers(self, errors: Sequence[RocketMQError]) -> None:
-        """Record an outage of the name servers for the first of ``errors``, which is raised at the next check unless it
-        is transient; without errors, record a success. Raises OptionError[NOT_A_NAME_SERVER] if an error shows that."""
+        """Record an outage of the name servers for the first of ``errors``: with ``clusterTimeoutMs`` if it is
+        transient, else the next metadata refresh raises it. Without errors record a success. Raises
+        OptionError[NOT_A_NAME_SERVER] at once if it is among the errors."""
         for error in errors:
             if is_no_name_server(error):
                 raise error
@@ -152,9 +156,9 @@ class TopicRoutes:
             self._outage_tracker.record_success(NAME_SERVERS)
 
     def _record_missing_topic(self, topic: str, error: RouteError) -> None:
-        """Record the outage of a topic without a route or readable queue: with ``clusterTimeoutMs`` if its route is
-        lost, else the limit of missing topics. Brokers create the group's retry topic only at the first heartbeat of a
-        member."""
+        """Record the outage of a topic without a route or readable queue: with limit ``clusterTimeoutMs`` if it had a
+        route before, else ``missingTopicTimeoutMs``. A lost route, and the retry topic, are logged only after
+        BROKER_REGISTRATION_MS (15 s): brokers create the retry topic at the first heartbeat of a member."""
         limit_ms, quiet_ms = self._options.missing_topic_timeout_ms, 0
         if is_topic_route_lost(error):
             limit_ms, quiet_ms = self._options.cluster_timeout_ms, BROKER_REGISTRATION_MS
@@ -164,6 +168,6 @@ class TopicRoutes:
 
 
 def _named(topics: Sequence[str]) -> str:
-    """Return the names of the first ``MAX_NAMED`` topics, and how many more there are."""
+    """Return the names of the first ``MAX_NAMED`` (8) topics, separated by commas, and how many more there are."""
     more = f" and {len(topics) - MAX_NAMED} more" if len(topics) > MAX_NAMED else ""
     return ",".join(topics[:MAX_NAMED]) + more
