@@ -13,7 +13,7 @@ from rocketmq_spark.security import Credentials, Secret, Security, Tls
 
 @dataclass(frozen=True, kw_only=True)
 class ConnectionOptions:
-    """Addresses, timeouts, credentials and TLS. Times are milliseconds."""
+    """Options of every call: addresses, timeouts, credentials and TLS. Times are milliseconds."""
 
     name_servers: tuple[str, ...] = option(
         "namesrvAddr",
@@ -137,7 +137,7 @@ class ConnectionOptions:
 
     @property
     def _credentials(self) -> Credentials | None:
-        """Return the credentials; None unless both keys are set."""
+        """Return the credentials; None unless both ``accessKey`` and ``secretKey`` are set."""
         if self.access_key is None or self.secret_key is None:
             return None
         return Credentials(self.access_key, self.secret_key, self.security_token)
@@ -158,7 +158,7 @@ class ConnectionOptions:
 
 
 def connection_options(configured: Mapping[str, str]) -> ConnectionOptions:
-    """Parse the options of a call that has connection options only; names in any case.
+    """Parse and check the options of a call that has connection options only; names in any case.
 
     Raises OptionError[UNKNOWN_OPTION | MISSING_OPTION | INVALID_OPTION_VALUE | INCOMPATIBLE_OPTIONS |
     OPTION_REQUIRES_OPTION].
@@ -169,8 +169,8 @@ def connection_options(configured: Mapping[str, str]) -> ConnectionOptions:
 
 
 def options_of(security: Security) -> dict[str, str]:
-    """Return the options that result in ``security``, secrets in plain text. The inverse of
-    ``ConnectionOptions.security``."""
+    """Return the options that result in ``security``, by name: secrets in plain text, without options that are None.
+    The inverse of ``ConnectionOptions.security``."""
     credentials, tls = security.credentials, security.tls
     configured: dict[str, str | Secret | None] = {}
     if credentials is not None:

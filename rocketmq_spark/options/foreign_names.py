@@ -69,10 +69,12 @@ BY_PREFIX: Final = (
 
 
 def hint_for(name: str, known: Mapping[str, str], elsewhere: Mapping[str, str]) -> str | None:
-    """Return the hint for an option name of another connector; None if the name is not known.
+    """Return the hint for the name, in any case, of an unknown option: the fixed hint of ``HINTS``; else, for an option
+    of another connector, the options of the call that replace it, or its first replacement with the calls that have it.
+    Without a replacement, a hint for names that begin with "kafka."; None for other names.
 
     ``known``: options of the call, by name in lower case. ``elsewhere``: for all options, by name in lower case, the
-    calls that have them.
+    calls that have them, as text.
     """
     lower = name.lower()
     if lower in HINTS:

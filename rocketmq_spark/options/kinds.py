@@ -92,8 +92,8 @@ def _parse_addresses(text: str) -> tuple[str, ...]:
 
 
 def _parse_address_map(text: str) -> tuple[tuple[str, str], ...]:
-    """Return the pairs of ``advertised=reachable``; none for an empty text. Raises ValueError for a repeated advertised
-    address."""
+    """Return the pairs (advertised, reachable) of ``advertised=reachable`` addresses; none for an empty text. Raises
+    ValueError for any other text, and for a repeated advertised address."""
     if not text:
         return ()
     pairs = [[side.strip() for side in pair.split("=")] for pair in _listed(text, ";,")]
@@ -103,7 +103,7 @@ def _parse_address_map(text: str) -> tuple[tuple[str, str], ...]:
 
 
 def _listed(text: str, separators: str) -> list[str]:
-    """Return the parts of a list. Ignores separators at its end, as Java's ``String.split`` does."""
+    """Return the stripped parts of a list. Ignores separators at its end, as Java's ``String.split`` does."""
     return [part.strip() for part in re.split(f"[{separators}]", text.rstrip(f"{separators} \t"))]
 
 
@@ -141,14 +141,14 @@ def is_sql_comparison(text: str) -> bool:
 
 
 def _parse_names(text: str) -> tuple[str, ...]:
-    """Return the names; none for an empty text. Raises ValueError for another text without names."""
+    """Return the names that are not empty; none for an empty text. Raises ValueError for another text without names."""
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     return names if names or not text else _reject()
 
 
 def _parse_properties(text: str) -> tuple[str, ...]:
-    """Return the names, each once. Raises ValueError for names that differ in case only, which Spark treats as equal,
-    and for separators of encoded properties."""
+    """Return the names separated by commas, each once. Raises ValueError for names that differ in case only, which
+    Spark treats as equal, and for separators of encoded properties."""
     names = tuple(dict.fromkeys(_parse_names(text)))
     if _SEPARATOR.search(text) or len({name.lower() for name in names}) < len(names):
         raise ValueError
@@ -168,8 +168,8 @@ def _parse_queue(text: str) -> MessageQueue:
 
 
 def _parse_ranges(text: str) -> tuple[QueueRange, ...]:
-    """Parse ``t@b:0[7,9), t@b:1[0,5)``; equal ranges count once. Raises ValueError without a text, as other
-    parsers here do: ``Kind.expected`` describes the valid ones."""
+    """Return the ranges of ``t@b:0[7,9), t@b:1[0,5)``, in their order; equal ranges count once, an empty text has none.
+    Raises ValueError for any other text, a too large queue ID, and an end below the begin."""
     if not _RANGES.fullmatch(text):
         raise ValueError
     parts = dict.fromkeys(match.groups() for match in _RANGE.finditer(text))
@@ -180,8 +180,8 @@ def _parse_ranges(text: str) -> tuple[QueueRange, ...]:
 
 
 def _parse_assignment(text: str) -> tuple[MessageQueue, ...]:
-    """Return the queues of ``{"topic":{"broker":[queue id, ...]}}``, in their order. Raises ValueError for any other
-    text, an empty list and a repeated queue ID."""
+    """Return the queues of ``{"topic":{"broker":[queue id, ...]}}``, sorted. Raises ValueError for any other text, a
+    repeated name or queue ID, and an empty object or list."""
     try:
         topics = _named(_TOPIC, json.loads(text, object_pairs_hook=_reject_duplicates))
         queues = [
@@ -223,8 +223,9 @@ def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _positions(
     named: Mapping[str, int], unnumbered: Mapping[str, int] = GROUP_WORDS
 ) -> Callable[[str], QueuePositions]:
-    """Return a parser of a word, one of ``named`` or of ``unnumbered``, or of JSON by topic and queue with these words,
-    the numbers of ``named``, or integers from 0 on. It raises ValueError for any other text."""
+    """Return a parser of one word for all queues, or of JSON by topic and queue. Values in JSON are words, numbers of
+    ``named``, or offsets from 0 on. ``named``, ``unnumbered``: positions by word; JSON has ``unnumbered`` as words
+    only. The parser raises ValueError for any other text."""
     words = {**named, **unnumbered}
 
     def position(value: Any) -> int:
@@ -247,8 +248,8 @@ def _time(value: Any) -> int:
 
 
 def _by_topic(position: Callable[[Any], int]) -> Callable[[str], QueuePositions]:
-    """Return a parser of JSON by topic and queue, of whose values ``position`` returns positions. It raises ValueError
-    for any other text."""
+    """Return a parser of ``{"topic":value}`` and ``{"topic":{"broker":{"queue id":value}}}``; ``position`` converts
+    each value. The parser raises ValueError for any other text, repeated names and empty objects."""
 
     def parse(text: str) -> QueuePositions:
         topics: list[tuple[str, int]] = []
@@ -269,8 +270,8 @@ def _by_topic(position: Callable[[Any], int]) -> Callable[[str], QueuePositions]
 def _queue_positions(
     topic: str, brokers: Mapping[str, Any], position: Callable[[Any], int]
 ) -> Iterator[tuple[MessageQueue, int]]:
-    """Yield each queue of a topic's parsed JSON with its position. Raises ValueError, AttributeError or TypeError for a
-    wrong form."""
+    """Yield each queue of a topic's parsed JSON, ``brokers`` by name, with its position. Raises ValueError,
+    AttributeError or TypeError for a wrong form."""
     for broker_name, by_id in _named(_BROKER, brokers):
         for queue_id, value in _named(_QUEUE_ID, by_id):
             if int(queue_id) > MAX_QUEUE_ID:
@@ -287,7 +288,8 @@ def _named(pattern: re.Pattern[str], entries: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _parse_local_time(text: str) -> int:
-    """Return the epoch ms of a time in this machine's time zone, as RocketMQ does."""
+    """Return the epoch ms of a time ``yyyyMMddHHmmss`` in this machine's time zone, as RocketMQ does. Raises ValueError
+    for any other text."""
     digits = _matching(_LOCAL_TIME)(text)
     return int(datetime.strptime(digits, "%Y%m%d%H%M%S").astimezone().timestamp() * 1000)
 
@@ -310,7 +312,7 @@ def _reject() -> Any:
 
 
 def integer(minimum: int, maximum: int = 2**31 - 1) -> Kind[int]:
-    """Return the kind of an integer in ``[minimum, maximum]``."""
+    """Return the kind of an integer in ``[minimum, maximum]``; its parser raises ValueError for any other text."""
 
     def parse(text: str) -> int:
         value = int(text)
@@ -320,7 +322,7 @@ def integer(minimum: int, maximum: int = 2**31 - 1) -> Kind[int]:
 
 
 def choice(*names: str) -> Kind[str]:
-    """Return the kind of one of ``names``, in any case; its value has the spelling of ``names``."""
+    """Return the kind of one of ``names``, in any case, spelt as in ``names``; ValueError for any other text."""
     by_lower = {name.lower(): name for name in names}
 
     def parse(text: str) -> str:

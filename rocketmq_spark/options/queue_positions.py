@@ -29,21 +29,23 @@ FALLBACKS: Final[Mapping[int, int | None]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class QueuePositions:
-    """Positions of queues: offsets, EARLIEST, LATEST, those of GROUP_WORDS, or times (epoch ms). ``everywhere``: of
-    all queues, or None. ``topics``: of all queues of a topic. ``queues``: of single queues."""
+    """Start or end positions of queues: offsets, EARLIEST, LATEST, those of GROUP_WORDS, or times (epoch ms).
+    ``everywhere``: position of all queues, or None. ``topics``: of all queues of a topic. ``queues``: of single
+    queues."""
 
     everywhere: int | None = None
     topics: tuple[tuple[str, int], ...] = ()
     queues: tuple[tuple[MessageQueue, int], ...] = ()
 
     def by_queue(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
-        """Return the position of each of ``queues``, without queues that are not listed."""
+        """Return the position of each of ``queues``: its own, else its topic's, else ``everywhere``. Queues without a
+        position are missing."""
         of_queues, of_topics = dict(self.queues), dict(self.topics)
         found = ((queue, of_queues.get(queue, of_topics.get(queue.topic, self.everywhere))) for queue in queues)
         return {queue: position for queue, position in found if position is not None}
 
     def values(self) -> list[int]:
-        """Return all positions."""
+        """Return all positions: ``everywhere`` if it is set, then of topics and of single queues."""
         everywhere = [] if self.everywhere is None else [self.everywhere]
         return [*everywhere, *dict(self.topics).values(), *dict(self.queues).values()]
 
@@ -58,7 +60,8 @@ class QueuePositions:
         return [queue for queue in queues if queue not in listed]
 
     def unknown(self, queues: Iterable[MessageQueue]) -> list[str]:
-        """Return listed topics and queues that are not among ``queues``, as text."""
+        """Return, as text, listed topics that have no queue in ``queues``, then listed single queues that are not in
+        ``queues``."""
         known = set(queues)
         topics = {queue.topic for queue in known}
         return [topic for topic, _ in self.topics if topic not in topics] + [

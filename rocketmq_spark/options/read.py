@@ -273,8 +273,9 @@ class ReadOptions(SubscriptionOptions):
 
     @property
     def requires_match(self) -> bool:
-        """Return whether queues without a message at or after their start time are an error; not for RocketMQ's
-        ``consumeTimestamp``, with which they start at their end."""
+        """Return whether queues without a message at or after their start time are an error: with ``startingTimestamp``
+        or ``startingOffsetsByTimestamp``, unless their strategy is ``latest``. RocketMQ's ``consumeTimestamp`` alone is
+        False: such queues start at their end."""
         has_times = self.starting_timestamp_ms is not None or self.starting_timestamps_ms is not None
         return has_times and self.timestamp_strategy == "error"
 

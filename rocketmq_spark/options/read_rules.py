@@ -103,7 +103,8 @@ _STANDALONE: Final = (
 
 
 def _only_with_group(name: str, attribute: str, default: object, explanation: str) -> Conflict:
-    """Return the conflict of ``assign`` with a value of option ``name`` other than ``default``."""
+    """Return the conflict of ``assign`` with a value of option ``name``, parsed into ``attribute``, other than
+    ``default``; ``explanation`` ends the error's reason."""
 
     def when(options: Any) -> bool:
         return bool(options.assigned is not None and getattr(options, attribute) != default)

@@ -108,14 +108,16 @@ _HEADER: Final = "in a header: use printable ASCII characters only, without lead
 
 
 def _is_no_header_value(options: Any, value: str | Secret | None) -> bool:
-    """Return whether ``value`` would be sent in a gRPC header, which cannot contain it."""
+    """Return whether ``endpoints`` is set and ``value`` cannot be sent in a gRPC header: it has other characters than
+    printable ASCII, or begins or ends with a blank. False for None."""
     text = value.reveal() if isinstance(value, Secret) else value or ""
     is_printable = text.isascii() and (not text or text.isprintable())
     return options.endpoints is not None and not (is_printable and text == text.strip())
 
 
 def _only_by_queue(name: str, attribute: str, default: object, explanation: str) -> Conflict:
-    """Return the conflict of ``loadBalance=message`` with a value of option ``name`` other than ``default``."""
+    """Return the conflict of ``loadBalance=message`` with a value of option ``name``, parsed into ``attribute``, other
+    than ``default``; ``explanation`` ends the error's reason."""
 
     def when(options: Any) -> bool:
         return bool(options.is_message_based and getattr(options, attribute) != default)

@@ -15,7 +15,8 @@ from rocketmq_spark.options.table import Section, option
 
 @dataclass(frozen=True, kw_only=True)
 class SubscriptionOptions(GroupOptions):
-    """Subscribed topics or assigned queues, their filter, and the columns of their messages."""
+    """Options of a stream's subscribed topics or assigned queues, of their filter, and of the columns of their
+    messages."""
 
     topics: tuple[str, ...] = option(
         "subscribe",
@@ -124,12 +125,14 @@ class SubscriptionOptions(GroupOptions):
 
     @property
     def shown_topics(self) -> str:
-        """Return the topics for log lines: the pattern, or their names, with the retry topic if it is read."""
+        """Return the topics for log lines: the pattern, or the names joined by commas; then the retry topic if it is
+        read."""
         names = ",".join(self.read_topics)
         return names if self.topic_pattern is None else ",".join(filter(None, (self.topic_pattern.pattern, names)))
 
     def selects(self, topic: str) -> bool:
-        """Return whether ``subscribe``, ``subscribePattern`` or ``assign`` selects a topic that is not the system's."""
+        """Return whether ``subscribe``, ``subscribePattern`` or ``assign`` selects ``topic``. The pattern selects no
+        retry or dead-letter topics; ``retryTopic`` does not count."""
         if self.topic_pattern is None:
             return topic in self.listed_topics
         return is_matched(self.topic_pattern, topic)

@@ -45,7 +45,7 @@ class Section(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One row of the table.
+    """One row of the table of options: how an option of a Spark call is named, parsed and documented.
 
     ``essential``: one of the ten in ``docs/reading.md``. ``section``: of the reference. ``alternatives``: options of
     which one may be set instead of this required one, whose value is then (). ``unset``: for the documentation, the
@@ -75,8 +75,9 @@ class Option:
         return f"{self.kind.expected}, or set {instead} instead" if instead else self.kind.expected
 
     def parse(self, text: str) -> Any:
-        """Return the value. Raises OptionError[INVALID_OPTION_VALUE | TIME_WITHOUT_ZONE] without a cause, which could
-        contain a secret."""
+        """Strip ``text`` and return the value that the kind parses. Raises OptionError[INVALID_OPTION_VALUE], which
+        shows "***" for a secret, or OptionError[TIME_WITHOUT_ZONE], both without a cause, which could contain a
+        secret."""
         has_no_zone = False
         try:
             return self.kind.parse(text.strip())
@@ -134,8 +135,8 @@ def option(
     alternatives: tuple[str, ...] = (),
     unset: str = "none",
 ) -> Any:
-    """Return a dataclass field with its row of the table. Raises OptionError[INVALID_OPTION_VALUE] for an invalid
-    default."""
+    """Return a dataclass field whose metadata is the option's row of the table. Parses ``default`` once: raises
+    OptionError[INVALID_OPTION_VALUE] if it is invalid. Secrets are not in the dataclass's repr."""
     row = Option(name, kind, doc, section, essential, aliases, default, required, secret, alternatives, unset)
     if default is not None:
         row.parse(default)
@@ -150,7 +151,8 @@ def row_of(table: type, option_name: str, /, **changes: Any) -> Any:
 
 
 def accepted_by(*calls: str) -> Callable[[type[T]], type[T]]:
-    """Return a decorator that registers the calls that accept a table's options, for ``USES`` and for errors."""
+    """Return a class decorator that registers ``calls`` as the calls that accept the options of a table
+    (``ACCEPTED_BY``), for ``USES`` and for errors. It returns the class unchanged."""
 
     def note(table: type[T]) -> type[T]:
         ACCEPTED_BY[table] = calls
@@ -166,8 +168,9 @@ def rows(table: type) -> Iterator[tuple[str, Option]]:
 
 
 def parse_table(table: type, configured: Mapping[str, str]) -> dict[str, Any]:
-    """Return the values of ``configured`` by attribute of ``table``; option names in any case. Values that are no text
-    count as Spark's ``options`` converts them, and None as not set.
+    """Return the values of the options in ``configured`` by attribute of ``table``, for all its options; names in any
+    case. Values that are no text count as Spark's ``options`` converts them, and None as not set. An option that is not
+    set has its parsed default, else None; (), if one of its alternatives is set instead.
 
     Raises OptionError[UNKNOWN_OPTION | MISSING_OPTION | INVALID_OPTION_VALUE | INCOMPATIBLE_OPTIONS].
     """
@@ -191,7 +194,8 @@ def _spellings_by_lower_case(table: type) -> dict[str, str]:
 
 
 def _text_of(name: str, value: object) -> str:
-    """Return the text that Spark's ``options`` makes of ``value``. Raises OptionError[INVALID_OPTION_VALUE]."""
+    """Return the text that Spark's ``options`` makes of ``value``: "true" or "false" for a boolean. Raises
+    OptionError[INVALID_OPTION_VALUE] for a value that is no text, number or boolean."""
     if not isinstance(value, str | bool | int | float):
         expected = "text, a number or a boolean"
         raise OptionError("INVALID_OPTION_VALUE", option=name, value=type(value).__name__, expected=expected)
@@ -199,8 +203,8 @@ def _text_of(name: str, value: object) -> str:
 
 
 def _in_lower_case(configured: Mapping[str, str]) -> dict[str, str]:
-    """Return ``configured`` with names in lower case. Raises OptionError[INCOMPATIBLE_OPTIONS] if two differ in
-    value."""
+    """Return ``configured`` with names in lower case. Raises OptionError[INCOMPATIBLE_OPTIONS] if names that differ in
+    case only have different values."""
     first_spellings: dict[str, str] = {}
     for name, text in configured.items():
         first = first_spellings.setdefault(name.lower(), name)
@@ -229,9 +233,9 @@ def _value(row: Option, text: str | None) -> Any:
 
 
 def _pop_text(row: Option, remaining: dict[str, str]) -> str | None:
-    """Remove the row's text from ``remaining``, whose names are in lower case, under each of its spellings. Return it,
-    else the default; None: there is neither. Raises OptionError[INCOMPATIBLE_OPTIONS] for two spellings with different
-    texts, OptionError[MISSING_OPTION] for a required option without text."""
+    """Remove the row's option from ``remaining``, whose names are in lower case, under each of its spellings. Return
+    its text, else the default; None: there is neither. Raises OptionError[INCOMPATIBLE_OPTIONS] for two spellings with
+    different texts, OptionError[MISSING_OPTION] for a required option without text."""
     found = [(spelling, remaining.pop(spelling.lower())) for spelling in row.spellings if spelling.lower() in remaining]
     if len(found) > 1 and found[0][1] != found[1][1]:
         reason = "They are two names of one option and have different values."
@@ -244,8 +248,9 @@ def _pop_text(row: Option, remaining: dict[str, str]) -> str | None:
 
 
 def _suggestion(name: str, spellings_by_lower_case: Mapping[str, str]) -> str:
-    """Return the advice for an unknown option name. ``spellings_by_lower_case``: the call's options, by name in lower
-    case."""
+    """Return the advice for an unknown option name, the first of: the hint for another connector's name, the calls that
+    accept the option, the most similar option of this call, "No option has a similar name.".
+    ``spellings_by_lower_case``: the call's options, by name in lower case."""
     elsewhere: dict[str, tuple[str, list[str]]] = {}
     for other, calls in ACCEPTED_BY.items():
         for spelling in (spelling for _, row in rows(other) for spelling in row.spellings):
