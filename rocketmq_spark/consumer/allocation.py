@@ -81,7 +81,7 @@ def allocate_all(
 
 
 class AllocateAllToEach:
-    """BROADCASTING: every member reads all queues.
+    """Strategy of BROADCASTING: every member reads all queues.
 
     Source: ``client/impl/consumer/RebalanceImpl.java#rebalanceByTopic``, where it is not a strategy.
     """
@@ -97,7 +97,7 @@ class AllocateAllToEach:
 
 @dataclass(frozen=True, slots=True)
 class AllocateAssigned:
-    """``assign``: the assigned queues, as far as there are such, independent of members."""
+    """Strategy of ``assign``: this query reads the assigned queues that exist, independent of members."""
 
     name: ClassVar[str] = "ASSIGNED"
 
@@ -111,7 +111,7 @@ class AllocateAssigned:
 
 
 def is_member(client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]) -> bool:
-    """Return whether ``client_ids`` contains ``client_id``. Raises ValueError if an argument is empty.
+    """Return whether ``client_ids`` contains ``client_id``. Raises ValueError if one of the three arguments is empty.
 
     Source: ``client/consumer/rebalance/AbstractAllocateMessageQueueStrategy.java#check``.
     """
@@ -123,7 +123,8 @@ def is_member(client_id: str, queues: Sequence[MessageQueue], client_ids: Sequen
 
 @dataclass(frozen=True, slots=True)
 class AllocateMessageQueueAveragely:
-    """Consecutive blocks; those of the first members are one queue longer. The default of RocketMQ's clients."""
+    """Strategy AVG: consecutive blocks of queues, one queue longer for the first members if queues remain. The default
+    of RocketMQ's clients."""
 
     name: ClassVar[str] = "AVG"
 
@@ -142,7 +143,7 @@ class AllocateMessageQueueAveragely:
 
 @dataclass(frozen=True, slots=True)
 class AllocateMessageQueueAveragelyByCircle:
-    """One queue to each member, round robin."""
+    """Strategy AVG_BY_CIRCLE: one queue to each member, round robin."""
 
     name: ClassVar[str] = "AVG_BY_CIRCLE"
 
@@ -190,7 +191,8 @@ class ConsistentHashRouter:
             self._ring[self._hash_function(f"{node}-{replica}")] = node
 
     def route(self, key: str) -> str | None:
-        """Return the node at or next after the hash of ``key``, beyond the end the first one; None on an empty ring."""
+        """Return the node of the virtual node at the hash of ``key``, or the next one on the ring, which begins again
+        after its end; None on an empty ring."""
         if not self._hashes:
             return None
         position = bisect_left(self._hashes, self._hash_function(key))
@@ -199,8 +201,8 @@ class ConsistentHashRouter:
 
 @dataclass(frozen=True, slots=True)
 class AllocateMessageQueueConsistentHash:
-    """Each queue to the member of the next virtual node on a hash ring. Few queues move at a rebalance, but loads
-    differ a lot."""
+    """Strategy CONSISTENT_HASH: each queue to the member of the next virtual node on a hash ring. Few queues move at a
+    rebalance, but loads differ a lot."""
 
     name: ClassVar[str] = "CONSISTENT_HASH"
 
@@ -229,7 +231,8 @@ def _java_text(queue: MessageQueue) -> str:
 
 @dataclass(frozen=True, slots=True)
 class AllocateMessageQueueByConfig:
-    """A fixed list, independent of the group. The user ensures that no two members list the same queue."""
+    """Strategy CONFIG: a fixed list, independent of the group. The user ensures that no two members list the same
+    queue."""
 
     name: ClassVar[str] = "CONFIG"
 
@@ -243,8 +246,8 @@ class AllocateMessageQueueByConfig:
 
 @dataclass(frozen=True, slots=True)
 class AllocateMessageQueueByMachineRoom:
-    """Average allocation of the queues of brokers named ``room@name`` with a room of ``consumer_idcs``. No member reads
-    other queues."""
+    """Strategy MACHINE_ROOM: the queues of brokers named ``room@name`` with a room of ``consumer_idcs``, allocated on
+    average. No member reads other queues."""
 
     name: ClassVar[str] = "MACHINE_ROOM"
 

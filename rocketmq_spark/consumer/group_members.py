@@ -199,7 +199,8 @@ class GroupMembers:
         return Heartbeat(self._client_id, (self._group_data(),))
 
     def _consumer_data(self) -> ConsumerData:
-        """Build this member's consumer data, with the topics that it reads. Raises the errors of ``starting_point``."""
+        """Build this member's consumer data, with subscriptions to all topics that it reads. Raises the errors of
+        ``starting_point``."""
         return ConsumerData(
             group=self._group,
             consume_type="CONSUME_ACTIVELY",
@@ -219,7 +220,8 @@ class GroupMembers:
         return replace(self.consumer_data, subscriptions=tuple(map(self._subscription, topics)))
 
     def _subscription(self, topic: str) -> SubscriptionData:
-        """Return the subscription to ``topic``. Its version grows with each change of the topics."""
+        """Return the subscription to ``topic`` with its filter; the retry topic has none. Its version, of which brokers
+        keep the newest, grows with each change of the topics."""
         expression, expression_type = self._options.filter_of(topic)
         version_ms = self._started_ms + self._topics_version
         return build_subscription(topic, expression, version_ms, expression_type)
@@ -303,6 +305,8 @@ class GroupMembers:
         return transition.action
 
     def _problem_error(self, subject: str) -> MembershipError:
+        """Return MembershipError[DUPLICATE_CLIENT_ID] for the subject IDENTITY, else
+        MembershipError[NOT_REGISTERED_IN_GROUP]."""
         if subject == IDENTITY:
             return MembershipError("DUPLICATE_CLIENT_ID", group=self._group, client_id=self._client_id)
         return MembershipError("NOT_REGISTERED_IN_GROUP", group=self._group, client_id=self._client_id)

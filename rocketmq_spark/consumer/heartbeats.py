@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Heartbeats:
-    """The same heartbeat to each address."""
+    """One round of heartbeats: the same heartbeat to each of ``addresses``."""
 
     heartbeat: Heartbeat
     addresses: tuple[BrokerAddress, ...]

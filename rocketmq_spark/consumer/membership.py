@@ -339,7 +339,7 @@ class Membership:
         return tuple(self._rebalance_impl.table.values())
 
     def publish(self) -> Published:
-        """Log due outages and return the current ``Published``; rebuild its view only after a change."""
+        """Log the outages that are due, and return a new ``Published``; rebuild its view only after a change."""
         self._outage_tracker.log_outages()
         if self._last_view is None:
             self._last_view = self._view()

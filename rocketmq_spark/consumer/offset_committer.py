@@ -61,7 +61,8 @@ class RemoteBrokerOffsetStore:
 
     def stored_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
         """Request the group's offsets from the queues' brokers, concurrently, and wait. None: no offset; queues of
-        unresponsive brokers are missing. Slaves, where ``readFrom`` allows them, may have older offsets."""
+        unresponsive brokers are missing. Slaves, which ``readFrom`` may allow while there is no master, may have older
+        offsets."""
         stored: dict[MessageQueue, int | None] = {}
         for _, response in self._client.call_each(queues, self._query, of_slaves=True):
             stored |= response
@@ -168,8 +169,8 @@ class OffsetCommitter:
         """Commit (``raise_to``) the unconfirmed offsets of queues whose last write succeeded or whose pause is over;
         wait, and return whether none is unconfirmed afterwards. Queues that an operator has reset do not count.
 
-        Before a write ``OffsetStore.are_unchanged`` must confirm the queue; else it becomes ``suspect``. A late commit
-        to a re-created queue of the same name would move its owner's resume offset.
+        Before a write ``OffsetStore.are_unchanged`` checks the queue: True lets it be written, False makes it
+        ``suspect``. A late commit to a re-created queue of the same name would move its owner's resume offset.
         """
         due = {queue: at for queue, at in self.unconfirmed.items() if self.store.may_write(queue)}
         self.raise_to(due, self._check_unchanged)

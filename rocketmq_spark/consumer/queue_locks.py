@@ -22,7 +22,8 @@ LOCK_VALID_MS: Final = 30_000
 
 
 class QueueLocks:
-    """Locked queues with the time of the lock request. Not thread-safe.
+    """Queue locks (``consumeOrderly``) that brokers granted to this member, with the time of each request. Not
+    thread-safe.
 
     ``lease_clock``: monotonic milliseconds that include the time in which the machine sleeps.
     """

@@ -28,7 +28,7 @@ class RebalancePlan:
 
 
 class RebalanceImpl:
-    """The process queue table of one member. Not thread-safe; the group lock protects it."""
+    """The queues that one member owns, each with its ProcessQueue. Not thread-safe; the group lock protects it."""
 
     def __init__(self, group: str, client_id: str, strategy: Strategy) -> None:
         self._group = group
@@ -45,7 +45,8 @@ class RebalanceImpl:
     def decide(
         self, queues: Mapping[str, Sequence[MessageQueue]], client_ids: Sequence[str] | None
     ) -> RebalancePlan | None:
-        """Compare the owned queues with the queues that the strategy allocates to this member. Changes nothing.
+        """Compare the owned queues with the queues that the strategy allocates to this member. Changes nothing. Raises
+        what the strategy raises.
 
         Parameters
         ----------

@@ -81,8 +81,8 @@ class BatchReadOptions(ConnectionOptions):
     def parse(cls, configured: Mapping[str, str]) -> BatchReadOptions:
         """Parse the options of a batch read; names in any case.
 
-        Raises OptionError[UNKNOWN_OPTION | MISSING_OPTION | INVALID_OPTION_VALUE | INCOMPATIBLE_OPTIONS |
-        OPTION_REQUIRES_OPTION].
+        Raises OptionError[UNKNOWN_OPTION | MISSING_OPTION | INVALID_OPTION_VALUE | TIME_WITHOUT_ZONE |
+        INCOMPATIBLE_OPTIONS | OPTION_REQUIRES_OPTION].
         """
         return checked(cls(**parse_table(cls, configured)), BATCH_READ_DEPENDENCIES, BATCH_READ_CONFLICTS)
 

@@ -256,8 +256,8 @@ class ReadOptions(SubscriptionOptions):
     def parse(cls, configured: Mapping[str, str]) -> ReadOptions:
         """Parse the options of a query; names in any case.
 
-        Raises OptionError[UNKNOWN_OPTION | MISSING_OPTION | INVALID_OPTION_VALUE | INCOMPATIBLE_OPTIONS |
-        OPTION_REQUIRES_OPTION].
+        Raises OptionError[UNKNOWN_OPTION | MISSING_OPTION | INVALID_OPTION_VALUE | TIME_WITHOUT_ZONE |
+        INCOMPATIBLE_OPTIONS | OPTION_REQUIRES_OPTION].
         """
         return checked(cls(**parse_table(cls, configured)), READ_DEPENDENCIES, READ_CONFLICTS)
 
@@ -281,7 +281,8 @@ class ReadOptions(SubscriptionOptions):
 
     @property
     def starts_at_earliest(self) -> bool:
-        """Return whether a group without offsets starts at the first message of each queue."""
+        """Return whether a group without offsets starts at the first message of each queue:
+        ``startingOffsets=earliest`` or ``consumeFromWhere=CONSUME_FROM_FIRST_OFFSET``."""
         return (
             self.starting_offsets == QueuePositions(EARLIEST) or self.consume_from_where == "CONSUME_FROM_FIRST_OFFSET"
         )

@@ -135,8 +135,8 @@ def option(
     alternatives: tuple[str, ...] = (),
     unset: str = "none",
 ) -> Any:
-    """Return a dataclass field whose metadata is the option's row of the table. Parses ``default`` once: raises
-    OptionError[INVALID_OPTION_VALUE] if it is invalid. Secrets are not in the dataclass's repr."""
+    """Return a dataclass field whose metadata is the option's row of the table. Parse ``default`` once: raises
+    OptionError[INVALID_OPTION_VALUE | TIME_WITHOUT_ZONE] for an invalid default. Secrets are not in the repr."""
     row = Option(name, kind, doc, section, essential, aliases, default, required, secret, alternatives, unset)
     if default is not None:
         row.parse(default)
@@ -172,7 +172,8 @@ def parse_table(table: type, configured: Mapping[str, str]) -> dict[str, Any]:
     case. Values that are no text count as Spark's ``options`` converts them, and None as not set. An option that is not
     set has its parsed default, else None; (), if one of its alternatives is set instead.
 
-    Raises OptionError[UNKNOWN_OPTION | MISSING_OPTION | INVALID_OPTION_VALUE | INCOMPATIBLE_OPTIONS].
+    Raises OptionError[UNKNOWN_OPTION | MISSING_OPTION | INVALID_OPTION_VALUE | TIME_WITHOUT_ZONE |
+    INCOMPATIBLE_OPTIONS].
     """
     for name in unknown_names(table, configured):
         raise OptionError("UNKNOWN_OPTION", option=name, suggestion=_suggestion(name, _spellings_by_lower_case(table)))
