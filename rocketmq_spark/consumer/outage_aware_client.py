@@ -83,13 +83,10 @@ class OutageAwareClient:
         return self._call(broker_name, lambda broker: call(broker, *args, **kwargs), of_slaves=False)
 
     def _call(self, broker_name: str, call: Callable[[BrokerApi], T], *, of_slaves: bool) -> T | None:
-        """Do what ``call`` does; with ``of_slaves`` at a slave if no master responds (``SlaveReads.address``)."""
+        """Do what ``call`` does; with ``of_slaves`` at ``SlaveReads.address``: the master, or while it is missing or
+        unresponsive a slave, if ``readFrom`` allows slaves."""
         address = (self.slave_reads.address if of_slaves else self.slave_reads.master)(broker_name)
-        if (
-            address is None
-            or not self._outage_tracker.may_call(broker_name)
-            or not self._verified_brokers([broker_name])
-        ):
+        if address is None or not self._outage_tracker.may_call(broker_name) or not self._verify_brokers([broker_name]):
             return None
         try:
             response = call(self._cluster.broker(address))
@@ -101,7 +98,7 @@ class OutageAwareClient:
         self._outage_tracker.record_success(broker_subject(broker_name))
         return response
 
-    def _verified_brokers(self, broker_names: Iterable[str]) -> list[str]:
+    def _verify_brokers(self, broker_names: Iterable[str]) -> list[str]:
         """Verify the ``broker_names`` whose connections are not verified, concurrently, and wait. Return all names that
         are verified then, in order. Raises what ``call_concurrently`` raises."""
         names = list(broker_names)
@@ -139,7 +136,7 @@ class OutageAwareClient:
             return submit(broker, of_broker[name])
 
         responses = self.call_concurrently(
-            {name: name for name in self._verified_brokers(of_broker)}, submit_if_verified, of_slaves=of_slaves
+            {name: name for name in self._verify_brokers(of_broker)}, submit_if_verified, of_slaves=of_slaves
         )
         return [(of_broker[name], response) for name, response in responses.items()]
 
@@ -180,14 +177,14 @@ class OutageAwareClient:
         """Do what ``TopicRoutes.refresh`` does. Then send a request to each of ``SlaveReads.due_masters``,
         concurrently, and wait. If one responds, refresh the routes once more: they may name another master since."""
         self.topic_routes.refresh()
-        responded = _responsive(self._cluster, self.slave_reads.due_masters)
+        responded = _query_responsive(self._cluster, self.slave_reads.due_masters)
         self.slave_reads.record_tries(responded)
         if responded:
             self.topic_routes.refresh()
 
     def call_any(self, call: Callable[[BrokerApi], T]) -> T | None:
-        """Send a blocking request to one responsive master, not verified; None, without an outage, if it fails or there
-        is none."""
+        """Send a blocking request to one responsive master, not verified, and return the response. Return None, without
+        an outage, if there is no such master or the request fails."""
         address = next(iter(self._outage_tracker.responsive_masters().values()), None)
         if address is None:
             return None
@@ -241,7 +238,7 @@ class OutageAwareClient:
 
     def query_bounds(self, *, of_slaves: bool = False) -> dict[MessageQueue, QueueBounds]:
         """Request the bounds of all readable queues, of ``assign`` only its own, one request for each topic and broker,
-        concurrently; wait and return them. Then verify brokers that returned none (``_verified_brokers``). Missing are
+        concurrently; wait and return them. Then verify brokers that returned none (``_verify_brokers``). Missing are
         queues of unresponsive brokers and of deleted topics. Errors and ``of_slaves``: see ``call_concurrently``."""
         readable = {topic: set(filter(self._options.reads, queues)) for topic, queues in self._routes.queues.items()}
         requests = {
@@ -257,7 +254,7 @@ class OutageAwareClient:
             of_slaves=of_slaves,
         )
         # A broker that returned no bounds is not verified yet.
-        self._verified_brokers({broker_name for _, broker_name in requests})
+        self._verify_brokers({broker_name for _, broker_name in requests})
         return {
             queue: of_queue
             for (topic, _), bounds in held.items()
@@ -370,8 +367,9 @@ class _CallRound:
         self.responded.add(broker_name)
 
 
-def _responsive(cluster: ClusterApi, masters: Mapping[str, BrokerAddress]) -> list[str]:
-    """Send a request to each of ``masters``, wait, and return the broker names of those that respond in any way."""
+def _query_responsive(cluster: ClusterApi, masters: Mapping[str, BrokerAddress]) -> list[str]:
+    """Send a request to each of ``masters`` (address by broker name) concurrently, wait, and return the broker names of
+    those that respond in any way."""
     topics = {name: cluster.routes.topics_at(name)[0] for name in masters}
     submitted = {
         name: _unless_unanswered(partial(cluster.broker(address).submit_topic_stats, topics[name]))

@@ -99,8 +99,9 @@ ONLY_BY_QUEUE: Final[tuple[tuple[str, str, object, str], ...]] = (
 """Options that apply to ``loadBalance=queue`` only: name, attribute, default, reason. Other values are an error."""
 
 
-def _is_set_over_grpc(attribute: str) -> Callable[[Any], bool]:
-    """Return a predicate: whether ``attribute`` is set together with ``endpoints``."""
+def _when_set_over_grpc(attribute: str) -> Callable[[Any], bool]:
+    """Return the condition of a ``Conflict``: whether ``endpoints`` and ``attribute`` are both set, that is, not
+    None."""
     return lambda options: options.endpoints is not None and getattr(options, attribute) is not None
 
 
@@ -153,14 +154,14 @@ RECEIVE_CONFLICTS: Final = (
     Conflict(
         "endpoints",
         "startingOffsets",
-        _is_set_over_grpc("starting_offsets"),
+        _when_set_over_grpc("starting_offsets"),
         "The gRPC protocol cannot set the start position of a group: a new group starts near the end of each queue. To "
         "start at the first message, run the query once with 'namesrvAddr' and 'startingOffsets=earliest'.",
     ),
     Conflict(
         "endpoints",
         "consumeFromWhere",
-        _is_set_over_grpc("consume_from_where"),
+        _when_set_over_grpc("consume_from_where"),
         "The gRPC protocol cannot set the start position of a group: a new group starts near the end of each queue. "
         "Use 'namesrvAddr' for the first run.",
     ),
@@ -174,7 +175,7 @@ RECEIVE_CONFLICTS: Final = (
     Conflict(
         "endpoints",
         "tlsKeyPassword",
-        _is_set_over_grpc("tls_key_password"),
+        _when_set_over_grpc("tls_key_password"),
         "The gRPC library does not support encrypted private keys. Use an unencrypted key file.",
     ),
     Conflict(
