@@ -140,10 +140,10 @@ class SubscriptionCheck:
         self._ours = _subscribed_topics(subscriptions)
 
     def start_queries(self, client_ids: Iterable[str]) -> frozenset[str]:
-        """Record the member list and return the members to query, without this one: new members, members that were
-        inconsistent, and members that have not responded to MAX_UNANSWERED_QUERIES (2) queries yet. Empty if the list
-        is the recorded one. Removes what members that left have reported; counts each returned member as queried. Sends
-        nothing: the caller queries them."""
+        """Record the member list and return the members to query, without this one: members that were inconsistent, and
+        members that have not responded, new ones included, until they were queried MAX_UNANSWERED_QUERIES (2) times.
+        Empty if the list is the recorded one. Discard what members that left have reported; count each returned member
+        as queried. Sends nothing: the caller queries them."""
         listed = frozenset(client_ids) - {self._client_id}
         if listed == self._listed:
             return frozenset()
