@@ -18,11 +18,12 @@ def group_names_rpc() -> Rpc[list[str]]:
 
 
 def group_connections_rpc(group: str) -> Rpc[GroupConnections]:
-    """Return the RPC for the members of ``group`` that are connected to a broker; none if the group has no member
-    there. With ACLs the permission GET on the group is required."""
+    """Return the RPC for the members of ``group`` that are connected to a broker. The result is empty, not an error, if
+    the group has no member on this broker. With ACLs the permission GET on the group is required."""
     header = GetConsumerConnectionListRequest(consumer_group=group)
 
     def decode(response: RemotingCommand) -> GroupConnections:
+        """Return the connected members; none if the broker reports that the group is not online."""
         if meaning_of(RequestCode.GET_CONSUMER_CONNECTION_LIST, response) is Meaning.EMPTY:
             return GroupConnections()
         return decode_group_connections(response.body)

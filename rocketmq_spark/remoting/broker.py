@@ -1,8 +1,8 @@
 """Client of one broker: one short method for each request.
 
-Every method raises TransportError (no connection, no response in time), BrokerError (the response code refuses the
-request; ``wire.remoting.refusal`` selects the condition) and RemoteProtocolError. ``retry`` defines which errors are
-retried. Source: ``client/impl/MQClientAPIImpl.java``.
+Every method, or the ``result`` of the future that it returns, raises TransportError (no connection, no response in
+time), BrokerError (the response code refuses the request; ``wire.remoting.refusal`` selects the condition) and
+RemoteProtocolError. ``retry`` defines which errors are retried. Source: ``client/impl/MQClientAPIImpl.java``.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ class StoredOffsets(NamedTuple):
     futures: Mapping[MessageQueue, ResponseFuture[_StoredOffset]]
 
     def result(self) -> dict[MessageQueue, int | None]:
-        """Wait, and return the offset by queue; None where the broker stores none. May send one more request and wait
-        for it."""
+        """Wait, and return the group's offset by queue; None where the broker stores none. If RocketMQ 4 returned 0 for
+        any queue, request the group's consume stats as well: a 0 is None unless these contain the queue's topic."""
         stored = {queue: future.result() for queue, future in self.futures.items()}
         if all(offset.is_conclusive for offset in stored.values()):
             return {queue: offset.value for queue, offset in stored.items()}
@@ -96,7 +96,8 @@ class OffsetUpdates(NamedTuple):
     futures: Mapping[MessageQueue, ResponseFuture[None]]
 
     def result(self) -> dict[MessageQueue, RocketMQError]:
-        """Wait for all; return the errors by queue, not raised. The offsets of all other queues are stored."""
+        """Wait for all commits; return the RocketMQErrors by queue, not raised. The offsets of all other queues are
+        stored."""
         failures: dict[MessageQueue, RocketMQError] = {}
         for queue, future in self.futures.items():
             try:
@@ -107,7 +108,10 @@ class OffsetUpdates(NamedTuple):
 
 
 class Broker(RemotingClient):
-    """Client of the broker at one address. Offsets and locks belong to masters: use no slave for them."""
+    """Client of the broker at one address. ``submit_`` methods return a future; the others wait, but ``long_poll``.
+
+    Offsets and locks belong to masters: use no slave for them.
+    """
 
     # ---------------------------------------------------------------------------------------------------- pulling
 
@@ -115,7 +119,8 @@ class Broker(RemotingClient):
         self, group: str, queue: MessageQueue, offset: int, max_messages: int, expression: str = "*"
     ) -> PullResult:
         """Pull the messages that exist now, at most ``max_messages`` from ``offset`` on; the broker may return fewer.
-        It filters by the hashes of the tags in ``expression``; the decoder must filter again."""
+        It filters by the hashes of the tags in ``expression`` (``TagA || TagB``, ``*``: all); the caller must filter
+        again."""
         return self.call(pull_rpc(group, queue, offset, max_messages, expression))
 
     def long_poll(
@@ -126,20 +131,20 @@ class Broker(RemotingClient):
         suspend_ms: int,
         on_response: Callable[[PullResult | RocketMQError], None],
     ) -> None:
-        """Request a pull of one message and return. While there is no message, the broker holds the request for
-        ``suspend_ms``, or up to 5 s longer. ``on_response`` receives the result or the error once, see ``call_async``;
-        never raises a RocketMQError."""
+        """Request a pull of one message, with any tag, and return. While there is no message, the broker holds the
+        request for ``suspend_ms``, or up to 5 s longer. ``on_response`` receives the result or the error once, see
+        ``call_async``; never raises a RocketMQError."""
         rpc = pull_rpc(group, queue, offset, 1, "*", suspend_ms)
         self.call_async(rpc, on_response, suspend_ms + HOLD_SLACK_MS + self._timeout_ms)
 
     # --------------------------------------------------------------------------------------------------- positions
 
     def query_topic_stats(self, topic: str) -> dict[MessageQueue, QueueBounds]:
-        """Request and await the bounds of all queues of ``topic``; BrokerError with TOPIC_NOT_EXIST without it."""
+        """Request and await the bounds of all queues of ``topic``; BrokerError with code TOPIC_NOT_EXIST without it."""
         return self.submit_topic_stats(topic).result()
 
     def submit_topic_stats(self, topic: str) -> Future[dict[MessageQueue, QueueBounds]]:
-        """Send the request of ``query_topic_stats`` without waiting."""
+        """Send the request of ``query_topic_stats`` without waiting; return the future of the bounds."""
         header = GetTopicStatsInfoRequest(topic=topic)
         command = _command(RequestCode.GET_TOPIC_STATS_INFO, header)
         return self.submit(Rpc(command, lambda response: decode_topic_stats(response.body)))
@@ -151,94 +156,98 @@ class Broker(RemotingClient):
     def search_offsets(
         self, timestamps_ms: Mapping[MessageQueue, int], prober: Prober = TOOLS_PROBER
     ) -> dict[MessageQueue, int]:
-        """Request and probe for each queue the offset of the first message stored at its time (Unix ms) or later, else
-        its max offset. All are in flight at once. At least two ``message_probes`` per queue verify the broker's
-        result."""
+        """Return for each queue the offset of the first message stored at its time (Unix ms) or later, else its max
+        offset. Request the broker's results, of all queues at once, and verify them by ``message_probes`` in rounds of
+        one pull for each queue: one or two if the broker's result is right, else more. Wait for all."""
         return find_first_offsets(self, self.query_search_hints(timestamps_ms), timestamps_ms, prober)
 
     def query_search_hints(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """Request and await the broker's results for ``search_offsets``, unverified: they may be too small."""
+        """Request and await the broker's results for ``search_offsets``, unverified: too small, too large or -1."""
         return self.submit_search_hints(timestamps_ms).result()
 
     def submit_search_hints(self, timestamps_ms: Mapping[MessageQueue, int]) -> SearchHints:
-        """Send the requests of ``query_search_hints`` without waiting."""
+        """Send the requests of ``query_search_hints`` without waiting, all in flight at once; return the future."""
         return SearchHints({queue: self.submit(_search_offset(queue, at)) for queue, at in timestamps_ms.items()})
 
     def probe_store_times(
         self, offsets: Mapping[MessageQueue, int], prober: Prober = TOOLS_PROBER
     ) -> dict[MessageQueue, int | None]:
-        """Probe the store time (Unix ms) of the message at an offset of each queue, None if there is no message. Sends
-        ``message_probes``, at most ``MAX_CONCURRENT_PROBES`` in flight at once, and waits."""
+        """Pull the message at an offset of each queue, at most ``MAX_CONCURRENT_PROBES`` at once, and return its store
+        time (Unix ms); None if there is no message. See ``message_probes``."""
         return probe_store_times(self, offsets, prober)
 
     def probe_sizes(
         self, offsets: Mapping[MessageQueue, int], prober: Prober = TOOLS_PROBER
     ) -> dict[MessageQueue, int | None]:
-        """Probe, as ``probe_store_times`` does, the size in bytes of each message, as the broker stores it."""
+        """Pull messages as ``probe_store_times`` does, and return the size in bytes of each as the broker stores it, or
+        None."""
         return probe_sizes(self, offsets, prober)
 
     # ----------------------------------------------------------------------------------------------- group offsets
 
     def query_offsets(self, group: str, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
-        """Request the group's committed offset of each queue, and wait; None if the broker stores none."""
+        """Request the group's committed offset of each queue, and wait; return None for a queue if the broker stores
+        none."""
         return self.submit_query_offsets(group, queues).result()
 
     def submit_query_offsets(self, group: str, queues: Iterable[MessageQueue]) -> StoredOffsets:
-        """Send the requests of ``query_offsets`` without waiting, all in flight at once."""
+        """Send the requests of ``query_offsets`` without waiting, all in flight at once; return the future."""
         return StoredOffsets(self, group, {queue: self.submit(_query_offset(group, queue)) for queue in queues})
 
     def submit_update_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> OffsetUpdates:
-        """Send commits of the group's offsets without waiting, all in flight at once. The broker accepts any number,
-        for a group that exists there. The future's failure is BrokerError[OFFSET_RESET_PENDING] until a pull has
-        received an operator's pending reset."""
+        """Send a commit of the group's offset for each queue, all in flight at once, without waiting. The broker stores
+        any offset, also a smaller one, if it has the group. The future returns errors by queue:
+        BrokerError[OFFSET_RESET_PENDING] until a pull has received an operator's pending reset."""
         return OffsetUpdates(
             {queue: self.submit(commit_rpc(str(self.address), group, queue, at)) for queue, at in offsets.items()}
         )
 
     def consume_reset(self, group: str, queue: MessageQueue) -> int | None:
-        """Pull once at offset 0, and return the offset of an operator's reset, which the broker then removes; None: no
-        reset."""
+        """Pull once at offset 0, and return the offset of an operator's reset of the group, which the broker then
+        removes; None: no reset. A pulled message is discarded."""
         response = self.pull(group, queue, 0, 1)
         return response.next_begin_offset if response.reason == OFFSET_RESET else None
 
     def restore_reset(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Reset the group's offset on the broker again, as it was before ``consume_reset``."""
+        """Store an operator's reset to ``offset`` on the broker again, after ``consume_reset`` removed it, and wait."""
         self.call(reset_offset_rpc(group, queue, offset))
 
     def query_consume_stats(self, group: str) -> dict[MessageQueue, ConsumeProgress]:
-        """Request and await the group's progress in each queue of all its topics."""
+        """Request and await the group's progress in each queue of all its topics on this broker."""
         command = _command(RequestCode.GET_CONSUME_STATS, GetConsumeStatsRequest(consumer_group=group))
         return self.call(Rpc(command, lambda response: decode_consume_stats(response.body)))
 
     # -------------------------------------------------------------------------------------------------- membership
 
     def submit_heartbeat(self, heartbeat: Heartbeat) -> ResponseFuture[None]:
-        """Register or keep alive the connection as a member of each group in it. A client ID has one connection."""
+        """Send a heartbeat without waiting: register or keep this connection, the only one of its client ID, as a
+        member of each group in it."""
         return self.submit(Rpc(_command(RequestCode.HEART_BEAT, body=encode_heartbeat(heartbeat)), decode_nothing))
 
     def unregister(self, client_id: str, group: str) -> None:
-        """Unregister this connection from the group."""
+        """Unregister this connection, with ``client_id``, from the group on this broker, and wait."""
         header = UnregisterClientRequest(client_id=client_id, consumer_group=group)
         self.call(Rpc(_command(RequestCode.UNREGISTER_CLIENT, header), decode_nothing))
 
     def submit_group_check(self, group: str, topic: str) -> read_checks.GroupCheck:
-        """Check whether the broker lets the group read the topic: pull from a queue that no topic has, so that the pull
-        has no effect, and from an empty queue, because a broker that rejects all pulls checks the queue first.
-        Brokers accept heartbeats of groups that do not exist, and do not list their members."""
+        """Check whether the broker lets the group read the topic; see ``GroupCheck.result``. Send two pulls without
+        waiting: from a queue that no topic has, so that the pull has no effect, and from an empty queue, because a
+        broker that rejects all pulls checks the queue first. Brokers accept heartbeats of groups that do not exist, and
+        do not list their members."""
         return read_checks.submit_group_check(self, group, topic)
 
     def submit_filter_check(self, group: str, topic: str, message_filter: MessageFilter) -> ResponseFuture[None]:
-        """Check a SQL92 filter, before any pull with it: see ``read_checks``."""
+        """Request that the broker compiles a SQL92 filter, before any pull: see ``read_checks.submit_filter_check``."""
         return read_checks.submit_filter_check(self, group, topic, message_filter)
 
     def submit_consumer_ids(self, group: str) -> ResponseFuture[list[str]]:
-        """Query the client IDs of the group's members, one for each connection; empty without members."""
+        """Request without waiting the client IDs of the group's members, one per connection; empty without members."""
         command = _command(RequestCode.GET_CONSUMER_LIST_BY_GROUP, GetConsumerListByGroupRequest(consumer_group=group))
         return self.submit(Rpc(command, _read_consumer_ids))
 
     def query_running_infos(self, group: str, client_ids: Iterable[str]) -> dict[str, ConsumerRunningInfo]:
-        """Request and await the running infos of members, by client ID. The broker queries each member; those that fail
-        are missing. An error of sending is raised."""
+        """Request the running infos of members, all at once, wait, and return them by client ID. The broker queries
+        each member; members whose request fails are missing. Raises TransportError if a request cannot be sent."""
         infos: dict[str, ConsumerRunningInfo] = {}
         futures = {client_id: self.submit(_running_info(group, client_id)) for client_id in client_ids}
         for client_id, future in futures.items():
@@ -249,33 +258,36 @@ class Broker(RemotingClient):
     def submit_lock_batch(
         self, group: str, client_id: str, queues: Collection[MessageQueue]
     ) -> ResponseFuture[set[MessageQueue]]:
-        """Lock queues for a client ID or renew its locks (they expire after 60 s). Result: the queues it holds now."""
+        """Request without waiting locks of queues for a client ID; locks that it holds are renewed, for 60 s. The
+        result is the set of ``queues`` that it holds now; other client IDs hold the missing ones."""
         body = encode_lock_batch(group, client_id, queues)
         command = _command(RequestCode.LOCK_BATCH_MQ, body=body)
         return self.submit(Rpc(command, lambda response: decode_lock_ok(response.body)))
 
     def submit_unlock_batch(self, group: str, client_id: str, queues: Collection[MessageQueue]) -> ResponseFuture[None]:
-        """Unlock queues; locks of other client IDs are unaffected."""
+        """Request without waiting to unlock queues of a client ID; locks of other client IDs are unaffected."""
         body = encode_lock_batch(group, client_id, queues)
         return self.submit(Rpc(_command(RequestCode.UNLOCK_BATCH_MQ, body=body), decode_nothing))
 
     # ----------------------------------------------------------------------------------------------------- sending
 
     def send(self, message: Message, queue: MessageQueue, producer_group: str, sys_flag: int = 0) -> SendResult:
-        """Send one message. ``sys_flag``: its body's compression, and whether it is a half message of a transaction."""
+        """Send one message to ``queue`` in one attempt, and wait until it is stored. ``sys_flag``: its body's
+        compression, which the caller has done, and whether it is a half message of a transaction."""
         properties = encode_properties(message_properties(message)).decode()
         header = send_header(queue, producer_group, sys_flag=sys_flag, flag=message.flag, properties=properties)
         return self.call(send_rpc(RequestCode.SEND_MESSAGE_V2, header, message.body, queue))
 
     def send_batch(self, messages: Sequence[Message], queue: MessageQueue, producer_group: str) -> SendResult:
-        """Send messages of one topic as a batch. The broker stores all of them, consecutively, or none."""
+        """Send messages of one topic as a batch in one attempt, and wait. The broker stores all in a row, or none."""
         return self.call(send_batch_rpc(encode_batch(messages), queue, producer_group))
 
     def send_dead_letter(self, group: str, message: Message, broker_name: str) -> SendResult:
-        """Store ``message`` in the group's dead-letter topic (DLQ) on this broker, which creates the topic if missing.
+        """Store ``message`` in the group's dead-letter topic (DLQ) on this broker, which creates the topic if missing,
+        and wait.
 
-        Sends to the retry topic with ``reconsume_times`` above the maximum, and ignores ``message.topic``.
-        Source: ``broker/processor/SendMessageProcessor.java#handleRetryAndDLQ``.
+        Sends to the retry topic with ``reconsume_times`` above the maximum, and ignores ``message.topic``. Source:
+        ``broker/processor/SendMessageProcessor.java#handleRetryAndDLQ``.
         """
         properties = encode_properties(message_properties(message)).decode()
         queue = MessageQueue(retry_topic(group), broker_name, 0)
@@ -294,10 +306,10 @@ class Broker(RemotingClient):
         delay_level: int = 0,
         max_reconsume_times: int | None = None,
     ) -> None:
-        """Send a message back for retry through the group's retry topic; after the last retry it goes to the DLQ.
-        ``delay_level`` 0: the delay grows with the number of attempts; below 0: to the DLQ at once.
-        ``max_reconsume_times``: by default the group's. The receiver must be the broker that stores the message. For a
-        group without retry queues it has no effect. Raises DataLossError[MESSAGE_DELETED]."""
+        """Send a message back for retry through the group's retry topic, and wait; after the last retry it goes to the
+        DLQ. ``delay_level`` 0: the delay grows with the number of attempts; below 0: to the DLQ at once.
+        ``max_reconsume_times``: None: the group's. The receiver must be the broker that stores the message. For a group
+        without retry queues it has no effect. Raises DataLossError[MESSAGE_DELETED]."""
         header = ConsumerSendMsgBackRequest(
             group=group,
             commit_log_offset=message.commit_log_offset,
@@ -319,7 +331,8 @@ class Broker(RemotingClient):
     def create_topic(
         self, topic: str, queue_count: int, permission: int = 6, attributes: Mapping[str, str] | None = None
     ) -> None:
-        """Create or change a topic on this broker, with attributes such as ``{"message.type": "FIFO"}``."""
+        """Create or change a topic on this broker, with ``queue_count`` read and write queues, and wait.
+        ``permission``: 4 (read) + 2 (write). ``attributes`` are added, such as ``{"message.type": "FIFO"}``."""
         texts = [f"+{name}={value}" for name, value in (attributes or {}).items()]
         header = CreateTopicRequest(
             topic=topic,
@@ -331,7 +344,7 @@ class Broker(RemotingClient):
         self.call(Rpc(_command(RequestCode.UPDATE_AND_CREATE_TOPIC, header), decode_nothing))
 
     def delete_topic(self, topic: str) -> None:
-        """Delete a topic on this broker, with its messages and the offsets of all groups."""
+        """Delete a topic on this broker, with its messages and the offsets of all groups, and wait."""
         command = _command(RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicRequest(topic=topic))
         self.call(Rpc(command, decode_nothing))
 
@@ -346,6 +359,7 @@ def _read_consumer_ids(response: RemotingCommand) -> list[str]:
 
 
 def _running_info(group: str, client_id: str) -> Rpc[ConsumerRunningInfo]:
+    """Return the RPC for the running info of one member of the group; the broker requests it from the member."""
     header = GetConsumerRunningInfoRequest(consumer_group=group, client_id=client_id)
     command = _command(RequestCode.GET_CONSUMER_RUNNING_INFO, header)
     return Rpc(command, lambda response: decode_consumer_running_info(response.body))
@@ -359,7 +373,7 @@ class _StoredOffset(NamedTuple):
 
 
 def _query_offset(group: str, queue: MessageQueue) -> Rpc[_StoredOffset]:
-    """Return the RPC for the group's offset of a queue. A 0 from RocketMQ 4 is not conclusive."""
+    """Return the RPC for the group's offset of a queue, None without one; a 0 from RocketMQ 4 is not conclusive."""
     header = QueryConsumerOffsetRequest(consumer_group=group, topic=queue.topic, queue_id=queue.queue_id)
     command = _command(RequestCode.QUERY_CONSUMER_OFFSET, header)
 

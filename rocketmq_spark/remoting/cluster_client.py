@@ -67,7 +67,8 @@ class ClusterClient:
         return _shared(options.name_servers, options.broker_timeout_ms, options.security, options.broker_address_map)
 
     def broker(self, address: BrokerAddress, timeout_ms: int | None = None) -> Broker:
-        """Return a client of the broker at ``address``, or behind the proxy at ``address``; open no connection.
+        """Return a new client of the broker at ``address``, a ``ProxiedBroker`` if it is behind a proxy; open no
+        connection.
 
         ``timeout_ms``: limit of its requests; None: the cluster client's.
         """
@@ -78,7 +79,7 @@ class ClusterClient:
 
     def call(self, queue: MessageQueue, operation: Callable[[Broker], T]) -> T:
         """Call ``operation`` with a client of the master of the queue's broker, and return its result. Requests the
-        route if it is not cached.
+        route if it is not cached. Makes one attempt.
 
         After an error that ``requires_route_refresh`` the next call refreshes the route. Raises what
         ``RouteTable.find_master`` and ``operation`` do.
@@ -102,6 +103,8 @@ class ClusterClient:
 def _shared(
     name_servers: tuple[str, ...], timeout_ms: int, security: Security, address_map: AddressMap
 ) -> ClusterClient:
+    """Return the client of ``ClusterClient.shared``; create it, over this process's pool and route history, if not
+    cached."""
     pool = shared_pool(timeout_ms, security)
     history = history_of(name_servers)
     return ClusterClient(name_servers, pool, timeout_ms, history=history, address_map=address_map)

@@ -40,7 +40,7 @@ def support_nothing(_request: RemotingCommand) -> None:
 
 
 class PendingResponse:
-    """A request in flight, until its response arrived, its deadline passed or the connection was lost.
+    """A request in flight and, once it is completed, its outcome: the response, or an error. A caller waits for it.
 
     Threads: any may wait; the thread that removed it from its connection's table completes it and releases ``_gate``.
     """
@@ -67,11 +67,11 @@ class PendingResponse:
         self._gate.acquire()
 
     def result(self) -> RemotingCommand:
-        """Wait for the response, at most until the deadline, and return it, whatever its code. At the deadline fail the
-        request, see ``Connection.expire``.
+        """Wait for the response, at most until the deadline, and return it, whatever its code. Without a response at
+        the deadline, call ``Connection.expire``. Later calls have the same outcome at once.
 
-        Raises TransportError[RESPONSE_TIMED_OUT | CONNECTION_LOST], or the RemoteProtocolError that ended the
-        connection. Threads: any; the reader thread only after completion.
+        Raises a copy of the request's error: TransportError[RESPONSE_TIMED_OUT | CONNECTION_LOST], or the
+        RemoteProtocolError that ended the connection. Threads: any; the reader thread only after completion.
         """
         if self._outcome is None:
             self._wait()
@@ -82,15 +82,16 @@ class PendingResponse:
         return outcome
 
     def _wait(self) -> None:
-        """Wait until completion, at most until the deadline, then fail the request by ``Connection.expire``."""
+        """Wait until a thread has completed the request. At the deadline, call ``Connection.expire``, which completes
+        it."""
         if not self._gate.acquire(timeout=self._connection.seconds_until(self.deadline_ms)):
             self._connection.expire(self)
             self._gate.acquire()  # completed by expire(), or at this moment by the reader
         self._gate.release()
 
     def complete(self, outcome: RemotingCommand | RocketMQError) -> None:
-        """Set the response or error, and run the callback. Only the thread that removed it from the connection's table
-        calls this, so it is called once."""
+        """Set the response or error, wake up the waiting threads, and run the callback on this thread. Only the thread
+        that removed the request from the connection's table calls this, so it is called once."""
         self._outcome = outcome
         self._gate.release()
         if self._on_done is not None:
@@ -154,10 +155,13 @@ class Connection:
         return self.submit(request, timeout_ms).result()
 
     def submit(self, request: RemotingCommand, timeout_ms: int, on_done: OnDone | None = None) -> PendingResponse:
-        """Send a request without waiting for the response. Return its ``PendingResponse``, which ``on_done`` receives
-        once, when it is completed. Sending waits up to ``timeout_ms`` for other senders and the server.
+        """Send a request, signed if the connection has credentials, without waiting for the response. Return its
+        ``PendingResponse``, with a deadline in ``timeout_ms``; ``on_done`` receives it once, when it is completed.
+        Sending waits up to ``timeout_ms`` for other senders and the server.
 
-        Raises TransportError[CONNECTION_LOST] or LocalProtocolError if sending failed; ``on_done`` is not called then.
+        Raises TransportError[CONNECTION_LOST], the error that ended the connection, or LocalProtocolError if sending
+        failed; ``on_done`` is not called then. A request that the reader failed meanwhile is returned, and its
+        ``result`` raises.
         """
         pending = self._new_pending(request, timeout_ms, on_done)
         try:
@@ -169,7 +173,8 @@ class Connection:
         return pending
 
     def _new_pending(self, request: RemotingCommand, timeout_ms: int, on_done: OnDone | None) -> PendingResponse:
-        """Register a request in flight, with a new number and its deadline; send nothing."""
+        """Register and return a request in flight, with the next opaque and a deadline in ``timeout_ms``; record the
+        time of this last request; send nothing."""
         self._last_used_ms = now_ms = self._clock()
         opaque = next(self._opaques)
         pending = self._pending[opaque] = PendingResponse(
@@ -178,15 +183,15 @@ class Connection:
         return pending
 
     def close(self) -> None:
-        """Lose the connection: fail all requests in flight and end the reader thread, for which it waits up to
-        CLOSE_TIMEOUT_S (2 s). Threads: any, also the reader."""
+        """End the connection: the reader thread fails all requests in flight, closes the stream and ends. Wait up to
+        CLOSE_TIMEOUT_S (2 s) for it, but not on the reader thread itself. Threads: any."""
         self._lose(TransportError("CONNECTION_LOST", address=self.address, reason="it was closed on this side"))
         if threading.current_thread() is not self._reader:
             self._reader.join(CLOSE_TIMEOUT_S)
 
     def close_after_fork(self) -> None:
-        """Mark the connection as lost and close its descriptor in a forked child, where no reader runs. The parent
-        keeps its connection."""
+        """Mark the connection as lost and close its descriptor, in a forked child, where no reader runs. Requests in
+        flight are not completed. The parent keeps its connection."""
         self._loss = TransportError("CONNECTION_LOST", address=self.address, reason="it belongs to the parent process")
         self._stream.close()
 
@@ -196,8 +201,9 @@ class Connection:
         return max(0, deadline_ms - self._clock()) / 1000
 
     def expire(self, pending: PendingResponse) -> None:
-        """Fail a request whose deadline passed; do nothing if it is completed. Lose the connection too if the server
-        has sent nothing for ``UNRESPONSIVE_LIMIT_MS``."""
+        """Remove a request whose deadline passed from the table and complete it with
+        TransportError[RESPONSE_TIMED_OUT]; do nothing if it is completed. If the server has sent nothing at all for
+        ``UNRESPONSIVE_LIMIT_MS`` (30 s), lose the connection. The caller has compared the deadline with the clock."""
         if self._pending.pop(pending.opaque, None) is None:
             return
         pending.complete(timeout_error(self.address, pending.request.code, pending.timeout_ms))
@@ -208,9 +214,9 @@ class Connection:
     # ------------------------------------------------------------------------------------------------- sending
 
     def _send(self, frames: bytes, timeout_ms: int) -> None:
-        """Send within ``timeout_ms``, which includes waiting for other senders. Raises TransportError[CONNECTION_LOST]
-        or the error that ended the connection. An error while sending loses the connection; a timeout in waiting does
-        not."""
+        """Send within ``timeout_ms``, which includes the wait for other senders. Raises TransportError[CONNECTION_LOST]
+        if this wait is too long, which does not lose the connection, or if sending fails or is too slow, which loses
+        it; for a lost connection a copy of the error that ended it."""
         deadline_ms = self._clock() + timeout_ms
         if not self._sending.acquire(timeout=timeout_ms / 1000):
             raise write_timeout_error(self.address, timeout_ms)
@@ -225,7 +231,9 @@ class Connection:
             self._sending.release()
 
     def _lose(self, cause: RocketMQError) -> None:
-        """Accept no more requests; the reader then fails those in flight. The first cause stays."""
+        """Record ``cause`` as the error that ended the connection, unless one is recorded, and shut the stream down.
+        Later requests fail with the recorded error; the reader thread ends, closes the stream and fails all requests in
+        flight."""
         if self._loss is None:
             self._loss = cause
         self._stream.shutdown()
@@ -233,8 +241,9 @@ class Connection:
     # ------------------------------------------------------------------------------------------- reader thread
 
     def _run(self) -> None:
-        """Read responses until the connection is lost, on the reader thread. Then close the stream and fail all pending
-        requests."""
+        """Receive until the connection is lost, and expire late requests every SWEEP_INTERVAL_MS (200 ms); then close
+        the stream and fail all requests in flight. The reader thread runs this. Raises no RocketMQError: it ends the
+        connection, as does any other exception, which is logged and becomes TransportError[CONNECTION_LOST]."""
         try:
             while True:
                 self._read()
@@ -255,8 +264,9 @@ class Connection:
             self._fail_pending()
 
     def _read(self) -> None:
-        """Receive and dispatch commands; return if nothing is received for SWEEP_INTERVAL_MS. Raises
-        TransportError[CONNECTION_LOST] if the server closed, RemoteProtocolError for frames that cannot be decoded."""
+        """Receive once and dispatch all complete commands, or return if nothing is received for SWEEP_INTERVAL_MS (200
+        ms). Raises TransportError[CONNECTION_LOST] if the server closed, RemoteProtocolError for frames that cannot be
+        decoded, and what ``_dispatch`` raises."""
         data = self._stream.recv(READ_BYTES, SWEEP_INTERVAL_MS)
         if data is None:
             return
@@ -268,8 +278,9 @@ class Connection:
             self._dispatch(decode_command(self.address, frame))
 
     def _dispatch(self, command: RemotingCommand) -> None:
-        """Respond to a request; for a response, record the server's version and complete the pending request, if its
-        deadline is not over. Each side numbers its own requests, so the kind is checked before the number."""
+        """Respond to a server's request. For a response, record the server's version and complete the request in flight
+        with the same opaque; drop a response that arrives after the deadline. Each side numbers its own requests, so
+        the kind is checked before the opaque."""
         if not command.is_response:
             self._respond(command)
             return
@@ -279,7 +290,9 @@ class Connection:
             pending.complete(command)
 
     def _respond(self, request: RemotingCommand) -> None:
-        """Call ``on_request`` and send its response, by default "not supported"; none for a oneway request."""
+        """Call ``on_request`` and send the response that it returns, or "not supported" for None, with the request's
+        opaque and FLAG_RESPONSE; send nothing for a oneway request. Sending waits up to RESPONSE_TIMEOUT_MS (3 s).
+        Raises what ``on_request`` and ``_send`` raise."""
         response = self._on_request(request)
         if request.is_oneway:
             return
@@ -288,14 +301,16 @@ class Connection:
         self._send(replace(response, flag=FLAG_RESPONSE).frame(request.opaque), RESPONSE_TIMEOUT_MS)
 
     def _sweep(self, now_ms: int) -> None:
-        """Expire all requests in flight whose deadlines have passed."""
+        """Expire all requests in flight whose deadline is at or before ``now_ms``, which becomes the time of the last
+        sweep."""
         self._last_sweep_ms = now_ms
         for pending in self._pending.copy().values():
             if now_ms >= pending.deadline_ms:
                 self.expire(pending)
 
     def _fail_pending(self) -> None:
-        """Complete all requests in flight with the error that ended the connection."""
+        """Remove all requests in flight and complete them with the error that ended the connection; call it after a
+        loss."""
         assert self._loss is not None
         for opaque in self._pending.copy():
             pending = self._pending.pop(opaque, None)

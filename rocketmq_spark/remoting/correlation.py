@@ -27,14 +27,14 @@ def opaques(first: int = 1) -> Iterator[int]:
 
 
 def timeout_error(address: str, request_code: int, timeout_ms: int) -> TransportError:
-    """Return the error of a request without a response within ``timeout_ms``."""
+    """Return TransportError[RESPONSE_TIMED_OUT] for a request without a response within ``timeout_ms``."""
     request = code_name(RequestCode, request_code)
     return TransportError("RESPONSE_TIMED_OUT", address=address, request=request, timeout_ms=timeout_ms)
 
 
 def unresponsive_error(address: str, unresponsive_ms: int) -> TransportError | None:
-    """Return the error that ends the connection if a response is late and the server last sent data
-    ``unresponsive_ms`` ago; None below UNRESPONSIVE_LIMIT_MS."""
+    """Return TransportError[CONNECTION_LOST], which ends the connection, if a response is late and the server last sent
+    data ``unresponsive_ms`` ago; None below UNRESPONSIVE_LIMIT_MS (30 s)."""
     if unresponsive_ms < UNRESPONSIVE_LIMIT_MS:
         return None
     reason = f"no response to any request for {unresponsive_ms} ms"
@@ -42,8 +42,8 @@ def unresponsive_error(address: str, unresponsive_ms: int) -> TransportError | N
 
 
 def decode_command(address: str, frame: memoryview) -> RemotingCommand:
-    """Decode a frame and return its command. Raises RemoteProtocolError[MALFORMED_FRAME] with the sender, which the
-    codec does not have."""
+    """Decode a frame and return its command. Raises RemoteProtocolError[MALFORMED_FRAME] with ``address`` as the
+    sender, which the codec does not have."""
     try:
         return decode(frame)
     except RemoteProtocolError as error:

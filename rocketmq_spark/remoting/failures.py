@@ -40,6 +40,8 @@ EXTENDED_QUIET_MS: Final = 15_000
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
+    """Current failure of one subject, with times in ms by the caller's clock."""
+
     first_ms: int
     since_ms: int
     pause_ms: int
@@ -83,11 +85,13 @@ class FailureTracker:
         since_ms: int | None = None,
         quiet_ms: int = 0,
     ) -> bool:
-        """Record a failure, of any retryability, and delay the next retry by a growing pause. Return whether this
-        failure is the one with which the outage reaches its limit, so True once; raise and log nothing.
+        """Record a failure, of any retryability, and allow the next retry after a growing pause, at the latest when the
+        limit ends. Return True for the failure with which the subject reaches its limit, False before and after it.
+        Raise and log nothing.
 
-        ``since_ms``: start of the outage, for its first failure only; by default ``now_ms``. ``quiet_ms``: see
-        ``Outage``.
+        ``limit_ms`` counts from the start of the outage, or from ``now_ms`` if it is shorter than before and the
+        deadline gets earlier. ``since_ms``: this start, used for the first failure only; None: ``now_ms``.
+        ``quiet_ms``: a shorter outage is not logged; the largest value of its failures counts.
         """
         before = self._failures.get(subject)
         since_ms = before.since_ms if before else now_ms if since_ms is None else since_ms
@@ -106,11 +110,12 @@ class FailureTracker:
         return is_expired and not (before and before.is_expired)
 
     def record_success(self, subject: str) -> bool:
-        """End the subject's failure. Return whether there was one."""
+        """End the subject's failure; return whether there was one. Log nothing: ``take_lines`` returns the recovery."""
         return self._failures.pop(subject, None) is not None
 
     def discard(self, subject: str) -> None:
-        """Drop a subject that is no longer used; the end of its outage is not logged as a recovery."""
+        """Remove the failure of a subject that is no longer used, if it has one; the end of its outage is not logged as
+        a recovery."""
         if self._failures.pop(subject, None) is not None:
             self._lines.drop(subject)
 
@@ -137,8 +142,9 @@ class FailureTracker:
         return self._failures[subject].since_ms
 
     def postpone(self, now_ms: int) -> None:
-        """Delay the wake-up for all due subjects after an attempt at all of them. A subject that was not tried was
-        blocked by earlier failures: ``may_try`` still allows it, but ``next_try_ms`` is after its growing pause."""
+        """Move the wake-up time (``next_try_ms``) of each subject that is due at ``now_ms`` by its pause, which then
+        doubles. Call it after an attempt at all due subjects: a subject that was not tried, because earlier failures
+        blocked it, would otherwise stay due. ``may_try`` is unaffected and still allows this subject."""
         for subject, failure in self._failures.items():
             if now_ms >= failure.due_ms:
                 pause_ms = REQUEST_PAUSES.after(failure.pause_ms)
@@ -155,7 +161,8 @@ class FailureTracker:
         return frozenset(self._failures)
 
     def outages(self, explained: Collection[str] = ()) -> tuple[Outage, ...]:
-        """Return the current outages with start, deadline and reason, without the subjects in ``explained``."""
+        """Return an ``Outage`` with start, deadline and reason for each failing subject that is not in
+        ``explained``."""
         return tuple(
             Outage(subject, one.since_ms, one.ends_ms, str(one.error), one.error.condition, one.quiet_ms)
             for subject, one in self._failures.items()
@@ -163,15 +170,16 @@ class FailureTracker:
         )
 
     def take_lines(self, now_ms: int, outages: Collection[Outage] | None = None) -> list[LogLine]:
-        """Return the lines to log now for ``outages``, by default all of this tracker, and record them as logged: see
-        ``OutageLog``."""
+        """Return the lines to log now for ``outages``, and record them as logged: see ``OutageLog.take_lines``. None:
+        for all outages of this tracker. A logged outage that is not in ``outages`` has ended."""
         return self._lines.take_lines(self.outages() if outages is None else outages, now_ms)
 
     def extend_deadline(self, subjects: Collection[str], now_ms: int, *, other_limit_ms: int | None = None) -> None:
-        """Restart the limits of those ``subjects`` that are failing, because another outage explains their failures.
-        They mostly recover just after that outage, so they are logged only after ``EXTENDED_QUIET_MS``.
-        ``other_limit_ms``: limit of the other outage, which may recur without end: a deadline is then at most twice
-        the own limit plus this one after the first failure. None: no maximum."""
+        """Restart at ``now_ms`` the outages and limits of all failing ``subjects``, because another outage explains
+        their failures. They mostly recover just after it, so each is logged only when it lasts for
+        ``EXTENDED_QUIET_MS`` (15 s). ``other_limit_ms``: limit of the other outage, which may recur without end: a
+        deadline is then at most twice the own limit plus ``other_limit_ms`` after the first failure. None: no
+        maximum."""
         for subject in self._failures.keys() & subjects:
             failure, quiet_ms = self._failures[subject], max(self._failures[subject].quiet_ms, EXTENDED_QUIET_MS)
             until_ms = now_ms + failure.limit_ms
@@ -182,15 +190,16 @@ class FailureTracker:
             )
 
     def raise_expired(self, now_ms: int) -> None:
-        """Raise what ``expired_error`` returns for the first subject whose limit is over; return if there is none."""
+        """Raise what ``expired_error`` returns for the first subject whose limit is over at ``now_ms``; return if there
+        is none."""
         for subject in self._failures:
             if (expired_error := self.expired_error(subject, now_ms)) is not None:
                 raise expired_error
 
     def expired_error(self, subject: str, now_ms: int) -> RocketMQError | None:
-        """Return, not raise, the error of a failing subject whose limit is over, else None:
-        TransportError[CLUSTER_TIMEOUT] around a transient error (a timeout, a busy broker); another error (a missing
-        topic) as it is. KeyError for a subject that is not failing."""
+        """Return, not raise, the error of a failing subject whose limit is over at ``now_ms``, else None. The error is
+        TransportError[CLUSTER_TIMEOUT], caused by the last failure, if this is transient (a timeout, a busy broker);
+        else the last failure itself (a missing topic). KeyError for a subject that is not failing."""
         failure = self._failures[subject]
         if now_ms < failure.until_ms:
             return None
@@ -220,8 +229,8 @@ class Policy(NamedTuple):
 
 
 def send_back_policy(cluster_timeout_ms: int, missing_topic_timeout_ms: int) -> Policy:
-    """Return the policy for single messages that are stored at a broker again: sent back for retry, or as dead
-    letters."""
+    """Return the policy for single messages that are stored at a broker again: sent back for retry, or as dead letters.
+    ``missing_topic_timeout_ms``: limit of failures of retryability UNAVAILABLE."""
     return Policy(retryability_of_request, SEND_BACK_PAUSES, cluster_timeout_ms, missing_topic_timeout_ms)
 
 
@@ -238,8 +247,9 @@ class OutageHistory(Protocol):
 class Failures:
     """Current failures by subject: a broker, topic or queue; the name servers while they return no route. Logs them.
 
-    A subject's limit starts when a name server responds, unless name servers fail intermittently.
-    ``outage_history``: earlier waiting times by subject; they count until a call has succeeded here. Not thread-safe.
+    A subject's limit starts when a name server responds, unless name servers fail intermittently. ``outage_history``:
+    records by subject the start of an outage that reaches its limit. Outages that earlier waiters recorded count until
+    a call has succeeded here. Not thread-safe.
     """
 
     def __init__(
@@ -254,9 +264,10 @@ class Failures:
         """Topics for which name servers returned no route."""
 
     def retry_until_success(self, call: Callable[[], T], subject: str, topic: str | None, sleep: Sleep) -> T:
-        """Repeat ``call``, with the policy's pauses, until it succeeds or a failure is final, and return its
-        result; record and log each failure. ``topic``: it needs its route; None: it needs none. Raises what
-        ``record_failure`` returns, and other exceptions at once."""
+        """Repeat ``call``, sleeping for the policy's pauses in between, until it succeeds, and return its result;
+        record and log each failure of ``subject``. ``topic``: the topic whose route ``call`` needs; None: it needs no
+        route. Raises what ``record_failure`` returns, for a permanent error or after the limit, and other exceptions at
+        once."""
         for _ in self.attempts(sleep):
             try:
                 result = call()
@@ -269,7 +280,7 @@ class Failures:
         raise AssertionError("attempts have no end")
 
     def attempts(self, sleep: Sleep) -> Iterator[None]:
-        """Yield for each attempt, without end, and sleep for the policy's pauses in between."""
+        """Yield for each attempt, without end, and sleep for the policy's growing pauses before each but the first."""
         pause_ms = None
         while True:
             yield
@@ -277,11 +288,12 @@ class Failures:
             sleep(pause_ms / 1000)
 
     def record_failure(self, subject: str, topic: str | None, error: RocketMQError) -> RocketMQError | None:
-        """Record and log a failure, unless it is permanent. Return None if another attempt may succeed.
+        """Record and log a failure of ``subject``, unless ``error`` is permanent. Return None if another attempt may
+        succeed; else return, not raise, ``error``, or after the limit what ``FailureTracker.expired_error`` returns.
 
-        Else return ``error``, or TransportError[CLUSTER_TIMEOUT] around it, not raised: see
-        ``FailureTracker.expired_error``. ``topic``: its route was available, unless ``error`` is about that; None if
-        the call was made without a route, whether name servers respond or not.
+        An outage of the name servers is recorded for subject NAME_SERVERS, and restarts the limit of ``subject``.
+        ``topic``: the topic whose route the call needed: any other ``error`` shows that name servers returned it. None:
+        the call needed no route; its failure restarts the limit of ``subject`` while the name servers are unresponsive.
         """
         retryability, now_ms = self._policy.retryability_of(error), self._clock()
         if retryability is Retryability.PERMANENT:
@@ -313,8 +325,10 @@ class Failures:
         return expired_error
 
     def record_success(self, subject: str, topic: str | None) -> None:
-        """Record a success, or that the subject is no longer waited for; log the end of its outage, and of one of the
-        name servers. ``topic``: as in ``record_failure``."""
+        """End the failure of ``subject``, after a success or because nothing waits for it now, and log its recovery.
+        ``topic``: the topic whose route the call needed: if the name servers failed to return this route, end their
+        outage and log it; None: the call needed no route. The first success also clears the ``outage_history`` of
+        ``subject``."""
         if self._outage_history is not None and not self._has_succeeded:
             self._outage_history(subject).clear()
         self._has_succeeded = True
@@ -323,7 +337,8 @@ class Failures:
             self._log()
 
     def record_route(self, topic: str) -> None:
-        """Record that a name server returned the route of ``topic``; log the recovery of the name servers."""
+        """Record that a name server returned the route of ``topic``. If name servers had returned none for it, end
+        their outage and log the recovery; else do nothing."""
         if self._record_route(topic):
             self._log()
 
@@ -334,7 +349,8 @@ class Failures:
 
     def _record_route(self, topic: str) -> bool:
         """Record that a name server returned the route of ``topic``; return whether that ends an outage of the name
-        servers. A cached route shows nothing about them, so only topics without a route count."""
+        servers. Do nothing, and return False, for a topic that has not failed in this outage: its cached route shows
+        nothing about them."""
         if topic not in self._unrouted_topics:
             return False
         self._unrouted_topics.clear()

@@ -33,8 +33,9 @@ class _ProbeResult(NamedTuple):
 
 
 def first_stored(hint: int, timestamp_ms: int) -> Generator[int, PullResult, int]:
-    """Yield offsets, receive by ``send`` the result of a pull of one message at each, and return the start offset: that
-    of the first message stored at or after ``timestamp_ms`` (Unix), else one past the last.
+    """Yield offsets, receive by ``send`` the result of a pull of one message at each, and return the start offset: the
+    offset of the first message stored at or after ``timestamp_ms`` (Unix), or if there is none, one past the last
+    message.
 
     ``hint``: result of the broker's search. Store times are assumed to grow with the offsets. If a broker's clock was
     put back they do not, and the result is one of the offsets at which they pass ``timestamp_ms``.
@@ -59,8 +60,8 @@ def first_stored(hint: int, timestamp_ms: int) -> Generator[int, PullResult, int
 
 
 def _search_upwards(early: int, timestamp_ms: int) -> Generator[int, PullResult, tuple[int, int]]:
-    """Probe upwards from an early message (stored before ``timestamp_ms``), in doubling steps. Return the last offset
-    found early, and an offset from which on no message is early."""
+    """Probe upwards from the offset of an early message (stored before ``timestamp_ms``), in doubling steps. Return the
+    last offset found early, and an offset from which on no message is early."""
     step = 1
     while True:
         found = yield from _probe(early + step)
@@ -71,8 +72,9 @@ def _search_upwards(early: int, timestamp_ms: int) -> Generator[int, PullResult,
 
 
 def _search_downwards(late: int, min_offset: int, timestamp_ms: int) -> Generator[int, PullResult, tuple[int, int]]:
-    """Start at an offset from which on no message is early; return the offset of an early message (else one before the
-    first message), and an offset above it from which on no message is early."""
+    """Probe downwards in doubling steps from ``late``, an offset from which on no message is early (stored before
+    ``timestamp_ms``). Return the offset of an early message, else one before the first message, and an offset above it
+    from which on no message is early."""
     step = 1
     while late > min_offset:
         probe_offset = max(late - step, min_offset)
@@ -86,7 +88,8 @@ def _search_downwards(late: int, min_offset: int, timestamp_ms: int) -> Generato
 
 def _probe(offset: int) -> Generator[int, PullResult, _ProbeResult]:
     """Yield offsets to pull, from ``offset`` on, and receive the results; follow the broker's next offset while it
-    finds no message. Return the message found, or a result without message."""
+    grows and no message is found. Return the message found, or a result without message: at the end, or if the next
+    offset does not grow."""
     while True:
         result = yield offset
         if result.status is PullStatus.FOUND:

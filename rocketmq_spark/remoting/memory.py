@@ -27,8 +27,8 @@ class _Pipe:
         self._changed = threading.Condition()
 
     def read(self, max_bytes: int, timeout_ms: int) -> bytes | None:
-        """Wait for bytes, and remove and return at most ``max_bytes``; None if none arrived in time, ``b""`` after the
-        end."""
+        """Wait up to ``timeout_ms`` for bytes, and remove and return at most ``max_bytes``, perhaps fewer than there
+        are; None if none arrived in time, ``b""`` after the end, once all bytes are read."""
         with self._changed:
             self._changed.wait_for(lambda: self._chunks or self._ended, timeout_ms / 1000)
             if not self._chunks:
@@ -42,7 +42,8 @@ class _Pipe:
             return chunk
 
     def put(self, data: memoryview, timeout_ms: int) -> int:
-        """Append as many bytes as fit and return their number; 0 if none fitted in time, -1 after the end."""
+        """Wait up to ``timeout_ms`` for room, append as many bytes as fit, and return their number; 0 if none fitted in
+        time, -1 after the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._ended or self._free_bytes > 0, timeout_ms / 1000)
             if self._ended:
@@ -59,6 +60,7 @@ class _Pipe:
         return self._capacity_bytes - self._size_bytes
 
     def end(self) -> None:
+        """End this direction for good and wake up waiting calls. Unread bytes can still be read."""
         with self._changed:
             self._ended = True
             self._changed.notify_all()

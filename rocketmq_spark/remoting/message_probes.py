@@ -30,9 +30,9 @@ def pull_rpc(
 def find_first_offsets(
     broker: RemotingClient, hints: Mapping[MessageQueue, int], timestamps_ms: Mapping[MessageQueue, int], prober: Prober
 ) -> dict[MessageQueue, int]:
-    """Probe messages of all queues in rounds until each search is complete, and return the verified offsets of
-    ``Broker.search_offsets``; ``hints`` are the broker's own results. Resets are passed to ``prober``, see
-    ``_probe_all``."""
+    """Return the verified offsets of ``Broker.search_offsets``. Pull one message of each queue in rounds, from the
+    offsets that ``first_stored`` requests, until each search is complete. ``hints``: the broker's own results, for the
+    queues of ``timestamps_ms``. Resets are passed to ``prober``, see ``_probe_all``."""
     searches = {queue: first_stored(hints[queue], at_ms) for queue, at_ms in timestamps_ms.items()}
     pending = {queue: next(search) for queue, search in searches.items()}
     found: dict[MessageQueue, int] = {}
@@ -50,15 +50,15 @@ def find_first_offsets(
 def probe_store_times(
     broker: RemotingClient, offsets: Mapping[MessageQueue, int], prober: Prober
 ) -> dict[MessageQueue, int | None]:
-    """Probe messages and return the store times of ``Broker.probe_store_times``, at most ``MAX_CONCURRENT_PROBES``
-    in flight at once. Resets are passed to ``prober``, see ``_probe_all``."""
+    """Pull the message at each offset, at most ``MAX_CONCURRENT_PROBES`` in flight at once, and return the store times
+    of ``Broker.probe_store_times``. Resets are passed to ``prober``, see ``_probe_all``."""
     return _probe_some(broker, offsets, prober, _store_time_ms)
 
 
 def probe_sizes(
     broker: RemotingClient, offsets: Mapping[MessageQueue, int], prober: Prober
 ) -> dict[MessageQueue, int | None]:
-    """Probe messages as ``probe_store_times`` does, and return the sizes of ``Broker.probe_sizes``."""
+    """Pull messages as ``probe_store_times`` does, and return the sizes of ``Broker.probe_sizes``."""
     return _probe_some(broker, offsets, prober, _size_bytes)
 
 
@@ -68,7 +68,8 @@ def _probe_some(
     prober: Prober,
     read: Callable[[PullResult], int | None],
 ) -> dict[MessageQueue, int | None]:
-    """Probe messages, some after others, and return what ``read`` returns for each."""
+    """Pull the message at each offset, ``MAX_CONCURRENT_PROBES`` (32) at once, and return what ``read`` returns for
+    each result. Resets are passed to ``prober``, see ``_probe_all``."""
     queues = list(offsets)
     found: dict[MessageQueue, int | None] = {}
     for first in range(0, len(queues), MAX_CONCURRENT_PROBES):
@@ -80,8 +81,9 @@ def _probe_some(
 def _probe_all(
     broker: RemotingClient, offsets: Mapping[MessageQueue, int], prober: Prober
 ) -> dict[MessageQueue, PullResult]:
-    """Pull one message from each queue, all in flight at once, and wait. Pass the offset reset that a probe returned,
-    and consumed, to ``prober.on_reset``, and repeat that probe once. The first error of a pull is raised."""
+    """Pull one message from each queue, all in flight at once, and wait. If a result is an operator's offset reset,
+    which the broker has then removed, pass it to ``prober.on_reset``, and repeat this pull once. The first error of a
+    pull is raised."""
     probes = {queue: _submit_probe(broker, prober, queue, offset) for queue, offset in offsets.items()}
     probed = {queue: probe.result() for queue, probe in probes.items()}
     reset = {queue: result.next_begin_offset for queue, result in probed.items() if result.reason == OFFSET_RESET}

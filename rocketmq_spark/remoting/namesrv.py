@@ -48,13 +48,13 @@ class NameServers:
         return ";".join(client.address.server for client in self._clients)
 
     def topic_route(self, topic: str) -> TopicRoute:
-        """Request the route of ``topic`` and return it.
+        """Request the route of ``topic``, wait, and return it, with broker addresses mapped by ``brokerAddressMap``.
 
         Raises RouteError[TOPIC_NOT_FOUND] if a name server reports that it does not exist and no other has a route (a
         name server that has just started has none). Raises RouteError[STATIC_TOPIC_NOT_SUPPORTED] for a topic whose
         queue IDs differ between pulls and the broker's statistics. Raises TransportError, BrokerError or
-        RemoteProtocolError if none of them returns a valid response; OptionError[NOT_A_NAME_SERVER] if all of them are
-        other servers.
+        RemoteProtocolError if no name server returns a valid response; OptionError[NOT_A_NAME_SERVER] if all of them
+        are other servers.
         """
         response = self.topic_routes([topic])[topic]
         if isinstance(response, RocketMQError):
@@ -62,9 +62,9 @@ class NameServers:
         return response
 
     def topic_routes(self, topics: Iterable[str]) -> dict[str, TopicRoute | RocketMQError]:
-        """Request routes and return by topic the route, or the error that ``topic_route`` would raise. One name server
-        is queried for all topics at once, the next one for topics without a route whose error another may not have. The
-        last one that returned a route is queried first next time."""
+        """Request routes, wait, and return by topic the route, or, not raised, the error that ``topic_route`` would
+        raise. One name server is queried for all topics at once; the next one for those topics whose error another name
+        server may not have. The last one that returned a route is queried first next time."""
         results: dict[str, TopicRoute | RocketMQError] = {}
         unresolved = list(topics)
         for index in self._by_preference():
@@ -78,22 +78,23 @@ class NameServers:
         return results
 
     def cluster_info(self) -> ClusterInfo:
-        """Request and return all registered brokers. Raises TransportError, BrokerError, and
-        OptionError[NOT_A_NAME_SERVER] if all name servers are other servers."""
+        """Request and return all registered brokers, from the first name server that responds. Raises TransportError,
+        BrokerError, RemoteProtocolError, and OptionError[NOT_A_NAME_SERVER] if all name servers are other servers."""
         info = self._first_response(lambda client: client.call(_cluster_info_rpc(client.address.server)))
         brokers = {name: reachable_broker(broker, self._address_map) for name, broker in info.brokers.items()}
         return replace(info, brokers=brokers)
 
     def query_user_topics(self) -> frozenset[str]:
-        """Return the topics of ``query_topic_list``, whose errors are raised."""
+        """Return the topics of ``query_topic_list``. Raises what ``query_topic_list`` raises."""
         return self.query_topic_list().topics
 
     def query_topic_list(self) -> TopicList:
-        """Request the topics and brokers of all name servers, one after another, and return them without the system's
-        topics: see ``user_topics``. Name servers that do not respond are left out, if one does.
+        """Request topics and brokers from each name server, one after another, wait, and return the union without the
+        system's topics: see ``user_topics``. If at least one responds, unavailable ones are left out, and
+        ``is_complete`` is False. An error that another name server would also return is raised at once.
 
-        Raises RouteError[NO_MASTER_BROKER] if none of them lists a broker, as after its start, and what
-        ``cluster_info`` does.
+        Raises RouteError[NO_MASTER_BROKER] if no name server lists a broker, as after its start, and what
+        ``cluster_info`` raises.
         """
         topics, broker_names = set[str](), set[str]()
         failures: list[RocketMQError] = []
@@ -114,16 +115,16 @@ class NameServers:
         return TopicList(frozenset(topics), frozenset(broker_names), is_complete=not failures)
 
     def delete_topic(self, topic: str) -> None:
-        """Delete ``topic`` from every name server, one after another, and wait. The first error is raised, and the name
-        servers after it keep the topic. Call it after ``Broker.delete_topic`` on every master."""
+        """Delete ``topic`` from every name server, one after another, and wait. Call it after ``Broker.delete_topic``
+        on every master. The first error is raised, and the name servers after the failed one keep the topic."""
         command = _command(RequestCode.DELETE_TOPIC_IN_NAMESRV, DeleteTopicFromNamesrvRequest(topic=topic).to_fields())
         for client in self._clients:
             client.call(Rpc(command, decode_nothing))
 
     def _first_response(self, call: Callable[[RemotingClient], T]) -> T:
-        """Call name servers one after another, and return the first value; that one is called first next time. Raises
-        an error that another would return too at once, else the failure of highest ``_precedence``; see
-        ``topic_route``."""
+        """Apply ``call`` to name servers one after another, the preferred one first, until one succeeds; return its
+        value and prefer it from now on. An error for which ``_must_try_next`` is False is raised at once. Raises, if
+        all fail, the error of highest ``_precedence``, see ``topic_route``."""
         failures: list[RocketMQError] = []
         for index in self._by_preference():
             try:
@@ -143,8 +144,8 @@ class NameServers:
 
 
 def _query_routes(client: RemotingClient, topics: Iterable[str]) -> dict[str, TopicRoute | RocketMQError]:
-    """Request routes from one name server, all in flight at once; wait, and return the route or error of each topic. If
-    a request cannot be sent, all topics get its error."""
+    """Request routes from one name server, all in flight at once; wait, and return the route or error of each topic,
+    for a static topic RouteError[STATIC_TOPIC_NOT_SUPPORTED]. If a request cannot be sent, all topics get its error."""
     futures: dict[str, ResponseFuture[TopicRoute]] = {}
     results: dict[str, TopicRoute | RocketMQError] = {}
     for topic in topics:
@@ -161,9 +162,12 @@ def _query_routes(client: RemotingClient, topics: Iterable[str]) -> dict[str, To
 
 
 def _route_rpc(topic: str, address: str) -> Rpc[TopicRoute]:
-    """Return the request for a route to the name server at ``address``."""
+    """Return the RPC for a route to the name server at ``address``. Decoding raises RouteError[TOPIC_NOT_FOUND] without
+    a route, OptionError[NOT_A_NAME_SERVER] for another kind of server; it marks brokers in a proxy's route as
+    proxied."""
 
     def decode(response: RemotingCommand) -> TopicRoute:
+        """Return the route, or raise the errors of ``_route_rpc``."""
         _check_kind(RequestCode.GET_ROUTEINFO_BY_TOPIC, response, address)
         if meaning_of(RequestCode.GET_ROUTEINFO_BY_TOPIC, response) is Meaning.EMPTY:
             raise RouteError("TOPIC_NOT_FOUND", topic=topic, address=address)
@@ -174,7 +178,8 @@ def _route_rpc(topic: str, address: str) -> Rpc[TopicRoute]:
 
 
 def _cluster_info_rpc(address: str) -> Rpc[ClusterInfo]:
-    """Return the request for all registered brokers to the name server at ``address``."""
+    """Return the RPC for all registered brokers to the name server at ``address``. Decoding raises
+    OptionError[NOT_A_NAME_SERVER] for the response of another kind of server."""
 
     def decode(response: RemotingCommand) -> ClusterInfo:
         _check_kind(RequestCode.GET_BROKER_CLUSTER_INFO, response, address)
@@ -184,7 +189,8 @@ def _cluster_info_rpc(address: str) -> Rpc[ClusterInfo]:
 
 
 def _topics_rpc(address: str) -> Rpc[list[str]]:
-    """Return the request for the names of all topics to the name server at ``address``."""
+    """Return the RPC for the names of all topics, the system's included, to the name server at ``address``. Decoding
+    raises OptionError[NOT_A_NAME_SERVER] for the response of another kind of server."""
 
     def decode(response: RemotingCommand) -> list[str]:
         _check_kind(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, response, address)
@@ -194,22 +200,23 @@ def _topics_rpc(address: str) -> Rpc[list[str]]:
 
 
 def _reject_static(route: TopicRoute) -> TopicRoute:
-    """Return the route. Raises RouteError[STATIC_TOPIC_NOT_SUPPORTED] for a static topic."""
+    """Return ``route`` as it is. Raises RouteError[STATIC_TOPIC_NOT_SUPPORTED] for a static topic."""
     if route.is_static:
         raise RouteError("STATIC_TOPIC_NOT_SUPPORTED", topic=route.topic)
     return route
 
 
 def _check_kind(request: RequestCode, response: RemotingCommand, address: str) -> None:
-    """Do nothing for a name server's response. Raises OptionError[NOT_A_NAME_SERVER] for that of another kind of
-    server."""
+    """Do nothing for a name server's response to ``request``. Raises OptionError[NOT_A_NAME_SERVER] if the response
+    code shows that another kind of server is at ``address``."""
     if meaning_of(request, response) is Meaning.WRONG_SERVER_KIND:
         raise OptionError("NOT_A_NAME_SERVER", address=address, request=request.name)
 
 
 def _precedence(response: TopicRoute | RocketMQError) -> int:
-    """Rank results of several name servers; the largest counts: a route, then a missing topic, then a retryable error.
-    Another kind of server or denied access ranks lowest, because an unresponsive name server may recover."""
+    """Rank results of several name servers; the largest counts: 3 for a route, 2 for a RouteError such as a missing
+    topic, 1 for a retryable error, 0 for a permanent one. Permanent errors (another kind of server, denied access) rank
+    lowest because an unresponsive name server may recover."""
     if isinstance(response, TopicRoute):
         return 3
     if isinstance(response, RouteError):
@@ -222,8 +229,8 @@ def _is_unresolved(response: TopicRoute | RocketMQError) -> bool:
 
 
 def _must_try_next(error: RocketMQError) -> bool:
-    """Whether another name server may return a route: this one is unreachable, undecodable, untrusted, no name server,
-    or failed with a retryable error."""
+    """Return whether another name server may return a route: this one is unreachable, undecodable, untrusted, no name
+    server, or failed with a retryable error, TOPIC_NOT_FOUND included."""
     if isinstance(error, RemoteProtocolError | TransportError) or is_no_name_server(error):
         return True
     return retryability_of_request(error) is not Retryability.PERMANENT

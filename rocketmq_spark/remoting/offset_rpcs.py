@@ -12,13 +12,14 @@ from rocketmq_spark.wire.remoting.meanings import Meaning, meaning_of
 
 
 def commit_rpc(address: str, group: str, queue: MessageQueue, offset: int) -> Rpc[None]:
-    """Return the RPC by which members commit an offset; ``address``: the broker's, for errors. See
-    ``Broker.submit_update_offsets``."""
+    """Return the RPC by which members commit ``offset`` of a queue. ``address``: the broker's, for errors. Decoding
+    raises BrokerError[OFFSET_RESET_PENDING] if an operator's reset is pending, so that the offset was not stored."""
     header = UpdateConsumerOffsetRequest(
         consumer_group=group, topic=queue.topic, queue_id=queue.queue_id, commit_offset=offset
     )
 
     def decode(response: RemotingCommand) -> None:
+        """Raise the error of a pending reset, else do nothing."""
         if meaning_of(RequestCode.UPDATE_CONSUMER_OFFSET, response) is Meaning.OFFSET_RESET_PENDING:
             raise BrokerError(
                 "OFFSET_RESET_PENDING", address=address, queue=str(queue), group=group, code=response.code
@@ -28,8 +29,8 @@ def commit_rpc(address: str, group: str, queue: MessageQueue, offset: int) -> Rp
 
 
 def reset_offset_rpc(group: str, queue: MessageQueue, offset: int) -> Rpc[None]:
-    """Return the RPC by which operators' tools reset the group's offset of one queue. With ACLs the permission UPDATE
-    on topic and group is required.
+    """Return the RPC by which operators' tools reset the group's offset of one queue to ``offset``. With ACLs the
+    permission UPDATE on topic and group is required.
 
     Source: ``broker/processor/AdminBrokerProcessor.java#resetOffset``.
     """

@@ -31,19 +31,20 @@ class Throttle:
         self._pause_ms = FIRST_PAUSE_MS
 
     def start(self, now_ms: int) -> None:
-        """Record the first log line, now; the next is allowed after FIRST_PAUSE_MS."""
+        """Record the first log line, at ``now_ms``; the next one is allowed FIRST_PAUSE_MS (15 s) later."""
         self._next_ms, self._pause_ms = now_ms + FIRST_PAUSE_MS, 2 * FIRST_PAUSE_MS
 
     def try_acquire(self, now_ms: int) -> bool:
-        """Return whether the pause is over. If so, start the next one, twice as long."""
+        """Return whether the pause is over, so that a line may be logged. If so, start the next pause, twice as long,
+        up to LONGEST_PAUSE_MS (10 min)."""
         if now_ms < self._next_ms:
             return False
         self._next_ms, self._pause_ms = now_ms + self._pause_ms, min(2 * self._pause_ms, LONGEST_PAUSE_MS)
         return True
 
     def try_acquire_event(self, now_ms: int) -> bool:
-        """Acquire for an event as ``try_acquire`` does. If no event occurs after the current pause for as long as the
-        next pause would last, pauses start over at FIRST_PAUSE_MS."""
+        """Acquire for an event as ``try_acquire`` does. If no event has occurred since the current pause for as long as
+        the next pause would last, first reset the next pause to FIRST_PAUSE_MS."""
         if now_ms >= self._next_ms + self._pause_ms:
             self._pause_ms = FIRST_PAUSE_MS
         return self.try_acquire(now_ms)
@@ -102,13 +103,16 @@ class OutageLog:
         self._throttle = Throttle()
 
     def drop(self, resource: str) -> None:
-        """Record that the caller no longer uses ``resource``: the end of its outage is then no recovery."""
+        """Record that the caller no longer uses ``resource``: the end of its outage is then not logged as a recovery.
+        Do nothing if no outage of it is logged."""
         if resource in self._logged:
             self._logged[resource].is_dropped = True
 
     def take_lines(self, outages: Collection[Outage], now_ms: int) -> list[LogLine]:
-        """Return the lines to log now, mostly none, and record that they are logged: each is returned once.
-        ``outages``: all current outages; a logged one that they lack has ended."""
+        """Return the lines to log now, mostly none, and record that they are logged: each is returned once. A WARNING
+        reports outages that have begun, once they are loggable. At growing pauses, a WARNING reports all outages that
+        last. When none lasts or another begins, INFO reports ended ones. ``outages``: all current outages; a logged
+        outage that is not in ``outages`` has ended."""
         if not outages and not self._logged:
             return []
         lasting = [outage for outage in outages if outage.resource in self._logged or outage.is_loggable(now_ms)]
@@ -141,8 +145,8 @@ class OutageLog:
         return outage.since_ms > self._logged[outage.resource].since_ms and now_ms - self._begun_ms >= FIRST_PAUSE_MS
 
     def _record_ends(self, ongoing: Collection[str], now_ms: int) -> None:
-        """Record which logged outages have ended: their resources are not in ``ongoing``. Others count as in progress
-        again."""
+        """Record that logged outages whose resources are not in ``ongoing`` have ended, at ``now_ms`` unless they ended
+        before. Record that all other logged outages are in progress, and not dropped."""
         for resource, logged in self._logged.items():
             if resource in ongoing:
                 logged.over_ms, logged.is_dropped = None, False
@@ -150,7 +154,7 @@ class OutageLog:
                 logged.over_ms = now_ms
 
     def _take_ended(self) -> dict[str, _Logged]:
-        """Remove the logged outages that have ended, and return them by resource."""
+        """Remove the logged outages that are recorded as ended, and return them by resource."""
         ended = {resource: logged for resource, logged in self._logged.items() if logged.over_ms is not None}
         for resource in ended:
             del self._logged[resource]
@@ -160,7 +164,8 @@ class OutageLog:
 def _by_key(
     outages: Iterable[Outage], key_of: Callable[[Outage], str], text: Callable[[list[Outage]], str]
 ) -> list[LogLine]:
-    """Return a WARNING line for the outages of each key."""
+    """Group ``outages`` by ``key_of``, in order, and return one WARNING line for each key, with ``text`` of its
+    outages."""
     by_key: dict[str, list[Outage]] = {}
     for outage in outages:
         by_key.setdefault(key_of(outage), []).append(outage)
@@ -168,7 +173,8 @@ def _by_key(
 
 
 def _ends(ended: Mapping[str, _Logged], how: str, *, by: str = "") -> list[LogLine]:
-    """Return a line for each key and kind of end. ``by``: keys of the outages that replaced those not dropped."""
+    """Return an INFO line for each key and kind of end, recovered or dropped, with the resources and the longest
+    duration. ``how``: first word for a recovered outage; ``by``: keys of the outages that replaced it, else empty."""
     groups: dict[tuple[str, bool], dict[str, int]] = {}
     for resource, logged in ended.items():
         lasted_ms = (logged.over_ms or 0) - logged.since_ms
@@ -184,19 +190,22 @@ def _ends(ended: Mapping[str, _Logged], how: str, *, by: str = "") -> list[LogLi
 
 
 def _how(how: str, by: str, is_dropped: bool) -> str:
+    """Return the start of a line about ended outages: "No longer required," if dropped, else ``how``, with ``by`` if
+    not empty."""
     if is_dropped:
         return "No longer required,"
     return f"{how} by {by}" if by else how
 
 
 def _describe_start(outages: Iterable[Outage], now_ms: int) -> str:
+    """Return resource, remaining time and reason of the outages, as one text that names at most MAX_NAMED."""
     return _join_names(
         f"{outage.resource} ({_describe_time_left(outage, now_ms)}): {outage.reason}" for outage in outages
     )
 
 
 def _describe_ongoing(outages: Iterable[Outage], now_ms: int) -> str:
-    """Return resource, duration, remaining time and reason of the outages, as one text."""
+    """Return resource, duration, remaining time and reason of the outages, as one text that names at most MAX_NAMED."""
     return _join_names(
         f"{outage.resource} (for {_format_seconds(now_ms - outage.since_ms)}, "
         f"{_describe_time_left(outage, now_ms)}): {outage.reason}"
@@ -205,13 +214,15 @@ def _describe_ongoing(outages: Iterable[Outage], now_ms: int) -> str:
 
 
 def _describe_time_left(outage: Outage, now_ms: int) -> str:
+    """Return "fails in N s", with the time until the outage's limit, or "no time limit"."""
     if outage.until_ms is None:
         return "no time limit"
     return f"fails in {_round_up_seconds(max(0, outage.until_ms - now_ms))}"
 
 
 def _join_names(texts: Iterable[str]) -> str:
-    """Join the first MAX_NAMED texts, and append the number of further ones."""
+    """Join the first MAX_NAMED (3) texts with semicolons, and append the number of further ones. At least one is
+    required."""
     listed = list(texts)
     more = f"; and {len(listed) - MAX_NAMED} more" if len(listed) > MAX_NAMED else ""
     *first_ones, last = listed[:MAX_NAMED]

@@ -33,7 +33,7 @@ C = TypeVar("C", bound=IdleTracked)
 
 
 class _Slot:
-    """The connection of one address, and the number of connections opened so far.
+    """The current connection of one address, None before the first, and the number of connections opened so far.
 
     Threads: any may read; the thread that replaces the connection holds ``opening``.
     """
@@ -84,8 +84,9 @@ class ConnectionPool:
         return f"<ConnectionPool {sorted(one.address for one in self._open_connections())}>"
 
     def get(self, address: str) -> Connection:
-        """Return the open connection to ``address``; open one if there is none, within the connect timeout. Raises
-        TransportError[CONNECT_FAILED] and what ``Connect`` does."""
+        """Return the open connection to ``address``; open one, within the connect timeout, if there is none or it was
+        lost. Raises TransportError[CONNECT_FAILED], also if it must open one after ``close``, and the TLS errors of
+        ``secured.Connect``."""
         slot = self._slots.get(address) or self._new_slot(address)
         connection = slot.connection
         return connection if connection is not None and connection.is_open else self._open(address, slot)
@@ -96,8 +97,8 @@ class ConnectionPool:
         return slot is not None and slot.connection is not None and slot.connection.is_open
 
     def connection_number(self, address: str) -> int:
-        """Return the number (from 1) of the connection to ``address`` that the next request uses. While it stays the
-        same, no connection has been lost."""
+        """Return the number (from 1) of the connection to ``address`` that the next request uses: the current one's if
+        it is open, else the next number. While it stays the same, no connection has been lost."""
         slot = self._slots.get(address)
         if slot is None:
             return 1
@@ -122,7 +123,7 @@ class ConnectionPool:
                 self._retired = {one for one in self._retired if one.is_open} | {connection}
 
     def close(self) -> None:
-        """Close all connections; ``get`` fails afterwards."""
+        """Close all connections. ``get`` fails afterwards with CONNECT_FAILED."""
         self._is_closed = True
         for connection in self._open_connections():
             connection.close()
@@ -133,8 +134,9 @@ class ConnectionPool:
             return self._slots.setdefault(address, _Slot())
 
     def _open(self, address: str, slot: _Slot) -> Connection:
-        """Return the slot's connection; open and count a new one if there is none. Raises the errors of ``Connect``;
-        TransportError[CONNECT_FAILED] also if another thread is still connecting after the connect timeout."""
+        """Return the slot's open connection; if there is none, open one, store and count it. Raises the errors of
+        ``secured.Connect``; TransportError[CONNECT_FAILED] also if another thread is still opening it after the connect
+        timeout."""
         if not slot.opening.acquire(timeout=self._connect_timeout_ms / 1000):
             reason = f"another thread has been connecting for {self._connect_timeout_ms} ms"
             raise TransportError("CONNECT_FAILED", address=address, reason=reason)
@@ -148,8 +150,8 @@ class ConnectionPool:
             slot.opening.release()
 
     def _connect_new(self, address: str) -> Connection:
-        """Close surplus connections, open a new one within the connect timeout, and return it without storing it.
-        Raises the errors of ``Connect``; TransportError[CONNECT_FAILED] also after ``close``."""
+        """Close surplus connections, open a new one within the connect timeout, and return it; the caller stores it.
+        Raises the errors of ``secured.Connect``; TransportError[CONNECT_FAILED] also after ``close``."""
         self._close_surplus()
         stream = self._connect(address, self._connect_timeout_ms)
         connection = Connection(address, stream, self._on_request, self._clock, credentials=self._credentials)
@@ -159,8 +161,9 @@ class ConnectionPool:
         return connection
 
     def _close_surplus(self) -> None:
-        """Close connections that are idle too long, those above the limit once another is open, and retired ones
-        without a request in flight."""
+        """Close the current connections that are idle for ``idle_ms``, and the longest idle ones as far as one more
+        connection would exceed the limit. Close all retired ones that are idle. A connection with a request in flight
+        stays open."""
         retired = self._retired
         current = [connection for connection in self._open_connections() if connection not in retired]
         limit = len(current) if self._limit is None else self._limit - 1
@@ -175,7 +178,8 @@ class ConnectionPool:
         return [one for one in (*connections, *self._retired) if one is not None and one.is_open]
 
     def _reset_after_fork(self) -> None:
-        """Replace slots and lock in a forked child: the parent's locks are invalid here, its readers do not run."""
+        """Drop all connections in a forked child, closing only their descriptors, and replace slots and lock: the
+        parent's locks are invalid here, its readers do not run."""
         inherited = [slot.connection for slot in self._slots.values() if slot.connection is not None]
         inherited += self._retired
         self._slots = {}
@@ -186,7 +190,8 @@ class ConnectionPool:
 
 
 def connections_to_close(connections: list[C], limit: int, idle_before_ms: int) -> list[C]:
-    """Return the connections idle since ``idle_before_ms`` or earlier, then the longest idle until ``limit`` are left.
+    """Return the connections idle since ``idle_before_ms`` (by the connections' clock) or earlier, and further ones,
+    the longest idle first, until ``limit`` are left. Close none.
 
     A connection with a request in flight is never returned, even if more than ``limit`` have one.
     """
@@ -209,6 +214,7 @@ _sharing = threading.Lock()
 
 def shared_pool(connect_timeout_ms: int, security: Security = UNSECURED) -> ConnectionPool:
     """Return this process's pool for clients that support no server requests; executors reuse it across micro-batches.
+    The first call with these arguments creates it.
 
     Threads: any.
     """
@@ -220,7 +226,8 @@ def shared_pool(connect_timeout_ms: int, security: Security = UNSECURED) -> Conn
 
 
 def _reset_pools_after_fork() -> None:
-    """Empty all pools in a forked child, see ``ConnectionPool``."""
+    """Drop the connections of all pools in a forked child, see ``ConnectionPool._reset_after_fork``, and replace the
+    lock of ``shared_pool``. The pools stay."""
     global _sharing
     _sharing = threading.Lock()
     for pool in list(_pools):

@@ -45,15 +45,17 @@ class PopBroker(RemotingClient):
     """Client of the broker master at one address."""
 
     def pop(self, request: PopMessageRequest, on_response: Callable[[PopOutcome], None]) -> None:
-        """Request messages without waiting; the broker holds the request for ``poll_ms`` while there are none. Never
-        raises: ``on_response`` receives errors too, see ``RemotingClient.call_async``."""
+        """Send a pop without waiting; the broker holds it for ``poll_ms`` while there are no messages. Never raises:
+        ``on_response`` receives the messages, None without any, or the error, once; see
+        ``RemotingClient.call_async``."""
         rpc = Rpc(RemotingCommand(RequestCode.POP_MESSAGE, fields=request.to_fields()), self._decode_pop)
         self.call_async(rpc, on_response, request.poll_ms + HOLD_SLACK_MS + self._timeout_ms)
 
     def _decode_pop(self, response: RemotingCommand) -> Popped | None:
-        """Return the popped messages; None if the broker has none or has too many polls waiting (POLLING_FULL). Raises
-        BrokerError[POLL_REQUEST_EXPIRED] if the pop arrived too late, because after None a caller repeats it without a
-        pause; BrokerError[MESSAGE_MODE_UNSUPPORTED]; RemoteProtocolError[MALFORMED_RESPONSE.HEADER]."""
+        """Return the popped messages; None if the broker has no message, or has too many polls waiting (POLLING_FULL).
+        Raises BrokerError[POLL_REQUEST_EXPIRED] if the pop arrived too late (after None a caller would repeat it
+        without a pause), BrokerError[MESSAGE_MODE_UNSUPPORTED] for a server that does not support pops,
+        RemoteProtocolError[MALFORMED_RESPONSE.HEADER]."""
         meaning = meaning_of(RequestCode.POP_MESSAGE, response)
         if meaning is Meaning.WRONG_SERVER_KIND:
             raise BrokerError("MESSAGE_MODE_UNSUPPORTED", address=str(self.address), code=response.code)
@@ -65,30 +67,34 @@ class PopBroker(RemotingClient):
         return Popped(PopMessageResponse.from_fields(response.fields), memoryview(response.body))
 
     def submit_ack(self, broker_name: str, acks: Iterable[BatchAck]) -> ResponseFuture[None]:
-        """Send acknowledgements of messages without waiting for the response. Raises what ``submit`` does. The broker
-        does not report receipt handles that are no longer valid."""
+        """Send acknowledgements of messages without waiting for the response. ``broker_name``: this broker's. Raises
+        what ``submit`` does. The broker does not report receipt handles that are no longer valid."""
         body = encode_batch_ack(broker_name, acks)
         return self.submit(Rpc(RemotingCommand(RequestCode.BATCH_ACK_MESSAGE, body=body), decode_nothing))
 
     def submit_change_invisible_time(
         self, request: ChangeInvisibleTimeRequest
     ) -> ResponseFuture[ChangeInvisibleTimeResponse | None]:
-        """Change a message's invisible duration from now on; the result is None if the message is deleted. Never repeat
-        the request: after each response the message is redelivered once more unless acknowledged."""
+        """Request without waiting a change of a message's invisible duration from now on; the result has the new
+        receipt handle's parts, None if the message is deleted. Never repeat the request: after each response the
+        message is redelivered once more unless acknowledged."""
         command = RemotingCommand(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, fields=request.to_fields())
         return self.submit(Rpc(command, _decode_change))
 
     def query_topic_settings(self, topic: str) -> TopicSettings:
-        """Return the topic's settings on this broker. With ACLs the permission GET on the topic is required."""
+        """Request and await the topic's settings on this broker. With ACLs the permission GET on the topic is
+        required."""
         return self.call(topic_config_rpc(topic))
 
     def group_retry_settings(self, group: str) -> GroupRetrySettings:
-        """Return the group's retry settings on this broker. With ACLs the permission GET on the group is required."""
+        """Request and await the group's retry settings on this broker. With ACLs the permission GET on the group is
+        required."""
         command = RemotingCommand(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, fields={"group": group})
         return self.call(Rpc(command, lambda response: decode_group_retry_settings(response.body)))
 
 
 def _decode_change(response: RemotingCommand) -> ChangeInvisibleTimeResponse | None:
+    """Return the header of the response; None if the message is deleted."""
     if meaning_of(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, response) is Meaning.DELETED:
         return None
     return ChangeInvisibleTimeResponse.from_fields(response.fields)

@@ -49,8 +49,9 @@ class Producer:
         self._round_robin = count(RANDOM_INDEX() if initial_queue_index is None else initial_queue_index)
 
     def send(self, message: Message, queue: MessageQueue | None = None, sys_flag: int = 0) -> SendResult:
-        """Store ``message``, in ``queue`` unless that is None, and wait; up to SEND_ATTEMPTS attempts without a pause.
-        Add a UNIQ_KEY if it has none. ``sys_flag``: compression of its body.
+        """Send ``message`` to ``queue``, or for None to the next writable queue, and wait until it is stored; after a
+        transient error try again at once, up to SEND_ATTEMPTS (3) attempts. Add a UNIQ_KEY if it has none.
+        ``sys_flag``: compression of its body, which the caller has done.
 
         Raises TransportError, BrokerError, RouteError of the last attempt, LocalProtocolError[INVALID_MESSAGE] at once.
         """
@@ -60,8 +61,8 @@ class Producer:
         )
 
     def send_batch(self, messages: Sequence[Message], queue: MessageQueue | None = None) -> SendResult:
-        """Store ``messages`` of one topic, at least one, in one queue, all consecutively or none; as ``send`` does.
-        Raises what ``send`` does."""
+        """Send ``messages`` of one topic, at least one, to one queue as ``send`` does: the broker stores all
+        consecutively or none. Raises what ``send`` does."""
         with_id = [self._with_id(message) for message in messages]
         return self._send_with_retries(
             messages[0].topic, queue, lambda target_queue, broker: broker.send_batch(with_id, target_queue, self._group)
@@ -70,8 +71,9 @@ class Producer:
     def _send_with_retries(
         self, topic: str, queue: MessageQueue | None, send: Callable[[MessageQueue, Broker], SendResult]
     ) -> SendResult:
-        """Call ``send`` up to SEND_ATTEMPTS times, without a pause, on ``queue`` or, if it is None, on queues of other
-        brokers. A permanent error, and that of the last attempt, is raised."""
+        """Call ``send`` with a queue and a client of its broker, up to SEND_ATTEMPTS (3) times, without a pause, and
+        return its result. The queue is ``queue``, or for None each time another one, on a broker without a failed
+        attempt if possible. Any error that is not transient is raised at once, and the error of the last attempt."""
         failed: set[str] = set()
         for attempt in range(1, SEND_ATTEMPTS + 1):
             try:
@@ -84,9 +86,9 @@ class Producer:
         raise AssertionError("unreachable")
 
     def _choose_queue(self, topic: str, failed: Collection[str]) -> MessageQueue:
-        """Return the next writable queue, of a broker that is not in ``failed`` if there is one. Requests the route if
-        it is not cached, and waits. Raises RouteError[TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE], after invalidating the
-        route, and the errors of ``RouteTable.route``."""
+        """Return the next writable queue of the topic, in turn; of a broker that is not in ``failed`` if possible.
+        Request the route if it is not cached, and wait. Raises RouteError[TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE], after
+        invalidating the route, and the errors of ``RouteTable.route``."""
         queues = self._cluster.routes.route(topic).write_queues()
         if not queues:
             self._cluster.routes.invalidate(topic)

@@ -22,8 +22,8 @@ _PROXY_RESPONSE_FIELDS: Final = frozenset({"MSG_REGION", "TRACE_ON"})
 
 
 def is_from_proxy(route_fields: Mapping[str, str]) -> bool:
-    """Return whether a route response with these fields is a proxy's. All proxy responses have MSG_REGION and TRACE_ON,
-    those of name servers neither.
+    """Return whether a route response with these fields is from a proxy: a proxy's responses have MSG_REGION and
+    TRACE_ON, a name server's have neither.
 
     Source: ``proxy/remoting/activity/AbstractRemotingActivity.java#writeResponse``.
     """
@@ -36,6 +36,7 @@ def behind_proxy(route: TopicRoute) -> TopicRoute:
 
 
 def with_broker_name(command: RemotingCommand, broker_name: str) -> RemotingCommand:
-    """Return the request with the broker's name in the field by which a proxy forwards it."""
+    """Return the request with the broker's name in the field by which a proxy forwards it: "n" for sends, else
+    "bname"."""
     field = BROKER_NAME_OF_SENDS if command.code in _SENDS else BROKER_NAME
     return replace(command, fields={**command.fields, field: broker_name})

@@ -39,8 +39,9 @@ class ProxiedBroker(Broker):
         self._prober = prober
 
     def submit_topic_stats(self, topic: str) -> Future[dict[MessageQueue, QueueBounds]]:
-        """Request the bounds of the topic's readable queues. Proxies do not forward requests for topic statistics, so
-        these are derived from min and max offsets, and from probes of the last messages."""
+        """Request the min and max offsets of the topic's readable queues on this broker, which ``queues_of`` lists, and
+        do not wait. Proxies do not forward requests for topic statistics: the future derives these from the offsets and
+        from probes of the last messages, which ``result`` sends."""
         queues = [queue for queue in self._queues_of(topic) if queue.broker_name == self.address.broker_name]
         return ProxiedStatsFuture(self, submit_queue_bounds(self, queues), self._prober)
 
@@ -55,8 +56,8 @@ class QueueBoundsFuture(NamedTuple):
 
 
 def submit_queue_bounds(broker: RemotingClient, queues: Collection[MessageQueue]) -> QueueBoundsFuture:
-    """Request the offsets ``[first, end)`` of each queue, all in flight at once. For a queue or topic that the broker
-    does not have, the result is ``(0, 0)`` and no error."""
+    """Request the offsets ``[first, end)`` of each queue, all in flight at once, and do not wait. For a queue or topic
+    that the broker does not have, the result is ``(0, 0)`` and no error."""
     return QueueBoundsFuture(
         {queue: (broker.submit(_min_offset_rpc(queue)), broker.submit(_max_offset_rpc(queue))) for queue in queues}
     )
@@ -71,16 +72,18 @@ class ProxiedStatsFuture(NamedTuple):
 
     def result(self) -> dict[MessageQueue, QueueBounds]:
         """Wait for the offsets, probe the last message of each queue, and return the bounds by queue. Queues that the
-        topic no longer has are missing; unreadable queues have store time 0. Empty queues are probed too, because only
-        a probe shows that a topic was deleted. Raises the BrokerError of that probe, as ``query_topic_stats`` does."""
+        topic no longer has are missing; empty and unreadable queues have store time 0. Empty queues are probed too,
+        because only a probe shows that a topic was deleted. Raises the BrokerError of that probe, as
+        ``query_topic_stats`` does."""
         bounds = self.bounds.result()
         last = {queue: max(end - 1, 0) for queue, (_, end) in bounds.items()}
         stored = self._probe_last_messages(last)
         return {queue: QueueBounds(*bounds[queue], stored_ms or 0) for queue, stored_ms in stored.items()}
 
     def _probe_last_messages(self, last: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]:
-        """Probe the last messages of all queues; if the broker refuses a queue, probe one queue after another. Returns
-        store times as ``_probe_one_by_one``."""
+        """Probe one offset of each queue, many at once; if the broker refuses one, because the queue is missing or not
+        readable, probe one queue after another. Return store times as ``_probe_one_by_one`` does; raise other
+        errors."""
         try:
             return probe_store_times(self.broker, last, self.prober)
         except BrokerError as error:
@@ -90,7 +93,7 @@ class ProxiedStatsFuture(NamedTuple):
 
     def _probe_one_by_one(self, last: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]:
         """Probe one queue after another. Return store times in ms without the queues that the topic no longer has; None
-        for queues that are not readable."""
+        for queues that are not readable, or have no message at the offset. Raise other errors."""
         stored: dict[MessageQueue, int | None] = {}
         for queue, offset in last.items():
             try:

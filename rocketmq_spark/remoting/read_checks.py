@@ -28,8 +28,10 @@ class GroupCheck(NamedTuple):
     empty_pull: ResponseFuture[PullResult]
 
     def result(self) -> None:
-        """Wait for both. Raises BrokerError[GROUP_NOT_FOUND.BROKER | GROUP_DENIED | TOPIC_DENIED] and similar, and
-        [PULL_REJECTED] if the broker rejects all pulls; ignores other refusals (queue missing or not readable)."""
+        """Wait for both pulls; return if the broker lets the group read the topic. Raises TransportError, and every
+        BrokerError of ``pull``, such as BrokerError[GROUP_NOT_FOUND.BROKER | GROUP_DENIED | TOPIC_DENIED], but
+        BROKER_ERROR (queue missing or not readable). Of ``empty_pull`` only BrokerError[PULL_REJECTED] is raised: the
+        broker rejects all pulls."""
         try:
             self.pull.result()
         except BrokerError as error:
@@ -43,7 +45,8 @@ class GroupCheck(NamedTuple):
 
 
 def submit_group_check(broker: RemotingClient, group: str, topic: str) -> GroupCheck:
-    """Send the requests of ``Broker.submit_group_check``, see there."""
+    """Send, without waiting, the two pulls of ``Broker.submit_group_check``: from queue NO_QUEUE of ``topic``, and from
+    an empty queue of SELF_TEST_TOPIC."""
     missing_queue, empty = MessageQueue(topic, "", NO_QUEUE), MessageQueue(SELF_TEST_TOPIC, "", 0)
     pulls = (broker.submit(pull_rpc(group, queue, 0, 1, "*")) for queue in (missing_queue, empty))
     return GroupCheck(*pulls)
@@ -52,8 +55,8 @@ def submit_group_check(broker: RemotingClient, group: str, topic: str) -> GroupC
 def submit_filter_check(
     broker: RemotingClient, group: str, topic: str, message_filter: MessageFilter
 ) -> ResponseFuture[None]:
-    """Request that the broker compiles a SQL92 filter, and do not wait. Its failure is BrokerError
-    [FILTER_EXPRESSION_INVALID | PROPERTY_FILTER_DISABLED].
+    """Request without waiting that the broker compiles a SQL92 filter. The future raises
+    BrokerError[FILTER_EXPRESSION_INVALID | PROPERTY_FILTER_DISABLED] if it cannot.
 
     The check must precede all pulls: for an expression that it cannot compile, a broker sends all messages. Raises
     TransportError[FILTER_NOT_VERIFIABLE] for a broker behind a proxy, which returns success without a check.

@@ -43,11 +43,11 @@ class ResponseFuture(Generic[T]):
         self._pending = pending
 
     def result(self) -> T:
-        """Return the value; wait at most until the request's deadline. After GO_AWAY retire the connection and send the
-        request once more over a new one, with another timeout.
+        """Wait, at most until the request's deadline, and return the decoded response. After GO_AWAY (the server shuts
+        down) retire the connection, send the request once more over a new one, and wait with the full timeout again.
 
-        Raises TransportError, BrokerError (see ``wire.remoting.refusal``), RemoteProtocolError. Threads: any but the
-        reader.
+        Raises TransportError, BrokerError (see ``wire.remoting.refusal``), RemoteProtocolError, and what the RPC's
+        ``decode`` raises. Threads: any but the reader.
         """
         response = self._pending.result()
         if is_go_away(response):
@@ -77,12 +77,14 @@ class RemotingClient:
         return self._pool.is_connected(self.address.server)
 
     def call(self, rpc: Rpc[T]) -> T:
-        """Send a request, wait, and return its value. Raises what ``submit`` and ``ResponseFuture.result`` raise."""
+        """Send a request, wait, and return its decoded response. Raises what ``submit`` and ``ResponseFuture.result``
+        raise."""
         return self.submit(rpc).result()
 
     def submit(self, rpc: Rpc[T]) -> ResponseFuture[T]:
-        """Send a request without waiting for the response; open a connection first if there is none. Raises
-        TransportError[CONNECT_FAILED | CONNECTION_LOST]."""
+        """Send a request without waiting for the response. If there is no connection, open one first, and wait until it
+        is open. Raises TransportError[CONNECT_FAILED | CONNECTION_LOST], and what ``ConnectionPool.get`` and
+        ``Connection.submit`` raise."""
         connection = self._pool.get(self.address.server)
         sent = self._with_broker_name(rpc)
         return ResponseFuture(self, connection, sent, connection.submit(sent.command, self._timeout_ms))
@@ -90,8 +92,8 @@ class RemotingClient:
     def call_async(
         self, rpc: Rpc[T], on_response: Callable[[T | RocketMQError], None], timeout_ms: int | None = None
     ) -> None:
-        """Send a request, after opening a connection if there is none, and pass its value or error to ``on_response``,
-        once. Never raises a RocketMQError.
+        """Send a request, after opening a connection if there is none, and return. ``on_response`` receives the decoded
+        response or the error, once. ``timeout_ms``: None: the client's. Never raises a RocketMQError.
 
         ``on_response`` must be quick: it runs on the reader thread, or on the caller's if sending failed.
         """
@@ -108,7 +110,7 @@ class RemotingClient:
             on_response(error)
 
     def _with_broker_name(self, rpc: Rpc[T]) -> Rpc[T]:
-        """Return ``rpc``, for a broker behind a proxy with the broker's name in its command."""
+        """Return ``rpc``, for a broker behind a proxy with the broker's name in a field of its command."""
         if self.address.broker_name is None:
             return rpc
         return replace(rpc, command=with_broker_name(rpc.command, self.address.broker_name))
@@ -116,10 +118,10 @@ class RemotingClient:
     def _outcome(
         self, connection: Connection, pending: PendingResponse, decode: Callable[[RemotingCommand], T]
     ) -> T | RocketMQError:
-        """Return the value or the error of a completed request.
+        """Return the decoded response, or the error, of a completed request; raise no RocketMQError.
 
-        After GO_AWAY, retire the connection, so that later requests open another. The reader thread cannot send the
-        request again: GO_AWAY is a transient refusal there (``retry``).
+        After GO_AWAY, retire the connection, so that later requests open another, and return the refusal, which is
+        transient: the reader thread, which calls this, cannot send the request again.
         """
         try:
             response = pending.result()
@@ -130,7 +132,8 @@ class RemotingClient:
             return error
 
     def call_on_new_connection(self, retired: Connection, command: RemotingCommand, timeout_ms: int) -> RemotingCommand:
-        """Retire a connection after GO_AWAY, send the same request over a new one, and return the response.
+        """Retire a connection after GO_AWAY, send the same request over another one, opened if there is none, wait, and
+        return the response, whatever its code.
 
         Source: ``remoting/netty/NettyRemotingClient.java#invokeImpl``.
         """
@@ -142,8 +145,8 @@ class RemotingClient:
     ) -> T:
         """Return what ``decode`` returns for ``response``, and raise what it raises.
 
-        Raises the BrokerError that ``refusal_error`` selects, if the response code is a refusal of this request: one
-        without a ``meaning_of``.
+        Raises the BrokerError of ``refusal_error`` if the response code refuses the request, that is, has no
+        ``meaning_of``.
         """
         if meaning_of(request.code, response) is None:
             raise refusal_error(str(self.address), request.code, response)

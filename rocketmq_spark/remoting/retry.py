@@ -122,8 +122,8 @@ def retryability_of_pull(error: RocketMQError) -> Retryability:
 
 
 def is_broker_outage(error: RocketMQError) -> bool:
-    """Return whether ``error`` of a pull is an outage of its broker: its retry limit is over (CLUSTER_TIMEOUT), or it
-    is retryable. Return False if the name servers are its cause."""
+    """Return whether ``error`` of a pull is an outage of its broker: it is retryable, or a CLUSTER_TIMEOUT, after which
+    the retry limit is over. Return False if it was caused by an outage of the name servers."""
     cause = error.__cause__
     if isinstance(cause, RocketMQError) and is_name_server_outage(cause):
         return False
@@ -136,7 +136,7 @@ def retryability_of_send(error: RocketMQError) -> Retryability:
 
 
 def retryability_of_write(error: RocketMQError) -> Retryability:
-    """Return the retryability of sending rows again."""
+    """Return the retryability of sending the same rows once more."""
     return _retryability(error).write
 
 
@@ -160,6 +160,8 @@ def _remark(error: RocketMQError) -> str:
 
 
 def _retryability(error: RocketMQError) -> OperationRetryability:
+    """Return the entry of ``RETRYABILITY`` for ``error``, by response code for BROKER_ERROR, else by condition.
+    Permanent for all operations if there is no entry, or if a broker refused the message for its size."""
     if is_too_large(error) or _exceeds_properties_size(error):
         return _ALL_PERMANENT
     return RETRYABILITY.get(error.code if is_broker_error(error) else error.condition, _ALL_PERMANENT)

@@ -43,7 +43,8 @@ class RouteHistory:
         self._addresses: dict[str, BrokerAddress] = {}
 
     def add(self, route: TopicRoute) -> None:
-        """Record a route that a name server returned."""
+        """Record a route that a name server returned: add the brokers of its queues to the topic's, and replace the
+        last address of each master in it. Nothing is removed."""
         names = frozenset(data.broker_name for data in route.queues)
         self._brokers[route.topic] = self.brokers(route.topic) | names
         for broker in route.brokers:
@@ -73,6 +74,8 @@ def history_of(name_servers: tuple[str, ...]) -> RouteHistory:
 
 @dataclass(frozen=True)
 class _CachedRoute:
+    """A route, and its readable queues, which are computed once."""
+
     route: TopicRoute
 
     @cached_property
@@ -108,7 +111,8 @@ class RouteTable:
     # ------------------------------------------------------------------------------------------ one topic
 
     def route(self, topic: str, refresh: bool = False) -> TopicRoute:
-        """Return the route of ``topic``; query the name servers if it is missing or invalidated, or for ``refresh``.
+        """Return the route of ``topic``; query the name servers and wait if it is missing or invalidated, or for
+        ``refresh``.
 
         A failed query is raised even if a route is cached: TransportError[NAME_SERVERS_UNAVAILABLE] for transient
         failures of the name servers, RouteError[TOPIC_UNAVAILABLE.NO_ROUTE] for a topic that had a route,
@@ -121,10 +125,10 @@ class RouteTable:
         return self._cached[topic].route
 
     def find_replica(self, queue: MessageQueue, read_from: str, suggested_id: int | None) -> BrokerAddress:
-        """Return the address to pull the queue from (``replicas.pull_address``), from the cached route; request the
-        route if it is not cached, and once more if it has none.
+        """Return the address that ``replicas.pull_address`` selects for a pull of ``queue`` in the cached route.
+        Request the route, and wait, if it is missing or invalidated, and once more if it has no such address.
 
-        Raises RouteError[MASTER_UNAVAILABLE], and what ``route`` raises.
+        Raises RouteError[MASTER_UNAVAILABLE] if the requested route has none, and what ``route`` raises.
         """
         for refresh in (False, True):
             for broker in self.route(queue.topic, refresh).brokers:
@@ -135,15 +139,15 @@ class RouteTable:
         raise RouteError("MASTER_UNAVAILABLE", broker=queue.broker_name, topic=queue.topic)
 
     def find_master(self, queue: MessageQueue) -> BrokerAddress:
-        """Return the address of the queue's master from the cached route; request the route if it is not cached, and
-        once more if it names no master.
+        """Return the address of the queue's master in the cached route. Request the route, and wait, if it is missing
+        or invalidated, and once more if it names no master.
 
-        Raises RouteError[MASTER_UNAVAILABLE], and what ``route`` raises.
+        Raises RouteError[MASTER_UNAVAILABLE] if the requested route names none, and what ``route`` raises.
         """
         return self.find_replica(queue, FROM_MASTER, None)
 
     def invalidate_on_error(self, topic: str, error: RocketMQError) -> None:
-        """Invalidate the topic's route after an error that an outdated address may cause."""
+        """Invalidate the topic's route if ``error`` is one that an outdated address may cause; else do nothing."""
         if requires_route_refresh(error):
             self.invalidate(topic)
 
@@ -152,7 +156,7 @@ class RouteTable:
         self._invalidated.add(topic)
 
     def forget(self, topic: str) -> None:
-        """Drop the topic's cached route. Its history stays."""
+        """Drop the topic's cached route, and that it is invalidated. Its history stays."""
         self._invalidated.discard(topic)
         if self._cached.pop(topic, None) is not None:
             self._state = object()
@@ -165,7 +169,7 @@ class RouteTable:
 
     def refresh(self, topics: Iterable[str]) -> dict[str, RocketMQError]:
         """Request the routes of ``topics``, all at once, wait, and cache those that are returned. A topic whose request
-        failed keeps its cached route. Return the failures by topic, as ``route`` raises them."""
+        failed keeps its cached route. Return for each failed topic the error that ``route`` would raise; raise none."""
         failures: dict[str, RocketMQError] = {}
         for topic, response in self._source.topic_routes(topics).items():
             if isinstance(response, TopicRoute):
@@ -175,7 +179,8 @@ class RouteTable:
         return failures
 
     def _store(self, route: TopicRoute) -> None:
-        """Cache a route and record the names of its brokers. If the cached route is equal, only validate it again."""
+        """Cache a route, add it to the history, and record that it is not invalidated. If the cached route is equal, do
+        only the last."""
         self._invalidated.discard(route.topic)
         if route.topic in self._cached and self._cached[route.topic].route == route:
             return
@@ -185,8 +190,9 @@ class RouteTable:
         self._history.add(route)
 
     def _to_failure(self, topic: str, error: RocketMQError) -> RocketMQError:
-        """Return the error for callers, caused by ``error``: RouteError[TOPIC_UNAVAILABLE.NO_ROUTE] for a topic that
-        had a route, TransportError[NAME_SERVERS_UNAVAILABLE] for an error that is not permanent; else ``error``."""
+        """Return the error for callers. TOPIC_NOT_FOUND of a topic in the history becomes
+        RouteError[TOPIC_UNAVAILABLE.NO_ROUTE]; a retryable error that is no RouteError becomes
+        TransportError[NAME_SERVERS_UNAVAILABLE]; both have ``error`` as cause. Any other error is returned as it is."""
         failure = error
         if is_unknown_topic(error) and topic in self._history:
             brokers = ", ".join(f"{name} ({self.last_address(name)})" for name in sorted(self.recorded_brokers(topic)))
@@ -221,7 +227,7 @@ class RouteTable:
         return () if cached is None else cached.queues
 
     def is_readable(self, queue: MessageQueue) -> bool:
-        """Return whether the route of the queue's topic has it as a readable queue."""
+        """Return whether the cached route of the queue's topic has it as a readable queue; False without a route."""
         cached = self._cached.get(queue.topic)
         return cached is not None and queue in cached.readable
 
@@ -235,7 +241,8 @@ class RouteTable:
         return [topic for topic, route in routes if any(one.broker_name == broker_name for one in route.brokers)]
 
     def slave(self, broker_name: str) -> BrokerAddress | None:
-        """Return the address of the broker's slave with the lowest ID; None while no route names one."""
+        """Return the address of the broker's slave with the lowest ID, from the first cached route that names a slave;
+        else None."""
         brokers = (broker for route in self.routes.values() for broker in route.brokers)
         slaves = (broker.slave_addresses.values() for broker in brokers if broker.broker_name == broker_name)
         return next((address for addresses in slaves for address in addresses), None)
@@ -249,7 +256,9 @@ class RouteTable:
         return dict(self._named_masters())
 
     def pull_addresses(self, read_from: str) -> dict[str, BrokerAddress]:
-        """Return the addresses to pull from in all routes (``replicas.pull_address``), by broker name."""
+        """Return by broker name, ascending, the address to pull from (``replicas.pull_address``) if the broker has
+        suggested no other. Brokers without one are missing. ``read_from``: the option ``readFrom``. Considers all
+        cached routes."""
         if read_from == FROM_MASTER:
             return self.masters()
         brokers = (broker for route in self.routes.values() for broker in route.brokers)
@@ -257,7 +266,8 @@ class RouteTable:
         return {name: address for name, address in sorted(addresses.items()) if address is not None}
 
     def _named_masters(self) -> dict[str, BrokerAddress]:
-        """Return the masters by broker name, ascending; compute them again only after a route has changed."""
+        """Return the masters by broker name, ascending, each from the first cached route that names it. The result is
+        cached until a route changes."""
         state, masters = self._masters
         if state is not self._state:
             state, named = self._state, dict[str, BrokerAddress]()

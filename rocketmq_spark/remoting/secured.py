@@ -41,8 +41,9 @@ def _connect_plain(address: str, timeout_ms: int) -> Stream:
 
 
 def _connect_tls(tls: Tls, address: str, timeout_ms: int) -> Stream:
-    """Connect with TLS. If the server drops the handshake, probe it without TLS, and raise
-    TransportError[TLS_NOT_SUPPORTED] if it accepts only plaintext."""
+    """Connect with TLS; reads the certificate files of ``tls``. If the server drops the handshake, probe it without
+    TLS, and raise TransportError[TLS_NOT_SUPPORTED] if it accepts only plaintext. Raises other errors of ``Connect`` as
+    they are."""
     try:
         return connect_tcp(address, timeout_ms, tls_context(tls))
     except TransportError as error:
@@ -69,14 +70,16 @@ class PlainStream:
         """``_has_sent``: data was sent. ``_is_verified``: data was received, or this side ended the stream."""
 
     def recv(self, max_bytes: int, timeout_ms: int) -> bytes | None:
-        """Receive as ``Stream.recv`` does. Raises also the errors that ``PlainStream`` describes."""
+        """Receive as ``Stream.recv`` does. Raises also TransportError[TLS_REQUIRED] if the stream ends before any
+        response because the server accepts only TLS, which is probed, and TransportError[PROXY_REQUIRES_ENDPOINTS] for
+        HTTP/2."""
         received = self._received(self._raw.recv, max_bytes, timeout_ms)
         if received and not self._is_verified:
             self._verify(received)
         return received
 
     def recv_into(self, buffer: memoryview, timeout_ms: int) -> int | None:
-        """Receive as ``Stream.recv_into`` does. Raises also the errors that ``PlainStream`` describes."""
+        """Receive as ``Stream.recv_into`` does. Raises also what ``PlainStream.recv`` raises."""
         received = self._received(self._raw.recv_into, buffer, timeout_ms)
         if received and not self._is_verified:
             self._verify(buffer[:received])
@@ -85,7 +88,7 @@ class PlainStream:
     def _received(self, receive: Callable[[A, int], R | None], argument: A, timeout_ms: int) -> R | None:
         """Call ``receive`` and return its result; None: a timeout. If the server closes the connection before its first
         response, after data was sent, probe whether it accepts only TLS. Raises TransportError[TLS_REQUIRED] if so;
-        otherwise returns the empty result, or raises the error of ``receive``."""
+        otherwise return the empty result, or raise the error of ``receive``."""
         try:
             received = receive(argument, timeout_ms)
         except TransportError as error:
@@ -96,14 +99,15 @@ class PlainStream:
         return received
 
     def _verify(self, first: Buffer) -> None:
-        """Check the first bytes received. Raises TransportError[PROXY_REQUIRES_ENDPOINTS] if they are HTTP/2."""
+        """Record that data was received, and check the first bytes. Raises TransportError[PROXY_REQUIRES_ENDPOINTS] if
+        they are HTTP/2."""
         self._is_verified = True
         if is_http2(first):
             raise TransportError("PROXY_REQUIRES_ENDPOINTS", address=self.address, reason="it uses HTTP/2")
 
     def _check_tls_required(self, cause: TransportError | None) -> None:
-        """Probe the server if it closed the connection without any response. Raises TransportError[TLS_REQUIRED] if it
-        accepts only TLS."""
+        """Probe the server, over new connections, if data was sent and none was received before the connection ended,
+        unless this side ended it. Raises TransportError[TLS_REQUIRED] if it accepts only TLS, else return."""
         is_dropped = self._has_sent and not self._is_verified
         if is_dropped and probe_transports(self.address) == AcceptedTransports(plain=False, tls=True):
             raise TransportError("TLS_REQUIRED", address=self.address) from cause
@@ -113,7 +117,7 @@ class PlainStream:
         self._raw.sendall(data, timeout_ms)
 
     def shutdown(self) -> None:
-        """Shut down the stream. From now on its end does not suggest that the server requires TLS."""
+        """Shut down the stream. An end of the stream from now on does not suggest that the server requires TLS."""
         self._is_verified = True
         self._raw.shutdown()
 
@@ -125,7 +129,9 @@ class PlainStream:
 
 
 def tls_context(tls: Tls) -> ssl.SSLContext:
-    """Return a client's TLS context for the options; reads their files now. Raises OptionError[TLS_FILE_UNUSABLE]."""
+    """Return a client's TLS context for the options; reads their files now. It verifies the server's certificate if
+    ``auth_server`` is set, and the host name only with ``check_host_name`` as well. Raises
+    OptionError[TLS_FILE_UNUSABLE]."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = tls.auth_server and tls.check_host_name
     context.verify_mode = ssl.CERT_REQUIRED if tls.auth_server else ssl.CERT_NONE
@@ -135,8 +141,8 @@ def tls_context(tls: Tls) -> ssl.SSLContext:
 
 
 def _load_trusted(context: ssl.SSLContext, tls: Tls) -> None:
-    """Load the certificates at ``tls.trust_cert_path``; without a path those of the system, or none if ``tls`` does not
-    authenticate servers. Raises OSError for an unusable file."""
+    """Load the certificates at ``tls.trust_cert_path`` into ``context``; without a path the system's, or none if
+    ``tls`` does not authenticate servers. Raises OSError for an unusable file."""
     if tls.trust_cert_path is not None:
         context.load_verify_locations(tls.trust_cert_path)
     elif tls.auth_server:
@@ -144,7 +150,8 @@ def _load_trusted(context: ssl.SSLContext, tls: Tls) -> None:
 
 
 def _load_client_certificate(context: ssl.SSLContext, tls: Tls) -> None:
-    """Load the certificate and key of ``tls``, if it has them. Errors are those that ``_load`` converts."""
+    """Load the certificate and key of ``tls`` into ``context``, if it has them. Raises OSError or ValueError for
+    unusable files or a wrong password."""
     if tls.cert_path is not None:
         # Without a password OpenSSL would prompt for that of an encrypted key at the terminal.
         password = "" if tls.key_password is None else tls.key_password.reveal()
@@ -152,7 +159,8 @@ def _load_client_certificate(context: ssl.SSLContext, tls: Tls) -> None:
 
 
 def _load(option: str, path: str | None, load: Callable[[], None]) -> None:
-    """Call ``load``. Raises OptionError[TLS_FILE_UNUSABLE] for ``option`` if it fails."""
+    """Call ``load``. Raises OptionError[TLS_FILE_UNUSABLE], which names ``option`` and ``path``, for its OSError or
+    ValueError."""
     try:
         load()
     except (OSError, ValueError) as error:

@@ -39,7 +39,8 @@ def send_header(
     properties: str = "",
     is_batch: bool = False,
 ) -> SendMessageRequest:
-    """Return the request header of a send, with the current time as born timestamp."""
+    """Return the request header of a send to ``queue``, with the current time as born timestamp. ``properties``:
+    encoded."""
     return SendMessageRequest(
         producer_group=producer_group,
         topic=queue.topic,

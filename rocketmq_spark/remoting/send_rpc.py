@@ -20,9 +20,11 @@ a send names; with this name it creates none."""
 def send_rpc(
     code: RequestCode, header: SendMessageRequest, body: bytes | memoryview, queue: MessageQueue
 ) -> Rpc[SendResult]:
-    """Return the RPC that stores the messages in ``body`` in ``queue``; ``code`` is a request code of sends."""
+    """Return the RPC that stores the messages in ``body`` in ``queue``. ``code``: SEND_MESSAGE_V2 for one message,
+    SEND_BATCH_MESSAGE for a batch, with the matching ``header``."""
 
     def decode(response: RemotingCommand) -> SendResult:
+        """Return the status and the place that the broker reports."""
         stored = SendMessageResponse.from_fields(response.fields)
         where = MessageQueue(queue.topic, queue.broker_name, stored.queue_id)
         return SendResult(SendStatus(response.code), where, stored.queue_offset, tuple(stored.message_id.split(",")))
@@ -38,8 +40,9 @@ def send_batch_rpc(
     sys_flag: int = 0,
     properties: str | None = None,
 ) -> Rpc[SendResult]:
-    """Return the RPC that stores a batch (``body``: its messages, encoded one after another), or with ``properties`` a
-    single message. ``sys_flag``: compression of the bodies. The broker does not re-create a deleted topic."""
+    """Return the RPC that stores in ``queue``, without ``properties``, a batch (``body``: its messages, encoded one
+    after another), else a single message with this body and these encoded properties. ``sys_flag``: compression of the
+    bodies. The broker does not re-create a deleted topic."""
     is_batch = properties is None
     header = send_header(queue, producer_group, sys_flag=sys_flag, properties=properties or "", is_batch=is_batch)
     code = RequestCode.SEND_BATCH_MESSAGE if is_batch else RequestCode.SEND_MESSAGE_V2

@@ -34,7 +34,8 @@ class Stream(Protocol):
 
 
 def copy_into(buffer: memoryview, data: bytes | None) -> int | None:
-    """Copy the result of ``recv`` into ``buffer`` and return what ``recv_into`` returns."""
+    """Copy ``data``, a result of ``recv``, to the start of ``buffer`` and return its length; None for None. ``buffer``
+    is at least as long."""
     if data is None:
         return None
     buffer[: len(data)] = data
@@ -43,7 +44,7 @@ def copy_into(buffer: memoryview, data: bytes | None) -> int | None:
 
 @contextmanager
 def raising_connection_lost(address: str) -> Iterator[None]:
-    """Replace an OSError of the block, also one of TLS. Raises TransportError[CONNECTION_LOST] for it."""
+    """Run the block. Raises TransportError[CONNECTION_LOST] in place of an OSError of the block, also one of TLS."""
     try:
         yield
     except OSError as error:
@@ -52,8 +53,8 @@ def raising_connection_lost(address: str) -> Iterator[None]:
 
 @contextmanager
 def raising_connect_failed(address: str) -> Iterator[None]:
-    """Replace an OSError, ValueError or OverflowError of the block, such as those of an address or a handshake. Raises
-    TransportError[CONNECT_FAILED] for it."""
+    """Run the block. Raises TransportError[CONNECT_FAILED] in place of an OSError, ValueError or OverflowError of the
+    block, such as those of an address or a handshake."""
     try:
         yield
     except (OSError, ValueError, OverflowError) as error:
@@ -61,7 +62,8 @@ def raising_connect_failed(address: str) -> Iterator[None]:
 
 
 def write_timeout_error(address: str, timeout_ms: int) -> TransportError:
-    """Return the error for a peer that does not read: the buffers of both sides were full for ``timeout_ms``."""
+    """Return TransportError[CONNECTION_LOST] for a peer that does not read: the buffers of both sides were full for
+    ``timeout_ms``."""
     reason = f"it accepted no data for {timeout_ms} ms"
     return TransportError("CONNECTION_LOST", address=address, reason=reason)
 

@@ -59,8 +59,9 @@ class TailWatch:
         self._pauses: dict[MessageQueue, _Pause] = {}
 
     def watch(self, positions: Mapping[MessageQueue, int]) -> None:
-        """Send a long poll for each queue without a poll or pause, at its position, and return. A pause ends if the
-        queue's position has changed, or is missing in ``positions``. Polls in flight continue."""
+        """Send a long poll for each queue without a poll in flight or a pause, at its position (the next offset to
+        read), and return. A pause ends early if the queue's position has changed, or is missing in ``positions``. Polls
+        in flight stay, even at an older position. The broker holds a poll for 1 s per queue, at least 15 s."""
         suspend_ms = max(SHORTEST_SUSPEND_MS, SUSPEND_MS_PER_QUEUE * len(positions))
         now_ms = self._clock()
         with self._lock:
@@ -76,10 +77,12 @@ class TailWatch:
             )
 
     def _callback_for(self, queue: MessageQueue, offset: int, suspend_ms: int) -> PullCallback:
-        """Return a callback for the queue's long poll. The callback records the end of the poll. Unless the response is
-        NO_NEW_MSG, it also starts the queue's next ``_pause`` and calls ``on_change``."""
+        """Return a callback for the queue's long poll. The callback records that no poll of the queue is in flight.
+        Unless the response is NO_NEW_MSG, it also starts a ``_pause`` of the queue at ``offset`` and calls
+        ``on_change``."""
 
         def on_response(response: PullResult | RocketMQError) -> None:
+            """Record the end of the poll; after a change start a pause and call ``on_change``."""
             is_change = isinstance(response, RocketMQError) or response.status is not PullStatus.NO_NEW_MSG
             with self._lock:
                 self._armed.discard(queue)
@@ -92,6 +95,7 @@ class TailWatch:
         return on_response
 
     def _pause(self, offset: int, suspend_ms: int, before: _Pause | None) -> _Pause:
-        """Return a pause from now on: the shortest one, or one longer than ``before``; at most ``suspend_ms``."""
+        """Return a pause from now on: without ``before``, the queue's previous pause, the shortest one (250 ms), else
+        twice as long; at most ``suspend_ms``."""
         pause_ms = Pauses(REQUEST_PAUSES.shortest_ms, suspend_ms).after(None if before is None else before.pause_ms)
         return _Pause(offset, pause_ms, self._clock() + pause_ms)

@@ -72,8 +72,8 @@ class TcpStream:
         return self._received(self._socket.recv_into, buffer, timeout_ms)
 
     def _received(self, receive: Callable[[A], R], argument: A, timeout_ms: int) -> R | None:
-        """Call ``receive`` once data can be read, and return its result; None if there is none within ``timeout_ms``.
-        Raises TransportError[CONNECTION_LOST]."""
+        """Call ``receive`` with ``argument`` and return its result. If no data can be read, wait up to ``timeout_ms``
+        for some and call it once more; return None if there is still none. Raises TransportError[CONNECTION_LOST]."""
         with raising_connection_lost(self.address):
             try:
                 return receive(argument)
@@ -97,8 +97,8 @@ class TcpStream:
                     self._wait_until_writable(deadline_ms, timeout_ms)
 
     def _wait_until_writable(self, deadline_ms: int, timeout_ms: int) -> None:
-        """Wait until data can be sent. Raises TransportError[CONNECTION_LOST] at ``deadline_ms``; ``timeout_ms``: for
-        its text."""
+        """Wait until data can be sent. Raises TransportError[CONNECTION_LOST] if that is not before ``deadline_ms``;
+        ``timeout_ms``: for the error's text."""
         remaining_ms = deadline_ms - monotonic_ms()
         if remaining_ms <= 0 or not self._writable.select(remaining_ms / 1000):
             raise write_timeout_error(self.address, timeout_ms)
@@ -117,12 +117,14 @@ class TcpStream:
 
 
 def _watch_liveness(connected: socket.socket) -> None:
+    """Set the options of ``_LIVENESS`` that this platform has."""
     for level, name, value in _LIVENESS:
         if hasattr(socket, name):
             connected.setsockopt(level, getattr(socket, name), value)
 
 
 def _selector_for(connected: socket.socket, event: int) -> Any:
+    """Return a selector that waits for one event of the socket: EVENT_READ or EVENT_WRITE."""
     selector = _Selector()
     selector.register(connected, event)
     return selector

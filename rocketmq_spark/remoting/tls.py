@@ -42,7 +42,8 @@ def tls_over(raw: Stream, address: str, context: ssl.SSLContext, host: str, time
 
 @contextmanager
 def raising_tls_errors(address: str) -> Iterator[None]:
-    """Replace errors of the block by which client or server rejects the other's certificate; raise others unchanged.
+    """Run the block, and replace its SSL errors by which client or server rejects the other side's certificate; raise
+    all other errors unchanged.
 
     Raises TransportError[TLS_CERTIFICATE_UNTRUSTED | TLS_HOSTNAME_MISMATCH | TLS_CLIENT_CERTIFICATE_REJECTED].
     """
@@ -96,8 +97,9 @@ class TlsStream:
         return True
 
     def recv(self, max_bytes: int, timeout_ms: int) -> bytes | None:
-        """Receive as ``Stream.recv`` does; ``timeout_ms`` limits the wait for each record part. Raises
-        TransportError[CONNECTION_LOST] and the errors of ``raising_tls_errors``."""
+        """Receive as ``Stream.recv`` does; ``timeout_ms`` limits the wait for each part of a record, so that the call
+        may last longer while parts arrive. Raises TransportError[CONNECTION_LOST] and the errors of
+        ``raising_tls_errors``."""
         with raising_connection_lost(self.address), raising_tls_errors(self.address):
             data = self._decrypt(max_bytes)
             while data is None and self._fetch(timeout_ms) is not None:
@@ -108,8 +110,8 @@ class TlsStream:
         return copy_into(buffer, self.recv(len(buffer), timeout_ms))
 
     def _decrypt(self, max_bytes: int) -> bytes | None:
-        """Return decrypted bytes of fetched records; ``b""`` at the end. None if a record is incomplete, after sending
-        what the session has to send."""
+        """Return at most ``max_bytes`` decrypted bytes of the records fetched so far; ``b""`` at the end of the stream.
+        If a record is incomplete, return None, after sending what the session has to send (within 5 s)."""
         try:
             with self._lock:
                 return self._session.read(max_bytes)
@@ -120,8 +122,8 @@ class TlsStream:
             return b""
 
     def _fetch(self, timeout_ms: int) -> bool | None:
-        """Wait for bytes, and move them, or the end of the stream, to the session; return True. None if none arrived in
-        time."""
+        """Wait up to ``timeout_ms`` for encrypted bytes, and move them, or the end of the stream, to the session;
+        return True. None if none arrived in time."""
         data = self._raw.recv(_RECORD_BYTES, timeout_ms)
         if data is None:
             return None
@@ -133,14 +135,16 @@ class TlsStream:
         return True
 
     def sendall(self, data: Buffer, timeout_ms: int) -> None:
-        """Encrypt and send all of ``data``. Raises TransportError[CONNECTION_LOST]."""
+        """Encrypt and send all of ``data``; ``timeout_ms`` limits the sending, not a wait for other senders. Raises
+        TransportError[CONNECTION_LOST]."""
         with raising_connection_lost(self.address):
             with self._lock:
                 self._session.write(data)
             self._flush(timeout_ms)
 
     def _flush(self, timeout_ms: int) -> None:
-        """Send the records that the session has produced, in their order; wait for another thread that is sending."""
+        """Send the records that the session has produced, in their order, within ``timeout_ms``; first wait, without
+        limit, for another thread that is sending."""
         with self._flushing:
             with self._lock:
                 data = self._outgoing.read()

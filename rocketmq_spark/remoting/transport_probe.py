@@ -44,15 +44,15 @@ def probe_transports(address: str) -> AcceptedTransports:
 
 
 def _accepts_plaintext(address: str) -> bool | None:
-    """Return whether the server responds to a plaintext request; None if not in time: waits up to 1 s each for
-    connecting, sending and receiving."""
+    """Return whether the server responds to a plaintext request, False if it closes the connection or rejects it; None
+    if not in time: waits up to 1 s each for connecting, sending and receiving."""
     first = _first_response(address, PROBE_FRAME)
     return None if first is None else bool(first)
 
 
 def _first_response(address: str, request: bytes) -> bytes | None:
     """Send ``request`` over a new plaintext connection, and return the first bytes that are received; ``b""`` if the
-    server closed the connection or rejected it, None if it did not respond in time. Never raises."""
+    server closed the connection or could not be connected, None if it did not respond within 1 s. Never raises."""
     try:
         with closing(connect_tcp(address, PROBE_TIMEOUT_MS)) as stream:
             stream.sendall(request, PROBE_TIMEOUT_MS)
@@ -66,8 +66,8 @@ def _is_timeout(error: RocketMQError) -> bool:
 
 
 def _accepts_tls(address: str) -> bool | None:
-    """Return whether a TLS handshake succeeds; None if it takes too long. No data is sent, and the server's certificate
-    is not verified."""
+    """Return whether a TLS handshake succeeds, False if the server cannot be connected; None if it does not respond
+    within 1 s. No data is sent, and the server's certificate is not verified."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:

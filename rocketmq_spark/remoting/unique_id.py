@@ -28,7 +28,8 @@ class UniqueIds:
         self._loader = secrets.randbits(32)
 
     def next_id(self) -> str:
-        """Return an ID of the current time. The counter restarts after 65,536 IDs, the maximum per millisecond."""
+        """Return an ID with the current time and the next counter, which restarts after 65,536 IDs, the maximum per
+        millisecond. Threads: any."""
         span_ms = milliseconds_of_month(self._unix_ms())
         number = next(self._counter) & 0xFFFF
         return _LAYOUT.pack(self._host, os.getpid() & 0xFFFF, self._loader, span_ms, number).hex().upper()
