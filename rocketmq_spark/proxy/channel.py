@@ -40,8 +40,9 @@ OPTIONS: Final[tuple[tuple[str, int], ...]] = (
 
 
 def open_channel(address: str, tls: Tls | None, timeout_ms: int) -> grpc.Channel:
-    """Return a channel that connects at the first call, within ``timeout_ms`` for each attempt. With TLS, reads
-    certificate files now, and connects if ``fetch_tls_credentials`` must. Raises its errors."""
+    """Return a channel that connects at the first call, within ``timeout_ms`` for each attempt. ``tls`` None:
+    plaintext. With TLS, read certificate files now, and connect now if ``fetch_tls_credentials`` must. Raises what
+    ``fetch_tls_credentials`` raises."""
     options = (*OPTIONS, ("grpc.min_reconnect_backoff_ms", timeout_ms))
     if tls is None:
         return grpc.insecure_channel(address, options)
@@ -69,10 +70,11 @@ class TlsCredentials(NamedTuple):
 
 def fetch_tls_credentials(address: str, tls: Tls, timeout_ms: int) -> TlsCredentials:
     """Read the files of ``tls`` and return the credentials for the server at ``address``. If ``tls`` does not verify
-    certificates or host names, connect first to fetch the server's certificate, which is then trusted, or a name in it.
+    certificates, connect twice: to fetch the server's certificate, the only one that is then trusted, and a name in it,
+    which is then expected. If ``tls`` only does not verify host names, connect once, to fetch this name.
 
-    Raises OptionError[TLS_FILE_UNUSABLE]; if the server's certificate must be fetched, TransportError[CONNECT_FAILED |
-    TLS_CERTIFICATE_UNTRUSTED] too.
+    Raises OptionError[TLS_FILE_UNUSABLE]; if it connects, also TransportError[CONNECT_FAILED |
+    TLS_CERTIFICATE_UNTRUSTED].
     """
     context = tls_context(tls)
     key, chain = _read(tls.key_path or tls.cert_path), _read(tls.cert_path)
@@ -89,7 +91,8 @@ def _read(path: str | None) -> bytes | None:
 
 
 def _system_roots(context: ssl.SSLContext) -> bytes | None:
-    """Return the system's trusted certificates in PEM, as far as OpenSSL loads them from one file; else None."""
+    """Return the trusted certificates that ``context`` has loaded, in PEM; None if it has loaded none, as where OpenSSL
+    reads the system's one by one when it needs them."""
     found = "".join(map(ssl.DER_cert_to_PEM_cert, context.get_ca_certs(binary_form=True)))
     return found.encode() or None
 

@@ -28,7 +28,8 @@ class PendingCall(Generic[A]):
         self._result = result
 
     def result(self) -> A:
-        """Wait for the response and return it. Raises what ``failure_of`` returns."""
+        """Wait for the response, at most until the call's timeout, and return it. Raises what ``Connection``
+        describes."""
         return self._result()
 
 
@@ -55,13 +56,15 @@ class Connection:
         self, method: str, request: Message, response_type: type[A], timeout_ms: int | None = None
     ) -> PendingCall[A]:
         """Call a method as ``call`` does, without waiting. ``PendingCall.result`` waits, returns the response and
-        raises the errors of the class. Raises TransportError[CONNECTION_LOST] after ``close``."""
+        raises the errors of the class. Raises TransportError[CONNECTION_LOST] after ``close``. ``timeout_ms``: None:
+        the connection's."""
         limit_ms = timeout_ms or self._timeout_ms
         call: Any = self._channel.unary_unary(SERVICE + method, request_serializer=_to_bytes)
-        with self._open():
+        with self._raising_connection_lost():
             future = call.future(request, timeout=limit_ms / 1000, metadata=self._metadata())
 
         def result() -> A:
+            """Wait, check the size of the response, decode and return it."""
             try:
                 data = future.result()
             except grpc.RpcError as error:
@@ -76,7 +79,7 @@ class Connection:
         first response that the caller requests; ``timeout_ms`` limits it as a whole. Closing the generator cancels the
         call. Raises what ``failure_of`` returns, during iteration."""
         call: Any = self._channel.unary_stream(SERVICE + method, request_serializer=_to_bytes)
-        with self._open():
+        with self._raising_connection_lost():
             responses = call(request, timeout=timeout_ms / 1000, metadata=self._metadata())
         try:
             yield from responses
@@ -87,9 +90,10 @@ class Connection:
             _finish_cancelled(responses)
 
     def open_stream(self, method: str, requests: Iterator[Message]) -> Any:
-        """Start a method that streams in both directions, and return gRPC's call without waiting. It consumes
-        ``requests``, and raises RpcErrors as they are."""
-        with self._open():
+        """Start a method that streams in both directions, without a timeout, and return gRPC's call without waiting.
+        gRPC sends ``requests`` on a thread of its own. Iterating over the call yields undecoded responses, and raises
+        RpcErrors as they are. Raises TransportError[CONNECTION_LOST] after ``close``."""
+        with self._raising_connection_lost():
             call: Any = self._channel.stream_stream(SERVICE + method, request_serializer=_to_bytes)
             return call(requests, metadata=self._metadata())
 
@@ -98,9 +102,9 @@ class Connection:
         self._channel.close()
 
     @contextmanager
-    def _open(self) -> Iterator[None]:
-        """Replace a ValueError of the block, which gRPC raises if another thread has just closed the channel. Raises
-        TransportError[CONNECTION_LOST] for it."""
+    def _raising_connection_lost(self) -> Iterator[None]:
+        """Run the block. Raises TransportError[CONNECTION_LOST] in place of a ValueError of the block, which gRPC
+        raises if another thread has just closed the channel."""
         try:
             yield
         except ValueError as error:
@@ -111,7 +115,7 @@ class Connection:
 
 
 def parse_response(response_type: type[A], data: bytes) -> A:
-    """Decode a response. Raises RemoteProtocolError[MALFORMED_RESPONSE.BODY]."""
+    """Decode a response to a message of ``response_type``. Raises RemoteProtocolError[MALFORMED_RESPONSE.BODY]."""
     try:
         return response_type.FromString(data)
     except DecodeError as problem:

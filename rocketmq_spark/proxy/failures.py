@@ -45,7 +45,10 @@ fails before the proxy can respond."""
 
 
 def failure_of(error: grpc.RpcError, address: str, request: str, timeout_ms: int) -> RocketMQError:
-    """Return, not raise, the connector's error for a failed call of ``request`` to the proxy at ``address``."""
+    """Return, not raise, the connector's error for a failed call: RESPONSE_TOO_LARGE or, for a compressed response,
+    MALFORMED_RESPONSE.BODY; RESPONSE_TIMED_OUT at the deadline; CONNECT_FAILED or CONNECTION_LOST if the call was
+    cancelled or the proxy is unavailable; NOT_A_GRPC_PROXY for UNIMPLEMENTED. For other gRPC statuses return the
+    ``refusal_error`` of the proxy's code in ``_CODES``, else of BAD_REQUEST."""
     code, details = error.code(), error.details() or "(no details)"
     if _TOO_LARGE in details:
         return response_too_large_error(address, request)
@@ -71,21 +74,22 @@ def response_too_large_error(address: str, request: str, bound: Bound = RESPONSE
 
 
 def check_control_response(data: bytes, address: str, request: str) -> None:
-    """Raise RemoteProtocolError[RESPONSE_TOO_LARGE] for an undecoded response without messages that has more bytes than
-    CONTROL_RESPONSE_BYTES allows, else do nothing."""
+    """Check the size of an undecoded response without messages. Raises RemoteProtocolError[RESPONSE_TOO_LARGE] for more
+    bytes than CONTROL_RESPONSE_BYTES (4 MiB) allows, else do nothing."""
     if len(data) > CONTROL_RESPONSE_BYTES.maximum:
         raise response_too_large_error(address, request, CONTROL_RESPONSE_BYTES)
 
 
 def _reason(details: str) -> str:
-    """Return the specific part of gRPC's details, without general text and address."""
+    """Return the specific part of gRPC's details: the text after the last colon, without general text and address."""
     _, _, reason = details.partition("last error: ")
     return (reason or details).rpartition(": ")[2]
 
 
 def probe_cause(error: TransportError, tls: Tls | None) -> RocketMQError:
-    """Probe the server at the error's address over a few connections, each step within 1 s; return the cause if found,
-    else ``error``; raise neither. A timeout is returned without a probe."""
+    """Return, not raise, the cause of a failed call: probe the server at the error's address over a few connections,
+    each step within 1 s, and return the error that shows the cause, else ``error``. A timeout is returned without a
+    probe. ``tls`` None: the calls are plaintext."""
     address = str(error.context["address"])
     if is_timed_out(error):
         return error
@@ -100,9 +104,10 @@ def probe_cause(error: TransportError, tls: Tls | None) -> RocketMQError:
 
 
 def _probe_plaintext(address: str) -> None:
-    """Probe the transports that the server accepts. Raises TransportError[TLS_REQUIRED] if that is TLS only,
-    OptionError[NOT_A_GRPC_PROXY] if it is RocketMQ's remoting protocol. A port that accepts none may belong to an
-    unavailable server, one that does not respond in time to a busy one."""
+    """Return if the server accepts HTTP/2 without TLS, or if the probes show no cause. Raises
+    TransportError[TLS_REQUIRED] if it accepts TLS only, OptionError[NOT_A_GRPC_PROXY] if it uses RocketMQ's remoting
+    protocol. A port that accepts none may belong to an unavailable server, one that does not respond in time to a busy
+    one."""
     if accepts_http2(address) is False:
         transports = probe_transports(address)
         if transports == AcceptedTransports(plain=False, tls=True):
@@ -112,7 +117,8 @@ def _probe_plaintext(address: str) -> None:
 
 
 def _probe_tls(address: str, tls: Tls) -> None:
-    """Open a connection with these options, and close it. Raises what it fails with. A server that rejects the client
-    certificate reports it after the handshake, so this receives without sending: data that is sent causes a reset."""
+    """Open a connection with ``tls``, wait up to 1 s for data, and close it. Raises what ``secured.Connect`` and
+    ``Stream.recv`` raise. A server that rejects the client certificate reports it after the handshake, so this receives
+    without sending: data that is sent causes a reset."""
     with closing(connect_with(tls)(address, PROBE_TIMEOUT_MS)) as stream:
         stream.recv(1, PROBE_TIMEOUT_MS)

@@ -64,8 +64,9 @@ class _StatusResponse(Protocol):
 
 
 class Session:
-    """A client's session with one proxy. The constructor opens no connection. Calls raise what ``Connection`` and
-    ``refusal`` do.
+    """A client's registration with one proxy, and all its calls to that proxy. The constructor opens no connection.
+
+    Calls raise what ``Connection`` does, and ``refusal_error`` for a status other than OK.
 
     Threads: one thread calls ``find_brokers`` and ``keep_alive``; any thread makes the other calls, and may close it
     for good.
@@ -87,8 +88,9 @@ class Session:
     # ------------------------------------------------------------------------------------------ one thread
 
     def find_brokers(self, topic: str) -> dict[str, Addresses]:
-        """Request the topic's route, and return the proxy addresses for each of its brokers, by broker name. Raises
-        OptionError[FIFO_NOT_SUPPORTED] for a FIFO topic, RouteError[TOPIC_UNAVAILABLE.NO_READABLE_QUEUE],
+        """Request the topic's route, and return by broker name the proxy addresses for each broker whose master has
+        readable queues of it. Raises OptionError[FIFO_NOT_SUPPORTED] for a FIFO topic,
+        RouteError[TOPIC_UNAVAILABLE.NO_READABLE_QUEUE] without such a broker,
         RemoteProtocolError[MALFORMED_RESPONSE.BODY] for an invalid route, TransportError[CONNECT_FAILED] after
         ``close``."""
         proxy_addresses = [split_address(address) for address in self.addresses]
@@ -101,8 +103,9 @@ class Session:
         return brokers
 
     def keep_alive(self) -> None:
-        """Register with the proxy, or send a heartbeat if registered, and wait. Connects first, and registers again, if
-        a call has lost the connection or the registration; after a loss at the proxy's next address.
+        """Register with the proxy, or send a heartbeat if registered, and wait. If a call has lost the connection,
+        connect to the proxy's next address and register there. Register again if the telemetry stream has ended, or if
+        the proxy has lost the registration, as a call or this heartbeat shows.
 
         Raises OptionError[FIFO_NOT_SUPPORTED] for a FIFO group, TransportError[CONNECT_FAILED] after ``close``.
         """
@@ -117,8 +120,9 @@ class Session:
             self._start_telemetry()
 
     def close(self) -> None:
-        """Notify the proxy of the termination, for which it waits up to TERMINATION_TIMEOUT_MS (1 s), and end all
-        calls; failures are ignored. Later calls raise TransportError[CONNECT_FAILED]."""
+        """Notify the proxy that this client leaves the group, for which it waits up to TERMINATION_TIMEOUT_MS (1 s),
+        unless the connection is lost; then close it, which ends all calls. Failures are ignored. Later calls raise
+        TransportError[CONNECT_FAILED]."""
         self._is_closed = True
         if self._connection is not None and not self._is_disconnected:
             with suppress(RocketMQError):
@@ -130,7 +134,7 @@ class Session:
 
     def _start_telemetry(self) -> None:
         """Connect, end the previous telemetry stream, send the client's settings over a new one, and wait for the
-        proxy's response. The proxy replaces an earlier registration of this client. Raises the errors of
+        proxy's response, which registers the client in place of an earlier registration. Raises the errors of
         ``keep_alive``, and then leaves the new stream open."""
         with self._diagnosing():
             connection = self._connect()
@@ -144,8 +148,9 @@ class Session:
             raise OptionError("FIFO_NOT_SUPPORTED", subject=f"Group {self._subscription.group!r}")
 
     def _call(self, method: str, request: Message, response: type[A], topic: str = "") -> A:
-        """Send a request over the connection, opened if there is none; wait and return the response. Raises BrokerError
-        and others by ``refusal`` if its status is not OK, and what ``_diagnosing`` raises."""
+        """Send a request over the connection, opened if there is none; wait and return the response, whose status is
+        OK. Raises what ``refusal_error`` returns for another status (``topic``: for its text), and what ``_diagnosing``
+        raises."""
         with self._diagnosing():
             connection = self._connect()
             result_response = connection.call(method, request, response)
@@ -154,8 +159,9 @@ class Session:
 
     @contextmanager
     def _diagnosing(self) -> Iterator[None]:
-        """Diagnose a TransportError of the block, which opens connections. Make the next call use the next address
-        after a lost connection, or after a timeout if there are several. Raises what ``probe_cause`` returns."""
+        """Run the block. If it raises a TransportError, mark the connection as lost, so that the next call uses the
+        proxy's next address (not after a timeout with a single address), and probe the server over other connections.
+        Raises what ``probe_cause`` returns."""
         try:
             yield
         except TransportError as error:
@@ -164,8 +170,9 @@ class Session:
             raise probe_cause(error, self._tls) from error
 
     def _connect(self) -> Connection:
-        """Return the connection; send no request. After a lost connection, replace it by one to the proxy's next
-        address. Raises TransportError[CONNECT_FAILED] after ``close``."""
+        """Return the connection; create it, without a request, if there is none. If it is marked as lost, close it
+        first, with the telemetry stream, and use the proxy's next address. Raises TransportError[CONNECT_FAILED] after
+        ``close``."""
         if self._is_disconnected:
             self._disconnect()
             self._address_index += 1
@@ -179,13 +186,14 @@ class Session:
         return self._connection
 
     def _disconnect(self) -> None:
-        """End the telemetry stream and close the connection, if there is one."""
+        """Close the telemetry stream and the connection, if there are any."""
         self._end_telemetry()
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
     def _end_telemetry(self) -> None:
+        """Close the telemetry stream, if there is one."""
         if self._telemetry is not None:
             self._telemetry.close()
             self._telemetry = None
@@ -193,10 +201,11 @@ class Session:
     # ------------------------------------------------------------------------------------------ any thread
 
     def receive(self, topic: str, broker_name: str, *, max_messages: int, invisible_ms: int, poll_ms: int) -> Response:
-        """Request messages of one broker, and wait until the proxy ends its response. Messages that arrived before a
-        failure are returned with it. Raises TransportError[CONNECT_FAILED] before the first ``keep_alive``, as do the
-        calls below, and RemoteProtocolError[RESPONSE_TOO_LARGE] for more messages than ``max_messages`` or bytes than
-        RESPONSE_BYTES, and what ``check_message`` raises."""
+        """Request up to ``max_messages`` messages of one broker, invisible for ``invisible_ms``, and wait until the
+        proxy ends its response, which it holds for ``poll_ms``, at least 5 s, without messages. After a failure, return
+        the messages that arrived before with it; raise it without any. Raises TransportError[CONNECT_FAILED] before the
+        first ``keep_alive``, what ``check_message`` does, and, also after messages,
+        RemoteProtocolError[RESPONSE_TOO_LARGE] for more than ``max_messages`` or RESPONSE_BYTES."""
         request = self._subscription.receive(
             topic, broker_name, max_messages=max_messages, invisible_ms=invisible_ms, poll_ms=poll_ms
         )
@@ -230,13 +239,16 @@ class Session:
         return Response(received)
 
     def submit_ack(self, topic: str, handles: Sequence[str]) -> Callable[[], list[bool | RocketMQError]]:
-        """Send acknowledgements without waiting. The returned function waits, and lists for each handle whether it was
-        still valid, or an error. Raises TransportError[CONNECT_FAILED]."""
+        """Send acknowledgements without waiting. The returned function waits and lists, in the order of ``handles``,
+        True if the handle was valid, False if it no longer was, or the error for this handle, not raised; it raises an
+        error of the whole call. Raises TransportError[CONNECT_FAILED] if there is no connection."""
         connection = self._current_connection()
         request = self._subscription.acknowledge(topic, handles)
         pending = connection.submit("AckMessage", request, pb.AckMessageResponse)
 
         def result() -> list[bool | RocketMQError]:
+            """Wait, and return the result for each handle; the status of the whole response counts for a handle without
+            an entry."""
             with self._tracking_failures(connection):
                 response = pending.result()
                 by_handle = {entry.receipt_handle: entry.status for entry in response.entries}
@@ -249,14 +261,15 @@ class Session:
         self, topic: str, handle: str, invisible_ms: int, *, suspend: bool
     ) -> Callable[[], str | None]:
         """Request a change of a message's invisible duration to ``invisible_ms`` from now on, without waiting; with
-        ``suspend`` the redelivery counts as no attempt. The returned function waits, and returns the new receipt
-        handle; None if the old one is no longer valid. Never repeat the call: each response causes a redelivery unless
-        acknowledged. Raises TransportError[CONNECT_FAILED]."""
+        ``suspend`` the delivery does not count as a consume attempt. The returned function waits, and returns the new
+        receipt handle; None if ``handle`` is no longer valid. Never repeat the call: each response causes a redelivery
+        unless acknowledged. Raises TransportError[CONNECT_FAILED] if there is no connection."""
         request = self._subscription.change(topic, handle, invisible_ms, suspend=suspend)
         connection = self._current_connection()
         pending = connection.submit("ChangeInvisibleDuration", request, pb.ChangeInvisibleDurationResponse)
 
         def result() -> str | None:
+            """Wait, and return the new receipt handle, or None."""
             with self._tracking_failures(connection):
                 response = pending.result()
                 if is_unknown_handle(response.status):
@@ -267,15 +280,17 @@ class Session:
         return result
 
     def _current_connection(self) -> Connection:
-        """Return the open connection. Raises TransportError[CONNECT_FAILED] if there is none."""
+        """Return the connection, which may be marked as lost. Raises TransportError[CONNECT_FAILED] if there is
+        none."""
         if self._connection is None:
             raise TransportError("CONNECT_FAILED", address=self.addresses[0], reason="no connection was open")
         return self._connection
 
     @contextmanager
     def _tracking_failures(self, connection: Connection) -> Iterator[None]:
-        """Record failures of the block after which the next ``keep_alive`` must reconnect or register again; raise them
-        unchanged."""
+        """Run the block, and raise its errors unchanged. After a TransportError but a timeout, mark ``connection`` as
+        lost, if it is the current one; after a transient BrokerError, mark the registration as lost. The next
+        ``keep_alive`` then connects or registers."""
         try:
             yield
         except TransportError as error:
@@ -288,8 +303,8 @@ class Session:
 
 
 def limit_size(responses: Generator[bytes], address: str) -> Generator[bytes]:
-    """Yield ``responses`` while their total size is at most RESPONSE_BYTES, and close them at the end. Raises
-    RemoteProtocolError[RESPONSE_TOO_LARGE], during iteration, beyond that."""
+    """Yield ``responses`` (the bytes of each) while their total size is at most RESPONSE_BYTES (128 MiB), and close
+    them at the end. Raises RemoteProtocolError[RESPONSE_TOO_LARGE], during iteration, beyond this size."""
     size_bytes = 0
     with closing(responses):
         for data in responses:
@@ -300,8 +315,9 @@ def limit_size(responses: Generator[bytes], address: str) -> Generator[bytes]:
 
 
 def check_message(data: bytes, address: str) -> None:
-    """Raise RemoteProtocolError[MALFORMED_RESPONSE.BODY] for an undecoded response that has more bytes beside the body
-    of its message than MESSAGE_BYTES_BESIDE_BODY allows, or that cannot be decoded; else do nothing."""
+    """Check an undecoded response: do nothing if it has, beside the body of its message, at most
+    MESSAGE_BYTES_BESIDE_BODY. Raises RemoteProtocolError[MALFORMED_RESPONSE.BODY] if it has more, or is longer than
+    that and cannot be decoded."""
     if len(data) <= MESSAGE_BYTES_BESIDE_BODY.maximum:
         return
     try:
@@ -313,7 +329,7 @@ def check_message(data: bytes, address: str) -> None:
 
 
 def _check(connection: Connection, request: str, response: _StatusResponse, topic: str = "") -> None:
-    """Do nothing for status OK. Raises what ``refusal`` returns for any other."""
+    """Do nothing for status OK. Raises what ``refusal_error`` returns for any other status."""
     if response.status.code != pb.Code.OK:
         raise refusal_error(connection.address, request, response.status, topic=topic)
 

@@ -36,9 +36,9 @@ class Telemetry:
         self._thread.start()
 
     def wait_for_response(self) -> TelemetryCommand:
-        """Wait for the proxy's first command and return it; call this once. Raises what ``failure_of`` returns,
-        RemoteProtocolError[MALFORMED_RESPONSE.BODY | RESPONSE_TOO_LARGE], TransportError[RESPONSE_TIMED_OUT] after
-        ``timeout_ms``, also if the stream ends without a command."""
+        """Wait up to ``timeout_ms`` for the proxy's first command and return it; call this once. Raises what
+        ``failure_of`` returns, RemoteProtocolError[MALFORMED_RESPONSE.BODY | RESPONSE_TOO_LARGE], and
+        TransportError[RESPONSE_TIMED_OUT] after this time, also if the stream has ended without a command."""
         try:
             received = self._received.get(timeout=self._timeout_ms / 1000)
         except Empty:
@@ -64,7 +64,8 @@ class Telemetry:
         self._ending.wait()
 
     def _receive(self) -> None:
-        """Put the first response, or the error, into ``_received``; then read until the stream ends."""
+        """Put the proxy's first command, or the error, into ``_received``; then read and ignore commands until the
+        stream ends, and end ``_requests``. The telemetry thread runs this; it raises none of the stream's errors."""
         try:
             for data in islice(self._call, 1):
                 check_control_response(data, self._connection.address, METHOD)
