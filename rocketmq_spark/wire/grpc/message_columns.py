@@ -71,8 +71,8 @@ def decode_received(
     """Decode concatenated responses of one message each, lazily and in order, to batches of ``columns``, at least one.
 
     ``tags``: keep messages with one of these; None: all. ``columns``: names in ``COLUMNS``, the name RECEIPT_HANDLE,
-    and names of properties. Undecodable messages are listed beside their batch; their rows have a null body. A batch
-    ends before its bodies exceed DECOMPRESSED_LIMIT_BYTES.
+    and names of properties. A message whose body cannot be decompressed keeps its row, with a null body, and is listed
+    beside the batch. A batch ends before its bodies exceed DECOMPRESSED_LIMIT_BYTES (128 MiB).
 
     Raises RemoteProtocolError[MALFORMED_RESPONSE.BODY], on the first iteration.
     """
@@ -91,8 +91,8 @@ def decode_received(
 
 
 def _values(name: str, with_bodies: Sequence[MessageWithBody], broker_name: str) -> Iterable[Any]:
-    """Return one value of column ``name`` for each message: null for a missing property, an empty receipt handle, or a
-    column that the protocol lacks."""
+    """Return one value of column ``name`` for each message, in order: null for a missing property, an empty receipt
+    handle, or a column that the protocol lacks. Names that are not in ``COLUMNS`` are names of properties."""
     if name == BODY:
         return [one.body for one in with_bodies]
     if name == "brokerName":
@@ -109,8 +109,9 @@ def _values(name: str, with_bodies: Sequence[MessageWithBody], broker_name: str)
 def _split_by_size(
     messages: Iterable[Message], broker_name: str, *, has_body: bool
 ) -> Iterator[tuple[list[MessageWithBody], list[UndecodableReceived]]]:
-    """Yield messages with their bodies, and the undecodable ones among them, at most DECOMPRESSED_LIMIT_BYTES of bodies
-    at a time; at least once, even without a message."""
+    """Yield all messages in order, each with its body, in lists of at most DECOMPRESSED_LIMIT_BYTES of bodies, and
+    beside each list its undecodable messages; at least once, even without a message. Without ``has_body`` all bodies
+    are None, and no message is undecodable."""
     some: list[MessageWithBody] = []
     undecodable: list[UndecodableReceived] = []
     size_bytes = 0
@@ -129,7 +130,8 @@ def _split_by_size(
 
 
 def _body_or_problem(message: Message) -> tuple[bytes | None, str | None]:
-    """Return (body, None), or (None, problem) if the body cannot be decompressed or is too long."""
+    """Return (body, None), or (None, problem) if a compressed body cannot be decompressed or has more than 32 MiB
+    decompressed. Raise nothing for the body."""
     try:
         return _body(message, min(DECOMPRESSED_LIMIT_BYTES, DECOMPRESSED_BODY_BYTES.maximum)), None
     except ValueError as problem:
@@ -137,8 +139,9 @@ def _body_or_problem(message: Message) -> tuple[bytes | None, str | None]:
 
 
 def _body(message: Message, limit_bytes: int) -> bytes:
-    """Return the body, decompressed if it is marked as compressed. Raises ValueError for a compressed body that cannot
-    be decompressed or exceeds ``limit_bytes`` decompressed. A plain body has no limit; no checksum is checked."""
+    """Return the body, decompressed if the proxy marked it as compressed: the first bytes select the type, GZIP, LZ4,
+    ZSTD or else ZLIB. Raises ValueError for a compressed body that cannot be decompressed or exceeds ``limit_bytes``
+    decompressed. A plain body has no limit; no checksum is checked."""
     body = message.body
     if message.system_properties.body_encoding != Encoding.GZIP or not body:
         return body
@@ -148,8 +151,8 @@ def _body(message: Message, limit_bytes: int) -> bytes:
 
 
 def _gunzip(body: bytes, limit_bytes: int) -> bytes:
-    """Decompress all members, ignoring bytes after the last one, as Java's GZIPInputStream does. Raises ValueError for
-    a damaged member, or for more than ``limit_bytes`` of plain bytes."""
+    """Decompress all GZIP members and return their bytes together, ignoring bytes after the last one, as Java's
+    GZIPInputStream does. Raises ValueError for a damaged member, or for more than ``limit_bytes`` of plain bytes."""
     parts: list[bytes] = []
     rest, left_bytes = memoryview(body), limit_bytes + 1
     while left_bytes > 0:
@@ -166,8 +169,9 @@ def _gunzip(body: bytes, limit_bytes: int) -> bytes:
 
 
 def _gunzip_member(data: memoryview, remaining_bytes: int, parts: list[bytes]) -> tuple[int, int]:
-    """Append a member's plain bytes to ``parts``, at most ``remaining_bytes``. Return the bytes of ``data`` read, and
-    how many ``remaining_bytes`` are left. A damaged or cut member raises zlib.error."""
+    """Append the plain bytes of the member at the start of ``data`` to ``parts``, at most ``remaining_bytes``. Return
+    how many bytes of ``data`` were read, and how many ``remaining_bytes`` are left. A damaged or cut member raises
+    zlib.error."""
     stream = zlib.decompressobj(_GZIP_STREAM)
     position = 0
     while remaining_bytes > 0 and not stream.eof:
@@ -195,8 +199,8 @@ def _tags(message: Message) -> str | None:
 
 
 def _properties(message: Message) -> list[tuple[str, str]]:
-    """Return the user properties, followed by keys, tag, ID and message group under the names that brokers store, if
-    set."""
+    """Return (name, value) pairs: the user properties, then keys, tag, ID and message group, if not empty, under the
+    names that brokers store."""
     system = message.system_properties
     apart = (
         (KEYS, _keys(message)),
@@ -213,7 +217,8 @@ def _microseconds(at: Timestamp) -> int | None:
 
 
 def _reconsume_times(message: Message) -> int:
-    """Return the attempts but one, with 32 bits: a proxy adds one to the number that a producer may have written."""
+    """Return the delivery attempts minus one, wrapped to signed 32 bits: a proxy adds one to the number that a producer
+    may have written."""
     attempt = message.system_properties.delivery_attempt
     return attempt - 1 if attempt > _MIN_INT else _MAX_INT
 

@@ -33,7 +33,7 @@ class Subscription:
 
     def settings(self, host_name: str, timeout_ms: int) -> pb.TelemetryCommand:
         """Build the command with client settings and subscription; a proxy delivers nothing to a client that has not
-        sent it."""
+        sent it. ``timeout_ms``: request timeout that the settings report to the proxy."""
         entries = [pb.SubscriptionEntry(topic=_named(topic), expression=self._filter()) for topic in self.topics]
         settings = pb.Settings(
             client_type=pb.ClientType.SIMPLE_CONSUMER,
@@ -54,8 +54,8 @@ class Subscription:
     def receive(
         self, topic: str, broker_name: str, *, max_messages: int, invisible_ms: int, poll_ms: int
     ) -> pb.ReceiveMessageRequest:
-        """Build a request for messages of any queue of one broker; the proxy holds it up to ``poll_ms`` without
-        messages."""
+        """Build a request for up to ``max_messages`` messages of any queue of one broker, which are then invisible for
+        ``invisible_ms``; the proxy holds the request up to ``poll_ms`` without messages."""
         request = pb.ReceiveMessageRequest(
             group=_named(self.group),
             message_queue=pb.MessageQueue(topic=_named(topic), id=-1, broker=pb.Broker(name=broker_name)),
@@ -72,8 +72,8 @@ class Subscription:
         return pb.AckMessageRequest(group=_named(self.group), topic=_named(topic), entries=entries)
 
     def change(self, topic: str, handle: str, invisible_ms: int, *, suspend: bool) -> pb.ChangeInvisibleDurationRequest:
-        """Build the request that makes a message invisible for ``invisible_ms`` from its arrival on; with ``suspend``
-        the delivery does not count as a consume attempt."""
+        """Build the request that makes a message invisible for ``invisible_ms`` from the request's arrival at the
+        broker on; with ``suspend`` the delivery does not count as a consume attempt."""
         request = pb.ChangeInvisibleDurationRequest(
             group=_named(self.group), topic=_named(topic), receipt_handle=handle, suspend=suspend
         )
@@ -96,7 +96,7 @@ def _endpoints(addresses: Sequence[tuple[str, int]]) -> pb.Endpoints:
 
 
 def _scheme(host: str) -> pb.AddressScheme:
-    """Return the address scheme of a host: IPv4, IPv6, or DOMAIN_NAME if it is no IP address."""
+    """Return the address scheme of a host: IPv4, IPv6 (without brackets), or DOMAIN_NAME if it is no IP address."""
     try:
         version = ip_address(host).version
     except ValueError:
@@ -132,8 +132,8 @@ class Identity(NamedTuple):
 
 
 def _signed(credentials: Credentials, epoch_s: float) -> Metadata:
-    """Return the metadata entries that authenticate a call at ``epoch_s``: time, signature of the time, and the
-    security token, if any."""
+    """Return the metadata entries that authenticate a call at ``epoch_s`` (Unix seconds): time in UTC, HMAC-SHA1
+    signature of the time by the secret key, and the security token, if any."""
     date_time = datetime.fromtimestamp(epoch_s, UTC).strftime("%Y%m%dT%H%M%SZ")
     key = credentials.secret_key.reveal().encode()
     signature = hmac.new(key, date_time.encode(), hashlib.sha1).hexdigest().upper()

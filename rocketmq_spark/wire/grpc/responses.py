@@ -58,8 +58,10 @@ _MESSAGE_DELETED: Final = "failed: status is abnormal"
 
 
 def refusal_error(address: str, request: str, status: Status, *, topic: str = "") -> RocketMQError:
-    """Build the error for a status with which the proxy at ``address`` refuses ``request``; raise nothing. ``topic``:
-    the request's, "" without one."""
+    """Return, not raise, the error for a status other than OK of the proxy at ``address``. By code or remark, first
+    match: denied access, see ``_access_error``; RouteError for no readable queue or TOPIC_NOT_FOUND (``topic``: the
+    request's, "" without one); GROUP_NOT_FOUND.PROXY; FILTER_EXPRESSION_INVALID; INVALID_INVISIBLE_DURATION;
+    PROXY_UNAVAILABLE for a transient code or remark (``TRANSIENT_CODES``, ``_TRANSIENT_REMARKS``); else PROXY_ERROR."""
     code, remark = status.code, (status.message or "(no remark)")[:REMARK_CHARACTERS]
     if code in {Code.UNAUTHORIZED, Code.FORBIDDEN} and remark != _NO_READABLE_QUEUE:
         return _access_error(address, request, code, remark)
@@ -83,8 +85,8 @@ def refusal_error(address: str, request: str, status: Status, *, topic: str = ""
 
 
 def _access_error(address: str, request: str, code: int, remark: str) -> BrokerError:
-    """Build the error for a denied request: by the remark of ACL 2.0; for other remarks, as from gateways, by the
-    code."""
+    """Return the error for a denied request: by the remark of ACL 2.0, see ``access_error``; for other remarks, as from
+    gateways, ACCESS_DENIED for the code FORBIDDEN, else CREDENTIALS_REJECTED."""
     known_error = access_error(address, request, code, remark)
     if known_error is not None:
         return known_error
@@ -116,9 +118,9 @@ _READABLE: Final = frozenset({Permission.READ, Permission.READ_WRITE})
 
 
 def brokers_of(topic: str, queues: Sequence[MessageQueue]) -> dict[str, Addresses]:
-    """Return for each broker with readable queues of ``topic``, by name, the addresses of its proxy. Raises
-    RemoteProtocolError[MALFORMED_RESPONSE.BODY] for a broker without addresses or with an invalid one, for more queues
-    than ROUTE_QUEUES or brokers than PROXIED_BROKERS allows."""
+    """Return for each broker whose master has readable queues of ``topic``, by name, the addresses of its proxy; empty
+    without any. Raises RemoteProtocolError[MALFORMED_RESPONSE.BODY] if one has no address or an invalid one, and for
+    more queues than ROUTE_QUEUES or brokers than PROXIED_BROKERS allows."""
     try:
         return _brokers_of(queues)
     except ValueError as problem:
@@ -128,8 +130,9 @@ def brokers_of(topic: str, queues: Sequence[MessageQueue]) -> dict[str, Addresse
 
 
 def _brokers_of(queues: Sequence[MessageQueue]) -> dict[str, Addresses]:
-    """Return for each broker whose master has readable queues, by name, the addresses of its proxy. Raises ValueError
-    for a broker without addresses or with an invalid one, and if ROUTE_QUEUES or PROXIED_BROKERS is exceeded."""
+    """Return for each broker whose master has readable queues, by name, the addresses of its proxy; empty without any.
+    Raises ValueError for a broker without addresses or with an invalid one, and if ROUTE_QUEUES or PROXIED_BROKERS is
+    exceeded."""
     ROUTE_QUEUES.check(len(queues))
     readable = [queue for queue in queues if queue.permission in _READABLE and queue.broker.id == MASTER_ID]
     endpoints = {queue.broker.name: queue.broker.endpoints for queue in readable}
@@ -138,19 +141,22 @@ def _brokers_of(queues: Sequence[MessageQueue]) -> dict[str, Addresses]:
 
 
 def is_ordered(queues: Iterable[MessageQueue]) -> bool:
-    """Return whether the topic accepts only FIFO messages, which must be consumed in order."""
+    """Return whether the topic accepts only FIFO messages, which must be consumed in order: one of ``queues`` accepts
+    no other type."""
     return any(list(queue.accept_message_types) == [MessageType.FIFO] for queue in queues)
 
 
 def _addresses_of(broker_name: str, endpoints: Endpoints) -> Addresses:
-    """Return the addresses of a broker's proxy in the syntax of options, IPv6 in brackets. Raises ValueError without
-    any, or for an invalid one."""
+    """Return the addresses of a broker's proxy, in order, in the syntax of options: ``host:port``, IPv6 in brackets.
+    Raises ValueError without any, or for an invalid one."""
     if not endpoints.addresses:
         raise ValueError(f"broker {broker_name[:_NAME_CHARACTERS]!r} has no address")
     return tuple(_address_of(address) for address in endpoints.addresses)
 
 
 def _address_of(address: Address) -> str:
+    """Return ``host:port``, IPv6 in brackets. Raises ValueError for an empty host, one of more than 255 characters, or
+    an invalid port."""
     host = f"[{address.host}]" if ":" in address.host else address.host
     if not 0 < len(host) <= _NAME_CHARACTERS or not 0 < address.port <= MAX_PORT:
         raise ValueError(f"an address has the port {address.port} and the host {host[:_NAME_CHARACTERS]!r}")
