@@ -22,7 +22,7 @@ SERVICE: Final = "/apache.rocketmq.v2.MessagingService/"
 
 
 class PendingCall(Generic[A]):
-    """A call in flight."""
+    """A call with one response to a proxy, in flight."""
 
     def __init__(self, result: Callable[[], A]) -> None:
         self._result = result
@@ -34,9 +34,11 @@ class PendingCall(Generic[A]):
 
 
 class Connection:
-    """Connection to the proxy at one address. Calls raise what ``failure_of`` returns,
-    RemoteProtocolError[MALFORMED_RESPONSE.BODY] for an undecodable response, [RESPONSE_TOO_LARGE] for one of a method
-    with one response that has more bytes than CONTROL_RESPONSE_BYTES, TransportError[CONNECTION_LOST] after ``close``.
+    """gRPC connection to the proxy at one address. Each call carries the client's metadata and signature.
+
+    Calls raise what ``failure_of`` returns, RemoteProtocolError[MALFORMED_RESPONSE.BODY] for an undecodable response,
+    [RESPONSE_TOO_LARGE] for one of a method with one response that has more bytes than CONTROL_RESPONSE_BYTES,
+    TransportError[CONNECTION_LOST] after ``close``.
 
     Threads: any.
     """
@@ -125,8 +127,9 @@ def parse_response(response_type: type[A], data: bytes) -> A:
 
 
 def _finish_cancelled(call: Any) -> None:
-    """Consume the last events of a cancelled call, which come at once. With SingleThreadedUnaryStream gRPC leaves them,
-    and with them keeps the call, and its connection open after ``close``. It has no public method for that."""
+    """Consume the last events of a cancelled call, which come at once. With SingleThreadedUnaryStream gRPC does not,
+    and would keep the call and its connection open after ``close``. Do nothing for a gRPC library without the private
+    method for it."""
     consume_next_event = getattr(call, "_consume_next_event", None)
     while consume_next_event is not None and call._state.due:
         consume_next_event()

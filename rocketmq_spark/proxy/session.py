@@ -52,7 +52,7 @@ class ReceivedMessage(NamedTuple):
 
 
 class Response(NamedTuple):
-    """Delivered messages of one broker; ``failure``: the error that ended the response early, if any."""
+    """Delivered messages of one broker. ``failure``: the error that ended the response early; None: it was complete."""
 
     received: list[ReceivedMessage]
     failure: RocketMQError | None = None

@@ -20,8 +20,9 @@ CLOSE_TIMEOUT_S: Final = 2.0
 
 
 class Telemetry:
-    """A telemetry stream: sends the client's settings and receives the proxy's response. Later commands of the proxy
-    get no response.
+    """A telemetry stream to a proxy: sends the client's settings once, receives the response, and stays open.
+
+    Later commands of the proxy get no response.
 
     Threads: ``rocketmq-proxy-telemetry`` receives; one thread calls all else. Any thread may read ``is_over``.
     """

@@ -102,10 +102,10 @@ OnDone: TypeAlias = Callable[[PendingResponse], None]
 
 
 class Connection:
-    """A connection over one stream; see the module. A lost connection stays lost; the pool opens another.
+    """A connection to one server, with many requests in flight and one reader thread. A lost one stays lost.
 
-    ``on_request`` and callbacks run on the reader thread: they must be quick, and an error that they raise ends the
-    connection. With ``credentials`` every request is signed when it is sent.
+    The pool opens another. ``on_request`` and callbacks run on the reader thread: they must be quick, and an error that
+    they raise ends the connection. With ``credentials`` every request is signed when it is sent.
 
     Threads: any may send, under ``_sending``; only the reader thread receives.
     """

@@ -235,7 +235,7 @@ def send_back_policy(cluster_timeout_ms: int, missing_topic_timeout_ms: int) -> 
 
 
 class OutageHistory(Protocol):
-    """Start of an outage of one subject as earlier waiters recorded it: OutageNotes."""
+    """Stored start of an outage of one subject, as earlier waiters recorded it; ``OutageNotes`` implements it."""
 
     def since_ms(self, now_ms: int) -> int | None: ...
 

@@ -19,8 +19,10 @@ BEYOND_ANY: Final = 2**48
 
 
 class _ProbeResult(NamedTuple):
-    """The first message at or after an offset, and its own offset, not below that one. Without one ``stored_ms`` is
-    None and ``offset`` has no meaning."""
+    """The first message at or after a probed offset: its own offset and store time (Unix ms), and the queue's bounds.
+
+    If there is no message, ``stored_ms`` is None and ``offset`` has no meaning.
+    """
 
     offset: int
     stored_ms: int | None

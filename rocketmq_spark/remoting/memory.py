@@ -14,7 +14,7 @@ UNBOUNDED: Final = 2**63
 
 
 class _Pipe:
-    """One direction: bytes in order, at most ``capacity_bytes`` unread; ``end`` closes it for good.
+    """One direction of a stream in memory: ordered bytes, at most ``capacity_bytes`` unread; ``end`` is final.
 
     Threads: any; calls wait in ``_changed``, which covers all state.
     """
@@ -67,7 +67,9 @@ class _Pipe:
 
 
 class MemoryStream:
-    """One end of a pair. Bytes sent before the peer ended the stream can still be received, as with TCP's FIN.
+    """One end of a stream in memory, with the behaviour of TCP. Its peer is the other end.
+
+    Bytes sent before the peer ended the stream can still be received, as with TCP's FIN.
 
     Threads: any.
     """

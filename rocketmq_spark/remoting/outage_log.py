@@ -52,9 +52,9 @@ class Throttle:
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """An outage of one resource. ``resource``: its name as in "Waiting for ...". ``until_ms``: when the query or task
-    fails; None: never for this outage. ``key``: first word of its log lines.
+    """An outage of one resource, in progress. ``resource``: its name as in "Waiting for ...". Times in ms.
 
+    ``until_ms``: when the query or task fails; None: never for this outage. ``key``: first word of its log lines.
     ``quiet_ms``: shorter outages are not logged.
     """
 

@@ -47,7 +47,7 @@ class _Slot:
 
 
 class ConnectionPool:
-    """Connections by address, all with the same ``security``.
+    """Connections by address, opened on demand, all with the same ``security``; one current connection per address.
 
     ``limit``: maximum number of open connections, exceeded only by connections in use; None: one per address, for a
     member, which sends heartbeats over each. ``idle_ms``: longer idle connections are closed. No thread does that:

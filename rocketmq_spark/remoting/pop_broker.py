@@ -42,7 +42,7 @@ PopOutcome: TypeAlias = Popped | RocketMQError | None
 
 
 class PopBroker(RemotingClient):
-    """Client of the broker master at one address."""
+    """Client of the broker master at one address, for pops. ``pop`` and ``submit_`` methods send, and do not wait."""
 
     def pop(self, request: PopMessageRequest, on_response: Callable[[PopOutcome], None]) -> None:
         """Send a pop without waiting; the broker holds it for ``poll_ms`` while there are no messages. Never raises:

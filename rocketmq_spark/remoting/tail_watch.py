@@ -30,8 +30,10 @@ class LongPoll(Protocol):
 
 
 class _Pause(NamedTuple):
-    """A pause until ``until_ms`` in watching a queue at ``offset``: its last poll there reported a change, and the
-    position did not advance."""
+    """A pause until ``until_ms`` before the next long poll of a queue at ``offset``.
+
+    Its last poll at this offset reported a change, and the position did not advance.
+    """
 
     offset: int
     pause_ms: int
@@ -39,7 +41,7 @@ class _Pause(NamedTuple):
 
 
 class TailWatch:
-    """One long poll per watched queue, armed while the owner is idle.
+    """Long polls at the ends of queues, one per queue, while the owner is idle; reports new messages by ``on_change``.
 
     ``on_change`` is called after each response but NO_NEW_MSG: new messages, an invalid offset, a failed poll. If the
     queue is then watched at the same offset again (its broker refuses pulls, is busy, or has a message that is not

@@ -24,7 +24,7 @@ from rocketmq_spark.wire.grpc import messaging_pb2 as pb
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """Subscription of a group, the same filter for each topic, and its requests."""
+    """Subscription of a group to topics, with one filter for all of them; builds the group's requests to a proxy."""
 
     group: str
     topics: tuple[str, ...]
@@ -121,7 +121,8 @@ class Identity(NamedTuple):
     credentials: Credentials | None
 
     def metadata(self, epoch_s: float) -> Metadata:
-        """Return the metadata of a call made at ``epoch_s`` (seconds), with a signature if there are credentials."""
+        """Return the metadata of a call made at ``epoch_s`` (Unix seconds): client ID, language, version, protocol, and
+        if there are credentials, the signature of the time."""
         own = (
             ("x-mq-client-id", self.client_id),
             ("x-mq-language", "PYTHON"),
