@@ -203,8 +203,8 @@ class Session:
     def receive(self, topic: str, broker_name: str, *, max_messages: int, invisible_ms: int, poll_ms: int) -> Response:
         """Request up to ``max_messages`` messages of one broker, invisible for ``invisible_ms``, and wait until the
         proxy ends its response, which it holds for ``poll_ms``, at least 5 s, without messages. After a failure, return
-        the messages that arrived before with it; raise it without any. Raises TransportError[CONNECT_FAILED] before the
-        first ``keep_alive``, what ``check_message`` does, and, also after messages,
+        the messages received before and the failure; raise it without messages. Raises TransportError[CONNECT_FAILED]
+        before the first ``keep_alive``, what ``check_message`` does, and, even after messages,
         RemoteProtocolError[RESPONSE_TOO_LARGE] for more than ``max_messages`` or RESPONSE_BYTES."""
         request = self._subscription.receive(
             topic, broker_name, max_messages=max_messages, invisible_ms=invisible_ms, poll_ms=poll_ms

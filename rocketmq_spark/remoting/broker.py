@@ -96,8 +96,8 @@ class OffsetUpdates(NamedTuple):
     futures: Mapping[MessageQueue, ResponseFuture[None]]
 
     def result(self) -> dict[MessageQueue, RocketMQError]:
-        """Wait for all commits; return the RocketMQErrors by queue, not raised. The offsets of all other queues are
-        stored."""
+        """Wait for all commits; return the errors of failed ones by queue, not raised. The offsets of all other queues
+        are stored."""
         failures: dict[MessageQueue, RocketMQError] = {}
         for queue, future in self.futures.items():
             try:
@@ -258,8 +258,8 @@ class Broker(RemotingClient):
     def submit_lock_batch(
         self, group: str, client_id: str, queues: Collection[MessageQueue]
     ) -> ResponseFuture[set[MessageQueue]]:
-        """Request without waiting locks of queues for a client ID; locks that it holds are renewed, for 60 s. The
-        result is the set of ``queues`` that it holds now; other client IDs hold the missing ones."""
+        """Request without waiting that queues are locked for a client ID, or its locks renewed; they expire after 60 s.
+        The result is the set of ``queues`` that it holds now; other client IDs hold the missing ones."""
         body = encode_lock_batch(group, client_id, queues)
         command = _command(RequestCode.LOCK_BATCH_MQ, body=body)
         return self.submit(Rpc(command, lambda response: decode_lock_ok(response.body)))

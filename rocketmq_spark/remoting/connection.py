@@ -155,13 +155,13 @@ class Connection:
         return self.submit(request, timeout_ms).result()
 
     def submit(self, request: RemotingCommand, timeout_ms: int, on_done: OnDone | None = None) -> PendingResponse:
-        """Send a request, signed if the connection has credentials, without waiting for the response. Return its
-        ``PendingResponse``, with a deadline in ``timeout_ms``; ``on_done`` receives it once, when it is completed.
-        Sending waits up to ``timeout_ms`` for other senders and the server.
+        """Send a request, signed if the connection has credentials, and do not wait for the response. Return its
+        ``PendingResponse``, which ``on_done`` receives once, when it is completed. Its deadline is ``timeout_ms`` from
+        now; sending waits as long for other senders and the server.
 
-        Raises TransportError[CONNECTION_LOST], the error that ended the connection, or LocalProtocolError if sending
-        failed; ``on_done`` is not called then. A request that the reader failed meanwhile is returned, and its
-        ``result`` raises.
+        If sending failed, raises TransportError[CONNECTION_LOST], the error that ended the connection, or
+        LocalProtocolError, and does not call ``on_done``; but a request that the reader thread has failed meanwhile is
+        returned.
         """
         pending = self._new_pending(request, timeout_ms, on_done)
         try:
@@ -173,8 +173,8 @@ class Connection:
         return pending
 
     def _new_pending(self, request: RemotingCommand, timeout_ms: int, on_done: OnDone | None) -> PendingResponse:
-        """Register and return a request in flight, with the next opaque and a deadline in ``timeout_ms``; record the
-        time of this last request; send nothing."""
+        """Register and return a request in flight, with the next opaque and the deadline ``timeout_ms`` from now;
+        record the time of this last request; send nothing."""
         self._last_used_ms = now_ms = self._clock()
         opaque = next(self._opaques)
         pending = self._pending[opaque] = PendingResponse(
@@ -279,8 +279,8 @@ class Connection:
 
     def _dispatch(self, command: RemotingCommand) -> None:
         """Respond to a server's request. For a response, record the server's version and complete the request in flight
-        with the same opaque; drop a response that arrives after the deadline. Each side numbers its own requests, so
-        the kind is checked before the opaque."""
+        with the same opaque; drop the response if none is in flight, as after its deadline. Each side numbers its own
+        requests, so the kind is checked before the opaque."""
         if not command.is_response:
             self._respond(command)
             return

@@ -86,12 +86,12 @@ class FailureTracker:
         quiet_ms: int = 0,
     ) -> bool:
         """Record a failure, of any retryability, and allow the next retry after a growing pause, at the latest when the
-        limit ends. Return True for the failure with which the subject reaches its limit, False before and after it.
-        Raise and log nothing.
+        limit ends. Return True for the failure with which the subject reaches its limit, else False. Raise and log
+        nothing.
 
-        ``limit_ms`` counts from the start of the outage, or from ``now_ms`` if it is shorter than before and the
-        deadline gets earlier. ``since_ms``: this start, used for the first failure only; None: ``now_ms``.
-        ``quiet_ms``: a shorter outage is not logged; the largest value of its failures counts.
+        ``limit_ms`` counts from the start of the outage, or, if shorter than before, from ``now_ms`` if that ends
+        earlier. ``since_ms``: start of the outage, used for its first failure only; None: ``now_ms``. ``quiet_ms``: a
+        shorter outage is not logged; the largest value of its failures counts.
         """
         before = self._failures.get(subject)
         since_ms = before.since_ms if before else now_ms if since_ms is None else since_ms

@@ -50,11 +50,10 @@ class NameServers:
     def topic_route(self, topic: str) -> TopicRoute:
         """Request the route of ``topic``, wait, and return it, with broker addresses mapped by ``brokerAddressMap``.
 
-        Raises RouteError[TOPIC_NOT_FOUND] if a name server reports that it does not exist and no other has a route (a
-        name server that has just started has none). Raises RouteError[STATIC_TOPIC_NOT_SUPPORTED] for a topic whose
-        queue IDs differ between pulls and the broker's statistics. Raises TransportError, BrokerError or
-        RemoteProtocolError if no name server returns a valid response; OptionError[NOT_A_NAME_SERVER] if all of them
-        are other servers.
+        Raises RouteError[TOPIC_NOT_FOUND] if a name server reports that it does not exist and no other has a route;
+        RouteError[STATIC_TOPIC_NOT_SUPPORTED] for a topic whose queue IDs differ between pulls and the broker's
+        statistics; TransportError, BrokerError or RemoteProtocolError if no name server returns a valid response;
+        OptionError[NOT_A_NAME_SERVER] if all of them are other servers.
         """
         response = self.topic_routes([topic])[topic]
         if isinstance(response, RocketMQError):

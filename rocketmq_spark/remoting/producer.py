@@ -73,7 +73,8 @@ class Producer:
     ) -> SendResult:
         """Call ``send`` with a queue and a client of its broker, up to SEND_ATTEMPTS (3) times, without a pause, and
         return its result. The queue is ``queue``, or for None each time another one, on a broker without a failed
-        attempt if possible. Any error that is not transient is raised at once, and the error of the last attempt."""
+        attempt if possible. An error that is not transient is raised at once; after the last attempt, its error is
+        raised."""
         failed: set[str] = set()
         for attempt in range(1, SEND_ATTEMPTS + 1):
             try:

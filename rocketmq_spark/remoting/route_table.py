@@ -115,9 +115,8 @@ class RouteTable:
         ``refresh``.
 
         A failed query is raised even if a route is cached: TransportError[NAME_SERVERS_UNAVAILABLE] for transient
-        failures of the name servers, RouteError[TOPIC_UNAVAILABLE.NO_ROUTE] for a topic that had a route,
-        RouteError[TOPIC_NOT_FOUND] for another topic. Raises the permanent errors of ``NameServers.topic_route`` as
-        well.
+        failures of the name servers, RouteError[TOPIC_UNAVAILABLE.NO_ROUTE] for a topic that had a route, else
+        RouteError[TOPIC_NOT_FOUND]. Raises also the permanent errors of ``NameServers.topic_route``.
         """
         if refresh or topic in self._invalidated or topic not in self._cached:
             for failure in self.refresh([topic]).values():
@@ -156,7 +155,7 @@ class RouteTable:
         self._invalidated.add(topic)
 
     def forget(self, topic: str) -> None:
-        """Drop the topic's cached route, and that it is invalidated. Its history stays."""
+        """Drop the topic's cached route, if there is one, and its invalidation. Its history stays."""
         self._invalidated.discard(topic)
         if self._cached.pop(topic, None) is not None:
             self._state = object()
