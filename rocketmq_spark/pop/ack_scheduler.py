@@ -1,7 +1,8 @@
 """Scheduling of acknowledgements, releases, extensions and dead-letter moves of received messages, by broker.
 
-Each broker has a worker thread while requests to it are due. An unresponsive broker thus delays neither other brokers
-nor receiving, and gets its next request only after a pause.
+A release sets the invisible duration to 1 ms: the broker redelivers the message within seconds, and does not count it
+as a delivery attempt. Each broker has a worker thread while requests to it are due. An unresponsive broker thus delays
+neither other brokers nor receiving, and gets its next request only after a pause.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ RELEASED_INVISIBLE_MS: Final = 1
 
 
 class AckScheduler:
-    """Scheduler of requests for messages in ``unacked_messages``. ``invisible_ms``: the duration by which it extends.
+    """Sender of all requests about the ``unacked_messages`` of one receiver, on one worker thread for each broker.
 
-    Threads: any. ``changed`` guards ``unacked_messages`` and is released during requests; a worker that ends notifies
-    it.
+    ``invisible_ms``: the invisible duration that an extension requests. Threads: any. ``changed`` guards
+    ``unacked_messages`` and is not held during requests; a worker that ends notifies it.
     """
 
     def __init__(
@@ -56,26 +57,27 @@ class AckScheduler:
     # ------------------------------------------------------------------------------------------ scheduling
 
     def run(self) -> None:
-        """Start a worker for each broker with due requests, unless it has a worker or is in a retry pause. Do not
-        wait."""
+        """For each broker with due acknowledgements, releases or extensions, start a worker that sends them
+        (``_send_all``). Skip brokers in a retry pause after a failure, and those whose worker runs. Do not wait."""
         self._start_workers(self._brokers_due(), self._send_all)
 
     def move_exhausted(self) -> None:
-        """Start a worker for each broker with messages in RETRIES_EXHAUSTED, to move these to the dead-letter topic. Do
-        not wait."""
+        """For each broker with messages in RETRIES_EXHAUSTED, start a worker that moves up to 1,000 of them to the
+        dead-letter topic. Skip brokers in a retry pause, and those whose worker runs. Do not wait."""
         with self._changed:
             broker_names = self._unacked.brokers_with(MessageState.RETRIES_EXHAUSTED)
         self._start_workers(broker_names, self._move)
 
     def _start_workers(self, broker_names: Iterable[str], do: Callable[[str], None]) -> None:
-        """Start ``do(broker_name)`` on a worker for each broker, unless it is in a retry pause or its worker runs."""
+        """Start ``do(broker_name)`` on a worker for each broker. Skip brokers in a retry pause, and those whose worker
+        runs."""
         for broker_name in broker_names:
             if self._failures.may_send(broker_name):
                 self._workers.start(broker_name, partial(do, broker_name))
 
     def _brokers_due(self) -> set[str]:
-        """Return the brokers with due requests: after ``begin_stop`` those with messages to acknowledge or in no batch,
-        none after ``close``."""
+        """Return the names of the brokers with due requests for unclaimed messages: ``UnackedMessages.brokers_due``,
+        after ``begin_stop`` ``brokers_due_at_stop``; none after ``close``."""
         with self._changed:
             if self._is_closed:
                 return set()
@@ -84,8 +86,9 @@ class AckScheduler:
             return self._unacked.brokers_due(self._clock())
 
     def try_release(self, handles: Sequence[ReceiptHandle]) -> None:
-        """Request the release of messages that ``unacked_messages`` does not track, once; wait for the responses and
-        count the successes. Failures are ignored: those messages are redelivered when they expire."""
+        """Request, once, the release (redelivery within seconds) of messages that ``unacked_messages`` does not track.
+        Wait for the responses and add the number without an error to ``counts.released``. Ignore errors: those messages
+        are redelivered when they expire."""
         outcomes = self._transport.change_invisible_duration(handles, RELEASED_INVISIBLE_MS, suspend=True)
         released = sum(not isinstance(outcome, RocketMQError) for outcome in outcomes)
         with self._changed:
@@ -94,8 +97,9 @@ class AckScheduler:
     # ------------------------------------------------------------------------------------------ waiting, stopping
 
     def wait_until_none(self, state: MessageState, until_ms: int) -> None:
-        """Block and run the scheduler until no message is in ``state`` at brokers that do not fail. Return earlier,
-        without an error, at ``until_ms`` of the scheduler's clock, after ``close``, or after a fatal error."""
+        """Call ``run`` and wait, repeatedly, until all messages in ``state`` are at failing brokers, or there are none;
+        all brokers count as failing while no name server responds. Return earlier, without an error, at ``until_ms`` of
+        the scheduler's clock, after ``close``, or after a fatal error."""
         while True:
             self.run()
             with self._changed:
@@ -107,32 +111,34 @@ class AckScheduler:
                     self._changed.wait(remaining_ms / 1000)
 
     def begin_stop(self) -> None:
-        """Change what is due: from now on messages in no batch are released and no invisible duration is extended. Send
-        nothing."""
+        """From now on, treat the release of messages in no batch as due, and not extensions or the release of ABANDONED
+        messages; acknowledgements stay due. Send nothing."""
         self._is_stopping = True
 
     @property
     def has_due_requests(self) -> bool:
-        """Return whether requests are due that no worker has claimed. False does not mean that all workers have
-        ended."""
+        """Return whether a broker has due requests for unclaimed messages, even in a retry pause. False after
+        ``close``. False does not mean that all workers have ended."""
         return bool(self._brokers_due())
 
     def close(self) -> None:
-        """Claim no more messages, so that no more requests are sent. Wait for nothing: requests in flight end when the
-        transport is closed."""
+        """Claim no more messages for acknowledgements, releases or extensions, so that no more of these are sent. Wait
+        for nothing: requests in flight end when the transport is closed."""
         self._is_closed = True
 
     # ------------------------------------------------------------------------------------------ requests to one broker
 
     def _send_all(self, broker_name: str) -> None:
-        """Send all due requests to a broker, and wait for their responses, until none is due or one fails."""
+        """Repeat until the broker has no due requests or one fails: acknowledge, release, extend, up to 1,000 messages
+        each, and wait for the responses. After a failure skip the rest."""
         is_responding = True
         while is_responding and broker_name in self._brokers_due():
             is_responding = self._acknowledge(broker_name) and self._release(broker_name) and self._extend(broker_name)
 
     def _acknowledge(self, broker_name: str) -> bool:
-        """Claim up to 1,000 completed messages, acknowledge them and wait; remove those acknowledged or expired,
-        unclaim those whose request failed. Return whether no request failed."""
+        """Claim up to 1,000 of the broker's COMPLETED messages, acknowledge them and wait. Remove those acknowledged or
+        expired, unclaim those whose request failed, and record the failure or success of the broker. Without messages
+        send and record nothing. Return whether no request failed."""
         claimed = self._claim(self._unacked.claim_completed, broker_name)
         outcomes = self._transport.acknowledge([handle for _, handle in claimed])
         outcomes_by_number = list(zip((number for number, _ in claimed), outcomes, strict=True))
@@ -145,8 +151,9 @@ class AckScheduler:
         return self._record_outcomes(broker_name, outcomes)
 
     def _release(self, broker_name: str) -> bool:
-        """Claim up to 1,000 abandoned messages, or after ``begin_stop`` all in no batch, request their release and
-        wait; remove the released ones, unclaim those whose request failed. Return whether no request failed."""
+        """Claim up to 1,000 of the broker's ABANDONED messages (after ``begin_stop`` of those in no batch instead),
+        request their release and wait. Remove those without an error as released, unclaim the others, and record the
+        failure or success of the broker. Without messages send and record nothing. Return whether no request failed."""
         claim = self._unacked.claim_outside_batches if self._is_stopping else self._unacked.claim_abandoned
         claimed = self._claim(claim, broker_name)
         outcomes = self._transport.change_invisible_duration(
@@ -163,8 +170,9 @@ class AckScheduler:
         return self._record_outcomes(broker_name, outcomes)
 
     def _extend(self, broker_name: str) -> bool:
-        """Claim up to 1,000 messages whose extension is due, extend their invisible duration and wait. Those that
-        failed or expired stay, for a later retry. Return whether no request failed. After ``begin_stop`` only return
+        """Claim up to 1,000 of the broker's messages whose extension is due, request ``invisible_ms`` from now on, and
+        wait. Store the new handles; schedule a retry for messages that failed, or whose handle is no longer valid.
+        Record the failure or success of the broker. Return whether no request failed; after ``begin_stop`` only return
         True."""
         if self._is_stopping:
             return True
@@ -182,8 +190,8 @@ class AckScheduler:
         return self._record_outcomes(broker_name, outcomes)
 
     def _move(self, broker_name: str) -> None:
-        """Claim up to 1,000 messages with exhausted retries, move them to the dead-letter topic, wait, and record
-        outcomes."""
+        """Claim up to 1,000 of the broker's RETRIES_EXHAUSTED messages, have the transport move them to the dead-letter
+        topic, wait, and record the outcomes of the messages; no failure or success of the broker."""
         with self._changed:
             claimed = self._unacked.claim_exhausted(MAX_CONCURRENT_CALLS, broker_name)
         outcomes = self._transport.dead_letters.move([one for _, one in claimed])
@@ -195,8 +203,8 @@ class AckScheduler:
             return [] if self._is_closed else claim(MAX_CONCURRENT_CALLS, broker_name)
 
     def _record_outcomes(self, broker_name: str, outcomes: Sequence[object]) -> bool:
-        """Record the first RocketMQError among ``outcomes`` as the broker's failure, else a success; nothing if empty.
-        Return whether there is no RocketMQError."""
+        """Record the first RocketMQError among ``outcomes`` as failure of the broker, or its success if there is none;
+        nothing if ``outcomes`` is empty. Return whether there is no RocketMQError."""
         failure = next((one for one in outcomes if isinstance(one, RocketMQError)), None)
         if outcomes:
             self._failures.record_outcome(broker_name, failure)
@@ -209,7 +217,7 @@ PREFIX: Final = "rocketmq-pop-"
 
 
 class Workers:
-    """Worker threads, at most one of each name. ``fail`` is called with any exception that a worker raises.
+    """Worker threads of one receiver, at most one at a time of each name. ``fail``: called with what a worker raises.
 
     Threads: any. ``changed`` guards the set of workers, and is notified when one ends.
     """
@@ -226,8 +234,8 @@ class Workers:
             return set(self._busy)
 
     def start(self, name: str, do: Callable[[], None]) -> None:
-        """Run ``do`` on a daemon thread of this name; do nothing if one is running. Do not wait, except where no thread
-        can be started, as while Python 3.12 exits: run ``do`` here."""
+        """Run ``do`` on a daemon thread ``rocketmq-pop-<name>``, and do not wait. Do nothing if a worker of this name
+        runs. If no thread can be started, as while Python 3.12 exits, run ``do`` on the calling thread."""
         thread = threading.Thread(target=self._work, args=(name, do), name=f"{PREFIX}{name}", daemon=True)
         this_thread = threading.current_thread()
         with self._changed:
@@ -242,8 +250,8 @@ class Workers:
         self._work(name, do)
 
     def _work(self, name: str, do: Callable[[], None]) -> None:
-        """Run ``do``; log an exception and pass it to ``fail``. Then remove this worker, so that ``start`` may start it
-        again, and notify ``changed``."""
+        """Run ``do``; log an exception and pass it to ``fail``, which fails the query. Then, in any case, remove this
+        worker, so that ``start`` may start one of its name again, and notify ``changed``."""
         try:
             do()
         except Exception as error:
@@ -255,8 +263,8 @@ class Workers:
                 self._changed.notify_all()
 
     def join(self, timeout_s: float) -> None:
-        """Wait until the workers that run now have ended, at most ``timeout_s`` for each; those that still run
-        continue."""
+        """Wait for each worker that runs now until it has ended, at most ``timeout_s`` seconds for each; raise
+        nothing."""
         with self._changed:
             threads = list(self._busy.values())
         for thread in threads:

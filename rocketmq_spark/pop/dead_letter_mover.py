@@ -44,7 +44,7 @@ BrokerAt: TypeAlias = Callable[[BrokerAddress], Broker]
 
 
 class DeadLetterMover:
-    """The ``DeadLetterTopic`` of one group at brokers.
+    """The ``DeadLetterTopic`` of one group at brokers, which store a message that is sent back in ``%DLQ%<group>``.
 
     Threads: any; ``move`` must not run twice at once for one broker.
     """
@@ -59,23 +59,24 @@ class DeadLetterMover:
         self._failing_brokers: set[str] = set()
 
     def needs_broker_call(self, target: Target, received: Sequence[ReceivedMessage]) -> bool:
-        """Return whether ``split_exhausted`` would block on a request: a message was redelivered and no limit is
-        cached."""
+        """Return whether ``split_exhausted`` would send a request and wait: a message was redelivered, and the broker's
+        ``retryMaxTimes`` is not cached."""
         return not self._is_cached(target) and has_redelivered(received)
 
     def _is_cached(self, target: Target) -> bool:
         return target.broker_name in self._retry_limits and self._clock() < self._retry_limits[target.broker_name][1]
 
     def split_exhausted(self, target: Target, received: Sequence[ReceivedMessage]) -> SplitMessages:
-        """Split messages into ``usable`` and ``exhausted`` (redelivered more than ``retryMaxTimes``). If one was
-        redelivered, the limit is what ``retry_max_times`` returns, which may send a request and wait. If it returns
-        None, all messages are usable."""
+        """Split messages into ``usable`` and ``exhausted`` ones: redelivered more often than ``retry_max_times``
+        returns, which may send a request and wait, and is called only if a message was redelivered. If it returns None,
+        all are usable."""
         return split_exhausted(received, self.retry_max_times(target) if has_redelivered(received) else None)
 
     def retry_max_times(self, target: Target) -> int | None:
-        """Return the group's ``retryMaxTimes`` at the broker, cached for 60 s; if it is not cached, request it and
-        wait. 16, logged, if the broker permanently refuses. None, no limit: the group has no retry queue, so that no
-        message can be moved, or the request failed temporarily, which is not cached. Raises no RocketMQError."""
+        """Return the group's ``retryMaxTimes`` at the target's broker, cached for 60 s; if it is not cached, request it
+        and wait. Return 16, and log that, if the broker refuses permanently. Return None (no limit) if the group has no
+        retry queue, since no message can be moved then; also if the request failed temporarily, which is not cached.
+        Raises no RocketMQError."""
         if self._is_cached(target):
             return self._retry_limits[target.broker_name][0]
         limit: int | None
@@ -98,9 +99,10 @@ class DeadLetterMover:
         return limit
 
     def move(self, messages: Sequence[ReceivedMessage]) -> list[MoveOutcome]:
-        """Store messages in the group's dead-letter topic, one blocking request each, and log the moved ones. Return an
-        outcome for each: MOVED; RETRY, also without a request once the same broker failed temporarily in this call;
-        REJECTED if the broker refuses it permanently. Raises no RocketMQError. Messages are not acknowledged here."""
+        """Store messages in the group's dead-letter topic, by one request each with a wait, and log the moved ones.
+        Return an outcome for each, in order: MOVED; REJECTED if the broker refuses it permanently; RETRY after any
+        other error, and without a request for later messages of that broker in this call. Acknowledge nothing. Raises
+        no RocketMQError."""
         failing: set[str] = set()
         stored_messages = [stored_message_of(one) for one in messages]
         outcomes = [self._move(stored_message, failing) for stored_message in stored_messages]
@@ -119,9 +121,9 @@ class DeadLetterMover:
         return outcomes
 
     def _move(self, message: StoredMessage, failing: set[str]) -> MoveOutcome:
-        """Send one message back to its broker with the dead-letter level, and wait; RETRY without a request if
-        ``failing`` has its broker. Log a failure; add the broker to ``failing`` if the failure is transient (RETRY),
-        else return REJECTED. Raises no RocketMQError."""
+        """Send one message back to its broker with the delay level of the dead-letter topic, wait, and return the
+        outcome. Return RETRY without a request if ``failing`` has the broker's name. Return REJECTED for a permanent
+        error, RETRY for another one, and then add the name to ``failing``. Log the error by ``_warn``."""
         if message.broker_name in failing:
             return MoveOutcome.RETRY
         try:
@@ -139,7 +141,7 @@ class DeadLetterMover:
         return MoveOutcome.MOVED
 
     def _warn(self, message: StoredMessage, move: MoveOutcome, error: RocketMQError) -> None:
-        """Log a failed move, unless a failure of that broker was logged since its last successful move."""
+        """Log a warning about a failed move, only the first of its broker since the last successful move there."""
         if message.broker_name not in self._failing_brokers:
             self._failing_brokers.add(message.broker_name)
             log.warning(

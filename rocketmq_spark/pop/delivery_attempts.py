@@ -44,8 +44,8 @@ def has_redelivered(received: Iterable[ReceivedMessage]) -> bool:
 
 
 def split_exhausted(received: Iterable[ReceivedMessage], retry_max_times: int | None) -> SplitMessages:
-    """Split messages: ``exhausted`` are those redelivered more than ``retry_max_times`` (a negative limit counts as 0).
-    None: no limit, all are ``usable``."""
+    """Split messages, in order: ``exhausted`` are those redelivered more than ``retry_max_times``, a negative one
+    counting as 0; the others are ``usable``. None: no limit, all are usable."""
     usable: list[ReceivedMessage] = []
     exhausted: list[ReceivedMessage] = []
     for received_message in received:
@@ -55,8 +55,8 @@ def split_exhausted(received: Iterable[ReceivedMessage], retry_max_times: int | 
 
 
 def redelivery_count(received_message: ReceivedMessage) -> int:
-    """Return the broker's count of the message's redeliveries. 0 for a message of no retry topic, for one from a proxy,
-    and for one that cannot be decoded."""
+    """Return how often the broker has redelivered the message, by its record. 0 for a message that is not from a retry
+    topic, for one from a proxy, and for one that cannot be decoded."""
     handle = received_message.handle
     if (
         received_message.record_format is not RecordFormat.STORED
@@ -70,9 +70,9 @@ def redelivery_count(received_message: ReceivedMessage) -> int:
 
 
 def stored_message_of(received_message: ReceivedMessage) -> StoredMessage:
-    """Return where the broker stores the message: the topic that was polled, its broker, commit log offset and ID. The
-    offset of a redelivered message is that of its copy in the retry topic. Raises ValueError for an undecodable
-    record."""
+    """Return the topic that was polled, the broker name, commit log offset and message ID, with which the message can
+    be sent back. The offset of a redelivered message is of its copy in the retry topic. Raises ValueError for an
+    undecodable record."""
     message = as_written(received_message.record, received_message.handle.broker_name)
     return StoredMessage(
         received_message.handle.topic, received_message.handle.broker_name, message.commit_log_offset, message.msg_id
@@ -80,6 +80,6 @@ def stored_message_of(received_message: ReceivedMessage) -> StoredMessage:
 
 
 def list_ids(messages: Sequence[StoredMessage], limit: int = 10) -> str:
-    """Return the IDs of the first ``limit`` messages, shortened, separated by spaces; ``...`` ends it if there are
-    more."""
+    """Return the IDs of the first ``limit`` messages, each shortened, separated by spaces, and ``...`` if there are
+    more messages."""
     return " ".join([cut(message.msg_id) for message in messages[:limit]] + ["..."] * (len(messages) > limit))

@@ -22,19 +22,20 @@ REFUSED_MS: Final = 9_999
 
 
 def random_duration_ms(invisible_ms: int, random_below: Callable[[int], int]) -> int:
-    """Return a random duration in ms, which no producer can predict, from ``invisible_ms`` up to 5 % (1 to 30 s) more.
-
-    None is above 12 h, and none that a proxy rejects as too short (below 10 s) becomes valid: where these limits cut
-    the range, it begins below ``invisible_ms`` instead. ``random_below``: as ``secrets.randbelow``.
-    """
+    """Return a random duration in ms, which no producer can predict: from ``invisible_ms`` to 5 % (at least 1 s, at
+    most 30 s) more, both included. The range is moved down to end at 12 h, or at 9,999 ms for an ``invisible_ms`` up to
+    that, which proxies reject as too short. ``random_below(n)`` returns a number in [0, n), as
+    ``secrets.randbelow``."""
     spread = min(max(LEAST_SPREAD_MS, invisible_ms // SPREADS_IN_A_DURATION), MOST_SPREAD_MS)
     most = REFUSED_MS if invisible_ms <= REFUSED_MS else MAX_INVISIBLE_MS
     return min(invisible_ms, most - spread) + random_below(spread + 1)
 
 
 class Lease(NamedTuple):
-    """The time for which a message is invisible to other members, by this process's clock, and when to extend it. It
-    starts when the response arrives, so the broker's own may expire a little earlier."""
+    """The time for which a message is invisible to other members, by this process's clock in ms, and when to extend it.
+
+    It starts when the response arrives, so the broker's own may expire a little earlier.
+    """
 
     invisible_ms: int
     extend_at_ms: int
@@ -46,8 +47,8 @@ class Lease(NamedTuple):
         return cls(invisible_ms, now_ms + invisible_ms // 2, now_ms + invisible_ms)
 
     def retry_later(self, now_ms: int) -> Lease:
-        """Return a copy whose next extension is due after a pause, 1/20 of the duration and at least 50 ms; the expiry
-        stays."""
+        """Return a copy whose next extension is due after a pause from ``now_ms``: 1/20 of the duration, at least 50
+        ms. The expiry stays."""
         return self._replace(extend_at_ms=now_ms + max(SHORTEST_PAUSE_MS, self.invisible_ms // PAUSES_PER_LEASE))
 
     def is_due(self, now_ms: int) -> bool:
@@ -66,9 +67,9 @@ class ExpiryLog:
         self._throttle = Throttle()
 
     def take_lines(self, expired: Counter[str], now_ms: int) -> list[LogLine]:
-        """Return a warning, once, about messages that expired since the last one, or an empty list: none expired, or
-        the throttle holds the line until a later call. ``expired``: number of messages expired since the start, by
-        broker name."""
+        """Return one warning about the messages that expired since the last warning, and record it as logged. Return []
+        if there are none, or if the last warning is too recent (``Throttle``): a later call includes them. ``expired``:
+        number of messages expired since the start, by broker name; the caller does not change it afterwards."""
         new = expired - self._logged
         if not new or not self._throttle.try_acquire_event(now_ms):
             return []

@@ -56,8 +56,11 @@ class _TargetState:
 
 
 class ReceiveScheduler:
-    """See the module. ``is_available_now``: the query ends when each target is empty. It uses short polls to detect
-    that soon, and sends none to an empty target, since that would receive messages stored after the query's end."""
+    """Scheduler of one receiver's polls: decides which topic and broker (target) is polled now, and sends nothing.
+
+    ``is_available_now``: the query ends when each target is empty. It uses short polls to detect that soon, and sends
+    none to an empty target, since that would receive messages stored after the query's end.
+    """
 
     def __init__(self, is_available_now: bool) -> None:
         self._is_available_now = is_available_now
@@ -68,13 +71,14 @@ class ReceiveScheduler:
 
     @property
     def have_all_responded(self) -> bool:
-        """Return whether all targets of some moment had responded at least once: messages stored since then are not
-        skipped. Once True, it stays True."""
+        """Return whether at some moment all targets had responded to a poll: messages stored later are not skipped.
+        Once True, it stays True."""
         return self._have_all_responded
 
     @property
     def are_all_empty(self) -> bool:
-        """Return whether there are targets, each one's last poll was empty, and no redelivery is expected."""
+        """Return whether each target is empty, see ``mark_responded``, and no redelivery is expected. False without
+        targets."""
         is_redelivery_expected = self._redelivery_until_ms is not None
         return (
             not is_redelivery_expected and bool(self._states) and all(state.is_empty for state in self._states.values())
@@ -86,13 +90,14 @@ class ReceiveScheduler:
         return sum(state.pending_requests for state in self._states.values())
 
     def set_targets(self, targets: Collection[Target]) -> None:
-        """Replace the targets; those that stay keep their state, the others lose it."""
+        """Replace the targets. Those that stay keep their state, new ones begin as not polled and not empty."""
         self._states = {target: self._states.get(target, _TargetState()) for target in targets}
 
     def schedule(self, capacity: int, allowed: Collection[Target]) -> Iterator[ReceiveRequest]:
-        """Yield the polls to send now to targets in ``allowed``, each for at most ``capacity`` messages; none if it is
-        0. Each yielded poll counts as in flight from then on, so the iterator must be consumed. Raises KeyError for a
-        target that is not in ``set_targets``."""
+        """Yield the polls to send now, by target in the order of ``allowed``, up to one in flight for each, or 4 if its
+        last response had messages. Each is for ``capacity`` messages, at most 32; none if ``capacity`` is 0. The broker
+        may hold a poll for 15 s, the first and those of ``is_available_now`` for 1 s. Each counts as in flight once it
+        is yielded, so the iterator must be consumed. Raises KeyError for a target that is not in ``set_targets``."""
         for target in allowed:
             state = self._states[target]
             if self._is_available_now and state.is_empty:
@@ -106,12 +111,12 @@ class ReceiveScheduler:
                 yield ReceiveRequest(target, max_messages, LONG_POLL_MS if is_long_poll else SHORT_POLL_MS)
 
     def expect_redelivery(self, now_ms: int) -> None:
-        """Expect redelivery, within 8 s, of messages that were released or have expired."""
+        """Expect for 8 s from ``now_ms`` that brokers redeliver released or expired messages."""
         self._redelivery_until_ms = now_ms + REDELIVERY_WITHIN_MS
 
     def recheck_empty_targets(self, now_ms: int) -> None:
-        """Mark all targets as not empty while redelivery is expected, so that they are polled again; end that after
-        8 s."""
+        """If redelivery is expected, mark all targets as not empty, so that they are polled again; end the expectation
+        if its 8 s are over at ``now_ms``."""
         if self._redelivery_until_ms is None:
             return
         for state in self._states.values():
@@ -120,7 +125,8 @@ class ReceiveScheduler:
             self._redelivery_until_ms = None
 
     def mark_responded(self, target: Target, *, has_messages: bool) -> None:
-        """Record a poll's response. The target is empty if it had no messages and no other poll is in flight."""
+        """Record that a poll in flight got a response. The target is empty if it had no messages and no other poll to
+        the target is in flight. A target that ``set_targets`` removed is ignored."""
         state = self._finish_request(target)
         state.has_responded = True
         have_all = bool(self._states) and all(each.has_responded for each in self._states.values())
@@ -129,27 +135,32 @@ class ReceiveScheduler:
         state.is_empty = not has_messages and state.pending_requests == 0
 
     def mark_failed(self, target: Target) -> None:
-        """Record a poll's failure: the target then counts neither as empty nor as one with messages."""
+        """Record that a poll in flight failed: the target then counts neither as empty nor as one with messages.
+        Whether it has responded before stays."""
         state = self._finish_request(target)
         state.has_messages = state.is_empty = False
 
     def _finish_request(self, target: Target) -> _TargetState:
+        """Count one poll to the target less as in flight, and return its state; that of a removed target is new and not
+        stored."""
         state = self._states.get(target, _TargetState(1))
         state.pending_requests -= 1
         return state
 
 
 class PrefetchLimit:
-    """The limit for prefetched messages, ``max_messages``: it shrinks when some expire. Not thread-safe."""
+    """The maximum number of messages that a receiver holds in no batch yet: lowered when some expire. Not
+    thread-safe."""
 
     def __init__(self, max_messages: int) -> None:
         self._upper_bound = max_messages
         self.max_messages = max_messages
 
     def shrink(self, remaining: int) -> None:
-        """Lower the limit to ``remaining``, the count after prefetched messages expired; to 32 at the least."""
+        """Lower the limit to ``remaining``, the number of prefetched messages after some expired, but not below 32;
+        never raise it."""
         self.max_messages = min(self.max_messages, max(MAX_MESSAGES_PER_REQUEST, remaining))
 
     def grow(self) -> None:
-        """Raise the limit by 32, up to its upper bound, after a batch was started."""
+        """Raise the limit by 32, at most to the initial one: a batch was started."""
         self.max_messages = min(self._upper_bound, self.max_messages + MAX_MESSAGES_PER_REQUEST)

@@ -3,7 +3,7 @@
 The thread ``rocketmq-pop`` only receives. A worker refreshes the routes, and one for each broker sends
 acknowledgements, extensions and releases (see ``ack_scheduler``). The owner's thread starts and completes batches, and
 stops the receiver. Poll responses arrive on reader threads, which only put them into the inbox. ``watch`` is called
-every second on ``rocketmq-pop``. ``_changed`` guards messages, polls and failures.
+every second on ``rocketmq-pop``. ``_changed`` guards messages, polls and failures, and is not held during requests.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class ReceiveResult(NamedTuple):
 
 
 class Receiver:
-    """Receiver of one query start. Threads: see the module. ``_changed`` is released during requests."""
+    """Receiver of a group's messages for one query start, used by ``PopRun``. Threads and ``watch``: see the module."""
 
     def __init__(
         self,
@@ -107,8 +107,6 @@ class Receiver:
         self._stopped_ms = 0
         self._thread = threading.Thread(target=self._run, name="rocketmq-pop", daemon=True)
 
-    # ------------------------------------------------------------------------------------------ state
-
     @property
     def counts(self) -> Counts:
         return self._unacked.counts
@@ -123,35 +121,34 @@ class Receiver:
 
     @property
     def have_all_responded(self) -> bool:
-        """Return whether each broker has responded, and so has a start position for the group."""
+        """Return whether at some moment all brokers had responded: the group has a start position at each."""
         with self._changed:
             return self._receive_scheduler.have_all_responded
 
     @property
     def is_empty(self) -> bool:
-        """Return whether brokers are empty, no redelivery is expected, and all messages here are in started batches."""
+        """Return whether each last poll was empty, no redelivery is expected, and all messages here are IN_FLIGHT."""
         with self._changed:
             return self._receive_scheduler.are_all_empty and self._unacked.has_only_in_flight
 
     def check(self) -> None:
-        """Raise the fatal error, or a failure that has exceeded its time limit."""
+        """Raise the fatal error, or a failure that has exceeded its time limit; else do nothing."""
         self._failures.raise_failure()
 
     def wait(self, timeout_s: float) -> None:
-        """Wait, at most ``timeout_s``, until there is a message for a batch or a fatal error; may return earlier."""
+        """Wait up to ``timeout_s``, or until a change; not if a message can go to a batch, or after a fatal error."""
         with self._changed:
             if not (self._unacked.can_start_batch or self._failures.has_fatal_error):
                 self._changed.wait(timeout_s)
 
-    # ------------------------------------------------------------------------------------------ batches
-
     def start(self) -> None:
-        """Begin to receive. Idempotent."""
+        """Start the thread ``rocketmq-pop``, which polls brokers. Later calls have no effect."""
         if self._thread.ident is None:
             self._thread.start()
 
     def start_batch(self, batch: int, max_messages: int) -> tuple[ReceivedMessage, ...]:
-        """Put prefetched messages into ``batch`` and return them, () without any; then raise the prefetch limit."""
+        """Put the oldest prefetched messages, up to ``max_messages`` and ``maxBytesPerTrigger`` or one larger one, into
+        ``batch``; raise the prefetch limit by 32, and return them. Without any, only return ()."""
         with self._changed:
             messages = self._unacked.start_batch(batch, max_messages, self._options.max_bytes_per_trigger)
             if messages:
@@ -160,35 +157,35 @@ class Receiver:
         return messages
 
     def mark_completed(self, batch: int) -> None:
-        """Mark all batches up to ``batch`` as in the sink, and acknowledge them. Wait up to ``brokerTimeoutMs``, not
-        for failing brokers: requests to these are retried in the background. Raise no error."""
+        """Mark all batches up to and including ``batch`` as in the sink, acknowledge them, and wait up to
+        ``brokerTimeoutMs``; not for failing brokers, which are retried in the background. Raise no error."""
         with self._changed:
             self._unacked.mark_completed(batch)
         self._acknowledge_and_wait()
 
     def mark_logged_completed(self, handles: Sequence[ReceiptHandle]) -> None:
-        """Start; acknowledge, as ``mark_completed`` does, an earlier start's batch that is in the sink."""
+        """Start; acknowledge an earlier start's batch that is in the sink, and wait as ``mark_completed`` does."""
         with self._changed:
             self._unacked.add_completed(handles)
         self.start()
         self._acknowledge_and_wait()
 
     def _acknowledge_and_wait(self) -> None:
-        """Acknowledge COMPLETED messages once there are routes, and wait; both within ``brokerTimeoutMs``."""
+        """Wait for routes, acknowledge COMPLETED messages and wait, in all ``brokerTimeoutMs``; raise nothing."""
         until_ms = self._clock() + self._options.broker_timeout_ms
         if self._has_routes.wait(self._options.broker_timeout_ms / 1000):
             self._ack_scheduler.wait_until_none(MessageState.COMPLETED, until_ms)
 
     def replay_batch(self, messages: Sequence[ReceivedMessage]) -> None:
-        """Start; track and extend the messages of an earlier start's batch, until ``mark_completed(REPLAYED)``."""
+        """Start; add an earlier start's batch as IN_FLIGHT, and extend it until ``mark_completed(REPLAYED)``."""
         epoch_ms = int(time.time() * 1000)
         with self._changed:
             self._unacked.replay_batch(messages, self._clock(), epoch_ms)
         self.start()
 
     def release_logged(self, handles: Sequence[ReceiptHandle]) -> None:
-        """Start; release an earlier start's batch, poll for no messages before all brokers have confirmed that, and
-        wait. Raises what ``check`` does; TransportError[SOURCE_PROCESS_TERMINATED] after ``stop``."""
+        """Start; release an earlier start's batch, without polls or a time limit, until all brokers confirm; then
+        ``expect_redelivery``. Raises what ``check`` does; TransportError[SOURCE_PROCESS_TERMINATED] after ``stop``."""
         with self._changed:
             self._unacked.abandon(handles)
         self.start()
@@ -203,20 +200,18 @@ class Receiver:
         self.expect_redelivery()
 
     def try_release(self, handles: Sequence[ReceiptHandle]) -> None:
-        """Release messages once, on a worker, without waiting, and ``expect_redelivery``; failed ones expire."""
+        """Release messages once, on a worker, without waiting; ignore failures. Then ``expect_redelivery``."""
         self._workers.start(RELEASING, partial(self._ack_scheduler.try_release, handles))
         self.expect_redelivery()
 
     def expect_redelivery(self) -> None:
-        """Treat brokers as not empty until messages that were released by now are redelivered."""
+        """For 8 s, in which brokers redeliver released messages, poll empty brokers too; ``is_empty`` is False."""
         with self._changed:
             self._receive_scheduler.expect_redelivery(self._clock())
 
-    # ------------------------------------------------------------------------------------------ stop
-
     def stop(self) -> None:
-        """Acknowledge completed messages, release prefetched ones, close all connections; wait up to STOP_TIMEOUT_MS,
-        then 2 s for each thread. Log how many stay unreleased: they are redelivered when they expire. Idempotent."""
+        """Acknowledge COMPLETED and release PREFETCHED and RETRIES_EXHAUSTED messages, within 10 s; log how many stay
+        unreleased. Then close all connections, and wait up to 2 s for each thread. Later calls have no effect."""
         if self._stopping.is_set():
             return
         self._stopped_ms = self._clock()
@@ -231,7 +226,8 @@ class Receiver:
             self._thread.join(CLOSING_S)
 
     def _finish(self, until_ms: int) -> None:
-        """Run due requests and process polls until all end; at ``until_ms`` stop, log how many are unreleased."""
+        """Start due requests and process polls until all have ended, but wait for polls only 300 ms after the last
+        response. At ``until_ms``, return, and log how many messages are unreleased, if any."""
         last_response_ms = now_ms = self._clock()
         while now_ms < until_ms:
             last_response_ms = now_ms if self._process_pending() else last_response_ms
@@ -248,10 +244,8 @@ class Receiver:
         if unreleased:
             _warn_of_unreleased(unreleased, self._options.invisible_duration_ms)
 
-    # ------------------------------------------------------------------------------------------ the thread rocketmq-pop
-
     def _run(self) -> None:
-        """Run all work until ``stop`` is called. An exception ends this thread, is logged, and becomes fatal."""
+        """Run due work, send polls, process the inbox until ``stop``; log an exception and make it the fatal error."""
         try:
             while not self._stopping.is_set():
                 self._run_due_work()
@@ -262,6 +256,7 @@ class Receiver:
             self._failures.fail(error)
 
     def _run_due_work(self) -> None:
+        """Call each periodic task whose interval is over, or that ``_make_due`` requested."""
         work = (
             (self._watch, WATCH_INTERVAL_MS),
             (self._start_refresh, self._transport.route_refresh_interval_ms),
@@ -276,24 +271,26 @@ class Receiver:
                 do()
 
     def _make_due(self, do: Callable[[], None]) -> None:
-        """Run ``do`` on the receiver's thread as soon as possible."""
+        """Make the receiver's thread call ``do``, a task of ``_run_due_work``, in its next round; wake it."""
         self._due_ms[do] = 0
         self._inbox.put(None)
 
     def _log_failures_and_expiries(self) -> None:
+        """Log the lines that are due about failures and about expired messages."""
         with self._changed:
             expired = self._unacked.expired.copy()
         for line in (*self._failures.take_lines(), *self._expiry_log.take_lines(expired, self._clock())):
             log.log(line.level, "%s", line)
 
     def _start_refresh(self) -> None:
-        """Start a route refresh on a worker; in a retry pause after a failure, try again at the next tick."""
+        """Start a route refresh on its worker, unless one runs; in a retry pause, try again in the next round."""
         if self._failures.may_refresh_routes():
             self._workers.start(ROUTE_REFRESH, self._refresh_routes)
         else:
             self._due_ms[self._start_refresh] = 0
 
     def _refresh_routes(self) -> None:
+        """Refresh the routes and wait; record errors, replace the targets to poll, make ``_update_messages`` due."""
         failures = self._transport.refresh_routes()
         self._failures.record_route_refresh(failures)
         with self._changed:
@@ -303,7 +300,8 @@ class Receiver:
         self._make_due(self._update_messages)
 
     def _update_messages(self) -> None:
-        """Start due requests; drop expired messages, and then shrink the prefetch limit and expect redelivery."""
+        """Start due requests once there are routes. Remove expired messages; if any were in no batch, lower the
+        prefetch limit to the rest and expect redelivery. While that is expected, poll empty targets. Notify threads."""
         if self._has_routes.is_set():
             self._ack_scheduler.run()
         with self._changed:
@@ -319,7 +317,8 @@ class Receiver:
             self._transport.receive(request, partial(self._enqueue, request.target))
 
     def _next_requests(self) -> list[ReceiveRequest]:
-        """Schedule polls that the prefetch limit allows; none while stopping or while messages are ABANDONED."""
+        """Return the polls to send now to brokers in no retry pause, and count them as in flight. Return none if
+        messages or records (64 MiB) reach the prefetch limit, while stopping, or while a message is ABANDONED."""
         with self._changed:
             is_full = self._unacked.prefetched_bytes >= MAX_PREFETCHED_BYTES
             is_ready = not (is_full or self._stopping.is_set() or self._unacked.count(MessageState.ABANDONED))
@@ -328,17 +327,16 @@ class Receiver:
             return list(self._receive_scheduler.schedule(capacity, allowed))
 
     def _enqueue(self, target: Target, outcome: ReceiveOutcome) -> None:
-        """Put an outcome into the inbox. Its invisible duration counts from now, whenever it is processed."""
-        self._inbox.put(ReceiveResult(target, outcome, self._clock()))
+        self._inbox.put(ReceiveResult(target, outcome, self._clock()))  # its messages' invisible durations begin now
 
     def _process_inbox(self) -> None:
-        """Wait up to ``TICK_S`` for an entry of the inbox, and process all that are there."""
+        """Wait up to ``TICK_S`` for an entry of the inbox, and process all entries."""
         with suppress(Empty):
             self._process(self._inbox.get(timeout=TICK_S))
         self._process_pending()
 
     def _process_pending(self) -> bool:
-        """Process all entries of the inbox without waiting; return whether any was a poll's outcome."""
+        """Process all entries of the inbox without waiting; return whether any was a poll's outcome, not None."""
         has_result = False
         with suppress(Empty):
             while True:
@@ -346,7 +344,8 @@ class Receiver:
         return has_result
 
     def _process(self, result: ReceiveResult | None) -> bool:
-        """Record a poll's outcome and add its messages, on a worker if that blocks. Return False for None."""
+        """Record a poll's outcome as failure or success of its broker. Add its messages here, or on a worker if
+        ``retryMaxTimes`` must be requested first. None only wakes the thread: return False for it, else True."""
         if result is None:
             return False
         target, outcome, now_ms = result
@@ -362,7 +361,8 @@ class Receiver:
         return True
 
     def _add(self, target: Target, received: Sequence[ReceivedMessage], now_ms: int) -> None:
-        """Add messages as prefetched or exhausted; while stopping, all as prefetched, so that they are released."""
+        """Add messages as PREFETCHED, or RETRIES_EXHAUSTED beyond ``retryMaxTimes``: may request that limit and wait.
+        While stopping, add all as PREFETCHED, for their release. Record the response; notify ``_changed``."""
         mover = self._transport.dead_letters
         usable, exhausted = (received, ()) if self._stopping.is_set() else mover.split_exhausted(target, received)
         with self._changed:
@@ -373,7 +373,7 @@ class Receiver:
 
 
 def _warn_of_unreleased(count: int, invisible_ms: int) -> None:
-    """Log that ``count`` prefetched messages could not be released."""
+    """Log that ``count`` messages could not be released."""
     log.warning(
         "MESSAGES_NOT_RELEASED: Cannot release %d prefetched messages; their brokers redeliver them within "
         "'invisibleDurationMs' (%d ms). No action is required.",

@@ -22,16 +22,19 @@ ChangeOutcome: TypeAlias = ReceiptHandle | RocketMQError | None
 
 
 class DeadLetterTopic(Protocol):
-    """The destination of a group's messages that exceeded ``retryMaxTimes``."""
+    """The destination of a group's messages that exceeded ``retryMaxTimes``; called by the receiver and its ack
+    scheduler."""
 
     def needs_broker_call(self, target: Target, received: Sequence[ReceivedMessage]) -> bool:
         """Return whether ``split_exhausted`` would block on a request to a broker."""
 
     def split_exhausted(self, target: Target, received: Sequence[ReceivedMessage]) -> SplitMessages:
-        """Split messages into those for a batch and those for the dead-letter topic."""
+        """Split messages into those for a batch and those for the dead-letter topic; may request ``retryMaxTimes`` and
+        wait."""
 
     def move(self, messages: Sequence[ReceivedMessage]) -> list[MoveOutcome]:
-        """Store messages in the dead-letter topic; return an outcome for each. The caller acknowledges MOVED ones."""
+        """Store messages in the dead-letter topic and wait; return an outcome for each, in order. The caller
+        acknowledges MOVED ones."""
 
 
 class ServerSideDeadLetters:

@@ -107,7 +107,7 @@ class Counts:
 
 
 class UnackedMessages:
-    """See the module. Messages are numbered in the order in which they are added."""
+    """A ``Receiver``'s unacknowledged messages, numbered as added; claimed: with a request to a server in flight."""
 
     def __init__(self, invisible_ms: int) -> None:
         self._invisible_ms = invisible_ms
@@ -119,11 +119,9 @@ class UnackedMessages:
         self.expired: Counter[str] = Counter()
         """``counts.expired`` by broker name."""
 
-    # ------------------------------------------------------------------------------------------ state
-
     @property
     def prefetched_count(self) -> int:
-        """Return the number of messages in no batch yet."""
+        """Return the number of PREFETCHED messages, claimed or not."""
         return self._prefetched_count
 
     @property
@@ -132,12 +130,12 @@ class UnackedMessages:
 
     @property
     def has_only_in_flight(self) -> bool:
-        """Return whether all messages are in a started batch that is not completed."""
+        """Return whether no message is in another state than IN_FLIGHT; True without messages."""
         return all(message.state is MessageState.IN_FLIGHT for message in self._messages.values())
 
     @property
     def can_start_batch(self) -> bool:
-        """Return whether there is a message for a batch."""
+        """Return whether a PREFETCHED message is unclaimed."""
         return any(not message.is_claimed for _, message in self._in_state(MessageState.PREFETCHED))
 
     def count(self, state: MessageState) -> int:
@@ -146,23 +144,21 @@ class UnackedMessages:
     # ------------------------------------------------------------------------------------------ state changes
 
     def add_received(self, received: Iterable[ReceivedMessage], now_ms: int) -> None:
-        """Track messages as PREFETCHED; their invisible duration begins at ``now_ms``."""
+        """Add messages, in order, as PREFETCHED and count them; their invisible duration begins at ``now_ms``."""
         for handle, record, record_format in received:
             self._add(_UnackedMessage(handle, record, record_format, Lease.starting_at(now_ms, self._invisible_ms)))
             self.counts.received += 1
 
     def add_exhausted(self, received: Iterable[ReceivedMessage], now_ms: int) -> None:
-        """Track messages as RETRIES_EXHAUSTED; their invisible duration begins at ``now_ms``."""
+        """Add messages, in order, as RETRIES_EXHAUSTED and count them; their duration begins at ``now_ms``."""
         for handle, record, record_format in received:
             lease = Lease.starting_at(now_ms, self._invisible_ms)
             self._add(_UnackedMessage(handle, record, record_format, lease, MessageState.RETRIES_EXHAUSTED))
             self.counts.received += 1
 
     def start_batch(self, batch: int, max_messages: int, max_bytes: int | None = None) -> tuple[ReceivedMessage, ...]:
-        """Put the oldest unclaimed prefetched messages into ``batch``, IN_FLIGHT, and return them; () without any.
-
-        At most ``max_messages`` messages and ``max_bytes`` of records, but at least one message, whatever its size.
-        """
+        """Change the oldest unclaimed PREFETCHED messages to IN_FLIGHT, in ``batch``, and return them in order; ()
+        without any. At most ``max_messages``, and records of ``max_bytes`` (None: no limit) or one larger message."""
         free = [number for number, message in self._in_state(MessageState.PREFETCHED) if not message.is_claimed][
             :max_messages
         ]
@@ -175,29 +171,30 @@ class UnackedMessages:
         return tuple(self._messages[number].received for number in free)
 
     def replay_batch(self, messages: Iterable[ReceivedMessage], now_ms: int, epoch_ms: int) -> None:
-        """Track the messages of an earlier start's batch that is not in the sink yet, IN_FLIGHT as batch REPLAYED,
-        which precedes all batches of this start. ``epoch_ms``: now, by the clock of broker timestamps."""
+        """Add the messages of an earlier start's batch, logged and not in the sink, as IN_FLIGHT in batch REPLAYED (0),
+        which precedes all batches of this start. Do not count them. ``epoch_ms``: ``now_ms`` since 1970."""
         for handle, record, record_format in messages:
             lease = self._lease_of(handle, now_ms, epoch_ms)
             self._add(_UnackedMessage(handle, record, record_format, lease, MessageState.IN_FLIGHT, REPLAYED))
 
     def _lease_of(self, handle: ReceiptHandle, now_ms: int, epoch_ms: int) -> Lease:
-        """Return the lease of a message that an earlier start received: since the pop time in a broker's handle, so it
-        may be expired. Other handles have no pop time: a new lease that is due for an extension at once."""
+        """Return the lease of an earlier start's message: since the pop time in a broker's handle, with its duration,
+        so it may be expired. Other handles have no pop time: an extension is due now, half of the lease is over."""
         if not isinstance(handle, BrokerHandle):
             return Lease.starting_at(now_ms - self._invisible_ms // 2, self._invisible_ms)
         age_ms = max(0, epoch_ms - handle.pop_check_point.pop_time_ms)
         return Lease.starting_at(now_ms - age_ms, handle.pop_check_point.invisible_ms)
 
     def add_completed(self, handles: Iterable[ReceiptHandle]) -> None:
-        """Track messages of a batch that is in the sink, of an earlier start, as COMPLETED: to be acknowledged."""
+        """Add messages, without records, of an earlier start's batch that is in the sink, as COMPLETED: to be
+        acknowledged. Do not count them as received."""
         for handle in handles:
             lease = Lease(self._invisible_ms, 0, 0)
             self._add(_UnackedMessage(handle, memoryview(b""), RecordFormat.STORED, lease, MessageState.COMPLETED))
 
     def abandon(self, handles: Iterable[ReceiptHandle]) -> None:
-        """Track messages of an earlier start's batch that is not in the sink, as ABANDONED, so that they are released.
-        Skip those already ABANDONED."""
+        """Add messages, without records, of an earlier start's batch that is not in the sink, as ABANDONED: to be
+        released. Skip handles that are ABANDONED already. Do not count them as received."""
         abandoned = {message.handle for _, message in self._in_state(MessageState.ABANDONED)}
         for handle in handles:
             if handle not in abandoned:
@@ -205,15 +202,14 @@ class UnackedMessages:
                 self._add(_UnackedMessage(handle, memoryview(b""), RecordFormat.STORED, lease, MessageState.ABANDONED))
 
     def mark_completed(self, batch: int) -> None:
-        """Mark the messages of all batches up to ``batch`` as COMPLETED: they are in the sink."""
+        """Change the IN_FLIGHT messages of all batches up to and including ``batch``, claimed or not, to COMPLETED."""
         for number, message in self._in_state(MessageState.IN_FLIGHT):
             if message.batch <= batch:
                 self._apply(MessageEvent.BATCH_COMPLETED, number)
 
-    # ------------------------------------------------------------------------------------------ due brokers
-
     def brokers_due(self, now_ms: int) -> set[str]:
-        """Return brokers with unclaimed messages that are COMPLETED, ABANDONED, or due for an extension."""
+        """Return the names of brokers with unclaimed messages that are COMPLETED or ABANDONED, or to be extended: half
+        of the invisible duration, or the pause after a failed extension, is over, and the message has not expired."""
         due = (
             message
             for message in self._messages.values()
@@ -222,8 +218,8 @@ class UnackedMessages:
         return {message.handle.broker_name for message in due if not message.is_claimed}
 
     def brokers_due_at_stop(self) -> set[str]:
-        """Return brokers with unclaimed messages to acknowledge, or in no batch and so to release, when the query
-        stops. ABANDONED messages are left to a later start."""
+        """Return the names of brokers with unclaimed messages to acknowledge (COMPLETED) or release (PREFETCHED,
+        RETRIES_EXHAUSTED) when the query stops. ABANDONED ones are left to a later start."""
         states_at_stop = _IN_NO_BATCH | {MessageState.COMPLETED}
         return {
             message.handle.broker_name
@@ -232,13 +228,14 @@ class UnackedMessages:
         }
 
     def brokers_with(self, state: MessageState) -> set[str]:
-        """Return the brokers of messages in ``state``, claimed or not."""
+        """Return the names of the brokers of all messages in ``state``, claimed or not."""
         return {message.handle.broker_name for _, message in self._in_state(state)}
 
-    # ------------------------------------------------------------------------------------------ extension
+    # ------------------------------------------------------------------------------------------ requests
 
     def claim_due(self, now_ms: int, max_messages: int, broker_name: str | None = None) -> list[Claimed]:
-        """Claim up to ``max_messages`` messages of ``broker_name`` (None: all) due for an extension at ``now_ms``."""
+        """Claim and return up to ``max_messages`` unclaimed messages of ``broker_name`` (None: all brokers) of which an
+        extension is due at ``now_ms``, see ``brokers_due``; none that is COMPLETED or ABANDONED."""
         due = (
             number
             for number, message in self._messages.items()
@@ -247,21 +244,21 @@ class UnackedMessages:
         return self._claim(due, max_messages, broker_name)
 
     def mark_extended(self, number: int, handle: ReceiptHandle, now_ms: int) -> None:
-        """Replace the handle and unclaim the message; restart its duration at ``now_ms``: when the request was sent."""
+        """Replace the handle, unclaim the message, count the extension, and start its invisible duration at ``now_ms``:
+        when the request was sent."""
         message = self._messages[number]
         message.handle, message.lease, message.is_claimed = handle, Lease.starting_at(now_ms, self._invisible_ms), False
         self.counts.extended += 1
 
     def mark_extension_failed(self, number: int, now_ms: int) -> None:
-        """Unclaim the message, keep its handle, and schedule a retry: the broker may have processed the request."""
+        """Unclaim the message, keep its handle, and make its next extension due after a pause, see
+        ``Lease.retry_later``: the broker may have processed the request."""
         message = self._messages[number]
         message.lease, message.is_claimed = message.lease.retry_later(now_ms), False
 
     def expire(self, now_ms: int) -> int:
-        """Count each unclaimed expired message once; drop those in no batch, and return how many were dropped.
-
-        Brokers redeliver expired messages. Those in a batch stay: they may be duplicates in the group's output.
-        """
+        """Count each unclaimed expired message once. Remove PREFETCHED and RETRIES_EXHAUSTED ones and return how many:
+        brokers redeliver them. IN_FLIGHT ones stay, as possible duplicates. Skip COMPLETED and ABANDONED ones."""
         dropped_count = 0
         expired_numbers = [
             number
@@ -277,19 +274,17 @@ class UnackedMessages:
             dropped_count += number not in self._messages
         return dropped_count
 
-    # ------------------------------------------------------------------------------------------ retries exhausted
-
     def claim_exhausted(self, max_messages: int, broker_name: str | None = None) -> list[tuple[int, ReceivedMessage]]:
-        """Claim up to ``max_messages`` RETRIES_EXHAUSTED messages of ``broker_name`` (None: of all brokers), to move
-        them to the dead-letter topic. Return (number, message) of each."""
+        """Claim up to ``max_messages`` unclaimed RETRIES_EXHAUSTED messages of ``broker_name`` (None: all brokers), to
+        move them to the dead-letter topic. Return (number, message) of each."""
         claimed = self._claim(
             (number for number, _ in self._in_state(MessageState.RETRIES_EXHAUSTED)), max_messages, broker_name
         )
         return [(number, self._messages[number].received) for number, _ in claimed]
 
     def record_moves(self, moves: Iterable[tuple[int, MoveOutcome]]) -> None:
-        """Record outcomes and unclaim: MOVED messages become COMPLETED and are counted, REJECTED ones PREFETCHED, RETRY
-        ones stay exhausted."""
+        """Record the outcomes of moves, by message number, and unclaim these messages. MOVED ones become COMPLETED and
+        are counted as dead letters, REJECTED ones become PREFETCHED, RETRY ones stay RETRIES_EXHAUSTED."""
         for number, outcome in moves:
             if outcome is MoveOutcome.MOVED:
                 self._apply(MessageEvent.MOVED, number)
@@ -298,20 +293,19 @@ class UnackedMessages:
                 self._apply(MessageEvent.MOVE_REJECTED, number)
             self._messages[number].is_claimed = False
 
-    # ------------------------------------------------------------------------------------------ results
-
     def claim_completed(self, max_messages: int, broker_name: str | None = None) -> list[Claimed]:
-        """Claim COMPLETED messages, to acknowledge them."""
+        """Claim and return unclaimed COMPLETED messages of ``broker_name`` (None: all), at most ``max_messages``."""
         return self._claim((number for number, _ in self._in_state(MessageState.COMPLETED)), max_messages, broker_name)
 
     def mark_acknowledged(self, numbers: Iterable[int]) -> None:
-        """Remove messages whose acknowledgement the broker accepted."""
+        """Remove COMPLETED messages whose acknowledgement the broker accepted, and count them as acknowledged."""
         for number in numbers:
             self._apply(MessageEvent.ACKNOWLEDGED, number)
             self.counts.acknowledged += 1
 
     def mark_expired(self, numbers: Iterable[int]) -> None:
-        """Remove messages that had expired when they were acknowledged, and count each once: they are redelivered."""
+        """Remove COMPLETED messages whose acknowledgement the server rejected because they had expired: it redelivers
+        them. Count each as expired, unless ``expire`` has counted it."""
         for number in numbers:
             message = self._messages[number]
             self._apply(MessageEvent.EXPIRED, number)
@@ -319,7 +313,8 @@ class UnackedMessages:
                 self._count_expired(message)
 
     def claim_outside_batches(self, max_messages: int, broker_name: str | None = None) -> list[Claimed]:
-        """Claim up to ``max_messages`` messages of ``broker_name`` (None: all) in no batch, to release them."""
+        """Claim and return, for their release, unclaimed PREFETCHED and RETRIES_EXHAUSTED messages of ``broker_name``
+        (None: all brokers), at most ``max_messages``."""
         return self._claim(
             (number for number, message in self._messages.items() if message.state in _IN_NO_BATCH),
             max_messages,
@@ -327,27 +322,30 @@ class UnackedMessages:
         )
 
     def claim_abandoned(self, max_messages: int, broker_name: str | None = None) -> list[Claimed]:
-        """Claim ABANDONED messages, to release them."""
+        """Claim and return unclaimed ABANDONED messages of ``broker_name`` (None: all), at most ``max_messages``."""
         return self._claim((number for number, _ in self._in_state(MessageState.ABANDONED)), max_messages, broker_name)
 
     def mark_released(self, numbers: Iterable[int]) -> None:
+        """Remove messages whose release the broker confirmed, and count them as released."""
         for number in numbers:
             self._apply(MessageEvent.RELEASED, number)
             self.counts.released += 1
 
     def unclaim(self, numbers: Collection[int]) -> None:
-        """Unclaim messages whose request failed; it may be retried."""
+        """Unclaim messages whose request failed, so that it may be retried; their state stays."""
         for number in numbers:
             self._messages[number].is_claimed = False
 
     # ------------------------------------------------------------------------------------------ private
 
     def _count_expired(self, message: _UnackedMessage) -> None:
+        """Count the message as expired, in total and for its broker, and mark it as counted."""
         message.is_expiry_counted = True
         self.counts.expired += 1
         self.expired[message.handle.broker_name] += 1
 
     def _add(self, message: _UnackedMessage) -> None:
+        """Store the message under the next number; add it to the prefetched totals if it is PREFETCHED."""
         self._messages[self._next] = message
         self._next += 1
         self._count_if_prefetched(message, 1)
@@ -356,7 +354,7 @@ class UnackedMessages:
         return ((number, message) for number, message in self._messages.items() if message.state is state)
 
     def _claim(self, numbers: Iterable[int], max_messages: int, broker_name: str | None) -> list[Claimed]:
-        """Claim unclaimed messages of ``broker_name`` (None: all) among ``numbers``, up to ``max_messages``."""
+        """Claim and return, in order, up to ``max_messages`` unclaimed ``numbers`` at ``broker_name`` (None: all)."""
         claimed: list[Claimed] = []
         for number in numbers:
             message = self._messages[number]
@@ -367,7 +365,8 @@ class UnackedMessages:
         return claimed
 
     def _apply(self, event: MessageEvent, number: int) -> None:
-        """Change the state; at a final one remove the message. Raises ValueError, without a change, if invalid."""
+        """Set the next state by ``TRANSITIONS``; remove the message if that is None, drop its record if that is
+        COMPLETED. Raises ValueError, without a change, for an event that the present state does not allow."""
         message = self._messages[number]
         if (message.state, event) not in TRANSITIONS:
             raise ValueError(f"{message.handle} is {message.state.name} and cannot be {event.name}")
@@ -382,6 +381,7 @@ class UnackedMessages:
             message.record = memoryview(b"")
 
     def _count_if_prefetched(self, message: _UnackedMessage, change: int) -> None:
+        """If the message is PREFETCHED, add ``change`` (1, -1) to their number, and its signed size to their bytes."""
         if message.state is MessageState.PREFETCHED:
             self._prefetched_count += change
             self._prefetched_bytes += change * len(message.record)
@@ -392,7 +392,7 @@ _IN_NO_BATCH: Final = frozenset({MessageState.PREFETCHED, MessageState.RETRIES_E
 
 
 def _is_urgent(message: _UnackedMessage) -> bool:
-    """Return whether the message is kept only until a request to its broker succeeds."""
+    """Return whether the message is COMPLETED or ABANDONED: it is kept only until a request to its broker succeeds."""
     return message.state in _URGENT
 
 
