@@ -46,7 +46,8 @@ POLL_JOIN_TIMEOUT_S: Final = 2.0
 
 
 class GrpcTransport:
-    """See ``Transport``.
+    """The ``Transport`` of one query over gRPC: for each broker it calls the proxy that the route lists for that
+    broker.
 
     Threads: any; ``refresh_routes`` is called by one thread, and publishes its result atomically. Each poll has its own
     thread, ``rocketmq-proxy-poll``, on which ``on_response`` is called. Each proxy is kept alive, and left, on a thread
@@ -85,13 +86,15 @@ class GrpcTransport:
     # ------------------------------------------------------------------------------------------ routes
 
     def refresh_routes(self) -> dict[str, RocketMQError]:
+        """Do what ``_refresh`` does. From then on ``_find_session`` refreshes no more."""
         self._has_refreshed = True
         return self._refresh()
 
     def _refresh(self) -> dict[str, RocketMQError]:
-        """Request the topics' routes and wait. Open and register sessions with new proxies, send heartbeats to the
-        others, and close those in no route, unless a topic's refresh failed. Replace the targets: none at proxies whose
-        heartbeat failed. Return the errors by topic, empty if there are none; raises no RocketMQError."""
+        """Request the topics' routes and wait. Register at each new proxy in them, and send a heartbeat to the others.
+        If no topic failed, close the sessions with proxies in no route, except the one that returns routes. Replace the
+        targets: the subscribed topics at each broker whose proxy responded. Return the errors by topic, of routes and
+        proxies; empty if there are none. Raises no RocketMQError."""
         failures = self._refresh_topic_routes()
         required = {addresses for route in self._routes.values() for addresses in route.values()}
         self._sessions = self._sessions | {one: self._new_session(one) for one in required if one not in self._sessions}
@@ -109,8 +112,8 @@ class GrpcTransport:
         return failures | {topic: failed[one] for topic, _, one in entries if one in failed}
 
     def _refresh_topic_routes(self) -> dict[str, RocketMQError]:
-        """Request the topics' routes and wait. Return the errors by topic; such a topic keeps its last route. After a
-        TransportError return it for all topics, and keep all routes."""
+        """Request the routes of all topics, one by one, and cache them. Return the errors by topic; such a topic keeps
+        its last route. After a TransportError stop, keep all last routes, and return that error for each topic."""
         failures: dict[str, RocketMQError] = {}
         found: dict[str, dict[str, Addresses]] = {}
         for topic in self._topics:
@@ -125,10 +128,12 @@ class GrpcTransport:
         return failures
 
     def _keep_alive(self, required: Iterable[Addresses]) -> dict[Addresses, RocketMQError]:
-        """Register at, or send a heartbeat to, these proxies concurrently, and wait. Return the errors by proxy."""
+        """Register at, or send a heartbeat to, each of these proxies, concurrently, and wait. Return the errors by
+        proxy, and raise no RocketMQError."""
         failed: dict[Addresses, RocketMQError] = {}
 
         def keep_alive(addresses: Addresses) -> None:
+            """Register or send a heartbeat, and wait; add a RocketMQError to ``failed``."""
             try:
                 self._sessions[addresses].keep_alive()
             except RocketMQError as error:
@@ -138,7 +143,8 @@ class GrpcTransport:
         return failed
 
     def _close_sessions(self, unused: Iterable[Addresses]) -> None:
-        """Remove and close the sessions with these proxies."""
+        """Remove the sessions with these proxies, and close them concurrently; wait up to a second for each proxy's
+        response."""
         closed = {addresses: self._sessions[addresses] for addresses in unused}
         self._sessions = {addresses: one for addresses, one in self._sessions.items() if addresses not in closed}
         _call_concurrently(Session.close, closed.values())
@@ -147,10 +153,11 @@ class GrpcTransport:
         return self._targets
 
     def _find_session(self, topic: str, broker_name: str) -> Session:
-        """Return the session with the proxy for a broker. Add the topic to those refreshed; if no refresh has run yet
-        and no route is cached, refresh and wait. For a topic without any broker, return the first proxy's session: it
-        finds the broker, and once the message has expired it reports an invalid handle. Raises the topic's error of
-        that refresh; RouteError[MASTER_UNAVAILABLE] if the route lists no such broker."""
+        """Return the session with the broker's proxy by the topic's cached route. Add a new topic to those that are
+        refreshed. If there is no route and ``refresh_routes`` was never called, refresh and wait; raises the topic's
+        error of that. If the proxy that returns routes has no broker for the topic, return that proxy's session: it
+        reports the handle of an expired message as invalid. Raises RouteError[MASTER_UNAVAILABLE] if the route lacks
+        the broker."""
         if topic not in self._topics:
             self._topics = (*self._topics, topic)
         addresses = self._routes.get(topic, {}).get(broker_name)
@@ -168,7 +175,7 @@ class GrpcTransport:
     # ------------------------------------------------------------------------------------------ messages
 
     def receive(self, request: ReceiveRequest, on_response: Callable[[ReceiveOutcome], None]) -> None:
-        """Start a thread that polls one target, and return at once. ``on_response`` is called there, once, with the
+        """Start a thread that polls one target, and return at once. That thread calls ``on_response`` once, with the
         messages or the error."""
         thread = threading.Thread(
             target=lambda: on_response(self._receive(request)), name="rocketmq-proxy-poll", daemon=True
@@ -177,9 +184,9 @@ class GrpcTransport:
         thread.start()
 
     def _receive(self, request: ReceiveRequest) -> ReceiveOutcome:
-        """Poll on this thread and wait for the end of the response. Return the messages, or the RocketMQError, never
-        raised. If the response ends early, log it and return the messages before. Log once for a target if handles are
-        unverified."""
+        """Poll with a random invisible duration from ``invisibleDurationMs`` on, and wait for the end of the response.
+        Return the messages, or the RocketMQError, which is not raised. If the response ends early, log that and return
+        the messages before. Log once for a target that handles are unverified; those messages are returned too."""
         topic, broker_name = request.target
         invisible_ms = random_duration_ms(self._options.invisible_duration_ms, secrets.randbelow)
         try:
@@ -197,13 +204,13 @@ class GrpcTransport:
         handles = handles_of_response(topic, broker_name, messages, invisible_ms)
         self._log_unverified(request.target, sum(map(is_unverified, handles)))
         return [
-            ReceivedMessage(handle, memoryview(_record(one.record, handle)), RecordFormat.PROXIED)
+            ReceivedMessage(handle, memoryview(_record_of(one.record, handle)), RecordFormat.PROXIED)
             for handle, one in zip(handles, messages, strict=True)
         ]
 
     def _log_incomplete(self, target: Target, count: int, failure: RocketMQError) -> None:
-        """Log a warning that a target's response ended early after ``count`` messages; repeated ones at growing
-        intervals."""
+        """Log a warning that a target's response ended early after ``count`` messages; within the pause after the last
+        warning about that target, at least 15 s and growing, log nothing."""
         if self._incomplete[target].try_acquire_event(self._clock()):
             log.warning(
                 "RESPONSE_INCOMPLETE: Response for topic=%s broker=%s ended after %d messages: %s The broker "
@@ -216,8 +223,8 @@ class GrpcTransport:
             )
 
     def _log_unverified(self, target: Target, count: int) -> None:
-        """Log a warning that ``count`` messages cannot be acknowledged, once for a target; do nothing if ``count`` is
-        0."""
+        """Log a warning that ``count`` messages cannot be acknowledged, unless that was logged for the target or
+        ``count`` is 0."""
         if count and target not in self._logged_targets:
             self._logged_targets = self._logged_targets | {target}
             log.warning(
@@ -230,9 +237,9 @@ class GrpcTransport:
             )
 
     def acknowledge(self, handles: Sequence[ReceiptHandle]) -> list[AckOutcome]:
-        """Acknowledge messages at all brokers concurrently, and wait. Return an outcome for each handle, in order:
-        True; False if it had expired or is unverified, for which nothing is sent; or the RocketMQError, never
-        raised."""
+        """Send acknowledgements in requests of up to 1,000 handles, all in flight together, and wait. Return for each
+        handle, in order: True; False if it had expired, or is unverified, for which nothing is sent; or the
+        RocketMQError, which is not raised."""
         unverified = dict.fromkeys(filter(is_unverified, handles), False)
         submitted = [(part, self._submit_acknowledge(part)) for part in _by_broker(handles, unverified)]
         outcomes: dict[ReceiptHandle, AckOutcome] = {**unverified}
@@ -244,8 +251,9 @@ class GrpcTransport:
         return [outcomes[handle] for handle in handles]
 
     def _submit_acknowledge(self, handles: Sequence[ReceiptHandle]) -> Callable[[], list[bool | RocketMQError]]:
-        """Send one request for handles of one topic and broker. Return a function that waits for the response and
-        returns the outcomes in order; it also raises an error of sending, which is not raised here."""
+        """Send one request for handles of one topic and broker, without waiting. Return a function that waits for the
+        response and returns an outcome for each handle, in order. An error of sending is raised by that function, not
+        here."""
         first, texts = handles[0], [handle.text for handle in handles]
         try:
             return self._find_session(first.topic, first.broker_name).submit_ack(first.topic, texts)
@@ -255,14 +263,16 @@ class GrpcTransport:
     def change_invisible_duration(
         self, handles: Sequence[ReceiptHandle], invisible_ms: int, *, suspend: bool
     ) -> list[ChangeOutcome]:
-        """Send a request for each handle, then wait for all responses. Return for each handle its new handle; None if
-        it had expired or is unverified, for which nothing is sent; or the RocketMQError, never raised."""
+        """Send a request for each handle, then wait for all responses. Return for each handle, in order: its new
+        handle; None if the old one is no longer valid, or unverified, for which nothing is sent; or the RocketMQError,
+        which is not raised."""
         submitted = [self._submit_change(handle, invisible_ms, suspend) for handle in handles]
         return [_await_change(handle, result) for handle, result in zip(handles, submitted, strict=True)]
 
     def _submit_change(self, handle: ReceiptHandle, invisible_ms: int, suspend: bool) -> Callable[[], str | None]:
-        """Send one request, none for an unverified handle. Return a function that waits for the response and returns
-        the new handle's text, None for an expired or unverified handle; it also raises an error of sending."""
+        """Send one request without waiting; none for an unverified handle. Return a function that waits for the
+        response and returns the new handle's text, None if the handle is no longer valid or unverified. An error of
+        sending is raised by that function, not here."""
         if is_unverified(handle):
             return lambda: None
         try:
@@ -272,8 +282,8 @@ class GrpcTransport:
             return partial(_raise, error)
 
     def close(self) -> None:
-        """Close all sessions concurrently, and wait up to 2 s for each poll's thread. A concurrent ``refresh_routes``
-        closes those that it still opens."""
+        """Close all sessions concurrently, and wait for that and up to 2 s for the thread of each poll. A
+        ``refresh_routes`` that runs closes the sessions that it still opens."""
         self._is_closed = True
         _call_concurrently(Session.close, self._sessions.values())
         for thread in self._receiving:
@@ -281,14 +291,15 @@ class GrpcTransport:
 
 
 def _call_concurrently(call: Callable[[T], None], arguments: Iterable[T]) -> None:
-    """Call once for each argument, on threads ``rocketmq-proxy-session``, and wait for all. Then raise the first
-    exception of a call again, if there is one. Calls for which no thread can be started run here.
+    """Call ``call`` with each argument, each on a thread ``rocketmq-proxy-session``, or here if no thread can be
+    started. Wait for all, then raise the first exception of a call, if there is one.
 
     A query is also stopped while Python exits: an executor starts no thread then, and Python 3.12 starts none at all.
     """
     errors: list[Exception] = []
 
     def run(argument: T) -> None:
+        """Call ``call``; add an exception to ``errors``."""
         try:
             call(argument)
         except Exception as error:  # noqa: BLE001  # raised once all have ended
@@ -310,8 +321,8 @@ def _call_concurrently(call: Callable[[T], None], arguments: Iterable[T]) -> Non
 
 
 def _by_broker(handles: Sequence[ReceiptHandle], excluded: Container[ReceiptHandle]) -> Iterator[list[ReceiptHandle]]:
-    """Yield the handles of each request: of one topic and broker, at most ACKS_PER_REQUEST, none that ``excluded``
-    has."""
+    """Yield the handles of each request, without those in ``excluded``: of one topic and broker, at most
+    ACKS_PER_REQUEST."""
     parts: dict[tuple[str, str], list[ReceiptHandle]] = {}
     for handle in handles:
         if handle not in excluded:
@@ -321,9 +332,9 @@ def _by_broker(handles: Sequence[ReceiptHandle], excluded: Container[ReceiptHand
             yield broker_handles[first : first + ACKS_PER_REQUEST]
 
 
-def _record(response: bytes, handle: ReceiptHandle) -> bytes:
-    """Return the response's bytes unchanged; without the receipt handle if that is unverified, so that no row is sent
-    back by it."""
+def _record_of(response: bytes, handle: ReceiptHandle) -> bytes:
+    """Return the encoded response unchanged. If the handle is unverified, remove it from the response, so that no row
+    is sent back by it."""
     if not is_unverified(handle):
         return response
     record = pb.ReceiveMessageResponse.FromString(response)
@@ -332,9 +343,10 @@ def _record(response: bytes, handle: ReceiptHandle) -> bytes:
 
 
 def _await_change(handle: ReceiptHandle, result: Callable[[], str | None]) -> ChangeOutcome:
-    """Call ``result``, which waits, and return the new handle; None if the old one is no longer valid; or the
-    RocketMQError, never raised. A broker's new handle starts at its own message: a proxy in one process with its broker
-    returns another start offset, and then rejects acknowledgements by that handle (apache/rocketmq#9583)."""
+    """Call ``result``, which waits for the text of the new handle. Return the new handle; None if there is none,
+    because ``handle`` is no longer valid; or the RocketMQError, which is not raised. Set the start offset of a broker's
+    new handle to its message's offset: a proxy in one process with its broker returns another one, and then rejects
+    acknowledgements by that handle (apache/rocketmq#9583)."""
     try:
         text = result()
     except RocketMQError as error:

@@ -35,8 +35,9 @@ _QUEUE_AND_OFFSET: Final = struct.Struct(">12xi4xq")
 def decode_pop_response(
     topic: str, broker_name: str, header: PopMessageResponse, body: memoryview
 ) -> list[ReceivedMessage]:
-    """Decode a response's messages, in the order of ``body``, each with the handle that the header lists for it. Raises
-    RemoteProtocolError[MALFORMED_RESPONSE.HEADER | CORRUPT_MESSAGE.RESPONSE] if body and header do not match."""
+    """Return the response's messages, in the order of ``body``, each with its handle from the header. Raises
+    RemoteProtocolError[MALFORMED_RESPONSE.HEADER] if the header is invalid or lists other messages,
+    RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] if ``body`` cannot be split into messages."""
     records = [record for _, _, record in split_records(body)]
     handles_in_header = _decode_handles(topic, broker_name, header)
     if len(records) > len(handles_in_header):
@@ -53,7 +54,8 @@ def decode_pop_response(
 
 def _decode_handles(topic: str, broker_name: str, header: PopMessageResponse) -> list[BrokerHandle]:
     """Return the handles of all messages that the header lists, in its order. Raises
-    RemoteProtocolError[MALFORMED_RESPONSE.HEADER] also for more messages than the limit POP_MESSAGES."""
+    RemoteProtocolError[MALFORMED_RESPONSE.HEADER] if it cannot be decoded, or lists more messages than POP_MESSAGES
+    (1,024) allows."""
     times = tuple(map(str, (header.pop_time_ms, header.invisible_ms, header.revive_queue_id)))
     handles: list[BrokerHandle] = []
     try:
@@ -77,7 +79,7 @@ def _entries(header_text: str | None) -> list[list[str]]:
 
 
 def _is_at(handle: BrokerHandle, record: memoryview) -> bool:
-    """Return whether a record may belong to a handle: same queue, same or larger offset. Offsets are larger behind
+    """Return whether a record may belong to a handle: same queue, same or larger offset. An offset is larger behind
     messages that the broker does not deliver because it cannot decode their IPv6 hosts."""
     queue_id, offset = _QUEUE_AND_OFFSET.unpack_from(record)
     return bool(queue_id == handle.pop_check_point.queue_id and offset >= handle.offset)
@@ -88,10 +90,10 @@ def _is_exactly_at(handle: BrokerHandle, record: memoryview) -> bool:
 
 
 def _match_handles(handles_in_header: Sequence[BrokerHandle], records: Sequence[memoryview]) -> list[BrokerHandle]:
-    """Return one handle for each record, where the header lists more messages. A broker omits messages of a retry topic
-    that it could not rewrite, and none of the topic itself; the records that follow identify the omitted ones. Decodes
-    each record at most once. Raises RemoteProtocolError[MALFORMED_RESPONSE.HEADER] if no assignment in order
-    matches."""
+    """Return a handle for each record, where the header lists more handles: in order, the earliest ones that match
+    (``_may_match``). Only handles of retry topics may be left over: a broker omits such a message if it could not
+    rewrite it for the topic. Raises RemoteProtocolError[MALFORMED_RESPONSE.HEADER] if that is impossible, or if the
+    properties of a record, read at most once, cannot be decoded."""
     is_rewritten = cache(lambda index: _is_rewritten(records[index]))
     found: list[list[BrokerHandle] | None] = [
         *[None] * len(records),
@@ -119,16 +121,17 @@ def _match_handles(handles_in_header: Sequence[BrokerHandle], records: Sequence[
 
 
 def _may_match(handle: BrokerHandle, record: memoryview, is_rewritten: Callable[[], bool]) -> bool:
-    """Return whether a record may belong to a handle. ``is_rewritten`` returns whether the record is, and is only
-    called for one of a retry topic."""
+    """Return whether a record may belong to a handle: for the topic itself by ``_is_at``; for a retry topic, if queue
+    and offset are equal and ``is_rewritten()`` returns True for the record."""
     if handle.pop_check_point.retry == NORMAL_TOPIC:
         return _is_at(handle, record)
     return _is_exactly_at(handle, record) and is_rewritten()
 
 
 def _is_rewritten(record: memoryview) -> bool:
-    """Return whether a record has ``POP_CK``: rewritten ones, of retry topics, have it; others may have it from their
-    producer. Raises RemoteProtocolError[MALFORMED_RESPONSE.HEADER] if its properties cannot be decoded."""
+    """Return whether a record has the property ``POP_CK``, as all messages of retry topics have that the broker
+    rewrote; others may have it from their producer. Raises RemoteProtocolError[MALFORMED_RESPONSE.HEADER] if its
+    properties cannot be decoded."""
     try:
         return POP_CK in as_stored(record, "").properties
     except ValueError as problem:
@@ -140,7 +143,8 @@ def _invalid_header(problem: str) -> RemoteProtocolError:
 
 
 def batch_acks_of(group: str, handles: Iterable[BrokerHandle]) -> list[BatchAck]:
-    """Build the acknowledgements of these messages, one for each check point; send nothing."""
+    """Return the acknowledgements of these messages, one for each check point with the offsets of its messages; send
+    nothing."""
     return [
         BatchAck(
             group=group,

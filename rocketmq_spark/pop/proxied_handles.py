@@ -65,9 +65,10 @@ class ProxyMessage(Protocol):
 def handles_of_response(
     topic: str, broker_name: str, response: Sequence[ProxyMessage], requested_ms: int
 ) -> list[ReceiptHandle]:
-    """Return a handle for each message in ``response``, in order. A handle whose message is uncertain is returned as
-    ``OpaqueHandle`` for which ``is_unverified`` is true, as is any other long one. ``requested_ms``: the invisible
-    duration of the request."""
+    """Return a handle for each message of ``response``, in order: a ``BrokerHandle`` if it is certainly the message's
+    own, else an ``OpaqueHandle`` with the same text, or UNVERIFIED for a text longer than MAX_HANDLE_CHARACTERS.
+    ``is_unverified`` returns True for the latter, and for a text with a broker's format. ``requested_ms``: the
+    invisible duration of the poll."""
     parsed = [handle_of(topic, broker_name, one.handle) for one in response]
     broker_handles = _broker_handles(parsed, response, requested_ms)
     foreign: dict[int, list[int]] = {}
@@ -90,17 +91,18 @@ def handles_of_response(
 
 
 def _opaque_handle(topic: str, broker_name: str, text: str) -> OpaqueHandle:
-    """Return the handle that no broker made, with UNVERIFIED in place of a text longer than MAX_HANDLE_CHARACTERS."""
+    """Return an OpaqueHandle with ``text``; with UNVERIFIED if ``text`` is longer than MAX_HANDLE_CHARACTERS."""
     return OpaqueHandle(topic, broker_name, text if len(text) <= MAX_HANDLE_CHARACTERS else UNVERIFIED)
 
 
 def _broker_handles(
     parsed: Sequence[ReceiptHandle], response: Sequence[ProxyMessage], requested_ms: int
 ) -> list[BrokerHandle | None]:
-    """Return for each message its handle if the broker made it, None if a producer or another server did.
+    """Return for each message, in order, its handle in ``parsed`` if the broker made it, see ``_repeats_request``; else
+    None.
 
-    A broker delivers all messages of a response at one time. If there are two times, a producer has guessed the
-    duration, and all are None.
+    A broker delivers all messages of a response at one time. If handles differ in pop time or revive queue, a producer
+    has guessed the duration: return None for all messages.
     """
     broker_handles = [
         handle if isinstance(handle, BrokerHandle) and _repeats_request(handle, one, requested_ms) else None
@@ -111,7 +113,8 @@ def _broker_handles(
 
 
 def _repeats_request(handle: BrokerHandle, one: ProxyMessage, requested_ms: int) -> bool:
-    """Return whether a broker may have made the handle: same invisible duration, same queue, no FIFO revive queue."""
+    """Return whether a broker may have made the handle: it has the requested invisible duration, the message's queue,
+    and a revive queue that is not the one of FIFO messages."""
     point = handle.pop_check_point
     is_in_a_revive_queue = 0 <= point.revive_queue_id != ORDER_REVIVE_QUEUE
     return point.invisible_ms == requested_ms and point.queue_id == one.queue_id and is_in_a_revive_queue
@@ -127,13 +130,13 @@ def _queue(handle: BrokerHandle) -> _Queue:
 
 
 def _certain_indices(numbered_messages: Sequence[_Numbered], foreign: Sequence[int]) -> list[int]:
-    """Return the response indices of a queue's messages whose handles have the right position. ``foreign``: indices of
-    handles that are not the broker's.
-
-    The proxy numbers a queue's messages one by one. A foreign handle makes the numbers behind it too low, where its
-    message is of the queue and has no number, or too high, where it has one and is of a retry topic. In a shifted queue
-    a number that is too high may equal the stored offset; but then the messages behind it have used too few numbers.
-    """
+    """Return the response indices of those messages of one queue whose handles certainly have the right position.
+    ``foreign``: indices, ascending, of messages in the queue whose handle no broker made. All are certain without
+    ``foreign``, if positions ascend and shifts are at least 0 and never fall. Else those with shift 0: all without
+    ``foreign``; with it, those before the first, and behind the last if positions ascend and no message has a shift."""
+    # The proxy numbers a queue's messages one by one. A foreign handle makes the numbers behind it too low, where its
+    # message is of the queue and has no number, or too high, where it has one and is of a retry topic. In a shifted
+    # queue a number that is too high may equal the stored offset; but then the messages behind it have used too few.
     ascend = all(one.position < after.position for one, after in pairwise(numbered_messages))
     if (
         not foreign

@@ -64,7 +64,8 @@ class PopCheckPoint(NamedTuple):
 
     @classmethod
     def parse(cls, topic: str, words: Iterable[str]) -> Self:
-        """Parse the seven words that follow the topic. Raises ValueError, TypeError."""
+        """Parse the seven words that follow the topic, in the order of the fields. Raises ValueError for another number
+        of words, an unknown retry flag, or text in place of a number."""
         start, pop_time, invisible, revive, retry, broker_name, queue_id = words
         if retry != NORMAL_TOPIC and retry not in _RETRY_TOPIC_SEPARATORS:
             raise ValueError(f"retry flag {retry!r}")
@@ -93,15 +94,15 @@ class BrokerHandle(NamedTuple):
         return " ".join(map(str, (*self.pop_check_point[1:], self.offset)))
 
     def real_topic(self, group: str) -> str:
-        """Return the queue's topic, which may be a retry topic. Source:
+        """Return the topic that has the message: the one that was polled, or its retry topic for ``group``. Source:
         ``common/KeyBuilder.java#buildPopRetryTopicV2``."""
         topic, retry = self.pop_check_point.topic, self.pop_check_point.retry
         return topic if retry == NORMAL_TOPIC else f"{retry_topic(group)}{_RETRY_TOPIC_SEPARATORS[retry]}{topic}"
 
     def is_long_expired(self, epoch_ms: int) -> bool:
-        """Return whether the message expired at least 10 min before ``epoch_ms`` (now), so that its broker redelivers
-        it unless it was acknowledged. Also True for a handle that no broker has made, such as one from over a year
-        ahead."""
+        """Return whether the message expired more than 10 min before ``epoch_ms`` (now, in ms since 1970), so that its
+        broker redelivers it unless it was acknowledged; durations above 12 h count as 12 h. Also True for a handle that
+        no broker has made: an impossible offset, or a pop time over a year ahead."""
         delivered_ms, invisible_ms = self.pop_check_point.pop_time_ms, self.pop_check_point.invisible_ms
         end_ms = delivered_ms + min(invisible_ms, MAX_INVISIBLE_MS)
         is_broker_handle = 0 <= self.offset - self.pop_check_point.start_offset <= POP_OFFSETS.maximum
@@ -110,10 +111,9 @@ class BrokerHandle(NamedTuple):
         )
 
     def after_change(self, pop_time_ms: int, invisible_ms: int, revive_queue_id: int) -> BrokerHandle:
-        """Return the handle that replaces this one after a change of the invisible duration; send nothing.
-
-        Source: ``client/impl/MQClientAPIImpl.java#changeInvisibleTimeAsync``.
-        """
+        """Return the handle that replaces this one after a change of the invisible duration: with the three values of
+        the broker's response, and this message's offset as start offset. Send nothing. Source:
+        ``client/impl/MQClientAPIImpl.java#changeInvisibleTimeAsync``."""
         pop_check_point = self.pop_check_point._replace(
             start_offset=self.offset,
             pop_time_ms=pop_time_ms,
@@ -147,8 +147,8 @@ ReceiptHandle: TypeAlias = BrokerHandle | OpaqueHandle
 
 
 def handle_of(topic: str, broker_name: str, text: str) -> ReceiptHandle:
-    """Parse the handle of a message of ``broker_name``. Return a BrokerHandle if ``text`` has a broker's format and
-    names that broker, else an OpaqueHandle; raise nothing."""
+    """Parse the text of a message's handle. Return a BrokerHandle if it has a broker's format, with or without a
+    proxy's commit log offset, and names ``broker_name``; else an OpaqueHandle with the text. Raises nothing."""
     words = text.split(" ")
     broker_part = " ".join(words[:_WORD_COUNT])
     try:
@@ -162,8 +162,9 @@ def handle_of(topic: str, broker_name: str, text: str) -> ReceiptHandle:
 
 
 def is_unverified(handle: ReceiptHandle) -> bool:
-    """Return whether an opaque handle has the format of a proxy that wraps a broker's, so that it may be a producer's.
-    No request may use it, and the message is redelivered. False for each BrokerHandle."""
+    """Return whether an opaque handle has a format that a proxy gives to broker's handles: at least 5 words, the last
+    one an integer. It may be a producer's, so no request may use it, and the message is redelivered. False for each
+    BrokerHandle."""
     if isinstance(handle, BrokerHandle):
         return False
     *words, commit_log_offset = handle.text.split(" ")
@@ -189,8 +190,8 @@ class ReceivedMessage(NamedTuple):
 
 
 def handles_to_json(handles: Iterable[ReceiptHandle]) -> dict[str, str | list[str]]:
-    """Encode handles, sorted, as ``{"<topic> <check point>": "0-31,35"}`` with offsets relative to the check point's
-    start offset, and opaque ones as ``{"<topic> <broker>": [text, ...]}``."""
+    """Encode handles, sorted: those of brokers as ``{"<topic> <check point>": "0-31,35"}``, with offsets relative to
+    the start offset of the check point and both ends included; opaque ones as ``{"<topic> <broker>": [text, ...]}``."""
     encoded: dict[str, str | list[str]] = {}
     opaque: dict[str, list[str]] = {}
     broker_handles: list[BrokerHandle] = []
@@ -205,8 +206,8 @@ def handles_to_json(handles: Iterable[ReceiptHandle]) -> dict[str, str | list[st
 
 
 def handles_from_json(value: Mapping[str, str | list[str]]) -> list[ReceiptHandle]:
-    """Decode what ``handles_to_json`` returned, in the same order. Raises ValueError for an invalid entry, or for more
-    handles than CHECKPOINT_MESSAGES allows; TypeError or AttributeError for a value of another type."""
+    """Decode what ``handles_to_json`` returned, in its order. Raises ValueError for an invalid entry, or for more
+    handles than CHECKPOINT_MESSAGES (200,000) allows; TypeError or AttributeError for a value of another type."""
     handles: list[ReceiptHandle] = []
     for key, encoded in value.items():
         topic, *words = key.split(" ")
@@ -221,7 +222,7 @@ def handles_from_json(value: Mapping[str, str | list[str]]) -> list[ReceiptHandl
 
 
 def group_by_check_point(handles: Iterable[BrokerHandle]) -> dict[PopCheckPoint, list[int]]:
-    """Group the handles' absolute offsets by check point, both in the given order."""
+    """Return the offsets of the handles' messages, not relative, by check point, both in the order of ``handles``."""
     found: dict[PopCheckPoint, list[int]] = {}
     for pop_check_point, offset in handles:
         found.setdefault(pop_check_point, []).append(offset)
@@ -229,8 +230,8 @@ def group_by_check_point(handles: Iterable[BrokerHandle]) -> dict[PopCheckPoint,
 
 
 def _decode_runs(pop_check_point: PopCheckPoint, encoded: str) -> list[BrokerHandle]:
-    """Decode relative offsets such as ``0-3,7``, both ends inclusive. Raises ValueError, also for more handles than
-    CHECKPOINT_MESSAGES allows."""
+    """Decode offsets relative to the check point's start offset, such as ``0-3,7`` with both ends included, into
+    handles. Raises ValueError for another text, or for more handles than CHECKPOINT_MESSAGES (200,000) allows."""
     handles: list[BrokerHandle] = []
     for part in encoded.split(","):
         run = _RUN.fullmatch(part)
@@ -246,7 +247,7 @@ def _decode_runs(pop_check_point: PopCheckPoint, encoded: str) -> list[BrokerHan
 
 
 def _encode_runs(offsets: Iterable[int], start: int) -> str:
-    """Encode offsets relative to ``start``, sorted, as runs such as ``0-3,7`` with both ends inclusive."""
+    """Encode offsets relative to ``start``, ascending, as runs such as ``0-3,7`` with both ends included."""
     runs: list[list[int]] = []
     for relative_offset in sorted(offset - start for offset in offsets):
         if runs and runs[-1][1] + 1 == relative_offset:

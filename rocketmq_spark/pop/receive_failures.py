@@ -24,9 +24,11 @@ from rocketmq_spark.remoting.retry import (
 
 
 class ReceiveFailures:
-    """Failures of one receiver. ``refresh_soon`` schedules an early route refresh.
+    """Current failures of the name servers, topics and brokers of one receiver, and the fatal error that ends its
+    query.
 
-    Threads: any, for ``take_lines`` one; ``changed`` is held briefly, and notified of an error that ends the query.
+    ``refresh_soon`` schedules an early route refresh. Threads: any, for ``take_lines`` one; ``changed`` is held
+    briefly, and notified of an error that ends the query.
     """
 
     def __init__(
@@ -47,44 +49,45 @@ class ReceiveFailures:
 
     @property
     def has_fatal_error(self) -> bool:
-        """Return whether an error has ended the query."""
+        """Return whether a permanent error, or one of a thread, has been recorded. Not for a failure over its time
+        limit."""
         return self._fatal_error is not None
 
     def raise_failure(self) -> None:
-        """Raise the fatal error, whatever its class, or the RocketMQError of a failure that exceeded its time limit;
-        else do nothing."""
+        """Raise the fatal error, of any class; else the error of a failure that has lasted for ``clusterTimeoutMs``, or
+        for ``missingTopicTimeoutMs`` if a topic or group is missing; else do nothing."""
         with self._changed:
             if self._fatal_error is not None:
                 raise self._fatal_error
             self._tracker.raise_expired(self._clock())
 
     def take_lines(self) -> list[LogLine]:
-        """Return the log lines due now for failures, and record them as logged, see ``OutageLog``; none after a fatal
-        error."""
+        """Return the log lines that are due about failures, mostly none, and record them as logged: see ``OutageLog``.
+        Return [] after a fatal error."""
         return [] if self._fatal_error else self._tracker.take_lines(self._clock(), self.outages)
 
     # ------------------------------------------------------------------------------------------ brokers, topics
 
     def may_send(self, broker_name: str) -> bool:
-        """Return whether requests to the broker do not fail, or its retry pause is over."""
+        """Return whether the broker's last request did not fail, or the retry pause after that is over."""
         with self._changed:
             return self._tracker.may_try(broker_subject(broker_name), self._clock())
 
     def is_failing(self, broker_name: str) -> bool:
-        """Return whether requests to the broker fail, or no name server responds."""
+        """Return whether the broker's last request failed, or no name server responds."""
         with self._changed:
             return not self._tracker.subjects.isdisjoint((NAME_SERVERS, broker_subject(broker_name)))
 
     def may_refresh_routes(self) -> bool:
-        """Return whether neither the name servers nor any topic is in a retry pause."""
+        """Return whether neither the name servers nor a subscribed topic is in the retry pause after a failure."""
         subjects = (NAME_SERVERS, *map(topic_subject, self._options.topics))
         with self._changed:
             return all(self._tracker.may_try(subject, self._clock()) for subject in subjects)
 
     def record_route_refresh(self, failures: dict[str, RocketMQError]) -> None:
-        """Record a route refresh as failure or success of each topic and of the name servers. ``failures``: errors by
-        topic. Topics whose error is that no name server responded keep their state. A permanent error ends the
-        query."""
+        """Record a route refresh. ``failures``: errors by topic. The name servers failed if an error is that none
+        responded, else succeeded. A topic failed with its error, or succeeded without one; its state stays if the name
+        servers are the cause. See ``_record``."""
         unresolved = [error for error in failures.values() if is_name_server_outage(error)]
         self._record(NAME_SERVERS, unresolved[0] if unresolved else None)
         for topic in self._options.topics:
@@ -93,14 +96,16 @@ class ReceiveFailures:
                 self._record(topic_subject(topic), failure)
 
     def record_outcome(self, broker_name: str, outcome: object) -> None:
-        """Record the outcome of a request to a broker: a RocketMQError is a failure, anything else a success. If the
-        broker's address cannot be resolved, that is a failure of the name servers. A permanent error ends the query."""
+        """Record the outcome of a request to a broker: a RocketMQError is its failure, anything else its success. An
+        error that no name server responded is a failure of the name servers. A permanent error ends the query. Raises
+        nothing."""
         is_unresolved = isinstance(outcome, RocketMQError) and is_name_server_outage(outcome)
         self._record(NAME_SERVERS if is_unresolved else broker_subject(broker_name), outcome)
 
     def _record(self, subject: str, outcome: object) -> None:
-        """Record a RocketMQError as failure of ``subject``, any other outcome as success. A permanent error becomes the
-        fatal one; one that requires new routes schedules an early refresh. Raises nothing: see ``raise_failure``."""
+        """Record a RocketMQError as failure of ``subject``, any other outcome as its success. A permanent error also
+        becomes the fatal error. An error that requires new routes schedules an early refresh. Raises nothing: see
+        ``raise_failure``."""
         if not isinstance(outcome, RocketMQError):
             with self._changed:
                 self._tracker.record_success(subject)
@@ -116,7 +121,7 @@ class ReceiveFailures:
             self._refresh_soon()
 
     def fail(self, error: Exception) -> None:
-        """Set the fatal error, which ``raise_failure`` raises, and notify waiting threads; an earlier one stays."""
+        """Set the fatal error, which ``raise_failure`` then raises, unless there is one; notify waiting threads."""
         with self._changed:
             self._fatal_error = self._fatal_error or error
             self._changed.notify_all()

@@ -52,11 +52,12 @@ _BrokerOrError: TypeAlias = PopBroker | RocketMQError | None
 
 
 class RemotingTransport:
-    """See ``Transport``. Its handles are those of brokers. Checkpoints with other handles are rejected; messages of
-    other handles in a spool exist at no broker.
+    """The ``Transport`` of one query over the remoting protocol: it polls the brokers' masters in routes of name
+    servers.
 
-    Threads: any; ``refresh_routes`` is called by one thread, and finds which topics may be polled. A poll that must
-    wait for a connection or a ``RetentionCheck`` is sent by a thread ``rocketmq-pop-prepare``.
+    Its handles are those of brokers. Checkpoints with other handles are rejected; messages of other handles in a spool
+    exist at no broker. Threads: any; ``refresh_routes`` is called by one thread, and finds which topics may be polled.
+    A poll that must wait for a connection or a ``RetentionCheck`` is sent by a thread ``rocketmq-pop-prepare``.
     """
 
     route_refresh_interval_ms = ROUTE_REFRESH_INTERVAL_MS
@@ -83,8 +84,10 @@ class RemotingTransport:
     # ------------------------------------------------------------------------------------------ routes
 
     def refresh_routes(self) -> dict[str, RocketMQError]:
-        """Request the routes, and run the ``TopicChecks`` of new topics, and wait. Return the errors by topic, also of
-        topics that must not be read or have no readable queue. A topic whose request failed keeps its last route."""
+        """Request the routes of the subscribed topics and wait. Run the ``TopicChecks`` of each topic that has not
+        passed them, which sends requests to masters. Return the errors by topic: of routes, of checks, and
+        RouteError[TOPIC_UNAVAILABLE.NO_READABLE_QUEUE]. A topic whose request failed keeps its last route; one that
+        fails a check is not polled."""
         failures = self._routes.refresh(self._options.topics)
         routes = self._routes.routes
         found = {topic: routes[topic] for topic in self._options.topics if topic not in failures}
@@ -99,16 +102,16 @@ class RemotingTransport:
         )
 
     def targets(self) -> list[Target]:
-        """Return the brokers that have readable queues of the topics, by topic, from cached routes."""
+        """Return, from cached routes, each topic that may be polled with each broker that has readable queues of it."""
         readable = self._readable
         topics = self._routes.queues.items()
         queues = (queue for topic, of_topic in topics if topic in readable for queue in of_topic)
         return list(dict.fromkeys(Target(queue.topic, queue.broker_name) for queue in queues))
 
     def _pop_broker_of(self, topic: str, broker_name: str) -> PopBroker:
-        """Return the client of the named broker's master; request the route if it is not cached. If the route has no
-        master, raise RouteError[MASTER_UNAVAILABLE], and drop the route of a topic that is not refreshed in the
-        background. Raises what ``RouteTable.route`` does."""
+        """Return the client of the broker's master in the topic's route, which is requested if it is not cached. Raises
+        RouteError[MASTER_UNAVAILABLE] if the route has no such master; a topic that no refresh includes then loses its
+        cached route. Raises what ``RouteTable.route`` does."""
         address = self._routes.route(topic).master_address(broker_name)
         if address is None:
             if topic not in self._readable:  # routes of readable ones are refreshed in the background
@@ -123,8 +126,9 @@ class RemotingTransport:
         return {target: self._resolve_broker(target) for target in dict.fromkeys(map(_target, handles))}
 
     def _resolve_broker(self, target: Target) -> _BrokerOrError:
-        """Return the client of the target's master, or the RocketMQError; None, logged once, if the topic was deleted
-        there. May request routes and wait."""
+        """Return the client of the target's master, or the RocketMQError, which is not raised. Return None, and log
+        that once for a target, if the broker no longer has the topic. May request routes and the cluster's brokers, and
+        wait."""
         try:
             return self._pop_broker_of(*target)
         except RouteError as error:
@@ -136,16 +140,16 @@ class RemotingTransport:
             return error
 
     def _query_is_deleted(self, target: Target) -> bool:
-        """Request the route and the cluster's brokers; return whether the broker has a master but no longer has the
-        topic, by one name server, which lists both together. False, unknown: it lists no such broker, or a request
-        failed."""
+        """Request the topic's route, though it is cached. If it lacks a master of the broker, or there is no route,
+        request the cluster's brokers: return True if these have a master of the broker. Else return False, also after a
+        failed request."""
         try:
             return self._query_master(target) is None and target.broker_name in self._query_masters()
         except RocketMQError:
             return False
 
     def _log_deleted(self, target: Target) -> None:
-        """Log the deletion, once for a target."""
+        """Log a warning that the topic was deleted on the broker, unless that was logged for the target."""
         if target not in self._reported_deleted:
             self._reported_deleted.add(target)
             log.warning(
@@ -155,8 +159,8 @@ class RemotingTransport:
             )
 
     def _query_master(self, target: Target) -> BrokerAddress | None:
-        """Request the route again and return the broker's master; None if the topic has no route or the broker no
-        master. Raises what ``RouteTable.route`` does otherwise."""
+        """Request the topic's route, though it is cached, and return the address of the broker's master. None if the
+        topic has no route, or the route has no master of that broker. Raises other errors of ``RouteTable.route``."""
         try:
             return self._routes.route(target.topic, refresh=True).master_address(target.broker_name)
         except RouteError as error:
@@ -165,16 +169,17 @@ class RemotingTransport:
             raise
 
     def _query_masters(self) -> set[str]:
-        """Request the names of brokers that have a master. Raises what ``NameServers.cluster_info`` does."""
+        """Request the cluster's brokers and return the names of those that have a master. Raises what
+        ``NameServers.cluster_info`` does."""
         brokers = self._cluster.name_servers.cluster_info().brokers
         return {name for name, broker in brokers.items() if broker.master_address is not None}
 
     # ------------------------------------------------------------------------------------------ messages
 
     def receive(self, request: ReceiveRequest, on_response: Callable[[ReceiveOutcome], None]) -> None:
-        """Send one poll, without waiting for its response. ``on_response`` is called once: here, with the error of
-        resolving the broker, or later on another thread. Connecting or a due retention check runs on a thread of its
-        own."""
+        """Send one poll without waiting for its response; may wait for a route. ``on_response`` is called once: here
+        with the error of resolving the broker, else later on another thread. If a connection must be opened or a
+        retention check is due, a new thread ``rocketmq-pop-prepare`` does that and then sends the poll."""
         try:
             broker = self._pop_broker_of(*request.target)
         except RocketMQError as error:
@@ -182,6 +187,7 @@ class RemotingTransport:
             return
 
         def pop() -> None:
+            """Send the poll; its outcome is decoded and passed to ``on_response``."""
             broker.pop(
                 self._request(request), lambda outcome: on_response(self._process_outcome(request.target, outcome))
             )
@@ -195,7 +201,8 @@ class RemotingTransport:
             self._preparing[-1].start()
 
     def _request(self, request: ReceiveRequest) -> PopMessageRequest:
-        """Build the request just before it is sent: a broker rejects one that is older than its ``poll_ms``."""
+        """Return a poll's request with the current time as its born timestamp. Call this just before sending: a broker
+        rejects a request that is older than its ``poll_ms``."""
         options = self._options
         return PopMessageRequest(
             consumer_group=options.consumer_group,
@@ -216,8 +223,9 @@ class RemotingTransport:
         pop: Callable[[], None],
         on_response: Callable[[ReceiveOutcome], None],
     ) -> None:
-        """Run the retention check if it is due, then ``pop``, which connects; the check comes first because the pop
-        would hide deleted messages. Pass a RocketMQError of the check to ``on_response`` instead."""
+        """Run the retention check if it is due, then call ``pop``, which connects. The check comes first because the
+        pop would hide deleted messages. After a RocketMQError of the check, pass it to ``on_response`` and do not
+        pop."""
         try:
             if self._retention.is_due(target):
                 self._retention.report_deleted(target, self._cluster.broker(address))
@@ -227,30 +235,33 @@ class RemotingTransport:
             pop()
 
     def _process_outcome(self, target: Target, outcome: PopOutcome) -> ReceiveOutcome:
-        """Decode a poll's outcome; record the delivery if it has messages. Return the messages, or the error."""
+        """Return the decoded messages of a poll, () if it found none, or the RocketMQError, which is not raised. If
+        there are messages, record the delivery for the retention check."""
         response = _decode_outcome(target, outcome)
         if response and not isinstance(response, RocketMQError):
             self._retention.record_delivery(target)
         return response
 
     def acknowledge(self, handles: Sequence[ReceiptHandle]) -> list[AckOutcome]:
-        """Acknowledge messages in batches, at all brokers concurrently, and wait. Return for each handle, in order:
-        True, also if its topic was deleted; False for an opaque handle, for which nothing is sent; or the
-        RocketMQError, never raised."""
+        """Acknowledge messages in requests of up to 4,000, all in flight together, and wait. Return for each handle, in
+        order: True, even if it had expired, or if its topic was deleted, for which nothing is sent; False for an opaque
+        handle, for which nothing is sent; or the RocketMQError, which is not raised and applies to all handles of that
+        broker."""
         broker_handles = _only_broker_handles(handles)
         brokers = self._resolve_brokers(broker_handles)
         failures = self._acknowledge(broker_handles, brokers)
         return [
             isinstance(handle, BrokerHandle)
-            and _acknowledged(brokers[_target(handle)], failures.get(handle.broker_name))
+            and _ack_outcome(brokers[_target(handle)], failures.get(handle.broker_name))
             for handle in handles
         ]
 
     def _acknowledge(
         self, handles: Sequence[BrokerHandle], brokers: Mapping[Target, _BrokerOrError]
     ) -> dict[str, RocketMQError]:
-        """Send batches of acknowledgements, then wait for all responses. Return the errors by broker name; skip handles
-        without a broker."""
+        """Send acknowledgements, in requests of up to 4,000 to each broker, then wait for all responses. Skip handles
+        whose target has no broker in ``brokers``. Return one error of each broker that failed, by broker name; raise no
+        RocketMQError."""
         responses: list[tuple[str, ResponseFuture[None]]] = []
         failures: dict[str, RocketMQError] = {}
         for broker, broker_name, part in _by_broker(handles, brokers):
@@ -269,8 +280,9 @@ class RemotingTransport:
     def change_invisible_duration(
         self, handles: Sequence[ReceiptHandle], invisible_ms: int, *, suspend: bool
     ) -> list[ChangeOutcome]:
-        """Send a request for each handle, then wait for all responses. Return for each handle its new handle; None if
-        the old one is no longer valid, is opaque, or its topic was deleted; or the RocketMQError, never raised."""
+        """Send a request for each handle, then wait for all responses. Return for each handle, in order: its new
+        handle; None if the old one is no longer valid, is opaque, or its topic was deleted; or the RocketMQError, which
+        is not raised. After an error of sending, no more requests are sent to that broker."""
         failed: dict[str, RocketMQError] = {}
         broker_handles = _only_broker_handles(handles)
         brokers = self._resolve_brokers(broker_handles)
@@ -288,8 +300,9 @@ class RemotingTransport:
         suspend: bool,
         failed: dict[str, RocketMQError],
     ) -> _SubmittedChange:
-        """Send one request without waiting, and return its future. Return an error instead if ``broker`` is one,
-        ``failed`` (by broker name) has the broker's, or sending fails, which adds it to ``failed``: none is raised."""
+        """Send one request without waiting, and return its future. Return ``broker`` if it is no client, or the error
+        that ``failed`` has for its name. Return an error of sending, and add it to ``failed``. Raises no
+        RocketMQError."""
         if not isinstance(broker, PopBroker):
             return broker
         group, pop_check_point = self._options.consumer_group, handle.pop_check_point
@@ -310,7 +323,7 @@ class RemotingTransport:
         return failed[handle.broker_name]
 
     def close(self) -> None:
-        """End waits of retention checks, close all connections, and wait up to 2 s for each thread
+        """End the waits of retention checks, close all connections, and wait up to 2 s for each thread
         ``rocketmq-pop-prepare``."""
         self._ending.set()
         self._pool.close()
@@ -319,7 +332,8 @@ class RemotingTransport:
 
 
 def _decode_outcome(target: Target, outcome: PopOutcome) -> ReceiveOutcome:
-    """Decode a poll's outcome. Return its messages, () if it found none, or the error, of decoding too; raise none."""
+    """Return the decoded messages of a poll, () if it found none, or the RocketMQError of the poll or of decoding, not
+    raised."""
     if outcome is None or isinstance(outcome, RocketMQError):
         return outcome or ()
     try:
@@ -336,15 +350,17 @@ def _target(handle: BrokerHandle) -> Target:
     return Target(handle.topic, handle.broker_name)
 
 
-def _acknowledged(broker: _BrokerOrError, failure: RocketMQError | None) -> AckOutcome:
+def _ack_outcome(broker: _BrokerOrError, failure: RocketMQError | None) -> AckOutcome:
+    """Return the outcome for one handle: ``broker`` if that is an error, else ``failure``, the error of its broker's
+    requests; True if there is neither."""
     if isinstance(broker, PopBroker):
         return failure or True
     return broker or True
 
 
 def _await_change(handle: BrokerHandle, submitted: _SubmittedChange) -> ChangeOutcome:
-    """Wait for the response. Return the handle after the change, None if the old one is no longer valid or its topic
-    was deleted, or the RocketMQError, never raised."""
+    """Wait for the response and return the new handle. Return None if ``handle`` is no longer valid or its topic was
+    deleted, or the RocketMQError, which is not raised."""
     if submitted is None or isinstance(submitted, RocketMQError):
         return submitted
     try:
@@ -359,7 +375,8 @@ def _await_change(handle: BrokerHandle, submitted: _SubmittedChange) -> ChangeOu
 def _by_broker(
     handles: Sequence[BrokerHandle], brokers: Mapping[Target, _BrokerOrError]
 ) -> Iterator[tuple[PopBroker, str, Sequence[BrokerHandle]]]:
-    """Yield (broker, broker name, handles) of each request, at most ACKS_PER_REQUEST; omit handles without a broker."""
+    """Yield (broker, broker name, handles) of each request, with at most ACKS_PER_REQUEST handles. Omit handles whose
+    target has no client in ``brokers``."""
     by_broker: dict[str, tuple[PopBroker, list[BrokerHandle]]] = {}
     for handle in handles:
         broker_or_error = brokers[_target(handle)]

@@ -40,9 +40,10 @@ def ignore_deleted(_deleted: Sequence[QueueRange]) -> None:
 
 
 class RetentionCheck:
-    """The check of one group. ``wait``: sleeps for a number of seconds; returns whether the query has ended meanwhile.
+    """Check, before polls of one group, for messages that a broker deleted before it delivered them to the group.
 
-    Threads: any.
+    ``report``: called with deleted ranges. ``wait``: sleeps for a number of seconds; returns whether the query has
+    ended meanwhile. Threads: any.
     """
 
     def __init__(self, group: str, report: ReportDeleted, wait: Callable[[float], bool], clock: Clock) -> None:
@@ -59,18 +60,18 @@ class RetentionCheck:
         self._delivered_ms[target] = self._clock()
 
     def is_due(self, target: Target) -> bool:
-        """Return whether to check now: before the first poll, then 30 s after the last check and 60 s after the last
-        delivery, whichever is later."""
+        """Return whether to check the target now: always before its first check, then 30 s after the last check and 60
+        s after the last delivery, whichever is later."""
         if target not in self._checked_ms:
             return True
         checked_ms, delivered_ms = self._checked_ms[target], self._delivered_ms.get(target, -OFFSET_STABLE_MS)
         return self._clock() >= max(checked_ms + INTERVAL_MS, delivered_ms + OFFSET_STABLE_MS)
 
     def report_deleted(self, target: Target, broker: Broker) -> None:
-        """Request min offsets and the group's offsets, and wait, whether due or not. If the broker deleted undelivered
-        messages, sleep CONFIRM_DELAY_S, request again, and call ``report`` with the ranges found both times, each once;
-        return without a report if the query ends meanwhile. Raises what ``report`` does, and any RocketMQError that is
-        not permanent; a permanent one is logged, and the next check is due after INTERVAL_MS."""
+        """Request min offsets and the group's offsets and wait, whether due or not. If the broker deleted undelivered
+        messages, wait CONFIRM_DELAY_S (12 s), request again, and call ``report`` with the ranges found both times;
+        never twice with a range. If the query ends meanwhile, return at once. Raises what ``report`` does, and any
+        RocketMQError of a request that is not permanent; a permanent one is logged and ends this check."""
         try:
             lost = {
                 _range_start(deleted_range) for deleted_range in self._query_deleted(target, broker)
@@ -103,8 +104,8 @@ class RetentionCheck:
         self._checked_ms[target] = self._clock()
 
     def _query_deleted(self, target: Target, broker: Broker) -> list[QueueRange]:
-        """Request the queues' bounds and the group's offsets; return the ranges deleted before delivery. Raises what
-        the requests do."""
+        """Request the bounds of the topic's queues on the broker and the group's offsets, and wait; return
+        ``deleted_undelivered`` of them. Raises what the requests do."""
         bounds = broker.query_topic_stats(target.topic)
         return deleted_undelivered(bounds, broker.query_offsets(self._group, bounds))
 
@@ -112,8 +113,8 @@ class RetentionCheck:
 def deleted_undelivered(
     bounds: Mapping[MessageQueue, QueueBounds], offsets: Mapping[MessageQueue, int | None]
 ) -> list[QueueRange]:
-    """Return the half-open ranges from the group's offset to the queue's min offset, where the former is smaller; none
-    for a queue without group offset."""
+    """Return, for each queue with a group's offset below its min offset, the half-open range from the group's offset to
+    the min offset. A queue whose group's offset is missing or negative has no range."""
     return [
         QueueRange(queue, offset, queue_bounds.min_offset)
         for queue, queue_bounds in bounds.items()

@@ -33,9 +33,11 @@ UNFINISHED_SUFFIX: Final = ".new"
 
 
 class Spool:
-    """The spooled batches of a group. Methods raise OptionError[SPOOL_DIR_UNUSABLE] where the disk cannot be written.
+    """Batches of one group as files on the driver's disk, for a replay; unlogged: Spark has not logged the batch's
+    offset.
 
-    Not thread-safe; queries may share a folder, because each start has its own subfolder.
+    Methods raise OptionError[SPOOL_DIR_UNUSABLE] where the disk cannot be written. ``epoch``: the hex ID of one start
+    of the query. Not thread-safe; queries may share a folder, because each start has its own subfolder.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -45,8 +47,8 @@ class Spool:
             folder.mkdir(parents=True, exist_ok=True)
 
     def store(self, epoch: str, number: int, messages: Sequence[ReceivedMessage]) -> None:
-        """Write a batch to a new file, unlogged and locked, and unlock the previous one; the file is synced to disk
-        when this returns. May wait for another start that removes the folder. Raises
+        """Write a batch to a new unlogged file, locked until ``mark_logged``, ``close`` or the next call, and sync it
+        to disk. Unlock the file of the call before. May wait for another start that removes the folder. Raises
         OptionError[SPOOL_DIR_UNUSABLE]."""
         folder = self._folder / epoch
         with self._raising_spool_errors():
@@ -61,8 +63,8 @@ class Spool:
             _sync_folder(self._folder)
 
     def mark_logged(self, epoch: str, number: int) -> None:
-        """Rename the batch's file as logged, sync the folder, and unlock the batch. Idempotent. Raises
-        OptionError[SPOOL_DIR_UNUSABLE], ValueError for an invalid ``epoch``."""
+        """If the batch has an unlogged file, rename that as logged and sync the folder. Then unlock the last stored
+        batch. Raises OptionError[SPOOL_DIR_UNUSABLE], ValueError for an invalid ``epoch``."""
         folder = self._folder_of(epoch)
         unlogged = folder / f"{number}{UNLOGGED_SUFFIX}"
         with self._raising_spool_errors():
@@ -72,21 +74,21 @@ class Spool:
         self._keep_locked(None)
 
     def close(self) -> None:
-        """Unlock the unlogged batch, if any: it is abandoned, and a later start may release it. Delete nothing."""
+        """Unlock the batch that is still unlogged, if any: a later start may then release its messages. Delete
+        nothing."""
         self._keep_locked(None)
 
     def _keep_locked(self, file: IO[bytes] | None) -> None:
-        """Keep ``file``, which the caller has locked, open and so locked (None: no file). Close, and so unlock, the
-        previous file. An error of closing is ignored: if the previous file could not be written, ``store`` has raised
-        the error."""
+        """Keep ``file``, which the caller has locked, open, so that it stays locked (None: no file). Close the previous
+        file, which unlocks it; ignore an error of that: if it could not be written, ``store`` has raised the error."""
         previous, self._locked = self._locked, file
         if previous is not None:
             with suppress(OSError):
                 previous.close()
 
     def load(self, epoch: str, number: int) -> tuple[ReceivedMessage, ...] | None:
-        """Read a batch's messages; None, with a warning in the log, if its file is missing, unreadable or damaged.
-        Raises ValueError for an invalid ``epoch``."""
+        """Return a batch's messages, logged or not; None, with a warning in the log, if its file is missing, unreadable
+        or damaged. Raises ValueError for an invalid ``epoch``."""
         folder = self._folder_of(epoch)
         try:
             return decode_spooled_batch(_read_either(folder / f"{number}{UNLOGGED_SUFFIX}", folder / str(number)))
@@ -100,17 +102,17 @@ class Spool:
             return None
 
     def load_after(self, epoch: str, number: int) -> list[ReceivedMessage]:
-        """Read the messages of all batches with larger numbers. Skip unreadable batches, with a warning in the log:
-        their messages are redelivered when they expire. Raises OptionError[SPOOL_DIR_UNUSABLE] if their folder cannot
-        be read, ValueError for an invalid ``epoch``."""
+        """Return the messages of all batches of ``epoch`` with numbers above ``number``, by number. Omit unreadable
+        batches, with a warning in the log: their messages are redelivered when they expire. Raises
+        OptionError[SPOOL_DIR_UNUSABLE] if the folder cannot be read, ValueError for an invalid ``epoch``."""
         with self._raising_spool_errors():
             later = [other for other in self._batch_numbers(epoch) if other > number]
         return [one for other in later for one in self.load(epoch, other) or ()]
 
     def recover_abandoned(self) -> list[ReceivedMessage]:
-        """Read, then delete, the batches of starts that ended before Spark had logged any batch; return their messages.
-        Starts that run, by their locks, links, and folders that cannot be read are skipped. Raises
-        OptionError[SPOOL_DIR_UNUSABLE] if a batch cannot be deleted."""
+        """Read, then delete, the batches of starts of the query that ended before Spark had logged any of their
+        batches; return the messages. Skip starts with a logged batch, or with a locked one, which still run. Skip links
+        and folders that cannot be read. Raises OptionError[SPOOL_DIR_UNUSABLE] if a batch cannot be deleted."""
         found: list[ReceivedMessage] = []
         with suppress(OSError):
             for folder in sorted(self._folder.iterdir()):
@@ -120,8 +122,8 @@ class Spool:
         return found
 
     def _recover(self, folder: Path) -> list[ReceivedMessage]:
-        """Read and delete a start's batches, with their files locked; return the messages. Return an empty list, and
-        delete nothing, if it has no files or one that is logged or locked. Raises OSError,
+        """Lock all files of a start's folder, read and delete its batches, and return the messages. If the folder has
+        no files, or one that is logged or locked by another start, delete nothing and return []. Raises OSError,
         OptionError[SPOOL_DIR_UNUSABLE]."""
         with ExitStack() as locked:
             files = sorted(folder.iterdir())
@@ -133,9 +135,9 @@ class Spool:
             return found
 
     def delete(self, epoch: str, number: int | None = None) -> None:
-        """Delete the batches of ``epoch`` up to and including ``number``; None: all, and unfinished files. Delete its
-        folder too once that is empty. Idempotent. Raises OptionError[SPOOL_DIR_UNUSABLE], ValueError for an invalid
-        ``epoch``."""
+        """Delete the batches of ``epoch`` up to and including ``number``, logged or not; with None all batches, and
+        files that were not written to their end. Delete the folder if it is empty then. Do nothing for what is missing.
+        Raises OptionError[SPOOL_DIR_UNUSABLE], ValueError for an invalid ``epoch``."""
         folder = self._folder_of(epoch)
         with self._raising_spool_errors():
             for other in self._batch_numbers(epoch):
@@ -155,6 +157,8 @@ class Spool:
         return self._folder / epoch
 
     def _batch_numbers(self, epoch: str) -> list[int]:
+        """Return the numbers of the batches of ``epoch``, logged or not, ascending; [] without a folder. Raises
+        OSError, ValueError for an invalid ``epoch``."""
         folder = self._folder_of(epoch)
         names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
         return sorted({int(found[1]) for name in names if (found := _BATCH.fullmatch(name))})
@@ -169,7 +173,7 @@ class Spool:
 
 
 def spool_of(options: ReadOptions) -> Spool | None:
-    """Open the spool that ``options`` configure, and create its folder; None without ``spoolDir``. Raises
+    """Return the spool of the group in ``spoolDir``, and create its folder; None without that option. Raises
     OptionError[SPOOL_DIR_UNUSABLE]."""
     if options.spool_dir is None:
         return None
@@ -177,7 +181,8 @@ def spool_of(options: ReadOptions) -> Spool | None:
 
 
 def _read_either(first: Path, second: Path) -> bytes:
-    """Return the content of the first file, of the second one if that is missing. Raises OSError."""
+    """Return the content of the first file, or, if that is missing, of the second one. Raises OSError, also if both are
+    missing."""
     try:
         return _read_regular(first)
     except FileNotFoundError:
@@ -185,7 +190,8 @@ def _read_either(first: Path, second: Path) -> bytes:
 
 
 def _read_regular(file: Path) -> bytes:
-    """Return a file's content. Raises OSError, also for a link or a pipe, which it neither follows nor waits for."""
+    """Return a file's content. Raises OSError; also for a link, which is not followed, and for a pipe, without waiting
+    for it."""
     descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -197,9 +203,9 @@ def _read_regular(file: Path) -> bytes:
 
 
 def _open_locked(file: Path) -> IO[bytes]:
-    """Create or empty a file, lock it, waiting for the lock, and return it open. Another start may classify it as
-    abandoned before it is locked, and remove it with its folder: then create it again. On a disk without locks return
-    it unlocked; there no file is classified as abandoned. Raises OSError."""
+    """Create or empty a file, wait for its lock, and return it open and locked. If another start removes the file
+    before it is locked, create it again, with its folder. On a disk without locks return it unlocked: there
+    ``_is_abandoned`` returns False for each file. Raises OSError."""
     while True:
         file.parent.mkdir(mode=0o700, exist_ok=True)
         with suppress(FileNotFoundError):
@@ -212,8 +218,8 @@ def _open_locked(file: Path) -> IO[bytes]:
 
 
 def _is_abandoned(file: Path, locked: ExitStack) -> bool:
-    """Return whether a file is an unlogged batch of a start that has ended; do not wait for its lock. If so, keep it
-    locked while ``locked`` is open; another start that is about to write it waits for that."""
+    """Return whether a file is an unlogged or unfinished batch that no start has locked; do not wait for a lock. If so,
+    keep it locked until ``locked`` is closed: a start that is about to write it waits for that."""
     if file.suffix not in {UNLOGGED_SUFFIX, UNFINISHED_SUFFIX}:
         return False
     try:

@@ -21,14 +21,14 @@ _NUMBER: Final = struct.Struct(">I")
 
 
 def encode_spooled_batch(messages: Iterable[ReceivedMessage]) -> bytes:
-    """Return the file's content for ``decode_spooled_batch``."""
+    """Return the content of the file of a batch, for ``decode_spooled_batch``."""
     content = b"".join([MAGIC, *_fields(messages)])
     return content + _NUMBER.pack(zlib.crc32(content))
 
 
 def decode_spooled_batch(content: bytes) -> tuple[ReceivedMessage, ...]:
-    """Decode the messages, whose records are views of ``content``. Raises ValueError for an incomplete or damaged
-    batch, or one of another version."""
+    """Return the messages of a file's content, in order; their records are views of ``content``. Raises ValueError for
+    an incomplete or damaged batch, or one of another version."""
     if not content.startswith(MAGIC):
         raise ValueError(f"it begins with {content[: len(MAGIC)]!r}")
     end = len(content) - _NUMBER.size

@@ -18,7 +18,11 @@ log = logging.getLogger(__name__)
 
 
 class TopicChecks:
-    """Checks of topics before their first poll. ``new_broker``: returns the client of a master. Used by one thread."""
+    """Checks whether message-based load balancing can read a topic, made before the topic's first poll. Used by one
+    thread.
+
+    ``new_broker``: returns the client of a master.
+    """
 
     def __init__(self, options: ReadOptions, new_broker: Callable[[BrokerAddress], PopBroker]) -> None:
         self._options = options
@@ -26,9 +30,10 @@ class TopicChecks:
         self._readable: set[str] = set()
 
     def find_error(self, topic: str, route: TopicRoute) -> RocketMQError | None:
-        """Return, not raise, why a topic must not be read now, or None, which is cached: a proxy serves it, a master
-        rejects the SQL92 filter, the topic is FIFO, or no master reports whether it is. Send requests to the masters
-        and wait."""
+        """Return, not raise, why the topic must not be read now: a proxy serves it, a master rejects the SQL92 filter
+        or does not respond, the topic is FIFO, or no master could report that. Else return None; later calls for the
+        topic then return None at once, unless the route had no master. Send requests to the masters in ``route`` and
+        wait."""
         if topic in self._readable:
             return None
         names = {queue.broker_name for queue in route.read_queues()}
@@ -42,8 +47,8 @@ class TopicChecks:
         return error
 
     def _find_filter_error(self, topic: str, addresses: Iterable[BrokerAddress]) -> RocketMQError | None:
-        """Have each master compile a SQL92 filter, and wait. Return the first error, None without one or with another
-        filter."""
+        """If the query has a SQL92 filter, send it to each master to be compiled, one by one, and wait. Return the
+        first error, not raised; None if there is none, or without such a filter."""
         group, message_filter = self._options.consumer_group, self._options.message_filter
         if message_filter.is_sql:
             for address in addresses:
@@ -55,8 +60,9 @@ class TopicChecks:
 
     def _find_fifo_error(self, topic: str, addresses: Iterable[BrokerAddress]) -> RocketMQError | None:
         """Request the topic's settings from the masters, one by one until one responds. Return the error of a FIFO
-        topic, or of the last master if none responds. If a master refuses permanently, log it and return None. Log a
-        warning for a filter on batch consume queues."""
+        topic, or the last master's error if none responds; both not raised. If a master refuses permanently, log that
+        and return None. If the topic has batch consume queues and the query a filter, log a warning. Return None
+        without masters."""
         failure: RocketMQError | None = None
         for address in addresses:
             try:

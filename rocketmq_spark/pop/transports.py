@@ -8,8 +8,8 @@ from rocketmq_spark.pop.transport import Transport
 
 
 def transport_of(options: ReadOptions, report: ReportDeleted = ignore_deleted) -> Transport:
-    """Build a transport to brokers, or with ``endpoints`` to a proxy, which never calls ``report``. Open no connection.
-    Only the latter imports gRPC."""
+    """Return a transport to brokers, which calls ``report`` with deleted messages; with ``endpoints`` a transport to a
+    proxy, which never does. Open no connection. Only for a proxy import gRPC."""
     if options.endpoints is None:
         from rocketmq_spark.pop.remoting_transport import RemotingTransport
 
