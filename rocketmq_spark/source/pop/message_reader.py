@@ -37,11 +37,12 @@ def read_parts(
     client_of: ClientOf = ClusterClient.shared,
 ) -> Iterator[pa.RecordBatch]:
     """Decode ``parts`` and yield the messages that match the subscription, as non-empty batches with the schema
-    ``arrow_schema(schema)``. A generator: it acts on iteration. Undecodable messages are handled by ``badMessages``:
-    ``deadLetter`` sends them to the dead-letter topic and omits their rows, ``null`` logs them and yields a null body.
+    ``arrow_schema(schema)``, each of limited size (``in_parts``). A generator: it acts on iteration. Undecodable
+    messages are handled by ``badMessages``: ``deadLetter`` sends them to the dead-letter topic, waits and omits their
+    rows; ``null`` logs them and yields a null body; ``fail`` raises.
 
-    Raises RemoteProtocolError[UNDECODABLE_MESSAGE_BODY] (with ``badMessages`` ``fail``), [CORRUPT_MESSAGE.RESPONSE] or
-    [MALFORMED_RESPONSE.BODY], and what ``DeadLetterSender`` does.
+    Raises RemoteProtocolError[UNDECODABLE_MESSAGE_BODY] (with ``fail``, and for a proxy's message with ``deadLetter``),
+    [CORRUPT_MESSAGE.RESPONSE] or [MALFORMED_RESPONSE.BODY], and what ``DeadLetterSender`` does.
     """
     target, columns = arrow_schema(schema), canonical_names(schema, extra_string_columns(options))
     tags = tags_of(options.message_filter)
@@ -55,8 +56,9 @@ def read_parts(
 def _decode_stored(
     part: Part, columns: tuple[str, ...], tags: frozenset[str] | None, policy: UndecodablePopMessages
 ) -> Iterator[pa.RecordBatch]:
-    """Decode the stored records of ``part`` and yield batches of ``columns``. ``policy`` handles their undecodable
-    messages before: it may log, send dead letters, drop rows, or raise."""
+    """Decode the stored records of ``part`` and yield batches of ``columns``, which may be empty. ``tags``: keep
+    messages with one of these; None: all. Before a batch, ``policy`` handles its undecodable messages: it may log them,
+    send dead letters, drop their rows, or raise."""
     stored = tuple(COMMIT_LOG_OFFSET if name == RECEIPT_HANDLE else name for name in columns)
     decoder = column_decoder()((*stored, COMMIT_LOG_OFFSET), broker_name=part.broker_name, tags=tags)
     for found, undecodable in _decode_splitting(decoder, [memoryview(part.body)]):
@@ -69,8 +71,9 @@ def _decode_stored(
 def _decode_splitting(
     decoder: ColumnDecoder, bodies: Sequence[memoryview]
 ) -> Iterator[tuple[pa.RecordBatch, list[UndecodableMessage]]]:
-    """Decode all messages together and yield one batch, with its undecodable messages. If they exceed the size of a
-    batch, yield the batches of each half instead, split in the same way."""
+    """Decode all messages of ``bodies`` together and yield one batch, with its undecodable messages. If the batch would
+    be too large, decode each half of the messages by itself in the same way; a single message that is an inner batch is
+    split by ``_decode_inner_batch``."""
     with suppress(BatchTooLargeError):
         yield decoder.decode_with_undecodable(bodies, 0, MAX_OFFSET)
         return
@@ -87,8 +90,9 @@ def _decode_splitting(
 def _decode_inner_batch(
     decoder: ColumnDecoder, records: Sequence[memoryview], begin_offset: int, end_offset: int
 ) -> Iterator[tuple[pa.RecordBatch, list[UndecodableMessage]]]:
-    """Decode the messages of one inner batch in ``[begin_offset, end_offset)`` and yield one batch, or batches of
-    halves by queue offset where they exceed the size of a batch. Raises BatchTooLargeError for a single message."""
+    """Decode the messages of one inner batch with queue offsets in ``[begin_offset, end_offset)`` and yield one batch.
+    If it would be too large, decode each half of the offsets by itself in the same way. Raises BatchTooLargeError for a
+    range of one offset that is too large."""
     try:
         yield decoder.decode_with_undecodable(records, begin_offset, end_offset)
         return
@@ -101,8 +105,9 @@ def _decode_inner_batch(
 
 
 def _with_handles(batch: pa.RecordBatch, position: int, handles: Sequence[str]) -> pa.RecordBatch:
-    """Return ``batch`` with the commit log offsets in the column at ``position``, which identify the messages, replaced
-    by their receipt handles. Raises KeyError for a message without handle."""
+    """Return ``batch`` with receipt handles as the column at ``position``, in place of the messages' commit log
+    offsets. ``handles``: texts of ``receipt_handle``, which end with that offset, in any order. Raises KeyError for a
+    message without a handle."""
     handles_by_offset = {int(handle.rpartition(" ")[2]): handle for handle in handles}
     texts = pa.array(
         [handles_by_offset[commit_log_offset] for commit_log_offset in batch.column(position).to_pylist()], pa.string()
@@ -113,8 +118,9 @@ def _with_handles(batch: pa.RecordBatch, position: int, handles: Sequence[str]) 
 def _decode_received(
     part: Part, columns: tuple[str, ...], tags: frozenset[str] | None, policy: UndecodablePopMessages
 ) -> Iterator[pa.RecordBatch]:
-    """Decode messages that a proxy delivered and yield their rows. Before each batch, log its undecodable messages,
-    whose rows have a null body; raises what ``UndecodablePopMessages.apply_mode`` does."""
+    """Decode messages that a proxy delivered and yield batches of ``columns``, which may be empty. ``tags``: keep
+    messages with one of these; None: all. Before a batch, ``policy`` logs each of its undecodable messages, whose rows
+    have a null body, or raises what ``UndecodablePopMessages.apply_mode`` does."""
     from rocketmq_spark.wire.grpc.message_columns import decode_received
 
     for batch, unreadable in decode_received(part.body, columns, broker_name=part.broker_name, tags=tags):

@@ -24,7 +24,7 @@ _COMMIT_LOG_OFFSET: Final = struct.Struct(">28xq")
 
 
 class Part(NamedTuple):
-    """Messages of one broker in one format, concatenated."""
+    """Messages of one broker in one format, concatenated: what an executor decodes together."""
 
     broker_name: str
     record_format: RecordFormat
@@ -36,28 +36,29 @@ class Part(NamedTuple):
 def tasks_of(
     received: Sequence[ReceivedMessage], max_records: int | None, *, with_handles: bool = False
 ) -> list[tuple[Part, ...]]:
-    """Return ``received`` as tasks of at most ``TASK_BYTES`` of records, or one larger message, and ``max_records``
-    messages (None: TASK_MESSAGES); [] without messages. Messages keep their order within a part. ``with_handles``:
-    parts in the stored format have the receipt handles."""
+    """Split ``received``, in order, into tasks of at most ``TASK_BYTES`` of records, or one larger message, and at most
+    ``max_records`` messages (None: TASK_MESSAGES); [] without messages. In a task they are grouped by broker and
+    format, in order. ``with_handles``: give parts in the stored format the receipt handles of their messages."""
     max_messages = max_records or TASK_MESSAGES
     return [tuple(_parts(part_messages, with_handles)) for part_messages in _cut(received, TASK_BYTES, max_messages)]
 
 
 def extra_string_columns(options: ReadOptions) -> tuple[str, ...]:
-    """Return the names of additional string columns that a schema may have: those of properties, and the handle's."""
+    """Return the names of string columns that a schema may have beside the fixed ones: the property columns of
+    ``options``, and the receipt handle's."""
     return (*options.property_columns, RECEIPT_HANDLE)
 
 
 def receipt_handle(one: ReceivedMessage) -> str:
-    """Return the receipt handle of a stored message as a proxy formats it: followed by a blank and the message's offset
-    in the broker's commit log, read from its record."""
+    """Return a stored message's receipt handle as a proxy formats it: the broker's handle, a blank, and the message's
+    offset in the commit log, from its record."""
     (commit_log_offset,) = _COMMIT_LOG_OFFSET.unpack_from(one.record)
     return f"{one.handle.text} {commit_log_offset}"
 
 
 def _parts(received: Sequence[ReceivedMessage], with_handles: bool) -> Iterator[Part]:
-    """Yield the messages of one task as parts, one broker and one format each, of at most ``PART_BYTES`` or one larger
-    message."""
+    """Yield the messages of one task, grouped by broker and format, as parts of at most ``PART_BYTES`` of records or
+    one larger message. ``with_handles``: fill ``handles`` of parts in the stored format."""
     alike: dict[tuple[str, RecordFormat], list[ReceivedMessage]] = {}
     for one in received:
         alike.setdefault((one.handle.broker_name, one.record_format), []).append(one)
@@ -70,8 +71,8 @@ def _parts(received: Sequence[ReceivedMessage], with_handles: bool) -> Iterator[
 
 
 def _cut(received: Iterable[ReceivedMessage], max_bytes: int, max_messages: int) -> Iterator[list[ReceivedMessage]]:
-    """Yield lists of consecutive messages, each of at most ``max_bytes`` of records and ``max_messages`` messages. A
-    larger message is alone."""
+    """Yield lists of consecutive messages, none empty, each of at most ``max_bytes`` of records and ``max_messages``
+    messages. A message larger than ``max_bytes`` is alone in its list."""
     part_messages: list[ReceivedMessage] = []
     size_bytes = 0
     for one in received:

@@ -28,7 +28,8 @@ KIND: Final = {"v": VERSION, "loadBalance": BY_MESSAGE}
 
 @dataclass(frozen=True, slots=True)
 class PopOffset:
-    """The end offset of a batch. The initial offset has number 0 and no messages."""
+    """The end offset of a batch: its start of the query, its number and its receipt handles. The initial one has no
+    messages."""
 
     consumer_group: str
     epoch: str = ""
@@ -42,11 +43,11 @@ class PopOffset:
 
     @classmethod
     def from_json(cls, value: Any, options: ReadOptions) -> PopOffset:
-        """Parse a value of ``to_json``; ignore progress fields.
+        """Parse a value of ``to_json``; ignore fields that only the query progress has.
 
         Raises OptionError[CHECKPOINT_OPTION_CHANGED] for an offset of queue-based reads, of another group, or with
-        handles of a proxy while ``endpoints`` is not set; OptionError[INCOMPATIBLE_CHECKPOINT] for anything else, also
-        for another version or spelling.
+        handles of a proxy while ``endpoints`` is not set; OptionError[INCOMPATIBLE_CHECKPOINT] for any other value that
+        ``to_json`` does not return, such as another version or spelling.
         """
         value = without_progress(value)
         try:

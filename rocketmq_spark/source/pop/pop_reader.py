@@ -45,7 +45,8 @@ class MessagesPartition(InputPartition):
 
 
 class RocketMQPopReader(Resumable, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A streaming reader. Its constructor opens no connection and starts no thread.
+    """Spark's streaming reader for message-based load balancing. Its constructor opens no connection and starts no
+    thread.
 
     Not thread-safe: Spark's source runner is one thread.
     """
@@ -66,8 +67,8 @@ class RocketMQPopReader(Resumable, DataSourceStreamReader, SupportsTriggerAvaila
 
     @raising_without_traceback
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Check the user's schema and return the limit by ``maxOffsetsPerTrigger``. Raises what ``check_schema`` does:
-        this is Spark's first call, and PySpark would mask an earlier error."""
+        """Check the user's schema and return the read limit by ``maxOffsetsPerTrigger``, unlimited without it. Raises
+        what ``check_schema`` does: this is Spark's first call, and PySpark would mask an earlier error."""
         check_schema(self._schema, extra_string_columns(self._options))
         return read_limit(self._options.max_offsets_per_trigger)
 
@@ -75,13 +76,14 @@ class RocketMQPopReader(Resumable, DataSourceStreamReader, SupportsTriggerAvaila
         self._is_available_now = True
 
     def initialOffset(self) -> dict[str, Any]:
-        """Return the offset without messages; the first ``latestOffset`` receives some."""
+        """Return the offset without messages; send nothing. The first ``latestOffset`` receives messages."""
         return PopOffset(self._options.consumer_group).to_json()
 
     @raising_without_traceback
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Start to receive if that is not done yet, acknowledge the batch that ends at ``start``, wait for messages,
-        and return the end of the next batch: see ``PopRun.latest_offset``. Return ``start`` itself without messages.
+        put them into the next batch, and return its end: see ``PopRun.latest_offset``. Return ``start`` itself if there
+        are none, or if a stop was requested.
 
         Raises what ends the query, see ``docs/reference/errors.md``; OptionError[INVALID_OPTION_VALUE] for a ``limit``
         that is neither a number of rows nor unlimited.
@@ -95,15 +97,15 @@ class RocketMQPopReader(Resumable, DataSourceStreamReader, SupportsTriggerAvaila
         return value
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """Return the fields that the query progress shows as ``latestOffset``, see ``PopRun.report``. None before the
-        run is created, and after its end."""
+        """Return the fields that the query progress shows as ``latestOffset``, see ``PopRun.report``; send nothing.
+        None before the first ``latestOffset`` or ``partitions``, and after ``stop`` or a signal."""
         return None if self._run is None else self._run.report(int(time.time() * 1000))
 
     @raising_without_traceback
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Return the messages of the batch that ends at ``end`` as tasks, and mark the batch as logged in the spool:
-        see ``PopRun.batch``. A replayed batch of an earlier start that is not in the spool has no tasks: its messages
-        are released, and the call waits for that."""
+        """Return the messages of the batch that ends at ``end`` as tasks, and mark the batch as logged in the spool,
+        see ``PopRun.batch``; ``start`` is ignored. An earlier start's batch that is not in the spool has no tasks: its
+        messages are released, and the call waits for that."""
         run = self._started_run()
         messages = run.batch(self._read(end))
         max_messages = self._options.max_records_per_partition
@@ -117,22 +119,22 @@ class RocketMQPopReader(Resumable, DataSourceStreamReader, SupportsTriggerAvaila
         """Do nothing: this is only a hint. The next ``latestOffset`` completes the batch that ends at ``end``."""
 
     def stop(self) -> None:
-        """End the run, if there is one: acknowledge completed messages, release prefetched ones, close all connections,
-        and remove the control folder. Idempotent."""
+        """End the run, if there is one: acknowledge completed messages, release prefetched ones, wait for both up to 10
+        s, close all connections, and remove the control folder. Idempotent."""
         if self._run is not None:
             self._run.stop()
             self._run = None
 
     def _read(self, value: dict[str, Any]) -> PopOffset:
-        """Parse an offset; return the last parsed object for an equal value, as idle calls repeat it. Raises what
-        ``PopOffset.from_json`` does."""
+        """Parse an offset, and cache the last one with its value: an equal value returns the same object, as in idle
+        calls. Raises what ``PopOffset.from_json`` does."""
         if self._last is None or self._last[0] != value:
             self._last = value, PopOffset.from_json(value, self._options)
         return self._last[1]
 
     def _started_run(self) -> PopRun:
-        """Return the run. The first call creates it, with its signal handlers and control folder; the run receives
-        nothing before its own first call."""
+        """Return the run. The first call creates it, with its signal handlers, control folder and spool folder, but
+        starts no receiving: the run's first call does."""
         if self._run is None:
             from rocketmq_spark.source.pop.pop_run import PopRun
 
@@ -142,7 +144,8 @@ class RocketMQPopReader(Resumable, DataSourceStreamReader, SupportsTriggerAvaila
     # ------------------------------------------------------------------------------------------ executors
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Set the log context, and return an iterator over all messages of the partition: see ``read_parts``."""
+        """Set the log context, and return an iterator that decodes the messages of the partition into Arrow batches:
+        see ``read_parts``. Runs on an executor."""
         from rocketmq_spark.source.pop.message_reader import read_parts
 
         assert isinstance(partition, MessagesPartition)

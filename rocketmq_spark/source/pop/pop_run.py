@@ -43,9 +43,11 @@ IDLE_WAIT_S: Final = 0.2
 
 
 class PopRun(Run):
-    """See the module. ``is_available_now``: read existing messages, then end. ``control_before``: see ``SourceRun``.
+    """Run of a query with message-based load balancing: plans its batches, for ``RocketMQPopReader``, and completes
+    them.
 
-    Not thread-safe: Spark's source runner is one thread, and the receiver has its own.
+    ``is_available_now``: read existing messages, then end. ``control_before``: see ``SourceRun``. Not thread-safe:
+    Spark's source runner is one thread, and the receiver has its own.
     """
 
     def __init__(self, options: ReadOptions, control_before: Control | None = None, *, is_available_now: bool) -> None:
@@ -74,8 +76,8 @@ class PopRun(Run):
     # ------------------------------------------------------------------------------------------ Spark's calls
 
     def latest_offset(self, start: PopOffset, max_messages: int | None) -> PopOffset:
-        """Acknowledge the batch that ends at ``start``, start the next one, store it in the spool, and return its end;
-        ``max_messages`` None: MAX_PREFETCHED.
+        """Acknowledge the batch that ends at ``start``, start the next one, store it in the spool if there is one, and
+        return its end; ``max_messages`` None: MAX_PREFETCHED (10,000).
 
         Without messages, wait until all brokers have responded and return ``start``; with ``is_available_now``, wait
         until the brokers are empty. On a stop request, start no batch: stop receiving once completed messages are
@@ -87,8 +89,10 @@ class PopRun(Run):
         return self._call_unless_ended(lambda: self._plan(start, max_messages or MAX_PREFETCHED), start)
 
     def _plan(self, start: PopOffset, max_messages: int) -> PopOffset:
-        """Plan the next batch and return its offset, or return ``start``, as ``latest_offset`` describes; wait in steps
-        of ``IDLE_WAIT_S`` for messages, a stop request, or an idle end. Raises the errors of ``latest_offset``."""
+        """Do what ``latest_offset`` describes, without its checks for a signal: start to receive, release what killed
+        starts left in the spool, and wait in steps of ``IDLE_WAIT_S`` for messages, a stop request, or the end of an
+        idle call. Return the batch's end, or ``start`` itself if there is no batch. Raises the errors of
+        ``latest_offset``."""
         if self._in_flight and (start.epoch, start.number) != (self._epoch, self._number):
             raise LocalProtocolError("BATCH_SKIPPED", number=self._number)
         self._mark_completed(start)
@@ -115,8 +119,9 @@ class PopRun(Run):
             self._receiver.wait(IDLE_WAIT_S)
 
     def _try_become_idle(self) -> bool:
-        """Return whether a call may end without a batch: with ``is_available_now``, once the brokers are empty; else if
-        all brokers have responded, and another wait of up to ``IDLE_WAIT_S`` brings no message."""
+        """Return whether the call may end without a batch. With ``is_available_now``: whether the brokers are empty,
+        without waiting. Else if all brokers have responded, and the time to await redelivery after a restart is over,
+        wait up to ``IDLE_WAIT_S`` and return whether no message is prefetched; otherwise return False at once."""
         if self._is_available_now:
             return self._receiver.is_empty
         if self._receiver.have_all_responded and monotonic_ms() >= self._idle_from_ms:
@@ -125,9 +130,9 @@ class PopRun(Run):
         return False
 
     def _mark_completed(self, start: PopOffset) -> None:
-        """Acknowledge the batch that ends at ``start``, see ``Receiver.mark_completed``, and delete it from the spool;
-        ``batch`` no longer returns its messages. An earlier start's batch: see ``EarlierBatch.mark_completed``; without
-        handles do nothing."""
+        """Mark the batch that ends at ``start`` as completed. This start's batch: drop its messages, acknowledge them
+        and wait, see ``Receiver.mark_completed``, and delete it and those before from the spool. An earlier start's
+        batch: see ``EarlierBatch.mark_completed``. Do nothing for one without handles, such as the initial offset."""
         if start.epoch == self._epoch:
             self._in_flight = ()
             self._receiver.mark_completed(start.number)
@@ -137,9 +142,9 @@ class PopRun(Run):
             self._earlier.mark_completed(start)
 
     def batch(self, end: PopOffset) -> tuple[ReceivedMessage, ...]:
-        """Mark the batch that ends at ``end`` as logged in the spool, and return its messages; () if it has none. For
-        an earlier start's batch see ``EarlierBatch.messages``, whose errors are raised;
-        TransportError[SOURCE_PROCESS_TERMINATED] for it after a signal."""
+        """Mark the batch that ends at ``end`` as logged in the spool, and return its messages; () if it has none. An
+        earlier start's batch: see ``EarlierBatch.messages``, which may wait and raise; after a signal raises
+        TransportError[SOURCE_PROCESS_TERMINATED]."""
         if end.epoch == self._epoch:
             if self._spool is not None:
                 self._spool.mark_logged(self._epoch, end.number)
@@ -153,15 +158,17 @@ class PopRun(Run):
 
     def report(self, epoch_ms: int) -> dict[str, Any] | None:
         """Return what the query progress shows as ``latestOffset``, without any request: message counts since this
-        start, numbers of prefetched and in-flight messages, and outages. None once a signal has ended the run."""
+        start, numbers of prefetched and in-flight messages, outages, and the control folder. None once a signal has
+        ended the run."""
         return self._call_unless_ended(lambda: self._progress_report(epoch_ms), None)
 
     def _report(self, deleted: Sequence[QueueRange]) -> None:
-        """Log ranges deleted before delivery; with ``failOnDataLoss`` raise instead, see ``report_undelivered``."""
+        """Log ranges that were deleted before delivery; with ``failOnDataLoss`` raise instead: see
+        ``report_undelivered``. Called by the transport."""
         report_undelivered(self._options.consumer_group, deleted, is_failure=self._options.fail_on_data_loss)
 
     def _progress_report(self, epoch_ms: int) -> dict[str, Any]:
-        """Build the fields of ``report``. ``epoch_ms``: the current time since 1970."""
+        """Return the fields of ``report``. ``epoch_ms``: the current time since 1970."""
         retained = {
             "prefetched": self._receiver.count(MessageState.PREFETCHED),
             "inFlight": self._receiver.count(MessageState.IN_FLIGHT),
@@ -171,7 +178,8 @@ class PopRun(Run):
         return counts | retained | {"outages": outages, CONTROL: self._drain.control._asdict()}
 
     def _leave(self) -> None:
-        """Stop the receiver, see ``Receiver.stop``; in any case remove the control folder and close the spool."""
+        """Stop the receiver, which waits (see ``Receiver.stop``). Then, even if that raises, remove the control folder
+        and close the spool."""
         try:
             self._receiver.stop()
         finally:
@@ -189,7 +197,11 @@ log = logging.getLogger(__name__)
 
 
 class EarlierBatch:
-    """See the module. Not thread-safe. Methods raise what the receiver does, and may be called again after that."""
+    """The batch that an earlier start of the query logged last: Spark replays it, or starts after it, which completes
+    it.
+
+    Not thread-safe. Methods raise what the receiver does, and may be called again after that.
+    """
 
     def __init__(self, receiver: Receiver, spool: Spool | None) -> None:
         self._receiver = receiver
@@ -200,18 +212,16 @@ class EarlierBatch:
         self._has_released = False
 
     def messages(self, end: PopOffset) -> tuple[ReceivedMessage, ...]:
-        """Return the messages of the batch that ends at ``end``, the same each time.
-
-        The first call marks the batch as logged in the spool and tracks its messages until ``mark_completed``. If the
-        spool does not have the batch, or there is none, it releases the messages instead, waits until the brokers have
-        confirmed that (see ``Receiver.release_logged``), and returns ().
-        """
+        """Return the messages of the batch that ends at ``end``, the same each time. The first call loads them, see
+        ``_load``, and may wait."""
         if self._messages is None:
             self._messages = self._load(end)
         return self._messages
 
     def _load(self, end: PopOffset) -> tuple[ReceivedMessage, ...]:
-        """Return the batch's messages, logged and tracked; () after their release if the spool lacks the batch."""
+        """If the spool has the batch, mark it as logged there, start to extend those of its messages that are not long
+        expired, until ``mark_completed``, and return all its messages. If not, or without a spool, release the messages
+        in ``end``, wait until brokers have confirmed that, see ``Receiver.release_logged``, and return ()."""
         if self._spool is None or (messages := self._spool.load(end.epoch, end.number)) is None:
             self._receiver.release_logged(_without_expired(end.handles))
             return ()
@@ -221,9 +231,10 @@ class EarlierBatch:
         return messages
 
     def release_abandoned(self) -> None:
-        """In the first call, delete from the spool the batches of starts that were killed before Spark had logged any
-        of their batches, and start to release the messages, without waiting: those that cannot be released are
-        redelivered when they expire. Raises OptionError[SPOOL_DIR_UNUSABLE] if a batch cannot be deleted."""
+        """In the first call, delete from the spool the batches of starts that ended before Spark had logged any of
+        their batches, log that, and start to release their messages, without waiting. Messages that cannot be released
+        are redelivered when they expire. Later calls do nothing. Raises OptionError[SPOOL_DIR_UNUSABLE] if a batch
+        cannot be deleted."""
         if self._spool is not None and not self._has_released:
             self._has_released = True
             abandoned = self._spool.recover_abandoned()
@@ -236,10 +247,10 @@ class EarlierBatch:
                 self._receiver.try_release(_without_expired([one.handle for one in abandoned]))
 
     def mark_completed(self, end: PopOffset) -> None:
-        """Acknowledge the batch that ends at ``end``, see ``Receiver.mark_completed``. Then release the later batches
-        of the same start in the spool and wait, see ``Receiver.release_logged``: Spark has not logged them, so they are
-        in no sink. Then delete all batches of the start from the spool. Later calls have no effect. Raises
-        OptionError[SPOOL_DIR_UNUSABLE] too."""
+        """Acknowledge the batch that ends at ``end`` and wait, see ``Receiver.mark_completed``. Then, with a spool,
+        release the messages of later batches of the same start and wait, see ``Receiver.release_logged``: Spark has not
+        logged them, so they are in no sink. Then delete all batches of that start from the spool. Do nothing once this
+        has succeeded. Raises OptionError[SPOOL_DIR_UNUSABLE] too."""
         if self._is_completed:
             return
         if self._messages is None:
@@ -253,8 +264,8 @@ class EarlierBatch:
 
 
 def _without_expired(handles: Sequence[ReceiptHandle]) -> list[ReceiptHandle]:
-    """Return ``handles`` without those that expired long ago, and log how many these are by broker. No request is made
-    for them: their brokers may be removed, or never existed.
+    """Return ``handles`` without those for which ``is_long_expired`` is True, and log how many these are by broker. No
+    request is made for them: their brokers may be removed, or never existed.
 
     A handle that is omitted once is omitted by each later start, so none acknowledges a message that no sink received.
     """
