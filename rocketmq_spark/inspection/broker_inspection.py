@@ -19,8 +19,8 @@ MAX_CONCURRENT_TOPICS: Final = 64
 
 
 def query_bounds(broker: Broker, topics: Collection[str]) -> dict[MessageQueue, QueueBounds]:
-    """Request the bounds of all queues that ``broker`` has of ``topics``; omit topics that it does not have. Raises
-    TransportError, BrokerError and RemoteProtocolError."""
+    """Request the min and max offsets of all queues that ``broker`` has of ``topics``, at most 64 requests in flight,
+    and wait. Omit topics that it does not have. Raises TransportError, other BrokerErrors, and RemoteProtocolError."""
     names = list(topics)
     found: dict[MessageQueue, QueueBounds] = {}
     for first in range(0, len(names), MAX_CONCURRENT_TOPICS):
@@ -34,21 +34,21 @@ def query_bounds(broker: Broker, topics: Collection[str]) -> dict[MessageQueue, 
 
 
 def query_group_names(broker: Broker) -> list[str]:
-    """Request the names of all groups of ``broker``, the system's included. Raises TransportError, BrokerError and
-    RemoteProtocolError."""
+    """Request the names of all groups of ``broker``, in its order, the system's included, and wait. Raises
+    TransportError, BrokerError and RemoteProtocolError."""
     return broker.call(group_names_rpc())
 
 
 def query_connections(broker: Broker, group: str) -> GroupConnections:
-    """Request the group's members that are connected to ``broker``. Raises TransportError, BrokerError and
-    RemoteProtocolError."""
+    """Request the group's members that are connected to ``broker``, none if it has none, and wait. Raises
+    TransportError, BrokerError and RemoteProtocolError."""
     return broker.call(group_connections_rpc(group))
 
 
 def query_group_state(broker: Broker, group: str, topics: Collection[str] = ()) -> GroupState:
-    """Request the group's committed offsets on ``broker`` and the bounds of these queues: of ``topics``, by default of
-    all topics that the group subscribes to or has committed offsets of. Raises TransportError, BrokerError and
-    RemoteProtocolError."""
+    """Request the group's committed offsets on ``broker``, and the bounds of its queues there, and wait. The topics are
+    those that the group subscribes to or has committed offsets of; if ``topics`` are given, only those that are among
+    them. Raises TransportError, BrokerError and RemoteProtocolError."""
     progress = broker.query_consume_stats(group)
     names = {queue.topic for queue in progress} | query_connections(broker, group).subscriptions.keys()
     names = names & set(topics) if topics else names
@@ -64,15 +64,18 @@ def query_group_state(broker: Broker, group: str, topics: Collection[str] = ()) 
 def query_group_rows(
     broker: Broker, group: str, topics: Collection[str] = (), *, with_ages: bool = True
 ) -> list[GroupRow]:
-    """Request the rows of ``group`` on ``broker``, in queue order: see ``query_group_state``. With ``with_ages`` pull
-    the oldest unread message of each queue. Raises TransportError, BrokerError and RemoteProtocolError."""
+    """Request the state of ``group`` on ``broker``, see ``query_group_state``, and return a row for each queue, in
+    queue order. With ``with_ages``, pull the oldest unread message of each queue for its store time; else send no pull,
+    and times are None. Raises TransportError, BrokerError and RemoteProtocolError."""
     state = query_group_state(broker, group, topics)
     store_times_ms = _store_times(broker, state.oldest_unread()) if with_ages else {}
     return list(state.rows(group, store_times_ms, int(time.time() * 1000)))
 
 
 def _store_times(broker: Broker, offsets: Mapping[MessageQueue, int]) -> Mapping[MessageQueue, int | None]:
-    """Request the store times of messages; {} if the client may not read messages: statistics need other rights."""
+    """Request the store times (Unix ms) of the messages at these offsets, and wait; None for an offset without a
+    message. {} if this client may not read messages, a right that statistics do not need. Raises other errors of the
+    requests."""
     try:
         return broker.probe_store_times(offsets)
     except BrokerError as error:

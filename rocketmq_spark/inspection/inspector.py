@@ -51,11 +51,11 @@ def raise_failure(_broker_name: str, error: RocketMQError) -> NoReturn:
 
 
 class Inspector:
-    """Inspection of one cluster. Not thread-safe. ``attempt``: see ``Attempt``.
+    """Reader of the rows of views from one cluster, for the view's reader and the command line. Not thread-safe.
 
-    ``on_failure``: receives the name and the error of each broker whose part of a view is missing, and may raise it.
-    All methods raise the errors of name servers: TransportError, BrokerError, RouteError, and
-    OptionError[NOT_A_NAME_SERVER], also for a proxy.
+    ``attempt``: see ``Attempt``. ``on_failure``: receives the name and the error of each broker whose part of a view is
+    missing, and may raise it. All methods raise the errors of name servers: TransportError, BrokerError, RouteError,
+    and OptionError[NOT_A_NAME_SERVER], also for a proxy.
     """
 
     def __init__(
@@ -70,18 +70,20 @@ class Inspector:
         self._attempt = attempt
 
     def topic_rows(self, topics: Collection[str] = ()) -> list[TopicRow]:
-        """Return the rows of ``topics``, by default of all topics but the system's and static ones. Raises RouteError
-        [TOPIC_NOT_FOUND | STATIC_TOPIC_NOT_SUPPORTED] for a name in ``topics``."""
+        """Request routes and return a row for each broker of ``topics``, by default of all topics but the system's,
+        static ones and those without a route. Raises RouteError[TOPIC_NOT_FOUND | STATIC_TOPIC_NOT_SUPPORTED] for a
+        name in ``topics``."""
         return list(topic_rows(self._routes(topics)))
 
     def queue_rows(self, topics: Collection[str] = ()) -> list[QueueRow]:
-        """Return the rows of ``queue_bounds``. Raises RouteError[TOPIC_NOT_FOUND | STATIC_TOPIC_NOT_SUPPORTED] for a
-        name in ``topics``."""
+        """Return a row for each queue of ``queue_bounds(topics)``, in queue order. Raises RouteError[TOPIC_NOT_FOUND |
+        STATIC_TOPIC_NOT_SUPPORTED] for a name in ``topics``."""
         return list(queue_rows(self.queue_bounds(topics)))
 
     def queue_bounds(self, topics: Collection[str] = ()) -> dict[MessageQueue, QueueBounds]:
-        """Return the bounds of all queues of ``topics``, by default of all topics but the system's and static ones.
-        Raises RouteError[TOPIC_NOT_FOUND | STATIC_TOPIC_NOT_SUPPORTED] for a name in ``topics``."""
+        """Request the min and max offsets of all queues of ``topics``, by default of all topics but the system's,
+        static ones and those without a route. Pass a broker's error to ``on_failure``; if that returns, its queues are
+        omitted. Raises RouteError[TOPIC_NOT_FOUND | STATIC_TOPIC_NOT_SUPPORTED] for a name in ``topics``."""
         topics_at: dict[str, list[str]] = {}
         masters: dict[str, BrokerAddress | None] = {}
         for route in self._routes(topics):
@@ -97,9 +99,11 @@ class Inspector:
     def group_rows(
         self, groups: Collection[str] = (), topics: Collection[str] = (), *, with_ages: bool = True
     ) -> list[GroupRow]:
-        """Return the rows of ``groups``, by default of all but the system's, in the queues of ``topics``, by default of
-        all that the group subscribes to or has committed offsets of. Without ``with_ages`` no message is read, and all
-        times are None. Raises OptionError[GROUP_NOT_FOUND.CLUSTER] for a name in ``groups``."""
+        """Request, and return by group and queue, the rows of ``groups``, by default of all but the system's, in the
+        queues of ``topics``, by default of all that the group subscribes to or has committed offsets of. Without
+        ``with_ages`` no message is read, and all times are None. Pass a broker's error to ``on_failure``; if that
+        returns, its rows are omitted. Raises OptionError[GROUP_NOT_FOUND.CLUSTER] for a name in ``groups`` that no
+        broker has."""
         masters = self._masters()
         rows: list[GroupRow] = []
         for group in groups or self._group_names(masters):
@@ -109,8 +113,9 @@ class Inspector:
         return sorted(rows, key=lambda row: (row.consumer_group, row.queue.sort_key()))
 
     def member_rows(self, groups: Collection[str] = ()) -> list[MemberRow]:
-        """Return the rows of all members of ``groups``, by default of all groups but the system's. Raises
-        OptionError[GROUP_NOT_FOUND.CLUSTER] for a name in ``groups``."""
+        """Request and return the rows of all members of ``groups``, by default of all groups but the system's, by group
+        in that order, then by client ID. Pass a broker's error to ``on_failure``; if that returns, its connections are
+        omitted. Raises OptionError[GROUP_NOT_FOUND.CLUSTER] for a name in ``groups`` that no broker has."""
         masters = self._masters()
         rows: list[MemberRow] = []
         for group in groups or self._group_names(masters):
@@ -121,8 +126,8 @@ class Inspector:
     # ---------------------------------------------------------------------------------------------- what is inspected
 
     def _routes(self, topics: Collection[str]) -> list[TopicRoute]:
-        """Request the routes of ``topics``, by default of all topics but the system's. A topic without a route that can
-        be used is omitted from all; in ``topics`` it raises its RouteError."""
+        """Request the routes of ``topics``, in order, by default of all topics but the system's, by name. Raises
+        RouteError for a name in ``topics`` without a route or of a static topic; by default such topics are omitted."""
         if topics:
             return [self._attempt(NAME_SERVERS, partial(self._name_servers.topic_route, topic)) for topic in topics]
         names = sorted(self._attempt(NAME_SERVERS, self._name_servers.query_user_topics))
@@ -133,12 +138,14 @@ class Inspector:
         return {name: brokers[name].master_address for name in sorted(brokers)}
 
     def _group_names(self, masters: Masters) -> list[str]:
-        """Request the names of all groups but the system's."""
+        """Request the names of all groups but the system's from each master; return them sorted, each once. Pass a
+        broker's error to ``on_failure``."""
         found = self._query_all(masters, query_group_names).values()
         return sorted({name for names in found for name in names if not is_system_group(name)})
 
     def _check_known(self, masters: Masters, groups: Collection[str]) -> None:
-        """Raise OptionError[GROUP_NOT_FOUND.CLUSTER] for one of ``groups`` that no broker has."""
+        """Raise OptionError[GROUP_NOT_FOUND.CLUSTER] for the first of ``groups``, sorted, that no broker has; for that
+        request the names of all groups. Without ``groups`` do nothing."""
         if not groups:
             return
         known = set(self._group_names(masters))
@@ -146,8 +153,9 @@ class Inspector:
             raise OptionError("GROUP_NOT_FOUND.CLUSTER", group=group, name_servers=self._name_servers.addresses)
 
     def _query_all(self, masters: Masters, query: Callable[[Broker], T]) -> dict[str, T]:
-        """Return the result of ``query`` at each master, by broker name. Pass the failures of the others to
-        ``on_failure``."""
+        """Call ``query`` with a client of each master, one after another, each by ``attempt``. Return the results by
+        broker name. Pass a RocketMQError and the broker's name to ``on_failure``; if that returns, the broker has no
+        result."""
         results: dict[str, T] = {}
         for name, address in masters.items():
             try:
@@ -157,15 +165,16 @@ class Inspector:
         return results
 
     def _query(self, name: str, address: BrokerAddress | None, query: Callable[[Broker], T]) -> T:
-        """Return the result of ``query`` at the broker. Raise RouteError[MASTER_NOT_REGISTERED] without an address."""
+        """Call ``query`` with a client of the broker, and return its result. Raises RouteError[MASTER_NOT_REGISTERED]
+        if ``address`` is None, and what ``query`` does."""
         if address is None:
             raise RouteError("MASTER_NOT_REGISTERED", broker=name)
         return query(self._client.broker(address))
 
 
 def _available(found: Mapping[str, TopicRoute | RocketMQError]) -> list[TopicRoute]:
-    """Return the routes, without static topics and topics that have no route now. Raises TransportError,
-    BrokerError and other errors of name servers."""
+    """Return the routes among ``found``, in order; omit topics whose error is a RouteError: static ones, and those
+    without a route now. Raises the first error of another class."""
     routes: list[TopicRoute] = []
     for route in found.values():
         if isinstance(route, TopicRoute):

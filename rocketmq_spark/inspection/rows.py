@@ -77,19 +77,22 @@ class MemberRow(NamedTuple):
 
 
 class GroupState(NamedTuple):
-    """What one broker returned about a group: ``bounds`` of all queues of its topics there, and ``committed`` offsets,
-    None for none."""
+    """What one broker returned about a group: ``bounds`` of all queues of the group's topics there, and ``committed``
+    offsets of the queues that get a row; None for a queue without one."""
 
     bounds: Mapping[MessageQueue, QueueBounds]
     committed: Mapping[MessageQueue, int | None]
 
     def oldest_unread(self) -> dict[MessageQueue, int]:
-        """Return the first unread offset of each queue that has one."""
+        """Return, for each queue with lag, the offset of the first message that the group has not consumed: its
+        committed offset, or the queue's min offset if that is larger or none is committed."""
         starts = {queue: self._start(queue) for queue in self.committed}
         return {queue: start for queue, start in starts.items() if start < self.bounds[queue].max_offset}
 
     def rows(self, group: str, store_times_ms: Mapping[MessageQueue, int | None], now_ms: int) -> Iterator[GroupRow]:
-        """Yield a row for each queue, in order. ``store_times_ms``: of the ``oldest_unread`` messages."""
+        """Yield a row for each queue in ``committed``, in queue order. ``store_times_ms``: store times of the
+        ``oldest_unread`` messages; a missing one is None in the row, as is the age. A queue without lag has the age
+        0."""
         for queue in sorted(self.committed, key=MessageQueue.sort_key):
             held, oldest_ms = self.bounds[queue], store_times_ms.get(queue)
             lag = max(0, held.max_offset - self._start(queue))
@@ -111,12 +114,13 @@ class GroupState(NamedTuple):
 
 
 def conclusive_offsets(progress: Mapping[MessageQueue, ConsumeProgress]) -> dict[MessageQueue, int | None]:
-    """Return the committed offsets without those that are 0, which is also what a broker returns for none."""
+    """Return the committed offsets above 0: a broker returns 0 also for a queue without a committed offset."""
     return {queue: one.consumer_offset for queue, one in progress.items() if one.consumer_offset > 0}
 
 
 def topic_rows(routes: Iterable[TopicRoute]) -> Iterator[TopicRow]:
-    """Yield a row for each topic and broker."""
+    """Yield a row for each broker of each route, by route, then by broker name. ``cluster_name`` is empty if the route
+    does not list the broker's cluster."""
     for route in routes:
         clusters = {broker.broker_name: broker.cluster for broker in route.brokers}
         for data in sorted(route.queues, key=lambda data: data.broker_name):
@@ -131,13 +135,13 @@ def topic_rows(routes: Iterable[TopicRoute]) -> Iterator[TopicRow]:
 
 
 def permission_text(permission: int) -> str:
-    """Return a permission as ``mqadmin`` shows it, without the third character."""
+    """Return a permission as ``RW``, ``R``, ``W`` or ``-``: as ``mqadmin`` shows it, without the third character."""
     letters = ("R" if permission & PERM_READ else "") + ("W" if permission & PERM_WRITE else "")
     return letters or "-"
 
 
 def queue_rows(bounds: Mapping[MessageQueue, QueueBounds]) -> Iterator[QueueRow]:
-    """Yield a row for each queue, in order."""
+    """Yield a row for each queue, ordered by topic, broker name and queue ID."""
     for queue in sorted(bounds, key=MessageQueue.sort_key):
         held = bounds[queue]
         messages = held.max_offset - held.min_offset
@@ -145,8 +149,8 @@ def queue_rows(bounds: Mapping[MessageQueue, QueueBounds]) -> Iterator[QueueRow]
 
 
 def member_rows(group: str, connections: Mapping[str, GroupConnections]) -> Iterator[MemberRow]:
-    """Yield a row for each client, ordered by client ID. ``connections``: by broker name. Each value is that of the
-    first broker that has the member."""
+    """Yield a row for each client ID, ascending. ``connections``: by broker name. A row lists all brokers to which the
+    member is connected; its other values are from the first of them, by name."""
     by_client: dict[str, list[tuple[str, MemberConnection]]] = {}
     for broker_name in sorted(connections):
         for member in connections[broker_name].members:
