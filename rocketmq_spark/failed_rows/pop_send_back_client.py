@@ -48,8 +48,11 @@ class FailedMessage(NamedTuple):
 
 
 class PopSendBackClient:
-    """A client that sends messages back from its process. Executors get a pickled copy: it holds no connection. Not
-    thread-safe."""
+    """Client that sends failed rows back with message-based load balancing: an executor's pickled copy, or the
+    driver's.
+
+    It holds no connection. Not thread-safe.
+    """
 
     def __init__(
         self,
@@ -64,15 +67,16 @@ class PopSendBackClient:
         self._failures = Failures(Policy(retryability_of_pull, SEND_BACK_PAUSES, limit_ms, limit_ms), monotonic_ms)
 
     def set_log_context(self, **task: str) -> None:
-        """Set the log context, with the group, in an executor process."""
+        """Set the log context of an executor process: log level, group and ``task``."""
         set_log_context(self._options.log_level, group=self._options.consumer_group, **task)
 
     def try_send_back_all(self, messages: Sequence[FailedMessage]) -> list[str | None]:
-        """Send messages back; return for each, in order, why that failed, or None. Errors of servers are returned.
+        """Send messages back and wait; return for each, in order, None, or why that failed, including errors of
+        servers. Raise no RocketMQError.
 
-        A server that cannot be reached is retried for ``clusterTimeoutMs``, with pauses. Over ``endpoints``, a message
-        without a receipt handle is not sent back, and no failure: the query does not acknowledge it, so its broker
-        redelivers it anyway.
+        A server that is unresponsive or without a route is retried, with pauses, for ``clusterTimeoutMs``. A message
+        without a receipt handle is not sent. With ``endpoints`` that is no failure: the query does not acknowledge the
+        message, so its broker redelivers it anyway.
         """
         without_handle = NO_HANDLE if self._options.endpoints is None else None
         problems = [without_handle if one.receipt_handle is None else None for one in messages]
@@ -96,8 +100,9 @@ class PopSendBackClient:
         return problems
 
     def _change_all(self, messages: Sequence[FailedMessage]) -> list[Outcome]:
-        """Request the redelivery of each message, over a new transport that is closed again; return the outcomes in
-        order. Messages whose handle the server rejects are requested once more with a handle of the current time."""
+        """Set the invisible durations of messages to their delays, over a new transport that is closed again; return
+        the outcomes in order. For messages whose handle the server rejects, send a second request, with a handle of the
+        current time."""
         with closing(self._transport_of(self._options)) as transport:
             outcomes = _change_invisible_durations(
                 transport, [(one, _handle_of(one)) for one in messages], self._delay_level
@@ -114,11 +119,12 @@ class PopSendBackClient:
 
 
 def arrow_function(client: PopSendBackClient) -> Callable[..., pa.Array]:
-    """Return a function for ``arrow_udf`` that sends messages back in an executor, with retries. From columns in the
-    order of FailedMessage's fields it returns why each message was not sent back, or null."""
+    """Return a function for ``arrow_udf`` that sends messages back on an executor. Its arguments are columns in the
+    order of FailedMessage's fields. It returns why each message was not sent back, null for the others."""
     from pyspark import TaskContext
 
     def send(*columns: pa.Array) -> pa.Array:
+        """Send the messages of these columns back and wait; return a string array: None, or why that failed."""
         client.set_log_context(**task_log_context(TaskContext.get()))
         messages = [FailedMessage(*values) for values in zip(*(column.to_pylist() for column in columns), strict=True)]
         return pa.array(client.try_send_back_all(messages), pa.string())
@@ -129,8 +135,9 @@ def arrow_function(client: PopSendBackClient) -> Callable[..., pa.Array]:
 def _change_invisible_durations(
     transport: Transport, messages: Sequence[tuple[FailedMessage, ReceiptHandle | None]], delay_level: int
 ) -> list[Outcome]:
-    """Set the invisible duration of each message to its delay; return the outcomes in order: UNKNOWN if the server
-    rejects the handle, or without one."""
+    """Set the invisible duration of each message to its delay (``delay_ms``) and wait. Return the outcomes in order:
+    None if it will be redelivered; the RocketMQError, not raised; UNKNOWN if the server rejects the handle, or if there
+    is none."""
     outcomes: list[Outcome] = [UNKNOWN] * len(messages)
     by_delay: dict[int, list[tuple[int, ReceiptHandle]]] = {}
     for position, (message, handle) in enumerate(messages):
@@ -149,8 +156,9 @@ def _handle_of(message: FailedMessage) -> ReceiptHandle | None:
 
 
 def _with_current_pop_time(handle: ReceiptHandle | None) -> ReceiptHandle | None:
-    """Return the handle with the current time. A proxy rejects a handle that has expired, though the query may have
-    extended it; the message's position is still the same, and its broker checks nothing else."""
+    """Return a broker's handle with the current time as pop time, any other handle or None unchanged. A proxy rejects a
+    handle that has expired, though the query may have extended it; the message's position is still the same, and its
+    broker checks nothing else."""
     if not isinstance(handle, BrokerHandle):
         return handle
     pop_check_point = handle.pop_check_point
@@ -163,7 +171,7 @@ FIRST_GROWING_LEVEL: Final = 3
 
 
 def delay_ms(delay_level: int, reconsume_times: int) -> int:
-    """Return a delay in ms: of ``delay_level`` from 1 on, or for 0 of a level that grows with ``reconsume_times``,
-    which a producer may have set below 0."""
+    """Return a delay in ms. From 1 on, ``delay_level`` selects it from LEVELS_S; 0 selects level 3 plus
+    ``reconsume_times``, of which a negative value, from a producer, counts as 0. Levels above 18 count as 18 (2 h)."""
     level = delay_level or FIRST_GROWING_LEVEL + max(0, reconsume_times)
     return LEVELS_S[min(level, len(LEVELS_S)) - 1] * 1000

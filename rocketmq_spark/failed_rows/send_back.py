@@ -75,11 +75,11 @@ def send_back(
 def _send_back_stored(
     failed: DataFrame | Iterable[Row], options: ReadOptions, delay_level: int, max_reconsume_times: int | None
 ) -> list[SendBackFailure]:
-    """Send rows back with queue-based load balancing, wait until brokers have stored them, and return the failures: on
-    executors for a DataFrame, else in this process.
+    """Send rows back with queue-based load balancing and wait until brokers have stored them: on executors for a
+    DataFrame, else in this process. Return the messages that were not sent back, with the reasons.
 
-    Raises OptionError[INVALID_OPTION_VALUE] if the group does not read its retry topic, unless ``delay_level`` is below
-    0; the errors of ``spellings_of``.
+    Raises OptionError[INVALID_OPTION_VALUE] if the query does not read the retry topic, unless ``delay_level`` is below
+    0; the errors of ``spellings_of``, and Spark's.
     """
     from pyspark.sql import DataFrame
 
@@ -107,11 +107,11 @@ def _send_back_stored(
 def _send_back_popped(
     failed: DataFrame | Iterable[Row], options: ReadOptions, delay_level: int, max_reconsume_times: int | None
 ) -> list[SendBackFailure]:
-    """Request the redelivery of rows with message-based load balancing, wait for the responses, and return the
-    failures: on executors for a DataFrame, else in this process.
+    """Request the redelivery of rows with message-based load balancing and wait for the responses: on executors for a
+    DataFrame, else in this process. Return the messages that were not sent back, with the reasons.
 
-    Raises OptionError[INVALID_OPTION_VALUE] for settings that the group's configuration determines; the errors of
-    ``spellings_of``.
+    Raises OptionError[INVALID_OPTION_VALUE] for a negative ``delay_level`` or a ``max_reconsume_times``, which the
+    group's configuration determines; the errors of ``spellings_of``, and Spark's.
     """
     from pyspark.sql import DataFrame
 
@@ -139,8 +139,9 @@ def _send_back_popped(
 
 
 def _send_back_on_executors(failed: DataFrame, needed: Sequence[str], send: Any) -> list[tuple[list[Any], str]]:
-    """Run a Spark job that calls ``send``, a UDF, for each row; return the ``needed`` values of the rows that were not
-    sent back, and why. Raises the errors of ``spellings_of``, and Spark's."""
+    """Run a Spark job that calls ``send``, a UDF over the ``needed`` columns, once for each row (again if a task is
+    retried), and wait. ``send`` returns null, or why the row was not sent back: return the ``needed`` values and the
+    reason of those rows. Raises the errors of ``spellings_of``, and Spark's."""
     from pyspark.sql.functions import col
 
     columns = [failed[f"`{name}`"] for name in spellings_of(failed.columns, needed)]
@@ -152,9 +153,10 @@ def _send_back_on_executors(failed: DataFrame, needed: Sequence[str], send: Any)
 
 
 def spellings_of(names: Sequence[str], needed: Sequence[str]) -> list[str]:
-    """Return the ``needed`` columns, in order, as ``names`` spell them; the exact spelling before another case.
+    """Return the names in ``names`` of the ``needed`` columns, in the order of ``needed``: the exact spelling before
+    another case.
 
-    Raises OptionError[MISSING_SEND_BACK_COLUMN | AMBIGUOUS_COLUMN].
+    Raises OptionError[MISSING_SEND_BACK_COLUMN] if one is missing, OptionError[AMBIGUOUS_COLUMN] if several match one.
     """
     positions = [position_of(name, names) for name in needed]
     missing = [name for name, position in zip(needed, positions, strict=True) if position is None]
@@ -164,15 +166,16 @@ def spellings_of(names: Sequence[str], needed: Sequence[str]) -> list[str]:
 
 
 def required_values(rows: Iterable[Row], needed: Sequence[str]) -> Iterator[list[Any]]:
-    """Yield the ``needed`` values of each row. Raises what ``spellings_of`` does, at the row that lacks a column."""
+    """Yield the values of the ``needed`` columns of each row, in that order, lazily. Raises what ``spellings_of`` does,
+    at the row that lacks a column."""
     for row in rows:
         values = row.asDict()
         yield [values[name] for name in spellings_of(row.__fields__, needed)]
 
 
 def check_all_sent_back(failures: Sequence[tuple[str, str]], group: str) -> None:
-    """Raise NotSentBackError[SEND_BACK_FAILED] if there are ``failures``, each a message and the reason. The error
-    lists the first ``MAX_NAMED_MESSAGES`` messages, and the first reason."""
+    """Raise NotSentBackError[SEND_BACK_FAILED] if there are ``failures``, pairs of a message and the reason; else do
+    nothing. The error has their number, the first 10 messages (MAX_NAMED_MESSAGES), and the first reason."""
     if failures:
         named = [message for message, _ in failures[:MAX_NAMED_MESSAGES]]
         raise NotSentBackError(

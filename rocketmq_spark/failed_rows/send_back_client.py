@@ -21,8 +21,10 @@ from rocketmq_spark.remoting.retry import broker_subject
 
 
 class SendBackClient:
-    """A client that sends messages back from its process. Executors get a pickled copy: it holds no connection. Not
-    thread-safe."""
+    """Client that sends failed rows back with queue-based load balancing: an executor's pickled copy, or the driver's.
+
+    It holds no connection. Not thread-safe.
+    """
 
     def __init__(
         self,
@@ -42,17 +44,19 @@ class SendBackClient:
         self._failures = Failures(policy, clock)
 
     def set_log_context(self, **task: str) -> None:
-        """Set the log context, with the group, in a process of Spark; outages are logged there."""
+        """Set the log context of a Spark process: log level, group and ``task``; outages are logged there."""
         set_log_context(self._options.log_level, group=self._options.consumer_group, **task)
 
     def try_send_back(self, message: StoredMessage) -> str | None:
-        """Send a message back and wait until its broker has stored it; return why that failed, or None.
+        """Send a message back and wait until its broker has stored it. Return None, or why that failed, also for a
+        permanent error of the broker. Raise no RocketMQError.
 
-        A broker that cannot be reached is retried, with pauses, for ``clusterTimeoutMs`` in all, not for each message.
-        Errors of brokers are returned.
+        An unresponsive broker or name server is retried, with pauses, for ``clusterTimeoutMs`` in all, not for each
+        message; a topic without a route for ``missingTopicTimeoutMs``.
         """
 
         def send_back(broker: Broker) -> None:
+            """Send the message back to ``broker`` and wait."""
             broker.send_back(
                 self._options.consumer_group,
                 message,
@@ -70,9 +74,9 @@ class SendBackClient:
         return None
 
     def _call_broker(self, message: StoredMessage, send_back: Callable[[Broker], None]) -> None:
-        """Call ``send_back`` on the broker in the route of the message's topic, or, if that lacks it and the query
-        reads the group's retry topic, in the route of that topic. Raises the first RouteError if neither has it, and
-        the broker's errors.
+        """Call ``send_back`` with a client of the broker in the route of the message's topic. If that raises a
+        RouteError and the query reads the group's retry topic, use the route of the retry topic; raise the first
+        RouteError if that has none either. Raises the errors of ``send_back``.
 
         The topic of a redelivered message is the property RETRY_TOPIC, which brokers keep if a producer wrote it.
         """
