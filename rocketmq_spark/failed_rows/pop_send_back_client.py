@@ -48,10 +48,9 @@ class FailedMessage(NamedTuple):
 
 
 class PopSendBackClient:
-    """Client that sends failed rows back with message-based load balancing: an executor's pickled copy, or the
-    driver's.
+    """Client that sends failed rows back with message-based load balancing, on an executor or the driver.
 
-    It holds no connection. Not thread-safe.
+    Executors get a pickled copy: it holds no connection. Not thread-safe.
     """
 
     def __init__(

@@ -21,9 +21,9 @@ from rocketmq_spark.remoting.retry import broker_subject
 
 
 class SendBackClient:
-    """Client that sends failed rows back with queue-based load balancing: an executor's pickled copy, or the driver's.
+    """Client that sends failed rows back with queue-based load balancing, on an executor or the driver.
 
-    It holds no connection. Not thread-safe.
+    Executors get a pickled copy: it holds no connection. Not thread-safe.
     """
 
     def __init__(
@@ -75,8 +75,8 @@ class SendBackClient:
 
     def _call_broker(self, message: StoredMessage, send_back: Callable[[Broker], None]) -> None:
         """Call ``send_back`` with a client of the broker in the route of the message's topic. If that raises a
-        RouteError and the query reads the group's retry topic, use the route of the retry topic; raise the first
-        RouteError if that has none either. Raises the errors of ``send_back``.
+        RouteError and the query reads the group's retry topic, use the route of the retry topic instead. Raises the
+        first RouteError if neither route has the broker, and the errors of ``send_back``.
 
         The topic of a redelivered message is the property RETRY_TOPIC, which brokers keep if a producer wrote it.
         """

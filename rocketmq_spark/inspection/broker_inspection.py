@@ -65,8 +65,9 @@ def query_group_rows(
     broker: Broker, group: str, topics: Collection[str] = (), *, with_ages: bool = True
 ) -> list[GroupRow]:
     """Request the state of ``group`` on ``broker``, see ``query_group_state``, and return a row for each queue, in
-    queue order. With ``with_ages``, pull the oldest unread message of each queue for its store time; else send no pull,
-    and times are None. Raises TransportError, BrokerError and RemoteProtocolError."""
+    queue order. With ``with_ages``, pull the oldest unread message of each queue for its store time; else send no pull:
+    times are None, but the age of a queue without lag is 0. Raises TransportError, BrokerError and
+    RemoteProtocolError."""
     state = query_group_state(broker, group, topics)
     store_times_ms = _store_times(broker, state.oldest_unread()) if with_ages else {}
     return list(state.rows(group, store_times_ms, int(time.time() * 1000)))

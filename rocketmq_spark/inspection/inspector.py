@@ -101,9 +101,9 @@ class Inspector:
     ) -> list[GroupRow]:
         """Request, and return by group and queue, the rows of ``groups``, by default of all but the system's, in the
         queues of ``topics``, by default of all that the group subscribes to or has committed offsets of. Without
-        ``with_ages`` no message is read, and all times are None. Pass a broker's error to ``on_failure``; if that
-        returns, its rows are omitted. Raises OptionError[GROUP_NOT_FOUND.CLUSTER] for a name in ``groups`` that no
-        broker has."""
+        ``with_ages`` no message is read: times are None, but the age of a queue without lag is 0. Pass a broker's error
+        to ``on_failure``; if that returns, its rows are omitted. Raises OptionError[GROUP_NOT_FOUND.CLUSTER] for a name
+        in ``groups`` that no broker has."""
         masters = self._masters()
         rows: list[GroupRow] = []
         for group in groups or self._group_names(masters):

@@ -77,8 +77,10 @@ class MemberRow(NamedTuple):
 
 
 class GroupState(NamedTuple):
-    """What one broker returned about a group: ``bounds`` of all queues of the group's topics there, and ``committed``
-    offsets of the queues that get a row; None for a queue without one."""
+    """What one broker returned about a group: the bounds of its topics' queues there, and its committed offsets.
+
+    ``bounds``: of all queues of the topics. ``committed``: of the queues that get a row; None without an offset.
+    """
 
     bounds: Mapping[MessageQueue, QueueBounds]
     committed: Mapping[MessageQueue, int | None]

@@ -76,8 +76,8 @@ class AckScheduler:
                 self._workers.start(broker_name, partial(do, broker_name))
 
     def _brokers_due(self) -> set[str]:
-        """Return the names of the brokers with due requests for unclaimed messages: ``UnackedMessages.brokers_due``,
-        after ``begin_stop`` ``brokers_due_at_stop``; none after ``close``."""
+        """Return the names of brokers with due requests: ``UnackedMessages.brokers_due``. After ``begin_stop`` return
+        ``UnackedMessages.brokers_due_at_stop`` instead; after ``close`` return none."""
         with self._changed:
             if self._is_closed:
                 return set()
@@ -151,9 +151,10 @@ class AckScheduler:
         return self._record_outcomes(broker_name, outcomes)
 
     def _release(self, broker_name: str) -> bool:
-        """Claim up to 1,000 of the broker's ABANDONED messages (after ``begin_stop`` of those in no batch instead),
-        request their release and wait. Remove those without an error as released, unclaim the others, and record the
-        failure or success of the broker. Without messages send and record nothing. Return whether no request failed."""
+        """Claim up to 1,000 of the broker's ABANDONED messages or, after ``begin_stop``, of its PREFETCHED and
+        RETRIES_EXHAUSTED ones. Request their release and wait. Remove those without an error as released, unclaim the
+        others, and record the failure or success of the broker. Without messages send and record nothing. Return
+        whether no request failed."""
         claim = self._unacked.claim_outside_batches if self._is_stopping else self._unacked.claim_abandoned
         claimed = self._claim(claim, broker_name)
         outcomes = self._transport.change_invisible_duration(
@@ -172,8 +173,8 @@ class AckScheduler:
     def _extend(self, broker_name: str) -> bool:
         """Claim up to 1,000 of the broker's messages whose extension is due, request ``invisible_ms`` from now on, and
         wait. Store the new handles; schedule a retry for messages that failed, or whose handle is no longer valid.
-        Record the failure or success of the broker. Return whether no request failed; after ``begin_stop`` only return
-        True."""
+        Record the failure or success of the broker. Without messages send and record nothing. Return whether no request
+        failed; after ``begin_stop`` only return True."""
         if self._is_stopping:
             return True
         requested_ms = self._clock()

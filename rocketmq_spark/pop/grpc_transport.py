@@ -46,8 +46,7 @@ POLL_JOIN_TIMEOUT_S: Final = 2.0
 
 
 class GrpcTransport:
-    """The ``Transport`` of one query over gRPC: for each broker it calls the proxy that the route lists for that
-    broker.
+    """The ``Transport`` of one query over gRPC, to the proxies that routes list for the brokers.
 
     Threads: any; ``refresh_routes`` is called by one thread, and publishes its result atomically. Each poll has its own
     thread, ``rocketmq-proxy-poll``, on which ``on_response`` is called. Each proxy is kept alive, and left, on a thread
@@ -333,8 +332,8 @@ def _by_broker(handles: Sequence[ReceiptHandle], excluded: Container[ReceiptHand
 
 
 def _record_of(response: bytes, handle: ReceiptHandle) -> bytes:
-    """Return the encoded response unchanged. If the handle is unverified, remove it from the response, so that no row
-    is sent back by it."""
+    """Return the encoded response unchanged; if the handle is unverified, without the message's receipt handle, so that
+    no row is sent back by it."""
     if not is_unverified(handle):
         return response
     record = pb.ReceiveMessageResponse.FromString(response)

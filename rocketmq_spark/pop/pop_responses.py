@@ -143,8 +143,8 @@ def _invalid_header(problem: str) -> RemoteProtocolError:
 
 
 def batch_acks_of(group: str, handles: Iterable[BrokerHandle]) -> list[BatchAck]:
-    """Return the acknowledgements of these messages, one for each check point with the offsets of its messages; send
-    nothing."""
+    """Return the acknowledgements of these messages, one for each check point (queue and response) with the offsets of
+    its messages; send nothing."""
     return [
         BatchAck(
             group=group,

@@ -41,8 +41,10 @@ _Queue: TypeAlias = tuple[str, int]
 
 
 class _Numbered(NamedTuple):
-    """Message ``response_index`` of a response. By its handle it is at ``position`` of its queue; its stored offset is
-    larger by ``shift``."""
+    """Message ``response_index`` of a response, at ``position`` of its queue by its handle.
+
+    Its stored offset is larger by ``shift``.
+    """
 
     response_index: int
     position: int

@@ -162,7 +162,7 @@ def handle_of(topic: str, broker_name: str, text: str) -> ReceiptHandle:
 
 
 def is_unverified(handle: ReceiptHandle) -> bool:
-    """Return whether an opaque handle has a format that a proxy gives to broker's handles: at least 5 words, the last
+    """Return whether an opaque handle has a format that a proxy gives to brokers' handles: at least 5 words, the last
     one an integer. It may be a producer's, so no request may use it, and the message is redelivered. False for each
     BrokerHandle."""
     if isinstance(handle, BrokerHandle):
@@ -179,7 +179,7 @@ class RecordFormat(Enum):
 
 
 class ReceivedMessage(NamedTuple):
-    """A message that was delivered to this query."""
+    """A message that was delivered to this query: its handle, and its undecoded record."""
 
     handle: ReceiptHandle
     record: memoryview
@@ -191,7 +191,7 @@ class ReceivedMessage(NamedTuple):
 
 def handles_to_json(handles: Iterable[ReceiptHandle]) -> dict[str, str | list[str]]:
     """Encode handles, sorted: those of brokers as ``{"<topic> <check point>": "0-31,35"}``, with offsets relative to
-    the start offset of the check point and both ends included; opaque ones as ``{"<topic> <broker>": [text, ...]}``."""
+    the check point's start offset and both ends included; opaque ones as ``{"<topic> <broker>": [text, ...]}``."""
     encoded: dict[str, str | list[str]] = {}
     opaque: dict[str, list[str]] = {}
     broker_handles: list[BrokerHandle] = []
@@ -222,7 +222,8 @@ def handles_from_json(value: Mapping[str, str | list[str]]) -> list[ReceiptHandl
 
 
 def group_by_check_point(handles: Iterable[BrokerHandle]) -> dict[PopCheckPoint, list[int]]:
-    """Return the offsets of the handles' messages, not relative, by check point, both in the order of ``handles``."""
+    """Return the offsets of the handles' messages in their queues (not relative) by check point, both in the given
+    order."""
     found: dict[PopCheckPoint, list[int]] = {}
     for pop_check_point, offset in handles:
         found.setdefault(pop_check_point, []).append(offset)

@@ -24,8 +24,7 @@ from rocketmq_spark.remoting.retry import (
 
 
 class ReceiveFailures:
-    """Current failures of the name servers, topics and brokers of one receiver, and the fatal error that ends its
-    query.
+    """Current failures of name servers, topics and brokers for one receiver, and the error that ends its query.
 
     ``refresh_soon`` schedules an early route refresh. Threads: any, for ``take_lines`` one; ``changed`` is held
     briefly, and notified of an error that ends the query.

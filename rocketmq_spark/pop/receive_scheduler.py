@@ -94,10 +94,11 @@ class ReceiveScheduler:
         self._states = {target: self._states.get(target, _TargetState()) for target in targets}
 
     def schedule(self, capacity: int, allowed: Collection[Target]) -> Iterator[ReceiveRequest]:
-        """Yield the polls to send now, by target in the order of ``allowed``, up to one in flight for each, or 4 if its
-        last response had messages. Each is for ``capacity`` messages, at most 32; none if ``capacity`` is 0. The broker
-        may hold a poll for 15 s, the first and those of ``is_available_now`` for 1 s. Each counts as in flight once it
-        is yielded, so the iterator must be consumed. Raises KeyError for a target that is not in ``set_targets``."""
+        """Yield the polls to send now, by target in the order of ``allowed``: each target gets 1 in flight, or 4 if its
+        last response had messages; with ``is_available_now`` an empty one gets none. Each poll is for ``capacity``
+        messages, at most 32; none if ``capacity`` is 0. ``poll_ms`` is 15 s, but 1 s before the first response and with
+        ``is_available_now``. A yielded poll counts as in flight, so consume the iterator. Raises KeyError for a target
+        that is not in ``set_targets``."""
         for target in allowed:
             state = self._states[target]
             if self._is_available_now and state.is_empty:
@@ -141,7 +142,7 @@ class ReceiveScheduler:
         state.has_messages = state.is_empty = False
 
     def _finish_request(self, target: Target) -> _TargetState:
-        """Count one poll to the target less as in flight, and return its state; that of a removed target is new and not
+        """Count one poll to the target less as in flight, and return its state; for a removed target a new one, not
         stored."""
         state = self._states.get(target, _TargetState(1))
         state.pending_requests -= 1
@@ -149,8 +150,10 @@ class ReceiveScheduler:
 
 
 class PrefetchLimit:
-    """The maximum number of messages that a receiver holds in no batch yet: lowered when some expire. Not
-    thread-safe."""
+    """The maximum number of messages that a receiver holds in no batch yet; lowered when some expire.
+
+    Not thread-safe.
+    """
 
     def __init__(self, max_messages: int) -> None:
         self._upper_bound = max_messages

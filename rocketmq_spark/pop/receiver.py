@@ -136,7 +136,7 @@ class Receiver:
         self._failures.raise_failure()
 
     def wait(self, timeout_s: float) -> None:
-        """Wait up to ``timeout_s``, or until a change; not if a message can go to a batch, or after a fatal error."""
+        """Wait up to ``timeout_s`` or until a change; return at once with a message for a batch or a fatal error."""
         with self._changed:
             if not (self._unacked.can_start_batch or self._failures.has_fatal_error):
                 self._changed.wait(timeout_s)
@@ -164,7 +164,7 @@ class Receiver:
         self._acknowledge_and_wait()
 
     def mark_logged_completed(self, handles: Sequence[ReceiptHandle]) -> None:
-        """Start; acknowledge an earlier start's batch that is in the sink, and wait as ``mark_completed`` does."""
+        """Call ``start``; acknowledge an earlier start's batch in the sink, and wait, as ``mark_completed`` does."""
         with self._changed:
             self._unacked.add_completed(handles)
         self.start()
@@ -177,15 +177,15 @@ class Receiver:
             self._ack_scheduler.wait_until_none(MessageState.COMPLETED, until_ms)
 
     def replay_batch(self, messages: Sequence[ReceivedMessage]) -> None:
-        """Start; add an earlier start's batch as IN_FLIGHT, and extend it until ``mark_completed(REPLAYED)``."""
+        """Call ``start``; add an earlier start's batch as IN_FLIGHT, extended until ``mark_completed(REPLAYED)``."""
         epoch_ms = int(time.time() * 1000)
         with self._changed:
             self._unacked.replay_batch(messages, self._clock(), epoch_ms)
         self.start()
 
     def release_logged(self, handles: Sequence[ReceiptHandle]) -> None:
-        """Start; release an earlier start's batch, without polls or a time limit, until all brokers confirm; then
-        ``expect_redelivery``. Raises what ``check`` does; TransportError[SOURCE_PROCESS_TERMINATED] after ``stop``."""
+        """Call ``start``; release an earlier start's batch, without polls or a time limit, until brokers confirm; then
+        ``expect_redelivery``. Raises what ``check`` does, TransportError[SOURCE_PROCESS_TERMINATED] after ``stop``."""
         with self._changed:
             self._unacked.abandon(handles)
         self.start()
@@ -256,7 +256,7 @@ class Receiver:
             self._failures.fail(error)
 
     def _run_due_work(self) -> None:
-        """Call each periodic task whose interval is over, or that ``_make_due`` requested."""
+        """Call each task that is due by its interval or ``_make_due``: watch, route refresh, messages, moves, log."""
         work = (
             (self._watch, WATCH_INTERVAL_MS),
             (self._start_refresh, self._transport.route_refresh_interval_ms),

@@ -52,8 +52,7 @@ _BrokerOrError: TypeAlias = PopBroker | RocketMQError | None
 
 
 class RemotingTransport:
-    """The ``Transport`` of one query over the remoting protocol: it polls the brokers' masters in routes of name
-    servers.
+    """The ``Transport`` of one query over the remoting protocol, to the masters in routes of name servers.
 
     Its handles are those of brokers. Checkpoints with other handles are rejected; messages of other handles in a spool
     exist at no broker. Threads: any; ``refresh_routes`` is called by one thread, and finds which topics may be polled.
@@ -244,9 +243,9 @@ class RemotingTransport:
 
     def acknowledge(self, handles: Sequence[ReceiptHandle]) -> list[AckOutcome]:
         """Acknowledge messages in requests of up to 4,000, all in flight together, and wait. Return for each handle, in
-        order: True, even if it had expired, or if its topic was deleted, for which nothing is sent; False for an opaque
-        handle, for which nothing is sent; or the RocketMQError, which is not raised and applies to all handles of that
-        broker."""
+        order: True; False for an opaque handle; or the RocketMQError of its broker, which is not raised. True also if
+        the message had expired, which brokers do not report, or if its topic was deleted. Send nothing for opaque
+        handles and deleted topics."""
         broker_handles = _only_broker_handles(handles)
         brokers = self._resolve_brokers(broker_handles)
         failures = self._acknowledge(broker_handles, brokers)

@@ -33,8 +33,7 @@ UNFINISHED_SUFFIX: Final = ".new"
 
 
 class Spool:
-    """Batches of one group as files on the driver's disk, for a replay; unlogged: Spark has not logged the batch's
-    offset.
+    """A group's batches as files on the driver's disk, for a replay; unlogged: Spark has not logged the batch.
 
     Methods raise OptionError[SPOOL_DIR_UNUSABLE] where the disk cannot be written. ``epoch``: the hex ID of one start
     of the query. Not thread-safe; queries may share a folder, because each start has its own subfolder.

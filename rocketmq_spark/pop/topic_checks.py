@@ -18,10 +18,9 @@ log = logging.getLogger(__name__)
 
 
 class TopicChecks:
-    """Checks whether message-based load balancing can read a topic, made before the topic's first poll. Used by one
-    thread.
+    """Checks, before a topic's first poll, whether message-based load balancing can read the topic.
 
-    ``new_broker``: returns the client of a master.
+    ``new_broker``: returns the client of a master. Used by one thread.
     """
 
     def __init__(self, options: ReadOptions, new_broker: Callable[[BrokerAddress], PopBroker]) -> None:

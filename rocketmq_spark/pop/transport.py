@@ -22,8 +22,7 @@ ChangeOutcome: TypeAlias = ReceiptHandle | RocketMQError | None
 
 
 class DeadLetterTopic(Protocol):
-    """The destination of a group's messages that exceeded ``retryMaxTimes``; called by the receiver and its ack
-    scheduler."""
+    """The destination of a group's messages that exceeded ``retryMaxTimes``, used by one receiver."""
 
     def needs_broker_call(self, target: Target, received: Sequence[ReceivedMessage]) -> bool:
         """Return whether ``split_exhausted`` would block on a request to a broker."""

@@ -88,7 +88,7 @@ class _UnackedMessage:
 
 
 class Claimed(NamedTuple):
-    """A message with a request in flight."""
+    """A message that is claimed: its number in ``UnackedMessages``, and its handle for the request."""
 
     number: int
     handle: ReceiptHandle
@@ -171,8 +171,8 @@ class UnackedMessages:
         return tuple(self._messages[number].received for number in free)
 
     def replay_batch(self, messages: Iterable[ReceivedMessage], now_ms: int, epoch_ms: int) -> None:
-        """Add the messages of an earlier start's batch, logged and not in the sink, as IN_FLIGHT in batch REPLAYED (0),
-        which precedes all batches of this start. Do not count them. ``epoch_ms``: ``now_ms`` since 1970."""
+        """Add messages of an earlier start's batch, logged and not in the sink, as IN_FLIGHT in batch REPLAYED (0),
+        which precedes all batches of this start. Do not count them. ``epoch_ms``: ``now_ms`` as ms since 1970."""
         for handle, record, record_format in messages:
             lease = self._lease_of(handle, now_ms, epoch_ms)
             self._add(_UnackedMessage(handle, record, record_format, lease, MessageState.IN_FLIGHT, REPLAYED))
@@ -354,7 +354,7 @@ class UnackedMessages:
         return ((number, message) for number, message in self._messages.items() if message.state is state)
 
     def _claim(self, numbers: Iterable[int], max_messages: int, broker_name: str | None) -> list[Claimed]:
-        """Claim and return, in order, up to ``max_messages`` unclaimed ``numbers`` at ``broker_name`` (None: all)."""
+        """Claim and return up to ``max_messages`` unclaimed messages of ``numbers`` at ``broker_name`` (None: any)."""
         claimed: list[Claimed] = []
         for number in numbers:
             message = self._messages[number]
@@ -381,7 +381,7 @@ class UnackedMessages:
             message.record = memoryview(b"")
 
     def _count_if_prefetched(self, message: _UnackedMessage, change: int) -> None:
-        """If the message is PREFETCHED, add ``change`` (1, -1) to their number, and its signed size to their bytes."""
+        """For a PREFETCHED message add ``change`` (1, -1) to the count, and ``change`` times its size to the bytes."""
         if message.state is MessageState.PREFETCHED:
             self._prefetched_count += change
             self._prefetched_bytes += change * len(message.record)

@@ -28,8 +28,10 @@ KIND: Final = {"v": VERSION, "loadBalance": BY_MESSAGE}
 
 @dataclass(frozen=True, slots=True)
 class PopOffset:
-    """The end offset of a batch: its start of the query, its number and its receipt handles. The initial one has no
-    messages."""
+    """The end offset of a batch: which start of the query received it, its number, and its receipt handles.
+
+    The initial offset has number 0 and no handles.
+    """
 
     consumer_group: str
     epoch: str = ""

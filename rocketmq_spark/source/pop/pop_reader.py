@@ -37,18 +37,19 @@ if TYPE_CHECKING:
 
 @dataclass
 class MessagesPartition(InputPartition):
-    """The messages that one task decodes: plain data, all that the driver sends to an executor. ``client_id``: the
-    client that received them."""
+    """The messages that one task decodes: plain data, all that the driver sends to an executor.
+
+    ``client_id``: the client that received them.
+    """
 
     parts: tuple[Part, ...]
     client_id: str
 
 
 class RocketMQPopReader(Resumable, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Spark's streaming reader for message-based load balancing. Its constructor opens no connection and starts no
-    thread.
+    """Spark's streaming reader for message-based load balancing; its run in the source runner is a ``PopRun``.
 
-    Not thread-safe: Spark's source runner is one thread.
+    Its constructor opens no connection and starts no thread. Not thread-safe: Spark's source runner is one thread.
     """
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:

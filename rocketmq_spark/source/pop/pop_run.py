@@ -43,8 +43,7 @@ IDLE_WAIT_S: Final = 0.2
 
 
 class PopRun(Run):
-    """Run of a query with message-based load balancing: plans its batches, for ``RocketMQPopReader``, and completes
-    them.
+    """Run of a query with message-based load balancing: starts and completes batches for ``RocketMQPopReader``.
 
     ``is_available_now``: read existing messages, then end. ``control_before``: see ``SourceRun``. Not thread-safe:
     Spark's source runner is one thread, and the receiver has its own.
@@ -197,8 +196,7 @@ log = logging.getLogger(__name__)
 
 
 class EarlierBatch:
-    """The batch that an earlier start of the query logged last: Spark replays it, or starts after it, which completes
-    it.
+    """The batch that an earlier start of the query logged last; Spark replays it, or treats it as completed.
 
     Not thread-safe. Methods raise what the receiver does, and may be called again after that.
     """
