@@ -75,8 +75,8 @@ def query_group_rows(
 
 def _store_times(broker: Broker, offsets: Mapping[MessageQueue, int]) -> Mapping[MessageQueue, int | None]:
     """Request the store times (Unix ms) of the messages at these offsets, and wait; None for an offset without a
-    message. {} if this client may not read messages, a right that statistics do not need. Raises other errors of the
-    requests."""
+    message. {} if this client may not read messages, a right that statistics do not need. Raises other BrokerError,
+    TransportError and RemoteProtocolError."""
     try:
         return broker.probe_store_times(offsets)
     except BrokerError as error:

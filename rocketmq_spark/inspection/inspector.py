@@ -174,7 +174,7 @@ class Inspector:
 
 def _available(found: Mapping[str, TopicRoute | RocketMQError]) -> list[TopicRoute]:
     """Return the routes among ``found``, in order; omit topics whose error is a RouteError: static ones, and those
-    without a route now. Raises the first error of another class."""
+    without a route now. Raises the first RocketMQError that is no RouteError."""
     routes: list[TopicRoute] = []
     for route in found.values():
         if isinstance(route, TopicRoute):

@@ -148,7 +148,7 @@ ReceiptHandle: TypeAlias = BrokerHandle | OpaqueHandle
 
 def handle_of(topic: str, broker_name: str, text: str) -> ReceiptHandle:
     """Parse the text of a message's handle. Return a BrokerHandle if it has a broker's format, with or without a
-    proxy's commit log offset, and names ``broker_name``; else an OpaqueHandle with the text. Raises nothing."""
+    proxy's commit log offset, and names ``broker_name``; else an OpaqueHandle with the text. Never raise."""
     words = text.split(" ")
     broker_part = " ".join(words[:_WORD_COUNT])
     try:

@@ -96,7 +96,7 @@ class ReceiveFailures:
 
     def record_outcome(self, broker_name: str, outcome: object) -> None:
         """Record the outcome of a request to a broker: a RocketMQError is its failure, anything else its success. An
-        error that no name server responded is a failure of the name servers. A permanent error ends the query. Raises
+        error that no name server responded is a failure of the name servers. A permanent error ends the query. Raise
         nothing."""
         is_unresolved = isinstance(outcome, RocketMQError) and is_name_server_outage(outcome)
         self._record(NAME_SERVERS if is_unresolved else broker_subject(broker_name), outcome)

@@ -71,7 +71,7 @@ class ReceiveResult(NamedTuple):
 
 
 class Receiver:
-    """Receiver of a group's messages for one query start, used by ``PopRun``. Threads and ``watch``: see the module."""
+    """Receiver of a group's messages for one start of a query, used by ``PopRun``. Threads: see the module."""
 
     def __init__(
         self,
