@@ -32,8 +32,10 @@ class TriggerDelay:
         self._last_batch_ms: int | None = None
 
     def decide(self, available: int, now_ms: int, *, is_full: bool = False) -> bool:
-        """Return whether to delay a batch of ``available`` offsets. ``is_full``: more offsets would not be in it.
-        ``now_ms``: by any clock that does not go back."""
+        """Return whether to delay a batch of ``available`` offsets, and store that as ``is_active``: it has fewer than
+        the minimum, and the delay is not over. An empty batch is never delayed. ``is_full``: the batch has reached a
+        maximum, so more offsets would not be in it, and it is not delayed. ``now_ms``: by any clock that does not go
+        back."""
         is_small = 0 < available < self._min_offsets and not is_full
         self.is_active = is_small and self.remaining_ms(now_ms) > 0
         return self.is_active
@@ -48,7 +50,8 @@ class TriggerDelay:
 
 
 class Admission:
-    """Limits of the micro-batches of one query start. Not thread-safe."""
+    """Limits of the micro-batches of one run of a query: by offsets, by bytes, and the delay of small ones. Not
+    thread-safe."""
 
     def __init__(self, options: ReadOptions) -> None:
         self.delay = TriggerDelay(options.min_offsets_per_trigger, options.max_trigger_delay_ms)
@@ -67,11 +70,13 @@ class Admission:
         now_ms: int,
         probe_sizes: ProbeSizes = lambda _offsets: {},
     ) -> dict[MessageQueue, QueueProgress]:
-        """Return the next range of each queue, see ``plan_batch``; {} while ``minOffsetsPerTrigger`` delays them. It
-        does not with ``targets`` (AvailableNow), nor without ``limit`` (Once), which has no maximum of bytes either.
+        """Return the next range of each queue that gets a share, see ``plan_batch``; {} while ``minOffsetsPerTrigger``
+        delays a batch. No batch is delayed with ``targets`` (AvailableNow), or without ``limit`` (Once), which also
+        disables 'maxBytesPerTrigger'.
 
         With 'maxBytesPerTrigger', queues of which no task has reported sizes are estimated by the size of their first
-        unplanned message, which ``probe_sizes`` returns: so is the first batch after each start.
+        unplanned message, which ``probe_sizes`` returns: so is the first batch after each start. It is called for at
+        most ``MAX_PROBED_QUEUES`` queues.
         """
         unplanned = unplanned_offsets(positions, bounds, targets)
         max_bytes = None if limit is None else self._max_bytes

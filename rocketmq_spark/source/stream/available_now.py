@@ -14,7 +14,8 @@ log = logging.getLogger(__name__)
 
 
 class AvailableNowTargets:
-    """Max offset of each queue of the topics when the query started. Not thread-safe."""
+    """Ends of an ``availableNow`` run: the max offset of each queue of its topics, owned or not, when it started, and
+    whether the group has reached them. Not thread-safe."""
 
     def __init__(self, timeout_ms: int) -> None:
         self.offsets: dict[MessageQueue, int] = {}
@@ -27,8 +28,9 @@ class AvailableNowTargets:
         self._logged: frozenset[MessageQueue] = frozenset()
 
     def fix_targets(self, snapshot: MetadataSnapshot) -> None:
-        """Set the targets to the max offsets of the first complete snapshot. Before that, ``offsets`` is empty, so
-        nothing is read; from later snapshots only deleted topics are removed."""
+        """Set the targets to the max offsets of ``snapshot`` if it is the first complete one. Before that, ``offsets``
+        is empty, so nothing is read. Later calls only remove the targets of topics that ``snapshot`` lacks, which are
+        deleted."""
         if snapshot.is_complete and not self._is_fixed:
             self.offsets = {queue: bounds.max_offset for queue, bounds in snapshot.bounds.items()}
             self._is_fixed = True
@@ -51,8 +53,9 @@ class AvailableNowTargets:
     def lagging_brokers(
         self, at_slaves: Collection[str], start: SourceOffset, stored: Mapping[MessageQueue, int | None]
     ) -> set[str]:
-        """Return those of ``at_slaves``, brokers that are read at a slave, with targets that the group has not reached:
-        their masters may have more messages. Before the targets are fixed return all."""
+        """Return the brokers in ``at_slaves``, which are read at a slave, that have a target which neither this query
+        nor the group has reached: their masters may have more messages. Before the targets are fixed, return all of
+        ``at_slaves``."""
         if not at_slaves:
             return set()
         missing = unreached(self.offsets, start, stored)
@@ -65,9 +68,10 @@ class AvailableNowTargets:
         now_ms: int,
         lagging_brokers: Collection[str] = (),
     ) -> bool:
-        """Record and log the group's progress. Return whether the query may end: the group has reached all targets, or
-        made no progress for the timeout; False before the targets are fixed, and with ``lagging_brokers``: the query
-        waits for their masters then, not for other members. Sets ``awaits_other_members``."""
+        """Return whether the run may end: all targets are reached, by this query or the group, or the rest has not
+        changed for the timeout, which is logged as a warning. False before the targets are fixed. False, with the
+        timeout restarted, if there are ``lagging_brokers``: the query waits for their masters. Set
+        ``awaits_other_members``; log the wait for them."""
         if not self._is_fixed:
             return False
         missing = unreached(self.offsets, start, stored)

@@ -97,7 +97,7 @@ def _one_run(writer: DataStreamWriter, start: Callable[[DataStreamWriter], Strea
 
 def _end_requests(query: StreamingQuery) -> list[EndRequest]:
     """Create an end request for each source of this connector, each once the previous start has left, and return them.
-    []: there is no such source, or one of them cannot receive a request; the others are then withdrawn."""
+    []: there is no such source, or one of them cannot receive a request; then all created requests are withdrawn."""
     requests: list[EndRequest] = []
     for control in map(Control.shown_in, progress_of_end_offsets(query)):
         request = None if control is None else _make_request(control)
@@ -119,8 +119,8 @@ def _make_request(control: Control) -> EndRequest | None:
 
 
 def _await_idle(query: StreamingQuery) -> None:
-    """Wait, at most ``IDLE_TIMEOUT_S``, for Spark's work after the last batch, such as a batch without rows that moves
-    a watermark."""
+    """Wait for Spark's work after the last batch, such as a batch without rows that moves a watermark. Return once
+    there is none, the query has ended, or ``IDLE_TIMEOUT_S`` is over."""
     deadline = time.monotonic() + IDLE_TIMEOUT_S
     while query.isActive and query.status["isDataAvailable"] and time.monotonic() < deadline:
         time.sleep(POLL_S)

@@ -85,8 +85,9 @@ class Member(Protocol):
 
 
 class Drain(Protocol):
-    """Request that this query ends with nothing left uncompleted. ``check_request``: whether it exists. ``claim``:
-    whether it still does, and from then on it is irreversible. ``finish``: the queues are released."""
+    """Request to stop this query gracefully, see ``DrainRequest``. ``check_request``: return whether there is one.
+    ``claim``: make it irreversible; return False if it was withdrawn. ``finish``: record that the queues are
+    released."""
 
     def check_request(self) -> bool: ...
 
@@ -96,7 +97,7 @@ class Drain(Protocol):
 
 
 class BatchPlanner:
-    """Planner of the micro-batches of one query start. Used by one thread, the source runner's main thread."""
+    """Planner of the micro-batches of one run of a query. Used by one thread, the source runner's main thread."""
 
     def __init__(self, member: Member, options: ReadOptions, drain: Drain, clock: Clock) -> None:
         self._member = member
@@ -105,8 +106,7 @@ class BatchPlanner:
         self._drain = drain
         self._clock = clock
         self.backlog = Backlog()
-        self.losses = LossCount()
-        """Losses found since this start."""
+        self.losses = LossCount()  # since this start
         self._positions: dict[MessageQueue, int] = {}
         self._starts = TopicStarts(options)
         self._verified = VerifiedQueues(has_own_offsets=options.has_own_offsets)
@@ -115,14 +115,11 @@ class BatchPlanner:
         self._must_refresh = True
         self._has_complete_snapshot = False
         self._completed: SourceOffset | None = None
-        self._reported: set[MessageQueue] = set()
-        """Queues whose completed offset was reported to the membership."""
+        self._reported: set[MessageQueue] = set()  # queues of ``_completed`` that were reported to the membership
         self._is_unconfirmed = False
         self._targets: AvailableNowTargets | None = None
-        self.completed_after_rebalance = 0
-        """Counter of the membership, as of the last completion."""
-        self.masters: Mapping[str, BrokerAddress] = {}
-        """Broker addresses by broker name, as of the last plan."""
+        self.completed_after_rebalance = 0  # counter of the membership, as of the last completion
+        self.masters: Mapping[str, BrokerAddress] = {}  # by broker name, as of the last plan
 
     def stop_at_current_end(self) -> None:
         """Plan up to the max offsets of the first complete snapshot (AvailableNow), for owned and other queues."""
@@ -130,11 +127,11 @@ class BatchPlanner:
 
     def latest_offset(self, start: SourceOffset, limit: int | None) -> SourceOffset:
         """Commit ``start``, whose messages are in the sink, wait for work, plan, and return the next micro-batch's end.
-        Return ``start`` itself if there is nothing to read, or once the queues are released for a graceful stop; the
-        end of a batch without rows if an ``availableNow`` run waits for other members. While ``start`` is empty, wait
-        until all start positions are confirmed. ``limit``: offsets; None: no limit and no minimum. Raises DataLossError
-        (``failOnDataLoss``), what ``Membership.refresh_metadata`` does, and
-        RouteError[QUEUES_UNAVAILABLE.TIMEOUT | QUEUES_UNAVAILABLE.FAIL] for queues unavailable for too long."""
+        Return ``start`` itself if there is nothing to read, once all brokers have responded and the start positions of
+        an empty ``start`` are confirmed, or once the queues are released for a graceful stop. An ``availableNow`` run
+        that waits for other members returns the end of a batch without rows every 2 s. ``limit``: offsets; None: no
+        limit and no minimum. Raises DataLossError (``failOnDataLoss``), what ``Membership.refresh_metadata`` does, and
+        RouteError[QUEUES_UNAVAILABLE.TIMEOUT | QUEUES_UNAVAILABLE.FAIL]."""
         self._mark_completed(start)
         wait_ms = idle_wait_ms(len(start.queues))
         began_ms = self._clock()
@@ -156,8 +153,8 @@ class BatchPlanner:
                 return start.after_waiting()
 
     def _mark_completed(self, start: SourceOffset) -> None:
-        """Report each queue as completed once, while owned: if it is re-created later, ``start`` does not apply to it.
-        Commit the offsets; retry what the brokers have not confirmed. Update the counters of losses and completions."""
+        """Commit the offsets of ``start``, each queue's once while it is owned, and those that the brokers have not
+        confirmed; take the losses and sizes that tasks have reported. Do nothing once all is reported and confirmed."""
         if start is not self._completed:
             self._completed, self._reported = start, set()
         if len(self._reported) == len(start.queues) and not self._is_unconfirmed:
@@ -176,7 +173,8 @@ class BatchPlanner:
             self._admission.record_sizes(membership.task_reports.take_sizes())
 
     def _await_work(self, wait_ms: int) -> bool:
-        """Wait up to ``wait_ms`` for a change, unless work is due. Return whether there may be something to plan."""
+        """Return whether to plan: True at once if a refresh is due; with a delayed batch, after the rest of the delay,
+        at most ``wait_ms``; else whether there was a change, for which this waits up to ``wait_ms``."""
         if self._missing.is_due(self._clock()) or self._member.has_lost_connection(self._verified.links):
             return True
         if self._admission.delay.is_active:
@@ -186,7 +184,8 @@ class BatchPlanner:
         return self._must_refresh or self._member.wait_for_change(self._positions, wait_ms)
 
     def _try_become_idle(self, start: SourceOffset) -> bool:
-        """Return whether to end idle. All brokers must have responded: ``Trigger.Once`` makes no second call."""
+        """Return whether to return without a batch: ``availableNow`` by ``_try_end_run``, any other run once a snapshot
+        was complete and all topics of a new query have started. ``Trigger.Once`` makes no second call."""
         if self._targets is not None:
             return self._try_end_run(start, self._targets)
         if not self._has_complete_snapshot:
@@ -194,7 +193,9 @@ class BatchPlanner:
         return bool(start.queues) or self._starts.is_complete
 
     def _try_end_run(self, start: SourceOffset, targets: AvailableNowTargets) -> bool:
-        """Commit ``start``; return whether the run may end: targets reached or timed out, and offsets confirmed."""
+        """Commit ``start``; return whether the run may end: the group has reached the targets, or other members made no
+        progress for the timeout, and all offsets are confirmed. Return False, and only restart the timeout, while
+        unavailable queues are awaited or ``groupOffsets`` is not applied."""
         targets.drop(self._missing.dropped)
         if self._missing.awaited or (self._starts.must_reset_group(start) and self._starts.has_queues):
             targets.restart_timeout(self._clock())
@@ -208,8 +209,9 @@ class BatchPlanner:
             return targets.check_progress(start, stored, self._clock(), lagging) and membership.offsets.persist()
 
     def _try_release_queues(self, start: SourceOffset) -> bool:
-        """Claim the request, leave the group, return True, once the brokers have confirmed all completed offsets. Until
-        then plan nothing; the refresh after a change raises for a server that is unresponsive for its limit."""
+        """Commit completed offsets. Once the brokers have confirmed all, claim the stop request, leave the group and
+        return True; False if it was withdrawn. Until then return False: plan nothing, wait up to ``IDLE_WAIT_MS`` for a
+        change, and refresh after one, which raises for a server that is unresponsive for its limit."""
         with self._member.group_lock() as membership:
             is_confirmed = membership.offsets.persist()
             membership.client.slave_reads.require_masters(brokers_of(membership.offsets.unconfirmed))
@@ -227,10 +229,10 @@ class BatchPlanner:
         return False
 
     def recover(self, end: SourceOffset, required: Sequence[QueueRange]) -> tuple[LostRange, ...]:
-        """Prepare the replay of the batch that ends at ``end``; call this once, before any plan. Consume and
-        record operators' resets of its queues: otherwise only the pulls of its tasks would receive them. Return the
-        deleted offsets of the ranges ``required``, logged on behalf of all tasks. Raises DataLossError instead (with
-        ``failOnDataLoss``)."""
+        """Prepare the replay of the batch that ends at ``end``; call this once, before any plan. Consume the operators'
+        reset mark of each of its queues by a pull, and record the resets: else only pulls of its tasks would receive
+        them. Return the deleted offsets of the ranges ``required``, logged on behalf of all tasks. Raises DataLossError
+        instead (with ``failOnDataLoss``)."""
         with self._member.group_lock() as membership:
             membership.resets.consume_marks([one.queue for one in end.ranges()])
             self.masters = membership.masters
@@ -238,10 +240,9 @@ class BatchPlanner:
         self._report(lost)
         return lost
 
-    # ------------------------------------------------------------------------------------------ one plan
-
     def _plan(self, membership: Membership, start: SourceOffset, limit: int | None) -> SourceOffset:
-        """Refresh, rebalance, resolve positions and plan; return the batch's end, or ``start`` without a batch."""
+        """Refresh, rebalance, start topics, resolve positions, plan, and mark the ranges in flight. Return the batch's
+        end, without ranges if there are only first or lower positions; ``start`` itself if there is nothing new."""
         membership.client.slave_reads.end_requirement(is_reading=self._targets is None)
         snapshot = without_lagging(membership.refresh_metadata(start.queues), start)
         self.masters = membership.masters
@@ -264,8 +265,7 @@ class BatchPlanner:
             positions, snapshot.bounds, start, limit=limit, targets=targets, now_ms=self._clock(), probe_sizes=probe
         )
         if start.advanced(planned) == start:
-            # The ranges of the last batch again, after a reset. To Spark an equal offset is no batch: move back first.
-            planned = {}
+            planned = {}  # the last batch again, after a reset: to Spark an equal offset is no batch: move back
         membership.client.slave_reads.end_requirement(is_reading=bool(planned))
         membership.mark_in_flight({queue: (plan.begin_offset, plan.end_offset) for queue, plan in planned.items()})
         self._record_plan(snapshot, positions, planned)
@@ -276,15 +276,16 @@ class BatchPlanner:
         return start.advanced(idle_progress(self._positions, start, snapshot.bounds) | planned)
 
     def _stop_watching(self, start: SourceOffset, snapshot: MetadataSnapshot, queues: Collection[MessageQueue]) -> None:
-        """Stop watching ``queues``, which a broker left unconfirmed, and update ``_has_complete_snapshot``."""
+        """Poll ``queues`` no more, whose positions no broker has confirmed. If there are none, and none is awaited,
+        record a complete snapshot: ``snapshot`` is complete, or lacks all queues of ``start`` as unavailable."""
         self._positions = {queue: at for queue, at in self._positions.items() if queue not in queues}
         read = set(filter(self._options.reads, start.queues))
         is_full = snapshot.is_complete or (bool(read) and read <= snapshot.unavailable.keys())
         self._has_complete_snapshot |= is_full and not queues and not self._missing.awaited
 
     def _to_plan(self, membership: Membership, start: SourceOffset, snapshot: MetadataSnapshot) -> list[MessageQueue]:
-        """Return owned queues that have grown, are new here or may be re-created, if their start is resolved; and
-        suspect queues to release, as soon as their bounds are known. [] until ``groupOffsets`` is applied."""
+        """Return the queues to resolve, all with bounds: owned ones of ``start`` or a started topic that have grown,
+        are unverified or suspect; then suspect ones to release. [] until ``groupOffsets`` is applied."""
         if self._starts.must_reset_group(start):
             return []
         return [
@@ -302,9 +303,9 @@ class BatchPlanner:
     def _resolve_positions(
         self, membership: Membership, start: SourceOffset, snapshot: MetadataSnapshot, stored: GroupOffsets
     ) -> tuple[MetadataSnapshot, dict[MessageQueue, Position]]:
-        """Resolve positions of ``stored``'s queues, and raise the broker's offset to them, or lower it if a queue no
-        longer reaches it; then apply pending resets of any queue. Return the snapshot with the bounds that all these
-        are based on, and by queue the positions that the broker has confirmed."""
+        """Resolve where the queues of ``stored`` resume, raise the group's offsets to it, or lower them to it where a
+        queue no longer reaches them, and wait. Then apply operators' resets, but not before ``groupOffsets``. Return
+        ``snapshot`` with the bounds used, and, by queue, the positions that are confirmed or at a slave."""
         facts = self._collect_facts(membership, start, snapshot, stored)
         snapshot = replace(snapshot, bounds=facts.bounds)
         resolution = resolve_positions(start, facts, has_own_offsets=self._options.has_own_offsets)
@@ -312,14 +313,14 @@ class BatchPlanner:
         confirmed |= queues_at_slaves(resolution.positions, snapshot)  # committed when there is a master again
         self._verified.mark_verified(confirmed, snapshot)
         resolved = {queue: position for queue, position in resolution.positions.items() if queue in confirmed}
-        # A reset by an operator before the group's offsets are moved does not count.
         resets = {} if self._starts.must_reset_group(start) else self._apply_resets(membership, snapshot)
         return snapshot, resolved | resets
 
     def _collect_facts(
         self, membership: Membership, start: SourceOffset, snapshot: MetadataSnapshot, stored: GroupOffsets
     ) -> QueueFacts:
-        """Request and return the facts of ``stored``'s queues, without queues whose facts are unavailable now."""
+        """Probe the last read messages of ``stored``'s unverified queues; with a sign of re-creation, request bounds
+        again and search. Return the facts; omit queues with a request that failed. Mark doubtful queues unverified."""
         offsets, client, bounds = membership.offsets, membership.client, snapshot.bounds
         stored = without_older(stored, start, snapshot)
         suspect = frozenset(offsets.suspect)
@@ -352,8 +353,8 @@ class BatchPlanner:
         return QueueFacts(bounds, {queue: stored[queue] for queue in other}, other, suspect, emptied)
 
     def _commit(self, membership: Membership, resolution: PositionResolution, check: Check) -> set[MessageQueue]:
-        """Log the losses of a resolution, commit its offsets, and wait; return the confirmed queues. Raises
-        DataLossError (with ``failOnDataLoss``)."""
+        """Log the losses, then discard, lower and raise offsets, and wait; return the queues confirmed by ``raise_to``,
+        which omits those at slaves or not lowered. Raises DataLossError (``failOnDataLoss``), before any write."""
         for queue in resolution.emptied:
             warn_of_emptied(queue)
         self._report(resolution.lost)
@@ -375,7 +376,8 @@ class BatchPlanner:
         return {queue: stored[queue] for queue in candidates if queue in stored}
 
     def _apply_resets(self, membership: Membership, snapshot: MetadataSnapshot) -> dict[MessageQueue, Position]:
-        """Commit and log the offsets that an operator has set; return the positions that the broker has confirmed."""
+        """Replace the offsets of owned queues by operators' pending resets, and wait. Log the confirmed ones, return
+        their positions, and discard them as pending; also discard resets of queues that are not owned."""
         resets = reset_positions(membership.prune_resets(), snapshot)
         applied = membership.offsets.replace_offsets(resets)
         for queue in applied:
@@ -388,8 +390,7 @@ class BatchPlanner:
         self._admission.record_planned(planned, self._clock())
         self._positions |= {queue: position.offset for queue, position in positions.items()}
         self._positions |= {queue: progress.end_offset for queue, progress in planned.items()}
-        # A broker that was unresponsive may have lost offsets: check its queues again when it responds.
-        checked = snapshot.owned & snapshot.bounds.keys()
+        checked = snapshot.owned & snapshot.bounds.keys()  # an unresponsive broker may lose offsets: check it again
         self._positions = {queue: at for queue, at in self._positions.items() if queue in checked}
         # A member that owns no queue may not have its assignment yet.
         is_known = not self._missing.has_unavailable and (bool(snapshot.owned) or snapshot.is_complete)

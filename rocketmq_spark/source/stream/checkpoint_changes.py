@@ -27,8 +27,8 @@ class Outcome(Enum):
 
 
 class Difference(NamedTuple):
-    """Value of the checkpoint, and value of the options. ``is_recorded``: the checkpoint records this value; if not, it
-    has positions that imply it."""
+    """Values that differ: ``before`` in the checkpoint, ``now`` in the options. ``is_recorded``: the checkpoint records
+    this option; if not, it has positions that imply the value."""
 
     before: str
     now: str
@@ -37,7 +37,9 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Row of the table. ``what``: text for docs/offsets.md; ``option``: the changed option; ``loses``: the reason."""
+    """Row of the table. ``what``: text for docs/offsets.md; ``option``: the changed option; ``loses``: the reason.
+    ``between``: returns the difference between an offset, with the options that it records, and the current options;
+    None: there is none."""
 
     what: str
     option: str
@@ -87,8 +89,9 @@ def _named(queues: Iterable[MessageQueue]) -> str:
 
 
 def _removed_topics(offset: SourceOffset, before: PlannedWith | None, options: ReadOptions) -> Difference | None:
-    """Return a difference if ``offset`` has positions of topics that are not read now, the retry topic aside, and that
-    its recorded subscription had; of any such topics if it records none. Else None."""
+    """Return a difference if ``offset`` has positions of topics, other than the retry topic, that the options do not
+    select, and that the subscription in ``before`` selected. Without a recorded subscription any such topic counts.
+    Else None."""
     topics = {queue.topic for queue in offset.queues} - {options.retry_topic}
     removed = {topic for topic in topics if not options.selects(topic)}
     now = planned_with(options, "")

@@ -30,9 +30,10 @@ END_REACHED: Final = "ended"
 
 
 class ControlFolder:
-    """Folder at path ``name``, which exists and belongs to this user alone once constructed. ``cleanup`` removes it.
+    """Locked folder at path ``name``, through which a source runner receives requests. Once constructed, it exists and
+    belongs to this user alone. ``cleanup`` removes it.
 
-    Raises OSError if it does not, or if another process holds its lock. Not thread-safe: the source runner uses it.
+    Raises OSError if it is missing or not private, or if another process holds its lock. Not thread-safe: the source runner uses it.
     """
 
     def __init__(self, name: str) -> None:
@@ -60,7 +61,8 @@ def new_folder() -> ControlFolder:
 
 
 def take_over(before: Control) -> ControlFolder | None:
-    """Lock the folder of an earlier start, created again if it is missing; delete the requests in it, and return it.
+    """Lock the folder of an earlier start, created again if it is missing; delete the files of graceful stops in it,
+    and return it. A file ``end`` of an ``EndRequest`` stays.
 
     None: its runner is still alive, it belongs to another user, or ``new_folder`` cannot have created it on this
     machine, as a checkpoint may come from anywhere.
@@ -97,8 +99,9 @@ class EndRequest:
 
     @classmethod
     def create(cls, before: Control) -> EndRequest | None:
-        """Create the folder of ``before`` again, with a request for the next start, and return it. None if the start of
-        ``before`` has not left yet, or the driver is not on this machine."""
+        """Create the folder of ``before`` again, with a locked request for the next start, and return it. None if the
+        folder exists, because the start of ``before`` has not left yet, if the driver is not on this machine, or if the
+        disk fails."""
         if not is_ours(before.path):
             return None
         with suppress(OSError):
@@ -111,8 +114,8 @@ class EndRequest:
 
     @classmethod
     def claim(cls, before: Control) -> EndRequest | None:
-        """Claim the request for the start after that of ``before``, by renaming its file, and return it. None if there
-        is none. The request of a requester that has exited is deleted."""
+        """Claim the request for the start after ``before``, by renaming its file, and return it. None if there is none,
+        or the folder is not private to this user. The request of a requester that has exited is deleted."""
         if not is_ours(before.path):
             return None
         with suppress(OSError), private_folder(before.path) as descriptor:

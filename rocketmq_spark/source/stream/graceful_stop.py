@@ -189,7 +189,8 @@ def _withdraw_or_stop(name: str, requested: set[Control], timeout_s: int, query:
 
 
 def _withdraw(requested: set[Control]) -> set[Control]:
-    """Delete the request files; return the sources that continue, because they had not begun to release queues."""
+    """Delete the request files. Return the sources whose query continues, because they had not begun to release
+    queues."""
     for control in requested:
         with suppress(FileNotFoundError):
             _file(control, DrainState.REQUESTED).unlink()
@@ -207,7 +208,7 @@ def _file(control: Control, state: DrainState) -> Path:
 
 
 def _touch(control: Control, state: DrainState) -> None:
-    """Create the file that shows ``state``, if its folder exists; do not follow a link of that name."""
+    """Create the file that shows ``state``, if its folder exists; do not follow a link of that name. Ignore errors."""
     with suppress(OSError):
         os.close(os.open(_file(control, state), os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666))
 

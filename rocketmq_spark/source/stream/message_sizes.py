@@ -32,7 +32,8 @@ class MessageSizes:
         """None: to be computed after an addition. Thousands of queues without a size may need it."""
 
     def add(self, sizes: Iterable[ReadSize]) -> None:
-        """Add what tasks have read, in one addition for each queue. It replaces probed sizes."""
+        """Add what tasks have read, in one addition for each queue. The first addition to a queue replaces its probed
+        sizes."""
         added: dict[MessageQueue, tuple[int, int]] = {}
         for one in sizes:
             size_bytes, offsets = added.get(one.queue, (0, 0))
@@ -47,22 +48,23 @@ class MessageSizes:
         self._add({queue: (size * PROBE_WEIGHT, PROBE_WEIGHT) for queue, size in sizes.items() if size is not None})
 
     def _add(self, added: Mapping[MessageQueue, tuple[int, int]]) -> None:
+        """Add (bytes, offsets) to each queue, after halving the sums of its earlier additions."""
         for queue, (size_bytes, offsets) in added.items():
             before_bytes, before_offsets = self._read.get(queue, (0, 0))
             self._read[queue] = size_bytes + before_bytes / 2, offsets + before_offsets / 2
         self._mean_of_all = None
 
     def to_probe(self, queues: Iterable[MessageQueue], *, without_size_only: bool = False) -> list[MessageQueue]:
-        """Return those of ``queues`` of which no task has reported a size, at most ``MAX_PROBED_QUEUES``, those without
-        any size first, or only these."""
+        """Return at most ``MAX_PROBED_QUEUES`` of ``queues`` of which no task has reported a size, queues without a
+        probed size first. ``without_size_only``: omit queues with a probed size."""
         known = self._read.keys() if without_size_only else self._reported
         return sorted((queue for queue in queues if queue not in known), key=self._read.__contains__)[
             :MAX_PROBED_QUEUES
         ]
 
     def of(self, queue: MessageQueue) -> int:
-        """Return the queue's mean size, at least 1; without one that over all queues; without any
-        ``LARGEST_MESSAGE_BYTES``."""
+        """Return the queue's mean size in bytes per offset, rounded up, at least 1. If the queue has no size, return
+        the mean over all queues, or ``LARGEST_MESSAGE_BYTES`` if no queue has one."""
         if queue in self._read:
             return _mean([self._read[queue]])
         if self._mean_of_all is None:

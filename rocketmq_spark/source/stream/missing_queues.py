@@ -52,14 +52,16 @@ class MissingQueues:
         return bool(self._since_ms)
 
     def is_due(self, now_ms: int) -> bool:
-        """Return whether to refresh the metadata of unavailable queues; ``update`` then decides. Due after a pause,
-        because a broker does not report that it has a queue again, and when a queue has reached the limit."""
+        """Return whether to refresh the metadata of unavailable queues; ``update`` then decides. Due
+        ``REQUEST_PAUSES.longest_ms`` after the last update, because a broker does not report that it has a queue again,
+        and when a queue has reached the limit; never without unavailable queues."""
         has_paused = bool(self._since_ms) and now_ms - self._updated_ms >= REQUEST_PAUSES.longest_ms
         return has_paused or bool(self._overdue(now_ms))
 
     def update(self, unavailable: Mapping[MessageQueue, str], start: SourceOffset, now_ms: int) -> None:
-        """Record ``unavailable``, all queues that are unavailable now, with their brokers' last addresses, and update
-        ``outages``. ``start`` has their positions.
+        """Replace the recorded queues by ``unavailable``, all queues that are unavailable now, with their brokers' last
+        addresses; queues that were recorded keep their start time. Update ``outages``. ``start`` has the positions of
+        these queues.
 
         Raises RouteError[QUEUES_UNAVAILABLE.TIMEOUT] for queues unavailable for ``missingQueuesTimeoutMs`` with
         ``missingQueues`` ``wait``; RouteError[QUEUES_UNAVAILABLE.FAIL] at once with ``fail``; neither with ``drop``.
@@ -79,7 +81,8 @@ class MissingQueues:
             raise self._unavailable_error(len(overdue), named, max(overdue.values()))
 
     def _unavailable_error(self, count: int, queues: str, waited_ms: int) -> RouteError:
-        """Return the error for ``count`` queues that have reached the limit."""
+        """Return the error for ``count`` queues that have reached the limit: QUEUES_UNAVAILABLE.FAIL with
+        ``missingQueues`` ``fail``, else QUEUES_UNAVAILABLE.TIMEOUT."""
         if self._is_failing:
             return RouteError("QUEUES_UNAVAILABLE.FAIL", count=count, queues=queues)
         limit_ms = self._limit_ms
@@ -120,7 +123,8 @@ def _by_topic_and_broker(queues: Collection[MessageQueue]) -> list[list[MessageQ
 
 
 def _positions(queues: Collection[MessageQueue], start: SourceOffset) -> str:
-    """Return ``queue=0 offset=41, queue=1 offset=40`` of the first queues."""
+    """Return ``queue=0 offset=41, queue=1 offset=40`` of the first ``MAX_LISTED_QUEUES`` queues, then the number of the
+    remaining ones, if any."""
     first = sorted(queues, key=MessageQueue.sort_key)[:MAX_LISTED_QUEUES]
     named = ", ".join(f"queue={queue.queue_id} offset={start.queues[queue].end_offset}" for queue in first)
     return f"{named} and {len(queues) - MAX_LISTED_QUEUES} more" if len(queues) > MAX_LISTED_QUEUES else named

@@ -52,7 +52,7 @@ class QueueProgress(NamedTuple):
     last_store_timestamp_ms: int = 0
 
     def idle(self) -> QueueProgress:
-        """Return the same position with nothing left to read."""
+        """Return a progress at the same end offset, without a range to read."""
         if self.begin_offset == self.end_offset:
             return self
         return QueueProgress(self.end_offset, self.end_offset, self.last_store_timestamp_ms)
@@ -82,7 +82,7 @@ class PlannedWith(NamedTuple):
         return WITHOUT_NAME if self.checkpoint_id is None else VERSION
 
     def to_json(self) -> dict[str, object]:
-        """Return the entries of these options in an offset."""
+        """Return the entries of these options in an offset: ``options`` and, if it is set, ``checkpoint``."""
         texts = dict(zip(_OPTIONS[self.version], self, strict=False))
         if self.topic_pattern is not None:
             texts[PATTERN] = self.topic_pattern
@@ -122,12 +122,14 @@ class SourceOffset:
                 yield QueueRange(queue, progress.begin_offset, progress.end_offset)
 
     def advanced(self, planned: Mapping[MessageQueue, QueueProgress]) -> SourceOffset:
-        """Return the next offset: ``planned`` queues read their ranges, all others keep their positions."""
+        """Return the next offset: the queues in ``planned`` get this progress, all others keep their end offset and get
+        no range. It has neither ``planned_with`` nor ``waited``."""
         idle = {queue: progress.idle() for queue, progress in self.queues.items()}
         return SourceOffset(idle | dict(planned))
 
     def after_waiting(self) -> SourceOffset:
-        """Return the next offset of a query that reads nothing now: it differs, so Spark runs a batch without rows."""
+        """Return the next offset of a query that reads nothing now: no ranges, and ``waited`` one larger. It differs
+        from this one, so Spark runs a batch without rows."""
         return replace(self.advanced({}), waited=self.waited + 1)
 
     def to_json(self) -> dict[str, Any]:
@@ -159,7 +161,8 @@ class SourceOffset:
 
 
 class OffsetReader:
-    """Parser of offsets that caches the last one: Spark passes it again at each idle call.
+    """Parser of the offsets that Spark passes as JSON values. It caches the last one: Spark passes it again at each
+    idle call.
 
     Not thread-safe.
     """

@@ -26,7 +26,7 @@ from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Start of a queue's next range, and the offsets that are lost before it."""
+    """Start of a queue's next range, and the offsets before it that are lost; None: none are."""
 
     offset: int
     lost: LostRange | None = None
@@ -51,9 +51,9 @@ def position_of(
     ``_beyond_end_position``; if the checkpoint is too, see ``_within``. Without either offset it is the queue's min
     offset: the start positions of a topic were written to the broker before any plan (``start_positions``).
 
-    ``stored``: the group's offset at the broker. ``recreated_from``: from there on it is not the queue that the
-    checkpoint has read, see ``queue_identity``; the queue resumes there, see
-    ``_recreated_position``.
+    ``stored``: the group's offset at the broker; None: there is none. ``recreated_from``: first offset of a re-created
+    queue that replaced the one that the checkpoint has read, see ``queue_identity``; it resumes by
+    ``_recreated_position``. None: it is the same queue.
     """
     if checkpoint is not None and recreated_from is not None:
         return _recreated_position(queue, min(recreated_from, checkpoint.end_offset - 1), bounds, checkpoint)
@@ -68,7 +68,8 @@ def position_of(
 
 
 def _recreated_position(queue: MessageQueue, begin: int, bounds: QueueBounds, checkpoint: QueueProgress) -> Position:
-    """Return the position of a re-created queue, ``begin`` or its min offset, with the loss up to the checkpoint."""
+    """Return the position of a re-created queue: ``begin``, the first offset with a message of the new queue, or its
+    min offset if that is larger. All offsets from ``begin`` up to the checkpoint's are lost."""
     cause = RECREATED if begin <= bounds.min_offset else REPLACED
     return Position(max(begin, bounds.min_offset), LostRange(queue, begin, checkpoint.end_offset, cause))
 
@@ -76,9 +77,10 @@ def _recreated_position(queue: MessageQueue, begin: int, bounds: QueueBounds, ch
 def _beyond_end_position(
     queue: MessageQueue, stored: int, bounds: QueueBounds, checkpoint: QueueProgress | None
 ) -> Position:
-    """Return the position of a queue that ends below the group's offset, and not below the checkpoint's: the
-    checkpoint's, which is the only valid offset then, or the min offset if the checkpoint does not show that the queue
-    is the one it has read."""
+    """Return the position of a queue whose max offset is below the group's offset ``stored``, but not below the
+    checkpoint's: the checkpoint's offset, or the min offset if that is larger, or if the checkpoint has no store time
+    to show that the queue is the one it has read. The loss is ``[max offset, stored)``, or, of a checkpoint below the
+    min offset, ``[checkpoint's offset, min offset)``."""
     if checkpoint is None or checkpoint.last_store_timestamp_ms <= 0:
         return Position(bounds.min_offset, LostRange(queue, bounds.max_offset, stored, BEYOND_UNVERIFIED_END))
     if checkpoint.end_offset < bounds.min_offset:
@@ -87,8 +89,9 @@ def _beyond_end_position(
 
 
 def _within(queue: MessageQueue, offset: int, bounds: QueueBounds, checkpoint: QueueProgress | None) -> Position:
-    """Return the position ``offset``, limited to the queue's bounds, with the loss. A queue that ends below it resumes
-    at its end if it has no newer message than the checkpoint (truncated), else at its min offset (re-created)."""
+    """Return the position ``offset``, limited to the bounds, with the loss: the offsets below the min offset, or beyond
+    the max offset. A queue that ends below ``offset`` resumes at its max offset if it has no newer message than the
+    checkpoint (truncated), else, or without a checkpoint, at its min offset (re-created)."""
     if offset < bounds.min_offset:
         return Position(bounds.min_offset, LostRange(queue, offset, bounds.min_offset, RETENTION))
     if offset <= bounds.max_offset:
@@ -99,8 +102,9 @@ def _within(queue: MessageQueue, offset: int, bounds: QueueBounds, checkpoint: Q
 
 
 def later_of(previous: QueueProgress | None, bounds: QueueBounds) -> int:
-    """Return the last store time to keep, in ms: an emptied queue or a clock that was put back does not lower it. For a
-    queue that was emptied before its first store time was recorded: ``EMPTIED_STORE_TIME_MS``."""
+    """Return the last store time of a queue to record in an offset, in epoch ms: the later of ``previous`` and
+    ``bounds``, because an emptied queue or a clock that was put back must not lower it. If both are unknown (0), return
+    ``EMPTIED_STORE_TIME_MS`` for a queue of which all messages are deleted, else 0."""
     later_ms = max(bounds.last_store_timestamp_ms, 0 if previous is None else previous.last_store_timestamp_ms)
     is_emptied = 0 < bounds.min_offset == bounds.max_offset
     return EMPTIED_STORE_TIME_MS if is_emptied and later_ms == 0 else later_ms
@@ -114,8 +118,9 @@ def is_recorded(progress: QueueProgress | None, position: int) -> bool:
 def idle_progress(
     positions: Mapping[MessageQueue, int], checkpoint: SourceOffset, bounds: Mapping[MessageQueue, QueueBounds]
 ) -> dict[MessageQueue, QueueProgress]:
-    """Return the progress, without a range, of queues with bounds whose position or store time ``checkpoint`` lacks.
-    Others keep their store time: a later one may be another queue's."""
+    """Return the progress without a range, at the queue's position, of each queue in ``bounds`` whose position differs
+    from the checkpoint's, or whose store time the checkpoint lacks. Omit all other queues, which keep their store time:
+    a later one may be of another queue."""
     moved = {
         queue: at
         for queue, at in positions.items()
@@ -132,8 +137,9 @@ def unplanned_offsets(
     bounds: Mapping[MessageQueue, QueueBounds],
     targets: Mapping[MessageQueue, int] | None = None,
 ) -> dict[MessageQueue, int]:
-    """Return how many offsets each queue has to read, without queues that have none. ``targets``: end that AvailableNow
-    fixed for each queue; a queue without one is not read. None: read up to the bounds."""
+    """Return the number of offsets from each queue's position to its end, without queues that have none. The end is the
+    max offset or, if lower, the queue's target. ``targets``: ends that AvailableNow has fixed; a queue without one is
+    not read. None: no targets."""
     unplanned = {}
     for queue, position in positions.items():
         end = bounds[queue].max_offset if targets is None else min(targets.get(queue, 0), bounds[queue].max_offset)
@@ -153,14 +159,14 @@ def plan_batch(
     last_planned: Sequence[MessageQueue] = (),
     checkpoint: SourceOffset = NOTHING_READ,
 ) -> dict[MessageQueue, QueueProgress]:
-    """Return the next range of every queue that has something to read.
+    """Return the next range of the queues that get a share of the limits; {} if there is nothing to read.
 
     Parameters
     ----------
     positions, bounds : of the queues that may be planned, same keys
     unplanned : offsets that may be planned, see ``unplanned_offsets``
-    limit : offsets in total; None: no limit
-    max_bytes : of the offsets, by ``sizes``, see ``shares_within``; None: no limit
+    limit : maximum number of offsets in total, see ``fair_shares``; None: no limit
+    max_bytes : maximum number of bytes in total, estimated by ``sizes``, see ``shares_within``; None: no limit
     last_planned : see ``fair_shares``
     checkpoint : source of the last store times to keep
 
@@ -184,8 +190,8 @@ def plan_batch(
 def unreached(
     targets: Mapping[MessageQueue, int], checkpoint: SourceOffset, stored: Mapping[MessageQueue, int | None]
 ) -> dict[MessageQueue, int]:
-    """Return the offsets left to each AvailableNow target that neither this query nor, by the group's offsets, another
-    member has reached."""
+    """Return, by queue, the number of offsets below its AvailableNow target that neither this query (``checkpoint``)
+    nor another member, by the group's offsets (``stored``), has reached. Omit queues that have reached their target."""
     missing = {}
     for queue, target in targets.items():
         progress = checkpoint.queues.get(queue)
@@ -198,7 +204,8 @@ def unreached(
 def positions_below(
     positions: Mapping[MessageQueue, Position], previous: Mapping[MessageQueue, int | None]
 ) -> dict[MessageQueue, int]:
-    """Return positions below the ``previous`` offsets of their queues: the queues no longer reach these."""
+    """Return the offsets of ``positions`` that are below the queue's ``previous`` offset, which the queue no longer
+    reaches. Omit queues without a previous offset (None or missing)."""
     return {
         queue: position.offset
         for queue, position in positions.items()

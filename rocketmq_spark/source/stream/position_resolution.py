@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class QueueFacts:
-    """Facts of queues that may be planned.
+    """Facts of queues that may be planned, which the planner has collected.
 
     ``stored``: the group's committed offsets; None: there is none. ``recreated_from``: of the same queues, the offset
     from which the queue is not the one that the checkpoint has read; None: it is the same. ``bounds``: of these queues,
@@ -52,8 +52,10 @@ class PositionResolution:
 
 
 def resolve_positions(start: SourceOffset, facts: QueueFacts, *, has_own_offsets: bool) -> PositionResolution:
-    """Return where the queues of ``facts`` resume after ``start``: the larger of checkpoint and group
-    (``position_of``), and the actions that the caller must take before it plans."""
+    """Return where each queue of ``facts.stored`` resumes after ``start``, and the actions that the caller must take
+    before it plans. A queue in ``facts.emptied`` with a stored offset resumes at its min offset, all others by
+    ``position_of``: at the larger of checkpoint and group offset. With ``has_own_offsets`` the stored offset of a queue
+    in ``start`` does not count."""
     stored = _without_read_queues(facts.stored, start) if has_own_offsets else facts.stored
     emptied = tuple(queue for queue, at in stored.items() if queue in facts.emptied and at is not None)
     positions = {
@@ -89,7 +91,8 @@ def _passed_over(
 def _stale_commits(
     positions: Mapping[MessageQueue, Position], start: SourceOffset, facts: QueueFacts
 ) -> frozenset[MessageQueue]:
-    """Return queues whose confirmed offsets may be of another identity, as those that resume below the checkpoint."""
+    """Return the queues whose confirmed offsets the committer is to discard, because they may be of another queue
+    identity: queues without a stored offset, queues that resume below the checkpoint's offset, and doubtful ones."""
     vanished = {queue for queue, at in facts.stored.items() if at is None}
     read_to = {queue: progress.end_offset for queue, progress in start.queues.items()}
     return frozenset(vanished | positions_below(positions, read_to).keys() | (facts.doubtful & facts.stored.keys()))
@@ -98,8 +101,8 @@ def _stale_commits(
 def _without_read_queues(
     stored: Mapping[MessageQueue, int | None], start: SourceOffset
 ) -> dict[MessageQueue, int | None]:
-    """Drop stored offsets of queues in the checkpoint. In BROADCASTING the offset file is this query's alone, and the
-    checkpoint precedes it, even if the file has a larger offset."""
+    """Return ``stored``, with None for each queue in the checkpoint. No other query writes the offsets
+    (``has_own_offsets``), and the checkpoint precedes them, even if the stored offset is larger."""
     return {queue: None if queue in start.queues else offset for queue, offset in stored.items()}
 
 

@@ -28,8 +28,9 @@ class WaitingTimes:
         self._samples = {queue: self._of_queue(queue, at, bounds.get(queue)) for queue, at in positions.items()}
 
     def _of_queue(self, queue: MessageQueue, position: int, bounds: QueueBounds | None) -> list[tuple[int, int]]:
-        """Return the queue's samples with the snapshot: (max offset, store time in ms of the last message), both
-        ascending, above ``position``; every second one if there are more than ``MAX_SAMPLES``."""
+        """Return the samples of ``queue``, with one of ``bounds`` added if there are any: (max offset, store time in ms
+        of the last message), both ascending, only those above ``position``; every second one if there are more than
+        ``MAX_SAMPLES``."""
         samples = self._samples.get(queue, [])
         if bounds is not None:
             samples = [entry for entry in samples if entry[0] < bounds.max_offset]
@@ -58,7 +59,8 @@ class Backlog:
     def update(
         self, positions: Mapping[MessageQueue, int], bounds: Mapping[MessageQueue, QueueBounds], *, is_complete: bool
     ) -> None:
-        """Add a snapshot. ``positions``: next offsets to plan of owned queues; ``bounds``: of all refreshed queues."""
+        """Add a snapshot. ``positions``: next offsets to plan of owned queues. ``bounds``: of all refreshed queues; an
+        owned queue without bounds keeps its last max offset. ``is_complete``: the lag of all owned queues is known."""
         self.snapshot_count += 1
         self.is_complete = is_complete
         self._positions = positions

@@ -18,7 +18,8 @@ from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 
 
 class VerifiedQueues:
-    """Queues that were checked, until a snapshot shows a sign. Not thread-safe.
+    """Queues that were checked to be those that the checkpoint has read, with bounds and connection, until a snapshot
+    shows a sign that they may be re-created. Not thread-safe.
 
     If the group's offset is deleted with a topic, that is a sign that cannot be concealed. If it stays, at brokers that
     are not in ``brokers_deleting_offsets`` and with ``has_own_offsets``, a queue that has grown is checked each time:
@@ -46,7 +47,8 @@ class VerifiedQueues:
 
     def update(self, snapshot: MetadataSnapshot, positions: Mapping[MessageQueue, int]) -> None:
         """Remove queues with a sign: unavailable or unresponsive, a lost connection, a bound or a store time that
-        decreased. Add to ``emptied`` those that begin at offset 0 again after all their messages were planned.
+        decreased, and, where a deletion of the topic stays unnoticed, any growth. All others get the bounds of
+        ``snapshot``. Add to ``emptied`` those that begin at offset 0 again after all their messages were planned.
         ``positions``: ends of the planned offsets by queue."""
         before, self._verified_bounds = self._verified_bounds, {}
         for queue, (bounds, link) in before.items():
@@ -63,20 +65,22 @@ class VerifiedQueues:
         return queue.broker_name in snapshot.brokers_deleting_offsets and not self._has_own_offsets
 
     def mark_verified(self, queues: Iterable[MessageQueue], snapshot: MetadataSnapshot) -> None:
-        """Record that ``queues`` were checked after the snapshot; remove them from ``emptied``."""
+        """Record that ``queues``, all with bounds in ``snapshot``, were checked after it; remove them from
+        ``emptied``."""
         for queue in queues:
             self._verified_bounds[queue] = snapshot.bounds[queue], snapshot.links.get(queue.broker_name)
             self._emptied.discard(queue)
 
     def mark_unverified(self, queues: Iterable[MessageQueue]) -> None:
-        """Require a new check of ``queues``."""
+        """Remove ``queues`` from the verified ones: each requires a new check."""
         for queue in queues:
             self._verified_bounds.pop(queue, None)
 
 
 def _may_be_same_queue(before: QueueBounds, now: QueueBounds) -> bool:
-    """Return whether ``now`` may be the same queue, later, grown or not. Retention deletes the last message and its
-    store time, so an unknown time (0) does not count."""
+    """Return whether ``now`` may be the same queue, later, grown or not: no bound has decreased, and the last store
+    time has not decreased, nor changed without growth. Retention deletes the last message and its store time, so an
+    unknown time (0) does not count."""
     if now.min_offset < before.min_offset or now.max_offset < before.max_offset:
         return False
     last_ms, now_last_ms = before.last_store_timestamp_ms, now.last_store_timestamp_ms
@@ -88,8 +92,9 @@ def _may_be_same_queue(before: QueueBounds, now: QueueBounds) -> bool:
 def over_same_links(
     snapshot: MetadataSnapshot, link_to: Callable[[str], Link | None], writes: Mapping[MessageQueue, int]
 ) -> dict[MessageQueue, int]:
-    """Return the ``writes`` to brokers whose connection is still that of the snapshot. After a restart a queue may end
-    below the position that is planned, and another member may have lowered the group's offset for that."""
+    """Return the ``writes`` to brokers whose connection (``link_to``) is still that of ``snapshot``; omit all others.
+    After a restart a queue may end below the position that is planned, and another member may have lowered the group's
+    offset for that."""
     names = {queue.broker_name for queue in writes}
     unchanged = {name for name in names if link_to(name) == snapshot.links.get(name)}
     return {queue: offset for queue, offset in writes.items() if queue.broker_name in unchanged}
@@ -98,8 +103,9 @@ def over_same_links(
 def last_read(
     queues: Iterable[MessageQueue], checkpoint: SourceOffset, bounds: Mapping[MessageQueue, QueueBounds]
 ) -> dict[MessageQueue, int]:
-    """Return the offset of the last message that was read of each queue, if the broker still has one and the checkpoint
-    has a store time to compare."""
+    """Return, by queue, the offset of the last message that was read: the one before the checkpoint's offset. Omit
+    queues that the checkpoint lacks, or has without a store time to compare, and queues whose bounds lack that
+    offset."""
     return {
         queue: progress.end_offset - 1
         for queue in queues
@@ -125,9 +131,11 @@ def recreated_queues(
     checkpoint: SourceOffset,
     bounds: Mapping[MessageQueue, QueueBounds],
 ) -> dict[MessageQueue, int]:
-    """Return re-created queues of ``queues``, with the store time in ms after which the new queue began.
+    """Return the re-created queues of ``queues``, with the checkpoint's last store time in epoch ms, after which the
+    messages of the new queue were stored.
 
-    They are in ``later``, or end below the checkpoint's offset, and have newer messages than the checkpoint.
+    A queue is re-created if it is in ``later`` or ends below the checkpoint's offset, and has newer messages than the
+    checkpoint, which must have a store time of it.
 
     A queue whose newest message is no newer has only lost its end; or the broker's clock was put back while a backlog
     was read, and it is the same. ``bounds`` are newer than ``later``.
@@ -142,6 +150,6 @@ def recreated_queues(
 
 
 def recreated_from(first_later: int, progress: QueueProgress) -> int | None:
-    """Return where the re-created queue begins: ``first_later``, the first offset that was stored later; None if that
-    is not below the position, so the queue is the same."""
+    """Return where the re-created queue begins: ``first_later``, its first offset that was stored later than the
+    checkpoint's last message. None if that is not below the checkpoint's offset, so the queue is the same."""
     return first_later if first_later < progress.end_offset else None

@@ -48,7 +48,8 @@ def has_advanced(progress: StreamingQueryProgress) -> bool:
 
 
 def progress_of_end_offsets(query: StreamingQuery) -> list[Any]:
-    """Return the progress fields in each end offset of this connector, before Spark 4.2; None where there are none."""
+    """Return the progress fields in the end offset of each source of this connector in the query's last progress,
+    before Spark 4.2; None for an end offset without these fields. [] before the first progress."""
     ends = [_value(_field(source, "endOffset")) for source in _sources(query.lastProgress)]
     return [end.get(PROGRESS) for end in ends if is_source_offset(end)]
 

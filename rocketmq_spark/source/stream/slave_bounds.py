@@ -21,13 +21,13 @@ def brokers_of(queues: Iterable[MessageQueue]) -> set[str]:
 
 
 def queues_at_slaves(queues: Collection[MessageQueue], snapshot: MetadataSnapshot) -> set[MessageQueue]:
-    """Return those of ``queues`` whose bounds in ``snapshot`` are those of a slave."""
+    """Return the ``queues`` whose broker is read at a slave, so that ``snapshot`` has the slave's bounds."""
     return {queue for queue in queues if queue.broker_name in snapshot.brokers_at_slaves}
 
 
 def without_lagging(snapshot: MetadataSnapshot, start: SourceOffset) -> MetadataSnapshot:
-    """Return ``snapshot`` without the bounds of queues at a slave that ``start`` lacks, or whose position the slave
-    does not have: they count as unresponsive."""
+    """Return ``snapshot`` without the bounds of a queue at a slave if ``start`` lacks the queue, or if the slave's
+    bounds do not include its position in ``start``: such queues count as unresponsive."""
     if not snapshot.brokers_at_slaves:
         return snapshot
     lagging = {
@@ -41,8 +41,8 @@ def without_lagging(snapshot: MetadataSnapshot, start: SourceOffset) -> Metadata
 def without_older(
     stored: Mapping[MessageQueue, int | None], start: SourceOffset, snapshot: MetadataSnapshot
 ) -> Mapping[MessageQueue, int | None]:
-    """Return the group's offsets; of queues at a slave at least the offset of ``start``, and without those that the
-    slave does not reach. Other members have read further there."""
+    """Return ``stored``, the group's offsets; of queues at a slave, which ``start`` must have, at least the offset in
+    ``start``. Omit queues at a slave whose bounds do not include that offset: other members have read further."""
     at_slaves = queues_at_slaves(stored.keys(), snapshot)
     raised = {queue: max(stored[queue] or 0, start.queues[queue].end_offset) for queue in at_slaves}
     lagging = {queue for queue, offset in raised.items() if not _reaches(snapshot, queue, offset)}

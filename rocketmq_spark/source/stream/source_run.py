@@ -47,7 +47,8 @@ ENDING_SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP)
 
 
 class Run:
-    """Run that ends with its process. Must be constructed on the process's main thread, which also makes all calls."""
+    """Base of a query's run in its source runner process, which ends at a signal, at the exit of the process, or by
+    ``stop``. Must be constructed on the process's main thread, which also makes all calls."""
 
     def __init__(self) -> None:
         self._is_unwindable = True
@@ -56,7 +57,8 @@ class Run:
         unwind_on_signals(self._handle_signal)
 
     def _start(self, join: Callable[[], None]) -> None:
-        """Register ``stop`` for the exit, then call ``join``. A signal may arrive on the way to ``stop``, or in it."""
+        """Register ``stop`` for the exit of the process, then call ``join``. A signal before or during this call
+        unwinds the main thread; one after it ends the run between two calls."""
         atexit.register(self.stop)
         join()
         self._is_unwindable = False
@@ -97,8 +99,8 @@ class Run:
         return not (self._is_unwindable or self._parent.has_exited)
 
     def stop(self) -> None:
-        """Ignore further signals, leave the group, close connections, and remove this run's files on this machine. May
-        be called again."""
+        """Ignore further signals, and record the end of the run; then leave the group, close connections, and remove
+        this run's files on this machine. May be called again."""
         ignore_signals()
         self._ended_ms = monotonic_ms() if self._ended_ms is None else self._ended_ms
         try:
@@ -111,9 +113,10 @@ class Run:
 
 
 class SourceRun(Run):
-    """Joined member and its planner. ``control_before``: control folder of an earlier start of the query, if the
-    progress still shows it. ``may_stop_without_call``: Spark may make no call for an offset at the end, as 4.0 and
-    4.1."""
+    """Run of a query with queue-based load balancing: its group member and its planner. Construction installs signal
+    handlers, creates the control folder and starts to join the group. ``control_before``: control folder of an earlier
+    start of the query, if the progress still shows it. ``may_stop_without_call``: Spark may make no call for an offset
+    at the end, as 4.0 and 4.1."""
 
     def __init__(
         self,
@@ -134,8 +137,9 @@ class SourceRun(Run):
     # ------------------------------------------------------------------------------------------ calls by Spark
 
     def latest_offset(self, start: SourceOffset, limit: int | None) -> SourceOffset:
-        """Call ``BatchPlanner.latest_offset`` and return its result; ``start``, after a pause, once a signal has ended
-        the run. Raises TransportError[SOURCE_PROCESS_TERMINATED] if Spark does not end too."""
+        """Call ``BatchPlanner.latest_offset`` and return its result. Once a signal has ended the run, return ``start``
+        after a pause of ``OUTLIVED_PAUSE_S``. Raises TransportError[SOURCE_PROCESS_TERMINATED] if Spark still calls
+        after ``OUTLIVED_LIMIT_MS``."""
         self._pause_if_ended()
         return self._call_unless_ended(lambda: self.planner.latest_offset(start, limit), start)
 

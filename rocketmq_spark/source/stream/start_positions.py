@@ -28,10 +28,10 @@ MAX_LOGGED_QUEUES: Final = 8
 
 
 def unread_queues(checkpoint: SourceOffset, stored: Mapping[MessageQueue, int | None]) -> list[MessageQueue]:
-    """Return the queues of ``stored`` whose topic was never read: neither checkpoint nor group has an offset of its
-    queues.
+    """Return the queues of ``stored``, in its order, whose topic was never read: ``checkpoint`` has no queue of the
+    topic, and the group has no committed offset of one.
 
-    ``stored``: the group's offsets of all queues of the subscribed topics, owned or not.
+    ``stored``: the group's offsets of all queues of the subscribed topics, owned or not; None: no offset.
     """
     started = {queue.topic for queue in checkpoint.queues}
     started |= {queue.topic for queue, offset in stored.items() if offset is not None}
@@ -39,16 +39,17 @@ def unread_queues(checkpoint: SourceOffset, stored: Mapping[MessageQueue, int | 
 
 
 def queues_read_by_group(checkpoint: SourceOffset, stored: Mapping[MessageQueue, int | None]) -> list[MessageQueue]:
-    """Return the queues of ``stored``, by topic: of topics that ``checkpoint`` lacks, and of which the group has a
-    committed offset in some queue."""
+    """Return the queues of ``stored``, in its order, of topics that ``checkpoint`` lacks and the group has read: it has
+    a committed offset of at least one queue of the topic. Queues without an offset of such a topic are included."""
     in_checkpoint = {queue.topic for queue in checkpoint.queues}
     of_group = {queue.topic for queue, offset in stored.items() if offset is not None}
     return [queue for queue in stored if queue.topic in of_group - in_checkpoint]
 
 
 def format_resumption(name: str, stored: Mapping[MessageQueue, int], bounds: Mapping[MessageQueue, QueueBounds]) -> str:
-    """Return the log text for queues that resume from ``stored`` offsets despite a new checkpoint. ``bounds``: of these
-    queues, perhaps of more."""
+    """Return the log text for queues that resume from their ``stored`` offsets despite a new checkpoint: the backlog of
+    all of them, then offset and bounds of the first ``MAX_LOGGED_QUEUES``. ``name``: where the offsets are stored.
+    ``bounds`` must have all queues of ``stored``."""
     left = sum(max(0, bounds[queue].max_offset - at) for queue, at in stored.items())
     total = sum(bounds[queue].max_offset - bounds[queue].min_offset for queue in stored)
     parts = [
@@ -62,9 +63,9 @@ def format_resumption(name: str, stored: Mapping[MessageQueue, int], bounds: Map
 
 
 def format_lost_offsets(stored: Mapping[MessageQueue, int | None], checkpoint: SourceOffset) -> str | None:
-    """Return the warning that the group has no offsets of queues that the checkpoint has read; None if it has all. A
-    killed broker may have lost them; another cluster, with older messages in queues of the same names, is
-    indistinguishable."""
+    """Return the warning that the group has no offset (None in ``stored``) of queues that the checkpoint has read
+    beyond offset 0; None if there are no such queues. A killed broker may have lost the offsets; another cluster, with
+    older messages in queues of the same names, is indistinguishable."""
     read_to = {queue: progress.end_offset for queue, progress in checkpoint.queues.items() if progress.end_offset > 0}
     lost = [queue for queue, at in stored.items() if at is None and queue in read_to]
     if not lost:
@@ -80,8 +81,10 @@ def format_lost_offsets(stored: Mapping[MessageQueue, int | None], checkpoint: S
 def group_positions_ahead(
     checkpoint: SourceOffset, stored: Mapping[MessageQueue, int | None], bounds: Mapping[MessageQueue, QueueBounds]
 ) -> dict[MessageQueue, int]:
-    """Return the checkpoint's offsets of queues in which the group is ahead. For a queue that was added to one of its
-    topics later, that is the min offset."""
+    """Return the offsets to which ``groupOffsets`` ``checkpoint`` lowers the group's committed offsets, by queue: the
+    checkpoint's offset, or the min offset of a queue that the checkpoint lacks, in a topic that it has. Omit queues of
+    other topics, and queues in which the group is not ahead or has no offset. ``bounds`` must have all queues of
+    ``stored``."""
     topics = {queue.topic for queue in checkpoint.queues}
     read_to = {queue: bounds[queue].min_offset for queue in stored if queue.topic in topics}
     read_to |= {queue: progress.end_offset for queue, progress in checkpoint.queues.items()}
@@ -89,13 +92,15 @@ def group_positions_ahead(
 
 
 def format_move(moved: Mapping[MessageQueue, int], stored: Mapping[MessageQueue, int | None]) -> str:
-    """Return the log text for ``groupOffsets`` ``ignore`` and ``checkpoint``."""
+    """Return the log text for a reset of the group's offsets from ``stored`` to ``moved`` (``groupOffsets`` ``ignore``
+    or ``checkpoint``), which lists the first ``MAX_LOGGED_QUEUES`` queues."""
     in_order = sorted(moved, key=MessageQueue.sort_key)
     parts = [f"queue={queue} from={stored[queue]} to={moved[queue]}" for queue in in_order]
     return f"Reset the group's offsets as configured by 'groupOffsets': {_named(parts)}"
 
 
 def _named(parts: Sequence[str]) -> str:
+    """Return the first ``MAX_LOGGED_QUEUES`` of ``parts`` as text, then the number of the remaining ones, if any."""
     more = f" and {len(parts) - MAX_LOGGED_QUEUES} more queues" if len(parts) > MAX_LOGGED_QUEUES else ""
     return ", ".join(parts[:MAX_LOGGED_QUEUES]) + more
 
@@ -108,14 +113,14 @@ def first_positions(
     requires_match: bool = False,
     fail_on_data_loss: bool = True,
 ) -> dict[MessageQueue, int]:
-    """Return the start position of each queue of ``bounds``, which has all queues of topics that were never read.
+    """Return the start position of each queue of ``bounds``, which has all queues of topics that were never read: the
+    position that ``start`` lists for the queue or its topic, else by ``start.where``. A retry topic, which has the
+    messages that a group has sent back, starts at its first message unless it is listed.
 
-    A retry topic has the messages that a group has sent back, and always starts at its first message.
-
-    ``found``: the first offset stored at ``start.timestamps_ms`` or later, of the queues that have such a time.
-    Raises, with all queues in the error: OptionError[LISTED_QUEUES_UNKNOWN | OFFSETS_OUT_OF_RANGE], and with
-    ``requires_match`` OptionError[TIMESTAMP_NOT_MATCHED] for queues without a message since their time. With
-    ``fail_on_data_loss`` false, listed offsets that retention has deleted are logged and raised to the min offsets.
+    ``found``: the first offset stored at ``start.timestamps_ms`` or later, of the queues that have such a time. Raises,
+    with all queues in the error: OptionError[LISTED_QUEUES_UNKNOWN | OFFSETS_OUT_OF_RANGE], and with ``requires_match``
+    OptionError[TIMESTAMP_NOT_MATCHED] for queues without a message since their time. With ``fail_on_data_loss`` false,
+    listed offsets that retention has deleted are logged and raised to the min offsets.
 
     Source of the policies: ``client/impl/consumer/RebalancePushImpl.java#computePullFromWhereWithException``; differs:
     a topic starts as a whole, so a queue that it gains later starts at its min offset instead of at "latest".
@@ -136,7 +141,8 @@ def first_positions(
 
 
 def queues_without_group_offset(start: StartingPoint, unread: Collection[MessageQueue]) -> list[MessageQueue]:
-    """Return those of ``unread`` at whose committed offset the query would start. A retry topic starts without one."""
+    """Return the queues of ``unread``, which have no committed offset, that ``start`` lists at the group's committed
+    offset without a fallback: they cannot start. Omit queues of retry topics, which start at their first message."""
     listed = start.positions.by_queue(unread)
     return [one for one in unread if listed.get(one) == GROUP and not one.topic.startswith(RETRY_TOPIC_PREFIX)]
 
@@ -144,7 +150,9 @@ def queues_without_group_offset(start: StartingPoint, unread: Collection[Message
 def _by_policy(
     where: ConsumeFromWhere, held: QueueBounds, found: Mapping[MessageQueue, int], queue: MessageQueue
 ) -> int:
-    """Return the start position by ``consumeFromWhere``; the min offset of a retry topic's queue in any case."""
+    """Return the start position by ``consumeFromWhere``: the min offset, the max offset, or for TIMESTAMP the offset in
+    ``found``, at least the min offset, which is also that of a queue that ``found`` lacks. A queue of a retry topic
+    starts at its min offset in any case."""
     if queue.topic.startswith(RETRY_TOPIC_PREFIX):
         return held.min_offset
     if where is ConsumeFromWhere.TIMESTAMP:
@@ -153,13 +161,15 @@ def _by_policy(
 
 
 def _listed(position: int, held: QueueBounds) -> int:
-    """Return the offset of a listed position; the group has none."""
+    """Return the offset of a listed position. A position at the group's committed offset counts as its fallback,
+    because the group has no offset of the queue."""
     position = FALLBACKS.get(position) or position
     return {EARLIEST: held.min_offset, LATEST: held.max_offset}.get(position, position)
 
 
 def _option_of(start: StartingPoint) -> str:
-    """Return the name of the option that sets these start positions or times."""
+    """Return the name of the option that an error shows for ``start``: ``startingTimestamp`` for one time for all
+    queues, else ``startingOffsetsByTimestamp`` if queues or topics have times, else ``startingOffsets``."""
     if start.timestamp_ms is not None:
         return "startingTimestamp"
     return "startingOffsetsByTimestamp" if start.times.values() else "startingOffsets"
@@ -191,6 +201,8 @@ def _skip_deleted(
 
 
 def _check_offsets(offsets: Mapping[MessageQueue, int], bounds: Mapping[MessageQueue, QueueBounds]) -> None:
+    """Raise OptionError[OFFSETS_OUT_OF_RANGE], with all of them, for ``offsets`` below the min or above the max offset
+    of their queue."""
     unavailable = [
         f"{queue}: {offset} [{bounds[queue].min_offset}, {bounds[queue].max_offset}]"
         for queue, offset in offsets.items()
@@ -202,6 +214,8 @@ def _check_offsets(offsets: Mapping[MessageQueue, int], bounds: Mapping[MessageQ
 
 
 def _check_matched(unmatched: Sequence[MessageQueue], start: StartingPoint) -> None:
+    """Raise OptionError[TIMESTAMP_NOT_MATCHED] with the ``unmatched`` queues and their times; do nothing without
+    any."""
     if unmatched:
         times_ms = start.timestamps_ms(unmatched)
         text = ", ".join(f"{queue}: {times_ms[queue]}" for queue in unmatched)
@@ -223,7 +237,8 @@ FIRST_MESSAGE: Final = StartingPoint(ConsumeFromWhere.FIRST_OFFSET)
 
 
 class TopicStarts:
-    """Start of each topic of a query, once. Not thread-safe: the planner uses it under the group lock.
+    """Start of each topic, once in a run of a query: commits start positions of topics that were never read, and resets
+    the group's offsets if ``groupOffsets`` requires it. Not thread-safe: the planner uses it under the group lock.
 
     With ``subscribePattern``, a topic that appears after the query or its group has begun starts at its first message.
     """
@@ -241,8 +256,8 @@ class TopicStarts:
         self._unconfirmed: dict[MessageQueue, int] = {}
 
     def must_reset_group(self, start: SourceOffset) -> bool:
-        """Return whether to reset the group's offsets, by ``groupOffsets``, before they are used; never after topics
-        have started."""
+        """Return whether the group's offsets are still to be reset before they are used: with ``groupOffsets``
+        ``ignore`` if ``start`` is empty, with ``checkpoint`` if it is not. False once topics have started."""
         moves = "checkpoint" if start.queues else "ignore"
         return self._options.group_offsets == moves and not self.topics
 
@@ -258,9 +273,10 @@ class TopicStarts:
         return start if has_offset else start.advanced({})
 
     def start_topics(self, membership: Membership, start: SourceOffset, snapshot: MetadataSnapshot) -> None:
-        """Start all topics that have not started: commit the start positions of unread ones, and reset the group's
-        offsets as ``groupOffsets`` requires. While a fact or a confirmation is missing for one topic, none starts; call
-        it again. Raises OptionError[COMMITTED_OFFSETS_NOT_FOUND], and those of ``first_positions``."""
+        """Start all topics that have not started: commit start positions of unread ones, reset the group's offsets if
+        required, and wait. None starts while ``snapshot`` is incomplete, a group to reset has other members, or an
+        offset, search or confirmation is missing: call it again. Raises OptionError[COMMITTED_OFFSETS_NOT_FOUND |
+        ASSIGNED_QUEUES_NOT_FOUND], and the errors of ``first_positions``."""
         self._subscribed = snapshot.topics
         must_reset_group = self.must_reset_group(start)
         has_other_members = must_reset_group and membership.members.record_other_members()
@@ -327,8 +343,9 @@ class TopicStarts:
             )
 
     def _commit_first(self, membership: Membership, first: Mapping[MessageQueue, int]) -> bool:
-        """Commit start positions, and those of earlier calls that the store has not confirmed. Wait for the brokers;
-        return whether the store has confirmed all now."""
+        """Raise the stored offsets to the start positions ``first``, and to unconfirmed ones of earlier calls, which
+        replace those of ``first``; wait for the brokers. Keep what is not confirmed for the next call; return whether
+        all is confirmed."""
         # A topic with stored positions of some queues no longer counts as unread.
         first = {**first, **self._unconfirmed}
         confirmed = membership.offsets.raise_to(first)
@@ -338,8 +355,9 @@ class TopicStarts:
     def _reset_group_offsets(
         self, membership: Membership, targets: Mapping[MessageQueue, int], stored: Mapping[MessageQueue, int | None]
     ) -> bool:
-        """Reset the group's offsets to ``targets``, discard earlier resets by an operator of these queues, and log the
-        changes. Return whether the brokers acknowledged all."""
+        """Replace the group's offsets by ``targets``, also by smaller ones, and wait. For queues whose broker
+        acknowledged it, discard a pending reset by an operator, and log a warning with the changed offsets. Return
+        whether all were acknowledged."""
         moved = membership.offsets.replace_offsets(targets)
         for queue in moved:
             membership.resets.discard(queue)
@@ -348,12 +366,15 @@ class TopicStarts:
         return len(moved) == len(targets)
 
     def _log_lost_offsets(self, start: SourceOffset, stored: Mapping[MessageQueue, int | None]) -> None:
+        """Log the warning of ``format_lost_offsets``, if there is one; nothing if no other query uses the stored
+        offsets."""
         text = None if self._options.has_own_offsets else format_lost_offsets(stored, start)
         if text is not None:
             log.warning("GROUP_OFFSETS_MISSING: %s", text)
 
     def _log_resumption(self, snapshot: MetadataSnapshot, resumed: Mapping[MessageQueue, int | None]) -> None:
-        """Log the queues that resume from stored offsets despite a new checkpoint; nothing without any."""
+        """Log at INFO that queues of ``resumed`` with a stored offset resume from it despite a new checkpoint; nothing
+        if no queue has an offset."""
         where = {queue: at for queue, at in resumed.items() if at is not None}
         if where:
             name = "this query's file" if self._options.message_model == BROADCASTING else "the group"
@@ -363,7 +384,8 @@ class TopicStarts:
 def _search_offsets(
     membership: Membership, timestamps_ms: Mapping[MessageQueue, int]
 ) -> dict[MessageQueue, int] | None:
-    """Request and return the first offset of each queue at its timestamp or later; {} without any. None if one is
-    unavailable, because a topic starts as a whole."""
+    """Request and return the first offset of each queue at its timestamp (epoch ms) or later, the max offset if there
+    is none; {} without timestamps. None if a queue has no result, because its broker is unresponsive: a topic starts as
+    a whole."""
     found = membership.client.search_offsets(timestamps_ms) if timestamps_ms else {}
     return found if len(found) == len(timestamps_ms) else None

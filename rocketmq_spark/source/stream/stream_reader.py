@@ -53,8 +53,8 @@ class RocketMQInputPartition(InputPartition):
     """Ranges that one task reads, one after another. Plain data: all that the driver sends to an executor.
 
     ``masters``: broker addresses by broker name, as of the plan. ``logged``: complete ranges of the batch, which an
-    error lists. ``batch_id``: identifies a plan of a batch. ``member``: that planned it.
-    ``reported_losses``: losses in the ranges that are already reported.
+    error lists. ``batch_id``: identifies a plan of a batch. ``member``: recipient of the task's report, the member that
+    planned the batch. ``reported_losses``: losses in the ranges that are already reported.
     """
 
     ranges: tuple[QueueRange, ...]
@@ -66,7 +66,8 @@ class RocketMQInputPartition(InputPartition):
 
 
 class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Streaming reader. Construction opens no connection, starts no thread and joins no group.
+    """Streaming reader with queue-based load balancing. Construction opens no connection, starts no thread and joins no
+    group.
 
     Not thread-safe: Spark's source runner is one thread.
     """
@@ -96,7 +97,7 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
 
     @raising_without_traceback
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Check the user's schema, and return 'maxOffsetsPerTrigger' as a limit of rows.
+        """Check the user's schema, and return 'maxOffsetsPerTrigger' as a limit of rows; without it ReadAllAvailable.
 
         If only 'minOffsetsPerTrigger' or 'maxBytesPerTrigger' is set, the limit is MAX_ROWS. It limits nothing; but
         ReadAllAvailable would look like ``Trigger.Once``, which ignores both. Raises what ``check_schema`` does: this
@@ -146,13 +147,13 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
 
     @raising_without_traceback
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Return the ranges in ``end`` as tasks, and log those that ``skipRanges`` skips. The ranges depend on nothing
-        else: a replay after a crash reads the same ranges, except skipped ones. Delete the outage notes of the batch
-        before.
+        """Return the ranges in ``end`` as tasks. They do not depend on ``start``: a replay after a crash reads the same
+        ranges. If ``end`` is not that of the last call, delete the outage notes of the batch before.
 
-        A call before the first ``latestOffset`` replays a batch: join the group, and see ``BatchPlanner.recover``.
-        Raises DataLossError for its deleted offsets (with ``failOnDataLoss``), OptionError for a checkpoint of other
-        options, and for a range of ``skipRanges`` that overlaps a range of the batch and differs from it.
+        A call before the first ``latestOffset`` replays a batch: join the group, see ``BatchPlanner.recover``, and log
+        and omit the ranges that ``skipRanges`` has; it skips nothing in other batches. Raises DataLossError for deleted
+        offsets of a replayed batch (with ``failOnDataLoss``), OptionError for a checkpoint of other options, and for a
+        range of ``skipRanges`` that overlaps a range of the replayed batch and differs from it.
         """
         offset = self._offsets.read(end)
         if end != self._planned_end:
@@ -180,7 +181,8 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
     def _partition(
         self, task: Task, logged: Sequence[QueueRange], batch_id: str, reported_losses: Sequence[LostRange]
     ) -> RocketMQInputPartition:
-        """Return the partition of ``task``, with its brokers' addresses and the losses in its queues."""
+        """Return the partition of ``task``: with the known addresses of its brokers, the ranges of ``logged`` that its
+        error may list (``skippable_ranges``), and the ``reported_losses`` in its queues. Send nothing."""
         run = self._started_run(SourceOffset())
         master_addresses = run.planner.masters
         names = dict.fromkeys(one.queue.broker_name for one in task)
@@ -235,8 +237,8 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
     # ------------------------------------------------------------------------------------------ executors
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Set the log context, and return an iterator over all messages of the partition's ranges, in order within each
-        queue: see ``read_ranges``."""
+        """Set the log context, and return an iterator over record batches: the messages of the partition's ranges that
+        match the subscription, in order within each queue. It pulls when Spark iterates: see ``read_ranges``."""
         from rocketmq_spark.source.partition_reader import read_ranges
 
         assert isinstance(partition, RocketMQInputPartition)
