@@ -76,8 +76,8 @@ class TaskContext(Protocol):
 
 
 def task_log_context(task: TaskContext | None) -> dict[str, str]:
-    """Return query ID, batch ID and ``partition.attempt`` of the running task, as far as Spark provides them; {} for
-    None, outside of tasks."""
+    """Return ``query`` and ``batch``, the IDs, and ``task``, the text ``partition.attempt``, of the running task,
+    without those that Spark does not provide; {} for None, outside of tasks."""
     if task is None:
         return {}
     context = {
@@ -92,8 +92,8 @@ def set_log_context(level: str, **log_context: str) -> None:
     """Set the log context of this process, and its log level, by Spark's name for it. Both replace those of the
     previous call. The first call adds a handler that writes to standard error.
 
-    Do nothing where the process has configured logging. An executor's worker runs one task at a time, of any query.
-    Raises AttributeError for an unknown level.
+    Do nothing if the process had configured logging before the first call. An executor's worker runs one task at a
+    time, of any query. Raises AttributeError for an unknown level.
     """
     logger = logging.getLogger(LOGGER)
     if not _HANDLERS:
@@ -147,8 +147,8 @@ def iterating_without_traceback(items: Iterator[T]) -> Iterator[T]:
 
 @lru_cache(maxsize=1_024)
 def warn_of_batch_queues(topic: str) -> None:
-    """Log that brokers filter the batches of a topic with batch consume queues as a whole; once for a topic and
-    process, of the last 1,024."""
+    """Log a warning that brokers filter each batch of messages in ``topic``, which has batch consume queues, as a
+    whole. Log it once per topic in a process, for the last 1,024 topics."""
     log.warning(
         "BATCHES_FILTERED: Topic=%s has batch consume queues, where brokers filter each batch of messages by the "
         "properties of the batch: 'subExpression' skips messages that match. Remove it, and filter in Spark.",

@@ -284,8 +284,8 @@ class TopicRoute:
         return tuple(sorted(queues, key=MessageQueue.sort_key))
 
     def write_queues(self) -> tuple[MessageQueue, ...]:
-        """Return the ``publish_queues`` of brokers that have write permission, and a master in the route. Raises what
-        ``publish_queues`` raises."""
+        """Return the ``publish_queues`` of brokers on which the topic has write permission, and that have a master in
+        the route. Raises what ``publish_queues`` raises."""
         writable = {
             data.broker_name
             for data in self.queues
@@ -303,7 +303,7 @@ class TopicRoute:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message to be sent. ``properties`` must not contain those of ``tags`` and ``keys``."""
+    """A message to be sent. ``properties`` must not contain TAGS and KEYS, which ``tags`` and ``keys`` set."""
 
     topic: str
     body: bytes

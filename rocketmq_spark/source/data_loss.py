@@ -109,9 +109,10 @@ class LossCount:
         """The last ``MAX_REMEMBERED``, in the order in which they were reported."""
 
     def add(self, lost: Collection[LostRange]) -> None:
-        """Count losses that were found together, without offsets that were counted before. Those of ``NO_KNOWN_LOSS``
-        and those that the query had read are in no total. The latter discard what is recorded of their queue, whose
-        offsets belong to other messages from then on; the totals stay."""
+        """Count losses that were found together. The totals omit offsets that were counted before, losses of
+        ``NO_KNOWN_LOSS``, and losses that the query had read; ``by_condition`` has the last two. A loss that the query
+        had read also discards what is recorded of its queue, whose offsets belong to other messages from then on; the
+        totals stay."""
         for one in lost:
             if one.was_read:
                 self._count_read(one)
@@ -125,7 +126,8 @@ class LossCount:
         return dict(self._by_condition)
 
     def add_reported(self, losses: Iterable[ReportedLoss]) -> None:
-        """Count ``losses``, which tasks have reported; repeated ones count once."""
+        """Count ``losses``, which tasks have reported; repeated ones count once. A condition that is none of DATA_LOSS
+        counts as OFFSETS_UNAVAILABLE."""
         new = set(losses) - self._reported.keys()
         self._reported |= dict.fromkeys(new)
         for oldest in list(islice(self._reported, max(0, len(self._reported) - MAX_REMEMBERED))):
@@ -135,7 +137,8 @@ class LossCount:
             self._count(one.queue, one.begin_offset, one.end_offset, known)
 
     def _count_read(self, lost: LostRange) -> None:
-        """Count a loss that the totals do not count, by its condition; the same one again counts once."""
+        """Count a loss that the totals do not count by its condition, unless it equals the last such loss of its queue.
+        If the query had read it, discard what is recorded of the queue."""
         if lost.cause not in NO_KNOWN_LOSS:
             self._counted.pop(lost.queue, None)
         if self._last_read.get(lost.queue) != lost:
@@ -148,7 +151,7 @@ class LossCount:
 
     def _count(self, queue: MessageQueue, begin_offset: int, end_offset: int, condition: str) -> None:
         """Count the offsets of a lost range that are not counted yet, in total and under ``condition``, a sub-condition
-        of DATA_LOSS. The range counts only if it has such offsets."""
+        of DATA_LOSS, and record the range as counted. The number of ranges grows only if there are such offsets."""
         counted = self._counted.setdefault(queue, [])
         first = bisect_left(counted, begin_offset, key=lambda one: one[1])
         touched = counted[first : bisect_right(counted, end_offset, key=lambda one: one[0])]
@@ -200,6 +203,8 @@ def report_losses(lost: Collection[LostRange], *, is_failure: bool) -> None:
 
 
 def _raise_losses(lost: Collection[LostRange]) -> NoReturn:
+    """Raise one DataLossError with all of ``lost``, at least one; its condition depends on the causes, see
+    ``report_losses``."""
     causes = {one.cause for one in lost}
     count, ranges = _offsets(lost), _format_losses(lost)
     if causes == {RECREATED}:
@@ -214,7 +219,8 @@ def _raise_losses(lost: Collection[LostRange]) -> NoReturn:
 
 
 def _warn_of_unread(lost: Sequence[LostRange]) -> None:
-    """Log losses that the query had not read: of retention, of the ends of queues, and gaps, a line each."""
+    """Log ``lost``, which the query had not read, as up to three warnings: of retention, of the ends of queues, of
+    gaps."""
     deleted = [one for one in lost if one.cause == RETENTION]
     truncated = [one for one in lost if one.cause in TRUNCATIONS]
     omitted = [one for one in lost if one.cause in GAPS]
@@ -239,7 +245,8 @@ def _warn_of_unread(lost: Sequence[LostRange]) -> None:
 
 
 def _warn_of_read(lost: Sequence[LostRange]) -> None:
-    """Log losses that the query had read, a line for topics and one for the ends of queues."""
+    """Log ``lost``, which the query had read, as up to two warnings: of re-created topics or queues, of the ends of
+    queues."""
     recreated = [one for one in lost if one.cause == RECREATED]
     truncated = [one for one in lost if one.cause in TRUNCATIONS]
     if recreated:
@@ -271,8 +278,8 @@ class PassedOverRanges:
         """Queues whose group offset was compared with the checkpoint's."""
 
     def report(self, ranges: Iterable[QueueRange], compared: Iterable[MessageQueue]) -> None:
-        """Log a warning with the ``ranges`` of queues that are compared for the first time; nothing without any. The
-        reason is not available here."""
+        """Log one warning with the ``ranges`` of queues that no earlier call has compared; nothing without any. Record
+        the queues in ``compared``, of which later calls log nothing. The reason is not available here."""
         new = [one for one in ranges if one.queue not in self._compared]
         self._compared.update(compared)
         if not new:
@@ -290,8 +297,9 @@ class PassedOverRanges:
 
 
 def report_undelivered(group: str, deleted: Iterable[QueueRange], *, is_failure: bool) -> None:
-    """Log a warning with the ranges that brokers deleted before delivery to a group with message-based load balancing.
-    If ``is_failure``, log nothing: raises DataLossError[DATA_LOSS.UNDELIVERED_MESSAGES] instead."""
+    """Log one warning with the ranges ``deleted``, at least one, that brokers deleted before delivery to a group with
+    message-based load balancing. If ``is_failure``, log nothing: raises DataLossError[DATA_LOSS.UNDELIVERED_MESSAGES]
+    instead."""
     lost = [LostRange(one.queue, one.begin_offset, one.end_offset, RETENTION) for one in deleted]
     if is_failure:
         raise DataLossError(
@@ -315,7 +323,7 @@ def _offsets(lost: Iterable[LostRange]) -> int:
 
 def _format_losses(lost: Iterable[LostRange], max_ranges: int = MAX_LISTED_RANGES) -> str:
     """Return ``[0, 12) of t@b:0, [0, 5) of t@b:1: their cause; [7, 9) of t@b:2: its cause``, ordered by queue: the
-    first ``max_ranges`` ranges, then the number of the other ones."""
+    first ``max_ranges`` ranges, then the number of the remaining offsets and ranges, if any."""
     ordered = sorted(lost, key=lambda one: (one.queue.sort_key(), one.begin_offset))
     by_cause: dict[str, list[LostRange]] = {}
     for one in ordered[:max_ranges]:

@@ -113,8 +113,8 @@ class RocketMQDataSource(DataSource):
         return default_schema(include_properties=options.include_properties, property_columns=options.property_columns)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Return a reader of ``schema``, the user's or the default one. Raises nothing: if the options are invalid, the
-        calls of the returned reader raise their OptionError."""
+        """Return a reader of ``schema``, the user's or the default one; before Spark 4.2 in a ``StartTrackingReader``.
+        Raises nothing: if the options are invalid, the calls of the returned reader raise their OptionError."""
         if isinstance(self._checked, OptionError):
             return FailingReader(self._checked)
         if HAS_READ_LIMITS:
@@ -171,7 +171,8 @@ def _limited_reader(options: ReadOptions, schema: StructType) -> RocketMQPopRead
 
 
 def _parse_or_error(parse: Callable[[Mapping[str, str]], T], options: Mapping[str, str]) -> T | OptionError:
-    """Parse the options of a read. Return an OptionError, without traceback, instead of raising it."""
+    """Parse the options of a read by ``parse``. Return an OptionError, without traceback, instead of raising it; also
+    for the options of CREATE TABLE."""
     try:
         _check_no_table(options)
         return parse(options)

@@ -72,7 +72,7 @@ def read_ranges(
     planned_by : member that gets a report of losses, and with ``reports_sizes`` of sizes; None: none
 
     Raises DataLossError (with ``failOnDataLoss``), TransportError[LOGGED_BATCH_UNREADABLE], RemoteProtocolError
-    [UNDECODABLE_MESSAGE_BODY] (with ``badMessages`` ``fail``) or [CORRUPT_MESSAGE.QUEUE].
+    [UNDECODABLE_MESSAGE_BODY] (with ``badMessages`` ``fail``), [SQL_FILTER_UNUSABLE] or [CORRUPT_MESSAGE.QUEUE].
     """
     client = ExecutorPullClient.shared(options)
     puller_for = partial(
@@ -141,7 +141,8 @@ def _prefetch(readers: Iterable[_RangeReader]) -> Iterator[_RangeReader]:
 
 
 def merge_small_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the same rows in the same order; merge consecutive small batches, and omit empty ones."""
+    """Yield the same rows in the same order; merge consecutive batches below ``SMALL_BATCH_ROWS`` and
+    ``SMALL_BATCH_BYTES``, until the merged one reaches either limit, and omit empty batches."""
     small: list[pa.RecordBatch] = []
     row_count = size_bytes = 0
     for batch in filter(len, batches):
@@ -172,7 +173,7 @@ def _combine(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 class _RangeReader:
-    """Reader of one range: decodes what is pulled, and reports lost, missing and undecodable messages.
+    """Reader of one range of a task: decodes what is pulled, and reports lost, missing and undecodable messages.
 
     With a filter, the last message is also pulled unfiltered. If its stored offset exceeds its position, the broker
     delivers messages at positions below their stored offsets (see ``record_index``). Only an unfiltered response shows
@@ -213,7 +214,7 @@ class _RangeReader:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Pull the range and yield its rows in batches of the required columns. A generator: it waits for pulls on
-        iteration, applies ``badMessages``, and adds to the task's record. Raises the errors of
+        iteration, applies ``badMessages``, and adds what was read and lost to the task's record. Raises the errors of
         ``read_ranges``."""
         is_shifted = self._last is not None and self._detect_shift(self._last)
         if is_shifted:
@@ -232,8 +233,8 @@ class _RangeReader:
         yield from self._finish_batch(decoder)
 
     def _check_is_not_sql(self) -> None:
-        """Raise RemoteProtocolError[SQL_FILTER_UNUSABLE] if messages at positions below their stored offsets are to be
-        filtered by SQL92."""
+        """Raise RemoteProtocolError[SQL_FILTER_UNUSABLE] if the filter is by SQL92. The caller has found messages at
+        positions below their stored offsets."""
         if self._filter.is_sql:
             raise RemoteProtocolError("SQL_FILTER_UNUSABLE", queue=str(self._range.queue))
 
@@ -249,8 +250,9 @@ class _RangeReader:
         )
 
     def _finish_batch(self, decoder: RangeDecoder) -> Iterator[pa.RecordBatch]:
-        """Decode what ``decoder`` collected, apply ``badMessages``, and yield the rows; then report the expected
-        offsets that had no row."""
+        """Decode what ``decoder`` collected, apply ``badMessages``, and yield the rows. Then log messages that the
+        broker stores and does not deliver, once per queue and count, and report the expected offsets that had no
+        row."""
         for expected, batches in decoder.finish():
             found: list[pa.RecordBatch] = []
             for batch, undecodable in batches:
@@ -290,8 +292,8 @@ class _RangeReader:
                 self._check_missing(QueueRange(self._range.queue, begin, end))
 
     def _check_missing(self, missing: QueueRange) -> None:
-        """Report missing offsets as vacant or omitted, after unfiltered pulls of single offsets: of the last one, which
-        may show that all are vacant; else of each one."""
+        """Report missing offsets as vacant (no message ever had them) or as omitted by the broker, after unfiltered
+        pulls of single offsets: of the last one, which may show that all are vacant; else of each one."""
         begin_offset, end_offset = missing.begin_offset, missing.end_offset
         last = self._vacant_from(end_offset - 1)
         if last is not None and last <= begin_offset:
@@ -306,23 +308,25 @@ class _RangeReader:
                 self._report(run_offsets[0], run_offsets[-1] + 1, OMITTED)
 
     def _vacant_from(self, offset: int) -> int | None:
-        """Pull ``offset`` alone and without filter. Return the first of the offsets up to it that belong to no message;
-        None: it is not vacant, so a message may exist."""
+        """Pull ``offset`` alone and without filter, and wait. If no message has it, return the first of the adjacent
+        offsets without a message, where the message before ends. None if a message may have it."""
         alone = QueueRange(self._range.queue, offset, offset + 1)
         (pulled,) = self._pulled(self._puller_for(alone, True))
         return pulled.response_end_offset if pulled.is_vacant else None
 
     def _add_vacant(self, begin_offset: int, end_offset: int) -> None:
-        """Add a range of vacant offsets to the lost ones, merged with the last one if that is vacant and adjacent."""
+        """Add a range of vacant offsets to the losses of the task's record. If the last loss is vacant and adjacent,
+        merge both."""
         queue, before = self._range.queue, self._record.lost[-1] if self._record.lost else None
         if before is not None and (before.queue, before.end_offset, before.cause) == (queue, begin_offset, VACANT):
             begin_offset = self._record.lost.pop().begin_offset
         self._record.lost.append(LostRange(queue, begin_offset, end_offset, VACANT))
 
     def _report(self, begin_offset: int, end_offset: int, cause: str) -> None:
-        """Add the offsets to ``lost``, unless the driver has reported them. With ``failOnDataLoss`` raise
-        DataLossError[DATA_LOSS.OFFSETS_UNAVAILABLE | DATA_LOSS.QUEUE_TRUNCATED | DATA_LOSS.OFFSETS_OMITTED] instead,
-        also for losses in the batch's other queues at this broker."""
+        """Add the offsets to the losses of the task's record, unless the driver has reported them. With
+        ``failOnDataLoss`` raise DataLossError[DATA_LOSS.OFFSETS_UNAVAILABLE | DATA_LOSS.QUEUE_TRUNCATED |
+        DATA_LOSS.OFFSETS_OMITTED] instead, with the losses of the batch's other queues at this broker, for which this
+        requests their bounds."""
         lost = LostRange(self._range.queue, begin_offset, end_offset, cause)
         if self._options.fail_on_data_loss:
             report_losses([lost, *self._lost_in_other_queues()], is_failure=True)
@@ -330,8 +334,8 @@ class _RangeReader:
             self._record.lost.append(lost)
 
     def _lost_in_other_queues(self) -> tuple[LostRange, ...]:
-        """Request the bounds of the batch's other queues at this broker, and return their losses: other tasks find
-        these, and one error lists all. Queues of unresponsive brokers are omitted."""
+        """Request the bounds of the batch's other queues at this broker, wait, and return the deleted parts of their
+        ranges: other tasks find these, and one error lists all. Queues of unresponsive brokers are omitted."""
         other_ranges = [one for one in self._logged_at_this_broker() if one.queue != self._range.queue]
         bounds = self._client.query_bounds({one.queue for one in other_ranges})
         return deleted(other_ranges, bounds)

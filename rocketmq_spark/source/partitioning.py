@@ -35,7 +35,8 @@ def tasks_of(
 
     Returns
     -------
-    Tasks with the brokers in round robin, because Spark starts tasks in this order; then the tasks of small ranges.
+    First the tasks of one large range each, with the brokers in round robin, because Spark starts tasks in this order;
+    then the tasks of several small ranges, up to ``TASK_OFFSETS`` offsets each.
     """
     longest = _longest(sum(map(len, ranges)), min_partitions, max_records)
     pieces = [piece for queue_range in ranges for piece in _cut(queue_range, longest)]
@@ -46,7 +47,8 @@ def tasks_of(
 
 
 def _longest(total: int, min_partitions: int | None, max_records: int | None) -> int | None:
-    """Return the maximum number of offsets per task, so that there are at most about ``MAX_TASKS``; None: unlimited."""
+    """Return the maximum number of offsets per task, by both limits, and at least so many that there are about
+    ``MAX_TASKS`` tasks. None without limits: unlimited."""
     limits = [max(1, total // min_partitions)] if min_partitions is not None else []
     limits += [max_records] if max_records is not None else []
     return max(min(limits), -(-total // MAX_TASKS)) if limits else None

@@ -165,8 +165,8 @@ class RangeDecoder:
             yield DecodedRanges(expected, self._decode(collected, expected.begin_offset, expected.end_offset))
 
     def _decode_collected(self) -> None:
-        """Move the collected ranges into the builder. If there is none, or it rejects them, keep them, and do nothing
-        in later calls for this batch."""
+        """Move the collected ranges into the builder, decoded. If the decoder has no builder, or the builder rejects
+        them, keep them for ``finish``, and do nothing in later calls for this batch."""
         if self._is_rejected:
             return
         expected = ExpectedOffsets.from_pulled(self._collected)
@@ -205,6 +205,7 @@ class RangeDecoder:
             yield from self._decode(overlapping(collected, begin, end), begin, end)
 
     def _corrupt(self, pulled: PulledRange, problem: str) -> RemoteProtocolError:
+        """Return the error for a damaged response, with the first offset of ``pulled``."""
         return RemoteProtocolError(
             "CORRUPT_MESSAGE.QUEUE", queue=str(self._range.queue), offset=pulled.begin_offset, problem=problem
         )

@@ -48,17 +48,15 @@ def without_skipped(
 
 
 def _overlap(one: QueueRange, other: QueueRange) -> bool:
+    """Return whether both ranges have an offset of the same queue in common."""
     return one.queue == other.queue and max(one.begin_offset, other.begin_offset) < min(
         one.end_offset, other.end_offset
     )
 
 
 def skippable_ranges(logged: Collection[QueueRange], task: Collection[QueueRange]) -> tuple[QueueRange, ...]:
-    """Return the ranges of ``logged`` that the error of a task offers to skip.
-
-    These are all ranges at the brokers of ``task`` or, if they are more than ``MOST_NAMED``, only those of the task's
-    own queues.
-    """
+    """Return the ranges of ``logged`` that the error of a task offers to skip: all ranges at the brokers of ``task``
+    or, if they are more than ``MOST_NAMED``, only the complete ranges of the task's own queues."""
     names = {one.queue.broker_name for one in task}
     of_brokers = [one for one in logged if one.queue.broker_name in names]
     if len(of_brokers) > MOST_NAMED:

@@ -27,7 +27,8 @@ SIZED_BY_QUEUES: Final = frozenset({"maxOffsets", "lagByQueue", "outages"})
 
 
 def with_progress(end: Offset, report: Mapping[str, Any]) -> Offset:
-    """Return a copy of ``end`` with the fields of ``report``, which is as from ``reportLatestOffset`` on Spark 4.2."""
+    """Return a copy of ``end`` with the fields of ``report``, which is as from ``reportLatestOffset`` on Spark 4.2, but
+    without those with an entry per queue (``SIZED_BY_QUEUES``)."""
     return {**end, PROGRESS: {name: value for name, value in report.items() if name not in SIZED_BY_QUEUES}}
 
 

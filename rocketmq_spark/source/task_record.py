@@ -8,7 +8,7 @@ from rocketmq_spark.wire.body.task_report import ReadSize, ReportedLoss, TaskRep
 
 
 class TaskRecord:
-    """Record of one task. Not thread-safe."""
+    """Record of what one task has read and lost; ``reports_sizes``: its report has sizes. Not thread-safe."""
 
     def __init__(self, *, reports_sizes: bool = False) -> None:
         self.lost: list[LostRange] = []

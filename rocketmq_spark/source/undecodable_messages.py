@@ -61,7 +61,8 @@ class DeadLetterSender:
 
 
 class UndecodableMessages:
-    """Undecodable messages of one range of ``queue``, in the order of their offsets. Not thread-safe."""
+    """Handling of undecodable messages of one range of ``queue``, by ``badMessages``, in the order of their offsets.
+    Not thread-safe."""
 
     def __init__(self, queue: MessageQueue, options: RangeReadOptions, client: ClusterClient) -> None:
         self._queue = queue
@@ -122,7 +123,8 @@ ClientOf: TypeAlias = Callable[[ReadOptions], ClusterClient]
 
 
 class UndecodablePopMessages:
-    """Undecodable messages of one task with message-based load balancing. Not thread-safe."""
+    """Handling of undecodable messages of one task with message-based load balancing, by ``badMessages``. Not
+    thread-safe."""
 
     def __init__(self, options: ReadOptions, client_of: ClientOf) -> None:
         self._options = options
@@ -135,8 +137,9 @@ class UndecodablePopMessages:
         return DeadLetterSender(self._options, self._client_of(self._options))
 
     def apply_mode(self, queue: MessageQueue, offset: int, problem: str) -> None:
-        """Log a message whose row stays, with a null body. Raises RemoteProtocolError[UNDECODABLE_MESSAGE_BODY] unless
-        ``badMessages`` is ``null``. With ``deadLetter`` only a proxy's message reaches this, from a spool."""
+        """Log a message whose row stays, with a null body. Raises RemoteProtocolError[UNDECODABLE_MESSAGE_BODY] instead
+        unless ``badMessages`` is ``null``; so with ``deadLetter`` too, where only a proxy's message reaches this, from
+        a spool."""
         if self._options.bad_messages == "deadLetter":
             problem += "; it was received through a proxy, so only 'badMessages' 'null' can skip it"
         if self._options.bad_messages != "null":

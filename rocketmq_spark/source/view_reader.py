@@ -57,6 +57,8 @@ class RocketMQViewReader(DataSourceReader):
         return iterating_without_traceback(self._record_batches())
 
     def _record_batches(self) -> Iterator[pa.RecordBatch]:
+        """Request the rows of the view over new connections, close these, and yield the rows as one batch; nothing
+        without rows."""
         options = self._options
         with closing(ConnectionPool(options.broker_timeout_ms, security=options.security)) as pool:
             client = ClusterClient.of(options, pool)
@@ -79,7 +81,8 @@ class Retries:
 
 
 def query_rows(inspector: Inspector, options: ViewOptions) -> Sequence[tuple[Any, ...]]:
-    """Request the rows of the view. Raises what ``Inspector`` does."""
+    """Request and return the rows of the view of ``options``, with the retries of ``inspector``. Raises what
+    ``Inspector`` does."""
     if options.view == TOPICS:
         return inspector.topic_rows(options.topics)
     if options.view == QUEUES:

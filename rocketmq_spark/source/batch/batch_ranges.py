@@ -22,9 +22,9 @@ NOTHING_COMMITTED: Final[Mapping[MessageQueue, int | None]] = MappingProxyType({
 
 
 class RangeEnd(NamedTuple):
-    """One end of all ranges. ``option``: the option that sets it. ``is_time``: its positions are times (epoch ms).
-    ``group``: whose committed offsets its positions may be. ``requires_match``: a queue without a message at or after
-    its time is an error."""
+    """The start or the end of all ranges of a batch read. ``option``: the option that sets it. ``is_time``: its
+    positions are times (epoch ms). ``group``: whose committed offsets its positions may be. ``requires_match``: a queue
+    without a message at or after its time is an error."""
 
     option: str
     positions: QueuePositions
@@ -48,7 +48,8 @@ class RangeEnd(NamedTuple):
         return self.positions.by_queue(queues) if self.is_time else {}
 
     def group_queues(self, queues: Iterable[MessageQueue]) -> list[MessageQueue]:
-        """Return the queues whose position is the group's committed offset."""
+        """Return those ``queues`` whose position is the group's committed offset, with or without a fallback; [] for
+        times."""
         positions = {} if self.is_time else self.positions.by_queue(queues)
         return [queue for queue, position in positions.items() if position in FALLBACKS]
 
@@ -58,9 +59,10 @@ class RangeEnd(NamedTuple):
         found: Mapping[MessageQueue, int],
         committed: Mapping[MessageQueue, int | None] = NOTHING_COMMITTED,
     ) -> dict[MessageQueue, int]:
-        """Return the offset of each queue. ``found``: results of the search for ``timestamps_ms``. A message that was
-        stored after ``bounds`` were requested is beyond the end. ``committed``: the group's offsets of
-        ``group_queues``. Raises OptionError[COMMITTED_OFFSETS_NOT_FOUND | TIMESTAMP_NOT_MATCHED]."""
+        """Return the offset of each queue of ``bounds``. Times: the offset in ``found``, the results of the search for
+        ``timestamps_ms``, limited to the bounds: a message that was stored after ``bounds`` were requested is beyond
+        the end. Else the listed position, or the group's offset in ``committed`` (of ``group_queues``), or without one
+        its fallback. Raises OptionError[COMMITTED_OFFSETS_NOT_FOUND | TIMESTAMP_NOT_MATCHED]."""
         if self.is_time:
             offsets = {queue: min(max(found[queue], one.min_offset), one.max_offset) for queue, one in bounds.items()}
             self._check_matched([queue for queue, offset in offsets.items() if offset == bounds[queue].max_offset])
@@ -75,7 +77,8 @@ class RangeEnd(NamedTuple):
         return {queue: words[queue].get(position, position) for queue, position in positions.items()}
 
     def _check_matched(self, without: Collection[MessageQueue]) -> None:
-        """Raise OptionError[TIMESTAMP_NOT_MATCHED] for queues ``without`` a required message; none: return."""
+        """Raise OptionError[TIMESTAMP_NOT_MATCHED] for queues ``without`` a message at or after their time, if a match
+        is required. Do nothing if there are none."""
         if without and self.requires_match:
             times = self.positions.by_queue(without)
             raise OptionError(
@@ -86,7 +89,8 @@ class RangeEnd(NamedTuple):
             )
 
     def _check_committed(self, without: Collection[MessageQueue]) -> None:
-        """Raise OptionError[COMMITTED_OFFSETS_NOT_FOUND] for queues ``without`` a required offset; none: return."""
+        """Raise OptionError[COMMITTED_OFFSETS_NOT_FOUND] for queues ``without`` a committed offset or a fallback. Do
+        nothing if there are none."""
         if without:
             raise OptionError(
                 "COMMITTED_OFFSETS_NOT_FOUND",
@@ -98,8 +102,8 @@ class RangeEnd(NamedTuple):
 
 
 def start_of(options: BatchReadOptions) -> RangeEnd:
-    """Return the start of all ranges: ``startingTimestamp`` before ``startingOffsetsByTimestamp`` before
-    ``startingOffsets``."""
+    """Return the start of all ranges. ``startingTimestamp`` has precedence over ``startingOffsetsByTimestamp``, and
+    this over ``startingOffsets``."""
     is_strict = options.timestamp_strategy == "error"
     if options.starting_timestamp_ms is not None:
         at_ms = QueuePositions(options.starting_timestamp_ms)
@@ -111,7 +115,8 @@ def start_of(options: BatchReadOptions) -> RangeEnd:
 
 
 def end_of(options: BatchReadOptions) -> RangeEnd:
-    """Return the end of all ranges, with the same precedence as ``start_of``."""
+    """Return the end of all ranges. ``endingTimestamp`` has precedence over ``endingOffsetsByTimestamp``, and this over
+    ``endingOffsets``. It never requires a match."""
     if options.ending_timestamp_ms is not None:
         return RangeEnd("endingTimestamp", QueuePositions(options.ending_timestamp_ms), is_time=True)
     if options.ending_timestamps_ms is not None:
@@ -129,8 +134,8 @@ def batch_ranges(
     """Return the non-empty ranges to read, in the order of ``bounds``.
 
     ``start``, ``end``: each with the offsets to which it resolves. Raises OptionError[OFFSETS_OUT_OF_RANGE |
-    END_BEFORE_START], which lists all queues. With ``fail_on_data_loss`` false, offsets that retention has deleted are
-    logged and left out; a range from the oldest message to a deleted end is empty.
+    END_BEFORE_START], which lists all queues. With ``fail_on_data_loss`` false, offsets below the min offset are no
+    error: those of a range are logged as deleted and left out. A range from the min offset to a lower end is empty.
     """
     (start_end, starts), (end_end, ends) = start, end
     _check_bounds(start_end, starts, bounds, fail_on_data_loss=fail_on_data_loss)
@@ -164,6 +169,8 @@ def _check_bounds(
     *,
     fail_on_data_loss: bool,
 ) -> None:
+    """Raise OptionError[OFFSETS_OUT_OF_RANGE], with all of them, for ``offsets`` above the max offset of their queue,
+    and with ``fail_on_data_loss`` also below the min offset."""
     unavailable = [
         f"{queue}: {offsets[queue]} [{held.min_offset}, {held.max_offset}]"
         for queue, held in bounds.items()

@@ -50,7 +50,8 @@ NOTHING: Final = BatchInputPartition((), {}, ())
 
 
 class RocketMQBatchReader(DataSourceReader):
-    """Batch reader. Construction opens no connection. ``load_id``: of the ``load()``, whose plans are one."""
+    """Batch reader of messages. Construction opens no connection, and raises what ``check_schema`` does. ``load_id``:
+    ID of the ``load()``; readers with the same ID share one plan."""
 
     def __init__(self, options: BatchReadOptions, schema: StructType, load_id: str) -> None:
         check_schema(schema, options.property_columns)
@@ -75,6 +76,8 @@ class RocketMQBatchReader(DataSourceReader):
         return [_partition(task, plan.ranges, plan.masters) for task in tasks] or [NOTHING]
 
     def _new_plan(self) -> BatchPlan:
+        """Request routes and bounds over new connections, wait, and return the plan. Log a warning for times that are
+        probably in seconds. Raises the errors of ``QueueLookup``."""
         from rocketmq_spark.remoting.pool import ConnectionPool
         from rocketmq_spark.source.batch.queue_lookup import QueueLookup
 
@@ -86,7 +89,8 @@ class RocketMQBatchReader(DataSourceReader):
             return BatchPlan(ranges, lookup.masters({one.queue.broker_name for one in ranges}))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Return all messages of the partition's ranges, in order within each queue."""
+        """Set the log context, and return an iterator over record batches: the messages of the partition's ranges that
+        match the filter, in order within each queue. It pulls when Spark iterates: see ``read_ranges``."""
         from rocketmq_spark.source.partition_reader import read_ranges
 
         assert isinstance(partition, BatchInputPartition)
@@ -104,7 +108,8 @@ class RocketMQBatchReader(DataSourceReader):
 
 
 def _partition(task: Task, planned: Sequence[QueueRange], masters: Mapping[str, BrokerAddress]) -> BatchInputPartition:
-    """Return the partition of ``task``, with its brokers' addresses and the planned ranges that a user may skip."""
+    """Return the partition of ``task``: with the known addresses of its brokers, and the ``planned`` ranges that its
+    error may list (``skippable_ranges``)."""
     names = {one.queue.broker_name for one in task}
     return BatchInputPartition(
         task,

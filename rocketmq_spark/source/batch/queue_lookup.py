@@ -103,9 +103,10 @@ class QueueLookup:
         ]
 
     def query_bounds(self, queues: Collection[MessageQueue]) -> dict[MessageQueue, QueueBounds]:
-        """Request the bounds of ``queues`` from their brokers, and return them in the order of ``queues``."""
+        """Request the bounds of ``queues`` from their brokers, one topic and broker after another with retries, and
+        return them in the order of ``queues``. With a filter, check it first: see ``_check_filter``."""
         found: dict[MessageQueue, QueueBounds] = {}
-        for of_broker in _by_broker(queues).values():
+        for of_broker in _by_topic_and_broker(queues).values():
             self._check_filter(of_broker[0])
             found |= self._call(of_broker[0], partial(_bounds_at, of_broker))
         return {queue: found[queue] for queue in queues}
@@ -133,7 +134,7 @@ class QueueLookup:
         """Request, broker by broker with retries, and return for each queue the first offset that was stored at its
         timestamp (epoch ms) or later, else its max offset. Raises the errors of ``QueueLookup``, see there."""
         found: dict[MessageQueue, int] = {}
-        for of_broker in _by_broker(timestamps_ms).values():
+        for of_broker in _by_topic_and_broker(timestamps_ms).values():
             requested = {queue: timestamps_ms[queue] for queue in of_broker}
             found |= self._call(
                 of_broker[0], partial(Broker.search_offsets, timestamps_ms=requested, prober=self._prober)
@@ -142,19 +143,20 @@ class QueueLookup:
 
     def query_committed(self, group: str | None, queues: Collection[MessageQueue]) -> dict[MessageQueue, int | None]:
         """Request, broker by broker with retries, and return the committed offset of ``group`` for each queue; None
-        without one. Raises the errors of ``QueueLookup``, see there."""
+        without one. ``group`` is None only without queues. Raises the errors of ``QueueLookup``, see there."""
         found: dict[MessageQueue, int | None] = {}
-        for of_broker in _by_broker(queues).values():
+        for of_broker in _by_topic_and_broker(queues).values():
             found |= self._call(of_broker[0], partial(Broker.query_offsets, group=str(group), queues=of_broker))
         return found
 
     def masters(self, broker_names: Collection[str]) -> dict[str, BrokerAddress]:
-        """Return the known addresses to pull from, by broker name."""
+        """Return the addresses to pull from, by broker name, from the routes requested so far. Send nothing; omit
+        brokers without an address."""
         masters = self._client.routes.pull_addresses(self._options.read_from)
         return {name: masters[name] for name in broker_names if name in masters}
 
     def _call(self, queue: MessageQueue, operation: Callable[[Broker], T]) -> T:
-        """Return the result of ``operation`` on the master of the queue's broker."""
+        """Call ``operation`` with the master of the queue's broker, with retries, and return its result."""
         return self._retry(broker_subject(queue.broker_name), queue.topic, lambda: self._client.call(queue, operation))
 
     def _retry(self, subject: str, topic: str, call: Callable[[], T]) -> T:
@@ -174,7 +176,8 @@ def _bounds_at(queues: Collection[MessageQueue], broker: Broker) -> dict[Message
     return {queue: held[queue] for queue in queues}
 
 
-def _by_broker(queues: Collection[MessageQueue]) -> dict[tuple[str, str], list[MessageQueue]]:
+def _by_topic_and_broker(queues: Collection[MessageQueue]) -> dict[tuple[str, str], list[MessageQueue]]:
+    """Return ``queues`` by topic and broker name, in their order."""
     grouped: dict[tuple[str, str], list[MessageQueue]] = {}
     for queue in queues:
         grouped.setdefault((queue.topic, queue.broker_name), []).append(queue)

@@ -53,7 +53,8 @@ class BatchPlan:
 
 
 class StoredPlan:
-    """Plan of one ``load()``, by its ID. Without a local directory there is none: each planning is then on its own."""
+    """File with the plan of one ``load()``, by its ID. Without a local directory there is none: ``read`` returns None,
+    and ``keep`` stores nothing."""
 
     def __init__(self, load_id: str, environ: Mapping[str, str] = os.environ) -> None:
         folder = environ.get(LOCAL_DIRS, "").split(",")[0]

@@ -33,7 +33,8 @@ class ControlFolder:
     """Locked folder at path ``name``, through which a source runner receives requests. Once constructed, it exists and
     belongs to this user alone. ``cleanup`` removes it.
 
-    Raises OSError if it is missing or not private, or if another process holds its lock. Not thread-safe: the source runner uses it.
+    Raises OSError if it is missing or not private, or if another process holds its lock. Not thread-safe: the source
+    runner uses it.
     """
 
     def __init__(self, name: str) -> None:

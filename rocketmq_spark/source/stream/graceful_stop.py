@@ -43,8 +43,9 @@ DRAIN_TIMEOUT_S: Final = 10.0
 
 
 class DrainRequest:
-    """Source runner's end of the handshake. Construction creates the folder, or takes over that of an earlier start of
-    the query, ``before``, which the progress shows until a batch is planned; ``close`` removes it.
+    """Source runner's end of a graceful stop: its control folder, and the request that it finds there. Construction
+    creates the folder, or takes over ``before``, the folder of an earlier start of the query, which the progress shows
+    until a batch is planned; ``close`` removes it.
 
     ``_state`` is as of the last check and of the runner's own actions: a cleanup of the files does not revert it.
 
@@ -93,8 +94,9 @@ class DrainRequest:
         self._state = after(self._state, event)
 
     def _ensure_folder(self) -> bool:
-        """Create the folder if a cleanup of temporary files removed it. Return whether it is this user's alone: another
-        user may have its name by then. Failures are logged once: they fail the requester's stop, not the query."""
+        """Create the folder if a cleanup of temporary files removed it. Return whether it exists and is private to this
+        user: another user may have created one of its name. Failures are logged once: they fail the requester's stop,
+        not the query."""
         try:
             self.control.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             with private_folder(self.control.path):
