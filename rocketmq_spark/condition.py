@@ -29,7 +29,7 @@ def one_line(text: str) -> str:
 
 
 def cut(text: str, max_characters: int = SHOWN_CHARACTERS) -> str:
-    """Return ``text``; if it is longer than ``max_characters``, its beginning and its length."""
+    """Return ``text``; if it is longer than ``max_characters``, only these, followed by its length."""
     if len(text) <= max_characters:
         return text
     return f"{text[:max_characters]}... ({len(text)} characters)"

@@ -74,11 +74,11 @@ class RocketMQDataSource(DataSource):
         return _valid(self._checked_batch)
 
     def _any_read_options(self) -> RangeReadOptions:
-        """Return the options of a read that accepts them, apart from a missing consumer group: Spark does not pass
-        here which read it is, and only a stream needs the group.
+        """Return the options of a streaming read, or else of a batch read, if these are valid. A missing consumer group
+        counts as set: Spark does not pass here which read it is, and only a stream needs the group.
 
-        Raises the OptionError of the read that accepts more of the names; if both do, of a stream if a consumer group
-        is set.
+        If neither is valid, raises the OptionError of the read that accepts more of the names; if both accept as many,
+        that of a stream if a consumer group is set, else of a batch read.
         """
         has_group = CONSUMER_GROUP in (name.lower() for name in self.options)
         with_group = {**self.options, CONSUMER_GROUP: ANY_GROUP}

@@ -79,7 +79,8 @@ def dead_letter(undecodable: UndecodableMessage, queue: MessageQueue) -> Message
 
 
 def _fit(properties: Mapping[str, str]) -> bool:
-    """Return whether ``properties`` leave enough bytes for those that brokers add; False if they cannot be encoded."""
+    """Return whether the encoded ``properties`` leave ``PROPERTIES_RESERVE_BYTES`` for those that brokers add; False if
+    they cannot be encoded."""
     try:
         return len(encode_properties(properties)) <= PROPERTIES_LIMIT_BYTES - PROPERTIES_RESERVE_BYTES
     except LocalProtocolError:

@@ -36,7 +36,7 @@ def tasks_of(
     Returns
     -------
     First the tasks of one large range each, with the brokers in round robin, because Spark starts tasks in this order;
-    then the tasks of several small ranges, up to ``TASK_OFFSETS`` offsets each.
+    then the tasks of small ranges, together up to ``TASK_OFFSETS`` offsets each, or fewer if the options limit tasks.
     """
     longest = _longest(sum(map(len, ranges)), min_partitions, max_records)
     pieces = [piece for queue_range in ranges for piece in _cut(queue_range, longest)]
@@ -55,7 +55,8 @@ def _longest(total: int, min_partitions: int | None, max_records: int | None) ->
 
 
 def _cut(queue_range: QueueRange, longest: int | None) -> Iterator[QueueRange]:
-    """Split a range into the fewest pieces of at most ``longest`` offsets, of nearly equal length."""
+    """Yield the fewest pieces of a range, in order, with at most ``longest`` offsets each and nearly equal lengths.
+    None: one piece."""
     count = 1 if longest is None else -(-len(queue_range) // longest)
     bounds = [queue_range.begin_offset + len(queue_range) * number // count for number in range(count + 1)]
     for begin_offset, end_offset in pairwise(bounds):
@@ -76,8 +77,8 @@ def _packed(pieces: Iterable[QueueRange], capacity: int) -> list[Task]:
 
 
 def _interleave_brokers(tasks: Iterable[Task]) -> list[Task]:
-    """Return the tasks with their brokers, those of the first ranges, in round robin. The tasks of one broker keep
-    their order."""
+    """Return the tasks in round robin by broker. A task counts for the broker of its first range; the tasks of one
+    broker keep their order."""
     by_broker: dict[str, list[Task]] = {}
     for task in tasks:
         by_broker.setdefault(task[0].queue.broker_name, []).append(task)

@@ -84,7 +84,8 @@ def bodies_and_ranges(collected: Sequence[PulledRange]) -> tuple[list[memoryview
 
 
 def drop_duplicates(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the first row of each queue offset, in ascending order; ``batch`` itself if that is all of it.
+    """Return the first row of each queue offset, by ascending offset; ``batch`` itself if its offsets are unique and
+    ascending.
 
     Bodies of neighbouring pulls may share messages: a filtered response extends as far as its size limit allows, and a
     broker returns a complete inner batch for a pull of any part of it.

@@ -84,7 +84,8 @@ the checkpoint is available, or from an untested Spark version."""
 
 
 class StartTracker:
-    """State machine. ``start``: the start of the next batch; None while it is unknown. Not thread-safe."""
+    """State machine over Spark's calls, from which it derives ``start``, the start of the next batch; None while it is
+    unknown. Not thread-safe."""
 
     def __init__(self, spark_version: str) -> None:
         self._spark_version = spark_version

@@ -23,7 +23,7 @@ class TaskRecord:
         self._read[queue] = before_offsets + offsets, before_bytes + size_bytes
 
     def report(self) -> TaskReport:
-        """Return all losses, and the sizes of what was read if they are to be reported."""
+        """Return all losses and, with ``reports_sizes``, the offsets and bytes that were read of each queue."""
         lost = (
             ReportedLoss(QueueRange(one.queue, one.begin_offset, one.end_offset), CONDITION_OF[one.cause])
             for one in self.lost

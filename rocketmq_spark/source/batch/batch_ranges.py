@@ -77,8 +77,8 @@ class RangeEnd(NamedTuple):
         return {queue: words[queue].get(position, position) for queue, position in positions.items()}
 
     def _check_matched(self, without: Collection[MessageQueue]) -> None:
-        """Raise OptionError[TIMESTAMP_NOT_MATCHED] for queues ``without`` a message at or after their time, if a match
-        is required. Do nothing if there are none."""
+        """Raise OptionError[TIMESTAMP_NOT_MATCHED] for the queues in ``without``, which have no message at or after
+        their time, if ``requires_match``. Do nothing if there are none."""
         if without and self.requires_match:
             times = self.positions.by_queue(without)
             raise OptionError(
@@ -89,8 +89,8 @@ class RangeEnd(NamedTuple):
             )
 
     def _check_committed(self, without: Collection[MessageQueue]) -> None:
-        """Raise OptionError[COMMITTED_OFFSETS_NOT_FOUND] for queues ``without`` a committed offset or a fallback. Do
-        nothing if there are none."""
+        """Raise OptionError[COMMITTED_OFFSETS_NOT_FOUND] for the queues in ``without``, which lack a committed offset
+        and a fallback. Do nothing if there are none."""
         if without:
             raise OptionError(
                 "COMMITTED_OFFSETS_NOT_FOUND",
@@ -135,7 +135,8 @@ def batch_ranges(
 
     ``start``, ``end``: each with the offsets to which it resolves. Raises OptionError[OFFSETS_OUT_OF_RANGE |
     END_BEFORE_START], which lists all queues. With ``fail_on_data_loss`` false, offsets below the min offset are no
-    error: those of a range are logged as deleted and left out. A range from the min offset to a lower end is empty.
+    error: those of a range are logged as deleted and left out. A range from the min offset to an end below it is empty,
+    and no error.
     """
     (start_end, starts), (end_end, ends) = start, end
     _check_bounds(start_end, starts, bounds, fail_on_data_loss=fail_on_data_loss)

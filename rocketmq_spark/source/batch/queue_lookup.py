@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 class QueueLookup:
-    """Lookup of the queues of ``options``. Not thread-safe.
+    """Lookup of the queues that ``options`` select, for the plan of a batch read. Not thread-safe.
 
     All methods raise TransportError[CLUSTER_TIMEOUT] if servers are unresponsive for ``clusterTimeoutMs``, RouteError
     [TOPIC_NOT_FOUND | TOPIC_UNAVAILABLE.NO_READABLE_QUEUE | NO_MASTER_BROKER] after ``missingTopicTimeoutMs``, and
@@ -57,9 +57,9 @@ class QueueLookup:
         self._sleep = sleep
 
     def ranges(self) -> list[QueueRange]:
-        """Return the non-empty ranges to read, with both ends resolved. Raises OptionError[ASSIGNED_QUEUES_NOT_FOUND |
-        LISTED_QUEUES_MISMATCH | COMMITTED_OFFSETS_NOT_FOUND | TIMESTAMP_NOT_MATCHED | OFFSETS_OUT_OF_RANGE |
-        END_BEFORE_START] too."""
+        """Request routes, bounds, and the offsets on which both ends depend; return the non-empty ranges to read.
+        Raises OptionError[ASSIGNED_QUEUES_NOT_FOUND | LISTED_QUEUES_MISMATCH | COMMITTED_OFFSETS_NOT_FOUND |
+        TIMESTAMP_NOT_MATCHED | OFFSETS_OUT_OF_RANGE | END_BEFORE_START] too."""
         bounds, start, end = self.query_selected_bounds(), start_of(self._options), end_of(self._options)
         start.check_listed(bounds.keys())
         end.check_listed(bounds.keys())
@@ -71,8 +71,9 @@ class QueueLookup:
         return batch_ranges(bounds, (start, starts), (end, ends), fail_on_data_loss=self._options.fail_on_data_loss)
 
     def query_selected_bounds(self) -> dict[MessageQueue, QueueBounds]:
-        """Return the bounds of the queues that ``options`` select: those of ``assign``, or all of the topics. Raises
-        OptionError[ASSIGNED_QUEUES_NOT_FOUND], which lists the assigned queues that no route has as readable ones."""
+        """Request routes and bounds; return the bounds of the queues that ``options`` select: the queues of ``assign``,
+        or all queues of the topics. Raises OptionError[ASSIGNED_QUEUES_NOT_FOUND], which lists the assigned queues that
+        no route has as readable ones."""
         assigned = self._options.assigned
         queues = self.query_queues(self._options.listed_topics or self._query_matching_topics())
         if assigned is None:
@@ -84,8 +85,8 @@ class QueueLookup:
         return self.query_bounds(assigned)
 
     def _query_matching_topics(self) -> list[str]:
-        """Request the topics of users, with retries, and return those that ``subscribePattern`` matches as a whole, in
-        their order, without retry and dead-letter topics. Log a warning if there are none."""
+        """Request the topics of users, with retries, and return, sorted by name, those that ``subscribePattern``
+        matches as a whole, without retry and dead-letter topics. Log a warning if there are none."""
         pattern, name_servers = self._options.topic_pattern, self._client.name_servers
         topics = self._failures.retry_until_success(name_servers.query_user_topics, TOPIC_LIST, None, self._sleep)
         matching = sorted(topic for topic in topics if pattern is not None and is_matched(pattern, topic))
@@ -94,8 +95,8 @@ class QueueLookup:
         return matching
 
     def query_queues(self, topics: Iterable[str]) -> list[MessageQueue]:
-        """Request the routes of ``topics``, and return all readable queues, by topic, ordered by broker and queue
-        ID."""
+        """Request the routes of ``topics``, with retries, and return all readable queues, in the order of ``topics``,
+        then by broker and queue ID."""
         return [
             queue
             for topic in topics
@@ -164,8 +165,9 @@ class QueueLookup:
 
 
 def _bounds_at(queues: Collection[MessageQueue], broker: Broker) -> dict[MessageQueue, QueueBounds]:
-    """Return the bounds of ``queues``, which the route lists at one broker. Raises RouteError[BROKER_ADDRESS_MISMATCH]
-    if another broker responds, [TOPIC_UNAVAILABLE.NO_READABLE_QUEUE] if it does not have the topic's queues."""
+    """Request the bounds of ``queues``, all of one topic and broker, once, and return them. Raises
+    RouteError[BROKER_ADDRESS_MISMATCH] if another broker responds, [TOPIC_UNAVAILABLE.NO_READABLE_QUEUE] if it does not
+    have all of the queues."""
     first = next(iter(queues))
     held = broker.query_topic_stats(first.topic)
     other = next((queue.broker_name for queue in held if queue.broker_name != first.broker_name), None)

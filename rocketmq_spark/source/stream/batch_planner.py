@@ -184,8 +184,8 @@ class BatchPlanner:
         return self._must_refresh or self._member.wait_for_change(self._positions, wait_ms)
 
     def _try_become_idle(self, start: SourceOffset) -> bool:
-        """Return whether to return without a batch: ``availableNow`` by ``_try_end_run``, any other run once a snapshot
-        was complete and all topics of a new query have started. ``Trigger.Once`` makes no second call."""
+        """Return whether ``latest_offset`` may return without a batch: with ``availableNow`` by ``_try_end_run``; else
+        once a snapshot was complete and, if ``start`` is empty, all topics have started."""
         if self._targets is not None:
             return self._try_end_run(start, self._targets)
         if not self._has_complete_snapshot:
@@ -276,16 +276,16 @@ class BatchPlanner:
         return start.advanced(idle_progress(self._positions, start, snapshot.bounds) | planned)
 
     def _stop_watching(self, start: SourceOffset, snapshot: MetadataSnapshot, queues: Collection[MessageQueue]) -> None:
-        """Poll ``queues`` no more, whose positions no broker has confirmed. If there are none, and none is awaited,
-        record a complete snapshot: ``snapshot`` is complete, or lacks all queues of ``start`` as unavailable."""
+        """Stop polling ``queues``, whose positions no broker has confirmed. Without any, or awaited queues, set
+        ``_has_complete_snapshot`` if ``snapshot`` is complete, or lacks all read queues as unavailable."""
         self._positions = {queue: at for queue, at in self._positions.items() if queue not in queues}
         read = set(filter(self._options.reads, start.queues))
         is_full = snapshot.is_complete or (bool(read) and read <= snapshot.unavailable.keys())
         self._has_complete_snapshot |= is_full and not queues and not self._missing.awaited
 
     def _to_plan(self, membership: Membership, start: SourceOffset, snapshot: MetadataSnapshot) -> list[MessageQueue]:
-        """Return the queues to resolve, all with bounds: owned ones of ``start`` or a started topic that have grown,
-        are unverified or suspect; then suspect ones to release. [] until ``groupOffsets`` is applied."""
+        """Return queues with bounds to resolve: owned ones of ``start`` or a started topic that grew or are to be
+        checked; then ``OffsetCommitter.suspect`` ones that are being released. [] until ``groupOffsets`` is applied."""
         if self._starts.must_reset_group(start):
             return []
         return [
@@ -319,8 +319,8 @@ class BatchPlanner:
     def _collect_facts(
         self, membership: Membership, start: SourceOffset, snapshot: MetadataSnapshot, stored: GroupOffsets
     ) -> QueueFacts:
-        """Probe the last read messages of ``stored``'s unverified queues; with a sign of re-creation, request bounds
-        again and search. Return the facts; omit queues with a request that failed. Mark doubtful queues unverified."""
+        """Return the facts of the queues in ``stored``, without those of which a request failed. To check identities,
+        probe the last read messages of unverified queues; after a sign of re-creation request bounds, and search."""
         offsets, client, bounds = membership.offsets, membership.client, snapshot.bounds
         stored = without_older(stored, start, snapshot)
         suspect = frozenset(offsets.suspect)
@@ -353,8 +353,8 @@ class BatchPlanner:
         return QueueFacts(bounds, {queue: stored[queue] for queue in other}, other, suspect, emptied)
 
     def _commit(self, membership: Membership, resolution: PositionResolution, check: Check) -> set[MessageQueue]:
-        """Log the losses, then discard, lower and raise offsets, and wait; return the queues confirmed by ``raise_to``,
-        which omits those at slaves or not lowered. Raises DataLossError (``failOnDataLoss``), before any write."""
+        """Log the losses, or raise DataLossError (``failOnDataLoss``); discard, lower and raise committed offsets, in
+        this order, and wait. Return the queues that the store has confirmed; none at a slave is raised."""
         for queue in resolution.emptied:
             warn_of_emptied(queue)
         self._report(resolution.lost)
@@ -386,7 +386,7 @@ class BatchPlanner:
         return {queue: Position(resets[queue]) for queue in applied}
 
     def _record_plan(self, snapshot: MetadataSnapshot, positions: Positions, planned: Planned) -> None:
-        """Update the admission, positions and backlog; keep positions only of owned queues that have bounds."""
+        """Record ``planned`` for the next admission, and the positions of owned queues with bounds in the backlog."""
         self._admission.record_planned(planned, self._clock())
         self._positions |= {queue: position.offset for queue, position in positions.items()}
         self._positions |= {queue: progress.end_offset for queue, progress in planned.items()}
