@@ -48,7 +48,8 @@ def acl_settings(admin: Credentials) -> dict[str, str]:
 
 
 def has_acl_1(class_path: Sequence[str]) -> bool:
-    """Return whether the jars have ACL 1.0, which the supported versions with ACL 2.0 lack."""
+    """Return whether the class path has the jar of ACL 1.0, which the supported versions of RocketMQ with ACL 2.0
+    lack."""
     return any(ACL_1_JAR in jar for jar in class_path)
 
 
@@ -64,7 +65,8 @@ def write_acl_1(home: Path, admin: Credentials) -> None:
 
 def acl_1_arguments(user: Credentials, rights: Iterable[Right]) -> list[str]:
     """Return the arguments of ``mqadmin updateAclConfig`` that create ``user``, secret key in plain text, with only
-    these rights; run nothing. A resource other than a topic or a group raises KeyError."""
+    these rights; run nothing. Actions other than PUB and SUB are left out. A resource other than ``Topic:NAME`` or
+    ``Group:NAME`` raises KeyError."""
     granted: dict[str, list[str]] = {"Topic": [], "Group": []}
     for right in rights:
         kind, _, name = right.resource.partition(":")
@@ -76,8 +78,8 @@ def acl_1_arguments(user: Credentials, rights: Iterable[Right]) -> list[str]:
 
 
 def create_user(jvm: ChildJvm, controller: Any, user: Credentials, rights: Iterable[Right]) -> None:
-    """Create a user of the running broker ``controller`` in ``jvm``, by ACL 2.0, and grant it these rights only; wait
-    for both. Raises what py4j does."""
+    """Create ``user`` in ACL 2.0 of the running broker ``controller`` in ``jvm``, then grant it each of ``rights``;
+    wait for each step. A new user has no other rights. Raises what py4j does."""
     auth = jvm.connect().org.apache.rocketmq.auth
     action = jvm.connect().org.apache.rocketmq.common.action.Action
     subject = auth.authentication.model.User.of(user.access_key, user.secret_key.reveal())

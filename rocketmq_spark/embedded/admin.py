@@ -41,7 +41,8 @@ def name_server_at(address: str, security: Security = UNSECURED) -> Iterator[Nam
 
 
 def mqadmin(*arguments: str, version: str | None = None, security: Security = UNSECURED) -> str:
-    """Run ``mqadmin`` in its own JVM, because it ends the JVM on errors, for up to 60 s; return its standard output.
+    """Run ``mqadmin`` with ``arguments``, its subcommand and options with ``-n``, and return its standard output. It
+    has its own JVM, because it ends the JVM on errors, and up to 60 s.
 
     Files that some commands write into the current folder are deleted. Arguments may be secret: they are passed in a
     file, not on a command line, which other users could read. Missing jars are downloaded first. Raises what

@@ -34,7 +34,8 @@ class ServerCertificate:
         self._hosts = hosts
 
     def java_options(self) -> tuple[str, ...]:
-        """Return options of JVMs whose servers accept TLS only, and whose clients, the brokers', use it."""
+        """Return JVM options with which servers accept only TLS connections, with this certificate, and clients in the
+        JVM, such as those of brokers, use TLS."""
         settings = {
             "tls.server.mode": "enforcing",
             "tls.enable": "true",
@@ -45,9 +46,10 @@ class ServerCertificate:
         return tuple(f"-D{name}={value}" for name, value in settings.items())
 
     def write(self, jvm: ChildJvm) -> None:
-        """Create the folder, and in it the certificate and the key, with keytool in its own JVM, and wait; ``jvm``
-        reads keytool's output, which is then deleted. Raises EmbeddedBrokerError[EMBEDDED_SERVER_FAILED], and the
-        errors of ``find_keytool``; FileExistsError if the folder exists."""
+        """Create the folder, and in it the files ``certificate`` and ``key``, as PEM. Run keytool in its own JVM and
+        wait; ``jvm`` converts keytool's file, which is then deleted. Raises
+        EmbeddedBrokerError[EMBEDDED_SERVER_FAILED], the errors of ``run_keytool``, and FileExistsError if the folder
+        exists."""
         self.key.parent.mkdir(mode=0o700)
         run_keytool(self._store, self._hosts)
         with jvm.raising_embedded_errors():
@@ -67,12 +69,10 @@ class ServerCertificate:
 
 
 def run_keytool(store: Path, hosts: str) -> None:
-    """Run keytool and wait, to write a new key and its certificate to the new PKCS #12 file ``store``. ``hosts``:
-    subject alternative names, see ``HOSTS``.
-
-    Raises EmbeddedBrokerError[EMBEDDED_SERVER_FAILED] if keytool fails, the errors of ``find_keytool``, and after 60 s
-    subprocess.TimeoutExpired.
-    """
+    """Run keytool and wait, to write a new key and its self-signed certificate, valid for ten years, to the new PKCS
+    #12 file ``store``. ``hosts``: subject alternative names, see ``HOSTS``. Raises
+    EmbeddedBrokerError[EMBEDDED_SERVER_FAILED] if keytool fails, the errors of ``find_keytool``, and after 60 s
+    subprocess.TimeoutExpired."""
     name = ("-dname", "CN=embedded RocketMQ", "-ext", f"san={hosts}", "-validity", "3650")
     keys = ("-keyalg", "EC", "-groupname", "secp256r1", "-alias", ALIAS)
     file = ("-storetype", "PKCS12", "-keystore", str(store), "-storepass", PASSWORD)
@@ -85,8 +85,8 @@ def run_keytool(store: Path, hosts: str) -> None:
 
 
 def find_keytool() -> str:
-    """Return the path of the keytool beside ``java``, or beside the file that ``java`` links to. Raises
-    EmbeddedBrokerError[JAVA_NOT_FOUND]."""
+    """Return the path of the keytool beside ``java`` of ``find_java``, else beside the file that ``java`` links to.
+    Raises EmbeddedBrokerError[JAVA_NOT_FOUND] if there is no ``java``, or no keytool beside it."""
     java = Path(find_java())
     for folder in (java.parent, java.resolve().parent):
         if keytool := shutil.which("keytool", path=str(folder)):
@@ -95,6 +95,6 @@ def find_keytool() -> str:
 
 
 def as_pem(kind: str, encoded: bytes) -> str:
-    """Return the text of a PEM file."""
+    """Return ``encoded``, which is DER, as the text of a PEM file. ``kind``: such as "PRIVATE KEY"."""
     lines = "\n".join(textwrap.wrap(base64.b64encode(encoded).decode(), 64))
     return f"-----BEGIN {kind}-----\n{lines}\n-----END {kind}-----\n"

@@ -62,9 +62,7 @@ class EmbeddedCluster:
     proxy_config : properties of rmq-proxy.json.
 
     Methods that wait for a server raise EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] if it has not registered
-    within 120 s, and so do those that kill, pause or resume a server without its own JVM.
-
-    Threads: one at a time.
+    within 120 s, and so do those that kill, pause or resume a server without its own JVM. Threads: one at a time.
     """
 
     def __init__(
@@ -128,8 +126,9 @@ class EmbeddedCluster:
     # ---- start and end
 
     def start(self) -> None:
-        """Start all servers; wait until all brokers are registered, and the proxy, if any, accepts connections.
-        Download missing jars first. After an error, call ``close``."""
+        """Download missing jars, launch the JVMs, write the certificate with ``tls``, and start all servers. Wait up to
+        120 s until all brokers are registered and their replicas in sync. A proxy is started last; wait until both of
+        its ports are open. After an error, the caller calls ``close``; a ``with`` block calls both."""
         for name in (NAME_SERVER_JVM, *self._brokers, *([PROXY_JVM] if self._proxy else [])):
             self._jvms.launch(name)
         if self._certificate is not None:
@@ -143,7 +142,8 @@ class EmbeddedCluster:
             self.start_proxy()
 
     def close(self, *, clean: bool = False) -> None:
-        """End processes, delete temporary files. ``clean``: flush running brokers first, seconds each. Idempotent."""
+        """Kill all JVMs and delete temporary files, but not ``store_dir``. With ``clean``, first shut down each running
+        broker, one after another, which flushes its data and takes seconds each. Idempotent."""
         with self._resources:
             for broker in self._brokers.values():
                 if clean and broker.is_running:
@@ -207,7 +207,7 @@ class EmbeddedCluster:
         return options_of(self._security)
 
     def create_user(self, name: str, *rights: Right) -> Credentials:
-        """Create a user on every running broker, with these rights, and return its new credentials. Requires
+        """Create a user with only these rights on every running broker, and return its new credentials. Requires
         ``acl=True``."""
         user = new_credentials(name)
         for server in self._brokers.values():
@@ -222,12 +222,9 @@ class EmbeddedCluster:
     def create_topic(
         self, name: str, queues: int = 4, *, perm: int = 6, attributes: Mapping[str, str] = NO_SETTINGS
     ) -> str:
-        """Create or change the topic on every running broker; wait until all its queues are in the route, and return
-        ``name``.
-
-        ``queues`` are those on each broker; ``attributes`` such as ``{"message.type": "FIFO"}``; ``perm`` is 4 to read,
-        2 to write, 6 for both.
-        """
+        """Create or change the topic on each master in the route, and wait up to 120 s until the route has its queues
+        on all running brokers. Then running slaves copy it from their masters. Return ``name``. ``queues``: on each
+        broker; ``perm``: 4 to read, 2 to write, 6 for both; ``attributes``: such as ``{"message.type": "FIFO"}``."""
         masters = self._registration.masters()
         for server in masters:
             with broker_at(server.address, self._security) as broker:
@@ -240,7 +237,8 @@ class EmbeddedCluster:
         return name
 
     def delete_topic(self, name: str) -> None:
-        """Delete topic, messages and offsets on each running broker, then the route on the name server: it must run."""
+        """Delete the topic, its messages and the groups' offsets of it on each running broker, then its route on the
+        name server, which must be running."""
         for server in self._brokers.values():
             if server.is_running:
                 with broker_at(server.address, self._security) as broker:
@@ -259,19 +257,20 @@ class EmbeddedCluster:
         self._brokers[name].stop()
 
     def start_broker(self, name: str = "broker-a") -> None:
-        """Start a stopped or killed broker on its previous port and store; wait until a running name server has it."""
+        """Start a stopped or killed broker on its previous port and store, in a new JVM if its JVM has ended. Wait up
+        to 120 s until it is registered and the replicas are in sync; do not wait if the name server is not running."""
         self._brokers[name].start(self._jvms.launch_jvm(name), self.namesrv_addr)
         if self._name_server.is_running:
             self._registration.wait([name])
 
     def restart_broker(self, name: str = "broker-a", *, clean: bool = True) -> None:
-        """Stop the broker, or kill it if not ``clean``, and start it on the same port and store; wait until it
-        registers."""
+        """Stop the broker, or kill it if not ``clean``, then start it: see ``start_broker``."""
         (self.stop_broker if clean else self.kill_broker)(name)
         self.start_broker(name)
 
     def kill_broker(self, name: str = "broker-a") -> None:
-        """Kill the broker's JVM by SIGKILL; wait, without a limit, until a running name server has removed it."""
+        """Kill the broker's JVM by SIGKILL; if the name server is running, wait, without a limit, until that has
+        removed it. Raises EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] if other servers run in that JVM."""
         self._jvms.dedicated_jvm(name).kill()
         self._brokers[name].mark_stopped()
         while self._name_server.is_running and self._registration.has(name):
@@ -327,14 +326,14 @@ class EmbeddedCluster:
         """Continue all JVMs by SIGCONT, after ``pause``. Connections are unchanged."""
         self._jvms.resume()
 
-    # ---- inside
-
     def _start_name_server(self) -> None:
+        """Start the name server and, with elections, their controller in the same JVM; do not wait for brokers."""
         self._name_server.start(self._jvms.launch_jvm(NAME_SERVER_JVM))
         if self._elections is not None:
             self._elections.start(self._jvms.launch_jvm(NAME_SERVER_JVM))
 
     def _require_proxy(self) -> ProxyServer:
+        """Return the proxy. Raises EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] without ``proxy=True``."""
         if self._proxy is None:
             raise EmbeddedBrokerError("EMBEDDED_CLUSTER_INVALID_STATE", problem="it has no proxy; pass proxy=True")
         return self._proxy

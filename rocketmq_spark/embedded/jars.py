@@ -79,11 +79,9 @@ def proxy_lock_file(version: str) -> Path:
 
 
 def read_lock(version: str = DEFAULT_VERSION, *, proxy: bool = False) -> tuple[Jar, ...]:
-    """Read the jars of a tested version from its lock; with ``proxy`` include those that only its proxy requires.
-
-    Raises EmbeddedBrokerError[JARS_UNAVAILABLE] for another version, with ``proxy`` also for one without a proxy's
-    lock.
-    """
+    """Read the lock of a tested version, and return its jars; with ``proxy`` also the jars that only its proxy
+    requires. Raises EmbeddedBrokerError[JARS_UNAVAILABLE] for a version not in VERSIONS, or with ``proxy`` not in
+    PROXY_VERSIONS."""
     versions, subject = (PROXY_VERSIONS, "a proxy's") if proxy else (VERSIONS, "them")
     if version not in versions:
         problem = f"no lock pins {subject}; there are locks for {', '.join(versions)}"
@@ -104,8 +102,9 @@ def sha256_of(file: Path) -> str:
 
 
 def cache_dir(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return the user's cache folder, which may not exist: ``$ROCKETMQ_SPARK_CACHE``, or ``rocketmq_spark`` in
-    ``$XDG_CACHE_HOME``, by default `` /.cache``."""
+    """Return the user's cache folder, which may not exist: ``$ROCKETMQ_SPARK_CACHE``, else ``rocketmq_spark`` in
+    ``$XDG_CACHE_HOME``, else ``rocketmq_spark`` in the home folder's ``.cache``. An empty variable counts as not
+    set."""
     own_cache, base = environ.get("ROCKETMQ_SPARK_CACHE"), environ.get("XDG_CACHE_HOME")
     if own_cache:
         return Path(own_cache)
@@ -115,10 +114,11 @@ def cache_dir(environ: Mapping[str, str] = os.environ) -> Path:
 def rocketmq_class_path(
     version: str | None = None, environ: Mapping[str, str] = os.environ, *, proxy: bool = False
 ) -> list[str]:
-    """Verify RocketMQ's jars, by default 5.5.0, download those that the cache lacks; return the class path with py4j.
+    """Verify RocketMQ's jars in the cache, download those that are missing or damaged, and return the class path with
+    py4j. ``version``: None: 5.5.0. ``proxy``: include the jars that only a proxy requires.
 
-    With ``ROCKETMQ_HOME`` set, the jars are that distribution's: nothing is downloaded, and only ``version``, if set,
-    is compared with a file name.
+    With ``ROCKETMQ_HOME`` set, the jars are that distribution's: nothing is verified or downloaded, and only
+    ``version``, if set, is compared with a file name.
 
     Raises
     ------
@@ -135,10 +135,10 @@ def rocketmq_class_path(
 
 
 def distribution_jars(home: Path, version: str | None = None) -> list[Path]:
-    """Return the jars of an unpacked distribution, in ``lib`` of ``home``; if ``version`` is set, it must have that
-    version's broker jar.
+    """Return all jars in ``lib`` of an unpacked distribution, sorted by name.
 
-    Raises EmbeddedBrokerError[JARS_UNAVAILABLE] if that jar, or any, is missing.
+    Raises EmbeddedBrokerError[JARS_UNAVAILABLE] if there is none or, with ``version``, no
+    ``rocketmq-broker-<version>.jar``.
     """
     jars = sorted((home / "lib").glob("*.jar"))
     pattern = f"rocketmq-broker-{version}.jar" if version else "*.jar"
@@ -150,7 +150,7 @@ def distribution_jars(home: Path, version: str | None = None) -> list[Path]:
 
 def fetch_jars(lock: Sequence[Jar], cache: Path) -> list[Path]:
     """Verify all jars of the lock in ``cache``, download those that are missing or damaged, and return the files of
-    all. Wait without a limit while another process downloads. Raises what ``fetch`` does."""
+    all, in the order of the lock. Wait without a limit while another process downloads. Raises what ``fetch`` does."""
     folder = cache / "jars"
     if missing_jars(lock, folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -166,20 +166,18 @@ def missing_jars(lock: Iterable[Jar], folder: Path) -> list[Jar]:
 
 @contextmanager
 def hold_file_lock(file: Path) -> Iterator[None]:
-    """Wait for an exclusive lock among processes, and hold it during the block; the kernel releases it if the process
-    ends."""
+    """Create ``file`` if it is missing, wait without a limit for an exclusive lock on it among processes, and hold the
+    lock during the block; the kernel releases it if the process ends."""
     with file.open("w") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         yield
 
 
 def fetch(lock: Sequence[Jar], folder: Path, ivy_folder: Path) -> None:
-    """Download the jars that are missing or damaged in ``folder``, JARS_PER_STEP at a time, in a child JVM; report
-    progress on standard error. Delete ``ivy_folder`` before and after.
-
-    Raises EmbeddedBrokerError[JARS_UNAVAILABLE], and the errors of ``move_checked`` and ``open_ivy``. Jars of finished
-    steps stay.
-    """
+    """Download the jars that are missing or damaged in ``folder``, JARS_PER_STEP at a time, in a child JVM, and report
+    progress on standard error; do nothing if there are none. The caller holds the file lock. ``ivy_folder``, for
+    temporary files, is deleted before and after. Raises EmbeddedBrokerError[JARS_UNAVAILABLE], and the errors of
+    ``move_checked`` and ``open_ivy``; jars of finished steps stay."""
     missing = missing_jars(lock, folder)
     if not missing:
         return
@@ -199,8 +197,8 @@ def fetch(lock: Sequence[Jar], folder: Path, ivy_folder: Path) -> None:
 
 
 def resolve_with_retries(ivy: Ivy, jars: Sequence[Jar]) -> list[Path]:
-    """Download ``jars`` and return their files, with at most ATTEMPTS attempts, 1 s apart: one network error must not
-    end a long download. Raises IvyError of the last attempt."""
+    """Download ``jars`` into Ivy's folder and return their files, unverified. Make at most 3 attempts, 1 s apart: one
+    network error must not end a long download. Raises IvyError of the last attempt."""
     for _ in range(ATTEMPTS - 1):
         try:
             return ivy.resolve([jar.coordinate for jar in jars])
@@ -210,9 +208,10 @@ def resolve_with_retries(ivy: Ivy, jars: Sequence[Jar]) -> list[Path]:
 
 
 def move_checked(jars: Sequence[Jar], files: Sequence[Path], folder: Path) -> None:
-    """Verify each jar, then move its file of ``files`` to ``folder`` atomically.
+    """Verify size and SHA-256 sum of each jar's file in ``files``, found by its name, and move it to ``folder``
+    atomically.
 
-    Raises EmbeddedBrokerError[JAR_CHECKSUM_MISMATCH] for the first jar with another sum; those before are moved.
+    Raises EmbeddedBrokerError[JAR_CHECKSUM_MISMATCH] for the first file that differs; those before it are moved.
     """
     by_name = {file.name: file for file in files}
     for jar in jars:
@@ -223,7 +222,8 @@ def move_checked(jars: Sequence[Jar], files: Sequence[Path], folder: Path) -> No
 
 
 def report_progress(lock: Sequence[Jar], still_missing: Sequence[Jar]) -> None:
-    """Write one line with the numbers of jars and MB that are present to standard error."""
+    """Write one line to standard error: how many of the lock's jars and MB are present. ``still_missing``: the
+    others."""
     total, remaining = (sum(jar.size_bytes for jar in jars) // BYTES_PER_MB for jars in (lock, still_missing))
     count = len(lock) - len(still_missing)
     sys.stderr.write(
@@ -257,8 +257,8 @@ class Ivy:
         self._settings = self._maven.buildIvySettings(self._none, some_folder, False, self._log)
 
     def resolve(self, coordinates: Sequence[str], *, transitive: bool = False) -> list[Path]:
-        """Download ``group:artifact:version`` coordinates, with ``transitive`` including their dependencies, and return
-        their files. Raises IvyError."""
+        """Download ``group:artifact:version`` coordinates, with ``transitive`` also their dependencies, and return the
+        files. Raises IvyError with Ivy's first problem if a coordinate cannot be resolved."""
         none_excluded = self._java.scala.jdk.javaapi.CollectionConverters.asScala([]).toSeq()
         request = ",".join(coordinates)
         try:
@@ -272,8 +272,9 @@ class Ivy:
 
 @contextmanager
 def open_ivy(folder: Path) -> Iterator[Ivy]:
-    """Yield an Ivy whose JVM is started before and killed after the block. Raises what
-    ``ChildJvm.raising_embedded_errors`` does, and what starting a JVM does."""
+    """Start a child JVM, yield an Ivy in it, and kill the JVM after the block. Errors of py4j and OSErrors in the block
+    become those of ``ChildJvm.raising_embedded_errors``. Raises what ``ChildJvm.connect``, ``find_java`` and
+    ``pyspark_jars`` do."""
     with work_folder("ivy") as work:
         options = (*JVM_OPTIONS, f"-Duser.home={work.path}", f"-Djava.io.tmpdir={work.path}")
         jvm = ChildJvm("ivy", [f"{pyspark_jars()}/*"], options, work.path, [work.owner])
@@ -285,8 +286,8 @@ def open_ivy(folder: Path) -> Iterator[Ivy]:
 
 
 def first_problem(text: str) -> str:
-    """Return the first problem of Ivy's ``SomeException: [problem, problem, ...]``, and the number of further ones;
-    another text unchanged."""
+    """Return the first problem of Ivy's ``SomeException: [problem, problem, ...]``, followed by "(and N more)" if it
+    has several; another text unchanged."""
     _, bracket, inside = text.partition("[")
     if not bracket:
         return text

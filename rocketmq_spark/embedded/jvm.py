@@ -58,7 +58,7 @@ def pyspark_jars() -> Path:
 
 def find_java(environ: Mapping[str, str] = os.environ) -> str:
     """Return ``$JAVA_HOME/bin/java``; only without JAVA_HOME, the ``java`` on the PATH. Do not check its version.
-    Raises EmbeddedBrokerError[JAVA_NOT_FOUND]."""
+    Raises EmbeddedBrokerError[JAVA_NOT_FOUND] if it is missing there."""
     home = environ.get("JAVA_HOME")
     if home:
         java = shutil.which("java", path=str(Path(home) / "bin"))
@@ -110,24 +110,18 @@ class ChildJvm:
         return self._process.poll() is None
 
     def connect(self) -> Any:
-        """Connect to the JVM, at the first call, waiting up to 120 s for its gateway; return its classes as attributes,
-        such as ``connect().java.lang.System``.
-
-        Raises EmbeddedBrokerError[JAVA_NOT_FOUND] if Java is too old, EmbeddedBrokerError[EMBEDDED_JVM_FAILED] if the
-        JVM has ended or does not respond.
-        """
+        """At the first call, wait up to 120 s for the JVM's gateway and connect to it. Return the JVM's classes as
+        attributes, such as ``connect().java.lang.System``. Raises EmbeddedBrokerError[JAVA_NOT_FOUND] if Java is older
+        than 17, EmbeddedBrokerError[EMBEDDED_JVM_FAILED] if the JVM ends or prints no address of its gateway."""
         if self._gateway is None:
             self._gateway = self._connect()
         return self._gateway.jvm
 
     @contextmanager
     def raising_embedded_errors(self) -> Iterator[None]:
-        """Convert a Java exception, py4j's errors and OSError inside the block into an EmbeddedBrokerError. If the JVM
-        does not respond, wait up to 2 s for its end first.
-
-        Raises EmbeddedBrokerError[EMBEDDED_SERVER_FAILED] for a Java exception,
-        EmbeddedBrokerError[EMBEDDED_JVM_FAILED] if the JVM has ended or does not respond.
-        """
+        """Convert errors inside the block into an EmbeddedBrokerError: [EMBEDDED_SERVER_FAILED] for a Java exception;
+        for another error of py4j or an OSError, wait up to 2 s for the JVM's end, then [EMBEDDED_JVM_FAILED]. Other
+        errors pass. Raises EmbeddedBrokerError[EMBEDDED_SERVER_FAILED | EMBEDDED_JVM_FAILED]."""
         try:
             yield
         except Py4JJavaError as error:
@@ -139,13 +133,15 @@ class ChildJvm:
             raise self._failed(str(error) or "its gateway does not respond") from error
 
     def check(self) -> None:
-        """Raise EmbeddedBrokerError[EMBEDDED_JVM_FAILED] if the JVM has ended."""
+        """Do nothing while the JVM runs. If it has ended, let finalizers of Java objects send it no more calls, and
+        raise EmbeddedBrokerError[EMBEDDED_JVM_FAILED]."""
         if not self.is_running:
             self._allow_finalizer_calls(False)
             raise self._failed(describe_exit(self._process.returncode))
 
     def pause(self) -> None:
-        """Stop the JVM by SIGSTOP; wait until every thread has stopped. The host still accepts its connections."""
+        """Stop the JVM by SIGSTOP; wait until every thread has stopped. Connections stay open, and the host accepts new
+        ones."""
         self._allow_finalizer_calls(False)
         os.kill(self.pid, signal.SIGSTOP)
         os.waitpid(self.pid, os.WUNTRACED)
@@ -167,7 +163,7 @@ class ChildJvm:
 
     def _allow_finalizer_calls(self, is_allowed: bool) -> None:
         """Set whether finalizers of Java objects may call the JVM, which they do in any thread, from the garbage
-        collector.
+        collector. Do nothing before ``connect``.
 
         A paused JVM would block that thread for ever, and the port of an ended one may belong to another process.
         """
@@ -175,8 +171,9 @@ class ChildJvm:
             self._client.is_connected = is_allowed
 
     def _connect(self) -> JavaGateway:
-        """Wait for the JVM's gateway and connect to it. Raises EmbeddedBrokerError[JAVA_NOT_FOUND] if Java is too old,
-        EmbeddedBrokerError[EMBEDDED_JVM_FAILED]."""
+        """Wait up to 120 s for the JVM's gateway and return a new connection to it, whose client is kept for ``kill``.
+        Raises EmbeddedBrokerError[JAVA_NOT_FOUND] if Java is older than 17, and the errors of
+        ``_read_gateway_address``."""
         port, token = self._read_gateway_address()
         parameters = GatewayParameters(port=port, auth_token=token, auto_convert=True)
         self._client = QuietGatewayClient(gateway_parameters=parameters)
@@ -187,8 +184,9 @@ class ChildJvm:
         return gateway
 
     def _read_gateway_address(self) -> tuple[int, str]:
-        """Wait up to 120 s for port and token, the first two lines that py4j's gateway prints, and return them. Raises
-        EmbeddedBrokerError[EMBEDDED_JVM_FAILED] if the JVM ends or does not print them."""
+        """Wait up to 120 s until the JVM prints port and token of py4j's gateway, its first two lines of standard
+        output, and return them. Raises EmbeddedBrokerError[EMBEDDED_JVM_FAILED] if the JVM ends or does not print
+        them."""
         deadline = time.monotonic() + START_TIMEOUT_MS / 1000
         while (text := self._stdout.read_text(errors="replace")).count("\n") < 2:
             self.check()
@@ -207,7 +205,8 @@ class ChildJvm:
 
 
 def describe_exit(returncode: int) -> str:
-    """Return a text for the return code of Java's process; a negative one is the negated number of a signal."""
+    """Return a text for the return code of Java's process: its exit code or, if it is negative, the name or number of
+    the signal that ended Java. SIGKILL is explained by a lack of memory."""
     if returncode >= 0:
         return f"Java ended with exit code {returncode}"
     try:
@@ -219,8 +218,8 @@ def describe_exit(returncode: int) -> str:
 
 
 def messages_of(java_exception: Any) -> str:
-    """Return the exception's message and those of its causes, outermost first, joined by colons; a class name stands
-    for a missing one."""
+    """Return the messages of the exception and of its causes, outermost first, joined by ": ". The class name replaces
+    a missing message. A message that is part of the one before it is left out."""
     texts: list[str] = []
     while java_exception is not None:
         text = str(java_exception.getMessage() or java_exception.getClass().getSimpleName())
@@ -238,9 +237,10 @@ class QuietGatewayClient(GatewayClient):  # type: ignore[misc]  # py4j has no ty
     """
 
     def send_command(self, command: str, retry: bool = True, binary: bool = False) -> Any:
-        """Send a command, wait for Java's response without a limit, and return it; with ``binary`` also a guard of the
-        connection. Raises the errors of ``GatewayConnection.send_command``, and closes the connection then. ``retry``
-        is ignored."""
+        """Send a command, wait for Java's response without a limit, and return it; with ``binary`` return a pair, the
+        response and a guard of the connection. ``retry`` is ignored. The connection is reused, but closed after a fatal
+        response of py4j, which is returned alone, and after an error. Raises the errors of
+        ``GatewayConnection.send_command``."""
         connection = self._get_connection()
         with ExitStack() as close_on_failure:
             close_on_failure.callback(connection.close, False)

@@ -60,8 +60,9 @@ class ProxyServer:
 
     def start(self, launch_jvm: Callable[[], ChildJvm], namesrv_address: str) -> None:
         """Write rmq-proxy.json and start the proxy in a JVM that ``launch_jvm`` returns; return once both ports are
-        open. Start it again, in a new JVM, if the name server is slow, see ``STARTS``. The first start selects free
-        ports. Raises EmbeddedBrokerError[EMBEDDED_SERVER_FAILED | EMBEDDED_JVM_FAILED]."""
+        open. If the proxy ends because the name server was slow, start it again in a new JVM, up to 3 starts in all.
+        The first start selects free ports. Raises EmbeddedBrokerError[EMBEDDED_SERVER_FAILED | EMBEDDED_JVM_FAILED] of
+        the last start."""
         for starts_left in reversed(range(STARTS)):
             try:
                 self._start(launch_jvm(), namesrv_address)
@@ -72,6 +73,8 @@ class ProxyServer:
                 return
 
     def _start(self, jvm: ChildJvm, namesrv_address: str) -> None:
+        """Select the ports if there are none, write rmq-proxy.json, and run ProxyStartup once in ``jvm``, until both
+        ports are open. Raises what ``ChildJvm.raising_embedded_errors`` does; the JVM ends if the proxy fails."""
         with jvm.raising_embedded_errors():
             set_remoting_version(jvm)
             self._grpc_port = self._grpc_port or free_port()
@@ -111,7 +114,8 @@ def tls_settings(certificate: ServerCertificate) -> dict[str, object]:
 
 
 def acl_settings(inner_credentials: Credentials, home: Path) -> dict[str, object]:
-    """Return the ACL settings of rmq-proxy.json; users and rights are the brokers'."""
+    """Return the ACL settings of rmq-proxy.json: the proxy requires signed requests, and reads users and rights from
+    the brokers with ``inner_credentials``, which the result has in plain text."""
     signing = {"accessKey": inner_credentials.access_key, "secretKey": inner_credentials.secret_key.reveal()}
     return {
         "authConfigPath": str(home / "auth"),

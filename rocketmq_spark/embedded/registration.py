@@ -19,20 +19,21 @@ SYNCHRONIZED_POLL_S: Final = 0.2
 
 
 class Registration:
-    """The ``brokers``, by name of the server, as a running name server has registered them."""
+    """Queries the running name server for registered servers and masters, and waits until servers are registered.
+    ``brokers``: all broker servers of the cluster, by server name. ``EmbeddedCluster`` calls it."""
 
     def __init__(self, name_server: NameServer, brokers: Mapping[str, BrokerServer]) -> None:
         self._name_server = name_server
         self._brokers = brokers
 
     def masters(self) -> list[BrokerServer]:
-        """Return the servers that are masters in the route now."""
+        """Return the servers that are masters in the route now, also those that ended a moment ago."""
         addresses = {data.addresses.get(MASTER_ID) for data in self._name_server.route(SYSTEM_TOPIC).brokers}
         return [one for one in self._brokers.values() if one.advertised_address in addresses]
 
     def master(self, broker_name: str) -> BrokerServer:
-        """Return the server that is the broker's master in the route. Raises
-        EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] if there is none now."""
+        """Return the server that the route has as the master of ``broker_name``. Raises
+        EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] if the broker has no master there now."""
         for server in self.masters():
             if server.broker_name == broker_name:
                 return server
@@ -43,9 +44,10 @@ class Registration:
         return self._queue_count(server, self._name_server.route(SYSTEM_TOPIC)) is not None
 
     def wait(self, servers: Sequence[str], topic: str = SYSTEM_TOPIC, queues: int = 1) -> None:
-        """Make servers register; wait until the route has each, and ``topic`` with that number of queues, and masters
-        confirm messages with all running replicas, any of which may be elected then. Raises
-        EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] after 120 s."""
+        """Wait until the route of ``topic`` has each of ``servers``, whose broker has exactly ``queues`` readable
+        queues, then until each master confirms messages with all running replicas of its broker. At each poll, make the
+        servers that are missing register again. Raises EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] after 120 s
+        in either wait."""
 
         def unregistered() -> list[str]:
             route = self._name_server.route(topic)
@@ -55,11 +57,12 @@ class Registration:
             return missing
 
         wait_until_empty(unregistered, "did not register")
-        wait_until_empty(self._unsynchronized, "did not synchronize the replicas", SYNCHRONIZED_POLL_S)
+        wait_until_empty(self._reregister_unsynchronized, "did not synchronize the replicas", SYNCHRONIZED_POLL_S)
 
-    def _unsynchronized(self) -> list[str]:
-        """Return the names of brokers with running replicas that do not keep up yet, or that have no master. Their
-        servers register again: in the response a slave gets the address from which it replicates."""
+    def _reregister_unsynchronized(self) -> list[str]:
+        """Return the names of brokers with at least two running servers that have no master in the route, or whose
+        master does not confirm messages with all of these servers. Make their running servers register again: in the
+        response, a slave gets the address from which it replicates."""
         running = Counter(one.broker_name for one in self._brokers.values() if one.is_running)
         replicated = {name for name, count in running.items() if count > 1}
         in_sync = {one.broker_name: one.replicas_in_sync() for one in self.masters() if one.broker_name in replicated}
@@ -70,8 +73,8 @@ class Registration:
         return behind
 
     def _queue_count(self, server: str, route: TopicRoute) -> int | None:
-        """Return the number of readable queues that the route has of the server's broker; None if it lacks the
-        server."""
+        """Return the number of readable queues that the route has of the server's broker; None if the route lacks the
+        server's advertised address, or queues of its broker."""
         broker = self._brokers[server]
         if not any(broker.advertised_address in data.addresses.values() for data in route.brokers):
             return None
@@ -79,8 +82,9 @@ class Registration:
 
 
 def wait_until_empty(missing: Callable[[], list[str]], problem: str, poll_s: float = POLL_S) -> None:
-    """Wait until ``missing`` returns no name. Raises EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] after 120 s,
-    with the names and the ``problem``."""
+    """Call ``missing`` every ``poll_s`` seconds until it returns no name. Raises
+    EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] after 120 s, with the last names and ``problem``, such as "did
+    not register"."""
     deadline = time.monotonic() + READY_TIMEOUT_MS / 1000
     while names := missing():
         if time.monotonic() > deadline:

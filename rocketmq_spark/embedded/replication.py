@@ -39,14 +39,16 @@ FAILOVERS: Final[tuple[Failover, ...]] = ("election", "acting-master", "none")
 
 
 def broker_names_by_server(brokers: int, replicas: int) -> dict[str, str]:
-    """Return the name of the broker that each server is a replica of: broker-a and broker-a-2 are of broker-a."""
+    """Return the broker name of each server, by server name: broker-a and broker-a-2 are replicas of broker-a."""
     names = [f"broker-{letter}" for letter in string.ascii_lowercase[:brokers]]
     return {name if number == 1 else f"{name}-{number}": name for number in range(1, replicas + 1) for name in names}
 
 
 def replica_settings(server: str, replicas: int, failover: Failover, controller_address: str | None) -> dict[str, str]:
-    """Return the properties of broker.conf of one replica. A master confirms a message when all replicas that keep up
-    have it. ``controller_address``: of the controller, for ``election``."""
+    """Return the properties of broker.conf for ``server``, one of ``replicas`` of its broker; {} if it is the only one.
+    A master confirms a message when all in-sync replicas have it. With ``controller_address``, that controller elects
+    the master. Without, the first replica is the master, the others are slaves; ``acting-master`` lets a slave replace
+    it for reading."""
     if replicas == 1:
         return {}
     settings = {**REPLICATED, "totalReplicas": str(replicas), "inSyncReplicas": str(replicas)}
@@ -66,8 +68,8 @@ def broker_servers(
     stores: Path,
     settings: Mapping[str, str],
 ) -> dict[str, BrokerServer]:
-    """Return all replicas of all brokers by name, not started. ``stores``: the folder of their folders; ``settings``:
-    properties of broker.conf that count before those of ``replica_settings``."""
+    """Return a BrokerServer, not started, for each replica of each broker, by server name. ``controller_address``: see
+    ``replica_settings``, whose properties ``settings`` override. ``stores``: parent of the servers' data folders."""
     return {
         name: BrokerServer(
             name,
@@ -80,14 +82,14 @@ def broker_servers(
 
 
 def name_server_settings(failover: Failover) -> dict[str, str]:
-    """Return the properties of namesrv.conf."""
+    """Return the properties of namesrv.conf for ``acting-master``; {} for another ``failover``."""
     if failover != "acting-master":
         return {}
     return {"supportActingMaster": "true", "notifyMinBrokerIdChanged": "true", "scanNotActiveBrokerInterval": "1000"}
 
 
 def _replica_number(server: str) -> int:
-    """Return 2 for broker-a-2, 1 for broker-a."""
+    """Return the number at the end of a server's name, 2 for broker-a-2; 1 for the name without one, broker-a."""
     number = server.rpartition("-")[2]
     return int(number) if number.isdigit() else 1
 
@@ -101,7 +103,8 @@ class ElectionController(Server):
         self._home = home
 
     def start(self, jvm: ChildJvm) -> None:
-        """Start it in ``jvm`` on its port and store. Raises what ``ChildJvm.raising_embedded_errors`` does."""
+        """Start a new ControllerManager in ``jvm``, the name server's, on this object's port and folder, and return
+        once it listens. Raises what ``ChildJvm.raising_embedded_errors`` does."""
         with jvm.raising_embedded_errors():
             rocketmq = jvm.connect().org.apache.rocketmq
             config = rocketmq.common.ControllerConfig()

@@ -41,12 +41,14 @@ class ServerJvms:
 
     @cached_property
     def class_path(self) -> list[str]:
-        """Return the class path of brokers and name servers."""
+        """Return the class path of brokers and name servers. At the first call verify the jars, and download missing
+        ones."""
         return rocketmq_class_path(self._version)
 
     def launch(self, server: str) -> None:
-        """Launch the server's JVM unless it is running, without waiting until it responds; its end is added to
-        ``resources``. May download jars."""
+        """Launch the JVM of ``server`` unless it is running; do not wait until it responds, and start no server in it.
+        ``server``: a broker server's name, NAME_SERVER_JVM or PROXY_JVM. Closing ``resources`` kills the JVM. Raises
+        what ``rocketmq_class_path``, which may download jars, and ``find_java`` do."""
         name = self._name(server)
         if name in self._jvms and self._jvms[name].is_running:
             return
@@ -59,14 +61,14 @@ class ServerJvms:
         self._jvms[name] = jvm
 
     def launch_jvm(self, server: str) -> ChildJvm:
-        """Launch the server's JVM unless it is running, as ``launch`` does, and return it. May download jars; does not
-        wait until the JVM responds."""
+        """Launch the server's JVM unless it is running, as ``launch`` does, and return it, new or not. May download
+        jars; does not wait until the JVM responds."""
         self.launch(server)
         return self._jvms[self._name(server)]
 
     def dedicated_jvm(self, server: str) -> ChildJvm:
-        """Return the JVM in which only this server runs, launched before. Raises
-        EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] if it shares one."""
+        """Return the JVM in which only this server runs; it must have been launched, and may have ended. Raises
+        EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] if the server runs in the shared JVM."""
         name = self._name(server)
         if name == SHARED_JVM:
             raise EmbeddedBrokerError(
@@ -81,7 +83,7 @@ class ServerJvms:
             jvm.check()
 
     def pause(self) -> None:
-        """Stop the running JVMs by SIGSTOP."""
+        """Stop all running JVMs by SIGSTOP; wait until all threads of each have stopped."""
         for jvm in self._running():
             jvm.pause()
 

@@ -57,7 +57,8 @@ QUIET_BROKER: Final[Mapping[str, str]] = {
 
 
 class Server:
-    """Common part of name server and broker: a controller in a JVM, and a fixed port."""
+    """Common part of name server, broker and election controller: a RocketMQ controller object in a JVM, and its fixed
+    port."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -73,8 +74,9 @@ class Server:
         return self._jvm is not None and self._jvm.is_running
 
     def stop(self) -> None:
-        """Shut the server down cleanly and flush all data, which takes a broker several seconds; wait until its port is
-        free. Raises what ``ChildJvm.raising_embedded_errors`` and ``await_free_port`` do."""
+        """Shut the running server down cleanly, which flushes all data and takes a broker several seconds; wait up to
+        15 s more until its port is free, and record that it has ended. Its JVM stays. Raises what
+        ``ChildJvm.raising_embedded_errors`` and ``await_free_port`` do."""
         assert self._jvm is not None
         with self._jvm.raising_embedded_errors():
             self._controller.shutdown()
@@ -96,8 +98,8 @@ class NameServer(Server):
         self._settings = settings
 
     def start(self, jvm: ChildJvm) -> None:
-        """Start it in ``jvm``, on the port of its last start, if there was one; return once it listens. Raises what
-        ``ChildJvm.raising_embedded_errors`` does."""
+        """Start a new NamesrvController in ``jvm``, on the port of its last start, if there was one; return once it
+        listens. Raises what ``ChildJvm.raising_embedded_errors`` does."""
         with jvm.raising_embedded_errors():
             set_remoting_version(jvm)
             self._port = self._port or initial_port(jvm)
@@ -116,8 +118,9 @@ class NameServer(Server):
         self._jvm, self._controller = jvm, controller
 
     def route(self, topic: str) -> TopicRoute:
-        """Return the registered route of ``topic``, without brokers if there is none. Requires that the name server is
-        running."""
+        """Read the registered route of ``topic`` in the name server's JVM, and return it; without brokers and queues if
+        there is none. Requires that the name server is running. Raises what ``ChildJvm.raising_embedded_errors``
+        does."""
         assert self._jvm is not None
         with self._jvm.raising_embedded_errors():
             route = self._controller.getRouteInfoManager().pickupTopicRouteData(topic)
@@ -148,13 +151,15 @@ class BrokerServer(Server):
         return f"{self.name}({self.address if self.is_running else 'ended'})"
 
     def start(self, jvm: ChildJvm, namesrv_address: str) -> None:
-        """Start the broker in ``jvm``, on the existing store and the previous port; return once it listens, before it
-        is registered. Raises EmbeddedBrokerError[EMBEDDED_SERVER_FAILED | EMBEDDED_JVM_FAILED]."""
+        """Start the broker in ``jvm``, on the existing store; return once it listens, before it is registered. Its port
+        is the previous one, at first ``listenPort`` of the settings or a free one. Raises
+        EmbeddedBrokerError[EMBEDDED_SERVER_FAILED] if RocketMQ fails or cannot load the store,
+        EmbeddedBrokerError[EMBEDDED_JVM_FAILED]."""
         with jvm.raising_embedded_errors():
             set_remoting_version(jvm)
             configs = new_configs(jvm)
             apply_settings(jvm, self._all_settings(namesrv_address), configs)
-            name_auth_config(configs)
+            fill_auth_config(configs)
             netty = configs[1]
             is_replica = "totalReplicas" in self._settings
             # A replica's address goes to its controller before the broker listens.
@@ -172,15 +177,15 @@ class BrokerServer(Server):
         self._jvm, self._controller = jvm, controller
 
     def register(self) -> None:
-        """Register every topic with the name server, without a check of the result; the first of these calls after a
-        start is usually lost."""
+        """Send a registration of every topic to the name server, without a check of the result; the first one after a
+        start is usually lost. Requires that the broker is running."""
         assert self._jvm is not None
         with self._jvm.raising_embedded_errors():
             self._controller.registerBrokerAll(True, False, True)
 
     def replicas_in_sync(self) -> int:
-        """Return the number of replicas that this running master confirms messages with, itself included; 0 at a
-        replica that is no master."""
+        """Return the number of replicas with which this running master confirms messages, itself included; 0 at a
+        slave."""
         assert self._jvm is not None
         with self._jvm.raising_embedded_errors():
             replicas = self._controller.getReplicasManager()
@@ -190,21 +195,22 @@ class BrokerServer(Server):
             return int(store.getHaService().inSyncReplicasNums(store.getMaxPhyOffset()))
 
     def copy_from_master(self) -> None:
-        """Copy topics, groups and the groups' offsets from the master, which a replica else does
-        every 10 s, or without a controller every 60 s."""
+        """At a running slave, copy topics, groups and the groups' offsets from the master now. RocketMQ itself does so
+        every 10 s with a controller, every 60 s without."""
         assert self._jvm is not None
         with self._jvm.raising_embedded_errors():
             self._controller.getSlaveSynchronize().syncAll()
 
     def create_user(self, user: Credentials, rights: Iterable[Right]) -> None:
-        """Create a user of this running broker with these rights only: see ``acl.create_user``."""
+        """Create a user of this running broker in ACL 2.0, with only these rights, and wait: see
+        ``acl.create_user``."""
         assert self._jvm is not None
         with self._jvm.raising_embedded_errors():
             create_user(self._jvm, self._controller, user, rights)
 
     def expire_messages(self) -> None:
-        """Delete every file of the commit log but the last, with unread messages too, and correct the min offsets of
-        the queues."""
+        """Delete every file of the commit log but the last, even with unread messages, and then raise the min offset of
+        each queue to its first message that is left. Requires that the broker is running."""
         assert self._jvm is not None
         with self._jvm.raising_embedded_errors():
             store = self._controller.getMessageStore()
@@ -232,8 +238,9 @@ class BrokerServer(Server):
 
 
 def new_configs(jvm: ChildJvm) -> tuple[Any, ...]:
-    """Create default configs for a BrokerController in ``jvm``, in the order of its constructor: BrokerConfig,
-    NettyServerConfig, NettyClientConfig, MessageStoreConfig, and since RocketMQ 5.3 AuthConfig, for ACL 2.0."""
+    """Create and return default configs in ``jvm``, in the order of BrokerController's constructor: BrokerConfig,
+    NettyServerConfig, NettyClientConfig, MessageStoreConfig and, if this version of RocketMQ has it, AuthConfig, for
+    ACL 2.0."""
     rocketmq = jvm.connect().org.apache.rocketmq
     configs = (
         rocketmq.common.BrokerConfig(),
@@ -244,9 +251,9 @@ def new_configs(jvm: ChildJvm) -> tuple[Any, ...]:
     return (*configs, rocketmq.auth.config.AuthConfig()) if has_class(jvm, AUTH_CONFIG) else configs
 
 
-def name_auth_config(configs: tuple[Any, ...]) -> None:
-    """Set names and path in the config of ACL 2.0 from the other configs, as BrokerStartup does; do nothing without
-    one."""
+def fill_auth_config(configs: tuple[Any, ...]) -> None:
+    """Set broker name, cluster name and folder in the AuthConfig, the fifth of ``new_configs``, from BrokerConfig and
+    MessageStoreConfig, as BrokerStartup does; do nothing if there are only four configs."""
     if len(configs) > 4:
         broker, _, _, store, auth = configs
         auth.setConfigName(broker.getBrokerName())
@@ -255,8 +262,8 @@ def name_auth_config(configs: tuple[Any, ...]) -> None:
 
 
 def stop_idle_services(controller: Any) -> None:
-    """Stop up to three threads of the started broker that poll for nothing: for metrics of transactions; for fast
-    failure, if it is disabled; for slaves, if the master does not wait for them."""
+    """Stop up to three threads of the started broker that poll for nothing: the flush of transaction metrics, always;
+    fast failure, if it is disabled; the one that waits for slaves, if the role is ASYNC_MASTER."""
     # It spins until its first interval is over, 10 s by default, and then writes a file that nobody reads.
     stop_service(controller, "transactionMetricsFlushService")
     # These wake a hundred times a second.
@@ -268,8 +275,8 @@ def stop_idle_services(controller: Any) -> None:
 
 
 def stop_service(owner: Any, field: str) -> None:
-    """Shut down the service that ``owner`` has in that field; do nothing if this version of RocketMQ has no such
-    field."""
+    """Shut down the service in the private Java field ``field`` of ``owner``; do nothing if this version of RocketMQ
+    has no such field."""
     try:
         declared = owner.getClass().getDeclaredField(field)
     except Py4JJavaError:
@@ -285,8 +292,8 @@ def has_class(jvm: ChildJvm, name: str) -> bool:
 
 
 def apply_settings(jvm: ChildJvm, settings: Mapping[str, str], configs: tuple[Any, ...]) -> None:
-    """Set in each config the properties that it has, as BrokerStartup does with the lines of its file; ignore
-    others."""
+    """Set in each config the properties of ``settings`` that it has, as BrokerStartup does with the lines of its file.
+    Ignore a property that no config has."""
     properties = jvm.connect().java.util.Properties()
     properties.putAll(dict(settings))
     for config in configs:
@@ -294,8 +301,8 @@ def apply_settings(jvm: ChildJvm, settings: Mapping[str, str], configs: tuple[An
 
 
 def initial_port(jvm: ChildJvm) -> int:
-    """Return the port for a server's first start without a configured one: 0, by which the server selects one, or a
-    free one for RocketMQ 4, which does not report it."""
+    """Return the port for a server's first start without a configured one: 0 for RocketMQ 5, whose server then selects
+    a free port and reports it; for RocketMQ 4, which does not report it, a port of ``free_port``."""
     rocketmq = jvm.connect().org.apache.rocketmq
     if not rocketmq.common.MQVersion.getVersionDesc(rocketmq.common.MQVersion.CURRENT_VERSION).startswith("V4_"):
         return 0
@@ -319,17 +326,19 @@ def free_port() -> int:
 
 
 def set_remoting_version(jvm: ChildJvm) -> None:
-    """Set a system property of the JVM, by which RocketMQ sends its real version; a name server ignores the topics of
-    a broker of version 0. Waits for the JVM, and raises what ``ChildJvm.connect`` does."""
+    """Set the system property of the JVM by which RocketMQ sends its real version: a name server ignores the topics of
+    a broker of version 0. Call it before the server starts. Waits for the JVM, and raises what ``ChildJvm.connect``
+    does."""
     rocketmq = jvm.connect().org.apache.rocketmq
     key = rocketmq.remoting.protocol.RemotingCommand.REMOTING_VERSION_KEY
     jvm.connect().java.lang.System.setProperty(key, str(rocketmq.common.MQVersion.CURRENT_VERSION))
 
 
 def await_free_port(jvm: ChildJvm, port: int) -> None:
-    """Wait until the port can be bound: RocketMQ's servers release it some time after shutdown().
+    """Wait up to 15 s, by attempts in ``jvm``, until the port can be bound: RocketMQ's servers release it some time
+    after shutdown().
 
-    Raises EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] after FREE_PORT_TIMEOUT_MS.
+    Raises EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] if it cannot be bound then.
     """
     deadline = time.monotonic() + FREE_PORT_TIMEOUT_MS / 1000
     address = jvm.connect().java.net.InetAddress.getByName(LOOPBACK)

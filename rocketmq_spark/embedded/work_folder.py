@@ -32,8 +32,8 @@ class WorkFolder:
 
 @contextmanager
 def work_folder(purpose: str) -> Iterator[WorkFolder]:
-    """Delete the folders of ended owners, then yield a new temporary folder ``rocketmq-<purpose>-…``, locked, which is
-    deleted after the block."""
+    """Delete the temporary folders of this ``purpose`` whose owners have ended. Then yield a new one,
+    ``rocketmq-<purpose>-…``, locked, which is deleted after the block."""
     prefix = f"{PREFIX}{purpose}-"
     remove_abandoned(Path(tempfile.gettempdir()), prefix)
     folder = tempfile.TemporaryDirectory(prefix=prefix)
@@ -72,8 +72,8 @@ def is_own_folder(folder: Path) -> bool:
 
 
 def _remove_if_abandoned(folder: Path) -> None:
-    """Delete the folder if no process holds the lock on its owner file. Raises OSError if one does, if there is no such
-    file, or if deleting fails."""
+    """Delete the folder and its contents if no process holds the lock on its owner file. Raises OSError if one does, if
+    there is no such file, or if deleting fails."""
     owner = os.open(folder / OWNER_FILE, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
         fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
