@@ -22,8 +22,8 @@ POLL_S: Final = 0.2
 
 def main(argv: Sequence[str]) -> int:
     """Start a cluster, create the topics, print the addresses, and run until Ctrl-C or SIGTERM; then return 0. Raises
-    EmbeddedBrokerError[EMBEDDED_JVM_FAILED] if a broker's process ends by itself. In both cases all servers are stopped
-    first. Wrong arguments raise SystemExit."""
+    EmbeddedBrokerError, [EMBEDDED_JVM_FAILED] if a server's process ends by itself. In all cases end all servers first,
+    with ``--store`` after a clean shutdown. Wrong arguments raise SystemExit."""
     arguments = new_parser().parse_args(argv)
     signal.signal(signal.SIGTERM, _interrupt)
     cluster = EmbeddedCluster(
@@ -55,7 +55,8 @@ def main(argv: Sequence[str]) -> int:
 
 
 def announce(cluster: EmbeddedCluster, *, has_proxy: bool) -> None:
-    """Print the addresses and connection options, secrets in plain text; scripts parse the first line."""
+    """Print the addresses of all servers and the connection options, secrets in plain text, to standard output; scripts
+    parse the first line."""
     print(f"name server: {cluster.namesrv_addr}")
     for broker_name in cluster.broker_names:
         for name in cluster.server_names(broker_name):
@@ -114,7 +115,8 @@ def new_parser() -> argparse.ArgumentParser:
 
 
 def _add_server_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that define how many servers run, and which replace others."""
+    """Add ``--brokers``, ``--replicas`` and ``--failover`` to ``parser``: how many servers run, and what replaces a
+    master."""
     parser.add_argument(
         "--brokers",
         type=int,

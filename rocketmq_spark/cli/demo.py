@@ -40,8 +40,9 @@ class DemoError(Exception):
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the demo, and print its counts; return 0 only if no order was lost, the group has committed all, and each has
-    an invoice. After a DemoError, print it to standard error and return 1. Raises EmbeddedBrokerError."""
+    """Run the demo, and print its counts; return 0 if ``report.is_clean`` accepts them: no order is lost, the group has
+    committed all, and each order has an invoice; else 1. After a DemoError, print it to standard error and return 1.
+    Raises EmbeddedBrokerError. Wrong arguments raise SystemExit."""
     arguments = new_parser().parse_args(argv)
     try:
         with ExitStack() as resources:
@@ -108,7 +109,7 @@ class Demo:
 
     def run(self) -> dict[str, int]:
         """Start the queries, send orders for ``--seconds``, stop the queries, and return the counts of
-        ``report.audit``. Waits up to WAIT_LIMIT_S in each of its steps.
+        ``report.audit``. Waits up to 300 s in each of its steps.
 
         Raises EmbeddedBrokerError if the broker has ended, whatever failed first; else DemoError if a query fails or
         does not start, or a request fails. Queries that still run then end with ``resources``.
@@ -124,8 +125,8 @@ class Demo:
     # ---- phases
 
     def _start_queries(self) -> None:
-        """Start the queries FIRST and BILLING, and wait up to WAIT_LIMIT_S until each has read a batch. Raises
-        DemoError."""
+        """Start the queries FIRST, which counts orders, and BILLING, which writes invoices, and wait up to 300 s until
+        each has had a progress. Raises DemoError after that time, and what ``_poll`` does."""
         self._print("starting a query that counts orders, and one that writes invoices")
         self._queries[FIRST] = collecting(self._orders(GROUP), FIRST).start()
         target = {"namesrvAddr": self._cluster.namesrv_addr, "topic": INVOICES}
@@ -134,8 +135,9 @@ class Demo:
             raise DemoError(f"the queries did not start reading within {WAIT_LIMIT_S:.0f} s")
 
     def _run_phases(self) -> None:
-        """Send orders for ``--seconds`` while SECOND joins and leaves, read the invoices with AUDIT, wait until all is
-        committed, stop all queries, and print the number of orders by tag."""
+        """Send orders for ``--seconds``: SECOND joins after half of the time, and is stopped after three quarters. Then
+        start AUDIT, which reads the invoices, wait until the counts are clean, 300 s at most, stop all queries, and
+        print the number of orders by tag. Raises what ``_poll`` and ``Producer.send_batch`` do."""
         start_s, seconds = time.monotonic(), self._arguments.seconds
         self._send_orders("orders come in", start_s, start_s + seconds / 2, FIRST)
         self._queries[SECOND] = collecting(self._orders(GROUP), SECOND).start()
@@ -151,8 +153,9 @@ class Demo:
         self._spark.table(FIRST).union(self._spark.table(SECOND)).groupBy("tags").count().orderBy("tags").show()
 
     def _send_orders(self, title: str, start_s: float, end_s: float, *members: str) -> None:
-        """Print ``title``, and send orders until ``end_s``; on a slow machine wait up to WAIT_LIMIT_S more, until
-        ``members`` have divided the work. Show progress meanwhile."""
+        """Print ``title``, and send orders and show progress until ``end_s``, and up to 300 s longer until ``members``
+        have divided the work. ``start_s``: time from which the rate counts; both times as ``time.monotonic``. Raises
+        what ``_poll`` and ``Producer.send_batch`` do."""
         self._print(title)
         self._progress_in_phase.clear()
         while (now_s := time.monotonic()) < end_s or (now_s < end_s + WAIT_LIMIT_S and not self._is_divided(members)):
@@ -161,7 +164,8 @@ class Demo:
         self._send_due(end_s - start_s)
 
     def _send_due(self, elapsed_s: float) -> None:
-        """Send, in batches, the orders that are due at ``elapsed_s`` and not sent yet; wait for each batch."""
+        """Send the orders that are due ``elapsed_s`` after the start by ``--rate`` and not sent yet, in batches of up
+        to 100; wait for each batch."""
         due = int(elapsed_s * self._arguments.rate)
         while self._sent_count < due:
             end = min(due, self._sent_count + BATCH_LIMIT)
@@ -169,15 +173,15 @@ class Demo:
             self._sent_count = end
 
     def _is_divided(self, members: tuple[str, ...]) -> bool:
-        """Return whether each of ``members`` has read orders in this phase, and each queue is assigned to one of
-        them."""
+        """Return whether each of ``members`` has read orders since ``_send_orders`` began and, with queue-based load
+        balancing, each queue is assigned to exactly one of them."""
         read = [self._progress_in_phase[name] for name in members if name in self._progress_in_phase]
         queue_count = QUEUES[BY_QUEUE] if self._arguments.load_balance == BY_QUEUE else 0
         return len(read) == len(members) and report.is_divided(read, queue_count)
 
     def _audit(self) -> dict[str, int]:
-        """Request offsets from the broker, collect the rows of the queries' tables, and return the counts of
-        ``report.audit``."""
+        """Request the offsets of the topic and of the group from the broker, collect the rows of the tables FIRST,
+        SECOND and AUDIT, and return the counts of ``report.audit``. Stop nothing."""
         held = self._broker.query_topic_stats(TOPIC)
         lag = report.group_lag(held, self._broker.query_offsets(GROUP, held))
         read = [row["keys"] for member in (FIRST, SECOND) for row in self._spark.table(member).collect()]
@@ -194,8 +198,8 @@ class Demo:
         return self._spark.readStream.format("rocketmq").options(**server, **options).load()
 
     def _stop_query(self, name: str) -> None:
-        """Stop the query after its running batch, wait until it has left its group, show its last progress, and forget
-        it."""
+        """Stop the query after its running batch, wait until it has left its group, print its last progress, and remove
+        it from the running queries."""
         stop(self._queries[name])
         self._show_progress()
         del self._queries[name]
@@ -203,7 +207,7 @@ class Demo:
     # ---- output
 
     def _wait_until(self, is_met: Callable[[], bool]) -> bool:
-        """Wait, and show the queries' progress, until ``is_met`` returns true; return False after ``WAIT_LIMIT_S``.
+        """Call ``is_met`` every 0.2 s and print the queries' progress, until it returns True; return False after 300 s.
         Raises what ``_poll`` does."""
         end_s = time.monotonic() + WAIT_LIMIT_S
         while not (was_met := is_met()) and time.monotonic() < end_s:
@@ -218,8 +222,8 @@ class Demo:
         time.sleep(TICK_S)
 
     def _show_progress(self) -> None:
-        """Print a line for each new batch with rows, and record it for this phase. Raises what ``progress_since``
-        does."""
+        """Print a line for each new batch with rows of each running query, and record the query's latest one for this
+        phase. Raises what ``progress_since`` does."""
         for name, query in self._queries.items():
             for progress in progress_since(query, self._last_shown.get(name, "")):
                 self._last_shown[name] = progress["timestamp"]

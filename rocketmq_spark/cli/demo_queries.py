@@ -25,8 +25,8 @@ INVOICE: Final = "to_json(named_struct('invoice', keys, 'due_cents', get_json_ob
 @contextmanager
 def quiet_session(folder: Path) -> Iterator[SparkSession]:
     """Start a local Spark session that keeps its files in ``folder`` and writes its log to ``folder/spark.log``, and
-    yield it. After the block stop its queries and the session. Sets PYSPARK_PYTHON in the environment unless it is
-    set."""
+    yield it. After the block stop all its queries and the session. Sets PYSPARK_PYTHON in the environment, for good,
+    unless it is set."""
     os.environ.setdefault("PYSPARK_PYTHON", rocketmq_spark_python.command())
     settings: dict[str, bool | float | int | str | None] = {
         "spark.driver.bindAddress": "127.0.0.1",
@@ -75,20 +75,22 @@ def quiet_start(log: Path) -> Iterator[None]:
 
 
 def collecting(messages: DataFrame, name: str) -> DataStreamWriter:
-    """Return a query that collects IDs, keys and tags into an in-memory table with the query's name."""
+    """Return the writer of a query, not started, that collects IDs, keys and tags into an in-memory table ``name``, the
+    query's name too, every 2 s."""
     output = messages.select("msgId", "keys", "tags").writeStream.queryName(name)
     return output.format("memory").trigger(processingTime=TRIGGER)
 
 
 def billing(orders: DataFrame, name: str, options: Mapping[str, str]) -> DataStreamWriter:
-    """Return a query that writes an invoice for each order. Invoices of a redelivered order have the same ID."""
+    """Return the writer of a query ``name``, not started, that writes an invoice for each order to RocketMQ every 2 s.
+    ``options``: of the sink. Invoices of a redelivered order have the same ID."""
     output = orders.selectExpr(f"{INVOICE} AS body", "tags", "keys").writeStream.queryName(name)
     return output.format("rocketmq").options(**options, messageIdColumns="keys").trigger(processingTime=TRIGGER)
 
 
 def progress_since(query: StreamingQuery, shown: str) -> list[Progress]:
-    """Return the query's recent progress events after the timestamp ``shown``, at most 10. Raise the error with which
-    the query has failed."""
+    """Return those of the query's last 10 progress events whose timestamp is after ``shown``, in their order. Raise the
+    error with which the query has failed, if it has."""
     if (failure := query.exception()) is not None:
         raise failure
     return [json.loads(progress.json) for progress in query.recentProgress if progress.timestamp > shown]

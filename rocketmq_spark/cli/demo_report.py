@@ -27,7 +27,8 @@ def order_message(topic: str, number: int) -> Message:
 
 
 def line_of(progress: Progress) -> str:
-    """Format an output line: query, batch, rows and rate, and the lag and the owned queues or the message counts."""
+    """Format one output line: query, batch, rows and rate; then COUNTS with message-based load balancing, else the lag,
+    ``?`` if it is unknown, and the IDs of the owned queues."""
     latest, rate = _latest(progress), progress.get("processedRowsPerSecond") or 0.0
     batch = (
         f"{progress['name']:<7} batch {progress['batchId']:>3} {progress['numInputRows']:>6} rows {rate:>8.0f} rows/s"
@@ -45,8 +46,7 @@ def queues_of(progress: Progress) -> tuple[str, ...]:
 
 
 def is_divided(members: Collection[Progress], queue_count: int) -> bool:
-    """Return whether ``members`` own ``queue_count`` queue IDs together, and none of them twice; with 0, whether none
-    owns any."""
+    """Return whether ``members`` own exactly ``queue_count`` queue IDs together, and none of these twice."""
     owned = [queue for progress in members for queue in queues_of(progress)]
     return len(owned) == len(set(owned)) == queue_count
 
@@ -56,7 +56,8 @@ def _latest(progress: Progress) -> Mapping[str, Any]:
 
 
 def group_lag(held: Mapping[MessageQueue, QueueBounds], committed: Mapping[MessageQueue, int | None]) -> int:
-    """Return the number of messages after the group's committed offsets; in a queue without one, all messages count."""
+    """Return the number of messages from the group's committed offsets to the queues' max offsets, summed over
+    ``held``, the bounds of all queues. In a queue whose committed offset is None, all messages count."""
     starts = {queue: bounds.min_offset if (at := committed[queue]) is None else at for queue, bounds in held.items()}
     return sum(max(0, bounds.max_offset - starts[queue]) for queue, bounds in held.items())
 
@@ -64,8 +65,8 @@ def group_lag(held: Mapping[MessageQueue, QueueBounds], committed: Mapping[Messa
 def audit(
     produced: Set[str], read: Collection[str], group_lag: int, invoices: Collection[tuple[str, str]]
 ) -> dict[str, int]:
-    """Count sent orders, rows that were read, duplicates, lost orders, invoices and orders without one; return the
-    counts.
+    """Return counts: ``produced``, ``read`` and ``distinct`` orders, ``duplicates``, ``lost``, ``group_lag`` as given,
+    ``written`` invoices, ``invoices`` with different IDs, and ``unbilled`` orders, without an invoice.
 
     ``produced``: keys of the sent orders; ``read``: keys of the rows; ``invoices``: (ID, key) of each invoice message.
     """
@@ -89,10 +90,9 @@ def is_clean(counts: Mapping[str, int]) -> bool:
 
 
 def cause_of(failure: str) -> str:
-    """Return the last line with an error of the connector in a Spark failure, or without one its first line.
-
-    A Python traceback has the causes of an error first, and the error itself last.
-    """
+    """Return the connector's last error in the text of a Spark failure: its line, from "[ROCKETMQ_" on. Without one
+    return the first line, "" for an empty text. A Python traceback has the causes of an error first, and the error
+    itself last."""
     lines = failure.strip().splitlines() or [""]
     ours = [line[line.index("[ROCKETMQ_") :] for line in lines if "[ROCKETMQ_" in line]
     return ours[-1] if ours else lines[0]

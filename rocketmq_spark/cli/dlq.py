@@ -18,7 +18,7 @@ from rocketmq_spark.remoting.retry import is_unknown_topic
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the action, and print a line for each message; return 0.
+    """Run ``list``, which prints a line for each dead letter, or ``redrive``; return 0.
 
     Raises OptionError[DEAD_LETTERS_NOT_FOUND | DEAD_LETTERS_WITHOUT_TOPIC], RouteError, BrokerError, TransportError,
     RemoteProtocolError. Wrong arguments raise SystemExit.
@@ -36,8 +36,8 @@ def main(argv: Sequence[str]) -> int:
 
 
 def read_dead_letters(cluster: ClusterClient, group: str) -> list[MessageExt]:
-    """Read and return all dead letters of ``group``, queue by queue; [] without a dead-letter topic. Raises what
-    ``read_messages`` does."""
+    """Pull and return all messages of the group's dead-letter topic, queue by queue; [] if the topic does not exist.
+    Commit nothing. Raises RouteError if it has no usable route, and what ``read_messages`` does."""
     try:
         bounds = Inspector(cluster, raise_failure).queue_bounds([dead_letter_topic(group)])
     except RouteError as error:
@@ -48,7 +48,8 @@ def read_dead_letters(cluster: ClusterClient, group: str) -> list[MessageExt]:
 
 
 def selected(messages: Sequence[MessageExt], group: str, message_ids: Collection[str]) -> list[MessageExt]:
-    """Return the messages with these IDs. Raises OptionError[DEAD_LETTERS_NOT_FOUND] for an ID that no message has."""
+    """Return those of ``messages`` that have one of ``message_ids``, in their order. Raises
+    OptionError[DEAD_LETTERS_NOT_FOUND] if an ID is one that no message has."""
     missing = sorted(set(message_ids) - {message.msg_id for message in messages})
     if missing:
         raise OptionError("DEAD_LETTERS_NOT_FOUND", group=group, count=len(missing), ids=", ".join(missing))
@@ -56,9 +57,10 @@ def selected(messages: Sequence[MessageExt], group: str, message_ids: Collection
 
 
 def redrive(cluster: ClusterClient, group: str, messages: Sequence[MessageExt], topic: str | None = None) -> None:
-    """Send a copy of each message to ``topic``, by default to the topic to which it was first sent, wait, and print its
-    old ID and its place. Raises OptionError[DEAD_LETTERS_WITHOUT_TOPIC] before anything is sent, and what
-    ``Producer.send`` does."""
+    """Send a copy of each message to ``topic``, None: to the topic to which the message was first sent; wait for each,
+    and print its old ID with queue and offset of the copy. The dead letters stay. Raises
+    OptionError[DEAD_LETTERS_WITHOUT_TOPIC], before anything is sent, for messages that do not name that topic, and what
+    ``Producer.send`` does, after which the rest is not sent."""
     topics = {message.offset_msg_id: topic or origin_topic(message) for message in messages}
     without = [message.msg_id for message in messages if topics[message.offset_msg_id] is None]
     if without:

@@ -33,8 +33,8 @@ REPLACED: Final = {
 
 
 def main(argv: Sequence[str]) -> int:
-    """Check, print the report to standard output and each wait to standard error, and return 0 without a problem, 1
-    with one. Wrong arguments raise SystemExit with code 2."""
+    """Check the job, print the report to standard output and each server to standard error before its check. Return 0
+    if the report has no problem, warnings or not, else 1. Wrong arguments raise SystemExit with code 2."""
     arguments = new_parser().parse_args(argv)
     report = examine(configured(arguments), is_writing=arguments.write)
     print(as_json(report) if arguments.json else as_text(report))
@@ -42,8 +42,8 @@ def main(argv: Sequence[str]) -> int:
 
 
 def configured(arguments: argparse.Namespace) -> dict[str, str]:
-    """Return the job's options: those of the file, replaced by those of the command line. The name server of the
-    environment counts if neither names a server."""
+    """Return the job's options: those of the file ``--options``, replaced in any spelling by ``--namesrv``, ``--group``
+    and ``--topic``. If neither names a server, add ``namesrvAddr``: $NAMESRV_ADDR, else 127.0.0.1:9876."""
     options: dict[str, str] = dict(arguments.options)
     topic_option = "topic" if arguments.write else "subscribe"
     given = {
@@ -62,7 +62,8 @@ def configured(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def examine(options: dict[str, str], *, is_writing: bool) -> Report:
-    """Parse the options, collect the facts of this machine and of the servers, and return the report."""
+    """Parse the options, check this machine and, unless a known option is invalid, the servers; return the report.
+    Problems are in the report; no RocketMQError is raised."""
     environment = _environment()
     parsed = parse_job(options, is_writing=is_writing)
     servers = _servers(parsed)
@@ -71,7 +72,8 @@ def examine(options: dict[str, str], *, is_writing: bool) -> Report:
 
 
 def _servers(parsed: ParsedJob) -> ServerFacts:
-    """Return the facts of the servers; none if the options are invalid. gRPC is imported for proxies only."""
+    """Request and return the facts of the proxies if the job has ``endpoints``, else of name servers and brokers; empty
+    facts, without a request, if a known option is invalid. gRPC is imported for proxies only."""
     if parsed.options is None:
         return ServerFacts()
     if parsed.endpoints:
@@ -86,7 +88,8 @@ def _announce(step: str) -> None:
 
 
 def _environment() -> Environment:
-    """Return the versions of Python and PySpark, and the column decoder in use. PySpark is not imported."""
+    """Return the versions of Python and PySpark (None: not installed), and the name of the column decoder in use or the
+    OptionError of loading it. PySpark is not imported."""
     major, minor, patch = platform.python_version_tuple()
     try:
         pyspark = version("pyspark")

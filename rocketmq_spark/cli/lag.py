@@ -25,7 +25,7 @@ CLEAR_SCREEN: Final = "\x1b[H\x1b[J"
 
 def main(argv: Sequence[str]) -> int:
     """Print the lag; return 0, INCOMPLETE if the queues of a broker are missing, else LAGS if a group's lag is above
-    ``--max-lag``. With ``--watch`` repeat until Ctrl-C, and print errors of servers.
+    ``--max-lag``. With ``--watch`` print lag or errors of servers repeatedly until Ctrl-C, and do not return.
 
     Raises OptionError[GROUP_NOT_FOUND.CLUSTER], RouteError, BrokerError, TransportError. Wrong arguments raise
     SystemExit.
@@ -41,7 +41,8 @@ def main(argv: Sequence[str]) -> int:
 
 
 def query_lag(cluster: ClusterClient, groups: Sequence[str], topics: Collection[str]) -> LagReport:
-    """Request the lag of ``groups``, by default of all, in ``topics``, by default in all. Raises what
+    """Request the lag of ``groups``, by default of all, in ``topics``, by default in all. The report names each broker
+    whose queues are missing, with its first error; errors of name servers are raised. Raises what
     ``Inspector.group_rows`` does."""
     unavailable: dict[str, str] = {}
 
@@ -53,7 +54,7 @@ def query_lag(cluster: ClusterClient, groups: Sequence[str], topics: Collection[
 
 
 def print_report(report: LagReport, *, as_json: bool) -> None:
-    """Print the report, and a line to standard error for each broker that it lacks."""
+    """Print the report to standard output, and to standard error a line for each broker whose queues it lacks."""
     print(report.to_json() if as_json else report.to_text(), flush=True)
     for name, error in report.unavailable.items():
         print(f"{one_line(name)} is not included: {error}", file=sys.stderr)
@@ -68,7 +69,8 @@ def exit_code(report: LagReport, max_lag: int | None) -> int:
 
 
 def _show_again(cluster: ClusterClient, arguments: argparse.Namespace) -> None:
-    """Print the lag and the time, or the error of a server. Raise OptionErrors."""
+    """Request the lag and print the report; without ``--json``, first clear a terminal and print the time. Print a
+    RocketMQError to standard error instead, but raise an OptionError."""
     try:
         report = query_lag(cluster, arguments.group, arguments.topic)
     except OptionError:
@@ -111,7 +113,7 @@ def new_parser() -> argparse.ArgumentParser:
 
 
 def interval_s(text: str) -> float:
-    """Parse seconds, at least MIN_INTERVAL_S; a smaller number raises argparse.ArgumentTypeError. Raises ValueError for
+    """Parse seconds, at least 0.1: a smaller number or ``nan`` raises argparse.ArgumentTypeError. Raises ValueError for
     other text."""
     if not (seconds := float(text)) >= MIN_INTERVAL_S:
         raise argparse.ArgumentTypeError(f"must be at least {MIN_INTERVAL_S}")

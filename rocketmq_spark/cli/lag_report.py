@@ -32,14 +32,14 @@ class LagReport:
     unavailable: Mapping[str, str] = field(default_factory=dict)
 
     def by_group(self) -> dict[str, list[GroupRow]]:
-        """Return the rows of each group, also of requested groups without rows."""
+        """Return the rows of each group, in order; the requested groups come first, [] for those without rows."""
         found: dict[str, list[GroupRow]] = {group: [] for group in self.groups}
         for row in self.rows:
             found.setdefault(row.consumer_group, []).append(row)
         return found
 
     def max_lag(self) -> int:
-        """Return the lag of the group that has the largest one, in messages."""
+        """Return the largest lag of a group, in messages; 0 without groups."""
         return max((total_of(rows).lag for rows in self.by_group().values()), default=0)
 
     def to_text(self) -> str:
@@ -47,8 +47,8 @@ class LagReport:
         return "\n\n".join(self._group_text(group, rows) for group, rows in self.by_group().items())
 
     def to_json(self) -> str:
-        """Return the groups, their queues and the unavailable brokers as one JSON object on one line; times in ms. The
-        totals are null if a broker is unavailable."""
+        """Return the groups, their queues and the unavailable brokers as one JSON object on one line; times in ms.
+        ``lag`` and ``lagMs`` of each group are null if any broker is unavailable."""
         groups = []
         for group, rows in self.by_group().items():
             lag, lag_ms = (None, None) if self.unavailable else total_of(rows)
@@ -57,7 +57,9 @@ class LagReport:
         return json.dumps({"groups": groups, "unavailable": dict(self.unavailable)})
 
     def _group_text(self, group: str, rows: Sequence[GroupRow]) -> str:
-        """Return the table of one group, and a line with its total."""
+        """Return the table of one group with a last line of its total lag, "at least" if a broker is unavailable, and
+        of the oldest message's age. Without rows return one line: the lag is unknown if a broker is unavailable, else
+        the group has no committed offsets and no subscriptions."""
         if not rows:
             unread = "lag unknown" if self.unavailable else "no committed offsets and no subscriptions"
             return f"{one_line(group)}: {unread}"
@@ -69,14 +71,16 @@ class LagReport:
 
 
 def total_of(rows: Sequence[GroupRow]) -> GroupLag:
-    """Return the lag of a group with ``rows``."""
+    """Return the sum of the lags of ``rows``, one group's, and the largest known age of a queue with lag, in ms: None
+    if none is known, 0 without lag."""
     ages_ms = [row.lag_ms for row in rows if row.lag and row.lag_ms is not None]
     lag = sum(row.lag for row in rows)
     return GroupLag(lag, max(ages_ms, default=None if lag else 0))
 
 
 def _age(lag: int, lag_ms: int | None) -> str | None:
-    """Return the age of the oldest of ``lag`` messages; None without lag."""
+    """Return ``lag_ms``, the age of the oldest of ``lag`` messages, as text with a unit, "unknown" for None; return
+    None without lag."""
     if lag == 0:
         return None
     return UNKNOWN if lag_ms is None else age_text(lag_ms)

@@ -15,8 +15,8 @@ RETRY_ORIGIN: Final = "RETRY_TOPIC"
 
 
 def text_line(message: MessageExt) -> str:
-    """Return store time, place, message ID, tags, keys and body on one line; a long or binary body is cut or in
-    base64."""
+    """Return store time, topic, queue and offset, message ID, tags, keys and body on one line; tags and keys only if
+    there are any. A body that is not in UTF-8 is in base64; long values are cut."""
     body = _text_or_none(message.body)
     parts = {
         "tags": message.tags,
@@ -29,7 +29,8 @@ def text_line(message: MessageExt) -> str:
 
 
 def json_line(message: MessageExt) -> str:
-    """Return the message as a JSON object on one line: ``body`` as text, or ``bodyBase64`` if it is not in UTF-8."""
+    """Return the message as a JSON object on one line, uncut: ``body`` as text, or ``bodyBase64`` if it is not in
+    UTF-8."""
     body = _text_or_none(message.body)
     fields: dict[str, Any] = {
         "topic": message.topic,
@@ -47,7 +48,7 @@ def json_line(message: MessageExt) -> str:
 
 
 def origin_topic(message: MessageExt) -> str | None:
-    """Return the topic to which a dead letter was first sent; None if the message does not name it."""
+    """Return the topic to which a dead letter was first sent; None if the message names none, or a retry topic."""
     properties = message.properties
     topic = properties.get(RETRY_ORIGIN) or properties.get(DEAD_LETTER_ORIGIN)
     return None if topic is None or topic.startswith(RETRY_TOPIC_PREFIX) else topic
@@ -69,7 +70,8 @@ def _text_or_none(body: bytes) -> str | None:
 
 
 def _time_text(time_ms: int) -> str:
-    """Return a time in ISO 8601, in UTC with milliseconds; the number as text if no date has it."""
+    """Return a time (Unix ms) in ISO 8601, in UTC with milliseconds; the number as text if it is outside of the range
+    of dates."""
     try:
         return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds")
     except (OverflowError, ValueError, OSError):

@@ -16,8 +16,9 @@ PULLED_MESSAGES: Final = 32
 
 
 def read_messages(cluster: ClusterClient, ranges: Mapping[MessageQueue, QueueBounds]) -> Iterator[MessageExt]:
-    """Pull and yield the messages of ``ranges``, queue by queue in order; skip offsets that the broker has deleted.
-    Raises TransportError, BrokerError, RouteError and RemoteProtocolError."""
+    """Pull and yield the messages with offsets in [min_offset, max_offset) of each range, queue by queue, each in
+    offset order. Skip offsets that the broker has deleted. Leave a queue early if the broker returns no later offset to
+    pull from. Raises TransportError, BrokerError, RouteError and RemoteProtocolError."""
     for queue in sorted(ranges, key=MessageQueue.sort_key):
         offset, end_offset = ranges[queue].min_offset, ranges[queue].max_offset
         while offset < end_offset:

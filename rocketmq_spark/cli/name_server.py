@@ -20,8 +20,8 @@ _PAIR: Final = re.compile(r"([\w.-]+)\s*=\s*(.*)")
 
 
 def add_cluster(parser: argparse.ArgumentParser) -> None:
-    """Add options to ``parser``: ``--namesrv``, by default NAMESRV_ADDR as in RocketMQ's own tools, else
-    127.0.0.1:9876; and ``--options``.
+    """Add two options to ``parser``: ``--namesrv``, by default $NAMESRV_ADDR as in RocketMQ's own tools, else
+    127.0.0.1:9876, and ``--options``, a file of connection options, parsed to a dict.
 
     Credentials belong in the file of ``--options``: all users of the machine can read a command line.
     """
@@ -41,8 +41,9 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
 
 
 def add_actions(parser: argparse.ArgumentParser, texts: Mapping[str, str]) -> dict[str, argparse.ArgumentParser]:
-    """Add a required action for each name of ``texts``, with its help and the options of ``add_cluster``; parsed as
-    ``action``. Return the parsers of the actions by name."""
+    """Add a required subcommand for each name of ``texts``, whose values are the help, with the options of
+    ``add_cluster``; its name is parsed as ``action``. Return the parsers of the subcommands by name, to which the
+    caller adds options."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="|".join(texts))
     added = {
         name: actions.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
@@ -54,8 +55,8 @@ def add_actions(parser: argparse.ArgumentParser, texts: Mapping[str, str]) -> di
 
 
 def properties(file: str) -> dict[str, str]:
-    """Read the pairs of a file of ``key=value`` lines, such as RocketMQ's broker.conf; skip empty lines and ``#``
-    comments.
+    """Read and return the pairs of a file of ``key=value`` lines, such as RocketMQ's broker.conf; skip empty lines and
+    ``#`` comments. For the ``type`` of an argument.
 
     An unreadable file, another line, or a repeated key raises argparse.ArgumentTypeError. Its text shows no line, which
     may have a secret.

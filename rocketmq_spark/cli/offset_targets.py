@@ -29,7 +29,8 @@ class Target(NamedTuple):
 
 
 def parse_target(text: str) -> Target:
-    """Parse ``earliest``, ``latest``, an offset, or a time in ISO 8601 with its zone. Raises ValueError for others."""
+    """Parse ``earliest``, ``latest``, an offset in digits, or a time in ISO 8601 with its zone. Raises ValueError for
+    other text."""
     if text in WORDS:
         return Target(WORDS[text])
     if text.isascii() and text.isdecimal():
@@ -43,8 +44,8 @@ def parse_target(text: str) -> Target:
 def selected(
     bounds: Mapping[MessageQueue, QueueBounds], broker_name: str | None, queue_id: int | None
 ) -> dict[MessageQueue, QueueBounds]:
-    """Return the bounds of the queues of one broker, by default of all, and with one ID, by default with any. Raises
-    OptionError[OFFSETS_NOT_IN_QUEUES] without such a queue."""
+    """Return the entries of ``bounds`` whose queue is on broker ``broker_name`` and has the ID ``queue_id``; None: any.
+    Raises OptionError[OFFSETS_NOT_IN_QUEUES] if there is none."""
     found = {
         queue: held
         for queue, held in bounds.items()
@@ -57,8 +58,9 @@ def selected(
 
 
 def offsets_of(positions: QueuePositions, bounds: Mapping[MessageQueue, QueueBounds]) -> dict[MessageQueue, int]:
-    """Return the offset of each listed queue; raise what ``check_available`` does for queues that are not in
-    ``bounds``."""
+    """Return the offset of each queue to which ``positions`` gives one, by queue, else by topic, else everywhere.
+    EARLIEST becomes the queue's min offset, LATEST its max offset. Raises what ``check_available`` does, also for a
+    queue that is listed and not in ``bounds``."""
     words = {queue: {EARLIEST: held.min_offset, LATEST: held.max_offset} for queue, held in bounds.items()}
     listed = positions.by_queue([*bounds, *(queue for queue, _ in positions.queues)])
     offsets = {queue: words.get(queue, {}).get(position, position) for queue, position in listed.items()}
@@ -67,15 +69,16 @@ def offsets_of(positions: QueuePositions, bounds: Mapping[MessageQueue, QueueBou
 
 
 def check_available(offsets: Mapping[MessageQueue, int], bounds: Mapping[MessageQueue, QueueBounds]) -> None:
-    """Raise OptionError[OFFSETS_NOT_IN_QUEUES], which lists all of them, unless each queue has its offset or ends
-    there."""
+    """Raise OptionError[OFFSETS_NOT_IN_QUEUES], which lists all such queues, if a queue is not in ``bounds``, or if its
+    offset is below its min or above its max offset. Else do nothing."""
     problems = list(_unavailable(offsets, bounds))
     if problems:
         raise OptionError("OFFSETS_NOT_IN_QUEUES", count=len(problems), offsets=", ".join(problems))
 
 
 def _unavailable(offsets: Mapping[MessageQueue, int], bounds: Mapping[MessageQueue, QueueBounds]) -> Iterator[str]:
-    """Yield each offset that its queue does not have, with the bounds of the queue."""
+    """Yield as text each queue, in order, that is not in ``bounds``, or whose offset is below its min or above its max
+    offset, with that offset and the bounds."""
     for queue in sorted(offsets, key=MessageQueue.sort_key):
         held = bounds.get(queue)
         if held is None:
@@ -85,7 +88,8 @@ def _unavailable(offsets: Mapping[MessageQueue, int], bounds: Mapping[MessageQue
 
 
 def checkpoint_offsets(text: str, path: str) -> dict[MessageQueue, int]:
-    """Return the next offset of each queue after the batch in ``text``, a file of Spark's offset log.
+    """Return the next offset of each queue after the batch in ``text``, a file of Spark's offset log, of all sources
+    together. Sources of other connectors are skipped.
 
     Raises OptionError[CHECKPOINT_UNREADABLE] with ``path`` for a log of another version than v1, without a source of
     this connector, or with sources that have different offsets of a queue. Raises OptionError[INCOMPATIBLE_CHECKPOINT]

@@ -38,7 +38,7 @@ STANDARD_INPUT: Final = "-"
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the action, and print its result; return 0.
+    """Run the action ``show``, ``export``, ``set`` or ``import``, and print its result; return 0.
 
     Raises OptionError[GROUP_NOT_FOUND.CLUSTER | OFFSETS_NOT_IN_QUEUES | CHECKPOINT_UNREADABLE], MembershipError
     [GROUP_IN_USE], RouteError, BrokerError, TransportError. Wrong arguments raise SystemExit.
@@ -64,7 +64,8 @@ def main(argv: Sequence[str]) -> int:
 
 
 def show(rows: Sequence[GroupRow], as_json: bool) -> str:
-    """Return the group's committed offsets as a table, or as JSON."""
+    """Return the group's offsets in each queue, min, committed and max, as a table, or as a JSON array on one line;
+    ``committedOffset`` is null for a queue without one."""
     cells = [(*row.queue, row.min_offset, row.committed_offset, row.max_offset) for row in rows]
     if not as_json:
         return "\n".join(text_table(HEADER, cells))
@@ -73,7 +74,8 @@ def show(rows: Sequence[GroupRow], as_json: bool) -> str:
 
 
 def export(rows: Sequence[GroupRow]) -> str:
-    """Return the committed offsets as JSON that ``import`` and the option ``startingOffsets`` accept."""
+    """Return the committed offsets as JSON, {topic: {broker: {queue ID: offset}}}, which ``import`` and the option
+    ``startingOffsets`` accept. Queues without a committed offset are left out."""
     committed = {row.queue: row.committed_offset for row in rows if row.committed_offset is not None}
     return json.dumps(nested(committed), indent=2)
 
@@ -81,8 +83,9 @@ def export(rows: Sequence[GroupRow]) -> str:
 def offsets_at(
     cluster: ClusterClient, target: Target, bounds: Mapping[MessageQueue, QueueBounds]
 ) -> dict[MessageQueue, int]:
-    """Return the offset of ``target`` in each queue of ``bounds``; request those of a time. Raises what
-    ``Broker.search_offsets`` does, and OptionError[OFFSETS_NOT_IN_QUEUES]."""
+    """Return the offset of ``target`` in each queue of ``bounds``. For a time request it from the master of each queue,
+    one after another, and limit it to the queue's bounds. Raises what ``Broker.search_offsets`` does, and
+    OptionError[OFFSETS_NOT_IN_QUEUES] for an offset that a queue does not have."""
     if target.timestamp_ms is None:
         return offsets_of(QueuePositions(target.position), bounds)
     found: dict[MessageQueue, int] = {}
@@ -97,9 +100,10 @@ def change(
     offsets: Mapping[MessageQueue, int],
     bounds: Mapping[MessageQueue, QueueBounds],
 ) -> str:
-    """Reset the offsets of ``--group`` to ``offsets`` as ``_write`` does, unless ``--dry-run``; return a table of the
-    committed offsets before and after. Raises MembershipError[GROUP_IN_USE] if the group has members, without
-    ``--force``; OptionError[OFFSETS_NOT_IN_QUEUES | GROUP_NOT_FOUND.CLUSTER]. ``--dry-run`` raises the same errors."""
+    """Set the group's offsets to ``offsets`` with one ``_write`` for each queue, none with ``--dry-run``; return a
+    table of the committed offsets before and after. Raises OptionError[OFFSETS_NOT_IN_QUEUES] for an offset outside of
+    ``bounds``, MembershipError[GROUP_IN_USE] if the group has members, without ``--force``, and
+    OptionError[GROUP_NOT_FOUND.CLUSTER]; all of them before anything is set, and with ``--dry-run`` too."""
     check_available(offsets, bounds)
     inspector, group = Inspector(cluster, raise_failure), arguments.group
     members = [row.client_id for row in inspector.member_rows([group])]
@@ -119,9 +123,10 @@ def change(
 def _write(
     cluster: ClusterClient, group: str, queue: MessageQueue, offset: int, broker: Broker, *, has_members: bool
 ) -> None:
-    """Reset the group's offset as an operator's tools do, which a Spark query with a checkpoint obeys. Commit it
-    instead if the broker cannot reset single queues: RocketMQ 4 resets all of them to their ends, while the group has
-    members, and so does 5 without ``useServerSideResetOffset``."""
+    """Set the group's offset of ``queue`` at ``broker``, and wait. A group without members gets a reset from RocketMQ
+    5, which a Spark query with a checkpoint obeys. Commit the offset instead while the group has members, on RocketMQ 4
+    or an unknown version, and if the broker refuses the reset because the group is offline, as it does without
+    ``useServerSideResetOffset``. Raises the RocketMQError of a request that fails otherwise."""
     if not has_members and cluster.version(broker.address) >= ROCKETMQ_5:
         try:
             broker.call(reset_offset_rpc(group, queue, offset))
@@ -135,8 +140,9 @@ def _write(
 
 
 def read_checkpoint(folder: Path) -> QueuePositions:
-    """Return the next offset of each queue after the last completed batch of a checkpoint. Raises
-    OptionError[CHECKPOINT_UNREADABLE], and what ``checkpoint_offsets`` does."""
+    """Return the next offset of each queue after the last completed batch of the Spark checkpoint in ``folder``. Raises
+    OptionError[CHECKPOINT_UNREADABLE] without such a batch or for unreadable files, and what ``checkpoint_offsets``
+    does."""
     try:
         batch = last_committed([file.name for file in (folder / "commits").iterdir()])
         if batch is None:
@@ -182,7 +188,7 @@ def new_parser() -> argparse.ArgumentParser:
 
 
 def _add_set(action: argparse.ArgumentParser) -> None:
-    """Add the options of ``set`` alone."""
+    """Add ``--to``, which is required, ``--broker`` and ``--queue`` to ``action``, the parser of ``set``."""
     action.add_argument(
         "--to",
         type=parse_target,
@@ -195,8 +201,8 @@ def _add_set(action: argparse.ArgumentParser) -> None:
 
 
 def read_positions(file: str) -> QueuePositions:
-    """Read positions from a JSON file, or from standard input for ``-``. An unreadable file, other JSON and
-    positions without a topic raise argparse.ArgumentTypeError."""
+    """Read positions by topic or queue from a JSON file, or for ``-`` from standard input. An unreadable file, other
+    JSON, and a position for all topics raise argparse.ArgumentTypeError."""
     try:
         text = sys.stdin.read() if file == STANDARD_INPUT else Path(file).read_text(encoding="utf-8")
         positions = ANY_POSITIONS.parse(text)

@@ -17,8 +17,9 @@ STANDARD_INPUT: Final = "-"
 
 
 def main(argv: Sequence[str]) -> int:
-    """Send all messages, wait until each is stored, then print one message ID per line; return 0. Raises what ``send``
-    does, LocalProtocolError[INVALID_MESSAGE]. Wrong arguments raise SystemExit."""
+    """Send all messages, one after another, wait until each is stored, then print one message ID per line; return 0.
+    Nothing is printed if one fails. Raises what ``send`` does, and LocalProtocolError[INVALID_MESSAGE]. Wrong
+    arguments, such as a repeated property, raise SystemExit."""
     parser = new_parser()
     arguments = parser.parse_args(argv)
     counts = Counter(name for name, _ in arguments.property)
@@ -39,8 +40,8 @@ def main(argv: Sequence[str]) -> int:
 
 
 def bodies(texts: Sequence[str]) -> Iterator[str]:
-    """Yield the texts; ``-`` stands for the non-empty lines of standard input, which are read until its end. Raises
-    LocalProtocolError[INVALID_MESSAGE] if these are not in the locale's encoding."""
+    """Yield the texts, one message body each; in place of ``-``, yield the non-empty lines of standard input, which is
+    read to its end. Raises LocalProtocolError[INVALID_MESSAGE] if it is not in the locale's encoding."""
     for text in texts:
         if text == STANDARD_INPUT:
             try:

@@ -19,8 +19,9 @@ POLL_S: Final = 0.5
 
 
 def main(argv: Sequence[str]) -> int:
-    """Print the last messages; return 0. With ``--follow`` print new ones too, until Ctrl-C. Raises RouteError,
-    BrokerError, TransportError, RemoteProtocolError, OptionError. Wrong arguments raise SystemExit."""
+    """Print the last ``--count`` messages of the topic; return 0. With ``--follow`` request offsets every 0.5 s and
+    print new messages too, until Ctrl-C. Raises RouteError, BrokerError, TransportError, RemoteProtocolError,
+    OptionError. Wrong arguments raise SystemExit."""
     arguments = new_parser().parse_args(argv)
     line_of = json_line if arguments.json else text_line
     with cluster_at(arguments.namesrv, arguments.options) as cluster:
@@ -36,7 +37,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def last_ranges(bounds: Mapping[MessageQueue, QueueBounds], count: int) -> dict[MessageQueue, QueueBounds]:
-    """Return the last ``count`` offsets of each queue."""
+    """Return for each queue the range of its last ``count`` offsets, or of all if it has fewer."""
     return {
         queue: QueueBounds(max(held.min_offset, held.max_offset - count), held.max_offset)
         for queue, held in bounds.items()
@@ -46,7 +47,8 @@ def last_ranges(bounds: Mapping[MessageQueue, QueueBounds], count: int) -> dict[
 def new_ranges(
     before: Mapping[MessageQueue, QueueBounds], after: Mapping[MessageQueue, QueueBounds]
 ) -> dict[MessageQueue, QueueBounds]:
-    """Return the offsets that queues have ``after`` and had not ``before``."""
+    """Return for each queue of ``after`` the range of offsets that it had not ``before``; all its offsets if ``before``
+    lacks the queue."""
     return {
         queue: QueueBounds(before[queue].max_offset if queue in before else held.min_offset, held.max_offset)
         for queue, held in after.items()
@@ -59,8 +61,8 @@ def print_messages(
     line_of: Callable[[MessageExt], str],
     count: int | None = None,
 ) -> None:
-    """Read ``ranges``, and print the messages in the order of their store times: the last ``count``, by default all.
-    Raises what ``read_messages`` does."""
+    """Read all messages of ``ranges``, then print a line for each of the last ``count`` by store time, oldest first;
+    None: all. Raises what ``read_messages`` does."""
     messages = sorted(read_messages(cluster, ranges), key=lambda message: message.store_timestamp_ms)
     for message in messages if count is None else messages[max(0, len(messages) - count) :]:
         print(line_of(message), flush=True)

@@ -38,10 +38,11 @@ def main(argv: Sequence[str]) -> int:
 
 
 def create(cluster: ClusterClient, topic: str, queue_count: int, ready_timeout_ms: int = READY_TIMEOUT_MS) -> str:
-    """Create the topic on the master of every broker, and wait until the route has all its queues; return the line to
-    print.
+    """Create the topic on the master of every broker of the cluster, and wait until the route has all its queues;
+    return the line to print. ``queue_count``: on each broker. Brokers without a master are skipped.
 
-    ``queue_count`` is that of each broker. Raises RouteError[TOPIC_EXISTS | NO_MASTER_BROKER | TOPIC_CREATION_TIMEOUT].
+    Raises RouteError[TOPIC_EXISTS] if the topic has a route, RouteError[NO_MASTER_BROKER] without a master,
+    RouteError[TOPIC_CREATION_TIMEOUT] after ``ready_timeout_ms``.
     """
     if (route := route_of(cluster, topic)) is not None:
         raise RouteError("TOPIC_EXISTS", topic=topic, count=len(route.read_queues()))
@@ -57,8 +58,8 @@ def create(cluster: ClusterClient, topic: str, queue_count: int, ready_timeout_m
 
 
 def await_route(cluster: ClusterClient, topic: str, queue_count: int, timeout_ms: int) -> bool:
-    """Request the route until it has ``queue_count`` queues, which brokers register shortly after creation; return
-    False after ``timeout_ms``. Raises what ``route_of`` does."""
+    """Request the route every 50 ms until it has at least ``queue_count`` readable queues, on all brokers together;
+    return True then, False after ``timeout_ms``. Raises what ``route_of`` does."""
     deadline_s = time.monotonic() + timeout_ms / 1000
     while (route := route_of(cluster, topic)) is None or len(route.read_queues()) < queue_count:
         if time.monotonic() > deadline_s:
@@ -68,8 +69,8 @@ def await_route(cluster: ClusterClient, topic: str, queue_count: int, timeout_ms
 
 
 def describe(cluster: ClusterClient, topic: str) -> str:
-    """Request each queue's offsets from the masters, and return a table of them as text; a line names each broker
-    without a master. Raises RouteError for a missing topic."""
+    """Request each queue's offsets from the masters, one after another, and return them as ``table`` does. A further
+    line names each broker of the route without a master. Raises RouteError for a missing topic."""
     held: dict[MessageQueue, QueueBounds] = {}
     unavailable: list[str] = []
     for broker in cluster.name_servers.topic_route(topic).brokers:
@@ -81,7 +82,8 @@ def describe(cluster: ClusterClient, topic: str) -> str:
 
 
 def table(held: dict[MessageQueue, QueueBounds]) -> str:
-    """Format a header, one line per queue, and the total number of messages."""
+    """Return a table as text: a header, one line per queue with min and max offset and number of messages, and a last
+    line with the total number of messages."""
     rows = [
         (queue.broker_name, queue.queue_id, bounds.min_offset, bounds.max_offset, bounds.max_offset - bounds.min_offset)
         for queue, bounds in sorted(held.items(), key=lambda item: MessageQueue.sort_key(item[0]))
@@ -91,10 +93,8 @@ def table(held: dict[MessageQueue, QueueBounds]) -> str:
 
 def delete(cluster: ClusterClient, topic: str) -> str:
     """Delete the topic, its messages and its groups' offsets, on every broker of its route that has a master, then its
-    route on every name server. Return the text to print.
-
-    Raises RouteError for a missing topic.
-    """
+    route on every name server. Return the line to print. Raises RouteError for a missing topic, and the first error of
+    a server, after which the rest is not deleted."""
     for broker in cluster.name_servers.topic_route(topic).brokers:
         if broker.master_address is not None:
             cluster.broker(broker.master_address).delete_topic(topic)
@@ -103,8 +103,8 @@ def delete(cluster: ClusterClient, topic: str) -> str:
 
 
 def route_of(cluster: ClusterClient, topic: str) -> TopicRoute | None:
-    """Request the topic's route; None if no name server has one. Raises RouteError and TransportError for other
-    failures."""
+    """Request the topic's route and return it; None if a name server reports that it does not exist and no other has a
+    route. Raises RouteError, TransportError and BrokerError for other failures."""
     try:
         return cluster.name_servers.topic_route(topic)
     except RouteError as error:
