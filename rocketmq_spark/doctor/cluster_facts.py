@@ -41,8 +41,10 @@ TRIAL_PRODUCER: Final = "CLIENT_INNER_PRODUCER"
 
 
 def collect_server_facts(job: Job, options: ConnectionOptions, announce: Announce, total_ms: int) -> ServerFacts:
-    """Request routes from each name server, then state and permissions from each broker in them. Errors become facts;
-    no RocketMQError is raised. After ``total_ms`` no further server is checked."""
+    """Request the routes of the job's topics, SELF_TEST_TOPIC without topics, from each name server, then the facts of
+    ``_broker_facts`` from each master in the routes. Call ``announce`` before each server. Errors become facts; no
+    RocketMQError is raised. A request waits up to 3 s, or ``brokerTimeoutMs`` if that is shorter. After ``total_ms`` no
+    further server is checked; ``unchecked`` lists the rest."""
     timeout_ms = min(STEP_MS, options.broker_timeout_ms)
     until_ms = monotonic_ms() + total_ms
     unchecked: list[str] = []
@@ -87,7 +89,8 @@ def _advertised(routes: Iterable[RouteResult]) -> set[str]:
 
 
 def _masters(routes: dict[str, RouteResult]) -> dict[tuple[str, BrokerAddress], list[str]]:
-    """Return the topics of each master, by its name and address."""
+    """Return, by broker name and address of each master, the topics whose route lists the master. Topics without a
+    route and brokers without a master are left out."""
     topics: dict[tuple[str, BrokerAddress], list[str]] = {}
     for topic, route in routes.items():
         if isinstance(route, TopicRoute):
@@ -100,7 +103,10 @@ def _masters(routes: dict[str, RouteResult]) -> dict[tuple[str, BrokerAddress], 
 def _broker_facts(
     cluster: ClusterClient, name: str, address: BrokerAddress, job: Job, topics: Sequence[str], tls: Tls | None
 ) -> BrokerFacts:
-    """Return the facts of one broker; the first request without a response ends them."""
+    """Request a broker's clock, then send the requests of ``_BrokerCheck.try_topic`` for each of ``topics``; if the job
+    is a member of its group, request the group's switches and connections. Stop at the first error other than a
+    BrokerError: it becomes ``failure``, and what was not received stays None. ``address``: of the master of broker
+    ``name``."""
     check = _BrokerCheck(cluster.broker(address), name)
     ahead_ms, switches, connections = None, None, None
     failure: RocketMQError | None = None
@@ -126,8 +132,8 @@ def _broker_facts(
 
 
 class _BrokerCheck:
-    """Requests to one broker. Each is recorded in ``trials``, a refusal (BrokerError) too, which is not raised. Methods
-    raise OptionError, TransportError and RemoteProtocolError. For one thread."""
+    """Sends the doctor's requests to one broker. Each is recorded in ``trials``, a refusal (BrokerError) too, which is
+    not raised. Methods raise OptionError, TransportError and RemoteProtocolError. For one thread."""
 
     def __init__(self, broker: Broker, name: str) -> None:
         self.trials: list[Trial] = []
@@ -135,7 +141,8 @@ class _BrokerCheck:
         self._name = name
 
     def clock_ahead_ms(self) -> int | None:
-        """Return the least difference of the broker's clock from this machine's; None if the broker refuses, which with
+        """Request the broker's clock, record the trial, and return by how many ms it is ahead of this machine's at
+        least, negative if behind, 0 if both may be equal. None if the broker does not report it, or refuses, which with
         ACLs it does for all but administrators."""
         sent_ms = _unix_ms()
         rpc = clock_rpc()
@@ -143,9 +150,10 @@ class _BrokerCheck:
         return None if clock_ms is None else clock_ahead_ms(clock_ms, sent_ms, _unix_ms())
 
     def try_topic(self, job: Job, topic: str) -> None:
-        """Send the requests that the job needs for one topic; none reads or stores a message. To write: a message to a
-        queue that no topic has, and a query of the topic's settings. To read as ``job.group``, if there is one: pulls
-        from such a queue and from an empty one, a check of a SQL92 filter, and a query of the topic's offsets."""
+        """Send the requests that the job needs for one topic and record them; none reads or stores a message. To write:
+        a message to a queue that no topic has, and a query of the topic's settings, not required. To read as
+        ``job.group``: pulls from such a queue and from an empty one, a check of a SQL92 filter, and a query of the
+        topic's offsets, required for queue-based load balancing. A read without a group sends nothing."""
         if job.is_writing:
             queue = MessageQueue(topic, self._name, NO_QUEUE)
             message = send_batch_rpc(b"-", queue, TRIAL_PRODUCER, properties="")
@@ -165,20 +173,23 @@ class _BrokerCheck:
             )
 
     def group_switches(self, group: str, *, is_required: bool) -> GroupSwitches | None:
-        """Request the group's switches and record the trial; None if the broker refuses."""
+        """Request the group's ``consumeEnable`` and ``consumeBroadcastEnable``, and record the trial with
+        ``is_required``. None if the broker refuses. A broker that creates groups on demand creates the group."""
         purpose = f"the settings of group '{group}'"
         return self._attempt(
             "GET", purpose, lambda: self._broker.call(group_switches_rpc(group)), is_required=is_required
         )
 
     def group_connections(self, group: str) -> GroupConnections | None:
-        """Request the group's connections and record the trial; None if the broker refuses."""
+        """Request the members of the group that are connected to the broker, and record the trial, which is not
+        required. None if the broker refuses."""
         purpose = f"comparing the members of group '{group}'"
         rpc = group_connections_rpc(group)
         return self._attempt("GET", purpose, lambda: self._broker.call(rpc), is_required=False)
 
     def _attempt(self, action: str, purpose: str, call: Callable[[], T], *, is_required: bool = True) -> T | None:
-        """Call, record in ``trials`` whether the broker refused, and return the value; None if it refused."""
+        """Call ``call`` and return its value; None if it raises a BrokerError. In both cases add a Trial with
+        ``action``, ``purpose`` and the error or None to ``trials``. Other errors are raised, without a Trial."""
         try:
             value = call()
         except BrokerError as error:
@@ -189,8 +200,10 @@ class _BrokerCheck:
 
 
 def _explained(result: E, tls: Tls | None) -> E | RocketMQError:
-    """Return the result, or for a lost TLS connection its cause: a server that rejects a client's certificate reports
-    it after the handshake, and data that is sent before causes a reset without a report."""
+    """Return ``result``, unless it is CONNECT_FAILED or CONNECTION_LOST with TLS. Then connect to the server again,
+    wait up to 3 s for data, and return the error that this raises, such as a rejected client certificate; ``result`` if
+    none or again one of these two. A server rejects the certificate after the handshake, and resets a connection on
+    which data was sent before."""
     if tls is None or not isinstance(result, TransportError) or not is_disconnected(result):
         return result
     address = str(result.context["address"])

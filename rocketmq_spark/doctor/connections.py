@@ -35,8 +35,9 @@ _Build = Callable[[_Server, RocketMQError], Diagnosis]
 
 
 def name_server_diagnoses(servers: ServerFacts) -> list[Diagnosis]:
-    """Return a diagnosis for each name server that returned an error and no valid response; as warnings if another
-    server returned a valid one. Unchecked name servers get none, see ``unchecked_diagnoses``."""
+    """Return a diagnosis with the first error of each name server that returned for no topic a route or a RouteError,
+    such as a missing topic: warnings if another name server did, else problems. Unchecked name servers get none, see
+    ``unchecked_diagnoses``."""
     failures = {
         address: next((one for one in results.values() if isinstance(one, RocketMQError)), None)
         for address, results in servers.name_servers.items()
@@ -54,7 +55,8 @@ def name_server_diagnoses(servers: ServerFacts) -> list[Diagnosis]:
 
 
 def broker_diagnoses(servers: ServerFacts) -> list[Diagnosis]:
-    """Return a diagnosis for each broker of the routes that this machine cannot use."""
+    """Return a problem for each broker with a ``failure``, which this machine cannot use; it names the origin of the
+    address."""
     return [
         _diagnosis(
             _Server(
@@ -76,7 +78,8 @@ def _origin(servers: ServerFacts, server: str) -> str:
 
 
 def address_map_diagnoses(servers: ServerFacts) -> list[Diagnosis]:
-    """Return a warning if ``brokerAddressMap`` has addresses that no broker in the routes advertises."""
+    """Return one warning that lists all addresses of ``brokerAddressMap`` that no broker in the routes advertises; []
+    if there are none, or if no route has a broker."""
     unknown = sorted(servers.address_map.keys() - servers.advertised)
     if not unknown or not servers.advertised:
         return []
@@ -93,7 +96,7 @@ def address_map_diagnoses(servers: ServerFacts) -> list[Diagnosis]:
 
 
 def proxy_diagnoses(servers: ServerFacts) -> list[Diagnosis]:
-    """Return the diagnoses of the proxies' gRPC addresses, as warnings if another address works."""
+    """Return a diagnosis for each error of each proxy: warnings if another proxy had no error, else problems."""
     failures = {address: errors for address, errors in servers.proxies.items() if errors}
     severity = Severity.WARNING if len(failures) < len(servers.proxies) else Severity.PROBLEM
     return [
@@ -106,7 +109,7 @@ def proxy_diagnoses(servers: ServerFacts) -> list[Diagnosis]:
 
 
 def unchecked_diagnoses(servers: ServerFacts) -> list[Diagnosis]:
-    """Return a warning if the time was over before all servers were checked."""
+    """Return one warning that lists the servers that were not checked within the time limit; [] if all were checked."""
     if not servers.unchecked:
         return []
     return [
@@ -122,12 +125,15 @@ def unchecked_diagnoses(servers: ServerFacts) -> list[Diagnosis]:
 
 
 def _diagnosis(server: _Server, error: RocketMQError) -> Diagnosis:
+    """Return the diagnosis of ``error`` by the function of its condition in ``_BY_CONDITION``; without one,
+    ``diagnosis_of``."""
     build = _BY_CONDITION.get(error.condition)
     return diagnosis_of(server.area, error, place=server.place) if build is None else build(server, error)
 
 
 def _unreachable(server: _Server, error: RocketMQError) -> Diagnosis:
-    """Return the diagnosis of a failed connection attempt by its cause."""
+    """Return the diagnosis of a connection that could not be opened (CONNECT_FAILED). Cause and advice depend on the
+    reason: an unknown host, a refused connection, a timeout, or another one."""
     cause = error.__cause__
     reason = str(error.context["reason"])
     if type(cause).__name__ == _UNKNOWN_HOST or _GRPC_UNKNOWN_HOST.search(reason):
@@ -145,6 +151,7 @@ def _unreachable(server: _Server, error: RocketMQError) -> Diagnosis:
 
 
 def _unresponsive(server: _Server, error: RocketMQError) -> Diagnosis:
+    """Return the diagnosis of a request without a response in time on an open connection (RESPONSE_TIMED_OUT)."""
     timeout_ms = error.context["timeout_ms"]
     why = f"it accepts connections, and returned nothing for {timeout_ms} ms"
     advice = f"{server.advice} if that is not RocketMQ's port, else check the server's log and load."
@@ -152,6 +159,7 @@ def _unresponsive(server: _Server, error: RocketMQError) -> Diagnosis:
 
 
 def _closing(server: _Server, error: RocketMQError) -> Diagnosis:
+    """Return the diagnosis of a connection that ended before the response (CONNECTION_LOST)."""
     advice = f"{server.advice} if that is not RocketMQ's port, else check the server's log."
     problem = f"The connection to {server.title} ended without a response"
     return _of(server, error, problem, str(error.context["reason"]), advice)
@@ -163,7 +171,8 @@ def _other_protocol(server: _Server, error: RocketMQError) -> Diagnosis:
 
 
 def _untrusted(server: _Server, error: RocketMQError) -> Diagnosis:
-    """Return the diagnosis of an untrusted certificate; one that expired needs another remedy than a CA file."""
+    """Return the diagnosis of an untrusted certificate: with advice to renew an expired one, for which a CA file does
+    not help; else ``diagnosis_of``, with the condition's texts."""
     if _EXPIRED not in str(error.context["reason"]):
         return diagnosis_of(server.area, error, place=server.place)
     advice = "Renew the server's certificate. If it is valid, correct this machine's clock."
@@ -171,12 +180,15 @@ def _untrusted(server: _Server, error: RocketMQError) -> Diagnosis:
 
 
 def _plain_only(server: _Server, error: RocketMQError) -> Diagnosis:
+    """Return the diagnosis of a server without TLS, for a job with ``useTLS`` (TLS_NOT_SUPPORTED)."""
     advice = "Set 'useTLS' to false, or set the server's 'tls.server.mode' to permissive or enforcing."
     problem = f"The job has useTLS=true, and {server.title} does not support TLS"
     return _of(server, error, problem, "it responds to plain requests only", advice)
 
 
 def _of(server: _Server, error: RocketMQError, problem: str, cause: str, advice: str) -> Diagnosis:
+    """Return a problem with these texts, the error's condition, the server's area and place, and its title as the
+    subject."""
     return Diagnosis(
         area=server.area,
         condition=error.condition,

@@ -36,9 +36,9 @@ class Area(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """A problem or warning. ``problem``, ``cause`` and ``advice`` are sentences without a final period in the first
-    two. ``condition``: key for scripts. ``place``: the broker that has it, empty for the cluster; ``places``: all of
-    them after ``in_order``, of one ``subject``, such as a permission."""
+    """A problem or warning of the doctor's report. ``problem``, ``cause`` and ``advice`` are sentences, the first two
+    without a final period. ``condition``: key for scripts. ``place``: the broker that has it, empty for the cluster.
+    ``places``: all brokers that have it, after ``in_order``. ``subject``: its object, such as a permission."""
 
     area: Area
     condition: str
@@ -58,7 +58,7 @@ class Diagnosis:
 
 
 def diagnosis_of(area: Area, error: RocketMQError, *, place: str = "") -> Diagnosis:
-    """Return the problem with the texts of an error's condition."""
+    """Return a problem with condition, summary and fix of ``error``, without a cause."""
     condition = CONDITIONS[error.condition]
     return Diagnosis(
         area=area,
@@ -73,8 +73,9 @@ _SEVERITIES: Final = {Severity.PROBLEM: 0, Severity.WARNING: 1}
 
 
 def in_order(diagnoses: Iterable[Diagnosis]) -> tuple[Diagnosis, ...]:
-    """Return problems before warnings, each by area, otherwise in the order given. Of diagnoses that several brokers
-    share, with one condition and subject, only the first is returned, with all ``places``."""
+    """Sort diagnoses: problems before warnings, then by area, else in the order given. Those of brokers, with a
+    ``place``, that have the same area, severity, condition and subject become the first one, whose ``places`` lists all
+    their brokers. Of those without a place, keep the first for each area, severity, condition and problem."""
     merged: dict[tuple[Area, Severity, str, bool, str], Diagnosis] = {}
     for one in diagnoses:
         has_place = bool(one.place)

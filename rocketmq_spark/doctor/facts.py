@@ -85,8 +85,8 @@ class ServerFacts:
     address_map: Mapping[str, str] = field(default_factory=dict)
 
     def routes(self) -> dict[str, RouteResult]:
-        """Return by topic the route that a name server has, else the error of one that has none, else another error.
-        A later server counts if it has more."""
+        """Return one result for each topic from those of all name servers: the first route, else the first RouteError,
+        such as a missing topic, else the first other error."""
         routes: dict[str, RouteResult] = {}
         for results in self.name_servers.values():
             for topic, result in results.items():

@@ -13,7 +13,8 @@ from rocketmq_spark.wire.body.subscription import SubscriptionData, exact_tags
 
 
 def group_diagnoses(job: Job, servers: ServerFacts) -> list[Diagnosis]:
-    """Return the diagnoses of the job's group on each broker."""
+    """Return the problems of the job's group on each broker, first of its switches, then of its members; [] without a
+    group."""
     if job.group is None:
         return []
     return [
@@ -34,7 +35,8 @@ def disabled_group_diagnosis(job: Job, broker: BrokerFacts) -> Diagnosis:
 
 
 def _disabled(job: Job, broker: BrokerFacts) -> Iterator[Diagnosis]:
-    """Yield the diagnoses of the group's switches on one broker."""
+    """Yield a problem if the group's ``consumeEnable`` is false on the broker, and one if ``consumeBroadcastEnable`` is
+    false and the job has messageModel=BROADCASTING; nothing if the switches are unknown."""
     switches = broker.switches
     if switches is None:
         return
@@ -52,7 +54,8 @@ def _disabled(job: Job, broker: BrokerFacts) -> Iterator[Diagnosis]:
 
 
 def _inconsistent(job: Job, broker: BrokerFacts) -> Iterator[Diagnosis]:
-    """Yield the diagnosis of members that a broker lists with another message model or subscription."""
+    """Yield a problem if the broker lists members of the group with another message model than the job's or, with the
+    same one, with another subscription. Nothing if the job is no member, or the broker lists none."""
     connections = broker.connections
     if connections is None or not job.is_member or not connections.members:
         return
@@ -80,12 +83,14 @@ def _inconsistent(job: Job, broker: BrokerFacts) -> Iterator[Diagnosis]:
 
 
 def _members(connections: GroupConnections) -> str:
+    """Return as text the first client ID in alphabetical order, and the number of further members."""
     first, *rest = sorted(member.client_id for member in connections.members)
     return f"member {first}" + (f" and {len(rest)} more" if rest else "")
 
 
 def _difference(job: Job, connections: GroupConnections) -> str | None:
-    """Return both subscriptions as text if they differ, ignoring the retry topic; else None."""
+    """Return as text the subscriptions of the members and of the job, topics with tags or SQL92 expression, if they
+    differ; None if they are equal. The group's retry topic does not count."""
     ignored = retry_topic(job.group or "")
     own = job.message_filter
     selected = own.expression if own.is_sql else _shown(exact_tags(own.expression) or frozenset())

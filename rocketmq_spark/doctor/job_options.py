@@ -26,7 +26,9 @@ class ParsedJob(NamedTuple):
 
 
 def parse_job(configured: Mapping[str, str], *, is_writing: bool) -> ParsedJob:
-    """Parse a job's options; names in any case. Unknown names are errors, and the rest is parsed without them."""
+    """Parse a job's options; names in any case. Unknown names become errors, and the rest is parsed without them. If
+    that fails, its OptionError is the last error, ``options`` is None and ``job`` is empty. No OptionError is
+    raised."""
     table = _table(configured, is_writing=is_writing)
     unknown = unknown_names(table, configured)
     errors = [error for name in unknown if (error := _error_of(table, name)) is not None]
@@ -39,8 +41,9 @@ def parse_job(configured: Mapping[str, str], *, is_writing: bool) -> ParsedJob:
 
 
 def _table(configured: Mapping[str, str], *, is_writing: bool) -> type[ConnectionOptions]:
-    """Return the table of the call that the options are for: a stream if there is a group, a batch read with topics
-    only, and a stream again if another option is no connection option."""
+    """Return the class of the options: WriteOptions if ``is_writing``; BatchReadOptions if there are topics and no
+    group; else ReadOptions if there is a group or another option that is no connection option; else
+    ConnectionOptions."""
     names = {name.lower() for name in configured}
     if is_writing:
         return WriteOptions
@@ -50,7 +53,8 @@ def _table(configured: Mapping[str, str], *, is_writing: bool) -> type[Connectio
 
 
 def _error_of(table: type[ConnectionOptions], name: str) -> OptionError | None:
-    """Return the error of an unknown option, with the suggestion of the parser."""
+    """Return the OptionError with which ``parse_table`` rejects the unknown option ``name``, with a suggestion of
+    another name; None if it does not reject it."""
     try:
         parse_table(table, {name: ""})
     except OptionError as error:
@@ -66,7 +70,7 @@ def _parse(table: type[ConnectionOptions], configured: Mapping[str, str]) -> Con
 
 
 def _job(options: ConnectionOptions) -> Job:
-    """Return the part of the options that servers have to allow."""
+    """Return the Job with what servers have to allow for these options; an empty Job for connection options alone."""
     match options:
         case ReadOptions():
             return Job(

@@ -25,7 +25,8 @@ class _Refusal(NamedTuple):
 
 
 def permission_diagnoses(job: Job, servers: ServerFacts) -> list[Diagnosis]:
-    """Return the diagnoses of refused trials."""
+    """Return a diagnosis for each trial that a broker refused with a condition of ``_BY_CONDITION``. Other refusals
+    have none: they are effects of a trial, which uses queues that no topic has."""
     diagnoses = (
         _BY_CONDITION.get(trial.error.condition, _ignored)(_Refusal(job, broker, trial, trial.error))
         for broker in servers.brokers
@@ -52,7 +53,8 @@ def _group_denied(refusal: _Refusal) -> Diagnosis:
 
 
 def _denied(refusal: _Refusal, resource: str) -> Diagnosis:
-    """Return the diagnosis that names the permission and the command that grants it."""
+    """Return the diagnosis that names the missing permission on ``resource`` and the command that grants it; a warning
+    if the job runs without the request."""
     action, context = refusal.trial.action, refusal.error.context
     return Diagnosis(
         area=Area.PERMISSIONS,
@@ -68,6 +70,7 @@ def _denied(refusal: _Refusal, resource: str) -> Diagnosis:
 
 
 def _group_missing(refusal: _Refusal) -> Diagnosis:
+    """Return the problem of a group that a broker does not have and does not create on demand."""
     group = refusal.job.group
     return Diagnosis(
         area=Area.GROUP,
@@ -97,7 +100,8 @@ def _topic_refused(refusal: _Refusal) -> Diagnosis:
 
 
 def _other(refusal: _Refusal) -> Diagnosis | None:
-    """Return the diagnosis of a disabled group, whose settings the user may not read; None for another refusal."""
+    """Return the problem of a group with ``consumeEnable`` false if the broker's remark reports that, also to a user
+    who may not read the group's settings; None for another remark."""
     if not str(refusal.error.context["remark"]).startswith(_DISABLED):
         return None
     return disabled_group_diagnosis(refusal.job, refusal.broker)

@@ -16,7 +16,8 @@ from rocketmq_spark.wire.grpc.requests import Subscription
 def collect_proxy_facts(
     job: Job, options: ConnectionOptions, endpoints: tuple[str, ...], announce: Announce
 ) -> ServerFacts:
-    """Open a session with each proxy, request the routes of the job's topics, and leave. Errors become facts; no
+    """Open a session with each proxy, request the routes of the job's topics, and close the session. Call ``announce``
+    before each proxy. A request waits up to STEP_MS or the shorter ``brokerTimeoutMs``. Errors become facts; no
     RocketMQError is raised."""
     timeout_ms = min(STEP_MS, options.broker_timeout_ms)
     subscription = Subscription(job.group or "", job.topics, *job.message_filter)
@@ -30,7 +31,8 @@ def collect_proxy_facts(
 
 
 def _session_errors(session: Session, topics: tuple[str, ...]) -> tuple[RocketMQError, ...]:
-    """Return the error of registering, else those of the topics' routes."""
+    """Register the session, and return only the error of that if it fails. Else request the route of each topic, and
+    return the errors; () if there are none. The caller closes the session."""
     try:
         session.keep_alive()
     except RocketMQError as error:

@@ -15,7 +15,7 @@ EXECUTORS = "Python, PySpark and network of the executors"
 
 
 class Report(NamedTuple):
-    """Diagnoses in order, and lines of what was checked and what was not."""
+    """The doctor's report: diagnoses in order, and lines of what was checked and what was not."""
 
     diagnoses: tuple[Diagnosis, ...]
     checked: tuple[str, ...]
@@ -30,7 +30,8 @@ class Report(NamedTuple):
 def report_of(
     diagnoses: tuple[Diagnosis, ...], environment: Environment, job: Job | None, servers: ServerFacts
 ) -> Report:
-    """Return the report. ``job``: None if its options could not be parsed, so that no server was checked."""
+    """Return the report: ``diagnoses``, the checked machine, name servers, proxies and brokers, and what was not
+    checked. ``job``: None if its options could not be parsed, so that no server was checked."""
     checked = [_environment(environment)]
     if job is None:
         return Report(diagnoses, tuple(checked), ("servers: correct the options first", EXECUTORS))
@@ -42,6 +43,7 @@ def report_of(
 
 
 def _environment(environment: Environment) -> str:
+    """Return the line of what was checked on this machine: versions of Python and PySpark, and the decoder."""
     python = ".".join(map(str, environment.python))
     decoder = environment.decoder if isinstance(environment.decoder, str) else "unavailable"
     return f"this machine: Python {python}, PySpark {environment.pyspark or 'missing'}, decoder {decoder}"
@@ -52,7 +54,8 @@ def _broker(name: str, server: str, version: int) -> str:
 
 
 def _unchecked(job: Job, servers: ServerFacts) -> Iterator[str]:
-    """Yield the checks that the options or the permissions do not allow."""
+    """Yield a line for each check that was not possible: options are missing, the broker or its permissions do not
+    allow it, or brokers are behind a proxy."""
     if not job.topics:
         yield "topics: none is given, set --topic"
     if not job.is_writing and job.group is None:
@@ -68,7 +71,8 @@ def _unchecked(job: Job, servers: ServerFacts) -> Iterator[str]:
 
 
 def as_text(report: Report) -> str:
-    """Return the report for a terminal: diagnoses with their advice, what was checked, and the verdict."""
+    """Return the report for a terminal: each diagnosis with its brokers if there are several, advice and condition,
+    then the verdict, what was checked and what was not."""
     lines: list[str] = []
     for one in report.diagnoses:
         lines.append(one.line)
@@ -82,6 +86,7 @@ def as_text(report: Report) -> str:
 
 
 def _verdict(diagnoses: Sequence[Diagnosis]) -> str:
+    """Return "sound" if no diagnosis is a problem, else "not sound", with the numbers of problems and warnings."""
     problems = sum(one.severity is Severity.PROBLEM for one in diagnoses)
     warnings = len(diagnoses) - problems
     if not diagnoses:
@@ -90,7 +95,7 @@ def _verdict(diagnoses: Sequence[Diagnosis]) -> str:
 
 
 def as_json(report: Report) -> str:
-    """Return the report as one JSON object, indented."""
+    """Return the report as one indented JSON object: ``isSound``, ``diagnoses``, ``checked``, ``notChecked``."""
     diagnoses = [
         {
             "severity": one.severity.value,

@@ -14,7 +14,8 @@ _PERMISSIONS: Final = {0: "none", PERM_WRITE: "write only", PERM_READ: "read onl
 
 
 def topic_diagnoses(job: Job, servers: ServerFacts) -> list[Diagnosis]:
-    """Return the diagnoses of the job's topics that a name server responded about."""
+    """Return the diagnoses of each of the job's topics: those of its route or, if no name server has a route, one of
+    the RouteError. A topic with only other errors has none here."""
     diagnoses: list[Diagnosis] = []
     routes = servers.routes()
     for topic in job.topics:
@@ -27,7 +28,9 @@ def topic_diagnoses(job: Job, servers: ServerFacts) -> list[Diagnosis]:
 
 
 def _route_diagnoses(job: Job, route: TopicRoute) -> Iterator[Diagnosis]:
-    """Yield the diagnoses of a topic that has a route."""
+    """Yield one diagnosis of all brokers on which the topic has no queue that the job can read, or write with
+    ``is_writing``: a warning if another broker has one. Then yield a problem for each other broker without a master in
+    the route."""
     verb, permission = ("write", PERM_WRITE) if job.is_writing else ("read", PERM_READ)
     usable = [data for data in route.queues if data.permission & permission and _count(job, data)]
     unusable = [data for data in route.queues if data not in usable]

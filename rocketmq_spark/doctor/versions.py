@@ -32,6 +32,7 @@ def environment_diagnoses(environment: Environment) -> list[Diagnosis]:
 
 
 def _python(environment: Environment) -> Iterator[Diagnosis]:
+    """Yield a problem for Python before 3.11, a warning after 3.13."""
     shown = ".".join(map(str, environment.python))
     if environment.python[:2] < OLDEST_PYTHON:
         yield _environment("UNSUPPORTED_PYTHON_VERSION", f"Python {shown} is too old", "Use Python 3.11 or newer.")
@@ -42,6 +43,8 @@ def _python(environment: Environment) -> Iterator[Diagnosis]:
 
 
 def _pyspark(environment: Environment) -> Iterator[Diagnosis]:
+    """Yield a problem if PySpark is not installed or before 4.0, a warning after 4.3; nothing if its version has no
+    numbers."""
     if environment.pyspark is None:
         yield _environment(
             "PYSPARK_MISSING",
@@ -73,11 +76,13 @@ def _environment(condition: str, problem: str, advice: str, severity: Severity =
 
 
 def broker_version_diagnoses(job: Job, servers: ServerFacts) -> list[Diagnosis]:
-    """Return the diagnoses of the brokers' versions; an unknown version has none."""
+    """Return the diagnoses of the brokers' versions of RocketMQ, see ``_broker_version``; a broker of unknown version
+    has none."""
     return [diagnosis for broker in servers.brokers if broker.version for diagnosis in _broker_version(job, broker)]
 
 
 def _broker_version(job: Job, broker: BrokerFacts) -> Iterator[Diagnosis]:
+    """Yield a problem for RocketMQ before 4.9, or before 5.0 with loadBalance=message, a warning after 5.5.0."""
     shown = f"Broker '{broker.name}' has {version_name(broker.version)}"
     if broker.version < OLDEST_BROKER:
         yield _version(broker, "UNSUPPORTED_BROKER_VERSION", f"{shown}, which is too old", "Use RocketMQ 4.9 or newer.")
@@ -104,8 +109,8 @@ def _version(
 
 
 def version_name(number: int) -> str:
-    """Return the name of RocketMQ's version number, such as "RocketMQ 5.1.4"; older than 4.9 as "a RocketMQ before
-    4.9"."""
+    """Return the name of RocketMQ's version number, such as "RocketMQ 5.1.4"; "a RocketMQ before 4.9" for an older
+    one."""
     if number < OLDEST_BROKER:
         return "a RocketMQ before 4.9"
     major, first = (5, ROCKETMQ_5) if number >= ROCKETMQ_5 else (4, OLDEST_BROKER)
@@ -114,8 +119,9 @@ def version_name(number: int) -> str:
 
 
 def clock_diagnoses(job: Job, servers: ServerFacts) -> list[Diagnosis]:
-    """Return the diagnoses of brokers whose clock differs from this machine's by more than 1 s. With message-based load
-    balancing, a broker's clock that is 2 s ahead or more rejects polls."""
+    """Return a diagnosis for each broker whose clock differs from this machine's by more than 1 s: a problem if it is
+    at least 2 s ahead and the job has loadBalance=message, because the broker then rejects polls; else a warning. An
+    unknown clock has none."""
     diagnoses = []
     for broker in servers.brokers:
         ahead_ms = broker.clock_ahead_ms or 0
