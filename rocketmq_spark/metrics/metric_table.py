@@ -44,7 +44,9 @@ class Mode(Enum):
 
 @dataclass(frozen=True)
 class Metric:
-    """One row of the table. ``field``: in the progress. ``labels``: those that it has beside ``COMMON_LABELS``."""
+    """One metric of METRICS: its type, unit and help text, and ``values``, which returns its values from the fields of
+    one source. ``field``: its origin in the progress, for the documentation. ``labels``: the metric's own, after
+    COMMON_LABELS."""
 
     kind: Kind
     unit: str
@@ -56,7 +58,8 @@ class Metric:
 
 
 def _at(*path: str) -> Callable[[Fields], Values]:
-    """Return a function that returns the number at ``path``, or no value where it is missing or null."""
+    """Return a function that returns, from the fields of a source, [((), number)] with the number at the nested keys
+    ``path``, True as 1; [] where a key is missing or the value is null."""
 
     def values(fields: Fields) -> Values:
         value: Any = fields
@@ -68,7 +71,8 @@ def _at(*path: str) -> Callable[[Fields], Values]:
 
 
 def _by_queue(name: str, factor: float = 1) -> Callable[[Fields], Values]:
-    """Return a function that returns a number of ``lagByQueue`` with topic, broker and queue ID."""
+    """Return a function that returns, from the fields of a source, ((topic, broker, queue ID), number) for each queue
+    in ``lagByQueue``, with its field ``name`` times ``factor``; [] without ``lagByQueue``."""
 
     def values(fields: Fields) -> Values:
         return [(queue, lag[name] * factor) for queue, lag in _queues(fields.get("lagByQueue"))]
@@ -77,7 +81,8 @@ def _by_queue(name: str, factor: float = 1) -> Callable[[Fields], Values]:
 
 
 def _by_condition(name: str) -> Callable[[Fields], Values]:
-    """Return a function that returns a number of ``lost.byCondition`` with its condition."""
+    """Return a function that returns, from the fields of a source, ((condition,), number) for each condition in
+    ``lost.byCondition``, with its field ``name``; [] without ``lost.byCondition``."""
 
     def values(fields: Fields) -> Values:
         lost: Mapping[str, Any] = fields.get("lost", {}).get("byCondition", {})
@@ -87,13 +92,15 @@ def _by_condition(name: str) -> Callable[[Fields], Values]:
 
 
 def _queues(nested: Mapping[str, Any] | None) -> Iterator[tuple[tuple[str, str, str], Any]]:
-    """Return topic, broker and queue ID with the entry of each queue."""
+    """Yield ((topic, broker, queue ID), entry) for each entry of ``nested``, {topic: {broker: {queue ID: entry}}};
+    nothing for None."""
     for topic, brokers in (nested or {}).items():
         for broker, queues in brokers.items():
             yield from (((topic, broker, queue), entry) for queue, entry in queues.items())
 
 
 def _longest_lag(fields: Fields) -> Values:
+    """Return [((), the maximum of ``ms`` in ``lagByQueue``, in seconds)]; [] without queues."""
     waiting_ms = [lag["ms"] for _, lag in _queues(fields.get("lagByQueue"))]
     return [((), max(waiting_ms) / 1000)] if waiting_ms else []
 
@@ -107,7 +114,8 @@ def _outage_count(fields: Fields) -> Values:
 
 
 def _earliest(name: str) -> Callable[[Fields], Values]:
-    """Return a function that returns the minimum of the time ``name`` over ``outages``; no value if none has it."""
+    """Return a function that returns, from the fields of a source, [((), the earliest time ``name`` of its ``outages``,
+    in seconds since 1970)]; [] if no outage has one."""
 
     def values(fields: Fields) -> Values:
         times = [_epoch_s(outage[name]) for outage in fields.get("outages", ()) if outage[name] is not None]
@@ -121,7 +129,7 @@ def _timestamp(fields: Fields) -> Values:
 
 
 def _epoch_s(text: str) -> float:
-    """Return a time that Spark or the progress has as text in UTC, in seconds since 1970."""
+    """Return a time in ISO 8601, in UTC, as seconds since 1970."""
     return datetime.fromisoformat(text).timestamp()
 
 
@@ -133,6 +141,7 @@ def _gauge(
     values: Callable[[Fields], Values] | None = None,
     labels: tuple[str, ...] = (),
 ) -> Metric:
+    """Return a gauge. ``values``: None: the number at ``field``, nested keys separated by dots."""
     return Metric(Kind.GAUGE, unit, mode, field, doc, values or _at(*field.split(".")), labels)
 
 

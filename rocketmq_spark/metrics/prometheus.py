@@ -54,7 +54,8 @@ class PrometheusListener(StreamingQueryListener, Collector):
         return map(_family, self._names)
 
     def collect(self) -> Iterator[Metric]:
-        """Return the metrics with their values, as of the latest progress of each query."""
+        """Yield each metric with its values as of the latest progress of each query, for each source of this connector;
+        yield a metric without values too."""
         with self._lock:
             samples = self._queries.samples()
         for name in self._names:
@@ -71,7 +72,8 @@ class PrometheusListener(StreamingQueryListener, Collector):
             self._queries.update(event.progress, is_new_batch=True)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
-        """Update the metrics from the query's last progress, which the event lacks: outages change without a batch."""
+        """Update the metrics, but not ``rows_total``, from the query's last progress, which the event lacks: outages
+        change without a batch. Do nothing if the query has ended or has no progress."""
         query = self._session.streams.get(str(event.id))
         progress: Any = query and query.lastProgress
         if progress:
@@ -79,7 +81,8 @@ class PrometheusListener(StreamingQueryListener, Collector):
                 self._queries.update(progress, is_new_batch=False)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        """Drop the query's metrics; keep those of a failed query until it is restarted."""
+        """Remove the query's metrics if it was stopped. If it failed, keep its last values, with ``up`` 0, until it is
+        restarted."""
         query_id, has_failed = str(event.id), event.exception is not None
         with self._lock:
             self._queries.end(query_id, has_failed=has_failed)

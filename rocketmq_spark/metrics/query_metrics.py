@@ -37,7 +37,9 @@ class Query:
     is_active: bool = True
 
     def samples(self, query_id: str) -> Iterator[Sample]:
-        """Return the values of all sources of this connector."""
+        """Yield a sample for each value of each metric of each source; sources that have shown no fields, such as those
+        of other connectors, have none. The common labels are ``query_id``, the query's name, and the source's number
+        from 0."""
         of_query = {IS_ACTIVE: self.is_active, TIMESTAMP: self.timestamp}
         for number, source in enumerate(self.sources):
             if source.shown:
@@ -48,14 +50,16 @@ class Query:
 
 
 class QueryMetrics:
-    """Latest progress of each query. Not thread-safe."""
+    """Latest progress of each query, from which the values of its metrics follow. Not thread-safe: the caller holds a
+    lock."""
 
     def __init__(self) -> None:
         self._queries: dict[str, Query] = {}
 
     def update(self, progress: Mapping[str, Any], *, is_new_batch: bool) -> None:
-        """Add a progress. Count its rows only if ``is_new_batch``: the progress of an idle query may repeat a batch
-        whose rows were counted before.
+        """Replace the query's progress by ``progress``, and mark the query as active. Add its rows to the sources' row
+        counts only if ``is_new_batch``: the progress of an idle query may repeat a batch whose rows were counted
+        before.
 
         If a source shows no fields, it keeps the fields of the last progress of the same run. Its row count continues
         in later runs of the query.
@@ -82,14 +86,14 @@ class QueryMetrics:
         )
 
     def end(self, query_id: str, *, has_failed: bool) -> None:
-        """Keep the last values of a query that failed, as not active, until it is restarted; drop one that was
-        stopped."""
+        """Remove a query that was stopped. If it failed, keep its last values, as not active, until its next progress.
+        Do nothing for a query without progress."""
         query = self._queries.pop(query_id, None)
         if query is not None and has_failed:
             self._queries[query_id] = replace(query, is_active=False)
 
     def samples(self) -> dict[str, list[Sample]]:
-        """Return the values of each metric that has any."""
+        """Return all samples of all queries by the metric's name; a metric without samples is missing."""
         found: dict[str, list[Sample]] = {}
         for query_id, query in self._queries.items():
             for sample in query.samples(query_id):
@@ -98,5 +102,6 @@ class QueryMetrics:
 
 
 def _updated(before: Source, shown: Mapping[str, Any], row_count: int, *, is_same_run: bool) -> Source:
-    """Return a source with the fields and the rows of one more progress."""
+    """Return ``before`` with ``row_count`` more rows and the fields ``shown``. If these are empty, keep the fields of
+    ``before`` in the same run, none in another one."""
     return Source(shown or (before.shown if is_same_run else {}), before.row_count + row_count)
