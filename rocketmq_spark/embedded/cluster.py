@@ -237,7 +237,7 @@ class EmbeddedCluster:
         return name
 
     def delete_topic(self, name: str) -> None:
-        """Delete the topic, its messages and the groups' offsets of it on each running broker, then its route on the
+        """Delete the topic, its messages and the groups' offsets in it on each running broker, then its route on the
         name server, which must be running."""
         for server in self._brokers.values():
             if server.is_running:
@@ -269,8 +269,8 @@ class EmbeddedCluster:
         self.start_broker(name)
 
     def kill_broker(self, name: str = "broker-a") -> None:
-        """Kill the broker's JVM by SIGKILL; if the name server is running, wait, without a limit, until that has
-        removed it. Raises EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] if other servers run in that JVM."""
+        """Kill the broker's JVM by SIGKILL; wait, without a limit, until the name server, if it is running, has removed
+        the broker. Raises EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] if other servers run in that JVM."""
         self._jvms.dedicated_jvm(name).kill()
         self._brokers[name].mark_stopped()
         while self._name_server.is_running and self._registration.has(name):

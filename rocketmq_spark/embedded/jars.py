@@ -174,10 +174,10 @@ def hold_file_lock(file: Path) -> Iterator[None]:
 
 
 def fetch(lock: Sequence[Jar], folder: Path, ivy_folder: Path) -> None:
-    """Download the jars that are missing or damaged in ``folder``, JARS_PER_STEP at a time, in a child JVM, and report
-    progress on standard error; do nothing if there are none. The caller holds the file lock. ``ivy_folder``, for
-    temporary files, is deleted before and after. Raises EmbeddedBrokerError[JARS_UNAVAILABLE], and the errors of
-    ``move_checked`` and ``open_ivy``; jars of finished steps stay."""
+    """Download the jars that are missing or damaged in ``folder``, 10 at a time, in a child JVM, and report progress on
+    standard error; do nothing if there are none. The caller holds the file lock. ``ivy_folder``, for temporary files,
+    is deleted before and after. Raises EmbeddedBrokerError[JARS_UNAVAILABLE], and the errors of ``move_checked`` and
+    ``open_ivy``; jars of finished steps stay."""
     missing = missing_jars(lock, folder)
     if not missing:
         return
@@ -222,8 +222,8 @@ def move_checked(jars: Sequence[Jar], files: Sequence[Path], folder: Path) -> No
 
 
 def report_progress(lock: Sequence[Jar], still_missing: Sequence[Jar]) -> None:
-    """Write one line to standard error: how many of the lock's jars and MB are present. ``still_missing``: the
-    others."""
+    """Write one line to standard error: RocketMQ's version, and how many of the lock's jars and MB are present, all but
+    ``still_missing``."""
     total, remaining = (sum(jar.size_bytes for jar in jars) // BYTES_PER_MB for jars in (lock, still_missing))
     count = len(lock) - len(still_missing)
     sys.stderr.write(

@@ -26,7 +26,7 @@ _PROVIDERS: Final = "org.apache.rocketmq.proxy.auth"
 
 
 class ProxyServer:
-    """A proxy with a gRPC port and a remoting port; both stay the same over restarts.
+    """RocketMQ's proxy in cluster mode, with a gRPC port and a remoting port; both stay the same over restarts.
 
     It listens on all interfaces: RocketMQ has no setting for that. ``certificate``: enables TLS, with the same Java
     options as for brokers. ``inner_credentials``: enable ACL, and sign the proxy's requests to the brokers for users

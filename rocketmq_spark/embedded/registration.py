@@ -44,10 +44,10 @@ class Registration:
         return self._queue_count(server, self._name_server.route(SYSTEM_TOPIC)) is not None
 
     def wait(self, servers: Sequence[str], topic: str = SYSTEM_TOPIC, queues: int = 1) -> None:
-        """Wait until the route of ``topic`` has each of ``servers``, whose broker has exactly ``queues`` readable
-        queues, then until each master confirms messages with all running replicas of its broker. At each poll, make the
-        servers that are missing register again. Raises EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] after 120 s
-        in either wait."""
+        """Wait until the route of ``topic`` has each of ``servers``, with exactly ``queues`` readable queues on the
+        server's broker; at each poll, make missing servers register again. Then wait until each master confirms
+        messages with all running replicas of its broker. Raises EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE]
+        after 120 s in either wait."""
 
         def unregistered() -> list[str]:
             route = self._name_server.route(topic)

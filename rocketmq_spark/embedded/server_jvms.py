@@ -47,8 +47,8 @@ class ServerJvms:
 
     def launch(self, server: str) -> None:
         """Launch the JVM of ``server`` unless it is running; do not wait until it responds, and start no server in it.
-        ``server``: a broker server's name, NAME_SERVER_JVM or PROXY_JVM. Closing ``resources`` kills the JVM. Raises
-        what ``rocketmq_class_path``, which may download jars, and ``find_java`` do."""
+        ``server``: name of a broker server, NAME_SERVER_JVM or PROXY_JVM. Closing ``resources`` kills the JVM. Missing
+        jars are downloaded first. Raises what ``rocketmq_class_path`` and ``find_java`` do."""
         name = self._name(server)
         if name in self._jvms and self._jvms[name].is_running:
             return
