@@ -126,7 +126,7 @@ class Demo:
 
     def _start_queries(self) -> None:
         """Start the queries FIRST, which counts orders, and BILLING, which writes invoices, and wait up to 300 s until
-        each has had a progress. Raises DemoError after that time, and what ``_poll`` does."""
+        each has reported its first progress. Raises DemoError after that time, and what ``_poll`` does."""
         self._print("starting a query that counts orders, and one that writes invoices")
         self._queries[FIRST] = collecting(self._orders(GROUP), FIRST).start()
         target = {"namesrvAddr": self._cluster.namesrv_addr, "topic": INVOICES}
@@ -215,15 +215,15 @@ class Demo:
         return was_met
 
     def _poll(self) -> None:
-        """Show new progress, and sleep for TICK_S. Raises EmbeddedBrokerError if the broker has ended, and what
-        ``progress_since`` does."""
+        """Print new progress as ``_show_progress`` does, and sleep for 0.2 s. Raises
+        EmbeddedBrokerError[EMBEDDED_JVM_FAILED] if the broker has ended, and what ``progress_since`` does."""
         self._cluster.check()
         self._show_progress()
         time.sleep(TICK_S)
 
     def _show_progress(self) -> None:
-        """Print a line for each new batch with rows of each running query, and record the query's latest one for this
-        phase. Raises what ``progress_since`` does."""
+        """Print a line for each new batch with rows of each running query, and record its latest one for
+        ``_is_divided``. Raises what ``progress_since`` does."""
         for name, query in self._queries.items():
             for progress in progress_since(query, self._last_shown.get(name, "")):
                 self._last_shown[name] = progress["timestamp"]

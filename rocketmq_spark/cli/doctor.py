@@ -43,7 +43,8 @@ def main(argv: Sequence[str]) -> int:
 
 def configured(arguments: argparse.Namespace) -> dict[str, str]:
     """Return the job's options: those of the file ``--options``, replaced in any spelling by ``--namesrv``, ``--group``
-    and ``--topic``. If neither names a server, add ``namesrvAddr``: $NAMESRV_ADDR, else 127.0.0.1:9876."""
+    and ``--topic``. If there is no address of a name server or proxy, add $NAMESRV_ADDR, else 127.0.0.1:9876, as
+    ``namesrvAddr``."""
     options: dict[str, str] = dict(arguments.options)
     topic_option = "topic" if arguments.write else "subscribe"
     given = {

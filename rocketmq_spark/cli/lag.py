@@ -41,8 +41,8 @@ def main(argv: Sequence[str]) -> int:
 
 
 def query_lag(cluster: ClusterClient, groups: Sequence[str], topics: Collection[str]) -> LagReport:
-    """Request the lag of ``groups``, by default of all, in ``topics``, by default in all. The report names each broker
-    whose queues are missing, with its first error; errors of name servers are raised. Raises what
+    """Request the lag of ``groups``, if empty of all, in ``topics``, if empty in all of the group. The report names
+    each broker whose queues are missing, with its first error; errors of name servers are raised. Raises what
     ``Inspector.group_rows`` does."""
     unavailable: dict[str, str] = {}
 

@@ -87,7 +87,7 @@ def _age(lag: int, lag_ms: int | None) -> str | None:
 
 
 def _queue_fields(row: GroupRow) -> dict[str, Any]:
-    """Return a queue as an object of the JSON."""
+    """Return one row as an object of ``LagReport.to_json``; an unknown value is None."""
     return {
         "topic": row.topic,
         "brokerName": row.broker_name,

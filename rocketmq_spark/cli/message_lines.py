@@ -62,7 +62,7 @@ def redriven(message: MessageExt, topic: str) -> Message:
 
 
 def _text_or_none(body: bytes) -> str | None:
-    """Return a body in UTF-8 as text; None for another."""
+    """Return the body as text; None if it is not in UTF-8."""
     try:
         return body.decode()
     except UnicodeDecodeError:

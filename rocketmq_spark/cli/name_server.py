@@ -56,7 +56,7 @@ def add_actions(parser: argparse.ArgumentParser, texts: Mapping[str, str]) -> di
 
 def properties(file: str) -> dict[str, str]:
     """Read and return the pairs of a file of ``key=value`` lines, such as RocketMQ's broker.conf; skip empty lines and
-    ``#`` comments. For the ``type`` of an argument.
+    ``#`` comments. It is the ``type`` of arguments.
 
     An unreadable file, another line, or a repeated key raises argparse.ArgumentTypeError. Its text shows no line, which
     may have a secret.

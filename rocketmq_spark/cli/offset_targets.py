@@ -116,7 +116,7 @@ def last_committed(names: Collection[str]) -> str | None:
 
 
 def _parsed(line: str) -> Any:
-    """Return the JSON value of a line; None for another line, such as ``-`` for a source without an offset."""
+    """Return the JSON value of a line; None if it is no JSON, such as ``-`` for a source without an offset."""
     try:
         return json.loads(line)
     except ValueError:

@@ -90,7 +90,7 @@ def new_parser() -> argparse.ArgumentParser:
 
 
 def message_count(text: str) -> int:
-    """Parse a number of messages; other text raises argparse.ArgumentTypeError."""
+    """Parse a number of messages, 0 or more, in digits; other text raises argparse.ArgumentTypeError."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of messages")
     return int(text)

@@ -23,8 +23,8 @@ HEADER: Final = ("broker", "queue", "first", "next", "messages")
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the action on the cluster, and print its result; return 0. Raises RouteError, BrokerError, TransportError,
-    OptionError. Wrong arguments raise SystemExit."""
+    """Run the action ``create``, ``describe`` or ``delete`` on the cluster, and print its result; return 0. Raises
+    RouteError, BrokerError, TransportError, OptionError. Wrong arguments raise SystemExit."""
     arguments = new_parser().parse_args(argv)
     with cluster_at(arguments.namesrv, arguments.options) as cluster:
         match arguments.action:
