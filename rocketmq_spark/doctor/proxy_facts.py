@@ -17,7 +17,7 @@ def collect_proxy_facts(
     job: Job, options: ConnectionOptions, endpoints: tuple[str, ...], announce: Announce
 ) -> ServerFacts:
     """Open a session with each proxy, request the routes of the job's topics, and close the session. Call ``announce``
-    before each proxy. A request waits up to STEP_MS or the shorter ``brokerTimeoutMs``. Errors become facts; no
+    before each proxy. A request waits up to 3 s, or ``brokerTimeoutMs`` if that is shorter. Errors become facts; no
     RocketMQError is raised."""
     timeout_ms = min(STEP_MS, options.broker_timeout_ms)
     subscription = Subscription(job.group or "", job.topics, *job.message_filter)

@@ -54,8 +54,8 @@ def _broker(name: str, server: str, version: int) -> str:
 
 
 def _unchecked(job: Job, servers: ServerFacts) -> Iterator[str]:
-    """Yield a line for each check that was not possible: options are missing, the broker or its permissions do not
-    allow it, or brokers are behind a proxy."""
+    """Yield a line for each check that was not made: topics, group or write permissions if their options are missing,
+    unknown clocks, the permission for redelivery with loadBalance=message, and brokers behind a proxy."""
     if not job.topics:
         yield "topics: none is given, set --topic"
     if not job.is_writing and job.group is None:

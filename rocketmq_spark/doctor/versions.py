@@ -97,6 +97,7 @@ def _broker_version(job: Job, broker: BrokerFacts) -> Iterator[Diagnosis]:
 def _version(
     broker: BrokerFacts, condition: str, problem: str, advice: str, severity: Severity = Severity.PROBLEM
 ) -> Diagnosis:
+    """Return a diagnosis of the broker's version with these texts; brokers of one version have the same subject."""
     return Diagnosis(
         area=Area.VERSIONS,
         condition=condition,
