@@ -82,7 +82,7 @@ class PrometheusListener(StreamingQueryListener, Collector):
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         """Remove the query's metrics if it was stopped. If it failed, keep its last values, with ``up`` 0, until it is
-        restarted."""
+        restarted and has progress."""
         query_id, has_failed = str(event.id), event.exception is not None
         with self._lock:
             self._queries.end(query_id, has_failed=has_failed)

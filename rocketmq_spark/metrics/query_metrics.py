@@ -28,7 +28,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Query:
-    """A query as of its latest progress."""
+    """A query as of its latest progress, with its sources. ``is_active``: False after a failure."""
 
     run_id: str
     name: str
