@@ -43,7 +43,8 @@ IN_FLIGHT_REQUESTS: Final = 512
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """A batch in flight to ``queue`` at ``address``, or the error that prevented sending it."""
+    """A batch in flight to ``queue`` at ``address``. ``outcome``: its pending response, or the error that prevented
+    sending it, after which ``queue`` or ``address`` may be None."""
 
     batch: SendBatch
     queue: MessageQueue | None
@@ -52,8 +53,9 @@ class _Attempt:
 
 
 class WriteQueues:
-    """Queues to send to: a topic's next one, round robin from a random one; brokers that have not failed recently come
-    first. Threads: the task's own."""
+    """Selects the queue of each batch that a write task sends to any queue of a topic: round robin, from
+    ``initial_queue_index()`` on. Queues of a broker that has failed are skipped while its pause lasts. Threads: the
+    task's own."""
 
     def __init__(self, cluster: ClusterClient, clock: Clock, initial_queue_index: Callable[[], int]) -> None:
         self._cluster = cluster
@@ -63,11 +65,12 @@ class WriteQueues:
         self._round_robin: defaultdict[str, Iterator[int]] = defaultdict(lambda: count(initial_queue_index()))
 
     def next_queue(self, topic: str) -> MessageQueue:
-        """Select and return the topic's next queue, round robin, of the brokers that have not failed recently; of all
-        if each has. May request the route. Without a writable queue, invalidate the cached route.
+        """Return the next of the topic's writable queues, round robin. Skip brokers that are in their pause after a
+        failure, unless all are. The route is requested if it is not cached or was invalidated.
 
-        Raises RouteError[MASTER_UNAVAILABLE | TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE], and the errors of
-        ``RouteTable.route``.
+        Without a writable queue, invalidate the route and raise: RouteError[MASTER_UNAVAILABLE] if the route lacks the
+        master of a broker of the topic, else RouteError[TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE]. Raises the errors of
+        ``RouteTable.route`` and ``TopicRoute.publish_queues``.
         """
         route = self._routes.route(topic)
         queues = route.write_queues()
@@ -89,11 +92,13 @@ class WriteQueues:
         self._brokers.record_failure(broker_name, error, now_ms=self._clock(), limit_ms=0)
 
     def query_is_compacted(self, topic: str) -> bool:
-        """Request the topic's settings from one broker after another. Return those of the first one that responds:
-        whether only the last message of each key is kept; False if it rejects the request. Record unresponsive brokers.
+        """Request the topic's settings, and return whether the topic keeps only the last message of each key
+        (compaction). Return False if the broker responds with an error: brokers of RocketMQ 4 do not support the
+        request, and ACL may forbid it.
 
-        Brokers of RocketMQ 4 do not support the request, and ACL may forbid it. Raises the last broker's TransportError
-        if none responds, and the errors of ``next_queue``.
+        The brokers of the topic's writable queues are tried one after another until one responds. Each that does not
+        respond is recorded as failed. Raises the last TransportError if none responds, and the errors of ``next_queue``
+        and ``RouteTable.find_master``.
         """
         first = self.next_queue(topic)
         other_queues = {queue.broker_name: queue for queue in self._routes.route(topic).write_queues()}
@@ -111,7 +116,8 @@ class WriteQueues:
 
 
 class BatchSender:
-    """Sender of the batches of one task. Threads: the task's own."""
+    """Sends the batches of one write task, several in flight, and retries each until a broker has stored it. The task
+    calls ``send`` for each batch, and ``finish`` at its end. Threads: the task's own."""
 
     def __init__(
         self,
@@ -136,21 +142,23 @@ class BatchSender:
 
     @staticmethod
     def of_this_process(options: WriteOptions) -> BatchSender:
-        """Return a sender with the connections and route history that the process keeps between tasks."""
+        """Return a new sender, with the connections and the route history that the process keeps between tasks. Open
+        nothing."""
         pool = shared_pool(options.broker_timeout_ms, options.security)
         return BatchSender(options, pool, history=history_of(options.name_servers))
 
     @property
     def bytes_in_flight(self) -> int:
-        """Return the body bytes of batches that are sent and not yet acknowledged."""
+        """Return the body bytes of the batches in flight: passed to ``send``, and not awaited so far."""
         return self._bytes_in_flight
 
     def send(self, batch: SendBatch) -> None:
-        """Send ``batch`` and return without waiting for its response. Before that, wait until earlier batches are
-        stored, as far as the in-flight limits require it, and for all batches in flight to the same ``queue``, if it is
-        set.
+        """Send ``batch`` and return without waiting for its response. An error of sending it is not raised here: the
+        call that waits for the batch retries it.
 
-        Raises the errors of ``finish``, for earlier batches.
+        Before sending, wait until the oldest batches in flight are stored: as long as ``batch`` would exceed
+        IN_FLIGHT_BYTES or IN_FLIGHT_REQUESTS, and as long as a batch for the same ``batch.queue`` is in flight; None
+        has no such wait. Raises the errors of ``finish``, for these earlier batches; ``batch`` is then not sent.
         """
         while self._in_flight and self._is_full_for(batch):
             self._await_oldest()
@@ -164,17 +172,19 @@ class BatchSender:
         return too_large or len(self._in_flight) >= IN_FLIGHT_REQUESTS
 
     def finish(self) -> None:
-        """Wait until all batches are stored; send a batch again after each transient failure.
+        """Wait until all batches in flight are stored, oldest first. After a retryable failure of a batch, pause and
+        send it again.
 
-        Raises TransportError[CLUSTER_TIMEOUT] for a batch that could not be stored within ``clusterTimeoutMs``, and
-        permanent errors at once.
+        Raises TransportError[CLUSTER_TIMEOUT] if transient failures of a batch last longer than ``clusterTimeoutMs``.
+        Raises the failure itself if it is permanent, or if the topic has been unavailable for ``missingTopicTimeoutMs``
+        (at most ``clusterTimeoutMs``). Later batches are then neither awaited nor retried.
         """
         while self._in_flight:
             self._await_oldest()
 
     def _await_oldest(self) -> None:
-        """Wait until the oldest batch is stored, and send it again after each transient failure. Add to the final
-        error, which is raised, a note on which rows may not be stored."""
+        """Remove the oldest batch in flight, of which there must be one, and wait until it is stored. After a retryable
+        failure, pause and send it again. Raises the errors of ``finish``, with the note of ``_not_stored_note``."""
         attempt = self._in_flight.popleft()
         self._bytes_in_flight -= len(attempt.batch.body)
         batch = attempt.batch
@@ -190,8 +200,8 @@ class BatchSender:
     # ---------------------------------------------------------------------------------------------- one attempt
 
     def _send_attempt(self, batch: SendBatch) -> _Attempt:
-        """Send the batch, to its queue or the topic's next one, and return the attempt without waiting for the
-        response. An error is the attempt's outcome, and not raised."""
+        """Send the batch to ``batch.queue``, or, if that is None, to the topic's next queue, and return the attempt
+        without waiting for the response. Raises no RocketMQError: it becomes the attempt's ``outcome``."""
         queue, address = None, None
         try:
             queue = batch.queue or self._queues.next_queue(batch.topic)
@@ -209,10 +219,12 @@ class BatchSender:
             return _Attempt(batch, queue, address, error)
 
     def _await_attempt(self, attempt: _Attempt) -> None:
-        """Wait for the response of ``attempt``, without retry, and record the result. A failure makes
-        ``WriteQueues.next_queue`` prefer other brokers for a while, and may invalidate the topic's route.
+        """Wait for the response of ``attempt``, and record success or failure of its broker: ``WriteQueues.next_queue``
+        skips a failed broker for a while. Invalidate the topic's route after an error that an outdated address may
+        cause. Do not retry.
 
-        Raises the error that prevented sending, that of the request, or BrokerError[MESSAGE_NOT_DURABLE].
+        Raises the error that prevented sending, or that of the request. Raises BrokerError[MESSAGE_NOT_DURABLE] for a
+        status other than SEND_OK, unless ``acceptNotDurable`` is set.
         """
         try:
             if isinstance(attempt.outcome, RocketMQError):
@@ -235,8 +247,8 @@ class BatchSender:
 
 
 def _not_stored_note(batch: SendBatch, error: RocketMQError) -> str:
-    """Return the note for the error of ``batch``: which rows may not be stored, and, if the broker rejected the batch
-    as too large, the option to set."""
+    """Return the text to add to the error of ``batch``: topic, first row and number of the rows that may not be stored,
+    and, if the broker rejected the batch as too large, the option to set."""
     hint = " Set 'maxMessageBytes' to the 'maxMessageSize' of the broker." if is_too_large(error) else ""
     return (
         f"A batch of {batch.row_count} rows for topic {batch.topic}, the first of them row {batch.first_row} of the "

@@ -99,13 +99,13 @@ def columns_and_ids(
 def resolve_columns(
     fields: Sequence[tuple[str, str]], *, has_topic: bool, id_columns: Sequence[str] = ()
 ) -> dict[str, int]:
-    """Return the position of each column of ``SINK_COLUMNS`` in a schema, given as names and Spark types in order.
+    """Return the position in ``fields`` of each column of ``SINK_COLUMNS`` that is there, by its name in that table.
+    ``fields``: (name, Spark SQL type) of the rows' columns; names match in any case, and by alias. Columns in
+    ``id_columns`` may have other names. ``has_topic``: option ``topic`` is set, so column ``topic`` is optional.
 
-    The schema may also have ``id_columns``, see ``id_positions``.
-
-    Raises OptionError[UNSUPPORTED_SINK_COLUMN | UNSUPPORTED_SINK_COLUMN_TYPE | DUPLICATE_COLUMN_ALIAS |
-    MISSING_SINK_COLUMN]; the last also without both a topic column and option ``topic`` (``has_topic``), or with only
-    one of ``brokerName`` and ``queueId``.
+    Raises OptionError[UNSUPPORTED_SINK_COLUMN | UNSUPPORTED_SINK_COLUMN_TYPE | DUPLICATE_COLUMN_ALIAS]; type ``void``
+    is supported except for ``body``. Raises OptionError[MISSING_SINK_COLUMN] without ``body`` or a topic, and for one
+    of ``brokerName`` and ``queueId`` alone. Raises the errors of ``id_positions``.
     """
     id_column_positions = id_positions(fields, id_columns)
     extra = {position for position in id_column_positions if fields[position][0].lower() not in _BY_SPELLING}
@@ -127,10 +127,12 @@ def resolve_columns(
 
 
 def id_positions(fields: Sequence[tuple[str, str]], id_columns: Sequence[str]) -> tuple[int, ...]:
-    """Return the positions of the columns that determine message IDs, in the order of ``id_columns``; () without any.
+    """Return the position in ``fields``, (name, Spark SQL type) of the rows' columns, of each of ``id_columns``, the
+    columns that determine message IDs; in the order of ``id_columns``, () if that is empty. Names match as in
+    ``position_of``.
 
     Raises OptionError[INVALID_OPTION_VALUE] for a missing column, OptionError[UNSUPPORTED_SINK_COLUMN_TYPE] for a type
-    whose values have no unique text, OptionError[AMBIGUOUS_COLUMN].
+    not in HASHED_TYPES, OptionError[AMBIGUOUS_COLUMN].
     """
     names = [name for name, _ in fields]
     positions = []
@@ -158,8 +160,8 @@ def position_of(name: str, names: Sequence[str]) -> int | None:
 
 
 def _check_complete(positions: Mapping[str, int], has_topic: bool) -> None:
-    """Raise OptionError[MISSING_SINK_COLUMN] if a column is missing: ``body``; ``topic``, without option ``topic``
-    (``has_topic``); ``brokerName`` or ``queueId``, if only the other one is present."""
+    """Raise OptionError[MISSING_SINK_COLUMN] for the first of these columns that is missing: ``body``; ``topic``,
+    unless option ``topic`` is set (``has_topic``); ``brokerName`` or ``queueId``, if only the other one is present."""
     missing = {
         "column 'body'": BODY not in positions,
         "column 'topic' or option 'topic'": TOPIC not in positions and not has_topic,

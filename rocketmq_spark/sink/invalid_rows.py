@@ -42,8 +42,9 @@ RowProblems = Iterator[tuple[int, str]]
 
 
 def problems_of(rows: OutgoingRows, properties: Sequence[pa.BinaryArray], *, max_body_bytes: int) -> dict[int, str]:
-    """Return the first problem of each invalid row, by position in ascending order; {} if all rows are valid.
-    ``properties``: encoded properties of the rows."""
+    """Return the first problem of each invalid row, by position in ``rows``, ascending; {} if all rows are valid.
+    ``properties``: encoded properties, each array with one value per row. Whether topics and queues exist is not
+    checked."""
     problems: dict[int, str] = {}
     for position, problem in _problems(rows, properties, max_body_bytes):
         problems.setdefault(position, problem)
@@ -82,7 +83,8 @@ def _problems(rows: OutgoingRows, properties: Sequence[pa.BinaryArray], max_body
 
 
 def _topic_problems(topics: pa.StringArray) -> RowProblems:
-    """Yield a problem for each topic that is null or no valid name; whether topics exist is checked later."""
+    """Yield a problem for each topic that is null, or not 1 to 127 letters, digits and ``%|_-``. Whether it exists is
+    not checked."""
     yield from _problems_at(topics.is_null(), "its topic is null")
     distinct = topics.dictionary_encode()
     are_invalid = pc.invert(pc.match_substring_regex(distinct.dictionary, _TOPIC))
@@ -94,8 +96,8 @@ def _topic_problems(topics: pa.StringArray) -> RowProblems:
 
 
 def _text_problems(name: str, values: pa.BinaryArray) -> RowProblems:
-    """Yield a problem for each value of property ``name`` that is empty, not in UTF-8, or contains a separator; null is
-    valid."""
+    """Yield a problem for each value of property ``name`` that is empty, is not UTF-8, or contains 0x02; null is valid.
+    The text names the column that the property comes from."""
     column = COLUMN_OF[name]
     yield from _problems_at(pc.equal(pc.binary_length(values), 0), f"its {column} is empty, and RocketMQ would drop it")
     yield from _problems_at(_are_malformed(values), f"its {column} is not in UTF-8")
@@ -103,8 +105,9 @@ def _text_problems(name: str, values: pa.BinaryArray) -> RowProblems:
 
 
 def _property_problems(maps: pa.MapArray) -> RowProblems:
-    """Yield a problem for each entry of ``maps`` with a reserved, empty or malformed name, or with a value that is
-    empty, null or malformed."""
+    """Yield a problem, with the row's position, for each entry of ``maps`` whose name is reserved by RocketMQ, empty,
+    not UTF-8, or contains 0x01 or 0x02, or whose value is null, empty, not UTF-8, or contains 0x02. An entry may have
+    several."""
     entry_offsets = maps.offsets.to_numpy()
     span = slice(int(entry_offsets[0]), int(entry_offsets[-1]))
     names = maps.keys[span].cast(pa.binary())
@@ -124,8 +127,8 @@ def _property_problems(maps: pa.MapArray) -> RowProblems:
 
 
 def _delay_problems(rows: OutgoingRows) -> RowProblems:
-    """Yield a problem for each delay that is not above 0 or above its maximum, and for rows with several delivery
-    times."""
+    """Yield a problem for each delay and delivery time that is 0 or negative, for each delay above its limit in
+    MAX_DELAYS, and for each row with values in more than one of these columns."""
     counts = np.zeros(len(rows), np.int32)
     for column, name in DELAYS.items():
         values = rows.texts.get(name)
@@ -140,7 +143,8 @@ def _delay_problems(rows: OutgoingRows) -> RowProblems:
 
 
 def _queue_problems(broker_names: pa.StringArray, queue_ids: pa.Int64Array) -> RowProblems:
-    """Yield a problem for each malformed broker name, for each queue ID out of range, and for one without the other."""
+    """Yield a problem for each broker name that is not UTF-8, for each queue ID below 0 or above MAX_INT, and for each
+    row that has only one of the two."""
     yield from _problems_at(_are_malformed(broker_names.cast(pa.binary())), "its brokerName is not in UTF-8")
     yield from _problems_at(pc.less(queue_ids, 0), "its queueId is below 0")
     yield from _problems_at(pc.greater(queue_ids, MAX_INT), f"its queueId is above {MAX_INT}")
@@ -162,10 +166,8 @@ def _has_separator(values: pa.BinaryArray) -> pa.BooleanArray:
 
 
 def _are_malformed(values: pa.BinaryArray) -> Mask:
-    """Return which values are not UTF-8, which Spark does not check when it casts binary to string.
-
-    Values are checked one by one only if the check of the whole array fails.
-    """
+    """Return a mask of the values that are not UTF-8; null is False. Spark does not check UTF-8 when it casts binary to
+    string."""
     try:
         values.cast(pa.string())
     except pa.ArrowInvalid:
@@ -182,7 +184,8 @@ def _is_utf8(value: bytes) -> bool:
 
 
 def _quoted(values: pa.BinaryArray, position: int) -> str:
-    """Return the value as quoted text for an error, decoded as by Java, and cut if it is long."""
+    """Return the value at ``position`` as quoted text for an error: malformed bytes as U+FFFD, a long value cut. It
+    must not be null."""
     return repr(cut(decode_utf8(values[position].as_py())))
 
 
@@ -212,10 +215,12 @@ _SEPARATORS: Final = str.maketrans("\x01\x02", "  ")
 def dead_letters(
     rows: OutgoingRows, problems: Mapping[int, str], source: str, topic: str, *, max_body_bytes: int
 ) -> OutgoingRows:
-    """Return rows for ``topic``, one for each invalid row, in the order of ``problems``; send nothing.
+    """Return rows for the dead-letter ``topic``: one for each entry of ``problems`` (problem by position in ``rows``),
+    in this order. Send and log nothing.
 
-    Each has the beginning of the invalid row's body, at most ``max_body_bytes``, and properties with the problem, the
-    row's number in ``source``, and the row's topic.
+    Each has the invalid row's number, the first ``max_body_bytes`` of its body (NO_BODY for an empty one or null), and
+    three properties only: PROBLEM, ROW with the number and ``source``, a text for the task, and TOPIC with the row's
+    topic.
     """
     positions = np.array(list(problems), np.int64)
     invalid = rows.take(positions)
@@ -235,5 +240,6 @@ def dead_letters(
 
 
 def _text(value: str) -> bytes | None:
-    """Return ``value`` encoded for a property, with at most 200 characters; None if it is empty."""
+    """Return ``value`` encoded for a property, cut to 200 characters, its separators replaced by spaces; None if it is
+    empty."""
     return value.translate(_SEPARATORS)[:_TEXT_LIMIT].encode() if value else None

@@ -28,10 +28,11 @@ _DIGITS: Final = np.frombuffer(hexlify(np.arange(1 << 16, dtype=">u2").tobytes()
 
 
 def micro_batch(query_id: str | None, batch_id: str | None, *, of_columns: bool) -> str:
-    """Return the job name of a micro-batch, see ``task_key``.
+    """Return the job name of a micro-batch, see ``task_key``. ``of_columns``: option ``messageIdColumns`` is set, and
+    the job does not determine message IDs.
 
-    Raises OptionError[MESSAGE_ID_UNAVAILABLE] if Spark provides no query ID or batch ID, unless IDs are made
-    ``of_columns``: without these, all batches would have the same IDs.
+    Raises OptionError[MESSAGE_ID_UNAVAILABLE] if Spark provides no query ID or no batch ID, unless ``of_columns``: all
+    batches would have the same message IDs.
     """
     if (query_id is None or batch_id is None) and not of_columns:
         raise OptionError("MESSAGE_ID_UNAVAILABLE", query=str(query_id), batch=str(batch_id))
@@ -60,7 +61,7 @@ def row_ids(key: bytes, first_row: int, columns: Sequence[pa.BinaryArray]) -> Me
 
 
 def _hash_inputs(key: bytes, columns: Sequence[pa.BinaryArray]) -> pa.BinaryArray:
-    """Return the hash input of each row: the key, the lengths of its values (-1: null), and the values."""
+    """Return the hash input of each row: ``key``, the length of each value as int32 (-1 for null), and the values."""
     lengths = np.empty((len(columns[0]), len(columns)), "<i4")
     for position, column in enumerate(columns):
         lengths[:, position] = pc.fill_null(pc.binary_length(column), -1)
@@ -79,14 +80,15 @@ def _hash_prefixes(inputs: pa.BinaryArray) -> MessageIds:
 
 
 def column_ids(columns: Sequence[pa.Array]) -> MessageIds:
-    """Return IDs that depend on the values of these columns only; null differs from every other value."""
+    """Return the ID of each row, which depends on its values in ``columns`` only; null differs from every other value.
+    Equal rows have equal IDs."""
     texts = [_texts(column).to_pylist() for column in columns]
     return np.array([_id_of(values) for values in zip(*texts, strict=True)], "S32")
 
 
 def _texts(values: pa.Array) -> pa.BinaryArray:
-    """Return the hash input of a column, independent of the session time zone: bytes, or for a timestamp its
-    microseconds."""
+    """Return the hash input of each value: binary unchanged, a timestamp as its microseconds since 1970 in decimal
+    digits, other types as text. It does not depend on the session time zone; null stays null."""
     if pa.types.is_timestamp(values.type):
         values = values.cast(pa.timestamp("us", values.type.tz)).cast(pa.int64())
     if pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type):

@@ -80,8 +80,8 @@ class OutgoingRows:
 
     @property
     def are_single(self) -> Mask:
-        """Return the rows that must not be in a batch: brokers ignore delays there, and reject batches for retry
-        topics.
+        """Return a mask of the rows that must not be in a batch, but sent as single messages: those with a delay or a
+        delivery time, which brokers ignore in a batch, and those for a retry topic, for which brokers reject batches.
 
         Source: ``broker/processor/SendMessageProcessor.java#sendBatchMessage``, ``common/message/MessageBatch.java``.
         """
@@ -93,7 +93,7 @@ class OutgoingRows:
         return single
 
     def take(self, positions: Positions) -> OutgoingRows:
-        """Return the rows at ``positions``."""
+        """Return the rows at ``positions``, in this order."""
         some = pa.array(positions)
         return OutgoingRows(
             self.numbers[positions],
@@ -115,9 +115,12 @@ def outgoing_rows(
     first_row: int,
     id_positions: Sequence[int] = (),
 ) -> OutgoingRows:
-    """Convert the rows of ``batch`` to columns of message parts, unchecked. ``positions``: of the columns of ``batch``,
-    by name. ``topic``: of all rows; None: from their column. ``first_row``: number of the first row in the task.
-    ``id_positions``: of the columns that determine message IDs."""
+    """Convert the rows of ``batch`` to columns of message parts, without checks.
+
+    ``positions``: positions in ``batch`` of the columns that it has, by name in ``SINK_COLUMNS``; ``body`` is required.
+    ``topic``: topic of all rows, which overrides the column; None: the column is required. ``first_row``: number of the
+    first row in its task. ``id_positions``: positions of the columns that determine message IDs.
+    """
     named = {name: batch.column(position) for name, position in positions.items()}
     texts = {
         "TAGS": _as_binary(named.get(TAGS)),
@@ -141,14 +144,15 @@ def outgoing_rows(
 
 
 def split_by_bytes(batch: pa.RecordBatch, body_position: int, limit_bytes: int) -> Iterator[pa.RecordBatch]:
-    """Yield slices of ``batch`` with at most ``limit_bytes`` of bodies; a single larger row is its own slice."""
+    """Yield consecutive slices of ``batch``, without a copy, each as large as possible with at most ``limit_bytes`` of
+    bodies. A single larger row is a slice of its own."""
     for begin, end in split_ranges(lengths_of(_as_binary(batch.column(body_position))), limit_bytes):
         yield batch.slice(begin, end - begin)
 
 
 def split_ranges(sizes: Numbers, limit: int) -> Iterator[tuple[int, int]]:
-    """Yield consecutive ranges ``[begin, end)`` of positions in ``sizes``, each with at most ``limit`` in total, or of
-    a single larger element."""
+    """Yield consecutive ranges ``[begin, end)`` of positions in ``sizes``, each as long as possible with at most
+    ``limit`` in total. A single larger element is a range of its own."""
     ends = np.cumsum(sizes, dtype=np.int64)
     begin = 0
     while begin < len(ends):
@@ -176,7 +180,8 @@ def _as_digits(values: pa.Array | None) -> pa.BinaryArray | None:
 
 
 def _milliseconds(values: pa.Array | None) -> pa.Int64Array | None:
-    """Return timestamps as ms since 1970; None without a column."""
+    """Return timestamps as ms since 1970, fractions dropped. None without a column; a column of type null stays
+    null."""
     if values is None or pa.types.is_null(values.type):
         return _cast(values, pa.int64())
     return values.cast(pa.timestamp("ms", values.type.tz), safe=False).cast(pa.int64())
@@ -191,8 +196,8 @@ def _have_nulls(columns: Sequence[pa.Array]) -> Mask | None:
 
 
 def _have_invalid_keys(values: pa.Array | None) -> Mask | None:
-    """Return the rows whose list of keys has an empty key or one with a blank; None if there is no such row, or if the
-    column has no lists."""
+    """Return a mask of the rows whose list of keys has an empty key or one with a space; None if there is no such row,
+    no column, or a column of texts instead of lists."""
     if values is None or not pa.types.is_nested(values.type):
         return None
     lists = values.cast(pa.list_(pa.binary())).filter(values.is_valid())  # a null list may cover values
@@ -207,8 +212,8 @@ def _have_invalid_keys(values: pa.Array | None) -> Mask | None:
 
 
 def _keys(values: pa.Array | None) -> pa.BinaryArray | None:
-    """Return the keys of each row as one text: a list's keys joined by a blank, without nulls; null for an empty list.
-    A column of single keys is returned as it is."""
+    """Return the keys of each row as one text. A list's keys are joined by a space, without nulls; a null list and one
+    without keys become null. A column of texts is returned unchanged, as binary; None without a column."""
     if values is None or not pa.types.is_nested(values.type):
         return _as_binary(values)
     values = values.cast(pa.list_(pa.binary()))
@@ -227,7 +232,9 @@ class DistinctRows(NamedTuple):
 
 
 def distinct_rows(columns: Iterable[pa.Array], row_count: int) -> DistinctRows:
-    """Give equal rows, those equal in all ``columns``, the same code, and return the codes. Null is a value."""
+    """Return DistinctRows of a table with ``columns`` of ``row_count`` values each: rows get the same code if they are
+    equal in all columns, null being equal to null. Codes count from 0 without gaps, in no particular order. Without
+    columns all rows are equal."""
     codes = np.zeros(row_count, np.int64)
     for column in columns:
         encoded = column.dictionary_encode(null_encoding="encode")

@@ -74,6 +74,8 @@ class EncodableRows:
 
 
 class _Encoded(NamedTuple):
+    """Rows, each with its message encoded for a batch, and whether it is sent as a single message instead."""
+
     encodable: EncodableRows
     messages: pa.BinaryArray
     are_single: Mask
@@ -81,11 +83,12 @@ class _Encoded(NamedTuple):
 
 
 def encode_batches(encodable: EncodableRows, queue_of: QueueOf, limit_bytes: int = BATCH_BYTES) -> Iterator[SendBatch]:
-    """Encode the rows and yield them as batches, round robin over the destinations; rows for one named queue keep their
-    order. Send nothing. ``queue_of`` is called once for each distinct target, and may raise.
+    """Encode the rows and yield them as SendBatches of up to ``limit_bytes``, round robin over the destinations; rows
+    for one named queue keep their order. Send nothing. A row is a single message, in a SendBatch of its own, if it is
+    above ``limit_bytes`` (brokers limit a batch as a whole, but only the body of a single message) or in
+    ``OutgoingRows.are_single``.
 
-    A row above ``limit_bytes`` is a single message: brokers limit the total size of a batch, but only the body of a
-    single message.
+    The first step of the iteration calls ``queue_of`` once for each distinct target, and raises its errors.
     """
     rows = encodable.rows
     if not len(rows):
@@ -99,7 +102,8 @@ def encode_batches(encodable: EncodableRows, queue_of: QueueOf, limit_bytes: int
 
 
 def _interleave(destinations: Iterable[Iterator[SendBatch]]) -> Iterator[SendBatch]:
-    """Yield one batch of each destination, round robin: a named queue has only one batch in flight."""
+    """Yield one batch of each destination, round robin, until all are exhausted, because ``BatchSender`` has only one
+    batch of a named queue in flight."""
     pending = deque(destinations)
     while pending:
         destination = pending.popleft()
@@ -109,7 +113,8 @@ def _interleave(destinations: Iterable[Iterator[SendBatch]]) -> Iterator[SendBat
 
 
 def _batches_for(destination: Destination, positions: Positions, encoded: _Encoded) -> Iterator[SendBatch]:
-    """Yield the batches of one destination."""
+    """Yield the batches and single messages of the rows at ``positions``, which are of one ``destination``: in the
+    order of the rows if it has a queue, else one kind after another (see ``_split_by_kind``)."""
     encodable, are_single = encoded.encodable, encoded.are_single
     for part in _split_by_kind(positions, encodable.sys_flags * 2 + are_single, in_order=destination.queue is not None):
         make = _single_messages if are_single[part[0]] else _full_batches
@@ -117,7 +122,8 @@ def _batches_for(destination: Destination, positions: Positions, encoded: _Encod
 
 
 def _full_batches(destination: Destination, part: Positions, encoded: _Encoded) -> Iterator[SendBatch]:
-    """Yield batches of neighbours in ``part``, each as large as the limit allows."""
+    """Yield batches of consecutive rows of ``part``, each as large as ``limit_bytes`` allows. All rows of ``part`` have
+    the same sysFlag."""
     encodable, messages = encoded.encodable, encoded.messages
     ordered = messages if len(part) == len(messages) else messages.take(pa.array(part))
     ends = _offsets(ordered)
@@ -129,7 +135,8 @@ def _full_batches(destination: Destination, part: Positions, encoded: _Encoded) 
 
 
 def _single_messages(destination: Destination, part: Positions, encoded: _Encoded) -> Iterator[SendBatch]:
-    """Yield each row of ``part`` as a single message."""
+    """Yield a SendBatch with ``properties`` for each row of ``part``, in order. All rows of ``part`` have the same
+    sysFlag."""
     encodable, some = encoded.encodable, pa.array(part)
     columns = (id_properties(encodable.ids[part]), *(column.take(some) for column in encodable.properties))
     bodies = encodable.rows.bodies.take(some).to_pylist()
@@ -141,8 +148,8 @@ def _single_messages(destination: Destination, part: Positions, encoded: _Encode
 
 
 def _by_destination(rows: OutgoingRows, queue_of: QueueOf) -> Iterator[tuple[Destination, Positions]]:
-    """Yield each destination with the positions of its rows in ascending order. All calls of ``queue_of`` precede the
-    first one."""
+    """Yield each destination once, with the positions of its rows in ascending order. ``queue_of`` is called once for
+    each distinct target, all before the first destination is yielded; its errors are raised."""
     columns = {
         "topic": rows.topics,
         "broker_name": rows.broker_names,
@@ -162,14 +169,17 @@ def _by_destination(rows: OutgoingRows, queue_of: QueueOf) -> Iterator[tuple[Des
 
 
 def _target_of(columns: dict[str, pa.Array], position: int) -> RowTarget:
-    """Return the target that the row at ``position`` names."""
+    """Return the target that the row at ``position`` names. ``columns``: columns by field of RowTarget; a field without
+    a column is None."""
     values = {name: column[position].as_py() for name, column in columns.items()}
     key = values.pop("sharding_key", None)
     return RowTarget(**values, sharding_key=None if key is None else key.decode())
 
 
 def _split_by_kind(positions: Positions, batch_kinds: Numbers, *, in_order: bool) -> Iterator[Positions]:
-    """Yield the positions that may share a batch: those of the same kind. ``in_order``: of neighbours only."""
+    """Split ``positions`` into parts that may share a batch: rows with the same number in ``batch_kinds``, which has
+    one for each row. ``in_order``: split wherever the kind changes, so that the parts keep the order; else yield one
+    part for each kind."""
     own_kinds = batch_kinds[positions]
     if in_order:
         yield from np.split(positions, np.flatnonzero(np.diff(own_kinds)) + 1)
@@ -179,14 +189,16 @@ def _split_by_kind(positions: Positions, batch_kinds: Numbers, *, in_order: bool
 
 
 def _offsets(values: pa.BinaryArray) -> list[int]:
-    """Return the start offset of each value in the data buffer, and the end of the last."""
+    """Return the start offset of each value in the data buffer, then the end of the last value: one number more than
+    there are values."""
     offsets = np.frombuffer(values.buffers()[1], np.int32)[values.offset : values.offset + len(values) + 1]
     positions: list[int] = offsets.tolist()
     return positions
 
 
 def queue_by_hash(sharding_key: str, queues: tuple[MessageQueue, ...]) -> MessageQueue:
-    """Return the queue of a sharding key: the same one as long as ``queues`` are the same.
+    """Return the queue for a sharding key, by its hash; the same one as long as ``queues`` are the same. There must be
+    one.
 
     Source: ``client/producer/selector/SelectMessageQueueByHash.java``; differs: brokers without a master in the route
     keep their queues, so that a key keeps its queue while only a master is unavailable.
@@ -195,9 +207,9 @@ def queue_by_hash(sharding_key: str, queues: tuple[MessageQueue, ...]) -> Messag
 
 
 def sharded_queues(route: TopicRoute) -> tuple[MessageQueue, ...]:
-    """Return the queues over which sharding keys are distributed, also those whose broker has no master in the route.
-    Raises RouteError[TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE] if there are none, RouteError[INVALID_ORDER_CONF] if the
-    topic's order configuration cannot be parsed."""
+    """Return the queues over which sharding keys are distributed: ``TopicRoute.publish_queues``, also of brokers that
+    have no master in the route. Raises RouteError[TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE] if there are none,
+    RouteError[INVALID_ORDER_CONF] if the topic's order configuration cannot be parsed."""
     queues = route.publish_queues()
     if not queues:
         raise RouteError("TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE", topic=route.topic)
@@ -205,7 +217,7 @@ def sharded_queues(route: TopicRoute) -> tuple[MessageQueue, ...]:
 
 
 def named_queue(target: RowTarget) -> MessageQueue | None:
-    """Return the queue that a row names, or None."""
+    """Return the queue that ``target`` names, unchecked; None if it lacks the broker name or the queue ID."""
     if target.broker_name is None or target.queue_id is None:
         return None
     return MessageQueue(target.topic, target.broker_name, target.queue_id)

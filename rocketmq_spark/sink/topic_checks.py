@@ -50,7 +50,8 @@ class RowRequirements(NamedTuple):
 
 
 def requirements_of(rows: OutgoingRows, excluded: Iterable[int]) -> RowRequirements:
-    """Return the requirements of rows, without those at ``excluded`` positions, which have problems of their own."""
+    """Return the distinct requirements of the rows, without the rows at ``excluded`` positions: these have problems
+    already."""
     positions = np.delete(np.arange(len(rows)), list(excluded))
     columns = [column.take(pa.array(positions)) for column in _columns(rows)]
     requirement_indices, firsts = distinct_rows(columns, len(positions))
@@ -59,7 +60,8 @@ def requirements_of(rows: OutgoingRows, excluded: Iterable[int]) -> RowRequireme
 
 
 def _columns(rows: OutgoingRows) -> tuple[pa.Array, ...]:
-    """Return a column for each field of ``TopicRequirement``."""
+    """Return the values of each field of ``TopicRequirement``, in the order of the fields: one array per field, with
+    one value per row."""
     keys = rows.texts.get("KEYS")
     brokers = pa.nulls(len(rows), pa.string()) if rows.broker_names is None else rows.broker_names
     queue_ids = pa.nulls(len(rows), pa.int64()) if rows.queue_ids is None else rows.queue_ids
@@ -73,8 +75,8 @@ def _are_not_blank(keys: pa.BinaryArray) -> pa.BooleanArray:
 
 
 def no_such_queue(requirement: TopicRequirement, route: TopicRoute) -> str | None:
-    """Return why the topic lacks the named queue; None if it has it, if none is named, or if its broker is not in
-    ``route``."""
+    """Return the problem, as text, if the topic lacks the named queue at the named broker. None if it has the queue, if
+    ``requirement`` names no queue, or if that broker is not in ``route``."""
     counts = [data.write_queue_count for data in route.queues if data.broker_name == requirement.broker_name]
     if requirement.queue_id is None or not counts or requirement.queue_id < counts[0]:
         return None

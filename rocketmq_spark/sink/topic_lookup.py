@@ -21,7 +21,8 @@ from rocketmq_spark.sink.topic_checks import TopicRequirement, lost_without_keys
 
 
 class TopicLookup:
-    """Lookup of each topic once per task, which waits for all missing topics together. Threads: the task's own.
+    """Checks that the topics and queues of a task's rows exist, and selects queues for sharding keys. Looks up each
+    topic once per task, and waits for all missing topics together. Threads: the task's own.
 
     ``query_is_compacted``: returns whether a topic keeps only the last message of each key, according to one of its
     brokers; False if that broker does not report it. It raises transient errors, for example if no broker can be
@@ -46,20 +47,22 @@ class TopicLookup:
         self._unavailable_topics: dict[str, RocketMQError] = {}
 
     def queue_of(self, target: RowTarget) -> MessageQueue | None:
-        """Return the queue that a row names, unchecked, or that its sharding key selects; None: any queue of the topic.
+        """Return the queue that ``target`` names, unchecked; else the queue that its sharding key selects; else None:
+        any queue of the topic.
 
-        For a sharding key, the first call looks up the topic and waits for a missing one; the task keeps that list of
-        queues. Raises the errors of ``sharded_queues``.
+        For a sharding key, the task's first call looks up the topic and waits if it is missing; later calls use the
+        queues of that lookup. Raises the errors of ``sharded_queues``, for a sharding key only.
         """
         if target.sharding_key is None or target.queue_id is not None:
             return named_queue(target)
         return queue_by_hash(target.sharding_key, self.sharded_queues(target.topic))
 
     def sharded_queues(self, topic: str) -> tuple[MessageQueue, ...]:
-        """Return the queues over which keys of the topic are distributed: those of the first lookup in this task, which
-        waits for a missing topic.
+        """Return the queues over which sharding keys of the topic are distributed. The task's first call looks up the
+        topic and waits if it is missing; later calls return the same queues.
 
-        Raises the error that makes the topic unavailable, and the errors of ``find_problems``.
+        Raises the route's error if the topic stayed unavailable for ``missingTopicTimeoutMs``, and the errors of
+        ``find_problems``.
         """
         self.find_problems([TopicRequirement(topic, has_keys=True)])
         if topic in self._unavailable_topics:
@@ -69,15 +72,14 @@ class TopicLookup:
     def find_problems(
         self, requirements: Collection[TopicRequirement], *, first_only: bool = False
     ) -> dict[TopicRequirement, str]:
-        """Look up the topics, and return the unmet ``requirements`` with the reason of each; {} if all are met.
+        """Look up the topics, and return each of ``requirements`` that is not met, with the reason as text; {} if all
+        are met. ``first_only``: return with the first problem. Wait up to ``missingTopicTimeoutMs`` for a topic without
+        a route or writable queue, and for a named broker that never had the topic. Report at once a named queue that
+        the topic lacks, and a compacted topic of rows without keys. A named broker that had the topic before is no
+        problem: sending waits for it.
 
-        Reasons that are returned after waiting for ``missingTopicTimeoutMs``: the topic has no route or no writable
-        queue, or the named broker never had it. Returned at once: the topic lacks the named queue, or is compacted and
-        would lose messages without keys. ``first_only``: return the first problem, without waiting for other topics.
-
-        A named broker that had the topic before, or that is not writable now while others are, is no problem: sending
-        waits for it. Raises TransportError[CLUSTER_TIMEOUT] for a transient error that lasts longer than
-        ``clusterTimeoutMs``, and permanent errors at once.
+        Raises TransportError[CLUSTER_TIMEOUT] for a transient error that lasts longer than ``clusterTimeoutMs``, and
+        permanent errors at once.
         """
         by_topic: defaultdict[str, list[TopicRequirement]] = defaultdict(list)
         for one in requirements:
@@ -93,8 +95,9 @@ class TopicLookup:
         return problems
 
     def _find_failing(self, pending: Mapping[str, Collection[TopicRequirement]]) -> list[str]:
-        """Attempt once to resolve the ``pending`` topics; return those to retry. Record a problem for a topic
-        unavailable for too long; raise other final errors."""
+        """Attempt once to resolve the topics of ``pending`` (requirements by topic), and return the topics to retry. A
+        topic that has been unavailable for its whole waiting time is recorded as a problem, and not returned. Raises
+        all other final errors: permanent ones, and CLUSTER_TIMEOUT."""
         failing: list[str] = []
         for topic, error in self._resolve_all(pending).items():
             final_error = self._failures.record_failure(topic_subject(topic), topic, error)
@@ -108,8 +111,9 @@ class TopicLookup:
         return failing
 
     def _resolve_all(self, pending: Mapping[str, Collection[TopicRequirement]]) -> dict[str, RocketMQError]:
-        """Attempt once to resolve the ``pending`` topics, and return the errors of those that failed; {} if none did.
-        If no name server responds, stop, and return the first such error for all topics."""
+        """Attempt once to resolve each topic of ``pending`` (requirements by topic), and record each success. Return
+        the error of each topic that failed, and invalidate its route if an outdated address may be the cause; {} if
+        none failed. If no name server responds, stop, and return that error for every topic of ``pending``."""
         failures: dict[str, RocketMQError] = {}
         for topic, requirements in pending.items():
             try:
@@ -124,11 +128,12 @@ class TopicLookup:
         return failures
 
     def _resolve(self, topic: str, requirements: Collection[TopicRequirement]) -> None:
-        """Attempt once to resolve a topic: cache its queues and, if rows lack keys, whether it is compacted. Refresh
-        its route for a named broker or queue that it lacks. Do nothing for a topic whose waiting time has expired.
+        """Attempt once to resolve a topic: cache its queues and, if a requirement is without keys, whether the topic is
+        compacted. If its route lacks a named broker or queue, request the route again. Do nothing for a topic whose
+        waiting time has expired.
 
-        Raises RouteError[UNKNOWN_BROKER], and the errors of ``RouteTable.route``, ``sharded_queues`` and
-        ``query_is_compacted``.
+        Raises RouteError[UNKNOWN_BROKER] for a named broker that never had the topic, and the errors of
+        ``RouteTable.route``, ``sharded_queues`` and ``query_is_compacted``.
         """
         if topic in self._unavailable_topics:
             return
@@ -145,21 +150,22 @@ class TopicLookup:
             raise RouteError("UNKNOWN_BROKER", topic=topic, broker=broker)
 
     def _brokers_without_route(self, topic: str, requirements: Iterable[TopicRequirement]) -> list[str]:
-        """Return the named brokers that have never had the topic, without those whose waiting time has expired."""
+        """Return, ascending, the brokers named in ``requirements`` that have never had the topic, without those whose
+        waiting time has expired."""
         named = {one.broker_name for one in requirements if one.broker_name is not None}
         return sorted(named - self._routes.recorded_brokers(topic) - self._unknown_brokers[topic])
 
     def _record_missing(self, topic: str, error: RocketMQError, requirements: Iterable[TopicRequirement]) -> None:
-        """Record that the waiting time has expired: of the brokers that rows name and that have never had the topic, if
-        ``error`` is about a broker; else of the topic."""
+        """Record that the waiting time has expired. If ``error`` is about an unknown broker: for the brokers named in
+        ``requirements`` that have never had the topic. Else: for the topic, with ``error``."""
         if is_unknown_broker(error):
             self._unknown_brokers[topic].update(self._brokers_without_route(topic, requirements))
         else:
             self._unavailable_topics[topic] = error
 
     def _problem(self, requirement: TopicRequirement) -> str | None:
-        """Return why ``requirement`` is not met, as far as lookups have shown it. None: it is met, or its topic is not
-        resolved yet. Send nothing."""
+        """Return why ``requirement`` is not met, by what lookups have shown so far. None: it is met, or its topic is
+        not resolved so far. Request nothing."""
         topic = requirement.topic
         if topic in self._unavailable_topics:
             return self._unavailable_topics[topic].summary

@@ -74,11 +74,12 @@ class WriteTask:
 def write_rows(
     batches: Iterable[pa.RecordBatch], columns: Columns, task: WriteTask, options: WriteOptions, sender: Sender
 ) -> int:
-    """Send all rows of a task, wait until the brokers have stored them, and return their number, invalid ones included.
+    """Check, encode and send all rows of a task, wait until the brokers have stored them, and return their number,
+    invalid ones included. Each Arrow batch is checked completely before any of its rows is sent.
 
-    Invalid rows, including those for a topic that is unavailable, go to the dead-letter topic of ``options``. Raises
-    LocalProtocolError[INVALID_ROW] if there is no dead-letter topic or it cannot be used: before any row of the same
-    Arrow batch is sent, but after earlier batches are. Raises the errors of ``sender``.
+    Invalid rows, including those for an unavailable topic, go to the dead-letter topic of ``options``. Raises
+    LocalProtocolError[INVALID_ROW] if there is none or it cannot be used; rows of earlier Arrow batches may be stored
+    then. Raises the errors of ``sender``.
     """
     key = task_key(task.job, task.partition_id)
     limit_bytes = min(BATCH_BYTES, options.max_message_bytes)
@@ -94,6 +95,8 @@ def write_rows(
 
 
 class _Piece(NamedTuple):
+    """Some consecutive rows of an Arrow batch, with the message ID and the encoded properties of each."""
+
     rows: OutgoingRows
     ids: MessageIds
     properties: tuple[pa.BinaryArray, ...]
@@ -102,8 +105,9 @@ class _Piece(NamedTuple):
 def _pieces(
     batch: pa.RecordBatch, columns: Columns, key: bytes, first_row: int, options: WriteOptions
 ) -> Iterator[_Piece]:
-    """Encode the rows of an Arrow batch, unchecked, and yield them with their message IDs in pieces of
-    ``ENCODED_BYTES`` of bodies; a single larger row is its own piece."""
+    """Encode the rows of an Arrow batch, unchecked, and yield them with their message IDs in pieces of at most
+    ``ENCODED_BYTES`` of bodies; a single larger row is its own piece. Message IDs come from the ID columns if there are
+    any, else from ``key``, the row's number and all its content. ``first_row``: number of the first row in the task."""
     for part in split_by_bytes(batch, columns.parts[BODY], ENCODED_BYTES):
         rows = outgoing_rows(part, columns.parts, options.topic, first_row, columns.id_positions)
         properties = _properties(rows)
@@ -131,11 +135,12 @@ def _message_ids(
 
 
 def _valid_pieces(pieces: list[_Piece], task: WriteTask, options: WriteOptions, topics: Topics) -> Iterator[_Piece]:
-    """Check all ``pieces``, then yield those to send: all rows, or the valid rows and dead letters of the others, which
-    are logged. Without a dead-letter topic, topics are looked up only if no row has a problem of its own.
+    """Check all ``pieces``, then yield pieces to send: one without problems unchanged, else its valid rows and then the
+    dead letters of its invalid rows, which are logged. Topics are looked up, which may wait; not if a row has another
+    problem and there is no dead-letter topic.
 
-    Raises LocalProtocolError[INVALID_ROW] for invalid rows without a usable dead-letter topic, and what the lookup
-    raises, which waits for missing topics.
+    Raises LocalProtocolError[INVALID_ROW] for invalid rows without a usable dead-letter topic, before the first piece
+    is yielded. Raises the errors of ``Topics.find_problems``.
     """
     problems = [problems_of(piece.rows, piece.properties, max_body_bytes=options.max_message_bytes) for piece in pieces]
     if options.dead_letter_topic is not None or not any(problems):
@@ -152,8 +157,9 @@ def _valid_pieces(pieces: list[_Piece], task: WriteTask, options: WriteOptions, 
 def _with_topic_problems(
     pieces: list[_Piece], problems: list[dict[int, str]], topics: Topics, *, first_only: bool
 ) -> list[dict[int, str]]:
-    """Look up all topics together, which may wait, and return ``problems`` with the topic problems of the other
-    rows."""
+    """Look up the topics of all rows that have no problem so far, all together, which may wait. Return ``problems``
+    (for each piece, problem by row position) with the topic problems of these rows added, ascending by position. Raises
+    the errors of ``Topics.find_problems``."""
     row_requirements = [
         requirements_of(piece.rows, excluded=row_problems) for piece, row_problems in zip(pieces, problems, strict=True)
     ]
@@ -167,7 +173,9 @@ def _with_topic_problems(
 def _split_invalid(
     piece: _Piece, problems: Mapping[int, str], task: WriteTask, options: WriteOptions
 ) -> Iterator[_Piece]:
-    """Log how many rows are invalid; yield a piece of the valid rows, and one of dead letters for the invalid ones."""
+    """Yield a piece of the valid rows, possibly empty, then one of dead letters with the message IDs of the invalid
+    rows. Log one warning with the number of invalid rows and the first problem. ``problems``: by row position, not
+    empty. Requires a dead-letter topic."""
     assert options.dead_letter_topic is not None
     rows, ids, _ = piece
     first = next(iter(problems))
@@ -195,8 +203,8 @@ def _encodable(piece: _Piece, options: WriteOptions) -> EncodableRows:
 def _invalid_row_error(
     pieces: list[_Piece], problems: list[dict[int, str]], task: WriteTask, suffix: str = ""
 ) -> LocalProtocolError:
-    """Return the error for the first invalid row, with the number of all; at least one is invalid. ``suffix``: text
-    after the problem."""
+    """Return the error for the first invalid row, with the number of all invalid rows; at least one is invalid.
+    ``problems``: for each piece, problem by row position. ``suffix``: text to add after the problem."""
     rows, found = next(
         (piece.rows, row_problems) for piece, row_problems in zip(pieces, problems, strict=True) if row_problems
     )
@@ -224,8 +232,9 @@ KINDS: Final[Mapping[str, MessageSysFlag]] = MappingProxyType(
 
 
 def compressed(bodies: pa.BinaryArray, compression: str, over_bytes: int) -> tuple[pa.BinaryArray, Numbers]:
-    """Compress each body above ``over_bytes`` if that makes it smaller. Return all bodies, and the sysFlag of each: 0
-    if it is not compressed."""
+    """Compress each body of more than ``over_bytes`` if that makes it smaller. Return all bodies in order, and the
+    sysFlag of each: 0 if it is not compressed. ``compression``: ``none``, which compresses nothing, or a key of
+    KINDS."""
     sys_flags = np.zeros(len(bodies), np.int32)
     sizes = lengths_of(bodies)
     are_large = sizes > over_bytes

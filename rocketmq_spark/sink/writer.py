@@ -50,7 +50,8 @@ class RocketMQWriter(DataSourceArrowWriter):
 
     @raising_without_traceback
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskCommitMessage:
-        """Send the rows of one task; return once the brokers have stored them. Raises the errors of ``write_rows``."""
+        """Send the rows of one task, and return their number once the brokers have stored them. Raises the errors of
+        ``write_rows``."""
         return _write(iterator, self._columns, self._job, self._options)
 
 
@@ -66,8 +67,9 @@ class RocketMQStreamWriter(DataSourceStreamArrowWriter):
 
     @raising_without_traceback
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskCommitMessage:
-        """Send the rows of one task of a micro-batch; return once the brokers have stored them. Raises
-        OptionError[MESSAGE_ID_UNAVAILABLE], and the errors of ``write_rows``."""
+        """Send the rows of one task of a micro-batch, and return their number once the brokers have stored them. Raises
+        OptionError[MESSAGE_ID_UNAVAILABLE], before anything is sent, if Spark provides no query ID or batch ID and no
+        ``messageIdColumns`` are set. Raises the errors of ``write_rows``."""
         from rocketmq_spark.sink.message_ids import micro_batch
 
         context = _task_context()
@@ -78,7 +80,8 @@ class RocketMQStreamWriter(DataSourceStreamArrowWriter):
 
 
 def columns_in(schema: StructType, options: WriteOptions) -> tuple[dict[str, int], tuple[int, ...]]:
-    """Return the positions of the columns to send, and of those that determine message IDs: see ``columns_and_ids``."""
+    """Return the positions of the message columns in ``schema``, by name, and the positions of the columns that
+    determine message IDs. Raises the errors of ``columns_and_ids``."""
     fields = [(field.name, field.dataType.simpleString()) for field in schema.fields]
     return columns_and_ids(fields, has_topic=options.topic is not None, id_columns=options.message_id_columns)
 
@@ -89,8 +92,9 @@ def _write(
     job: str,
     options: WriteOptions,
 ) -> TaskCommitMessage:
-    """Set the log context, send the rows of the running task, and return their number once the brokers have stored
-    them. Raises the errors of ``write_rows``."""
+    """Set the log context of this process, send the rows of the running task, and return their number once the brokers
+    have stored them. ``columns``: as ``columns_in`` returns them. ``job``: see ``task_key``. Raises the errors of
+    ``write_rows``."""
     from rocketmq_spark.sink.batch_sender import BatchSender
     from rocketmq_spark.sink.write_task import Columns, WriteTask, write_rows
 
