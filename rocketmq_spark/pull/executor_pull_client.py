@@ -31,7 +31,8 @@ log = logging.getLogger(__name__)
 
 
 class ExecutorPullClient:
-    """Pulls on behalf of a group without being a member of it. One thread pulls."""
+    """Client of a Spark task that pulls on behalf of a group without being a member of it. RangePuller calls ``pull``,
+    then ``receive``. One thread pulls."""
 
     def __init__(
         self,
@@ -52,7 +53,7 @@ class ExecutorPullClient:
 
     @staticmethod
     def shared(options: RangeReadOptions) -> ExecutorPullClient:
-        """Return this process's client for these options, opening nothing."""
+        """Return this process's client for these options; create it if there is none, without opening a connection."""
         return _shared(options)
 
     def pull(
@@ -63,8 +64,12 @@ class ExecutorPullClient:
         suggested_id: int | None = MASTER_ID,
     ) -> list[Completion]:
         """Send pulls of one queue to ``address``, or, if it is None, to a server of its broker in the route, see
-        ``replicas.pull_address``; connect first if there is no open connection. Return the pulls that failed already,
-        with their errors: raises no RocketMQError. The others complete in ``receive``."""
+        ``replicas.pull_address``. Wait for no response, but open a connection if there is none, which may request the
+        route.
+
+        Return the pulls that failed already, with their errors; raises no RocketMQError. ``receive`` returns the
+        completions of all other pulls.
+        """
         try:
             expression, expression_type = self._filter_of(queue.topic)
             frames = pull_frames(self._group, queue, expression, self._credentials, expression_type)
@@ -75,11 +80,11 @@ class ExecutorPullClient:
     def _connection(
         self, queue: MessageQueue, address: BrokerAddress | None, suggested_id: int | None
     ) -> PullConnection:
-        """Return a connection to the queue's broker, opened if there is none: at ``address``, or at its server in the
-        route if that is None or its connection was lost while idle, because after a reconnection another broker may
-        have the address.
+        """Return a connection to ``address``, or, if it is None, to the server of the queue's broker in the route; open
+        it if there is none. If the connection was lost while idle, use a new route instead of ``address``: another
+        broker may have the address now.
 
-        Request the broker's name once per connection, and wait, and check a SQL92 filter. Raises
+        For a new connection, request the broker's name and have it check a SQL92 filter, and wait. Raises
         RouteError[BROKER_ADDRESS_MISMATCH] for another name; a broker that reports none is accepted. Raises the errors
         of ``RouteTable.find_replica``, of connecting, and of ``Broker.submit_filter_check``.
         """
@@ -98,9 +103,9 @@ class ExecutorPullClient:
         return connection
 
     def _broker_name_at(self, address: BrokerAddress, topic: str) -> str | None:
-        """Request the topic's statistics from the broker at ``address``, and return the broker name of a queue in it; a
-        client may request them if it may read the topic. None if the broker refuses the request or has no such queue.
-        Neither a pull nor its response names a broker.
+        """Return the name of the broker at ``address``: request the topic's statistics, which a client may do that may
+        read the topic, and return the broker name of a queue in them. None if the broker refuses the request, or has no
+        queue of the topic.
 
         Behind a proxy return the name in ``address``, without a request: the proxy forwards to the broker of that name.
         Raises TransportError and RemoteProtocolError.
@@ -114,15 +119,16 @@ class ExecutorPullClient:
         return next((queue.broker_name for queue in stats), None)
 
     def _check_filter(self, address: BrokerAddress, topic: str) -> None:
-        """Have the broker compile the topic's SQL92 filter, and wait; do nothing with another filter. Raises the errors
-        of ``Broker.submit_filter_check``."""
+        """If the topic's filter is SQL92, have the broker compile it, and wait; else do nothing. Raises the errors of
+        ``Broker.submit_filter_check``."""
         message_filter = self._filter_of(topic)
         if message_filter.is_sql:
             self.cluster.broker(address).submit_filter_check(self._group, topic, message_filter).result()
 
     def receive(self, timeout_ms: int) -> list[Completion]:
-        """Wait up to ``timeout_ms`` for completions of pulls of any queue and return them, each once; [] if there are
-        none. Those that have arrived are returned at once."""
+        """Wait up to ``timeout_ms`` for completions of pulls of any queue, and return them, each once; also those of
+        other clients that share the connections. Return at once those that have arrived; [] if there are none, possibly
+        before the time is over."""
         return self._pull_connections.receive(timeout_ms)
 
     def forget_route(self, queue: MessageQueue) -> None:
@@ -130,8 +136,9 @@ class ExecutorPullClient:
         self._routes.invalidate(queue.topic)
 
     def query_bounds(self, queues: Collection[MessageQueue]) -> dict[MessageQueue, QueueBounds]:
-        """Request the bounds of ``queues``, one topic and broker after another; wait and return them. Queues of brokers
-        that do not respond or refuse are missing; raises no RocketMQError."""
+        """Request the bounds of ``queues`` from their masters, one topic and broker after another; wait and return
+        them. Queues are missing whose broker does not respond, refuses, or has no master in the route; raises no
+        RocketMQError."""
         found: dict[MessageQueue, QueueBounds] = {}
         for queue in queues:
             if queue not in found:
@@ -141,8 +148,8 @@ class ExecutorPullClient:
         return {queue: found[queue] for queue in queues if queue in found}
 
     def report(self, member: Recipient, queue: MessageQueue, report: TaskReport) -> None:
-        """Send ``report``, through the broker of ``queue``, to the member that planned the task, on another machine.
-        Waits for the response. If that fails, only the task's log lines report losses; raises no RocketMQError."""
+        """Send ``report`` to the member that planned the task, on another machine, through the broker of ``queue``, and
+        wait for the response. If that fails, log it at DEBUG; raises no RocketMQError."""
         header = GetConsumerRunningInfoRequest(consumer_group=self._group, client_id=member.client_id)
         try:
             fields, body = header.to_fields(), encode_task_report(report, member.token)
@@ -154,6 +161,7 @@ class ExecutorPullClient:
 
 @lru_cache(maxsize=MAX_SHARED_CLIENTS)
 def _shared(options: RangeReadOptions) -> ExecutorPullClient:
+    """Return this process's client for these options; create it if there is none, without opening a connection."""
     timeout_ms, security = options.broker_timeout_ms, options.security
     pool, pull_connections = shared_pool(timeout_ms, security), shared_pull_connections(timeout_ms, security.tls)
     return ExecutorPullClient(options, pool, pull_connections, history_of(options.name_servers))

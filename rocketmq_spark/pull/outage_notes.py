@@ -39,8 +39,8 @@ class OutageNotes:
         self._name = hashlib.sha256(f"{batch_id} {subject}".encode()).hexdigest()
 
     def since_ms(self, now_ms: int) -> int | None:
-        """Return the noted time of the first failure without a success since. None without a valid note, for a time
-        after ``now_ms``, and if the folder is not readable or not private."""
+        """Return the time in the note: since when every request has failed. None without a valid note, for a time after
+        ``now_ms``, and if the folder is not readable or not private to this user."""
         with suppress(OSError, ValueError), private_folder(self._folder) as folder:
             note = os.open(self._name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
             with os.fdopen(note, "rb") as file:
@@ -49,8 +49,9 @@ class OutageNotes:
         return None
 
     def record(self, since_ms: int) -> None:
-        """Write a note, replacing an earlier one: every request has failed since ``since_ms``. Creates the folder and
-        removes stale notes. Does nothing if the disk is not writable."""
+        """Write a note, replacing an earlier one: every request has failed since ``since_ms``. Create the folder if it
+        is missing, and remove all notes older than ``STALE_S``. Do nothing if the folder is not writable or not private
+        to this user."""
         with suppress(OSError):
             self._folder.mkdir(mode=0o700, exist_ok=True)
             with private_folder(self._folder) as folder:
@@ -62,8 +63,8 @@ class OutageNotes:
                 os.replace(unfinished, self._name, src_dir_fd=folder, dst_dir_fd=folder)
 
     def clear(self) -> None:
-        """Remove the note: the outage has ended, or no task waits for it. Removes the folder with the last note. Errors
-        of the disk are ignored."""
+        """Remove the note, if there is one: the outage has ended, or no task waits for it. Remove the folder if it is
+        then empty. Errors of the disk are ignored."""
         with suppress(OSError):
             with private_folder(self._folder) as folder:
                 os.unlink(self._name, dir_fd=folder)
@@ -71,7 +72,8 @@ class OutageNotes:
 
 
 def _remove_stale(folder: int) -> None:
-    """Remove notes older than ``STALE_S``; files with other names are left alone."""
+    """Remove the notes, finished or not, that were last written more than ``STALE_S`` ago from the folder with
+    descriptor ``folder``. Leave files with other names."""
     for name in filter(_NAME.fullmatch, os.listdir(folder)):
         with suppress(FileNotFoundError):  # another process has removed it
             if time.time() - os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime > STALE_S:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 
 class PullConnection:
-    """One stream to one broker. A lost connection stays lost; ``pull`` and ``receive`` detect the loss."""
+    """One stream to one broker, and the pulls in flight on it. A lost connection stays lost; ``pull`` and ``receive``
+    detect the loss."""
 
     def __init__(
         self,
@@ -61,18 +62,18 @@ class PullConnection:
         return None if self.in_flight_count else self._used_ms
 
     def pull(self, requests: Iterable[PullRequest], frames: PullFrames) -> list[Completion]:
-        """Send pulls in one write, and return without waiting for responses. If sending fails, close the connection and
-        return all pulls in flight with their error, these included; else []."""
+        """Send pulls in one write, and return without waiting for responses; ``receive`` returns their completions. If
+        sending fails, close the connection and return all pulls in flight, these included, with the error; else []."""
         self._used_ms = self._clock()
         return self._send(self._exchange.encode_requests(requests, frames, self._used_ms))
 
     def receive(self, timeout_ms: int) -> list[Completion]:
-        """Wait up to ``timeout_ms`` for bytes, and return the pulls that they complete, with results or errors. If the
-        connection is lost, close it and return all pulls in flight with its error. Responds to the server's own
-        requests.
+        """Wait up to ``timeout_ms`` for bytes, and return the pulls that they complete, with results or errors; [] if
+        there are none. If the connection is lost, close it and return all pulls in flight with the error. Send
+        responses to the server's own requests.
 
-        Deadlines are checked only if nothing arrives: the owner may have been busy while responses waited in the
-        buffer.
+        Pulls past their deadline fail only if nothing arrives: the owner may have been busy while responses waited in
+        the buffer.
         """
         try:
             byte_count = self._stream.recv_into(self._exchange.writable_buffer(), timeout_ms)
@@ -94,20 +95,21 @@ class PullConnection:
         return completions
 
     def close(self) -> list[Completion]:
-        """Close the connection; return the pulls in flight with an error."""
+        """Close the connection; return the pulls in flight with TransportError[CONNECTION_LOST]."""
         return self._mark_lost(
             TransportError("CONNECTION_LOST", address=self.address, reason="it was closed on this side")
         )
 
     def abandon(self) -> None:
-        """Close the descriptor in a forked child and drop the pulls in flight. The parent keeps its connection."""
+        """In a forked child, close the descriptor and drop the pulls in flight, without a shutdown: the parent's
+        connection stays open."""
         self._exchange.mark_lost(
             TransportError("CONNECTION_LOST", address=self.address, reason="it belongs to the parent process")
         )
         self._stream.close()
 
     def _send(self, data: bytes) -> list[Completion]:
-        """Send frames. If that fails, close the connection and return all pulls in flight as failed; else []."""
+        """Send frames. If that fails, close the connection and return all pulls in flight with the error; else []."""
         try:
             self._stream.sendall(data, self._timeout_ms)
         except TransportError as error:
@@ -115,7 +117,7 @@ class PullConnection:
         return []
 
     def _mark_lost(self, cause: TransportError) -> list[Completion]:
-        """Close the stream, and return all pulls in flight as failed."""
+        """Shut down and close the stream, and return all pulls in flight with the first cause of the loss."""
         self._stream.shutdown()
         self._stream.close()
         return self._exchange.mark_lost(cause)

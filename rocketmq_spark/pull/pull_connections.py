@@ -54,8 +54,9 @@ class PullConnections:
         _of_this_process.add(self)
 
     def get_or_open(self, address: BrokerAddress) -> PullConnection:
-        """Return the connection to ``address``; open one if there is none, it is lost, or its server has announced to
-        shut down. Raises TransportError[CONNECT_FAILED] and the other errors of ``Connect``."""
+        """Return the connection to ``address``. Open one if there is none, if the server has closed it (which is
+        checked while no pull is in flight), or if the server has announced that it shuts down. Raises
+        TransportError[CONNECT_FAILED] and the other errors of ``Connect``."""
         connection = self._connections.get(address)
         if connection is not None and not connection.in_flight_count:
             connection.receive(0)  # detects whether the server has closed it
@@ -64,8 +65,9 @@ class PullConnections:
         return connection
 
     def detect_idle_loss(self, address: BrokerAddress) -> bool:
-        """Check the connection without waiting, and return whether it was lost while it had no pull in flight, which no
-        completion reports. False without a connection, and for a loss that was detected before."""
+        """Check the connection to ``address`` without waiting, and return True if this detects its loss while it has no
+        pull in flight: no completion reports such a loss. False without a connection, with pulls in flight, and for a
+        loss detected before."""
         connection = self._connections.get(address)
         if connection is None or not connection.is_open or connection.in_flight_count:
             return False
@@ -73,8 +75,8 @@ class PullConnections:
         return not connection.is_open
 
     def receive(self, timeout_ms: int) -> list[Completion]:
-        """Return the pulls completed by now, each once, with results or errors; if there is none, wait for bytes, up to
-        ``timeout_ms``, also without any pull in flight.
+        """Return the pulls completed by now, each once, with results or errors. If there is none, wait for bytes up to
+        ``timeout_ms``, also without a pull in flight.
 
         [] may come before ``timeout_ms``: after an incomplete response, or with several busy servers after
         ``WAIT_SLICE_MS``, which is spent on the one with the most pulls in flight.
@@ -91,7 +93,7 @@ class PullConnections:
         return max(busy, key=attrgetter("in_flight_count")).receive(min(timeout_ms, WAIT_SLICE_MS))
 
     def close(self) -> None:
-        """Close all connections. Pulls in flight are not reported."""
+        """Close all connections. Pulls in flight never complete."""
         for connection in self._all_connections():
             connection.close()
 
@@ -99,8 +101,9 @@ class PullConnections:
         return [*self._connections.values(), *self._draining]
 
     def _open_connection(self, address: BrokerAddress) -> PullConnection:
-        """Connect to ``address`` and keep the connection. An open connection that is replaced is kept until its pulls
-        are completed. Raises the errors of ``Connect``."""
+        """Close connections as ``_evict_connections`` does, then connect to ``address``, keep the connection and return
+        it. A replaced connection that is still open is kept until its pulls are completed. Raises the errors of
+        ``Connect``."""
         previous = self._connections.pop(address, None)
         if previous is not None and previous.is_open:
             self._draining.append(previous)
@@ -112,7 +115,8 @@ class PullConnections:
         return connection
 
     def _evict_connections(self) -> None:
-        """Close idle connections and those above the limit, and replaced ones without a pull in flight."""
+        """Make space for one more connection, but close none with a pull in flight: close those idle for ``idle_ms``,
+        then the longest idle while ``limit`` would be exceeded, and all replaced ones. Remove lost ones."""
         for connection in connections_to_close(
             list(self._connections.values()), self._limit - 1, self._clock() - self._idle_ms
         ):
@@ -124,7 +128,8 @@ class PullConnections:
         self._draining = [connection for connection in self._draining if connection.is_open]
 
     def _reset_after_fork(self) -> None:
-        """Abandon the parent's connections in a forked child."""
+        """In a forked child, drop all connections and close their descriptors here. The parent's connections are
+        unaffected."""
         inherited, self._connections, self._draining = self._all_connections(), {}, []
         for connection in inherited:
             connection.abandon()

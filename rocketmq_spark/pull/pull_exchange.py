@@ -24,7 +24,8 @@ from rocketmq_spark.wire.remoting.refusal import not_supported_response, refusal
 
 
 class PullExchange:
-    """Assigns an opaque to each pull, and matches responses to pulls. Each pull is completed once. Not thread-safe."""
+    """State of one connection's pulls, without a socket: assigns an opaque to each pull, and matches responses to
+    pulls. Each pull is completed once. PullConnection sends and receives. Not thread-safe."""
 
     def __init__(
         self,
@@ -59,8 +60,8 @@ class PullExchange:
         return len(self._in_flight)
 
     def encode_requests(self, requests: Iterable[PullRequest], frames: PullFrames, now_ms: int) -> bytes:
-        """Record ``requests`` as in flight with new opaques and a deadline after ``timeout_ms`` from ``now_ms``. Return
-        their frames, to be sent now."""
+        """Record ``requests`` as in flight, each with a new opaque and a deadline of ``timeout_ms`` after ``now_ms``,
+        and reset their suggested server to the master. Return their frames; the caller sends them now."""
         deadline_ms = now_ms + self._timeout_ms
         data = []
         for request in requests:
@@ -76,8 +77,8 @@ class PullExchange:
 
     def received(self, byte_count: int, now_ms: int) -> list[Completion]:
         """Process ``byte_count`` bytes received into ``writable_buffer``; return the pulls completed by them, with
-        results or errors. Fills ``replies`` for requests of the server. For a malformed frame, mark the connection as
-        lost."""
+        results or errors. Append responses to the server's own requests to ``replies``, which the caller sends. For a
+        malformed frame, mark the connection as lost, and return all pulls in flight as failed."""
         self._last_received_ms = now_ms
         self._arena.received(byte_count)
         completions = self._decode_fast_path()
@@ -89,9 +90,9 @@ class PullExchange:
         return completions
 
     def expire_overdue(self, now_ms: int) -> list[Completion]:
-        """Remove the pulls without a response by their deadline, and return them as failed. Call it only when there is
-        nothing to receive: the owner may have been busy. If the server is unresponsive altogether, mark the connection
-        as lost."""
+        """Remove the pulls without a response by their deadline, and return them with a timeout error; [] if there are
+        none. If one is late and the server has sent nothing for too long, mark the connection as lost, and return all
+        other pulls as failed too. Call it only when there is nothing to receive: the owner may have been busy."""
         late = [opaque for opaque, (_, deadline_ms) in self._in_flight.items() if now_ms >= deadline_ms]
         completions: list[Completion] = [(self._in_flight.pop(opaque)[0], self._timed_out()) for opaque in late]
         loss = unresponsive_error(self._address, now_ms - self._last_received_ms) if late else None
@@ -100,8 +101,8 @@ class PullExchange:
         return completions
 
     def mark_lost(self, cause: RocketMQError) -> list[Completion]:
-        """Mark the connection as lost, remove all pulls in flight, and return them as failed. ``loss`` keeps the first
-        cause."""
+        """Mark the connection as lost, remove all pulls in flight, and return them with the error ``loss``: the first
+        cause, also in later calls. The caller closes the stream."""
         if self.loss is None:
             self.loss = cause
         lost, self._in_flight = self._in_flight, {}
@@ -111,8 +112,8 @@ class PullExchange:
         return timeout_error(self._address, RequestCode.PULL_MESSAGE, self._timeout_ms)
 
     def _decode_fast_path(self) -> list[Completion]:
-        """Decode by the template, up to the first frame that does not match, and return the pulls completed; [] without
-        a template."""
+        """Decode received frames by the template, up to the first frame that does not match, and return the pulls
+        completed; [] without a template. Drop responses without a pull in flight."""
         if self._template is None:
             return []
         responses, end = self._template.read(*self._arena.unread)
@@ -128,9 +129,9 @@ class PullExchange:
         return completions
 
     def _decode_other(self, frame: memoryview) -> list[Completion]:
-        """Decode a frame by the general codec, and return the pull that it completes, if any. Adds a reply for a
-        request of the server. For a malformed frame, mark the connection as lost, and return all pulls in flight as
-        failed."""
+        """Decode a frame by the general codec, and return the pull that it completes; [] for a response without a pull
+        in flight. For a request of the server, append a response to ``replies`` and return []. For a malformed frame,
+        mark the connection as lost, and return all pulls in flight as failed."""
         try:
             command = decode_command(self._address, frame)
         except RemoteProtocolError as error:
@@ -146,8 +147,9 @@ class PullExchange:
         return [(pending[0], outcome)]
 
     def _decode_response(self, response: RemotingCommand, frame: memoryview) -> PullOutcome:
-        """Return the result or the error of a pull; raise none. The first response with messages becomes the
-        template, and later one that suggests another server."""
+        """Return the result of a pull, or its error, which is not raised; set ``is_draining`` for GO_AWAY. Make the
+        template of fast-path responses from the first response with messages, and again from each that suggests another
+        server."""
         self.is_draining |= is_go_away(response)
         if response.code not in PULL_STATUS:
             return refusal_error(self._address, RequestCode.PULL_MESSAGE, response)

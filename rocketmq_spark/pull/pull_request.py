@@ -74,10 +74,11 @@ above the requested offset, and whether ``minOffset`` is."""
 
 
 def pull_action(result: PullResult, offset: int) -> PullAction:
-    """Return the action for ``result`` of a pull at ``offset``, from BY_REASON, BY_STATUS and BY_OFFSETS.
+    """Return the action for ``result`` of a pull at ``offset``: by status (BY_STATUS) or, if listed, by reason
+    (BY_REASON), unless the offsets of the response override it (BY_OFFSETS).
 
-    Return VACANT if a batch consume queue has no message at ``offset``. To each such pull the broker returns the
-    previous message, with the end of that message as the next offset. Source:
+    Return VACANT if a batch consume queue has no message at ``offset``: the broker returns the previous message to each
+    such pull, and the end of that message as the next offset. Source:
     ``store/queue/BatchConsumeQueue.java#iterateFrom``.
     """
     action = BY_REASON.get((result.status, result.reason), BY_STATUS[result.status])
@@ -118,11 +119,11 @@ class PulledRange(NamedTuple):
 
 class PullRequest:
     """Offsets ``[next_offset, end_offset)`` to pull, one response after another, at most ``max_messages`` each.
-    PullWindow changes it.
+    PullWindow changes it. ``is_idle``: not in flight, to be sent when the depth allows it.
 
-    ``suggested_id``: ID of the server of the broker that the last response suggested for the next pull.
-    ``pulled``: ranges received and not delivered, up to ``next_offset``. ``completion_queue``: receives the completions
-    of its pulls.
+    ``suggested_id``: ID of the server of the broker that the last response suggested for the next pull. ``pulled``:
+    ranges received and not delivered, up to ``next_offset``. ``completion_queue``: receives the completions of its
+    pulls.
     """
 
     __slots__ = ("completion_queue", "end_offset", "is_idle", "max_messages", "next_offset", "pulled", "suggested_id")

@@ -36,22 +36,17 @@ SIZE_DECAY: Final = 0.08
 
 
 class PullWindow:
-    """Reads ``[begin_offset, end_offset)`` of a queue with up to ``max_depth`` pulls in flight, at predicted offsets.
+    """Plans the pulls of ``RangePuller`` for ``[begin_offset, end_offset)`` of a queue: up to ``max_depth`` in flight,
+    at predicted offsets. It sends nothing. Not thread-safe.
 
     The prediction (``stride``) is the number of offsets that one response covers. The first pull measures it. Frequent
     short responses lower it, and the rest of a short one is pulled again. A run of full responses triggers a probe that
     may raise it. Ranges are delivered in the queue's order, independent of the order of responses.
 
-    A fast-path response covers exactly one stride, its whole request. ``accept_fast_path`` processes a run of them
-    together; ``step`` processes any other.
-
-    Memory: responses that wait for delivery and pulls in flight number at most ``max_depth`` together. The waiting
-    bytes plus the expected bytes of each pull in flight are at most ``max_bytes``. One more pull is allowed: the next
-    range to deliver is pulled in any case. The expected size is the largest of the last responses, since one large
-    response often starts a run of them. It decays slowly: a single large one costs some round trips, and one in every
-    ten still counts.
-
-    Not thread-safe.
+    Memory: responses that wait for delivery and pulls in flight number at most ``max_depth`` together, and the waiting
+    bytes plus the expected bytes of pulls in flight are at most ``max_bytes``. One more pull is allowed: the next range
+    to deliver. The expected size is the largest of the last responses, and decays slowly, because one large response
+    often starts a run of them.
     """
 
     def __init__(
@@ -93,8 +88,9 @@ class PullWindow:
     # ------------------------------------------------------------------------------------------ requests
 
     def take_requests(self) -> list[PullRequest]:
-        """Return the requests to send now, in the queue's order, as far as the depth allows; they are in flight from
-        then on. [] while most pulls are in flight, so that several are sent together."""
+        """Return the requests to send now, in the queue's order: idle ones, then new ones, as far as the depth allows,
+        but always the next range to deliver. They count as in flight from then on. New ones are returned only once a
+        quarter of the depth is free, so that several are sent together."""
         requests = self._start_idle() if self._has_idle else []
         spare = self._spare_depth(self._incomplete)
         if self._incomplete and spare * REFILL_DIVISOR < self.depth:
@@ -106,8 +102,8 @@ class PullWindow:
         return requests
 
     def _start_idle(self) -> list[PullRequest]:
-        """Start and return the first incomplete request if it is idle, and other idle ones as far as the depth
-        allows."""
+        """Return the idle requests to send now, in the queue's order, and mark them as in flight: as many as the depth
+        allows, and the first incomplete request in any case if it is idle."""
         incomplete = [request for request in self._requests if not request.is_complete]
         idle = [request for request in incomplete if request.is_idle]
         spare = max(0, self._spare_depth(len(incomplete) - len(idle)))
@@ -120,7 +116,7 @@ class PullWindow:
         return idle[:spare]
 
     def _spare_depth(self, in_flight: int) -> int:
-        """Return how many pulls may be sent beside ``in_flight``; below 1 for none."""
+        """Return how many pulls may be sent beside ``in_flight`` ones, by depth and memory; 0 or negative for none."""
         affordable = self._affordable(self._max_bytes - self._buffered_bytes)
         return min(self._depth - self._buffered, affordable) - in_flight
 
@@ -128,7 +124,7 @@ class PullWindow:
         return int(available_bytes // self._expected_bytes)
 
     def _open(self, to: int) -> PullRequest:
-        """Add a request behind the last one, up to ``to``, which counts as in flight."""
+        """Add a request behind the last one, up to ``to`` or the range's end, in flight, and return it."""
         begin_offset, end_offset = self._opened_to, min(to, self._end_offset)
         request = PullRequest(
             begin_offset, end_offset, self._message_limit(begin_offset, end_offset), self._completion_queue
@@ -139,14 +135,15 @@ class PullWindow:
         return request
 
     def _message_limit(self, begin_offset: int, end_offset: int) -> int:
-        """Return at most the number of offsets: the next request covers the others. The first pull has no request
-        behind it."""
+        """Return the number of messages to request with a pull of ``[begin_offset, end_offset)``: one for each offset,
+        up to MAX_MESSAGES. Before the first response, one for each offset up to the range's end."""
         if self._stride is None:
             end_offset = self._end_offset
         return min(end_offset - begin_offset, MAX_MESSAGES)
 
     def _width(self) -> int:
-        """Return the next request's number of offsets: twice the stride if a probe is due, whose interval restarts."""
+        """Return the number of offsets of the next new request: the stride, or FIRST_STRIDE before the first response.
+        If a probe is due, return twice the stride, at most MAX_MESSAGES, and raise the interval to the next probe."""
         if self._stride is None:
             return FIRST_STRIDE
         if self._full_responses <= self._probe_interval:
@@ -158,8 +155,9 @@ class PullWindow:
     # ------------------------------------------------------------------------------------------ responses
 
     def accept_fast_path(self) -> int:
-        """Remove the fast-path responses at the front of the completion queue, at full depth only, and buffer their
-        ranges. Return their number; 0: the caller has to process the next completion, if there is one, itself."""
+        """Remove fast-path responses from the front of the completion queue, buffer their ranges, and return their
+        number. Such a response is FOUND and covers its whole request, of exactly one stride. Stop at the first other
+        completion; accept none below full depth. 0: the caller has to process the first completion, if there is one."""
         completion_queue, stride = self._completion_queue, self._stride
         accepted = accepted_bytes = largest_bytes = 0
         while completion_queue and self._depth == self._max_depth:
@@ -189,9 +187,9 @@ class PullWindow:
         return accepted
 
     def step(self, request: PullRequest, result: PullResult, action: PullAction, vacant_to: int | None = None) -> None:
-        """Process any response to a pull, and make the request idle for its rest; not after WAIT: then the caller must
-        call ``retry`` later, or ``presume_lost``. ``action``: ``pull_action`` of the response. ``vacant_to``: end of
-        the offsets without messages, for VACANT; by default one offset."""
+        """Process a response to a pull, as ``action`` (its ``pull_action``) requires, and make the request idle, so
+        that its rest is pulled. After WAIT change nothing: the caller must call ``retry`` later, or ``presume_lost``.
+        ``vacant_to``: end of the offsets without messages, for VACANT; None: one offset."""
         if action is PullAction.DELIVER:
             self._advance(request, result.next_begin_offset, result.body)
         elif action is PullAction.SKIP:
@@ -209,9 +207,9 @@ class PullWindow:
         self._has_idle |= not request.is_complete
 
     def presume_lost(self, request: PullRequest, result: PullResult) -> bool:
-        """Treat the next offset, which the broker has lacked for too long, as lost. The loss extends to the response's
-        next offset, or to the range's end if the queue ends before it. Return False, without a change, if the response
-        shows neither."""
+        """Mark as lost what the broker has lacked for too long, and make the request idle. The loss is from the
+        request's next offset to the response's, if that is later, or to the range's end, if the queue ends at or before
+        the request's next offset. Return False, without a change, if neither holds."""
         advances = result.next_begin_offset > request.next_offset
         if not advances and result.max_offset > request.next_offset:
             return False
@@ -224,7 +222,8 @@ class PullWindow:
         self._depth = max(1, self._depth // 2)
 
     def _advance(self, request: PullRequest, to: int, body: memoryview) -> None:
-        """Append the received range up to ``to``. Raise the depth; adapt stride and expected size."""
+        """Append ``[request.next_offset, to)`` with ``body``, and update the expected size. The first response sets
+        stride and full depth; each later one raises the depth by 1 and may change the stride."""
         covered, requested = to - request.next_offset, request.end_offset - request.next_offset
         if self._stride is None:
             self._extend(request, to)
@@ -236,28 +235,29 @@ class PullWindow:
         self._update_expected_bytes(1, len(body))
 
     def _extend(self, first: PullRequest, to: int) -> None:
-        """Extend the first request, behind which no other is open yet, up to ``to``."""
+        """Extend the first request of the range, the only one so far, up to ``to``, at most the range's end."""
         first.end_offset = self._opened_to = max(self._opened_to, min(to, self._end_offset))
 
     def _mark_vacant(self, request: PullRequest, vacant_from: int, to: int) -> None:
-        """Mark offsets up to ``to`` as vacant: the rest of this request, and, if ``to`` is beyond all requests, those
-        behind the last one. Requests in between depend on their own responses. ``vacant_from``: end of the
-        last message below ``to``, which may be below this request."""
+        """Mark offsets from the request's next one up to ``to`` as vacant (no message has them): in this request, and,
+        if ``to`` is beyond all requests, in a new one behind the last. Requests in between are unchanged.
+        ``vacant_from``: end of the last message below ``to``."""
         self._append_range(request, to, NO_BODY, is_vacant=True)
         request.pulled[-1] = request.pulled[-1]._replace(response_end_offset=vacant_from)
         if self._opened_to < min(to, self._end_offset):
             self._mark_vacant(self._open(to), vacant_from, to)
 
     def _mark_lost(self, request: PullRequest, to: int, *, is_presumed_lost: bool = False) -> None:
-        """Mark offsets up to ``to`` as lost: the rest of this request, and, if ``to`` is beyond all requests, those
-        behind the last one."""
+        """Mark offsets from the request's next one up to ``to`` as lost: in this request, and, if ``to`` is beyond all
+        requests, in a new one behind the last. Requests in between are unchanged."""
         self._has_lost = True
         self._append_range(request, to, NO_BODY, is_lost=True, is_presumed_lost=is_presumed_lost)
         if self._opened_to < min(to, self._end_offset):
             self._append_range(self._open(to), to, NO_BODY, is_lost=True, is_presumed_lost=is_presumed_lost)
 
     def _append_range(self, request: PullRequest, to: int, body: memoryview, **flags: bool) -> None:
-        """Append the range up to ``to``, or to the request's end, to the request. ``flags``: see ``PulledRange``."""
+        """Append ``[request.next_offset, to)``, up to the request's end, to its ranges, and advance it. A body that
+        reaches beyond the request keeps ``to`` as ``response_end_offset``. ``flags``: fields of PulledRange."""
         end_offset = min(to, request.end_offset)
         response_end_offset = to if to > end_offset and body else None
         request.pulled.append(
@@ -269,8 +269,8 @@ class PullWindow:
         self._incomplete -= request.is_complete
 
     def _adapt_stride(self, stride: int, requested: int, covered: int) -> None:
-        """Raise the stride to a larger response, or record a full or short one, which may lower it. Requests of less
-        than a stride, such as the rest of a request, are ignored."""
+        """Raise the stride to ``covered`` if that is larger. Else record a full response, or a short one, which may
+        lower the stride. Ignore a short response to a request of less than a stride, such as the rest of a request."""
         if covered > stride:
             self._change_stride(covered)
         elif covered == stride:
@@ -294,14 +294,14 @@ class PullWindow:
         self._probe_interval = self._max_depth
 
     def _update_expected_bytes(self, count: int, largest_bytes: int) -> None:
-        """Update the expected size of responses in flight from ``count`` responses."""
+        """Update the expected size from ``count`` responses, the largest of ``largest_bytes``."""
         self._expected_bytes = max(1, largest_bytes, self._expected_bytes * (1 - SIZE_DECAY) ** count)
 
     # ------------------------------------------------------------------------------------------ delivery
 
     def deliver(self) -> list[PulledRange]:
-        """Remove and return the received ranges that follow those delivered before, in the queue's order; [] if the
-        next one has not arrived. Adjacent losses are returned as one range, once their end is known."""
+        """Remove and return the received ranges that follow those delivered before, in order; [] if the next one is
+        missing. Adjacent losses are one range, held back until another range follows or the whole range is read."""
         ready: list[PulledRange] = []
         requests = self._requests
         while requests:
@@ -319,8 +319,8 @@ class PullWindow:
         return self._with_merged_losses(ready) if self._has_lost else ready
 
     def _with_merged_losses(self, ready: list[PulledRange]) -> list[PulledRange]:
-        """Return ``ready`` with adjacent losses merged; one at its end is held back until a range follows or all is
-        read."""
+        """Return ``ready`` with adjacent losses merged, also with the loss held back before. Hold back a loss at its
+        end, until a range follows or all is read."""
         merged: list[PulledRange] = []
         self._buffered -= self._loss is not None
         for pulled in ready:
@@ -338,6 +338,6 @@ class PullWindow:
 
 
 def _joined(first: PulledRange, second: PulledRange) -> PulledRange:
-    """Return two adjacent losses as one."""
+    """Return two adjacent losses as one; it is presumed lost if one of them is."""
     is_presumed_lost = first.is_presumed_lost or second.is_presumed_lost
     return second._replace(begin_offset=first.begin_offset, is_presumed_lost=is_presumed_lost)

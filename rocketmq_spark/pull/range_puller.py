@@ -58,30 +58,26 @@ RECEIVE_MS: Final = 200
 
 
 class _Vacancy(NamedTuple):
-    """The last found offsets without messages, and a broker's response to a pull of any of them."""
+    """The last found offsets that no message has, and the response that a broker returns to a pull of each of them."""
 
     offsets: range
     outcome: PullResult
 
 
 class RangePuller:
-    """Pulls one range. Used by one thread.
+    """Pulls one planned offset range of a queue for a Spark task, and retries failures. Used by one thread.
 
-    Failures are retried for ``limit_ms``, or for ``missing_ms`` while no broker serves the queue. The range was planned
-    from a route, so the queue may return: with its broker, or after a restarted name server has registrations.
+    Failures are retried for ``limit_ms``, or for ``missing_ms`` while no broker serves the queue: it may return with
+    its broker, or after a restarted name server has registrations.
 
     Pulls go to ``address``, where the range was planned, until one fails. Brokers may exchange addresses, and the wrong
-    broker responds without an error. So the route is refreshed before offsets count as lost.
+    broker responds without an error: the route is refreshed before offsets count as lost. ``suggested_id``: where to
+    pull without an address, see ``replicas.pull_address``; None: only from the master. ``obeys_suggestions``: pull
+    where responses suggest. Offsets that a slave lacks, and the rest of the range, are pulled from the master.
 
-    ``suggested_id``: where to pull without an address, see ``replicas.pull_address``; None: only from the master.
-    ``obeys_suggestions``: follow those of responses. A slave proves no loss: what a server lacks, and the rest of the
-    range, is pulled from the master.
-
-    ``unfiltered_client``: pulls the same without a filter. At vacant offsets a broker responds to a filtered pull as if
-    its store had failed, if the message before them does not match; see ``PullAction.VACANT``.
-
-    ``waited``: outages of the broker or the name servers in earlier tasks; their time counts until the broker responds
-    here.
+    ``unfiltered_client``: pulls without a filter. At vacant offsets a broker responds to a filtered pull as if its
+    store had failed, if the message before them does not match; see ``PullAction.VACANT``. ``waited``: outages of the
+    broker or the name servers in earlier tasks; their time counts until the broker responds here.
     """
 
     def __init__(
@@ -103,7 +99,7 @@ class RangePuller:
         self._unfiltered_client = unfiltered_client
         self._planned_address = address
         self._address = address
-        self._must_refresh_route = address is None
+        self._must_invalidate_route = address is None
         self._suggested_id = suggested_id
         self._obeys_suggestions = obeys_suggestions
         self._retried_after_refresh: set[PullRequest] = set()
@@ -127,7 +123,7 @@ class RangePuller:
         self._vacancy: _Vacancy | None = None
 
     def start(self) -> None:
-        """Send the first pulls, before ``pull`` is called, without waiting. Failures are processed by ``pull``."""
+        """Send the first pulls; wait only to connect, not for responses. ``pull`` processes failures."""
         self._send()
 
     def pull(self) -> Iterator[PulledRange]:
@@ -146,31 +142,31 @@ class RangePuller:
             yield from ready
 
     def _send(self) -> None:
-        """Send the pulls that the window allows now, after a refresh of the route if one is due; dispatch those that
-        failed already. A pull by route that reached the name servers ends their outage."""
+        """Send the pulls that the window allows now, if any, after invalidating the route if that is due. Dispatch
+        those that failed at once. If pulls by route reached a name server, record the end of its outage."""
         requests = self._window.take_requests()
         if requests:
-            if self._must_refresh_route:
-                self._refresh_route()
+            if self._must_invalidate_route:
+                self._invalidate_route()
             completions = self._client.pull(self._target.queue, requests, self._address, self._suggested_id)
             if self._address is None and not any(_is_without_route(outcome) for _, outcome in completions):
                 self._failures.record_route(self._target.queue.topic)
             _dispatch(completions)
 
-    def _refresh_route(self) -> None:
-        """Invalidate the route: the next pull goes to the queue's broker in the new route."""
-        self._must_refresh_route = False
+    def _invalidate_route(self) -> None:
+        """Invalidate the route, without a request: the next pull requests it, and goes to the queue's broker in it."""
+        self._must_invalidate_route = False
         self._address = None
         self._client.forget_route(self._target.queue)
 
     def _require_master(self) -> None:
-        """Pull from the master in a new route from now on: a slave may lack what the master has."""
+        """From now on pull from the master only, in a new route: a slave may lack what the master has. Send nothing."""
         self._suggested_id = None
-        self._refresh_route()
+        self._invalidate_route()
 
     def _process_completions(self) -> None:
-        """Wait for a completion if there is none, then process all. If a postponed request is due first, make all
-        postponed ones idle. Raises the errors of ``pull``."""
+        """Wait for a completion of this range if there is none, then process all. If the pause of the postponed
+        requests is over first, make them idle: ``_send`` then sends them. Raises the errors of ``pull``."""
         if not self._wait():
             self._try_postponed_again()
         while self._completion_queue:
@@ -182,15 +178,16 @@ class RangePuller:
                 self._process_completion(*self._completion_queue.popleft())
 
     def _follow(self, request: PullRequest, outcome: PullOutcome) -> None:
-        """Pull from now on from the server that a response suggests, unless the master is required, or has failed."""
+        """Pull by route from now on, from the server that a response suggests. Do nothing if ``outcome`` is an error,
+        if the suggestion is the current one, or once only the master or, after a failure, only a slave is used."""
         is_fixed = self._suggested_id is None or self._suggested_id == ANY_SLAVE
         if not is_fixed and isinstance(outcome, PullResult) and request.suggested_id != self._suggested_id:
             self._suggested_id, self._address = request.suggested_id, None
 
     def _wait(self) -> bool:
-        """Receive until this range's completion queue has an entry, which stays there; without limit while no request
-        is postponed. Completions of other ranges go into their own queues. Return False if a postponed request is due
-        first."""
+        """Receive until this range's completion queue has an entry, which stays there, and return True. Return False if
+        the pause of postponed requests is over before; without them, wait without limit. Completions of other ranges go
+        into the queues of these ranges."""
         until_ms = self._clock() + self._pause_ms if self._postponed else None
         while not self._completion_queue:
             left_ms = RECEIVE_MS if until_ms is None else min(until_ms - self._clock(), RECEIVE_MS)
@@ -207,8 +204,9 @@ class RangePuller:
             self._process_result(request, outcome)
 
     def _process_result(self, request: PullRequest, result: PullResult) -> None:
-        """Pass a response to the window. Before offsets count as lost or vacant, pull them again: from the master in a
-        new route, and without a filter. Raises what ``_handle_absent`` does."""
+        """Pass a response to the window. At the first response that shows offsets as lost, pull them again instead,
+        once, from the master in a new route. If offsets of a filtered response may be vacant, pull them without a
+        filter, and wait. Raises the errors of ``_handle_absent``."""
         action = pull_action(result, request.next_offset)
         if action is PullAction.LOST and request not in self._retried_after_refresh:
             self._retried_after_refresh.add(request)
@@ -227,7 +225,8 @@ class RangePuller:
             self._record_success()
 
     def _is_ambiguous(self, request: PullRequest, result: PullResult) -> bool:
-        """Return whether a filtered response has no match and no later next offset, within the queue's bounds."""
+        """Return whether a filtered response has no match and no later next offset, within the queue's bounds: either
+        no message has the requested offset, or the store failed. False without an ``unfiltered_client``."""
         is_unmatched = result.status is PullStatus.NO_MATCHED_MSG and result.next_begin_offset <= request.next_offset
         return (
             self._unfiltered_client is not None
@@ -236,15 +235,15 @@ class RangePuller:
         )
 
     def _pull_unfiltered(self, request: PullRequest) -> PullResult | None:
-        """Return the response of ``_probe_vacancy`` to the next offset, without a pull if the last vacancy has it. None
-        if the offset is not vacant."""
+        """Return the broker's response to an unfiltered pull of the request's next offset if it is vacant, else None.
+        Pull and wait, see ``_probe_vacancy``, unless the cached vacancy has the offset."""
         if self._vacancy is not None and request.next_offset in self._vacancy.offsets:
             return self._vacancy.outcome
         return self._probe_vacancy(request.next_offset)
 
     def _probe_vacancy(self, offset: int) -> PullResult | None:
-        """Pull ``offset`` alone, without a filter, and wait for the response. Return it if no message has the offset;
-        None if one has, or the pull failed. Completions of other pulls that arrive meanwhile are dispatched."""
+        """Pull ``offset`` alone, unfiltered, and wait. Return the response if no message has the offset; None if one
+        has, or the pull failed, which is not retried. Completions of other pulls go into their queues."""
         client, completion_queue = self._unfiltered_client or self._client, deque[Completion]()
         alone = PullRequest(offset, offset + 1, 1, completion_queue)
         _dispatch(client.pull(self._target.queue, [alone], self._address, self._suggested_id))
@@ -261,31 +260,32 @@ class RangePuller:
         offset, vacant_from = request.next_offset, result.next_begin_offset
         if self._vacancy is None or offset not in self._vacancy.offsets:
             vacant, step, end_offset = offset, 1, self._target.end_offset
-            while vacant + step < end_offset and self._is_vacant_since(vacant_from, vacant + step):
+            while vacant + step < end_offset and self._probe_vacant_since(vacant_from, vacant + step):
                 vacant, step = vacant + step, 2 * step
             end_offset = min(vacant + step, end_offset)
             while end_offset - vacant > 1:
                 middle = (vacant + end_offset) // 2
-                is_vacant = self._is_vacant_since(vacant_from, middle)
+                is_vacant = self._probe_vacant_since(vacant_from, middle)
                 vacant, end_offset = (middle, end_offset) if is_vacant else (vacant, middle)
             self._vacancy = _Vacancy(range(vacant_from, end_offset), result)
         return self._vacancy.offsets.stop
 
-    def _is_vacant_since(self, vacant_from: int, offset: int) -> bool:
-        """Pull ``offset`` alone, wait, and return whether no message has an offset from ``vacant_from`` up to it: the
-        broker then returns the message before it, and that one ends at ``vacant_from``."""
+    def _probe_vacant_since(self, vacant_from: int, offset: int) -> bool:
+        """Pull ``offset`` alone, wait, and return whether no message has an offset in ``[vacant_from, offset]``: the
+        broker then returns the message before them, which ends at ``vacant_from``. False if the pull fails."""
         outcome = self._probe_vacancy(offset)
         return outcome is not None and outcome.next_begin_offset == vacant_from
 
     def _record_success(self) -> None:
-        """Record a response other than WAIT: the broker's outage ends, and pause and waiting time start over."""
+        """Record a response other than WAIT: end outages of broker and name servers, reset pause and absent time."""
         self._failures.record_success(self._broker, self._target.queue.topic)
         self._pause_ms = PULL_PAUSES.shortest_ms
         self._absent_since_ms = None
 
     def _process_failure(self, request: PullRequest, error: RocketMQError) -> None:
-        """Postpone the request, halve the depth, and change the address if the error requires it. If no retry
-        may succeed, raise what ``Failures.record_failure`` returns."""
+        """Record and postpone a failed request, and halve the depth. Pull from the planned address if name servers do
+        not respond, else by a new route if an outdated address may be the cause. Raises the error that
+        ``Failures.record_failure`` returns if no retry may succeed."""
         error = self._as_queue_unavailable(error)
         if (final_error := self._failures.record_failure(self._broker, None, error)) is not None:
             raise final_error
@@ -294,7 +294,7 @@ class RangePuller:
             self._retried_after_refresh.discard(request)
         elif requires_route_refresh(error):
             self._suggested_id = None if self._suggested_id is None else ANY_SLAVE
-            self._refresh_route()
+            self._invalidate_route()
         self._window.reduce_depth()
         self._postponed.append(request)
 
@@ -310,9 +310,10 @@ class RangePuller:
         )
 
     def _handle_absent(self, request: PullRequest, result: PullResult) -> None:
-        """Postpone a request for an offset that the broker lacks now, and refresh the route. Once no other result has
-        arrived for ``ABSENT_LIMIT_MS``, mark the offset as lost, and log that once. Raises
-        RemoteProtocolError[PULL_STALLED] if it cannot be marked, after ``limit_ms`` if that is longer."""
+        """Postpone a request for an offset that the broker lacks now, and pull from the master in a new route. If only
+        such responses have arrived for ABSENT_LIMIT_MS, and name servers respond, mark the offset as lost instead, and
+        log that. Raises RemoteProtocolError[PULL_STALLED] if it is not marked when ABSENT_LIMIT_MS and ``limit_ms`` are
+        over."""
         self._require_master()
         now_ms = self._clock()
         self._absent_since_ms = now_ms if self._absent_since_ms is None else self._absent_since_ms
@@ -336,7 +337,7 @@ class RangePuller:
             self._postponed.append(request)
 
     def _warn_of_lost(self, offset: int, result: PullResult, waited_ms: int) -> None:
-        """Log offsets from ``offset`` to the next message as lost, unless a loss with the same end was logged."""
+        """Log as lost ``offset`` to the response's next offset, else to the range's end; once for each end."""
         lost_to = result.next_begin_offset if result.next_begin_offset > offset else self._target.end_offset
         if lost_to in self._logged_lost_to:
             return
@@ -351,14 +352,14 @@ class RangePuller:
         )
 
     def _with_queue_end(self, result: PullResult) -> PullResult:
-        """Request the queue's bounds, and return ``result`` with the max offset of all its parts: responses to pulls
-        may have that of one part. Without bounds, the target's end is used."""
+        """Request the queue's bounds, wait, and return ``result`` with a ``max_offset`` of at least the queue's, or the
+        range's end if no bounds are returned: a response may have the max offset of one part of the queue."""
         bounds_of_queue = self._client.query_bounds((self._target.queue,)).get(self._target.queue)
         queue_end = self._target.end_offset if bounds_of_queue is None else bounds_of_queue.max_offset
         return result._replace(max_offset=max(result.max_offset, queue_end))
 
     def _try_postponed_again(self) -> None:
-        """Make the postponed requests idle, so that they are sent again, and double the next pause."""
+        """Double the pause, and make all postponed requests idle, so that ``_send`` sends them. Send nothing here."""
         self._pause_ms = PULL_PAUSES.after(self._pause_ms)
         for request in self._postponed:
             self._window.retry(request)
@@ -370,8 +371,7 @@ def _is_without_route(outcome: PullOutcome) -> bool:
 
 
 def _dispatch(completions: Sequence[Completion]) -> None:
-    """Put completions into the queues of their ranges: ranges that are pulled ahead share connections with the current
-    one."""
+    """Append each completion to the completion queue of its request: ranges that are pulled ahead share connections."""
     for completion in completions:
         completion[0].completion_queue.append(completion)
 
