@@ -54,7 +54,8 @@ class Column:
         return self.arrow_value(getattr(message, self.field))
 
     def arrow_value(self, value: Any) -> object:
-        """Return ``value``, of a field, as ``pyarrow.array`` accepts it for a column of this type; None for None."""
+        """Return ``value``, of an attribute of MessageExt, as ``pyarrow.array`` accepts it for a column of this type:
+        ms as microseconds, a dict as a list of pairs, other values unchanged. None for None or a time out of range."""
         return None if value is None else _AS_ARROW.get(self.type, _unchanged)(value)
 
     @property
@@ -157,5 +158,6 @@ DEFAULT_COLUMNS: Final = tuple(name for name in tuple(COLUMNS)[:12] if name != P
 
 
 def default_columns(*, include_properties: bool) -> tuple[str, ...]:
-    """Return ``DEFAULT_COLUMNS``, with ``include_properties`` also the map, at its place in ``COLUMNS``."""
+    """Return the names of ``DEFAULT_COLUMNS``; ``include_properties``: with ``properties`` in addition, at its place in
+    ``COLUMNS``."""
     return tuple(name for name in COLUMNS if name in DEFAULT_COLUMNS or (include_properties and name == PROPERTIES))

@@ -62,8 +62,8 @@ class BatchTooLargeError(ValueError):
     """Each message can be decoded, but one call cannot hold all: see ``DECOMPRESSED_LIMIT_BYTES``,
     ``REPEATED_LIMIT_BYTES``. Retry with fewer messages, or with fewer rows of one.
 
-    ``split_at``: queue offsets, in ascending order, at which to split the call so that the bodies of no part are too
-    large together; () if that is unknown.
+    ``split_at``: queue offsets, ascending, at which to split the call so that the bodies of no part exceed the limit
+    together; () if they are unknown.
     """
 
     def __init__(self, problem: str = "", split_at: Sequence[int] = ()) -> None:
@@ -72,7 +72,7 @@ class BatchTooLargeError(ValueError):
 
 
 class _DecodedRows(NamedTuple):
-    """Rows, and for each the position of its record."""
+    """Rows in order, and in ``places`` for each row the byte position of its record in the joined bodies."""
 
     batch: pa.RecordBatch
     places: Positions
@@ -98,13 +98,14 @@ class BatchBuilder(Protocol):
 
 
 class ColumnDecoder:
-    """Decoder of pull response bodies of one queue to record batches of ``schema``.
+    """Decoder of pull response bodies of one queue to record batches of ``schema``, in Python and numpy. Tasks call
+    ``decode`` or ``decode_with_undecodable`` for the bodies of one or several pulls.
 
     ``columns``: names of ``COLUMNS`` in the order of the result, any other is a property's; only these are decoded.
     ``tags``: keep messages with one of these, because brokers compare hashes; None: all. ``is_unfiltered``: bodies have
-    all messages, so that positions can be counted; by default so without ``tags``. ``restores_origin``: the queue
-    is one of a retry topic; rows show the topic and ID that the message had before it was sent back, as in Java's
-    clients (``DefaultMQPushConsumerImpl#resetRetryAndNamespace``).
+    all messages, so that positions can be counted; None: True without ``tags``. ``restores_origin``: the queue is one
+    of a retry topic; rows show the topic and ID that the message had before it was sent back, as in Java's clients
+    (``DefaultMQPushConsumerImpl#resetRetryAndNamespace``).
 
     Not thread-safe.
     """
@@ -132,13 +133,12 @@ class ColumnDecoder:
         of the queue that the broker stored and does not deliver."""
 
     def decode(self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int) -> pa.RecordBatch:
-        """Decode the messages with queue offsets in ``[begin_offset, end_offset)``, in order, to a batch that owns its
-        memory; without rows if there are none.
+        """Decode the messages with queue offsets in ``[begin_offset, end_offset)`` and one of the tags, in order, to a
+        batch that owns its memory; without rows if there are none. Fastest with 1 to 4 MiB of bodies in a call; 2 GiB
+        fail an assertion.
 
-        Fastest with 1 to 4 MiB of bodies in a call; they must stay below 2 GiB.
-
-        Raises RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] as ``decode_messages`` does for the damaged body; but
-        damage within a compressed body or an inner batch counts only where that is decoded.
+        Raises RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] for the first damaged record, as ``decode_messages`` does
+        for its body. Damage within a compressed body or an inner batch counts only where that is decoded.
         """
         offset_range = range(begin_offset, end_offset)
         try:
@@ -152,14 +152,14 @@ class ColumnDecoder:
     def decode_with_undecodable(
         self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int, response_offsets: ResponseOffsets = ()
     ) -> tuple[pa.RecordBatch, list[UndecodableMessage]]:
-        """Decode like ``decode``, and return (batch, undecodable messages), both in order; the rows of undecodable
-        messages are in the batch, with a null body.
+        """Decode like ``decode``, and return (batch, undecodable messages), both in order. Undecodable messages have
+        rows in the batch too, with a null body. ``response_offsets`` limit the messages of an inner batch and, if
+        bodies have all messages, determine each offset. All messages of an undecodable inner batch have rows, with its
+        properties: their tags are unknown.
 
-        ``response_offsets`` limit the messages of an inner batch and, if the bodies have all messages, determine each
-        offset. The tags in an undecodable inner batch are unknown: all its messages have rows, with its properties.
-
-        Raises RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] for a wrong layout, after which no record can be found,
-        unless by false flags of IPv6 hosts from the producer; BatchTooLargeError: retry with smaller calls.
+        Raises RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] for a wrong layout, after which no record can be found; if
+        only a producer's false flags of IPv6 hosts are the cause, the message is undecodable instead. Raises
+        BatchTooLargeError: retry with smaller calls.
         """
         offset_range = range(begin_offset, end_offset)
         bodies_bytes = [len(body) for body in bodies]
@@ -194,10 +194,10 @@ class ColumnDecoder:
     def _with_undecodable(
         self, decoded: _DecodedRows, found: Mapping[int, UndecodableMessage], offset_range: range
     ) -> tuple[pa.RecordBatch, list[UndecodableMessage]]:
-        """Merge rows of the undecodable messages in ``offset_range`` into the decoded ones; return batch and messages,
-        in order. Raises BatchTooLargeError if these rows exceed REPEATED_LIMIT_BYTES and the range has more than one
-        offset."""
-        undecodable = {place: found[place] for place in sorted(found) if self._counts(found[place], offset_range)}
+        """Merge rows of the undecodable messages ``found`` (by byte position) that have offsets in ``offset_range`` and
+        may have one of the tags into the decoded rows. Return the batch and these messages, both in order. Raises
+        BatchTooLargeError if these rows exceed REPEATED_LIMIT_BYTES and the range has more than one offset."""
+        undecodable = {place: found[place] for place in sorted(found) if self._has_rows(found[place], offset_range)}
         rows_bytes = sum(message.rows_bytes(offset_range) for message in undecodable.values())
         if rows_bytes > REPEATED_LIMIT_BYTES and offset_range.stop - offset_range.start > 1:
             raise BatchTooLargeError(f"the rows of undecodable messages take {rows_bytes} bytes together")
@@ -207,6 +207,8 @@ class ColumnDecoder:
         return merged.batch, list(undecodable.values())
 
     def _frames(self, bodies: Sequence[Buffer], response_offsets: ResponseOffsets) -> RecordFrames:
+        """Join the bodies and find their records, see ``frame_records``; raise ``max_displacement`` to theirs. Raises
+        DamagedRecordError."""
         frames = frame_records(bodies, response_offsets, is_unfiltered=self._is_unfiltered)
         self.max_displacement = max(self.max_displacement, frames.max_displacement)
         return frames
@@ -214,8 +216,8 @@ class ColumnDecoder:
     def _readable(
         self, bodies: Sequence[Buffer], response_offsets: ResponseOffsets
     ) -> tuple[RecordIndex, dict[int, UndecodableMessage]]:
-        """Return the records whose layout is correct, and by position the messages whose layout contradicts their
-        flags. Raises DamagedRecordError for other damage."""
+        """Return the records whose layout is correct, and by byte position the undecodable messages whose layout
+        contradicts their flags of IPv6 hosts. Raises DamagedRecordError for other damage."""
         frames = self._frames(bodies, response_offsets)
         try:
             return index_records(frames), {}
@@ -229,10 +231,12 @@ class ColumnDecoder:
         return None
 
     def _decode_all(self, records: RecordIndex, offset_range: range, bodies_bytes: Sequence[int]) -> _DecodedRows:
-        """Decode ``records`` to rows in order, with the position of each one's record. Of inner batches, only messages
-        in ``offset_range`` have rows. ``bodies_bytes``: size of each response body, to locate an error.
+        """Decode ``records``, whose layout is correct, to rows in order; drop messages without one of the tags. Of
+        inner batches, only messages in ``offset_range`` have rows. ``bodies_bytes``: size of each response body, to
+        locate an error.
 
-        Raises RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] for a record that cannot be decoded.
+        Raises RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] for a record that cannot be decoded, also if the
+        decompressed bodies together exceed DECOMPRESSED_LIMIT_BYTES.
         """
         is_inner_batch = records.has_flags(MessageSysFlag.INNER_BATCH)
         decoded = None
@@ -251,7 +255,9 @@ class ColumnDecoder:
     def _in_order(
         self, batch: pa.RecordBatch, places: Positions, inner_arrays: Sequence[pa.Array], their_places: Positions
     ) -> _DecodedRows:
-        """Merge both sets of rows by the positions of their records; return the merged rows with their positions."""
+        """Merge two sets of rows by the byte positions of their records, with equal positions in their order; return
+        the merged rows. ``places`` belong to ``batch``, ``their_places`` to the rows of ``inner_arrays``, one array for
+        each column."""
         all_places = np.concatenate((places, their_places))
         order = np.argsort(all_places, kind="stable")
         both = zip(batch.columns, inner_arrays, strict=True)
@@ -259,8 +265,9 @@ class ColumnDecoder:
         return _DecodedRows(merged, all_places[order])
 
     def _decode_vectorized(self, records: RecordIndex) -> _DecodedRows:
-        """Decode records without inner batches, and drop rows by tag; return the batch, and for each row its record's
-        position. Raises DamagedBodyError."""
+        """Decode ``records``, of which none is an inner batch, and drop messages without one of the tags. Raises
+        DamagedBodyError if a body cannot be decompressed, or the decompressed ones together exceed
+        DECOMPRESSED_LIMIT_BYTES."""
         if not len(records):
             return _DecodedRows(self._batch(self._arrays_of([])), records.begins)
         columns = RecordColumns(records, self._broker_name, DECOMPRESSED_LIMIT_BYTES)
@@ -273,8 +280,8 @@ class ColumnDecoder:
     def _decode_inner_batches(
         self, records: RecordIndex, offset_range: range, bodies_bytes: Sequence[int]
     ) -> tuple[list[MessageExt], Positions]:
-        """Decode inner batches; return the messages in ``offset_range`` with one of the tags, and for each its record's
-        position. Raises RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE]."""
+        """Decode ``records``, all inner batches; return the messages in ``offset_range`` with one of the tags, in
+        order, and for each the byte position of its record. Raises RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE]."""
         messages: list[MessageExt] = []
         places: list[int] = []
         for begin, found in self._decode_each(records, offset_range, bodies_bytes):
@@ -287,8 +294,8 @@ class ColumnDecoder:
         self, records: RecordIndex, offset_range: range, bodies_bytes: Sequence[int]
     ) -> Iterator[tuple[int, list[MessageExt]]]:
         """Decode the records one by one with the scalar decoder, lazily; yield the byte position at which each begins
-        in ``records.data``, and its messages. Raises RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE], also if all
-        together exceed DECOMPRESSED_LIMIT_BYTES."""
+        in ``records.data``, and its messages, whatever their tags; of inner batches only those in ``offset_range``.
+        Raises RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE], also if all together exceed DECOMPRESSED_LIMIT_BYTES."""
         data, left_bytes = memoryview(records.data), DECOMPRESSED_LIMIT_BYTES
         bounds = zip(records.begins.tolist(), records.ends.tolist(), records.next_offsets.tolist(), strict=True)
         for begin, end, next_offset in bounds:
@@ -300,9 +307,12 @@ class ColumnDecoder:
             yield begin, found
 
     def _keeps(self, message: MessageExt, offset_range: range) -> bool:
+        """Return whether ``message`` is in ``offset_range`` and has one of the tags."""
         return message.queue_offset in offset_range and (self._tags is None or message.tags in self._tags)
 
-    def _counts(self, undecodable: UndecodableMessage, offset_range: range) -> bool:
+    def _has_rows(self, undecodable: UndecodableMessage, offset_range: range) -> bool:
+        """Return whether an undecodable message has offsets in ``offset_range`` and one of the tags; the tags of an
+        inner batch are unknown and not compared."""
         is_kept = self._tags is None or undecodable.is_inner_batch or undecodable.message.tags in self._tags
         return is_kept and undecodable.row_count(offset_range) > 0
 
@@ -325,16 +335,17 @@ class ColumnDecoder:
 
 
 def _select_offsets(records: RecordIndex, offset_range: range, broker_name: str) -> RecordIndex:
-    """Return the records that have messages in ``offset_range``, also inner batches that begin before it. Their layout
-    must be correct."""
+    """Return the records that have messages in ``offset_range``: those that begin in it, and inner batches that begin
+    before and reach into it. The layout of all ``records`` must be correct."""
     offsets = records.head["queue_offset"]
     is_inside = (offsets >= offset_range.start) | reach_to(records, offset_range.start, broker_name)
     return records.select((offsets < offset_range.stop) & is_inside)
 
 
 def _split_offsets(records: RecordIndex, plain_bytes: Mapping[int, int], offset_range: range) -> list[int]:
-    """Return the offsets at which to split ``offset_range``, so that each part has at most DECOMPRESSED_LIMIT_BYTES of
-    ``plain_bytes``, which are by position of the record."""
+    """Return, ascending, the offsets at which to split ``offset_range``, so that each part has at most
+    DECOMPRESSED_LIMIT_BYTES of ``plain_bytes`` (decompressed size by byte position of the record; 0 if missing). [] if
+    no split is necessary; a single larger record is not split."""
     split_at: list[int] = []
     left_bytes = DECOMPRESSED_LIMIT_BYTES
     for offset, begin in sorted(zip(records.head["queue_offset"].tolist(), records.begins.tolist(), strict=True)):

@@ -33,13 +33,14 @@ MessageIds = np.ndarray[Any, np.dtype[np.bytes_]]
 
 
 def property_of(name: str, values: pa.BinaryArray) -> pa.BinaryArray:
-    """Encode one property of each row; empty where ``values`` is null."""
+    """Return property ``name`` of each row, encoded with its separators; empty where ``values`` is null."""
     begin = pa.scalar(f"{name}{NAME_VALUE_SEPARATOR}".encode())
     return pc.fill_null(_joined(begin, values, _END_SCALAR), _NOTHING)
 
 
 def properties_of(maps: pa.MapArray) -> pa.BinaryArray:
-    """Encode all properties in each row's map of text to text; empty where the map is null."""
+    """Return all properties in each row's map of text to text, encoded one after another; empty where the map is
+    null."""
     names, values = maps.keys.cast(pa.binary()), maps.items.cast(pa.binary())
     entries = pa.ListArray.from_arrays(maps.offsets, _joined(names, _SPLIT_SCALAR, values, _END_SCALAR))
     return pc.if_else(maps.is_valid(), pc.binary_join(entries, _NOTHING), _NOTHING)
@@ -55,7 +56,8 @@ def property_bytes(properties: Sequence[pa.BinaryArray], row_count: int) -> Numb
 
 
 def encode_messages(bodies: pa.BinaryArray, ids: MessageIds, properties: Sequence[pa.BinaryArray]) -> pa.BinaryArray:
-    """Encode one message for each row; concatenated, they are the body of a batch.
+    """Return one encoded message for each row; concatenated, they are the body of a batch. ``properties``: results of
+    ``property_of`` and ``properties_of``; the message ID is added as a property.
 
     No argument has nulls. All messages together must be smaller than 2 GiB, and the properties of each within
     PROPERTIES_LIMIT_BYTES; neither is checked.
@@ -85,7 +87,7 @@ def _joined(*parts: pa.BinaryArray | pa.Scalar) -> pa.BinaryArray:
 
 
 def _fixed(values: np.ndarray[Any, Any]) -> pa.BinaryArray:
-    """Return a copy of the bytes of each element, as an array of that length."""
+    """Return the bytes of each element as one value of a binary array; a copy."""
     width = values.dtype.itemsize
     offsets = np.arange(0, (len(values) + 1) * width, width, dtype=np.int32)
     return pa.Array.from_buffers(

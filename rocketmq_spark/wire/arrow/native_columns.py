@@ -23,7 +23,7 @@ Memories: TypeAlias = Sequence[_native.Memory | None]
 
 
 class NativeColumnDecoder(ColumnDecoder):
-    """Faster ``ColumnDecoder`` with the same results."""
+    """``ColumnDecoder`` with the same results that is faster where the native decoder accepts a call."""
 
     implementation: ClassVar = "native"
 
@@ -44,15 +44,16 @@ class NativeColumnDecoder(ColumnDecoder):
         self._native_decoder = _native.Decoder(fields, broker_name, None if tags is None else sorted(tags))
 
     def decode(self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int) -> pa.RecordBatch:
-        """See ``ColumnDecoder``. Releases the GIL; no other thread may write to the bodies meanwhile."""
+        """Decode with the native decoder if it accepts the call, else as ``ColumnDecoder.decode``, with the same result
+        and errors. Releases the GIL; no other thread may write to the bodies meanwhile."""
         batch = self.decode_fast_path(bodies, begin_offset, end_offset)
         return super().decode(bodies, begin_offset, end_offset) if batch is None else batch
 
     def decode_with_undecodable(
         self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int, response_offsets: ResponseOffsets = ()
     ) -> tuple[pa.RecordBatch, list[UndecodableMessage]]:
-        """Decode as ``ColumnDecoder.decode_with_undecodable``, with the native decoder if it accepts the call; then no
-        message is undecodable. Raises what that method does."""
+        """Decode as ``ColumnDecoder.decode_with_undecodable``, with the same result and errors. If the native decoder
+        accepts the call, no message is undecodable."""
         batch = self.decode_fast_path(bodies, begin_offset, end_offset, response_offsets)
         return (
             super().decode_with_undecodable(bodies, begin_offset, end_offset, response_offsets)
@@ -63,8 +64,9 @@ class NativeColumnDecoder(ColumnDecoder):
     def decode_fast_path(
         self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int, response_offsets: ResponseOffsets = ()
     ) -> pa.RecordBatch | None:
-        """Decode like ``decode``; None if the native decoder rejects the call, for damage too. Raises no
-        RemoteProtocolError."""
+        """Decode like ``decode``; None if the native decoder rejects the call, also for damage, or if bodies are
+        unfiltered but there are tags. Raises no RemoteProtocolError. ``response_offsets`` have no effect on filtered
+        bodies."""
         if not self._is_supported:
             return None
         counted = response_offsets if self._is_unfiltered else ()
@@ -81,7 +83,8 @@ class NativeColumnDecoder(ColumnDecoder):
 
 
 class NativeBatchBuilder:
-    """See ``BatchBuilder``. Releases the GIL; no other thread may write to the bodies meanwhile. Not thread-safe."""
+    """Builder of one batch with the native decoder, see ``BatchBuilder``. Releases the GIL; no other thread may write
+    to the bodies meanwhile. Not thread-safe."""
 
     def __init__(self, schema: pa.Schema, batch_builder: _native.Growing, *, is_unfiltered: bool) -> None:
         self._schema = schema
@@ -91,7 +94,8 @@ class NativeBatchBuilder:
     def add(
         self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int, response_offsets: ResponseOffsets = ()
     ) -> bool:
-        """See ``BatchBuilder``."""
+        """Decode and append the rows with offsets in ``[begin_offset, end_offset)``. Return False, with the batch
+        unchanged, if the native decoder cannot decode all."""
         counted = response_offsets if self._is_unfiltered else ()
         return self._builder.add(bodies, begin_offset, end_offset, counted)
 
@@ -106,8 +110,8 @@ def _batch(schema: pa.Schema, row_count: int, memories: Sequence[Memories]) -> p
 
 
 def _array(kind: pa.DataType, length: int, memories: Memories) -> pa.Array:
-    """Return the array on the memory of ``memories``, without a copy, in Arrow's order of buffers; for a map: row ends,
-    then buffers of names and of values."""
+    """Return an array of ``length`` values on ``memories``, without a copy. ``memories``: Arrow's buffers of the type
+    in order, None for a missing one; for a map: row offsets, then offsets and data of the names, then of the values."""
     if pa.types.is_map(kind):
         row_begins = _array(pa.int32(), length + 1, [None, memories[0]])
         count = row_begins[-1].as_py()

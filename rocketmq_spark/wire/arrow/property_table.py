@@ -39,7 +39,8 @@ class PropertyTable(Protocol):
 class UniformTable:
     """Properties of rows that all have the properties ``names``, in this order; names are UTF-8 and distinct.
 
-    Property ``i`` has the name ``names[i % len(names)]`` and the value ``text[splits[i] + 1 : ends[i]]``.
+    Property ``i``, counted over all rows, has the name ``names[i % len(names)]`` and the value ``text[splits[i] + 1 :
+    ends[i]]``.
     """
 
     text: pa.Buffer
@@ -48,6 +49,7 @@ class UniformTable:
     ends: Numbers
 
     def as_map(self) -> pa.MapArray:
+        """Return the properties of each row as a map."""
         values = utf8_text(cut(self.text, self.splits + 1, self.ends))
         row_begins = np.arange(0, len(self.ends) + 1, len(self.names), dtype=np.int32)
         return pa.MapArray.from_arrays(pa.array(row_begins), self._names_of_all(), values)
@@ -61,7 +63,7 @@ class UniformTable:
         return utf8_text(cut(self.text, self.splits[column] + 1, self.ends[column]))
 
     def _names_of_all(self) -> pa.StringArray:
-        """Return the names of all properties of all rows, one row's names repeated."""
+        """Return the name of each property of each row: ``names``, repeated for each row."""
         one_row = b"".join(self.names)
         row_count = len(self.ends) // len(self.names)
         ends = np.cumsum([len(name) for name in self.names], dtype=np.int32)
@@ -88,6 +90,7 @@ class MixedTable:
     ends: Numbers
 
     def as_map(self) -> pa.MapArray:
+        """Return the properties of each row as a map, possibly empty."""
         values = utf8_text(cut(self.text, self.splits + 1, self.ends))
         return pa.MapArray.from_arrays(pa.array(_row_begins(self.row_ends, self.ends)), self.names, values)
 
@@ -118,8 +121,9 @@ def read_properties(records: RecordIndex) -> PropertyTable:
 def _names_of_every_row(
     text: pa.Buffer, row_ends: Numbers, begins: Numbers, splits: Numbers, ends: Numbers
 ) -> tuple[bytes, ...] | None:
-    """Return the names of the first row's properties; None if it has none, a row has other names, or a name is
-    repeated."""
+    """Return the names of the first row's properties if all rows have the same names in the same order. None if they do
+    not, if the first row has none, or if a name is repeated. ``row_ends``: end of each row in ``text``; ``begins``,
+    ``splits``, ``ends``: positions of each property, of all rows."""
     width, remainder = divmod(len(ends), len(row_ends))
     if not width or remainder or not (ends[width - 1 :: width] + 1 == row_ends).all():
         return None
@@ -133,8 +137,8 @@ def _names_of_every_row(
 
 
 def _mixed_table(text: pa.Buffer, row_ends: Numbers, begins: Numbers, splits: Numbers, ends: Numbers) -> MixedTable:
-    """Build the table of the properties at these positions in ``text``. If a name occurs twice in a row, the last value
-    counts, as in Java."""
+    """Build the table of the properties at these positions in ``text``: ``row_ends`` of each row, ``begins``,
+    ``splits`` and ``ends`` of each property. If a name occurs twice in a row, only the last one is kept, as in Java."""
     names = utf8_text(cut(text, begins, splits))
     encoded = names.dictionary_encode()
     codes = encoded.indices.to_numpy()
@@ -146,7 +150,7 @@ def _mixed_table(text: pa.Buffer, row_ends: Numbers, begins: Numbers, splits: Nu
 
 
 def _terminated(records: RecordIndex) -> pa.BinaryArray:
-    """Copy the bytes of each row's properties, with the final 0x02 added where it is missing."""
+    """Return a copy of the encoded properties of each row, with the final 0x02 added where it is missing."""
     begins = records.topic_ends + LENGTH.itemsize
     rows = cut(pa.py_buffer(records.data), begins, records.ends)
     is_open = gather(records.data, _BYTE, records.ends - 1) != _END
@@ -156,10 +160,8 @@ def _terminated(records: RecordIndex) -> pa.BinaryArray:
 
 
 def _complete_properties(text: npt.NDArray[np.uint8]) -> tuple[Numbers, Numbers, Numbers]:
-    """Return begins, splits and ends of the properties that have a name and a value; drop the others.
-
-    0x02 ends a property, the first 0x01 in it splits it.
-    """
+    """Return begins, splits and ends of the properties in ``text`` that have a name and a value; omit all other
+    properties. 0x02 ends a property, and the first 0x01 in it splits name and value."""
     ends, splits = _find(text, _END), _find(text, _SPLIT)
     begins = np.zeros_like(ends)
     begins[1:] = ends[:-1] + 1
@@ -172,15 +174,15 @@ def _complete_properties(text: npt.NDArray[np.uint8]) -> tuple[Numbers, Numbers,
 
 
 def _find(text: npt.NDArray[np.uint8], byte: int) -> Numbers:
-    """Return the positions of ``byte`` in ``text``, ascending. Search in pieces: small temporary arrays are not paged
-    in and out."""
+    """Return the positions of ``byte`` in ``text``, ascending."""
     begins = range(0, max(len(text), 1), _PIECE_BYTES)
     found = [np.flatnonzero(text[begin : begin + _PIECE_BYTES] == byte) + begin for begin in begins]
     return np.concatenate(found, dtype=np.int32)
 
 
 def _last_of_each_name(row_begins: Numbers, codes: Numbers, code_count: int) -> Positions | None:
-    """Return the indices of properties whose name does not recur later in the row; None if no name is repeated."""
+    """Return, ascending, the indices of properties whose name does not recur later in their row; None if no row repeats
+    a name. ``codes``: number of each property's name, below ``code_count``."""
     row_count = len(row_begins) - 1
     cells = row_count * code_count
     keys = np.repeat(np.arange(row_count, dtype=np.int64) * code_count, np.diff(row_begins)) + codes
@@ -194,5 +196,6 @@ def _last_of_each_name(row_begins: Numbers, codes: Numbers, code_count: int) -> 
 
 
 def _row_begins(row_ends: Numbers, ends: Numbers) -> Numbers:
-    """Return the begins of rows: row ``i`` has the properties ``[row_begins[i], row_begins[i + 1])``."""
+    """Return the indices at which the properties of rows begin: row ``i`` has the properties ``[result[i], result[i +
+    1])``. ``row_ends`` and ``ends``: positions at which rows and properties end in the same text."""
     return np.append(0, np.searchsorted(ends, row_ends)).astype(np.int32)

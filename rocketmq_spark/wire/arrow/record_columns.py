@@ -28,7 +28,8 @@ class DamagedBodyError(ValueError):
 
 
 class RecordColumns:
-    """Columns of records without inner batches, each computed on call.
+    """Columns of records without inner batches, each computed on call, with one value per record. ``ColumnDecoder``
+    reads them.
 
     Methods are named as the attributes of MessageExt, and return their values; but times are null where
     ``TIMESTAMP_TYPE`` cannot hold them. ``body`` raises DamagedBodyError, also if all compressed bodies together exceed
@@ -61,14 +62,17 @@ class RecordColumns:
         return _integers(self._records.head["queue_offset"])
 
     def msg_id(self) -> pa.StringArray:
-        """Return the producer's message ID, else the offsetMsgId."""
+        """Return the message ID that the producer assigned (UNIQ_KEY), else the offsetMsgId."""
         producers_id = self.properties_table.value_of(UNIQ_KEY)
         return pc.coalesce(producers_id, self.offset_msg_id()) if producers_id.null_count else producers_id
 
     def origin_topic(self) -> pa.StringArray:
+        """Return the topic before the message was sent back for retry (RETRY_TOPIC), else its topic."""
         return pc.coalesce(self.properties_table.value_of(RETRY_TOPIC), self.topic())
 
     def origin_msg_id(self) -> pa.StringArray:
+        """Return the message ID before the message was sent back for retry: UNIQ_KEY, else ORIGIN_MESSAGE_ID, else the
+        offsetMsgId."""
         ids = (self.properties_table.value_of(name) for name in (UNIQ_KEY, ORIGIN_MESSAGE_ID))
         return pc.coalesce(*ids, self.offset_msg_id())
 
@@ -90,8 +94,8 @@ class RecordColumns:
         return pc.replace_with_mask(stored, pa.array(is_packed), plain)
 
     def _unpacked(self, begins: Positions, ends: Positions, sys_flags: npt.NDArray[Any]) -> pa.BinaryArray:
-        """Decompress bodies one by one: each is its own stream. Raises DamagedBodyError, also if they exceed the limit
-        together."""
+        """Return the decompressed bodies at ``[begins, ends)`` of the data, in order. Raises DamagedBodyError if one
+        cannot be decompressed, or if they exceed ``limit_bytes`` together."""
         data, left_bytes = memoryview(self._records.data), self._limit_bytes
         plain: list[bytes] = []
         for begin, end, sys_flag in zip(begins.tolist(), ends.tolist(), sys_flags.tolist(), strict=True):
@@ -157,19 +161,19 @@ class RecordColumns:
 
 
 def _integers(stored: npt.NDArray[Any]) -> pa.Array:
-    """Convert big-endian numbers to an Arrow array."""
+    """Return big-endian numbers as an Arrow array."""
     return pa.array(stored.astype(stored.dtype.newbyteorder("=")))
 
 
 def _timestamps(stored_ms: npt.NDArray[np.int64]) -> pa.TimestampArray:
-    """Convert times in ms to timestamps, null before FIRST_TIMESTAMP_MS and after LAST_TIMESTAMP_MS."""
+    """Return times in ms as timestamps, null before FIRST_TIMESTAMP_MS and after LAST_TIMESTAMP_MS."""
     milliseconds = stored_ms.astype(np.int64)
     is_out_of_range = (milliseconds > LAST_TIMESTAMP_MS) | (milliseconds < FIRST_TIMESTAMP_MS)
     return pa.array(milliseconds * 1000, mask=is_out_of_range if is_out_of_range.any() else None).view(TIMESTAMP_TYPE)
 
 
 def _hosts(stored: pa.BinaryArray) -> pa.StringArray:
-    """Format hosts, each distinct one once: few hosts send and store many messages."""
+    """Return stored hosts (8 or 20 bytes each) as text, see ``format_host``."""
     distinct = stored.dictionary_encode()
     return pa.array([format_host(host) for host in distinct.dictionary.to_pylist()], pa.string()).take(distinct.indices)
 

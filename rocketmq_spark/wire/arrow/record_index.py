@@ -60,7 +60,7 @@ offset. Empty if unknown."""
 
 @dataclass(frozen=True, slots=True)
 class RecordFrames:
-    """Begins and ends of ``n`` records in ``data``; arrays have one entry per record.
+    """Begins and ends of ``n`` records in ``data``, the joined pull response bodies; arrays have one entry per record.
 
     ``next_offsets``: upper limits (exclusive) of each record's queue offsets; MAX_OFFSET without inner batch or
     response offsets. ``max_displacement``: maximum of a record's stored offset minus its actual one.
@@ -109,10 +109,10 @@ def frame_records(
     bodies: Sequence[Buffer], response_offsets: ResponseOffsets = (), *, is_unfiltered: bool = False
 ) -> RecordFrames:
     """Join pull response bodies, and find their records. Raises DamagedRecordError for a wrong size or magic number.
-    Bodies of 2 GiB together fail an assertion.
+    Bodies of 2 GiB together fail an assertion. ``response_offsets``: empty, or one pair for each body.
 
-    ``is_unfiltered``: each response has all messages of its offsets, so that offsets can be counted; the joined data
-    then has the counted offsets.
+    ``is_unfiltered``: each response has all messages of its offsets, so that offsets can be counted; where a stored
+    offset differs from the counted one, the joined data has the counted one.
     """
     data = b"".join(bodies)
     assert len(data) < _DATA_LIMIT_BYTES, "Arrow's 32-bit offsets would overflow"
@@ -136,7 +136,9 @@ def frame_records(
 def _places(
     stored: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], response_offsets: ResponseOffsets
 ) -> npt.NDArray[np.int64] | None:
-    """Count the records' queue offsets by their positions in the responses; None where these are the stored ones.
+    """Return the queue offset of each record, counted by its position in its response where that is possible, else the
+    stored one; None if all are the stored ones. ``stored``: stored offset of each record; ``counts``: number of records
+    of each response.
 
     A broker writes an offset into a message before it adds the message to the consume queue. If that fails, all later
     messages are one offset below their stored ones until it restarts. So positions count where a response has a message
@@ -156,7 +158,8 @@ def _places(
 
 
 def _at_places(data: bytes, begins: Positions, places: npt.NDArray[np.int64]) -> bytes:
-    """Return a copy of ``data`` in which the records at ``begins`` have the queue offsets ``places``."""
+    """Return a copy of ``data`` in which the records at ``begins`` have the queue offsets ``places``. ``data`` is
+    unchanged."""
     changed = bytearray(data)
     for begin, place in zip(begins.tolist(), places.tolist(), strict=True):
         _OFFSET.pack_into(changed, begin + QUEUE_OFFSET_AT, place)
@@ -166,7 +169,8 @@ def _at_places(data: bytes, begins: Positions, places: npt.NDArray[np.int64]) ->
 def _next_offsets(
     offsets: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], response_offsets: ResponseOffsets
 ) -> Positions:
-    """Return for each record the next larger queue offset of a record, but at most the end of its response."""
+    """Return for each record the next larger queue offset among all records, but at most the end of its own response.
+    ``offsets``: queue offset of each record; ``counts``: number of records of each response."""
     ascending = np.append(np.unique(offsets), MAX_OFFSET)
     following: Positions = ascending[np.searchsorted(ascending, offsets, side="right").clip(max=len(ascending) - 1)]
     response_ends = np.repeat(np.array([after for _, after in response_offsets], np.int64), counts)
@@ -174,7 +178,8 @@ def _next_offsets(
 
 
 def index_records(frames: RecordFrames) -> RecordIndex:
-    """Find the parts of records; copy nothing. Raises DamagedRecordError if a length among them is wrong."""
+    """Find the positions of the parts of all records; copy no part. Raises DamagedRecordError if a length in a record
+    is wrong, or its parts do not end with the record."""
     data, begins, ends, head, next_offsets = frames.data, frames.begins, frames.ends, frames.head, frames.next_offsets
     is_v1 = head["magic"] == MessageMagic.V1
     store_timestamps = begins + HEAD.itemsize + _host_bytes(head, MessageSysFlag.BORNHOST_V6)
@@ -195,8 +200,9 @@ def index_records(frames: RecordFrames) -> RecordIndex:
 
 
 def locate(data: bytes, bodies_bytes: Sequence[int], position: int) -> tuple[int, int, int]:
-    """Return the index within its body of the record at ``position``, the record's position there, and the body's
-    length. A position beyond all bodies raises AssertionError."""
+    """Return (index of a record in its body, its position there, length of that body). ``position``: byte position at
+    which the record begins in ``data``, the joined bodies of ``bodies_bytes`` each. A position beyond all bodies raises
+    AssertionError."""
     body_begin = 0
     for body_bytes in bodies_bytes:
         if position < body_begin + body_bytes:
@@ -207,16 +213,16 @@ def locate(data: bytes, bodies_bytes: Sequence[int], position: int) -> tuple[int
 
 
 def gather(data: Any, kind: np.dtype[Any], positions: Positions | Numbers) -> npt.NDArray[Any]:
-    """Copy the values of type ``kind`` at any positions, also unaligned ones. A position beyond ``data`` raises
-    IndexError."""
+    """Return a copy of the values of type ``kind`` at byte ``positions`` of ``data``, which may be unaligned. A
+    position where no whole value fits raises IndexError."""
     everywhere = np.ndarray((max(0, len(data) - kind.itemsize + 1),), np.dtype((np.void, kind.itemsize)), data, 0, (1,))
     found: npt.NDArray[Any] = everywhere[positions].view(kind)
     return found
 
 
 def _follow_sizes(data: bytes, bodies_bytes: Sequence[int]) -> Positions:
-    """Return the begin of each record. This is the only loop over rows: each record's size determines where the next
-    begins. Raises DamagedRecordError if a size is impossible or a body does not end with a record."""
+    """Return the begin of each record in ``data``, which joins bodies of ``bodies_bytes`` each. Raises
+    DamagedRecordError if a record's size is below the minimum, or a body does not end with a record."""
     begins: list[int] = []
     append, unpack = begins.append, _SIZE.unpack_from
     position = body_end = 0

@@ -24,11 +24,8 @@ def interleave(first: Positions | Numbers, second: Positions | Numbers) -> Numbe
 
 
 def cut(buffer: Any, begins: Positions | Numbers, ends: Positions | Numbers) -> pa.BinaryArray:
-    """Copy the slices ``buffer[begins[i]:ends[i]]``. They must ascend without overlap; the buffer must be smaller than
-    2 GiB. Neither is checked.
-
-    Begins and ends together are the offsets of an array, of which every other value is used.
-    """
+    """Return a copy of the slices ``buffer[begins[i]:ends[i]]``, as one array. They must ascend without overlap, and
+    the buffer must be smaller than 2 GiB; neither is checked."""
     if not len(begins):
         return pa.array([], pa.binary())
     offsets = interleave(begins, ends)

@@ -41,7 +41,9 @@ class UndecodableMessage:
         return self.message.sys_flag & MessageSysFlag.INNER_BATCH.value != 0
 
     def rows(self, offset_range: range) -> list[MessageExt]:
-        """Return the message once for each of its offsets in ``offset_range``, without COMPRESSED, as other rows."""
+        """Return the message once for each of its offsets in ``offset_range``, ascending, with that queue offset; [] if
+        none is in it. As in rows of other messages, the sysFlag lacks COMPRESSED unless the body is empty; the body
+        stays as stored."""
         sys_flag = self.message.sys_flag
         if self.message.body:
             sys_flag &= ~MessageSysFlag.COMPRESSED.value
@@ -53,7 +55,7 @@ class UndecodableMessage:
         return len(self._offsets_in(offset_range))
 
     def rows_bytes(self, offset_range: range) -> int:
-        """Return the approximate memory of ``rows`` and columns of them."""
+        """Return the approximate memory in bytes of ``rows`` and of the columns made from them."""
         text = sum(len(name) + len(value) for name, value in self.message.properties.items())
         return self.row_count(offset_range) * (ROW_BYTES + text)
 
@@ -62,16 +64,16 @@ class UndecodableMessage:
 
 
 class CheckedRecords(NamedTuple):
-    """Suspect records that were decoded one by one, by position. ``plain_bytes``: decompressed sizes of the bodies that
-    can be read, without inner batches."""
+    """Result of ``check_bodies``, by byte position of the record. ``undecodable``: messages whose body cannot be read.
+    ``plain_bytes``: decompressed size of each other checked record; 0 for an inner batch that was unwrapped."""
 
     undecodable: dict[int, UndecodableMessage]
     plain_bytes: dict[int, int]
 
 
 def check_bodies(records: RecordIndex, broker_name: str, *, has_body: bool) -> CheckedRecords:
-    """Decode suspect records one by one, and return which can be read. Suspect are inner batches, and with ``has_body``
-    compressed records. Their layout must be correct."""
+    """Decode suspect records one by one, and return which of them can be read. Suspect are inner batches and, with
+    ``has_body``, compressed records. The layout of all must be correct."""
     is_suspect = records.has_flags(MessageSysFlag.INNER_BATCH)
     if has_body:
         is_suspect |= records.has_flags(MessageSysFlag.COMPRESSED)
@@ -88,8 +90,8 @@ def check_bodies(records: RecordIndex, broker_name: str, *, has_body: bool) -> C
 
 
 def find_malformed(frames: RecordFrames, broker_name: str) -> dict[int, UndecodableMessage]:
-    """Return messages whose layout contradicts their flags of IPv6 hosts, by the positions of their records. Records
-    with other damage are omitted."""
+    """Return the messages whose layout contradicts their flags of IPv6 hosts, and is correct without the flags, by byte
+    position of their records. Omit correct records and those with other damage; raise nothing for them."""
     malformed: dict[int, UndecodableMessage] = {}
     for begin, record, next_offset in _each(frames):
         try:
@@ -101,11 +103,8 @@ def find_malformed(frames: RecordFrames, broker_name: str) -> dict[int, Undecoda
 
 
 def reach_to(records: RecordIndex, offset: int, broker_name: str) -> Mask:
-    """Return a mask of the inner batches that begin before ``offset`` and contain it.
-
-    Each has as many messages, or rows if it is undecodable, as the broker assigned queue offsets. Raises ValueError for
-    a wrong layout.
-    """
+    """Return a mask of the inner batches that begin before ``offset`` and contain it, by the number of queue offsets
+    that the broker assigned. Raises ValueError for a wrong layout of an inner batch that begins before it."""
     begins = records.head["queue_offset"]
     is_before = records.has_flags(MessageSysFlag.INNER_BATCH) & (begins < offset)
     reaches = is_before & (records.next_offsets > offset) & (offset - begins < INNER_MESSAGES.maximum)
@@ -117,7 +116,8 @@ def reach_to(records: RecordIndex, offset: int, broker_name: str) -> Mask:
 
 
 def _each(frames: RecordFrames) -> Iterator[tuple[int, memoryview, int]]:
-    """Yield the position of each record, its bytes as a view, and its upper limit (exclusive) of queue offsets."""
+    """Yield for each record its byte position, its bytes as a view, and the upper limit (exclusive) of its queue
+    offsets."""
     data = memoryview(frames.data)
     bounds = (frames.begins.tolist(), frames.ends.tolist(), frames.next_offsets.tolist())
     for begin, end, next_offset in zip(*bounds, strict=True):
