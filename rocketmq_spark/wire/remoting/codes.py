@@ -162,7 +162,7 @@ class PullSysFlag(IntFlag):
 
 
 def code_name(kind: type[RequestCode] | type[ResponseCode], code: int) -> str:
-    """Return RocketMQ's name of a code, or the number as text if ``kind`` does not list it."""
+    """Return RocketMQ's name of ``code``, a member of ``kind``; the number as text if ``kind`` does not list it."""
     try:
         return kind(code).name
     except ValueError:

@@ -75,14 +75,15 @@ class RemotingCommand:
         return self.flag & FLAG_ONEWAY != 0
 
     def frame(self, opaque: int) -> bytes:
-        """Encode the command as a JSON frame, length included, with number ``opaque``. Raises
-        LocalProtocolError[INVALID_MESSAGE]."""
+        """Encode a copy of the command with number ``opaque`` as a JSON frame, length included. Raises
+        LocalProtocolError[INVALID_MESSAGE] as ``encode`` does."""
         return encode(replace(self, opaque=opaque))
 
 
 def encode(command: RemotingCommand, serialization: Serialization = Serialization.JSON) -> bytes:
     """Encode ``command`` as a frame, length included. Raises LocalProtocolError[INVALID_MESSAGE] for a value that the
-    serialization cannot hold, a header above 16 MiB, or a request frame above MAX_REQUEST_BYTES."""
+    serialization cannot hold, a header above 16 MiB, or a request frame above MAX_REQUEST_BYTES; a response may be
+    larger."""
     try:
         header = _ENCODERS[serialization](command)
     except (UnicodeEncodeError, struct.error) as error:
@@ -102,8 +103,9 @@ def encode(command: RemotingCommand, serialization: Serialization = Serializatio
 
 
 def decode(frame: bytes | memoryview) -> RemotingCommand:
-    """Decode a frame without its four length bytes; the body is a view of ``frame``. Raises
-    RemoteProtocolError[MALFORMED_RESPONSE.HEADER]."""
+    """Decode a frame without its four length bytes, in the serialization that it names; the body is a view of
+    ``frame``. Raises RemoteProtocolError[MALFORMED_RESPONSE.HEADER] for an unknown serialization or a header that
+    cannot be decoded."""
     view = memoryview(frame)
     if len(view) < 4:
         raise _invalid_header(f"the frame has {len(view)} bytes")
@@ -128,7 +130,7 @@ def _invalid_header(problem: str) -> RemoteProtocolError:
 
 
 def _encode_json(command: RemotingCommand) -> bytes:
-    """Encode a header as JSON, in UTF-8, without remark or extFields if there are none. Raises UnicodeEncodeError."""
+    """Return the header as JSON, in UTF-8, without remark or extFields if there are none. Raises UnicodeEncodeError."""
     header: dict[str, object] = {
         "code": command.code,
         "language": command.language.name,
@@ -145,7 +147,8 @@ def _encode_json(command: RemotingCommand) -> bytes:
 
 
 def _decode_json(header: memoryview, body: memoryview) -> RemotingCommand:
-    """Decode a JSON header. Raises ValueError, also for more than HEADER_VALUES values, and RecursionError."""
+    """Decode a JSON header, and return it as a command with ``body``. A missing flag or version is 0, an unknown
+    language OTHER. Raises ValueError, also for more than HEADER_VALUES values, and RecursionError."""
     text = str(header, "utf-8")
     check_values(text, HEADER_VALUES)
     values, end = _scan_json(text)
@@ -173,7 +176,7 @@ def _language(name: Any) -> LanguageCode:
 
 
 def _checked_fields(fields: Any) -> dict[str, str]:
-    """Return ``fields``, {} for None. Raises ValueError unless it is a map of texts."""
+    """Return ``fields``, or {} for None. Raises ValueError for anything but a dict whose values are texts."""
     if fields is None:
         return {}
     if type(fields) is not dict or not {str}.issuperset(map(type, fields.values())):
@@ -185,8 +188,8 @@ def _checked_fields(fields: Any) -> dict[str, str]:
 
 
 def _encode_binary(command: RemotingCommand) -> bytes:
-    """Encode a header as ROCKETMQ. Numbers that exceed their fields raise struct.error; an empty remark is decoded as
-    None."""
+    """Return the header in ROCKETMQ's binary format. Raises struct.error for a number or length that exceeds its field,
+    UnicodeEncodeError. A missing remark is written as an empty one."""
     start = _BINARY_START.pack(command.code, command.language, command.version, command.opaque, command.flag)
     entries = b"".join(_sized(_INT16, name) + _sized(_INT32, value) for name, value in command.fields.items())
     return b"".join((start, _sized(_INT32, command.remark or ""), _INT32.pack(len(entries)), entries))
@@ -198,8 +201,9 @@ def _sized(size: struct.Struct, text: str) -> bytes:
 
 
 def _decode_binary(header: memoryview, body: memoryview) -> RemotingCommand:
-    """Decode a header in ROCKETMQ's binary format. Raises ValueError; a header that is too short raises
-    struct.error."""
+    """Decode a header in ROCKETMQ's binary format, and return it as a command with ``body``. An empty remark is None,
+    an unknown language OTHER. Raises ValueError, also for extFields of another length than announced; struct.error for
+    a header that is too short."""
     code, language, version, opaque, flag = _BINARY_START.unpack_from(header)
     remark, position = _read_sized(_INT32, header, _BINARY_START.size)
     (entries_bytes,) = _INT32.unpack_from(header, position)

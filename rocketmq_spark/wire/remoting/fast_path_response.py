@@ -48,7 +48,8 @@ class Place(NamedTuple):
 
 
 class ResponseTemplate:
-    """Header of a connection's fast-path responses: numbers at ``places``, and ``suffix`` after the last.
+    """Header of a connection's fast-path responses to pulls, made by ``template_of``: numbers at ``places``, and
+    ``suffix`` after the last. ``reason``: remark of the responses.
 
     ``places`` have each of the ``PARSED_FIELDS`` once.
     """
@@ -62,9 +63,9 @@ class ResponseTemplate:
         self._reason = reason
 
     def read(self, received: memoryview, begin: int, end: int) -> tuple[list[FastPathResponse], int]:
-        """Return the leading fast-path responses of ``received[begin:end]``, which begins with a frame's length, and
-        the position after the last: ``end``, or the begin of a frame that is incomplete or does not match. Bodies are
-        views of ``received``."""
+        """Read the leading fast-path responses in ``received[begin:end]``, which begins with a frame's length. Return
+        them in order, and the position after the last: ``end``, or the begin of the first frame that is incomplete or
+        does not match. Raise nothing. Bodies are views of ``received``."""
         responses: list[FastPathResponse] = []
         while begin + HEADER_BEGIN <= end:
             length, header_length = _LENGTHS.unpack_from(received, begin)
@@ -84,10 +85,10 @@ class ResponseTemplate:
 
 
 def template_of(frame: memoryview, kind: type[ResponseTemplate] = ResponseTemplate) -> ResponseTemplate | None:
-    """Make a template from a response, a frame without its length.
+    """Make a template of class ``kind`` from a response, a frame without its length.
 
-    None if it is not FOUND, does not have each of ``PARSED_FIELDS`` once, or would be read differently by the codec.
-    Raises RemoteProtocolError[MALFORMED_RESPONSE.HEADER].
+    None if the response is not FOUND, does not have each of ``PARSED_FIELDS`` once as a number, or if the template
+    would read other numbers in it than the codec. Raises RemoteProtocolError[MALFORMED_RESPONSE.HEADER].
     """
     response = decode(frame)
     if PULL_STATUS.get(response.code) is not PullStatus.FOUND:
@@ -101,7 +102,8 @@ def template_of(frame: memoryview, kind: type[ResponseTemplate] = ResponseTempla
 
 
 def _find_places(header: bytes) -> tuple[list[Place], bytes]:
-    """Return the places of the numbers in ``header``, and the bytes after the last number."""
+    """Return the place of each variable number in ``header`` (see ``_is_variable``), in order, and the bytes after the
+    last of them."""
     places, end = [], 0
     for number in _NUMBER.finditer(header):
         name, mark, _ = number.groups()
@@ -112,12 +114,14 @@ def _find_places(header: bytes) -> tuple[list[Place], bytes]:
 
 
 def _is_variable(name: bytes, mark: bytes) -> bool:
-    """Return whether a number has a place, given its name and its quotation mark."""
+    """Return whether a number may differ between responses, given its name and its quotation mark, empty outside of
+    extFields: all in extFields but ``CONSTANT_FIELDS``, and all ``PARSED_FIELDS``."""
     return name not in CONSTANT_FIELDS and (bool(mark) or name in PARSED_FIELDS)
 
 
 def _matches_codec(template: ResponseTemplate, header: bytes) -> bool:
-    """Return whether template and codec read the same response from ``header`` with each of its numbers changed."""
+    """Return whether template and codec read the same response from a copy of ``header`` with all variable numbers
+    changed."""
     changed = _with_other_numbers(header)
     frame = memoryview(_LENGTHS.pack(LENGTH_BYTES + len(changed), len(changed)) + changed)
     response = decode(frame[LENGTH_BYTES:])
@@ -126,7 +130,7 @@ def _matches_codec(template: ResponseTemplate, header: bytes) -> bool:
 
 
 def _with_other_numbers(header: bytes) -> bytes:
-    """Return ``header`` with each number at a place replaced by another one, from 1,000,000 on."""
+    """Return ``header`` with each variable number replaced by another one, ascending from 1,000,000."""
     numbers = count(1_000_000)
 
     def other(number: re.Match[bytes]) -> bytes:

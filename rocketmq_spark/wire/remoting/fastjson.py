@@ -35,10 +35,11 @@ _starts_other: Final = re.compile(r"\{[ \t\r\n]*[^\"}]").match
 
 
 def parse_fastjson(body: bytes | memoryview, subject: str) -> object:
-    """Parse the value in ``body``. Object keys become ``ObjectKey``, integer keys stay integers.
+    """Parse the one value in ``body``, in UTF-8. Keys that are objects become ``ObjectKey``, integer keys stay
+    integers.
 
-    Raises RemoteProtocolError[MALFORMED_RESPONSE.BODY] for invalid text, and beyond the limits of bytes, values and
-    depth; ``subject`` names the body in the error.
+    Raises RemoteProtocolError[MALFORMED_RESPONSE.BODY] for invalid text, and for more than BODY_BYTES, BODY_VALUES or
+    BODY_DEPTH allow; ``subject`` names the body in the error.
     """
     try:
         BODY_BYTES.check(len(body))
@@ -50,8 +51,8 @@ def parse_fastjson(body: bytes | memoryview, subject: str) -> object:
 
 
 class _Reader:
-    """Recursive parser of the value in ``text``. Methods return the position after the part that they read. Not
-    thread-safe."""
+    """Recursive parser of the value in ``text``, for ``parse_fastjson``. Methods return what they read and the position
+    after it. Not thread-safe."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -65,7 +66,7 @@ class _Reader:
         return value
 
     def _next(self, position: int) -> int:
-        """Return the position of the next character that is not blank."""
+        """Return the first position from ``position`` on that has no blank; the text's length if there is none."""
         match = _skip_blanks(self._text, position)
         assert match is not None
         return match.end()
@@ -75,8 +76,9 @@ class _Reader:
         return ValueError(f"unexpected {seen!r} at character {position} of {len(self._text)}")
 
     def _value(self, position: int, depth: int) -> tuple[object, int]:
-        """Read the value that begins at ``position``, after optional blanks, with the standard library if that can.
-        Raises ValueError, also if it is nested deeper than ``depth``."""
+        """Read the value that begins at ``position``, after optional blanks: with the standard library if it is
+        standard JSON, until STANDARD_ATTEMPTS values were not. ``depth``: number of further levels of other objects and
+        arrays that are accepted. Raises ValueError, also beyond ``depth``."""
         begin = self._next(position)
         is_container = self._text[begin : begin + 1] in ("{", "[")
         if not is_container or (self._attempts_left > 0 and _starts_other(self._text, begin) is None):
@@ -89,8 +91,8 @@ class _Reader:
         return self._object(begin + 1, depth - 1) if self._text[begin] == "{" else self._array(begin + 1, depth - 1)
 
     def _object(self, position: int, depth: int) -> tuple[dict[object, object], int]:
-        """Read an object. ``position`` is after its opening brace, the returned position after the closing one. Raises
-        ValueError."""
+        """Read an object as a dict. ``position`` is after its opening brace, the returned position after the closing
+        one. Of a repeated key the last value counts. Raises ValueError."""
         entries: dict[object, object] = {}
         if self._text.startswith("}", self._next(position)):
             return entries, self._next(position) + 1
@@ -117,8 +119,8 @@ class _Reader:
             position = self._after(",", position)
 
     def _key(self, position: int, depth: int) -> tuple[str | int | ObjectKey, int]:
-        """Read the key at ``position``: a text, an integer, or a flat object as its items. Raises ValueError for
-        another value."""
+        """Read the key at ``position``: a text, an integer, or an object as a tuple of its items. Raises ValueError for
+        another value, also for an object that contains objects or arrays."""
         key, end = self._value(position, depth)
         if isinstance(key, dict) and not any(isinstance(value, (dict, list)) for value in key.values()):
             return tuple(key.items()), end
@@ -138,9 +140,9 @@ class _Reader:
 
 
 def write_fastjson(value: object) -> bytes:
-    """Encode ``value`` as fastjson does; message queues may be values and keys. Raises
-    LocalProtocolError[INVALID_MESSAGE] for text that is not valid Unicode, TypeError for a value that JSON does not
-    have."""
+    """Encode ``value`` as fastjson does, in UTF-8; message queues may be values and keys, and keys are written as they
+    are, without conversion to text. Raises LocalProtocolError[INVALID_MESSAGE] for text that is not valid Unicode,
+    TypeError for a value that JSON does not have."""
     try:
         return _write(value).encode()
     except UnicodeEncodeError as error:
@@ -148,7 +150,8 @@ def write_fastjson(value: object) -> bytes:
 
 
 def _write(value: object) -> str:
-    """Return ``value`` as fastjson text. Raises TypeError for a value that JSON does not have."""
+    """Return ``value`` as fastjson text; a MessageQueue as an object, also as a key. Raises TypeError for a value that
+    JSON does not have."""
     match value:
         case Mapping():
             return "{" + ",".join(f"{_write(key)}:{_write(entry)}" for key, entry in value.items()) + "}"

@@ -34,14 +34,16 @@ def wire(name: str, *, default: Any = dataclasses.MISSING) -> Any:
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(wire,))
 def header(cls: type[T]) -> type[T]:
-    """Convert ``cls`` to a frozen keyword-only dataclass with slots, build its table, and return it, a new class."""
+    """Convert ``cls`` to a frozen keyword-only dataclass with slots, set its ``rows`` from the fields declared by
+    ``wire``, and return it, a new class."""
     frozen: Any = dataclasses.dataclass(frozen=True, slots=True, kw_only=True)(cls)
     frozen.rows = tuple(map(_row, dataclasses.fields(frozen)))
     return cast(type[T], frozen)
 
 
 class Header:
-    """Base class of all headers."""
+    """Base class of the headers of requests and responses: dataclasses that are sent as extFields, by the table
+    ``rows``."""
 
     __slots__ = ()
     rows: ClassVar[tuple[_Row, ...]] = ()
@@ -57,7 +59,7 @@ class Header:
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, str]) -> Self:
-        """Read the header from extFields; unknown names are ignored.
+        """Read the header from extFields. Unknown names are ignored, a missing optional field has its default.
 
         Raises RemoteProtocolError[MALFORMED_RESPONSE.HEADER] for a missing required field or an invalid value.
         """

@@ -39,9 +39,10 @@ class FrameBuffer:
             self._chunks.append(memoryview(data))
 
     def next_frame(self) -> memoryview | None:
-        """Cut and return the next complete frame without its length, or None until more bytes are fed.
+        """Remove and return the next complete frame without its length; None until more bytes are fed.
 
-        Raises RemoteProtocolError[FRAME_TOO_LARGE | MALFORMED_FRAME], then again in each further call.
+        Raises RemoteProtocolError[FRAME_TOO_LARGE | MALFORMED_FRAME] for an impossible length, then again in each
+        further call.
         """
         if not self._unfinished and self._chunks:
             frame = self._cut_first_chunk()
@@ -50,8 +51,8 @@ class FrameBuffer:
         return self._collect()
 
     def _cut_first_chunk(self) -> memoryview | None:
-        """Cut the next frame from the first chunk, as a view; None, with no change, if it is not complete there. Raises
-        what ``next_frame`` does."""
+        """Remove the next frame from the first chunk, and return it without its length, as a view. None, with no
+        change, if it is not complete there. Raises the errors of ``next_frame``."""
         chunk = self._chunks[0]
         if len(chunk) < LENGTH_BYTES:
             return None
@@ -66,7 +67,7 @@ class FrameBuffer:
 
     def _collect(self) -> memoryview | None:
         """Move bytes from the chunks into one copy of the next frame. Return it without its length once it is complete;
-        None until then, with the moved bytes kept for the next call. Raises what ``next_frame`` does."""
+        None until then, with the moved bytes kept for the next call. Raises the errors of ``next_frame``."""
         if not self._fill(LENGTH_BYTES) or not self._fill(LENGTH_BYTES + self._frame_bytes(self._unfinished)):
             return None
         frame, self._unfinished = self._unfinished, bytearray()
@@ -82,7 +83,8 @@ class FrameBuffer:
         return missing <= 0
 
     def _frame_bytes(self, start: memoryview | bytearray) -> int:
-        """Return the frame length in the first four bytes. Raises what ``next_frame`` does if it is impossible."""
+        """Return the length of the frame after its first four bytes, which ``start`` has. Raises the errors of
+        ``next_frame`` if it is impossible."""
         length = int.from_bytes(start[:LENGTH_BYTES], "big")
         problem = problem_with_length(length, self._peer, self._limit_bytes)
         if problem is not None:
@@ -91,8 +93,8 @@ class FrameBuffer:
 
 
 def problem_with_length(length: int, peer: str, limit_bytes: int) -> RemoteProtocolError | None:
-    """Return the error for an impossible frame length, FRAME_TOO_LARGE or MALFORMED_FRAME, without raising it; None if
-    valid."""
+    """Return, not raise, the error for an impossible length of a frame: FRAME_TOO_LARGE above ``limit_bytes``,
+    MALFORMED_FRAME below MIN_FRAME_BYTES; None for a valid one."""
     if length > limit_bytes:
         return RemoteProtocolError("FRAME_TOO_LARGE", peer=peer, length_bytes=length, limit_bytes=limit_bytes)
     if length < MIN_FRAME_BYTES:

@@ -19,14 +19,16 @@ _LENGTH: Final = struct.Struct(">I")
 
 
 class Arenas:
-    """Pool of receive memory: an arena is reused when no view of it exists. For one thread only."""
+    """Pool of receive memory of one thread's connections. An arena, a bytearray, is reused when no view of it
+    exists."""
 
     def __init__(self) -> None:
         self._arenas: list[bytearray] = []
 
     def reserve(self, min_bytes: int) -> bytearray:
-        """Return an arena of at least ``min_bytes`` without views: a pooled one, or a new one, which joins the pool if
-        it has ARENA_BYTES and the pool has space. The caller reserves it only by keeping a view of it."""
+        """Return an arena of at least ``min_bytes`` without views: a pooled one, else a new one of at least
+        ARENA_BYTES. A new one of exactly ARENA_BYTES joins the pool unless that has MAX_POOLED_ARENAS. The caller
+        reserves the arena only by keeping a view of it."""
         for arena in self._arenas:
             if len(arena) >= min_bytes and _is_free(arena):
                 return arena
@@ -47,7 +49,8 @@ def _is_free(arena: bytearray) -> bool:
 
 
 class FrameArena:
-    """Splits a byte stream into frames, as ``FrameBuffer``; but the caller receives into ``writable_buffer``.
+    """Splits the bytes received over one connection into frames, as ``FrameBuffer``; but the caller receives them into
+    ``writable_buffer``.
 
     While a view of a frame exists, its bytes do not change. Memory: twice the part of the unfinished frame that has
     arrived, not its announced length; that of a large frame is released after it.
@@ -68,8 +71,9 @@ class FrameArena:
         self._readable = self._writable.toreadonly()
 
     def writable_buffer(self) -> memoryview:
-        """Return the memory to receive the next bytes into; report them with ``received``. Move the unfinished frame to
-        another arena first if little space is left."""
+        """Return the memory to receive the next bytes into; the caller reports them with ``received``. Move the
+        unfinished frame to another arena first if fewer than MIN_WRITABLE_BYTES are left. Release the arena of a large
+        frame once all is read."""
         is_too_large = self._begin == self._end and len(self._writable) > ARENA_BYTES
         if is_too_large or len(self._writable) - self._end < MIN_WRITABLE_BYTES:
             self._move()
@@ -98,10 +102,10 @@ class FrameArena:
         self._begin = begin
 
     def next_frame(self) -> memoryview | None:
-        """Return the next complete frame without its length, as a view, and mark it as read; None if there is no
-        complete one.
+        """Return the next complete frame without its length, as a view, and mark it as read; None if it is not
+        complete.
 
-        An impossible length raises nothing but sets ``failure``; from then on the result is None.
+        For an impossible length set ``failure``, raise nothing, and return None from then on.
         """
         if self._end - self._begin < LENGTH_BYTES or self.failure is not None:
             return None

@@ -108,8 +108,8 @@ other requests only SUCCESS is accepted."""
 
 
 def meaning_of(request_code: int, response: RemotingCommand) -> Meaning | None:
-    """Return the meaning of a response to ``request_code``, by its code and the begin of its remark; None if these
-    refuse the request."""
+    """Return the meaning of a response to ``request_code`` by its code and the beginning of its remark (MEANINGS; by
+    default only SUCCESS is ACCEPTED). None: the response refuses the request."""
     for (code, remark), meaning in MEANINGS.get(request_code, ONLY_SUCCESS).items():
         if response.code == code and (response.remark or "").startswith(remark):
             return meaning
@@ -117,5 +117,6 @@ def meaning_of(request_code: int, response: RemotingCommand) -> Meaning | None:
 
 
 def is_go_away(response: RemotingCommand) -> bool:
-    """Return whether a server that shuts down requires the request, whatever it was, on another connection."""
+    """Return whether the response is GO_AWAY, to a request of any kind: the server shuts down, and the caller must send
+    the request again over another connection."""
     return response.code == ResponseCode.GO_AWAY

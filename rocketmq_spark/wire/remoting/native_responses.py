@@ -16,5 +16,5 @@ class NativeResponseTemplate(ResponseTemplate):
         self._native_template = _native.ResponseTemplate(numbered, suffix, PullResult, PullStatus.FOUND, reason)
 
     def read(self, received: memoryview, begin: int, end: int) -> tuple[list[FastPathResponse], int]:
-        """See ``ResponseTemplate``."""
+        """Read responses as ``ResponseTemplate.read``, with the same result."""
         return self._native_template.read(received, begin, end)

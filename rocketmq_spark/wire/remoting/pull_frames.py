@@ -34,8 +34,9 @@ def pull_header(
     suspend_ms: int = 0,
     expression_type: str = TAG,
 ) -> PullMessageRequest:
-    """Build the header of a pull with its subscription, so that the broker needs no heartbeat of the group. If
-    ``suspend_ms`` > 0, the broker holds the pull that long without messages."""
+    """Return the header of a pull with its subscription, so that the broker needs no heartbeat of the group. If
+    ``suspend_ms`` > 0, the broker holds the pull for up to that time while there are no messages. Proxies forward it to
+    the queue's broker."""
     return PullMessageRequest(
         consumer_group=group,
         topic=queue.topic,
@@ -51,19 +52,20 @@ def pull_header(
 
 
 class PullFrames:
-    """Frames of unsigned pulls that are not suspended."""
+    """Maker of the frames of unsigned pulls of one queue. They are not suspended: the broker responds at once."""
 
     def __init__(self, group: str, queue: MessageQueue, expression: str, expression_type: str = TAG) -> None:
         self._header = _header_with_places(_fields(group, queue, expression, expression_type))
 
     def frame(self, opaque: int, offset: int, max_messages: int) -> bytes:
-        """Return the frame, length included, of a pull numbered ``opaque``."""
+        """Return the JSON frame, length included, of a pull numbered ``opaque`` at ``offset``, for at most
+        ``max_messages``."""
         header = self._header % (opaque, offset, max_messages)
         return _START.pack(len(header) + 4, len(header)) + header
 
 
 class SignedPullFrames(PullFrames):
-    """Frames of signed pulls; the signature is the fourth part that differs."""
+    """Maker of the frames of signed pulls of one queue. They are not suspended: the broker responds at once."""
 
     def __init__(
         self, group: str, queue: MessageQueue, expression: str, credentials: Credentials, expression_type: str = TAG
@@ -73,20 +75,22 @@ class SignedPullFrames(PullFrames):
         self._header = _header_with_places(fields | {SIGNATURE: PLACE_OF_TEXT})
 
     def frame(self, opaque: int, offset: int, max_messages: int) -> bytes:
-        """Return the frame, signed and with its length, of a pull numbered ``opaque``."""
+        """Return the JSON frame, signed, length included, of a pull numbered ``opaque`` at ``offset``, for at most
+        ``max_messages``."""
         signature = self._signature.sign(max_messages, offset)
         header = self._header % (opaque, offset, max_messages, signature)
         return _START.pack(len(header) + 4, len(header)) + header
 
 
 def _fields(group: str, queue: MessageQueue, expression: str, expression_type: str) -> dict[str, str]:
-    """Return the fields of a pull that is not suspended, with PLACE for its numbers."""
+    """Return the extFields of a pull that is not suspended, with PLACE as offset and as maximum number of messages."""
     return pull_header(group, queue, PLACE, PLACE, expression, expression_type=expression_type).to_fields()
 
 
 def _header_with_places(fields: dict[str, str]) -> bytes:
-    """Return the header of a pull with ``%d`` for each number and, after these, ``%b`` for the signature if ``fields``
-    have one. Raises LocalProtocolError[INVALID_MESSAGE]."""
+    """Return the JSON header of a pull with ``fields`` as a format: ``%d`` for opaque, offset and maximum number of
+    messages, in this order, then ``%b`` for the signature if ``fields`` have one. Raises
+    LocalProtocolError[INVALID_MESSAGE]."""
     sample = encode(RemotingCommand(RequestCode.PULL_MESSAGE, opaque=PLACE, fields=fields))
     text = sample[FRAME_START_BYTES:].decode().replace("%", "%%")
     # User texts have only escaped quotation marks, so these match the fields themselves.
@@ -103,8 +107,8 @@ def pull_frames(
     credentials: Credentials | None = None,
     expression_type: str = TAG,
 ) -> PullFrames:
-    """Return the maker of the frames of a queue's pulls, signed if there are ``credentials``; cached by the arguments.
-    Raises LocalProtocolError[INVALID_MESSAGE]."""
+    """Return the maker of the frames of a queue's pulls, signed if there are ``credentials``. The last 4096 makers are
+    cached by the arguments. Raises LocalProtocolError[INVALID_MESSAGE] for arguments that cannot be encoded."""
     if credentials is None:
         return PullFrames(group, queue, expression, expression_type)
     return SignedPullFrames(group, queue, expression, credentials, expression_type)

@@ -126,8 +126,8 @@ REFUSALS: Final[tuple[tuple[int, str, Callable[[_ErrorResponse], BrokerError]], 
 
 
 def access_error(address: str, request: str, code: int, remark: str) -> BrokerError | None:
-    """Build the error for a refusal by ACL 2.0, whatever its code; None if the remark does not begin with one of
-    ``ACCESS_WORDS``. Raise nothing."""
+    """Return the error for a refusal by ACL 2.0, whatever its ``code``; None if the remark does not begin with one of
+    ``ACCESS_WORDS``. Raise nothing. ``request``: name of the refused request, for the error."""
     for words, error_of in ACCESS_WORDS:
         match = re.match(words, remark)
         if match is not None:
@@ -136,8 +136,9 @@ def access_error(address: str, request: str, code: int, remark: str) -> BrokerEr
 
 
 def refusal_error(address: str, request_code: int, response: RemotingCommand) -> BrokerError:
-    """Build the error for a response by which the server at ``address`` refuses a request: the first match of
-    ``REFUSALS``, else BROKER_ERROR. Raise nothing."""
+    """Return the error for a response by which the server at ``address`` refuses a request: by the first entry of
+    ``REFUSALS`` that matches code and remark, else BROKER_ERROR. A remark is cut to REMARK_CHARACTERS. Raise
+    nothing."""
     request, remark = code_name(RequestCode, request_code), (response.remark or "(no remark)")[:REMARK_CHARACTERS]
     for code, words, error_of in REFUSALS:
         match = re.match(words, remark) if response.code == code else None
@@ -147,7 +148,7 @@ def refusal_error(address: str, request_code: int, response: RemotingCommand) ->
 
 
 def not_supported_response(request: RemotingCommand) -> RemotingCommand:
-    """Return the response REQUEST_CODE_NOT_SUPPORTED, for a server's request that this client does not support. It has
-    neither ``request.opaque`` nor FLAG_RESPONSE: the caller sets them."""
+    """Return the response REQUEST_CODE_NOT_SUPPORTED to a server's request; send nothing. It has neither
+    ``request.opaque`` nor FLAG_RESPONSE: the caller sets them."""
     remark = f"request type {request.code} not supported"
     return RemotingCommand(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=remark)

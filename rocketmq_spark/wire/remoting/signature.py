@@ -25,7 +25,8 @@ SIGNATURE: Final = "Signature"
 
 
 def sign(request: RemotingCommand, credentials: Credentials) -> RemotingCommand:
-    """Return a copy of ``request`` with access key, security token if any, and the signature over fields and body."""
+    """Return a copy of ``request`` with access key, security token if there is one, and the signature (HMAC-SHA1 in
+    Base64) over all fields, ordered by name, and the body."""
     fields = {**request.fields, **identity(credentials)}
     content = b"".join((*_values(fields), request.body))
     fields[SIGNATURE] = _base64(_hmac(credentials.secret_key, content).digest()).decode()
@@ -39,8 +40,8 @@ def identity(credentials: Credentials) -> dict[str, str]:
 
 
 class SignatureTemplate:
-    """Signatures of requests without body that differ in some numbers only; what precedes the first number is hashed
-    once."""
+    """Signatures of requests without body that differ in some numbers only, as pulls of one queue; what precedes the
+    first number is hashed once."""
 
     def __init__(self, fields: Mapping[str, str], numbers: Sequence[str], secret_key: Secret) -> None:
         """``numbers``: names of the fields that differ; their values in ``fields``, if any, are ignored."""
@@ -51,8 +52,8 @@ class SignatureTemplate:
         self._suffix = "".join(parts).encode(errors="surrogatepass")
 
     def sign(self, *numbers: int) -> bytes:
-        """Return the signature, in Base64, of the request with these numbers, passed in ascending order of their field
-        names."""
+        """Return the signature, in Base64, of the request with ``numbers``: one for each name in the template's
+        ``numbers``, in ascending order of the names."""
         mac = self._mac_prefix.copy()
         mac.update(self._suffix % numbers)
         return _base64(mac.digest())
@@ -60,6 +61,7 @@ class SignatureTemplate:
 
 def _values(fields: Mapping[str, str]) -> list[bytes]:
     # Encoding the frame rejects text that is not valid UTF-8.
+    """Return the encoded value of each field, in the order of the field names in Java."""
     return [fields[name].encode(errors="surrogatepass") for name in sorted(fields, key=java_string_order)]
 
 

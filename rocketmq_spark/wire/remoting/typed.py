@@ -15,8 +15,8 @@ Object = dict[object, object]
 
 
 def as_object(value: object, name: str) -> Object:
-    """Return ``value`` if it is an object, or the object that an ``ObjectKey`` represents. Raises ValueError
-    otherwise."""
+    """Return ``value`` if it is a dict, or the dict that an ``ObjectKey`` represents. Raises ValueError, with ``name``,
+    for another value."""
     return dict(value) if type(value) is tuple else _expect(dict, value, name)
 
 
@@ -35,7 +35,7 @@ def as_int64(value: object, name: str) -> int:
 
 
 def table(entry: Object, name: str) -> Object:
-    """Return the object in field ``name``. Raises ValueError if it is missing or of another type."""
+    """Return the object in field ``name``. Raises ValueError, with ``name``, if it is missing or of another type."""
     return as_object(entry.get(name), name)
 
 
@@ -65,7 +65,8 @@ def texts(entry: Object, name: str) -> list[str]:
 
 
 def objects(entry: Object, name: str) -> list[Object]:
-    """Return the array of objects in field ``name``. Raises ValueError if it is missing or of another type."""
+    """Return the array of objects in field ``name``. Raises ValueError, with ``name``, if it is missing, or it or an
+    element is of another type."""
     return [as_object(value, name) for value in array(entry, name)]
 
 
