@@ -29,13 +29,14 @@ class BatchAck(NamedTuple):
 
 
 def encode_batch_ack(broker_name: str, acks: Iterable[BatchAck]) -> bytes:
-    """Encode the body of a BATCH_ACK_MESSAGE to broker ``broker_name``. Raises ValueError for an offset below an ack's
-    start."""
+    """Return the body of a BATCH_ACK_MESSAGE to broker ``broker_name``, as JSON. Raises ValueError for an offset below
+    the ``start_offset`` of its ack."""
     return json.dumps({"brokerName": broker_name, "acks": [_fields(ack) for ack in acks]}).encode()
 
 
 def _fields(ack: BatchAck) -> dict[str, object]:
-    """Return an ack as an object of the body, its offsets as a bit set."""
+    """Return an ack as an object of the body, its offsets as a bit set in Base64: bit ``i`` is ``start_offset + i``.
+    Raises ValueError for an offset below ``start_offset``."""
     return {
         "c": ack.group,
         "t": ack.topic,
@@ -50,8 +51,8 @@ def _fields(ack: BatchAck) -> dict[str, object]:
 
 
 def _bits(places: Iterable[int]) -> bytes:
-    """Encode positions as Java does a BitSet: position 0 is the lowest bit of the first byte. A negative one raises
-    ValueError."""
+    """Return a bit set of ``places`` as Java encodes a BitSet: place 0 is the lowest bit of the first byte. b"" for no
+    place. A negative one raises ValueError."""
     number = 0
     for place in places:
         number |= 1 << place

@@ -36,19 +36,20 @@ class GroupConnections:
 
 
 def decode_group_connections(body: bytes | memoryview) -> GroupConnections:
-    """Decode the response to GET_CONSUMER_CONNECTION_LIST."""
+    """Decode the response to GET_CONSUMER_CONNECTION_LIST. Raises RemoteProtocolError[MALFORMED_RESPONSE.BODY]."""
     return decode_body("consumer connections", body, _connections)
 
 
 def decode_group_names(body: bytes | memoryview) -> list[str]:
-    """Decode the response to GET_ALL_SUBSCRIPTIONGROUP_CONFIG: names of all groups of a broker."""
+    """Decode the response to GET_ALL_SUBSCRIPTIONGROUP_CONFIG: names of all groups of a broker, in its order. Raises
+    RemoteProtocolError[MALFORMED_RESPONSE.BODY]."""
     return decode_body(
         "groups", body, lambda groups: [as_text(name, "a group") for name in table(groups, "subscriptionGroupTable")]
     )
 
 
 def _connections(entry: Object) -> GroupConnections:
-    """Build the connections. Raises ValueError for a missing or wrongly typed field."""
+    """Return the members of a group that a body describes. Raises ValueError for a missing or wrongly typed field."""
     subscriptions = table(entry, "subscriptionTable").items()
     return GroupConnections(
         members=tuple(map(_member, objects(entry, "connectionSet"))),
@@ -62,7 +63,8 @@ def _connections(entry: Object) -> GroupConnections:
 
 
 def _member(entry: Object) -> MemberConnection:
-    """Build one member. Raises ValueError for a missing or wrongly typed field."""
+    """Return one member; a missing address or language is empty. Raises ValueError for another missing or wrongly typed
+    field."""
     return MemberConnection(
         client_id=text(entry, "clientId"),
         address=_name(entry, "clientAddr"),

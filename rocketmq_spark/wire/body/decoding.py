@@ -23,10 +23,10 @@ T = TypeVar("T")
 
 
 def decode_body(subject: str, body: bytes | memoryview, build: Callable[[Object], T]) -> T:
-    """Parse ``body`` as a JSON object, and return the result of ``build`` with it.
+    """Parse ``body`` as a JSON object of RocketMQ's dialect, and return the result of ``build`` with it.
 
-    Invalid JSON, another value, and a ValueError of ``build`` become RemoteProtocolError[MALFORMED_RESPONSE.BODY],
-    which calls the body ``subject``.
+    Raises RemoteProtocolError[MALFORMED_RESPONSE.BODY], which calls the body ``subject``, for invalid JSON, for a value
+    that is no object, and instead of a ValueError of ``build``.
     """
     value = parse_fastjson(body, subject)
     try:
@@ -36,23 +36,25 @@ def decode_body(subject: str, body: bytes | memoryview, build: Callable[[Object]
 
 
 def by_queue(entry: Object, name: str, read: Callable[[object, str], T]) -> dict[MessageQueue, T]:
-    """Return the object in field ``name`` as a dict by queue; its keys are queues, as objects or texts of such.
-    ``read(value, name)`` converts each value. Raises ValueError."""
+    """Return the object in field ``name`` as a dict by queue. Its keys are queues, as objects or as texts of objects;
+    ``read(value, name)`` converts each value. Raises ValueError if the field is missing or a key is no queue, the
+    errors of ``read``, and RemoteProtocolError[MALFORMED_RESPONSE.BODY] for a text that begins with ``{`` and cannot be
+    parsed."""
     rows = table(entry, name).items()
     return {message_queue(as_object(_key(key), "a key of " + name)): read(value, name) for key, value in rows}
 
 
 def _key(key: object) -> object:
-    """Parse a quoted object: standard JSON allows only strings as keys. Return another key unchanged. Raises
-    RemoteProtocolError[MALFORMED_RESPONSE.BODY]."""
+    """Return the object in a key that is a text beginning with ``{``: standard JSON allows only texts as keys. Return
+    any other key unchanged. Raises RemoteProtocolError[MALFORMED_RESPONSE.BODY] for a text that cannot be parsed."""
     if isinstance(key, str) and key.startswith("{"):
         return parse_fastjson(key.encode(), "key")
     return key
 
 
 def message_queue(entry: Object) -> MessageQueue:
-    """Return the queue that an object of a body describes. Raises ValueError for a missing field or an impossible
-    ID."""
+    """Return the queue that an object of a body describes. Raises ValueError for a missing or wrongly typed field, and
+    for an ID that is negative or above QUEUE_ID."""
     queue = MessageQueue(text(entry, "topic"), text(entry, "brokerName"), int64(entry, "queueId"))
     QUEUE_ID.check(queue.queue_id)
     return queue

@@ -28,12 +28,13 @@ class GroupRetrySettings(NamedTuple):
 
 def decode_consumer_ids(body: bytes | memoryview) -> list[str]:
     """Decode the response to GET_CONSUMER_LIST_BY_GROUP: client IDs in the broker's order. A client with two
-    connections is listed twice."""
+    connections is listed twice. Raises RemoteProtocolError[MALFORMED_RESPONSE.BODY]."""
     return decode_body("consumer list", body, lambda ids: texts(ids, "consumerIdList"))
 
 
 def decode_group_retry_settings(body: bytes | memoryview) -> GroupRetrySettings:
-    """Decode the response to GET_SUBSCRIPTIONGROUP_CONFIG."""
+    """Decode the retry settings in the response to GET_SUBSCRIPTIONGROUP_CONFIG. Raises
+    RemoteProtocolError[MALFORMED_RESPONSE.BODY]."""
     return decode_body("group settings", body, _retries)
 
 
@@ -62,7 +63,7 @@ class Heartbeat:
 
 
 def encode_heartbeat(heartbeat: Heartbeat) -> bytes:
-    """Encode the body of HEART_BEAT, version 1: fingerprint 0, subscriptions included. Raises
+    """Return the body of HEART_BEAT, version 1: fingerprint 0, subscriptions included. Raises
     LocalProtocolError[INVALID_MESSAGE] for text that is not valid Unicode."""
     return write_fastjson(
         {
@@ -88,8 +89,8 @@ def _consumer_fields(consumer: ConsumerData) -> dict[str, object]:
 
 
 def encode_lock_batch(group: str, client_id: str, queues: Collection[MessageQueue]) -> bytes:
-    """Encode the body of LOCK_BATCH_MQ and UNLOCK_BATCH_MQ. Raises LocalProtocolError[INVALID_MESSAGE] for text that is
-    not valid Unicode."""
+    """Return the body of LOCK_BATCH_MQ and UNLOCK_BATCH_MQ, with the queues sorted. Raises
+    LocalProtocolError[INVALID_MESSAGE] for text that is not valid Unicode."""
     return write_fastjson(
         {
             "clientId": client_id,
@@ -101,5 +102,6 @@ def encode_lock_batch(group: str, client_id: str, queues: Collection[MessageQueu
 
 
 def decode_lock_ok(body: bytes | memoryview) -> set[MessageQueue]:
-    """Decode the response to LOCK_BATCH_MQ: the queues that are now locked for the requesting client."""
+    """Decode the response to LOCK_BATCH_MQ: the queues that are now locked for the requesting client. Raises
+    RemoteProtocolError[MALFORMED_RESPONSE.BODY]."""
     return decode_body("lock response", body, lambda locked: set(map(message_queue, objects(locked, "lockOKMQSet"))))

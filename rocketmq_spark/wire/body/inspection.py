@@ -19,7 +19,7 @@ _UNIT_MS: Final = (86_400_000, 3_600_000, 60_000, 1_000)
 
 
 class GroupSwitches(NamedTuple):
-    """What a broker lets a group do."""
+    """Whether a broker lets a group consume, and consume with broadcasting."""
 
     is_consume_enabled: bool
     is_broadcast_enabled: bool
@@ -27,13 +27,13 @@ class GroupSwitches(NamedTuple):
 
 def decode_clock(body: bytes | memoryview) -> int | None:
     """Decode the response to GET_BROKER_RUNTIME_INFO: the broker's clock (Unix ms), up to ``CLOCK_STEP_MS`` too small;
-    None if the broker does not report its start and uptime."""
+    None if the broker does not report start and uptime. Raises RemoteProtocolError[MALFORMED_RESPONSE.BODY]."""
     return decode_body("runtime info", body, lambda info: _clock_ms(table(info, "table")))
 
 
 def _clock_ms(info: Object) -> int | None:
-    """Add the uptime to the start, both by the broker's clock. Raises ValueError for a sum of more than 64 bits.
-    Source: ``store/StoreStatsService.java#getFormatRuntime``."""
+    """Return the sum of start and uptime, the broker's clock in Unix ms; None if one is missing or has another format.
+    Raises ValueError for a sum of more than 64 bits. Source: ``store/StoreStatsService.java#getFormatRuntime``."""
     started, uptime = info.get("bootTimestamp"), _UPTIME.fullmatch(str(info.get("runtime")))
     if not isinstance(started, str) or not started.isdecimal() or uptime is None:
         return None
@@ -42,9 +42,11 @@ def _clock_ms(info: Object) -> int | None:
 
 
 def clock_ahead_ms(clock_ms: int, sent_ms: int, received_ms: int) -> int:
-    """Return how far at least a broker's clock is ahead of ours, negative if behind; 0 if the two may be equal.
+    """Return by how many ms, at least, a broker's clock is ahead of this machine's, negative if it is behind; 0 if the
+    two may be equal.
 
-    ``clock_ms`` as ``decode_clock`` returns it, from a response between ``sent_ms`` and ``received_ms`` of our clock.
+    ``clock_ms``: as ``decode_clock`` returns it. ``sent_ms``, ``received_ms``: when the request was sent and the
+    response received, by this machine's clock.
     """
     if clock_ms > received_ms:
         return clock_ms - received_ms
@@ -52,7 +54,8 @@ def clock_ahead_ms(clock_ms: int, sent_ms: int, received_ms: int) -> int:
 
 
 def decode_group_switches(body: bytes | memoryview) -> GroupSwitches:
-    """Decode the response to GET_SUBSCRIPTIONGROUP_CONFIG. Raises RemoteProtocolError[MALFORMED_RESPONSE.BODY]."""
+    """Decode ``consumeEnable`` and ``consumeBroadcastEnable`` in the response to GET_SUBSCRIPTIONGROUP_CONFIG. Raises
+    RemoteProtocolError[MALFORMED_RESPONSE.BODY]."""
     return decode_body(
         "group settings",
         body,

@@ -25,18 +25,20 @@ class ClusterInfo:
 
 
 def decode_topic_route(topic: str, body: bytes | memoryview) -> TopicRoute:
-    """Decode the response to GET_ROUTEINFO_BY_TOPIC."""
+    """Decode the response to GET_ROUTEINFO_BY_TOPIC, which does not contain ``topic``. Raises
+    RemoteProtocolError[MALFORMED_RESPONSE.BODY]."""
     return decode_body("topic route", body, lambda route: _topic_route(topic, route))
 
 
 def decode_cluster_info(body: bytes | memoryview) -> ClusterInfo:
-    """Decode the response to GET_BROKER_CLUSTER_INFO."""
+    """Decode the response to GET_BROKER_CLUSTER_INFO. Raises RemoteProtocolError[MALFORMED_RESPONSE.BODY]."""
     return decode_body("cluster info", body, _cluster_info)
 
 
 def _topic_route(topic: str, route: Object) -> TopicRoute:
-    """Build a topic's route. Raises ValueError for a wrong field or more queues than ROUTE_QUEUES allows, not for an
-    invalid order configuration."""
+    """Return the route that a body describes. Raises ValueError for a missing or wrongly typed field, and for a
+    negative number of queues or more than ROUTE_QUEUES together. An invalid order configuration raises nothing: see
+    ``_ordered_brokers``."""
     queues = tuple(_queue_data(entry) for entry in objects(route, "queueDatas"))
     writable = {data.broker_name for data in queues if data.permission & PERM_WRITE}
     brokers = tuple(_with_acting(_broker_data(entry), entry, writable) for entry in objects(route, "brokerDatas"))
@@ -49,18 +51,19 @@ def _topic_route(topic: str, route: Object) -> TopicRoute:
 
 
 def _with_acting(broker: BrokerData, entry: Object, writable: Collection[str]) -> BrokerData:
-    """Return ``broker``, and whether a slave acts as its master: the name server then lists the slave with the lowest
-    ID as ID 0, and without write permission. Source:
-    ``namesrv/routeinfo/RouteInfoManager.java#pickupTopicRouteData``. A topic without write permission on a master whose
-    slave is not running looks alike."""
+    """Return a copy of ``broker`` with ``is_acting``: True if its ``entry`` enables acting masters, it is not in
+    ``writable`` (names of brokers with write permission), and it has ID 0, but not ID 1. The name server lists a slave
+    that acts as master so. A master without write permission whose slave is not running looks the same. Source:
+    ``namesrv/routeinfo/RouteInfoManager.java#pickupTopicRouteData``."""
     may_act = entry.get("enableActingMaster") is True and broker.broker_name not in writable
     has_gap = MASTER_ID in broker.addresses and FIRST_SLAVE_ID not in broker.addresses
     return replace(broker, is_acting=may_act and has_gap)
 
 
 def _ordered_brokers(order_conf: str) -> tuple[tuple[str, int], ...]:
-    """Return broker names and queue counts of ``broker-a:4;broker-b:4``, as Java reads it, which ignores empty parts at
-    the end and a third field. Return () if a part is invalid, or for more queues than ``ORDERED_QUEUES`` allows."""
+    """Return (broker name, number of queues) for each part of ``broker-a:4;broker-b:4``, as Java reads it: empty parts
+    at the end and a third field are ignored, a negative number is 0. () if a part is invalid, or for more queues than
+    ORDERED_QUEUES allows."""
     brokers = [part.split(":") for part in order_conf.rstrip(";").split(";")]
     if any(len(broker) < 2 or not _QUEUE_COUNT.fullmatch(broker[1]) for broker in brokers):
         return ()
@@ -69,7 +72,7 @@ def _ordered_brokers(order_conf: str) -> tuple[tuple[str, int], ...]:
 
 
 def _cluster_info(info: Object) -> ClusterInfo:
-    """Build the cluster info. Raises ValueError for a missing or wrongly typed field."""
+    """Return the cluster info that a body describes. Raises ValueError for a missing or wrongly typed field."""
     brokers = (_broker_data(as_object(entry, "brokerAddrTable")) for entry in table(info, "brokerAddrTable").values())
     clusters = table(info, "clusterAddrTable")
     return ClusterInfo(
@@ -79,7 +82,7 @@ def _cluster_info(info: Object) -> ClusterInfo:
 
 
 def _broker_data(entry: Object) -> BrokerData:
-    """Build a broker's data, addresses by broker ID. Raises ValueError for a missing or wrongly typed field."""
+    """Return a broker's data, addresses by broker ID. Raises ValueError for a missing or wrongly typed field."""
     addresses = table(entry, "brokerAddrs").items()
     return BrokerData(
         cluster=text(entry, "cluster"),
@@ -89,7 +92,8 @@ def _broker_data(entry: Object) -> BrokerData:
 
 
 def _queue_data(entry: Object) -> QueueData:
-    """Build the queue counts of one broker. Raises ValueError for a missing or wrongly typed field."""
+    """Return the queue counts and the permission of a topic on one broker. Raises ValueError for a missing or wrongly
+    typed field."""
     return QueueData(
         broker_name=text(entry, "brokerName"),
         read_queue_count=int64(entry, "readQueueNums"),

@@ -44,7 +44,8 @@ class ProcessQueueInfo(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerRunningInfo:
-    """State of one member. mqadmin requires the properties PROP_CONSUME_TYPE and PROP_CONSUMER_START_TIMESTAMP (ms)."""
+    """State of one member of a group. mqadmin requires the properties PROP_CONSUME_TYPE and
+    PROP_CONSUMER_START_TIMESTAMP (ms). ``jstack``: threads of the member as text; None if they are not requested."""
 
     properties: Mapping[str, str]
     subscriptions: tuple[SubscriptionData, ...] = ()
@@ -53,8 +54,8 @@ class ConsumerRunningInfo:
 
 
 def encode_consumer_running_info(info: ConsumerRunningInfo) -> bytes:
-    """Encode the body of the response to GET_CONSUMER_RUNNING_INFO; ``jstack`` None is omitted. Raises
-    LocalProtocolError[INVALID_MESSAGE]."""
+    """Return the body of the response to GET_CONSUMER_RUNNING_INFO, without ``jstack`` if that is None. Raises
+    LocalProtocolError[INVALID_MESSAGE] for text that is not valid Unicode."""
     fields: dict[str, object] = {
         "mqPopTable": {},
         "mqTable": {queue: _process_queue_fields(entry) for queue, entry in info.process_queues.items()},
@@ -69,12 +70,14 @@ def encode_consumer_running_info(info: ConsumerRunningInfo) -> bytes:
 
 
 def decode_consumer_running_info(body: bytes | memoryview) -> ConsumerRunningInfo:
-    """Decode another member's response, without ``jstack``. Raises RemoteProtocolError[MALFORMED_RESPONSE.BODY]."""
+    """Decode another member's response to GET_CONSUMER_RUNNING_INFO; ``jstack`` is ignored and None. Raises
+    RemoteProtocolError[MALFORMED_RESPONSE.BODY]."""
     return decode_body("running info", body, _running_info)
 
 
 def _running_info(entry: Object) -> ConsumerRunningInfo:
-    """Build the running info, without ``jstack``. Raises ValueError for a missing or wrongly typed field."""
+    """Return the running info that a body describes; ``jstack`` is ignored. Raises ValueError for a missing or wrongly
+    typed field."""
     return ConsumerRunningInfo(
         properties={str(name): str(value) for name, value in table(entry, "properties").items()},
         subscriptions=tuple(map(read_subscription, objects(entry, "subscriptionSet"))),
@@ -119,6 +122,6 @@ def _process_queue_fields(info: ProcessQueueInfo) -> dict[str, object]:
 
 
 def encode_consumer_status(next_offsets: Mapping[MessageQueue, int]) -> bytes:
-    """Return the body of the response to GET_CONSUMER_STATUS_FROM_CLIENT. Source:
-    ``remoting/protocol/body/GetConsumerStatusBody.java``."""
+    """Return the body of the response to GET_CONSUMER_STATUS_FROM_CLIENT: the next offset of each queue. Raises
+    LocalProtocolError[INVALID_MESSAGE]. Source: ``remoting/protocol/body/GetConsumerStatusBody.java``."""
     return write_fastjson({"consumerTable": {}, "messageQueueTable": next_offsets})

@@ -44,10 +44,10 @@ class SubscriptionData:
 
 
 def build_subscription(topic: str, expression: str, version_ms: int, expression_type: str = TAG) -> SubscriptionData:
-    """Build a subscription by tags, ``TagA || TagB``, by ``*`` or a blank expression for all messages, or by a SQL92
-    expression, which only the broker can check.
+    """Return a subscription of type TAG by tags, ``TagA || TagB``, or to all messages for ``*`` or a blank expression;
+    of another type by ``expression``, unchecked: only the broker can check SQL92.
 
-    Raises LocalProtocolError[INVALID_MESSAGE] for an expression of type TAG without any tag. Source:
+    Raises LocalProtocolError[INVALID_MESSAGE] for an expression of type TAG that has only separators. Source:
     ``remoting/protocol/filter/FilterAPI.java#build`` -- differs: Java accepts ``" * "`` and ``" || "`` as subscriptions
     that match no message.
     """
@@ -60,14 +60,14 @@ def build_subscription(topic: str, expression: str, version_ms: int, expression_
 
 
 def tags_of(message_filter: MessageFilter) -> frozenset[str] | None:
-    """Return the tags of which a message must have one; None: the filter is by SQL92, or there is none. Raises what
-    ``exact_tags`` does."""
+    """Return the tags of which a message must have one. None: the filter is by SQL92, or it is by tags and matches all
+    messages. Raises the errors of ``exact_tags``."""
     return None if message_filter.is_sql else exact_tags(message_filter.expression)
 
 
 def exact_tags(expression: str) -> frozenset[str] | None:
-    """Parse the tags in ``expression``, of which a message must have one; None, for ``*`` or blanks: all messages.
-    Raises LocalProtocolError[INVALID_MESSAGE] if the expression has no tag."""
+    """Return the tags in ``expression``, ``TagA || TagB``, of which a message must have one. None, for ``*`` or a blank
+    expression: all messages. Raises LocalProtocolError[INVALID_MESSAGE] if it has only separators."""
     if expression.strip(_JAVA_BLANKS) in ("", SUB_ALL):
         return None
     tags = frozenset(tag.strip(_JAVA_BLANKS) for tag in expression.split("||")) - {""}
@@ -77,7 +77,7 @@ def exact_tags(expression: str) -> frozenset[str] | None:
 
 
 def subscription_fields(subscription: SubscriptionData) -> dict[str, object]:
-    """Return the subscription as an object of a body."""
+    """Return the subscription as an object of a request's body, its sets as sorted lists."""
     return {
         "classFilterMode": False,
         "codeSet": sorted(subscription.code_set),
@@ -90,13 +90,14 @@ def subscription_fields(subscription: SubscriptionData) -> dict[str, object]:
 
 
 def encode_filter_check(group: str, subscription: SubscriptionData) -> bytes:
-    """Return the body of CHECK_CLIENT_CONFIG. Source: ``remoting/protocol/body/CheckClientRequestBody.java``."""
+    """Return the body of CHECK_CLIENT_CONFIG, by which a broker checks a SQL92 filter. Raises
+    LocalProtocolError[INVALID_MESSAGE]. Source: ``remoting/protocol/body/CheckClientRequestBody.java``."""
     return write_fastjson({"group": group, "subscriptionData": subscription_fields(subscription)})
 
 
 def read_subscription(entry: Object) -> SubscriptionData:
-    """Build the subscription from an object written by ``subscription_fields`` or a Java client. Raises ValueError for
-    a missing or wrongly typed field."""
+    """Return the subscription that an object of a body describes. Raises ValueError for a missing or wrongly typed
+    field."""
     return SubscriptionData(
         topic=text(entry, "topic"),
         sub_string=text(entry, "subString"),

@@ -32,8 +32,9 @@ REPLY_SUFFIX: Final = "_REPLY_TOPIC"
 
 
 def user_topics(topics: Iterable[str], cluster: ClusterInfo) -> list[str]:
-    """Return ``topics`` in order without those of the system: also the ones that are called as a cluster or a broker.
-    Retry topics and dead-letter topics are kept. Source: ``broker/topic/TopicConfigManager.java#init``."""
+    """Return the distinct ``topics``, ascending, without system topics: SYSTEM_TOPICS, those that begin with
+    SYSTEM_PREFIX, and those named as a broker, a cluster, or a cluster with REPLY_SUFFIX. Retry topics and dead-letter
+    topics are kept. Source: ``broker/topic/TopicConfigManager.java#init``."""
     system = SYSTEM_TOPICS | cluster.brokers.keys() | cluster.clusters.keys()
     system |= {name + REPLY_SUFFIX for name in cluster.clusters}
     return sorted(topic for topic in set(topics) - system if not topic.startswith(SYSTEM_PREFIX))

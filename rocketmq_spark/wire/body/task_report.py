@@ -50,7 +50,7 @@ class TaskReport(NamedTuple):
 
 
 def encode_task_report(report: TaskReport, token: str) -> bytes:
-    """Encode ``report`` as the body of a GET_CONSUMER_RUNNING_INFO request: ``token``, then JSON. Only the member that
+    """Return ``report`` as the body of a GET_CONSUMER_RUNNING_INFO request: ``token``, then JSON. Only the member that
     has ``token`` accepts the report. Raises LocalProtocolError[INVALID_MESSAGE] for text that is not valid Unicode."""
     lost = [
         {
@@ -66,8 +66,8 @@ def encode_task_report(report: TaskReport, token: str) -> bytes:
 
 
 def decode_task_report(body: bytes | memoryview, token: str) -> TaskReport:
-    """Decode the report in a request's body; an empty one without a body, as from an operator's tool, and for a body
-    without ``token``, as from another client, which is not parsed. Raises
+    """Decode the report in a request's body that begins with ``token``. Return an empty report, without parsing, for
+    any other body: an empty one comes from an operator's tool, one without ``token`` from another client. Raises
     RemoteProtocolError[MALFORMED_RESPONSE.BODY]."""
     expected = token.encode()
     if not hmac.compare_digest(bytes(body[: len(expected)]), expected):
@@ -85,8 +85,8 @@ def _lost(entry: Object) -> ReportedLoss:
 
 
 def _read(entry: Object) -> ReadSize:
-    """Decode the size of what a task has read of one queue. Raises ValueError if a field is missing or of another type,
-    if there are no offsets, or if the size is negative."""
+    """Return the size of what a task has read of one queue. Raises ValueError if a field is missing or of another type,
+    for less than one offset, or for a negative size."""
     size = ReadSize(_queue(entry), int64(entry, "offsets"), int64(entry, "bytes"))
     if size.offsets < 1 or size.size_bytes < 0:
         raise ValueError(f"not a size: {size.size_bytes} bytes of {size.offsets} offsets")

@@ -34,12 +34,13 @@ class TopicSettings(NamedTuple):
 
 
 def decode_topic_settings(body: bytes | memoryview) -> TopicSettings:
-    """Decode the response to GET_TOPIC_CONFIG."""
+    """Decode the settings in the response to GET_TOPIC_CONFIG. Raises RemoteProtocolError[MALFORMED_RESPONSE.BODY]."""
     return decode_body("topic settings", body, _settings)
 
 
 def _settings(topic: Object) -> TopicSettings:
-    """Build the settings from a topic's config; NORMAL and not compacted if unset. Raises ValueError."""
+    """Return the settings of a topic from its attributes; unset, they are NORMAL, not compacted, and without batch
+    consume queues. Raises ValueError for an attribute that is not text."""
     attributes = table(topic, "attributes") if topic.get("attributes") is not None else {}
     message_type = as_text(attributes.get(_MESSAGE_TYPE, _NORMAL), _MESSAGE_TYPE)
     policy = as_text(attributes.get(_CLEANUP_POLICY, _DELETE), _CLEANUP_POLICY)
@@ -48,8 +49,8 @@ def _settings(topic: Object) -> TopicSettings:
 
 
 def decode_topic_names(body: bytes | memoryview) -> list[str]:
-    """Decode the response to GET_ALL_TOPIC_LIST_FROM_NAMESERVER: all topics, the system's included. Source:
-    ``remoting/protocol/body/TopicList.java``."""
+    """Decode the response to GET_ALL_TOPIC_LIST_FROM_NAMESERVER: all topics in the server's order, system topics
+    included. Raises RemoteProtocolError[MALFORMED_RESPONSE.BODY]. Source: ``remoting/protocol/body/TopicList.java``."""
     return decode_body("topic list", body, lambda topics: texts(topics, "topicList"))
 
 
@@ -68,25 +69,28 @@ class ConsumeProgress:
 
 
 def decode_topic_stats(body: bytes | memoryview) -> dict[MessageQueue, QueueBounds]:
-    """Decode the response to GET_TOPIC_STATS_INFO: queues of one broker, up to the larger of read and write queue
-    count."""
+    """Decode the response to GET_TOPIC_STATS_INFO: bounds of one broker's queues, up to the larger of read and write
+    queue count. Raises RemoteProtocolError[MALFORMED_RESPONSE.BODY]."""
     return decode_body("topic stats", body, lambda stats: by_queue(stats, "offsetTable", _queue_bounds))
 
 
 def decode_consume_stats(body: bytes | memoryview) -> dict[MessageQueue, ConsumeProgress]:
-    """Decode the response to GET_CONSUME_STATS."""
+    """Decode the response to GET_CONSUME_STATS: a group's progress by queue of one broker. Raises
+    RemoteProtocolError[MALFORMED_RESPONSE.BODY]."""
     return decode_body("consume stats", body, lambda stats: by_queue(stats, "offsetTable", _consume_progress))
 
 
 def _queue_bounds(value: object, name: str) -> QueueBounds:
+    """Return a queue's bounds; the store time is 0 if the last message is deleted. Raises ValueError for a missing or
+    wrongly typed field."""
     entry = as_object(value, name)
     stored_ms = max(0, int64(entry, "lastUpdateTimestamp"))  # -1 if the last message is deleted
     return QueueBounds(int64(entry, "minOffset"), int64(entry, "maxOffset"), stored_ms)
 
 
 def _consume_progress(value: object, name: str) -> ConsumeProgress:
-    """Build a queue's progress; ``pull_offset`` is None if it is missing. Raises ValueError for another missing
-    field."""
+    """Return a group's progress in one queue; ``pull_offset`` is None if it is missing. Raises ValueError for any other
+    missing or wrongly typed field."""
     entry = as_object(value, name)
     return ConsumeProgress(
         broker_offset=int64(entry, "brokerOffset"),
