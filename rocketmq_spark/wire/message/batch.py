@@ -83,8 +83,8 @@ def message_properties(message: Message) -> dict[str, str]:
 
 
 def encode_batch(messages: Iterable[Message]) -> bytes:
-    """Encode the body of a SEND_BATCH_MESSAGE. Raises LocalProtocolError[INVALID_MESSAGE] for properties that cannot be
-    encoded."""
+    """Return the body of a SEND_BATCH_MESSAGE; its size is not limited. Raises LocalProtocolError[INVALID_MESSAGE] for
+    properties that cannot be encoded."""
     return b"".join(_encode(message) for message in messages)
 
 
@@ -94,8 +94,8 @@ def decode_batch(body: bytes) -> list[InnerMessage]:
 
 
 def split_batch(body: bytes) -> list[InnerParts]:
-    """Split a stored batch into its messages. Raises ValueError if it is damaged or empty, or has more than
-    ``INNER_MESSAGES`` messages."""
+    """Return the messages of a stored batch, in order, with properties still encoded. Raises ValueError if it is
+    damaged or empty, or has more messages than ``INNER_MESSAGES`` allows."""
     reader = ByteReader(memoryview(body))
     messages: list[InnerParts] = []
     while reader.remaining_bytes:
@@ -107,7 +107,8 @@ def split_batch(body: bytes) -> list[InnerParts]:
 
 
 def _encode(message: Message) -> bytes:
-    """Encode one message, with its properties. Raises LocalProtocolError[INVALID_MESSAGE]."""
+    """Return one message in the batch format, its tags and keys among the properties. Raises
+    LocalProtocolError[INVALID_MESSAGE] for properties that cannot be encoded."""
     properties = encode_properties(message_properties(message))
     size_bytes = _HEAD.size + len(message.body) + _PROPERTIES_LENGTH.size + len(properties)
     head = _HEAD.pack(size_bytes, 0, 0, message.flag, len(message.body))
@@ -115,8 +116,8 @@ def _encode(message: Message) -> bytes:
 
 
 def _parts(reader: ByteReader) -> InnerParts:
-    """Read the next inner message, and advance past it. Raises ValueError if its sizes are inconsistent or exceed the
-    bytes that are left."""
+    """Read the next inner message, and advance past it. Raises ValueError if its declared size differs from that of its
+    parts, or too few bytes are left."""
     begin = reader.position
     size_bytes, _, _, flag, body_bytes = reader.unpack(_HEAD, "inner head")
     body = reader.read(body_bytes, "inner body")

@@ -34,8 +34,8 @@ _KIND_BY_BITS: Final[dict[int, MessageSysFlag]] = {
 
 
 def compression_kind(sys_flag: int) -> MessageSysFlag:
-    """Return ``LZ4``, ``ZSTD`` or ``ZLIB`` by the sysFlag of a compressed message. Raises ValueError for an unknown
-    type.
+    """Return ``LZ4``, ``ZSTD`` or ``ZLIB`` by the sysFlag of a compressed message; ZLIB if it has no type. Raises
+    ValueError for an unknown type.
 
     Source: ``common/compression/CompressionType.java#findByValue``.
     """
@@ -46,8 +46,8 @@ def compression_kind(sys_flag: int) -> MessageSysFlag:
 
 
 def compress(body: Buffer, kind: MessageSysFlag) -> bytes:
-    """Compress as the Java client does; ``kind``: ZLIB, LZ4 or ZSTD. The message's sysFlag must then have ``COMPRESSED
-    | kind``."""
+    """Compress ``body`` as the Java client does; ``kind``: ZLIB, LZ4 or ZSTD. The caller sets ``COMPRESSED | kind`` in
+    the message's sysFlag."""
     if kind is MessageSysFlag.ZLIB:
         return zlib.compress(body, _JAVA_ZLIB_LEVEL)
     if kind is MessageSysFlag.LZ4:
@@ -61,7 +61,7 @@ def compress(body: Buffer, kind: MessageSysFlag) -> bytes:
 
 
 def _compress_lz4(body: memoryview) -> bytes:
-    """Compress to LZ4 frames of at most 64 KiB of ``body`` each, one after another; one frame for an empty body."""
+    """Return LZ4 frames of at most 64 KiB of ``body`` each, one after another; one frame for an empty body."""
     import pyarrow as pa
 
     codec = pa.Codec(_ARROW_CODEC[MessageSysFlag.LZ4])
@@ -70,7 +70,7 @@ def _compress_lz4(body: memoryview) -> bytes:
 
 
 def decompress(body: Buffer, sys_flag: int, limit_bytes: int = DECOMPRESSED_LIMIT_BYTES) -> bytes:
-    """Decompress the body of a message whose sysFlag has ``COMPRESSED``.
+    """Return the plain body of a message whose sysFlag has ``COMPRESSED``, which is not checked.
 
     Raises ValueError if the type is unknown, if the stream is damaged or ends early, or if the result exceeds
     ``limit_bytes`` (what the caller has left for several bodies) or DECOMPRESSED_BODY_BYTES (the limit of one body).
@@ -90,8 +90,8 @@ def decompress(body: Buffer, sys_flag: int, limit_bytes: int = DECOMPRESSED_LIMI
 
 
 def _decompress_zlib(body: Buffer, max_bytes: int) -> bytes:
-    """Return the first ``max_bytes`` of the plain body; a caller detects a longer one by their number. A body that is
-    damaged or ends early raises zlib.error."""
+    """Return the plain body, or its first ``max_bytes`` if it is longer. Raises zlib.error if the body is damaged or
+    ends early."""
     stream = zlib.decompressobj()
     plain = stream.decompress(body, max_bytes)
     if not stream.eof and len(plain) < max_bytes:
@@ -100,8 +100,8 @@ def _decompress_zlib(body: Buffer, max_bytes: int) -> bytes:
 
 
 def _decompress_frames(body: Buffer, codec: str, max_bytes: int) -> bytes:
-    """Return the first ``max_bytes`` of the plain body. A damaged body raises OSError. Read into a preallocated buffer:
-    the stream's ``read`` allocates one that it does not free when it raises."""
+    """Return the plain body, or its first ``max_bytes`` if it is longer. Raises OSError if the body is damaged. Read
+    into a preallocated buffer: the stream's ``read`` allocates one that it does not free when it raises."""
     import pyarrow as pa
 
     stream = pa.CompressedInputStream(pa.BufferReader(body), codec)

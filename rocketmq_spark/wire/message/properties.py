@@ -59,8 +59,8 @@ def decode_properties(data: bytes) -> dict[str, str]:
 
 
 def encode_properties(properties: Mapping[str, str]) -> bytes:
-    """Encode properties so that they decode to the same. Raises LocalProtocolError[INVALID_MESSAGE] if that is
-    impossible, or for more than PROPERTIES_LIMIT_BYTES."""
+    """Encode properties so that ``decode_properties`` returns the same. Raises LocalProtocolError[INVALID_MESSAGE] if
+    that is impossible, see ``_encoded``, or for more than PROPERTIES_LIMIT_BYTES. Reserved names are not rejected."""
     data = b"".join(_encoded(name, value) for name, value in properties.items())
     if len(data) > PROPERTIES_LIMIT_BYTES:
         raise _invalid(f"the properties have {len(data)} bytes, at most {PROPERTIES_LIMIT_BYTES} are possible")
@@ -68,8 +68,8 @@ def encode_properties(properties: Mapping[str, str]) -> bytes:
 
 
 def _encoded(name: str, value: str) -> bytes:
-    """Encode one property. Raises LocalProtocolError[INVALID_MESSAGE] if its name or value is no text, is empty, has a
-    separator, or is not encodable in UTF-8."""
+    """Return one property, encoded. Raises LocalProtocolError[INVALID_MESSAGE] if name or value is no str, is empty or
+    not encodable in UTF-8, if the name contains 0x01 or 0x02, or the value 0x02."""
     if not isinstance(name, str):
         raise _invalid(f"the name of property {name!r} must be text, not {type(name).__name__}")
     if not isinstance(value, str):

@@ -96,8 +96,8 @@ _IPV6_MORE_BYTES: Final = IPV6_HOST_BYTES - IPV4_HOST_BYTES
 
 
 def decode_messages(body: Buffer, *, broker_name: str) -> list[MessageExt]:
-    """Decode all messages of a pull response body, in order, decompressed and unwrapped, to a total of
-    ``DECOMPRESSED_LIMIT_BYTES``.
+    """Decode all messages of a pull response body, in order, with decompressed bodies; an inner batch becomes its
+    messages. All together may use DECOMPRESSED_LIMIT_BYTES, see ``counted_bytes``.
 
     Raises RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] for the first record that cannot be decoded or exceeds that
     limit: ``index`` counts records from 0, ``position`` is where it begins, ``length_bytes`` the size of ``body``.
@@ -115,10 +115,11 @@ def decode_messages(body: Buffer, *, broker_name: str) -> list[MessageExt]:
 
 
 def check_layout(body: Buffer, *, broker_name: str) -> None:
-    """Check the layout of all records of a pull response body, not their bodies; false flags of IPv6 hosts pass. Return
-    nothing.
+    """Check the layout of all records of a pull response body, but decompress and unwrap none. False flags of IPv6
+    hosts pass. Return nothing.
 
-    Raises RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] as ``decode_messages``.
+    Raises RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] for the first record with a wrong layout, as
+    ``decode_messages``.
     """
     for index, position, record in split_records(body):
         try:
@@ -143,7 +144,8 @@ def split_records(body: Buffer) -> Iterator[tuple[int, int, memoryview]]:
 
 
 def decode_first(body: Buffer) -> MessageExt:
-    """Decode the first record of a pull response body as it was written: body still compressed, broker name empty.
+    """Decode the first record of a pull response body as its broker wrote it, see ``as_written``: body still
+    compressed, broker name empty. Later records are not checked.
 
     Raises RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] if it cannot be decoded, or ``body`` is empty.
     """
@@ -168,13 +170,15 @@ def decode_record(
     next_offset: int = MAX_OFFSET,
     decoded_offsets: range = ANY_OFFSET,
 ) -> list[MessageExt]:
-    """Decode the messages of one record: one, or those of an inner batch, one for each of its queue offsets.
+    """Decode the messages of one record: one, or those of an inner batch, one for each of its queue offsets. Bodies are
+    decompressed.
 
-    ``next_offset``: at most that of the next record in the queue; MAX_OFFSET if unknown. ``decoded_offsets``
-    (half-open): those to decode of an inner batch, possibly none; its other messages are only checked.
+    ``next_offset``: at most the queue offset of the next record in the queue; MAX_OFFSET if unknown.
+    ``decoded_offsets``: only these messages of an inner batch are decoded and returned, possibly none; it has no effect
+    on other records.
 
     Raises ValueError for a wrong layout, for a body of more than ``limit_bytes`` when decompressed, for messages of an
-    inner batch that take more, and for another number of messages than queue offsets.
+    inner batch that use more together (``counted_bytes``), and for another number of messages than queue offsets.
     """
     message = _decompressed(as_stored(record, broker_name), limit_bytes)
     count = offset_count(message, next_offset)
@@ -199,8 +203,9 @@ def decode_record(
 
 
 def counted_bytes(message: MessageExt) -> int:
-    """Return how many bytes of ``limit_bytes`` a message uses. One of an inner batch uses more than its body: a few
-    compressed bytes may expand to 32,767 rows, or to thousands of properties."""
+    """Return how many bytes of a limit of decompressed bytes a message uses: its body. A message of an inner batch also
+    uses ROW_BYTES and its properties, because a few compressed bytes may expand to 32,767 rows, or to thousands of
+    properties."""
     if not _has(message.sys_flag, MessageSysFlag.INNER_BATCH):
         return len(message.body)
     text = sum(PROPERTY_BYTES + len(name) + len(value) for name, value in message.properties.items())
@@ -225,8 +230,8 @@ def offset_count(message: MessageExt, next_offset: int = MAX_OFFSET) -> int:
 
 
 def _count_of(text: str) -> int:
-    """Return the number in ``text`` as ``Short.parseShort`` reads it, but up to 99,999; 0 for a negative or invalid
-    one."""
+    """Return the number in ``text`` as Java's ``Short.parseShort`` reads it, but up to 99,999; 0 for a negative, larger
+    or invalid one."""
     found = _COUNT.fullmatch(text)
     if found is None or _SUPPLEMENTARY.search(text):
         return 0
@@ -247,8 +252,8 @@ def _has(sys_flag: int, bit: MessageSysFlag) -> bool:
 
 
 def _record_bytes(remaining: memoryview) -> int:
-    """Return the size of the first record, which it begins with. Raises ValueError if it is impossible, or larger than
-    ``remaining``."""
+    """Return the size that the first record in ``remaining`` declares. Raises ValueError if it is below the minimum, or
+    larger than ``remaining``."""
     if len(remaining) < MIN_RECORD_BYTES:
         raise ValueError(f"only {len(remaining)} bytes are left")
     (total_bytes,) = _SIZE.unpack_from(remaining)
@@ -278,7 +283,7 @@ def as_written(record: memoryview, broker_name: str) -> MessageExt:
 def as_stored(record: memoryview, broker_name: str) -> MessageExt:
     """Decode one record, but leave its body and sysFlag as stored: possibly compressed, possibly an inner batch.
 
-    Raises ValueError where lengths, magic or layout are wrong.
+    Raises ValueError where lengths, magic or layout are wrong, or if bytes follow the properties.
     """
     message, remaining_bytes = _decoded(record, broker_name, _IPV6)
     if remaining_bytes:
@@ -287,8 +292,8 @@ def as_stored(record: memoryview, broker_name: str) -> MessageExt:
 
 
 def _decoded(record: memoryview, broker_name: str, host_flags: MessageSysFlag) -> tuple[MessageExt, int]:
-    """Decode a record; return the message, and the number of bytes after its properties. Of the flags of IPv6 hosts
-    only ``host_flags`` apply. Raises ValueError."""
+    """Decode a record, with its body as stored; return the message and the number of bytes after its properties. Of the
+    sysFlags of IPv6 hosts only those in ``host_flags`` apply. Raises ValueError where lengths or magic are wrong."""
     reader = ByteReader(record)
     _, magic, body_crc, queue_id, flag, queue_offset, commit_log_offset, sys_flag, born_timestamp_ms = reader.unpack(
         _HEAD, "head"
@@ -326,7 +331,8 @@ def _decoded(record: memoryview, broker_name: str, host_flags: MessageSysFlag) -
 
 
 def _topic_length(magic: int) -> struct.Struct:
-    """Return the layout of the topic's length. Raises ValueError for a magic number that is no message's."""
+    """Return the layout of the topic's length in a record with number ``magic``. Raises ValueError if that is not V1 or
+    V2."""
     if magic == MessageMagic.BLANK:
         raise ValueError("it is the blank end of a commit log file")
     if magic not in _TOPIC_LENGTH:
@@ -344,8 +350,9 @@ def _read_sized(reader: ByteReader, length: struct.Struct, field: str) -> bytes:
 
 
 def _decompressed(message: MessageExt, limit_bytes: int) -> MessageExt:
-    """Return the message with its plain body and without the sysFlag COMPRESSED; the type bits stay, as in Java. An
-    uncompressed message is returned unchanged. Raises ValueError."""
+    """Return a copy of the message with its plain body and without the sysFlag COMPRESSED; the type bits stay, as in
+    Java. Return an uncompressed message, and one with an empty body, unchanged. Raises ValueError as ``decompress``
+    does."""
     if not message.body or not _has(message.sys_flag, MessageSysFlag.COMPRESSED):
         return message
     body = decompress(message.body, message.sys_flag, limit_bytes)
@@ -353,11 +360,11 @@ def _decompressed(message: MessageExt, limit_bytes: int) -> MessageExt:
 
 
 def _unwrap(batch: MessageExt, number: int, inner: InnerParts) -> MessageExt:
-    """Build message ``number``, from 0, of an inner batch. Source:
+    """Return message ``number``, from 0, of an inner batch, with parts ``inner`` of its own. Source:
     ``common/message/MessageDecoder.java#decodeMessage``.
 
-    It has the batch's commit log offset, and its offsetMsgId, which Java leaves unset; other fields that Java leaves
-    unset are 0.
+    It has the batch's topic, times, hosts, sysFlag, commit log offset and offsetMsgId. Java leaves the offsetMsgId
+    unset. Reconsume times, body CRC and prepared transaction offset, which Java leaves unset too, are 0.
     """
     properties = decode_properties(inner.properties)
     return replace(
