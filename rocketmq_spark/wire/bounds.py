@@ -32,14 +32,15 @@ class Bound(NamedTuple):
     condition: str
 
     def check(self, claimed: int) -> None:
-        """Raise ValueError if ``claimed`` is negative or more than ``maximum``, else do nothing. The caller adds where
-        the number was read."""
+        """Raise ValueError if ``claimed`` is negative or more than ``maximum``, else do nothing. It is not an error of
+        ``condition``: the caller converts it, and adds where the number was read."""
         if not 0 <= claimed <= self.maximum:
             raise ValueError(f"{self.claim}: {_format_number(claimed)}, at most {self.maximum} are accepted")
 
 
 def _format_number(number: int) -> str:
-    """Return the number, beyond 128 bits its size: Python refuses to format some thousand digits."""
+    """Return the number as text; beyond 128 bits only its size in bits: Python refuses to format some thousand
+    digits."""
     return str(number) if number.bit_length() <= 128 else f"a number of {number.bit_length()} bits"
 
 
@@ -151,10 +152,8 @@ BOUNDS: Final = (
 
 
 def check_values(text: str, bound: Bound) -> None:
-    """Raise ValueError if the JSON ``text`` may hold more values than ``bound`` allows, else do nothing.
-
-    Every value but the first follows one of ``, { [``, which are counted, also within strings, in texts of more than
-    ``bound.maximum`` characters.
-    """
+    """Raise ValueError if the JSON ``text`` may hold more values than ``bound`` allows, else do nothing. Count 1 and
+    each of ``, { [``, also within strings, so the count may be too large; a text of up to ``bound.maximum`` characters
+    always passes."""
     if len(text) > bound.maximum:
         bound.check(1 + text.count(",") + text.count("{") + text.count("["))

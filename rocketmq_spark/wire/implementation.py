@@ -35,7 +35,7 @@ EXTENSION_MODULE: Final = "rocketmq_spark.wire._native"
 
 
 def _check(extension: ModuleType) -> None:
-    """Raise ImportError if the extension was built for another ``CONTRACT``, else do nothing."""
+    """Raise ImportError if the native extension was built for another ``CONTRACT``, else do nothing."""
     found = getattr(extension, "CONTRACT", None)
     if found != CONTRACT:
         raise ImportError(
@@ -44,11 +44,12 @@ def _check(extension: ModuleType) -> None:
 
 
 def native_module(name: str, requested: str | None) -> ModuleType | None:
-    """Import module ``name``, which needs the native extension, and return it.
+    """Import module ``name``, which needs the native extension, and return it. ``requested``: value of ``VARIABLE``;
+    None: native if available. Return None, without importing, for ``python``; and, if ``requested`` is None, where the
+    extension is missing or has another ``CONTRACT``.
 
-    ``requested`` is the value of ``VARIABLE``. None is returned for ``python``, and, if ``requested`` is None, where
-    the extension is missing or has another ``CONTRACT``. Raises OptionError[INVALID_OPTION_VALUE],
-    OptionError[NATIVE_DECODER_UNAVAILABLE].
+    Raises OptionError[INVALID_OPTION_VALUE] for another value, OptionError[NATIVE_DECODER_UNAVAILABLE] if ``native`` is
+    requested and not available.
     """
     if requested not in {None, PYTHON, NATIVE}:
         raise OptionError(
@@ -66,8 +67,8 @@ def native_module(name: str, requested: str | None) -> ModuleType | None:
 
 
 def choose_decoder(requested: str | None) -> type[ColumnDecoder]:
-    """Import and return the decoder class for ``requested``, the value of ``VARIABLE``; None: native if available.
-    Raises as ``native_module``."""
+    """Import and return the decoder class for ``requested``, the value of ``VARIABLE``: ``ColumnDecoder`` or, if the
+    native extension is selected, its subclass. None: native if available. Raises the errors of ``native_module``."""
     from rocketmq_spark.wire.arrow.columns import ColumnDecoder
 
     module = native_module("rocketmq_spark.wire.arrow.native_columns", requested)
@@ -76,8 +77,8 @@ def choose_decoder(requested: str | None) -> type[ColumnDecoder]:
 
 
 def choose_response_template(requested: str | None) -> type[ResponseTemplate]:
-    """Import and return the ResponseTemplate class for ``requested``, the value of ``VARIABLE``; None: native if
-    available. Raises as ``native_module``."""
+    """Import and return the class for ``requested``, the value of ``VARIABLE``: ``ResponseTemplate`` or, if the native
+    extension is selected, its subclass. None: native if available. Raises the errors of ``native_module``."""
     from rocketmq_spark.wire.remoting.fast_path_response import ResponseTemplate
 
     module = native_module("rocketmq_spark.wire.remoting.native_responses", requested)
@@ -87,8 +88,8 @@ def choose_response_template(requested: str | None) -> type[ResponseTemplate]:
 
 @cache
 def column_decoder() -> type[ColumnDecoder]:
-    """Return the decoder class that ``VARIABLE`` selects; the first call reads the variable and logs the class, at
-    DEBUG, and later calls return the same. Raises as ``native_module``."""
+    """Return the decoder class that ``VARIABLE`` selects. The first call reads the variable and logs the selection at
+    DEBUG; later calls return the same class. Raises the errors of ``native_module``."""
     decoder = choose_decoder(_requested_implementation())
     built = "" if decoder.implementation == NATIVE else "; the native decoder is not built, or not selected"
     log.debug("DECODER_SELECTED: Decoding messages with the decoder: %s%s", decoder.implementation, built)
