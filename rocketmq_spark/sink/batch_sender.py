@@ -223,8 +223,8 @@ class BatchSender:
         skips a failed broker for a while. Invalidate the topic's route after an error that an outdated address may
         cause. Do not retry.
 
-        Raises the error that prevented sending, or that of the request. Raises BrokerError[MESSAGE_NOT_DURABLE] for a
-        status other than SEND_OK, unless ``acceptNotDurable`` is set.
+        Raises ``attempt.outcome`` if that is an error, and the error of the request. Raises
+        BrokerError[MESSAGE_NOT_DURABLE] for a status other than SEND_OK, unless ``acceptNotDurable`` is set.
         """
         try:
             if isinstance(attempt.outcome, RocketMQError):

@@ -52,7 +52,8 @@ def problems_of(rows: OutgoingRows, properties: Sequence[pa.BinaryArray], *, max
 
 
 def _problems(rows: OutgoingRows, properties: Sequence[pa.BinaryArray], max_body_bytes: int) -> RowProblems:
-    """Yield all problems of the rows, check by check: a row may have several, and positions are in no order."""
+    """Yield (position, problem) for all problems of the rows, one check after another: a row may have several, and
+    positions are in no order."""
     body_bytes = lengths_of(rows.bodies)
     yield from _problems_at(rows.bodies.is_null(), "its body is null")
     yield from _problems_at(body_bytes == 0, "its body is empty, and brokers reject it")
@@ -220,7 +221,7 @@ def dead_letters(
 
     Each has the invalid row's number, the first ``max_body_bytes`` of its body (NO_BODY for an empty one or null), and
     three properties only: PROBLEM, ROW with the number and ``source``, a text for the task, and TOPIC with the row's
-    topic.
+    topic, which is absent for a null topic.
     """
     positions = np.array(list(problems), np.int64)
     invalid = rows.take(positions)

@@ -46,11 +46,12 @@ def task_key(job: str, partition_id: int) -> bytes:
 
 
 def row_ids(key: bytes, first_row: int, columns: Sequence[pa.BinaryArray]) -> MessageIds:
-    """Return the IDs of rows ``[first_row, first_row + len(columns[0]))`` of the task with this ``key``.
+    """Return the IDs of rows ``[first_row, first_row + len(columns[0]))`` of the task with this ``key``: 20 digits of a
+    hash of ``key`` and the row's values, then 12 digits of the row's number.
 
     Args:
         first_row: number of the first row in its task; all numbers are below 2**48.
-        columns: at least one; together all sent content of the rows.
+        columns: at least one, with one value per row; together all sent content of the rows.
     """
     row_count = len(columns[0])
     rows = np.arange(first_row, first_row + row_count)
@@ -97,7 +98,8 @@ def _texts(values: pa.Array) -> pa.BinaryArray:
 
 
 def _id_of(values: Sequence[bytes | None]) -> bytes:
-    """Return the message ID for the values of one row, 32 hex digits; null differs from every other value."""
+    """Return the message ID for the values of one row: 20 digits of their hash, 8 zeros, and 4 more digits of the hash,
+    in upper-case hex; null differs from every other value."""
     parts = (b"-" if value is None else b"%d:%b" % (len(value), value) for value in values)
     digest = hashlib.blake2b(b"".join(parts), digest_size=_PREFIX_BYTES + 2).hexdigest().upper()
     return f"{digest[:_PREFIX_DIGITS]}00000000{digest[_PREFIX_DIGITS:]}".encode()

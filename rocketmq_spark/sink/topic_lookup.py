@@ -97,7 +97,7 @@ class TopicLookup:
     def _find_failing(self, pending: Mapping[str, Collection[TopicRequirement]]) -> list[str]:
         """Attempt once to resolve the topics of ``pending`` (requirements by topic), and return the topics to retry. A
         topic that has been unavailable for its whole waiting time is recorded as a problem, and not returned. Raises
-        all other final errors: permanent ones, and CLUSTER_TIMEOUT."""
+        TransportError[CLUSTER_TIMEOUT], and permanent errors."""
         failing: list[str] = []
         for topic, error in self._resolve_all(pending).items():
             final_error = self._failures.record_failure(topic_subject(topic), topic, error)

@@ -108,6 +108,7 @@ def _write(
 
 
 def _task_context() -> TaskContext:
+    """Return Spark's context of the running task. Outside of tasks an assertion fails."""
     context = TaskContext.get()
     assert context is not None
     return context
