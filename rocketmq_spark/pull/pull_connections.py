@@ -142,8 +142,9 @@ _shared: dict[tuple[int, Tls | None, type[ResponseTemplate]], PullConnections] =
 
 
 def shared_pull_connections(timeout_ms: int, tls: Tls | None = None) -> PullConnections:
-    """Return this process's connections for these settings, creating them at the first call: executors keep them
-    between micro-batches. Opens nothing. Frames are signed before, so credentials do not matter."""
+    """Return this process's connections for these settings; create them at the first call, opening nothing. Executors
+    keep them between micro-batches. Frames are signed before they get here, so clients with different credentials may
+    share them."""
     template_class = response_template()
     key = timeout_ms, tls, template_class
     if key not in _shared:

@@ -127,11 +127,11 @@ class RangePuller:
         self._send()
 
     def pull(self) -> Iterator[PulledRange]:
-        """Pull the target while the caller iterates; wait, and yield contiguous ranges, in the queue's order, which
-        together are the target. Sends pulls ahead, and retries failed ones with pauses.
+        """Pull the range while the caller iterates, and yield contiguous results, in the queue's order, which together
+        are the range; a step waits for the next one. Send pulls ahead, and retry failed ones with pauses.
 
-        Raises TransportError[CLUSTER_TIMEOUT] when all retries failed for ``limit_ms``. Raises RouteError or
-        BrokerError when no broker has served the queue for ``missing_ms``, BrokerError for any other refusal. Raises
+        Raises TransportError[CLUSTER_TIMEOUT] when retries have failed for ``limit_ms``, RouteError or BrokerError when
+        no broker has served the queue for ``missing_ms``, and permanent errors at once. Raises
         RemoteProtocolError[PULL_STALLED] for responses that do not advance.
         """
         self._send()
@@ -385,7 +385,7 @@ def new_range_puller(
     waited: Callable[[str], OutageHistory] | None = None,
     unfiltered_client: PullClient | None = None,
 ) -> RangePuller:
-    """Return the puller of an executor, with the limits of ``options``; send nothing."""
+    """Return a RangePuller of ``target``, with the limits and ``readFrom`` of ``options``; send nothing."""
     return RangePuller(
         target,
         client,
