@@ -90,8 +90,8 @@ class BatchBuilder(Protocol):
     def add(
         self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int, response_offsets: ResponseOffsets = ()
     ) -> bool:
-        """Append the rows of ``ColumnDecoder.decode``, with offsets in ``[begin_offset, end_offset)``. Return False,
-        with the batch unchanged, if the fast path cannot decode all."""
+        """Decode ``bodies``, append their rows with offsets in ``[begin_offset, end_offset)``, and return True. Return
+        False, with the batch unchanged, if the fast path cannot decode all: the caller then uses ``ColumnDecoder``."""
 
     def finish(self) -> pa.RecordBatch:
         """Return the batch. The builder must not be used afterwards."""
@@ -226,8 +226,8 @@ class ColumnDecoder:
             return index_records(frames.select(~np.isin(frames.begins, list(malformed)))), malformed
 
     def batch_builder(self, data_bytes: int, max_rows: int) -> BatchBuilder | None:
-        """Return a builder for about ``data_bytes`` of bodies and at most ``max_rows`` rows; None if this decoder has
-        none."""
+        """Return a builder for about ``data_bytes`` of bodies and at most ``max_rows`` rows; None in this class, which
+        has none."""
         return None
 
     def _decode_all(self, records: RecordIndex, offset_range: range, bodies_bytes: Sequence[int]) -> _DecodedRows:
@@ -317,14 +317,15 @@ class ColumnDecoder:
         return is_kept and undecodable.row_count(offset_range) > 0
 
     def _arrays_of(self, messages: Sequence[MessageExt]) -> list[pa.Array]:
-        """Return one array for each column, with the values of ``messages``."""
+        """Return one array for each column, with one value for each of ``messages``, in order."""
         return [
             pa.array([column.value_in(message) for message in messages], field.type)
             for column, field in zip(self._columns, self.schema, strict=True)
         ]
 
     def _arrays_without_body(self, messages: Sequence[MessageExt]) -> list[pa.Array]:
-        """Return one array for each column, with the values of ``messages``; nulls for the body."""
+        """Return one array for each column, with one value for each of ``messages``, in order; for column ``body``, if
+        there is one, only nulls."""
         return [
             pa.nulls(len(messages), field.type) if field.name == BODY else array
             for field, array in zip(self.schema, self._arrays_of(messages), strict=True)

@@ -70,7 +70,7 @@ def encode_messages(bodies: pa.BinaryArray, ids: MessageIds, properties: Sequenc
 
 
 def id_properties(ids: MessageIds) -> pa.BinaryArray:
-    """Encode the property with the message ID of each row."""
+    """Return the encoded property UNIQ_KEY, which has the message ID, of each row."""
     named = np.empty(len(ids), _UNIQUE_ID)
     named["name"], named["id"], named["end"] = _NAME, ids, _END
     return _fixed(named)

@@ -42,8 +42,8 @@ class RecordColumns:
         self._broker_name = broker_name
 
     def values_of(self, column: Column) -> pa.Array:
-        """Compute the values of any column, also of a property, in the order of the records. Raises DamagedBodyError
-        for the body."""
+        """Return the values of ``column``, a message column or a property's, in the order of the records. Raises
+        DamagedBodyError for column ``body``, as ``body`` does."""
         if (name := column.property_name) is not None:
             return self.properties_table.value_of(name)
         values: pa.Array = getattr(self, column.field)()
@@ -83,8 +83,8 @@ class RecordColumns:
         return self.properties_table.value_of(TAGS)
 
     def body(self) -> pa.BinaryArray:
-        """Return bodies, the compressed ones decompressed. Raises DamagedBodyError where that fails, or if the
-        decompressed ones together exceed ``limit_bytes``."""
+        """Return the bodies, compressed ones decompressed. Raises DamagedBodyError if one cannot be decompressed, or if
+        the decompressed ones together exceed ``limit_bytes``."""
         begins, ends = self._records.tails + TAIL.itemsize, self._records.body_ends
         stored = self._cut(begins, ends)
         is_packed = self._records.has_flags(MessageSysFlag.COMPRESSED) & (begins < ends)
@@ -125,6 +125,7 @@ class RecordColumns:
         return _hosts(self._stored_store_hosts())
 
     def offset_msg_id(self) -> pa.StringArray:
+        """Return the offsetMsgId: stored store host and commit log offset, in upper-case hex."""
         place = self._records.begins + COMMIT_LOG_OFFSET_AT
         offsets = self._cut(place, place + TIMESTAMP.itemsize)
         return _upper_hex(pc.binary_join_element_wise(self._stored_store_hosts(), offsets, b""))

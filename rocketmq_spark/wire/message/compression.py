@@ -90,8 +90,8 @@ def decompress(body: Buffer, sys_flag: int, limit_bytes: int = DECOMPRESSED_LIMI
 
 
 def _decompress_zlib(body: Buffer, max_bytes: int) -> bytes:
-    """Return the plain body, or its first ``max_bytes`` if it is longer. Raises zlib.error if the body is damaged or
-    ends early."""
+    """Return the plain body, or its first ``max_bytes`` if it is longer. A body that is damaged or ends early raises
+    zlib.error."""
     stream = zlib.decompressobj()
     plain = stream.decompress(body, max_bytes)
     if not stream.eof and len(plain) < max_bytes:

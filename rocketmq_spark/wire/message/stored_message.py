@@ -217,8 +217,9 @@ def offset_count(message: MessageExt, next_offset: int = MAX_OFFSET) -> int:
 
     There a broker assigns INNER_NUM offsets to an inner batch, and adds the first one as INNER_BASE. For a broker
     without such queues, a producer may set both properties itself. So INNER_NUM is used only if INNER_BASE is the
-    record's own offset and the last of the offsets is below ``next_offset``, the end of the response. Source:
-    ``store/CommitLog.java#getMessageNum``, ``store/queue/BatchConsumeQueue.java#assignQueueOffset``.
+    record's own offset, if the last of the offsets is below ``next_offset``, the end of the response, and up to
+    INNER_MESSAGES; else return 1. Source: ``store/CommitLog.java#getMessageNum``,
+    ``store/queue/BatchConsumeQueue.java#assignQueueOffset``.
     """
     properties = message.properties
     is_of_broker = properties.get(INNER_BASE) == str(message.queue_offset)
@@ -263,7 +264,8 @@ def _record_bytes(remaining: memoryview) -> int:
 
 
 def as_written(record: memoryview, broker_name: str) -> MessageExt:
-    """Decode one record as its broker wrote it: like ``as_stored``, but also with false flags of IPv6 hosts.
+    """Decode one record as its broker wrote it: like ``as_stored``, but a record with false flags of IPv6 hosts is
+    decoded with IPv4 hosts.
 
     A producer with an IPv4 host may set these flags. The broker then allocates space for IPv6 hosts and writes IPv4
     ones, so that the surplus bytes follow the properties. It delivers such a record only if the bytes, read by the

@@ -31,57 +31,67 @@ class _ErrorResponse:
 
 
 def _credentials_missing(it: _ErrorResponse) -> BrokerError:
+    """Return BrokerError[CREDENTIALS_MISSING]."""
     return BrokerError("CREDENTIALS_MISSING", address=it.address, request=it.request, code=it.code, remark=it.remark)
 
 
 def _credentials_refused(it: _ErrorResponse) -> BrokerError:
+    """Return BrokerError[CREDENTIALS_REJECTED]."""
     return BrokerError("CREDENTIALS_REJECTED", address=it.address, request=it.request, code=it.code, remark=it.remark)
 
 
 def _topic_forbidden(it: _ErrorResponse) -> BrokerError:
+    """Return BrokerError[TOPIC_DENIED], with the topic that the remark names."""
     return BrokerError(
         "TOPIC_DENIED", address=it.address, request=it.request, code=it.code, remark=it.remark, topic=it.name
     )
 
 
 def _group_forbidden(it: _ErrorResponse) -> BrokerError:
+    """Return BrokerError[GROUP_DENIED], with the group that the remark names."""
     return BrokerError(
         "GROUP_DENIED", address=it.address, request=it.request, code=it.code, remark=it.remark, group=it.name
     )
 
 
 def _access_forbidden(it: _ErrorResponse) -> BrokerError:
+    """Return BrokerError[ACCESS_DENIED]."""
     return BrokerError("ACCESS_DENIED", address=it.address, request=it.request, code=it.code, remark=it.remark)
 
 
 def _group_not_found(it: _ErrorResponse) -> BrokerError:
+    """Return BrokerError[GROUP_NOT_FOUND.BROKER]."""
     return BrokerError("GROUP_NOT_FOUND.BROKER", address=it.address, request=it.request, code=it.code, remark=it.remark)
 
 
 def _topic_reserved(it: _ErrorResponse) -> BrokerError:
+    """Return BrokerError[TOPIC_RESERVED], with the topic that the remark names."""
     return BrokerError(
         "TOPIC_RESERVED", address=it.address, request=it.request, code=it.code, remark=it.remark, topic=it.name
     )
 
 
 def _expression_invalid(it: _ErrorResponse) -> BrokerError:
+    """Return BrokerError[FILTER_EXPRESSION_INVALID]."""
     return BrokerError(
         "FILTER_EXPRESSION_INVALID", address=it.address, request=it.request, code=it.code, remark=it.remark
     )
 
 
 def _property_filter_disabled(it: _ErrorResponse) -> BrokerError:
+    """Return BrokerError[PROPERTY_FILTER_DISABLED]."""
     return BrokerError(
         "PROPERTY_FILTER_DISABLED", address=it.address, request=it.request, code=it.code, remark=it.remark
     )
 
 
 def _pull_rejected(it: _ErrorResponse) -> BrokerError:
+    """Return BrokerError[PULL_REJECTED]."""
     return BrokerError("PULL_REJECTED", address=it.address, request=it.request, code=it.code, remark=it.remark)
 
 
 def _unclassified_error(it: _ErrorResponse) -> BrokerError:
-    """Build BROKER_ERROR, with the name of the response code."""
+    """Return BrokerError[BROKER_ERROR], with the name of the response code."""
     return BrokerError(
         "BROKER_ERROR",
         address=it.address,

@@ -26,8 +26,8 @@ def as_text(value: object, name: str) -> str:
 
 
 def as_int64(value: object, name: str) -> int:
-    """Return ``value`` if it is an integer of at most 64 bits, signed. Raises ValueError, with ``name``, for another
-    value."""
+    """Return ``value`` if it is an integer of at most 64 bits, signed, and no bool. Raises ValueError, with
+    ``name``, for another value."""
     number = _expect(int, value, name)
     if not INT64_MIN <= number <= INT64_MAX:
         raise ValueError(f"{name} has more than 64 bits")
@@ -71,6 +71,7 @@ def objects(entry: Object, name: str) -> list[Object]:
 
 
 def _expect(kind: type[T], value: object, name: str) -> T:
+    """Return ``value`` if its type is exactly ``kind``. Raises ValueError, with ``name``, otherwise."""
     if type(value) is not kind:
         raise ValueError(f"{name} is {reprlib.repr(value)}, not of type {kind.__name__}")
     return value
