@@ -64,8 +64,8 @@ class ExecutorPullClient:
         suggested_id: int | None = MASTER_ID,
     ) -> list[Completion]:
         """Send pulls of one queue to ``address``, or, if it is None, to a server of its broker in the route, see
-        ``replicas.pull_address``. Wait for no response, but open a connection if there is none, which may request the
-        route.
+        ``replicas.pull_address``. Do not wait for their responses, but if there is no open connection, open and verify
+        one first, which waits, see ``_connection``.
 
         Return the pulls that failed already, with their errors; raises no RocketMQError. ``receive`` returns the
         completions of all other pulls.

@@ -123,7 +123,7 @@ class RangePuller:
         self._vacancy: _Vacancy | None = None
 
     def start(self) -> None:
-        """Send the first pulls; wait only to connect, not for responses. ``pull`` processes failures."""
+        """Send the first pulls; wait for no response to them, only for a connection. ``pull`` processes failures."""
         self._send()
 
     def pull(self) -> Iterator[PulledRange]:

@@ -102,7 +102,8 @@ def _process_queue_info(value: object, name: str) -> ProcessQueueInfo:
 
 
 def _process_queue_fields(info: ProcessQueueInfo) -> dict[str, object]:
-    """Return the state as an entry of ``mqTable``; fields without a meaning here are 0."""
+    """Return the state as an entry of ``mqTable``, with all fields of the Java class; those that ProcessQueueInfo lacks
+    are 0."""
     return {
         "cachedMsgCount": info.cached_count,
         "cachedMsgMaxOffset": info.cached_max_offset,
