@@ -17,9 +17,8 @@ STANDARD_INPUT: Final = "-"
 
 
 def main(argv: Sequence[str]) -> int:
-    """Send all messages, one after another, wait until each is stored, then print one message ID per line; return 0.
-    Nothing is printed if one fails. Raises what ``send`` does, and LocalProtocolError[INVALID_MESSAGE]. Wrong
-    arguments, such as a repeated property, raise SystemExit."""
+    """Send all messages one after another, print their IDs, one a line, once all are stored, and return 0. Raises what
+    ``send`` does, LocalProtocolError[INVALID_MESSAGE], and SystemExit for wrong arguments."""
     parser = new_parser()
     arguments = parser.parse_args(argv)
     counts = Counter(name for name, _ in arguments.property)

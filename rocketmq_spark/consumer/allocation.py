@@ -64,9 +64,8 @@ def allocate_all(
     queues_by_topic: Mapping[str, Sequence[MessageQueue]],
     client_ids: Sequence[str],
 ) -> list[MessageQueue]:
-    """Return the queues of member ``client_id`` in all topics, each queue once; [] without queues. Sort topics, queues
-    and ``client_ids``, and call the strategy once for each topic that has queues, or once for all topics. Raises what
-    the strategy raises.
+    """Return the queues of member ``client_id`` in all topics, each once. Sort topics, queues and ``client_ids``, and
+    call the strategy, which may raise, once for each topic that has queues, or once for all topics.
 
     Source: ``client/impl/consumer/RebalanceImpl.java#rebalanceByTopic``, which sorts before it allocates.
     """

@@ -23,8 +23,7 @@ from rocketmq_spark.errors import OptionError
 def judge(
     option_errors: Sequence[OptionError], environment: Environment, job: Job, servers: ServerFacts
 ) -> tuple[Diagnosis, ...]:
-    """Return all diagnoses from these facts, without a request, as ``in_order`` sorts them: problems first, the most
-    likely cause first. () without a problem or warning."""
+    """Return all diagnoses from these facts, as ``in_order`` sorts them: problems first, the likeliest cause first."""
     return in_order(
         [
             *(diagnosis_of(Area.OPTIONS, error) for error in option_errors),

@@ -47,9 +47,8 @@ class ServerCertificate:
 
     def write(self, jvm: ChildJvm) -> None:
         """Create the folder, and in it the files ``certificate`` and ``key``, as PEM. Run keytool in its own JVM and
-        wait; ``jvm`` converts keytool's file, which is then deleted. Raises
-        EmbeddedBrokerError[EMBEDDED_SERVER_FAILED], the errors of ``run_keytool``, and FileExistsError if the folder
-        exists."""
+        wait; ``jvm`` converts keytool's file, which is then deleted. Raises FileExistsError for an existing folder,
+        EmbeddedBrokerError[EMBEDDED_SERVER_FAILED], and the errors of ``run_keytool``."""
         self.key.parent.mkdir(mode=0o700)
         run_keytool(self._store, self._hosts)
         with jvm.raising_embedded_errors():

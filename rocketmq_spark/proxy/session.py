@@ -261,9 +261,9 @@ class Session:
         self, topic: str, handle: str, invisible_ms: int, *, suspend: bool
     ) -> Callable[[], str | None]:
         """Request a change of a message's invisible duration to ``invisible_ms`` from now on, without waiting; with
-        ``suspend`` the delivery does not count as a consume attempt. The returned function waits, and returns the new
-        receipt handle; None if ``handle`` is no longer valid. Never repeat the call: each response causes a redelivery
-        unless acknowledged. Raises TransportError[CONNECT_FAILED] if there is no connection."""
+        ``suspend`` the delivery is no consume attempt. The returned function waits, and returns the new receipt handle;
+        None if ``handle`` is not valid. Never repeat the call: each response causes a redelivery unless acknowledged.
+        Raises TransportError[CONNECT_FAILED] if there is no connection."""
         request = self._subscription.change(topic, handle, invisible_ms, suspend=suspend)
         connection = self._current_connection()
         pending = connection.submit("ChangeInvisibleDuration", request, pb.ChangeInvisibleDurationResponse)

@@ -39,8 +39,7 @@ def send_header(
     properties: str = "",
     is_batch: bool = False,
 ) -> SendMessageRequest:
-    """Return the request header of a send to ``queue``, with the current time as born timestamp. ``properties``:
-    encoded."""
+    """Return the request header of a send to ``queue``, with encoded ``properties``; it was born now."""
     return SendMessageRequest(
         producer_group=producer_group,
         topic=queue.topic,

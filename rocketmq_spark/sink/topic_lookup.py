@@ -128,9 +128,8 @@ class TopicLookup:
         return failures
 
     def _resolve(self, topic: str, requirements: Collection[TopicRequirement]) -> None:
-        """Attempt once to resolve a topic: cache its queues and, if a requirement is without keys, whether the topic is
-        compacted. If its route lacks a named broker or queue, request the route again. Do nothing for a topic whose
-        waiting time has expired.
+        """Attempt once to resolve a topic whose waiting time has not expired: cache its queues and, if a requirement is
+        without keys, whether it is compacted. If its route lacks a named broker or queue, request the route again.
 
         Raises RouteError[UNKNOWN_BROKER] for a named broker that never had the topic, and the errors of
         ``RouteTable.route``, ``sharded_queues`` and ``query_is_compacted``.

@@ -74,8 +74,8 @@ class WriteTask:
 def write_rows(
     batches: Iterable[pa.RecordBatch], columns: Columns, task: WriteTask, options: WriteOptions, sender: Sender
 ) -> int:
-    """Check, encode and send all rows of a task, wait until the brokers have stored them, and return their number,
-    invalid ones included. Each Arrow batch is checked completely before any of its rows is sent.
+    """Check, encode and send all rows of a task, each Arrow batch as a whole before any of its rows is sent; wait until
+    the brokers have stored them, and return their number, invalid ones included.
 
     Invalid rows, including those for an unavailable topic, go to the dead-letter topic of ``options``. Raises
     LocalProtocolError[INVALID_ROW] if there is none or it cannot be used; rows of earlier Arrow batches may be stored

@@ -44,9 +44,8 @@ def _check(extension: ModuleType) -> None:
 
 
 def native_module(name: str, requested: str | None) -> ModuleType | None:
-    """Import module ``name``, which needs the native extension, and return it. ``requested``: value of ``VARIABLE``;
-    None: native if available. Return None, without importing, for ``python``; and, if ``requested`` is None, where the
-    extension is missing or has another ``CONTRACT``.
+    """Import module ``name``, which needs the native extension, and return it; None for ``python``. ``requested``:
+    value of ``VARIABLE``; None: return None where the extension is missing or has another ``CONTRACT``.
 
     Raises OptionError[INVALID_OPTION_VALUE] for another value, OptionError[NATIVE_DECODER_UNAVAILABLE] if ``native`` is
     requested and not available.

@@ -114,8 +114,8 @@ class BatchPlanner:
         self._passed_over = PassedOverRanges(options.consumer_group)
         self._must_refresh = True
         self._has_complete_snapshot = False
-        self._completed: SourceOffset | None = None
-        self._reported: set[MessageQueue] = set()  # queues of ``_completed`` that were reported to the membership
+        self._completed: SourceOffset | None = None  # its queues in ``_reported`` were reported to the membership
+        self._reported: set[MessageQueue] = set()
         self._is_unconfirmed = False
         self._targets: AvailableNowTargets | None = None
         self.completed_after_rebalance = 0  # counter of the membership, as of the last completion

@@ -60,8 +60,7 @@ class MissingQueues:
 
     def update(self, unavailable: Mapping[MessageQueue, str], start: SourceOffset, now_ms: int) -> None:
         """Replace the recorded queues by ``unavailable``, all queues that are unavailable now, with their brokers' last
-        addresses; queues that were recorded keep their start time. Update ``outages``. ``start`` has the positions of
-        these queues.
+        addresses; known ones keep their start time. Update ``outages``. ``start``: positions of these queues.
 
         Raises RouteError[QUEUES_UNAVAILABLE.TIMEOUT] for queues unavailable for ``missingQueuesTimeoutMs`` with
         ``missingQueues`` ``wait``; RouteError[QUEUES_UNAVAILABLE.FAIL] at once with ``fail``; neither with ``drop``.

@@ -231,9 +231,8 @@ class ColumnDecoder:
         return None
 
     def _decode_all(self, records: RecordIndex, offset_range: range, bodies_bytes: Sequence[int]) -> _DecodedRows:
-        """Decode ``records``, whose layout is correct, to rows in order; drop messages without one of the tags. Of
-        inner batches, only messages in ``offset_range`` have rows. ``bodies_bytes``: size of each response body, to
-        locate an error.
+        """Decode ``records``, whose layout is correct, to rows in order, without messages that have none of the tags,
+        and of inner batches only those in ``offset_range``. ``bodies_bytes``: sizes of response bodies, for errors.
 
         Raises RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] for a record that cannot be decoded, also if the
         decompressed bodies together exceed DECOMPRESSED_LIMIT_BYTES.

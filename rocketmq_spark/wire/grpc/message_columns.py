@@ -109,9 +109,8 @@ def _values(name: str, with_bodies: Sequence[MessageWithBody], broker_name: str)
 def _split_by_size(
     messages: Iterable[Message], broker_name: str, *, has_body: bool
 ) -> Iterator[tuple[list[MessageWithBody], list[UndecodableReceived]]]:
-    """Yield all messages in order, each with its body, in lists of at most DECOMPRESSED_LIMIT_BYTES of bodies, and
-    beside each list its undecodable messages; at least once, even without a message. Without ``has_body`` all bodies
-    are None, and no message is undecodable."""
+    """Yield all messages in order with their bodies, in lists of at most DECOMPRESSED_LIMIT_BYTES of bodies, each with
+    its undecodable messages; one list at least. Without ``has_body`` bodies are None, and none is undecodable."""
     some: list[MessageWithBody] = []
     undecodable: list[UndecodableReceived] = []
     size_bytes = 0
