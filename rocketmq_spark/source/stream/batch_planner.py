@@ -114,8 +114,9 @@ class BatchPlanner:
         self._passed_over = PassedOverRanges(options.consumer_group)
         self._must_refresh = True
         self._has_complete_snapshot = False
-        self._completed: SourceOffset | None = None  # its queues in ``_reported`` were reported to the membership
+        self._completed: SourceOffset | None = None
         self._reported: set[MessageQueue] = set()
+        """Queues whose completed offset was reported to the membership."""
         self._is_unconfirmed = False
         self._targets: AvailableNowTargets | None = None
         self.completed_after_rebalance = 0  # counter of the membership, as of the last completion
@@ -230,9 +231,8 @@ class BatchPlanner:
 
     def recover(self, end: SourceOffset, required: Sequence[QueueRange]) -> tuple[LostRange, ...]:
         """Prepare the replay of the batch that ends at ``end``; call this once, before any plan. Consume the operators'
-        reset mark of each of its queues by a pull, and record the resets: else only pulls of its tasks would receive
-        them. Return the deleted offsets of the ranges ``required``, logged on behalf of all tasks. Raises DataLossError
-        instead (with ``failOnDataLoss``)."""
+        reset mark of each of its queues by a pull, which only its tasks would do else, and record the resets. Return
+        the deleted offsets of the ranges ``required``, logged on behalf of all tasks, or raise DataLossError for them."""
         with self._member.group_lock() as membership:
             membership.resets.consume_marks([one.queue for one in end.ranges()])
             self.masters = membership.masters
