@@ -232,7 +232,7 @@ class BatchPlanner:
     def recover(self, end: SourceOffset, required: Sequence[QueueRange]) -> tuple[LostRange, ...]:
         """Prepare the replay of the batch that ends at ``end``; call this once, before any plan. Consume the operators'
         reset mark of each of its queues by a pull, which only its tasks would do else, and record the resets. Return
-        the deleted offsets of the ranges ``required``, logged on behalf of all tasks, or raise DataLossError for them."""
+        the deleted offsets of the ranges ``required``, logged on behalf of all tasks, or raise DataLossError."""
         with self._member.group_lock() as membership:
             membership.resets.consume_marks([one.queue for one in end.ranges()])
             self.masters = membership.masters
