@@ -135,6 +135,15 @@ def test_group_that_no_broker_has_is_an_error_and_one_without_members_is_none(
             query(["g", "other"])
 
 
+def test_group_that_may_be_at_an_unresponsive_broker_is_not_missing(
+    scripted: ScriptedCluster, failures: Failures
+) -> None:
+    scripted.brokers["a"].on(RequestCode.GET_CONSUME_STATS, consume_stats({}))
+    scripted.down.add("b:10911")
+    assert failures.inspector(scripted).group_rows(["other"]) == []
+    assert failures.keys() == {"b"}
+
+
 def test_proxy_is_no_name_server(scripted: ScriptedCluster, failures: Failures) -> None:
     unsupported = build_response(ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
     scripted.name_server.on(RequestCode.GET_BROKER_CLUSTER_INFO, unsupported)

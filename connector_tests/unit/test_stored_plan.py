@@ -39,8 +39,11 @@ def test_plan_without_a_directory_is_not_kept(tmp_path: Path) -> None:
 
 
 def test_plan_that_cannot_be_stored_is_logged_and_used(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    assert stored(tmp_path / "missing").keep(PLAN) == PLAN
-    assert "PLAN_NOT_STORED" in caplog.text
+    (tmp_path / "file").touch()
+    for folder in ("missing", "file"):
+        caplog.clear()
+        assert stored(tmp_path / folder).keep(PLAN) == PLAN
+        assert "PLAN_NOT_STORED" in caplog.text
 
 
 def test_proxied_address_survives(tmp_path: Path) -> None:

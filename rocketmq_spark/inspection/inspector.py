@@ -144,12 +144,14 @@ class Inspector:
         return sorted({name for names in found for name in names if not is_system_group(name)})
 
     def _check_known(self, masters: Masters, groups: Collection[str]) -> None:
-        """Raise OptionError[GROUP_NOT_FOUND.CLUSTER] for the first of ``groups``, sorted, that no responding broker
-        has; for that request the names of all groups. Without ``groups`` do nothing."""
+        """Raise OptionError[GROUP_NOT_FOUND.CLUSTER] for the first of ``groups``, sorted, that no broker has; for that
+        request the names of all groups. Without ``groups``, or if a broker does not respond, do nothing."""
         if not groups:
             return
-        known = set(self._group_names(masters))
-        for group in sorted(set(groups) - known):
+        by_broker = self._query_all(masters, query_group_names)
+        if len(by_broker) < len(masters):
+            return
+        for group in sorted(set(groups).difference(*by_broker.values())):
             raise OptionError("GROUP_NOT_FOUND.CLUSTER", group=group, name_servers=self._name_servers.addresses)
 
     def _query_all(self, masters: Masters, query: Callable[[Broker], T]) -> dict[str, T]:

@@ -191,7 +191,7 @@ READ_CONFLICTS: Final = (
         "groupOffsets",
         lambda options: _broadcasts(options) and options.group_offsets != "resume",
         "A non-default 'groupOffsets' requires 'messageModel=CLUSTERING': with 'BROADCASTING', the group has no "
-        "committed offsets. To start over, delete the local offset file of the query.",
+        "committed offsets. To start over, delete the query's local offset file and its '.bak'.",
     ),
     Conflict(
         "messageModel",

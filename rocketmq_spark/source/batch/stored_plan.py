@@ -87,7 +87,8 @@ class StoredPlan:
             _warn(error)
             return plan
         finally:
-            unfinished.unlink(missing_ok=True)
+            with suppress(OSError):
+                unfinished.unlink()
         return self.read() or plan
 
 

@@ -66,10 +66,6 @@ MEANINGS: Final[Mapping[int, Meanings]] = MappingProxyType(
                 Meaning.EMPTY
             ),
         },
-        RequestCode.GET_CONSUMER_CONNECTION_LIST: {
-            (ResponseCode.SUCCESS, ANY): Meaning.ACCEPTED,
-            (ResponseCode.CONSUMER_NOT_ONLINE, ANY): Meaning.EMPTY,
-        },
         RequestCode.GET_ROUTEINFO_BY_TOPIC: {
             (ResponseCode.SUCCESS, ANY): Meaning.ACCEPTED,
             (ResponseCode.TOPIC_NOT_EXIST, ANY): Meaning.EMPTY,
