@@ -35,6 +35,7 @@ from rocketmq_spark.source.pop.pop_offsets import PopOffset
 from rocketmq_spark.source.stream.offsets import SourceOffset
 from rocketmq_spark.wire.arrow.column_table import COLUMNS
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
+from rocketmq_spark.wire.arrow.undecodable import decode_each
 from rocketmq_spark.wire.body.batch_ack import encode_batch_ack
 from rocketmq_spark.wire.body.connections import decode_group_connections, decode_group_names
 from rocketmq_spark.wire.body.groups import decode_consumer_ids, decode_group_retry_settings, decode_lock_ok
@@ -237,6 +238,7 @@ INPUTS: Final[dict[str, Input]] = {
     "JSON header": Input(FRAMES[Serialization.JSON], use_arena, is_text=False),
     "binary frame": Input(FRAMES[Serialization.ROCKETMQ], use_frames, is_text=False),
     "stored messages": Input(RECORDS, lambda data: decode_messages(data, broker_name="b"), is_text=False),
+    "messages, one by one": Input(RECORDS, lambda data: list(decode_each(data, broker_name="b")), is_text=False),
     "columns": Input(RECORDS, use_columns, is_text=False),
     "inner batch": Input(inner_batch([(b"1", b"a\x01b\x02")]), unchecked(decode_batch), is_text=False),
     "parts of an inner batch": Input(inner_batch([(b"1", b"a\x01b\x02")]), unchecked(split_batch), is_text=False),
@@ -289,7 +291,7 @@ USED: Final[set[Any]] = {
     decode_consumer_ids, decode_consumer_running_info, decode_group_connections, decode_group_retry_settings,
     decode_group_switches, decode_lock_ok, decode_messages, decode_properties, decode_record, decode_task_report,
     decode_topic_names, decode_topic_route, decode_topic_settings, decode_topic_stats, decode_utf8, decompress,
-    decode_first, parse_fastjson, read_pull, split_batch, decode_group_names,
+    decode_each, decode_first, parse_fastjson, read_pull, split_batch, decode_group_names,
 }  # fmt: skip
 """Decoders that some of ``INPUTS`` reaches."""
 

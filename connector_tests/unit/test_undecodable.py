@@ -14,6 +14,7 @@ from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import MessageExt
 from rocketmq_spark.wire.arrow import columns, undecodable
 from rocketmq_spark.wire.arrow.columns import BatchTooLargeError, ColumnDecoder
+from rocketmq_spark.wire.arrow.undecodable import UndecodableMessage, decode_each
 from rocketmq_spark.wire.message.compression import compress
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 
@@ -234,3 +235,32 @@ def test_rows_of_one_undecodable_batch_that_repeat_much_text_come_a_few_at_a_tim
         [pull_body(at(replace(BATCH, properties={"KEYS": "k" * 12_000}), 4))], 4, 5
     )
     assert len(alone) == 1
+
+
+def test_one_by_one_an_undecodable_message_is_between_the_others() -> None:
+    first, broken, last = decode_each(pull_body(at(GOOD, 6), at(POISON, 7), at(GOOD, 8)), broker_name="b")
+    assert isinstance(broken, UndecodableMessage)
+    assert (broken.message.queue_offset, broken.message.body) == (7, b"plain")
+    assert "LZ4 body is damaged" in broken.problem
+    for good, offset in ((first, 6), (last, 8)):
+        assert isinstance(good, MessageExt)
+        assert (good.queue_offset, good.body) == (offset, b"good")
+
+
+def test_one_by_one_each_body_has_the_limit_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(undecodable, "DECOMPRESSED_LIMIT_BYTES", 1_000)
+    large, too_large = (
+        Record(body=compress(b"x" * size, MessageSysFlag.LZ4), sys_flag=int(LZ4)) for size in (900, 1_001)
+    )
+    found = list(decode_each(pull_body(at(large, 1), at(large, 2), at(too_large, 3)), broker_name="b"))
+    assert [isinstance(one, UndecodableMessage) for one in found] == [False, False, True]
+
+
+def test_one_by_one_a_record_that_is_no_message_is_an_error() -> None:
+    body = bytearray(pull_body(at(GOOD, 6), at(GOOD, 7)))
+    second = len(body) // 2
+    body[second + 4 : second + 8] = b"none"
+    decoded = decode_each(bytes(body), broker_name="b")
+    assert isinstance(next(decoded), MessageExt)
+    with pytest.raises(RemoteProtocolError, match=r"CORRUPT_MESSAGE\.RESPONSE.*message 1 .*magic number"):
+        next(decoded)

@@ -15,8 +15,17 @@ from rocketmq_spark.model import MessageExt
 from rocketmq_spark.wire.arrow.record_index import RecordFrames, RecordIndex
 from rocketmq_spark.wire.arrow.slices import Mask
 from rocketmq_spark.wire.bounds import INNER_MESSAGES
-from rocketmq_spark.wire.message.compression import DECOMPRESSED_LIMIT_BYTES
-from rocketmq_spark.wire.message.stored_message import ROW_BYTES, as_stored, as_written, decode_record, offset_count
+from rocketmq_spark.wire.message.compression import DECOMPRESSED_LIMIT_BYTES, Buffer
+from rocketmq_spark.wire.message.stored_message import (
+    MAX_OFFSET,
+    ROW_BYTES,
+    as_stored,
+    as_written,
+    corrupt_message,
+    decode_record,
+    offset_count,
+    split_records,
+)
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 
 _NO_OFFSET: Final = range(0)
@@ -100,6 +109,24 @@ def find_malformed(frames: RecordFrames, broker_name: str) -> dict[int, Undecoda
             with suppress(ValueError):
                 malformed[begin] = _undecodable(as_written(record, broker_name), problem, next_offset)
     return malformed
+
+
+def decode_each(body: Buffer, *, broker_name: str) -> Iterator[MessageExt | UndecodableMessage]:
+    """Yield the messages of a pull response body, in order, as ``decode_messages`` would, and in the place of a record
+    that cannot be decoded its UndecodableMessage. DECOMPRESSED_LIMIT_BYTES is the limit of each record.
+
+    Raises RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] on reaching a record whose layout is wrong beyond its flags of
+    IPv6 hosts.
+    """
+    for index, position, record in split_records(body):
+        try:
+            yield from decode_record(record, broker_name, DECOMPRESSED_LIMIT_BYTES)
+        except ValueError as problem:
+            try:
+                written = as_written(record, broker_name)
+            except ValueError:
+                raise corrupt_message(index, position, len(body), problem) from problem
+            yield _undecodable(written, problem, MAX_OFFSET)
 
 
 def reach_to(records: RecordIndex, offset: int, broker_name: str) -> Mask:
