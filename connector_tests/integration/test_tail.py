@@ -8,14 +8,17 @@ import sys
 
 import pytest
 
-from connector_tests.support.streams import Topic
+from connector_tests.support.streams import Topic, eventually
 from connector_tests.support.timeouts import PROCESS_S
 from rocketmq_spark.cli.main import main
+from rocketmq_spark.cli.message_lines import message_of
 from rocketmq_spark.cli.message_reading import PULLED_MESSAGES, read_messages
 from rocketmq_spark.cli.name_server import cluster_at
 from rocketmq_spark.cli.tail import last_ranges, new_ranges
 from rocketmq_spark.embedded import EmbeddedCluster
-from rocketmq_spark.model import MessageQueue, QueueBounds
+from rocketmq_spark.model import Message, MessageQueue, QueueBounds
+from rocketmq_spark.remoting.producer import Producer
+from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("namesrv_addr")]
 
@@ -33,6 +36,19 @@ def test_last_messages_are_printed_in_the_order_of_their_times(
     assert len(capsys.readouterr().out.splitlines()) == 10
     assert main(["tail", messages.name, "-n", "0"]) == 0
     assert capsys.readouterr().out == ""
+
+
+def test_undecodable_message_is_one_line_among_the_others(
+    cluster: EmbeddedCluster, messages: Topic, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sent = messages.send(2)
+    with cluster_at(cluster.namesrv_addr, {}) as client:
+        Producer(client, group="tests").send(Message(messages.name, b"plain"), sys_flag=MessageSysFlag.COMPRESSED)
+    eventually(lambda: sum(held.max_offset for held in messages.bounds().values()) == 3, "three messages")
+    assert main(["tail", messages.name, "--json"]) == 0
+    printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert sorted(one["body"] for one in printed if "body" in one) == sorted(sent)
+    assert [one["problem"][:23] for one in printed if "problem" in one] == ["its ZLIB body is damage"]
 
 
 def test_later_messages_follow(cluster: EmbeddedCluster, messages: Topic) -> None:
@@ -60,7 +76,7 @@ def test_ranges_are_read_to_their_ends(cluster: EmbeddedCluster, messages: Topic
     (queue,) = (queue for queue, held in messages.bounds().items() if held.max_offset)
     with cluster_at(cluster.namesrv_addr, {}) as client:
         found = list(read_messages(client, {queue: QueueBounds(2, PULLED_MESSAGES * 2)}))
-    assert [message.queue_offset for message in found] == list(range(2, PULLED_MESSAGES * 2))
+    assert [message_of(stored).queue_offset for stored in found] == list(range(2, PULLED_MESSAGES * 2))
 
 
 def test_last_offsets_are_those_that_a_queue_has() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from rocketmq_spark.cli.message_lines import json_line, origin_topic, redriven, text_line
 from rocketmq_spark.model import Message, MessageExt
+from rocketmq_spark.wire.arrow.undecodable import UndecodableMessage
 
 
 def message(body: bytes = b"a book", store_timestamp_ms: int = 0, **properties: str) -> MessageExt:
@@ -66,6 +67,27 @@ def test_json_has_all_of_a_message() -> None:
     }
 
 
+def test_undecodable_message_has_its_place_and_the_problem_and_no_body() -> None:
+    undecodable = UndecodableMessage(message(b"plain", TAGS="books"), "its body\nis damaged")
+    assert text_line(undecodable).endswith(
+        r"orders@broker-a:3 offset 41 ID1 tags=books undecodable=its body\nis damaged"
+    )
+    listed = json.loads(json_line(undecodable))
+    assert (listed["queueOffset"], listed["problem"]) == (41, "its body\nis damaged")
+    assert listed["storedBodyBase64"] == "cGxhaW4="
+    assert not {"body", "bodyBase64"} & listed.keys()
+
+
+def test_target_precedes_all_other_text_of_producers() -> None:
+    assert " offset 41 target=orders ID1 tags=target=forged body=" in text_line(message(TAGS="target=forged"), "orders")
+
+
+def test_dead_letter_of_an_undecodable_message_has_its_problem() -> None:
+    assert text_line(message(BAD_MESSAGE_PROBLEM="it is\ndamaged")).endswith(
+        r" ID1 badMessage=it is\ndamaged body=a book"
+    )
+
+
 def test_time_that_no_date_has_is_a_number() -> None:
     assert text_line(message(store_timestamp_ms=2**62)).startswith(f"{2**62} orders@")
 
@@ -76,6 +98,7 @@ def test_time_that_no_date_has_is_a_number() -> None:
         ({"RETRY_TOPIC": "orders", "DLQ_ORIGIN_TOPIC": "%RETRY%g"}, "orders"),
         ({"DLQ_ORIGIN_TOPIC": "orders"}, "orders"),
         ({"DLQ_ORIGIN_TOPIC": "%RETRY%g"}, None),
+        ({"RETRY_TOPIC": "%DLQ%g"}, None),
         ({}, None),
     ],
 )

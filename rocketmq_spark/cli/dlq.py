@@ -3,74 +3,138 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection, Sequence
+import sys
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final
 
-from rocketmq_spark.cli.message_lines import json_line, origin_topic, redriven, text_line
+from rocketmq_spark.cli.message_lines import (
+    StoredMessage,
+    json_line,
+    place_text,
+    redriven,
+    text_line,
+)
 from rocketmq_spark.cli.message_reading import read_messages
 from rocketmq_spark.cli.name_server import add_actions, cluster_at
+from rocketmq_spark.cli.redrive_plan import RedrivePlan, ids_of, places_of, plan_of, selected, target_of
 from rocketmq_spark.condition import one_line
-from rocketmq_spark.errors import OptionError, RouteError
+from rocketmq_spark.errors import BrokerError, LocalProtocolError, RouteError
 from rocketmq_spark.inspection.inspector import Inspector, raise_failure
 from rocketmq_spark.model import MessageExt, dead_letter_topic
 from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.producer import Producer
 from rocketmq_spark.remoting.retry import is_unknown_topic
+from rocketmq_spark.wire.body.system_topics import user_topics
+
+LEFT: Final = 1
+NO_TARGET: Final = "?"
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run ``list``, which prints a line for each dead letter, or ``redrive``; return 0.
+    """Run the action, and print a line for each message; return 0, or LEFT if a message was not sent.
 
-    Raises OptionError[DEAD_LETTERS_NOT_FOUND | DEAD_LETTERS_WITHOUT_TOPIC], RouteError, BrokerError, TransportError,
-    RemoteProtocolError. Wrong arguments raise SystemExit.
+    Raises OptionError[DEAD_LETTERS_NOT_FOUND | DEAD_LETTERS_AMBIGUOUS | GROUP_NOT_FOUND.CLUSTER], RouteError,
+    BrokerError, TransportError, RemoteProtocolError. Wrong arguments raise SystemExit.
     """
     arguments = new_parser().parse_args(argv)
+    group = arguments.group
     with cluster_at(arguments.namesrv, arguments.options) as cluster:
-        messages = read_dead_letters(cluster, arguments.group)
+        letters = read_dead_letters(cluster, group)
         if arguments.action == "list":
-            for message in messages:
-                print(json_line(message) if arguments.json else text_line(message))
-        else:
-            chosen = messages if arguments.all else selected(messages, arguments.group, arguments.message_id)
-            redrive(cluster, arguments.group, chosen, arguments.to)
-    return 0
+            show(letters, group, as_json=arguments.json)
+            return 0
+        chosen = list(letters)
+        if arguments.message_id:
+            chosen = selected(chosen, group, arguments.message_id, ids_of)
+        elif arguments.offset:
+            chosen = selected(chosen, group, arguments.offset, places_of)
+        elif not chosen:
+            print_none(group)
+        targets = {topic for letter in chosen if (topic := target_of(letter, arguments.to)) is not None}
+        unusable = unusable_topics(cluster, targets)
+        plan = plan_of(chosen, arguments.to, unusable, is_chosen=not arguments.all)
+        return redrive(cluster, group, plan, is_dry_run=arguments.dry_run)
 
 
-def read_dead_letters(cluster: ClusterClient, group: str) -> list[MessageExt]:
-    """Pull and return all messages of the group's dead-letter topic, queue by queue; [] if the topic does not exist.
-    Commit nothing. Raises RouteError if it has no usable route, and what ``read_messages`` does."""
+def read_dead_letters(cluster: ClusterClient, group: str) -> Iterator[StoredMessage]:
+    """Read and yield all dead letters of ``group``, also undecodable ones, queue by queue. Raises
+    OptionError[GROUP_NOT_FOUND.CLUSTER] if there is neither the group nor its dead-letter topic, and what
+    ``read_messages`` does."""
+    inspector = Inspector(cluster, raise_failure)
     try:
-        bounds = Inspector(cluster, raise_failure).queue_bounds([dead_letter_topic(group)])
+        bounds = inspector.queue_bounds([dead_letter_topic(group)])
     except RouteError as error:
-        if is_unknown_topic(error):
-            return []
-        raise
-    return list(read_messages(cluster, bounds))
+        if not is_unknown_topic(error):
+            raise
+        inspector.member_rows([group])  # raises for a group that no broker has
+    else:
+        yield from read_messages(cluster, bounds)
 
 
-def selected(messages: Sequence[MessageExt], group: str, message_ids: Collection[str]) -> list[MessageExt]:
-    """Return those of ``messages`` that have one of ``message_ids``, in their order. Raises
-    OptionError[DEAD_LETTERS_NOT_FOUND] if an ID is one that no message has."""
-    missing = sorted(set(message_ids) - {message.msg_id for message in messages})
-    if missing:
-        raise OptionError("DEAD_LETTERS_NOT_FOUND", group=group, count=len(missing), ids=", ".join(missing))
-    return [message for message in messages if message.msg_id in message_ids]
+def show(letters: Iterator[StoredMessage], group: str, *, as_json: bool) -> None:
+    """Print a line for each of ``letters``, as text with the topic to which ``redrive`` would send it."""
+    is_empty = True
+    for letter in letters:
+        print(json_line(letter) if as_json else text_line(letter, target_of(letter) or NO_TARGET))
+        is_empty = False
+    if is_empty:
+        print_none(group)
 
 
-def redrive(cluster: ClusterClient, group: str, messages: Sequence[MessageExt], topic: str | None = None) -> None:
-    """Send a copy of each message to ``topic``, None: to the topic to which the message was first sent; wait for each,
-    and print its old ID with queue and offset of the copy. The dead letters stay. Raises
-    OptionError[DEAD_LETTERS_WITHOUT_TOPIC], before anything is sent, for messages that do not name that topic, and what
-    ``Producer.send`` does, after which the rest is not sent."""
-    topics = {message.offset_msg_id: topic or origin_topic(message) for message in messages}
-    without = [message.msg_id for message in messages if topics[message.offset_msg_id] is None]
-    if without:
-        raise OptionError("DEAD_LETTERS_WITHOUT_TOPIC", group=group, count=len(without), ids=", ".join(without))
+def print_none(group: str) -> None:
+    """Print to standard error that the group has no dead letters."""
+    print(f"Group '{one_line(group)}' has no dead letters.", file=sys.stderr)
+
+
+def unusable_topics(cluster: ClusterClient, topics: Collection[str]) -> dict[str, str]:
+    """Return those of ``topics`` to which nothing can be sent, each with the reason: the brokers' own topics, and those
+    without a route or a writable queue. Raises what ``NameServers.cluster_info`` and ``RouteTable.route`` do."""
+    if not topics:
+        return {}
+    usable = user_topics(topics, cluster.name_servers.cluster_info())
+    unusable = {topic: f"topic '{topic}' is the brokers' own" for topic in set(topics) - set(usable)}
+    for topic in usable:
+        try:
+            if not cluster.routes.route(topic).write_queues():
+                unusable[topic] = RouteError("TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE", topic=topic).summary
+        except RouteError as error:
+            unusable[topic] = error.summary
+    return unusable
+
+
+def redrive(cluster: ClusterClient, group: str, plan: RedrivePlan, *, is_dry_run: bool) -> int:
+    """Print which messages are left. Send copies of the others, unless ``is_dry_run``, wait, and print the old ID and
+    the place of each; one that a broker rejects is left too. Return 0, or LEFT if a message was left. Raises the
+    TransportErrors of ``Producer.send``."""
+    left = len(plan.left)
+    for message, reason in plan.left:
+        _print_left(message, reason)
     producer = Producer(cluster, group=group)
-    for message in messages:
-        target = topics[message.offset_msg_id]
-        assert target is not None
-        result = producer.send(redriven(message, target))
-        print(one_line(f"{message.msg_id} -> {result.queue} offset {result.queue_offset}"), flush=True)
+    for message, topic in plan.sends:
+        if is_dry_run:
+            print(one_line(f"{message.msg_id} -> {topic} (dry run)"))
+            continue
+        try:
+            result = producer.send(redriven(message, topic))
+        except (BrokerError, LocalProtocolError, RouteError) as error:
+            left += 1
+            _print_left(message, error.summary)
+        else:
+            print(one_line(f"{message.msg_id} -> {result.queue} offset {result.queue_offset}"), flush=True)
+    return LEFT if left else 0
+
+
+def _print_left(message: MessageExt, reason: str) -> None:
+    line = f"{place_text(message)} {message.msg_id} is not sent: {reason}"
+    print(one_line(line), file=sys.stderr, flush=True)
+
+
+def queue_offset(text: str) -> str:
+    """Return ``text`` if it is BROKER:QUEUE:OFFSET; other text raises argparse.ArgumentTypeError."""
+    _, *numbers = text.rsplit(":", 2)
+    if len(numbers) != 2 or not all(number.isdecimal() for number in numbers):
+        raise argparse.ArgumentTypeError(f"{text!r} is not BROKER:QUEUE:OFFSET")
+    return text
 
 
 def new_parser() -> argparse.ArgumentParser:
@@ -91,5 +155,13 @@ def new_parser() -> argparse.ArgumentParser:
             chosen = action.add_mutually_exclusive_group(required=True)
             chosen.add_argument("--all", action="store_true", help="all dead letters of the group")
             chosen.add_argument("--message-id", action="append", metavar="ID", help="ID of 'dlq list'; repeatable")
+            chosen.add_argument(
+                "--offset",
+                action="append",
+                type=queue_offset,
+                metavar="BROKER:QUEUE:OFFSET",
+                help="place of 'dlq list', for IDs that several have; repeatable",
+            )
             action.add_argument("--to", metavar="TOPIC", help="send them to this topic instead")
+            action.add_argument("--dry-run", action="store_true", help="only print what would be sent where")
     return parser

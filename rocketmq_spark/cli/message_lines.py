@@ -5,33 +5,51 @@ from __future__ import annotations
 import base64
 import json
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from rocketmq_spark.condition import cut, one_line
-from rocketmq_spark.model import RESERVED_PROPERTIES, RETRY_TOPIC_PREFIX, Message, MessageExt
+from rocketmq_spark.model import RESERVED_PROPERTIES, Message, MessageExt, is_of_group
+from rocketmq_spark.source.dead_letter import PROBLEM
+from rocketmq_spark.wire.arrow.undecodable import UndecodableMessage
 
 DEAD_LETTER_ORIGIN: Final = "DLQ_ORIGIN_TOPIC"
 RETRY_ORIGIN: Final = "RETRY_TOPIC"
 
+StoredMessage: TypeAlias = MessageExt | UndecodableMessage
 
-def text_line(message: MessageExt) -> str:
-    """Return store time, topic, queue and offset, message ID, tags, keys and body on one line; tags and keys only if
-    there are any. A body that is not in UTF-8 is in base64; long values are cut."""
-    body = _text_or_none(message.body)
-    parts = {
-        "tags": message.tags,
-        "keys": message.keys,
-        "base64" if body is None else "body": base64.b64encode(message.body).decode() if body is None else body,
-    }
-    place = f"{message.topic}@{message.broker_name}:{message.queue_id} offset {message.queue_offset}"
+
+def message_of(stored: StoredMessage) -> MessageExt:
+    """Return the message; an undecodable one has body and sysFlag as stored."""
+    return stored.message if isinstance(stored, UndecodableMessage) else stored
+
+
+def text_line(stored: StoredMessage, target: str | None = None) -> str:
+    """Return store time, place, ``target`` unless that is None, message ID, tags, keys and body on one line; a long or
+    binary body is cut or in base64. An undecodable message has its problem in place of the body; a dead letter of
+    ``badMessages`` has it before the body."""
+    message = message_of(stored)
+    parts = {"tags": message.tags, "keys": message.keys, "badMessage": message.properties.get(PROBLEM)}
+    if isinstance(stored, UndecodableMessage):
+        parts["undecodable"] = stored.problem
+    elif (body := _text_or_none(message.body)) is not None:
+        parts["body"] = body
+    else:
+        parts["base64"] = base64.b64encode(message.body).decode()
     shown = (f"{name}={one_line(cut(value))}" for name, value in parts.items() if value is not None)
-    return " ".join((_time_text(message.store_timestamp_ms), one_line(place), one_line(message.msg_id), *shown))
+    targets = () if target is None else (f"target={one_line(cut(target))}",)  # before all other text of producers
+    time_text = _time_text(message.store_timestamp_ms)
+    return " ".join((time_text, place_text(message), *targets, one_line(message.msg_id), *shown))
 
 
-def json_line(message: MessageExt) -> str:
-    """Return the message as a JSON object on one line, uncut: ``body`` as text, or ``bodyBase64`` if it is not in
-    UTF-8."""
-    body = _text_or_none(message.body)
+def place_text(message: MessageExt) -> str:
+    """Return topic, broker, queue and offset on one line."""
+    return one_line(f"{message.topic}@{message.broker_name}:{message.queue_id} offset {message.queue_offset}")
+
+
+def json_line(stored: StoredMessage) -> str:
+    """Return the message as a JSON object on one line: ``body`` as text, or ``bodyBase64`` if it is not in UTF-8. An
+    undecodable message has ``problem``, and its body as stored in ``storedBodyBase64``."""
+    message = message_of(stored)
     fields: dict[str, Any] = {
         "topic": message.topic,
         "brokerName": message.broker_name,
@@ -43,15 +61,21 @@ def json_line(message: MessageExt) -> str:
         "keys": message.keys,
         "properties": dict(message.properties),
     }
-    content = {"bodyBase64": base64.b64encode(message.body).decode()} if body is None else {"body": body}
+    if isinstance(stored, UndecodableMessage):
+        content = {"problem": stored.problem, "storedBodyBase64": base64.b64encode(message.body).decode()}
+    elif (body := _text_or_none(message.body)) is not None:
+        content = {"body": body}
+    else:
+        content = {"bodyBase64": base64.b64encode(message.body).decode()}
     return json.dumps(fields | content)
 
 
 def origin_topic(message: MessageExt) -> str | None:
-    """Return the topic to which a dead letter was first sent; None if the message names none, or a retry topic."""
+    """Return the topic to which a dead letter was first sent, as the message states it, which its producer may have
+    forged; None if it names none, or one of a group."""
     properties = message.properties
     topic = properties.get(RETRY_ORIGIN) or properties.get(DEAD_LETTER_ORIGIN)
-    return None if topic is None or topic.startswith(RETRY_TOPIC_PREFIX) else topic
+    return None if topic is None or is_of_group(topic) else topic
 
 
 def redriven(message: MessageExt, topic: str) -> Message:

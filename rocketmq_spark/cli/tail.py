@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from rocketmq_spark.cli.message_lines import json_line, text_line
+from rocketmq_spark.cli.message_lines import StoredMessage, json_line, message_of, text_line
 from rocketmq_spark.cli.message_reading import read_messages
 from rocketmq_spark.cli.name_server import add_cluster, cluster_at
 from rocketmq_spark.inspection.inspector import Inspector, raise_failure
-from rocketmq_spark.model import MessageExt, MessageQueue, QueueBounds
+from rocketmq_spark.model import MessageQueue, QueueBounds
 from rocketmq_spark.remoting.cluster_client import ClusterClient
 
 DEFAULT_COUNT: Final = 10
@@ -58,14 +58,15 @@ def new_ranges(
 def print_messages(
     cluster: ClusterClient,
     ranges: Mapping[MessageQueue, QueueBounds],
-    line_of: Callable[[MessageExt], str],
+    line_of: Callable[[StoredMessage], str],
     count: int | None = None,
 ) -> None:
-    """Read all messages of ``ranges``, then print a line for each of the last ``count`` by store time, oldest first;
-    None: all. Raises what ``read_messages`` does."""
-    messages = sorted(read_messages(cluster, ranges), key=lambda message: message.store_timestamp_ms)
-    for message in messages if count is None else messages[max(0, len(messages) - count) :]:
-        print(line_of(message), flush=True)
+    """Read ``ranges``, and print the messages in the order of their store times: the last ``count``, by default all.
+    Raises what ``read_messages`` does."""
+    lines = [(message_of(stored).store_timestamp_ms, line_of(stored)) for stored in read_messages(cluster, ranges)]
+    lines.sort(key=lambda timed: timed[0])
+    for _, line in lines if count is None else lines[max(0, len(lines) - count) :]:
+        print(line, flush=True)
 
 
 def new_parser() -> argparse.ArgumentParser:

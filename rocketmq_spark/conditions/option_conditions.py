@@ -62,9 +62,9 @@ OPTION_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "{count:message} not among the dead letters of group '{group}': {ids}.",
             "No message was sent. 'rocketmq-spark dlq list' shows the IDs of the dead letters.",
         ),
-        "DEAD_LETTERS_WITHOUT_TOPIC": Condition(
-            "{count:dead letter} of group '{group}' without the name of its first topic: {ids}.",
-            "Name a topic with '--to'. No message was sent.",
+        "DEAD_LETTERS_AMBIGUOUS": Condition(
+            "{count:dead letter} of group '{group}' with message ID '{id:cut}': {places}.",
+            "Producers set these IDs. Select by place, with '--offset BROKER:QUEUE:OFFSET'. No message was sent.",
         ),
         "END_BEFORE_START": Condition(
             "{count:queue} would end before the start: {ranges}.",

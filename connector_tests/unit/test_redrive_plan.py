@@ -1,0 +1,79 @@
+"""Which dead letters ``rocketmq-spark dlq redrive`` sends, where, and which it leaves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from connector_tests.unit.test_message_lines import message
+from rocketmq_spark.cli.redrive_plan import RedrivePlan, ids_of, places_of, plan_of, selected, target_of
+from rocketmq_spark.errors import OptionError
+from rocketmq_spark.model import MessageExt
+from rocketmq_spark.wire.arrow.undecodable import UndecodableMessage
+
+
+def letter(offset: int, msg_id: str = "ID1", **properties: str) -> MessageExt:
+    return replace(message(), queue_offset=offset, msg_id=msg_id, properties=properties)
+
+
+GOOD, OTHER = letter(0, RETRY_TOPIC="orders"), letter(1, RETRY_TOPIC="returns")
+DAMAGED = letter(2, RETRY_TOPIC="orders", BAD_MESSAGE_PROBLEM="damaged")
+UNDECODABLE = UndecodableMessage(letter(3, RETRY_TOPIC="orders"), "its body is damaged")
+HOMELESS = letter(4)
+
+
+def reasons(plan: RedrivePlan) -> dict[int, str]:
+    return {left.queue_offset: reason for left, reason in plan.left}
+
+
+def test_letters_are_sent_to_their_first_topics_and_others_left() -> None:
+    plan = plan_of([GOOD, OTHER, DAMAGED, UNDECODABLE, HOMELESS], None, {"returns": "gone"}, is_chosen=False)
+    assert plan.sends == [(GOOD, "orders")]
+    left = reasons(plan)
+    assert list(left) == [1, 2, 3, 4]
+    assert left[1] == "gone"
+    assert "badMessages=deadLetter" in left[2]
+    assert left[3] == "it is undecodable: its body is damaged"
+    assert "--to" in left[4]
+
+
+def test_letters_go_to_the_given_topic_but_not_undecodable_ones() -> None:
+    plan = plan_of([OTHER, DAMAGED, UNDECODABLE, HOMELESS], "here", {"returns": "gone"}, is_chosen=True)
+    assert plan.sends == [(OTHER, "here"), (DAMAGED, "here"), (HOMELESS, "here")]
+    assert list(reasons(plan)) == [3]
+    assert plan_of([OTHER], "here", {"here": "gone"}, is_chosen=True) == ([], [(OTHER, "gone")])
+
+
+def test_undecodable_letter_has_no_target() -> None:
+    assert [target_of(one) for one in (GOOD, UNDECODABLE, HOMELESS)] == ["orders", None, None]
+    assert [target_of(one, "here") for one in (GOOD, UNDECODABLE, HOMELESS)] == ["here", None, "here"]
+
+
+def test_letters_are_selected_in_their_order() -> None:
+    letters = [letter(0, "A"), letter(1, "B"), letter(2, "C")]
+    assert selected(letters, "g", ["C", "A", "C"], ids_of) == [letters[0], letters[2]]
+    assert selected(letters, "g", ["broker-a:3:1"], places_of) == [letters[1]]
+
+
+def test_printed_form_of_an_id_selects_its_letter_unless_another_has_it() -> None:
+    control, plain = letter(0, "a\nb"), letter(1, r"a\nb")
+    assert selected([control], "g", [r"a\nb"], ids_of) == [control]
+    assert selected([control], "g", ["a\nb"], ids_of) == [control]
+    with pytest.raises(OptionError, match=r"DEAD_LETTERS_AMBIGUOUS"):
+        selected([control, plain], "g", [r"a\nb"], ids_of)
+
+
+def test_id_of_several_letters_is_an_error_with_their_places() -> None:
+    with pytest.raises(OptionError) as raised:
+        selected([letter(0), letter(1), letter(7)], "g", ["ID1"], ids_of)
+    assert str(raised.value) == (
+        "[ROCKETMQ_DEAD_LETTERS_AMBIGUOUS] 3 dead letters of group 'g' with message ID 'ID1': broker-a:3:0, "
+        "broker-a:3:1, broker-a:3:7. Producers set these IDs. Select by place, with '--offset BROKER:QUEUE:OFFSET'. "
+        "No message was sent."
+    )
+
+
+def test_name_without_a_letter_is_an_error() -> None:
+    with pytest.raises(OptionError, match=r"DEAD_LETTERS_NOT_FOUND.* 2 messages not among .*'g': ID2, ID3\."):
+        selected([letter(0)], "g", ["ID3", "ID1", "ID2"], ids_of)

@@ -1,0 +1,81 @@
+"""Which dead letters ``rocketmq-spark dlq redrive`` sends, to which topics, and which it leaves. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from rocketmq_spark.cli.message_lines import StoredMessage, message_of, origin_topic
+from rocketmq_spark.condition import one_line
+from rocketmq_spark.errors import OptionError
+from rocketmq_spark.model import MessageExt
+from rocketmq_spark.source.dead_letter import PROBLEM
+from rocketmq_spark.wire.arrow.undecodable import UndecodableMessage
+
+
+class RedrivePlan(NamedTuple):
+    """``sends``: messages with their target topics; ``left``: the other messages, each with the reason."""
+
+    sends: list[tuple[MessageExt, str]]
+    left: list[tuple[MessageExt, str]]
+
+
+def plan_of(
+    letters: Sequence[StoredMessage], to: str | None, unusable: Mapping[str, str], *, is_chosen: bool
+) -> RedrivePlan:
+    """Return which of ``letters`` are sent, and to which topics: see ``target_of``. ``unusable``: reasons by topic.
+    ``is_chosen``: whether the user named each of them; those of ``badMessages`` are left otherwise."""
+    plan = RedrivePlan([], [])
+    for letter in letters:
+        message, topic = message_of(letter), target_of(letter, to)
+        if isinstance(letter, UndecodableMessage):
+            plan.left.append((message, f"it is undecodable: {letter.problem}"))
+        elif PROBLEM in message.properties and not is_chosen:
+            plan.left.append((message, "badMessages=deadLetter stored it, undecoded; select it to send it as it is"))
+        elif topic is None:
+            plan.left.append((message, "it names no first topic, or one of a group; name one with '--to'"))
+        elif topic in unusable:
+            plan.left.append((message, unusable[topic]))
+        else:
+            plan.sends.append((message, topic))
+    return plan
+
+
+def target_of(letter: StoredMessage, to: str | None = None) -> str | None:
+    """Return the topic to which a dead letter would be sent: ``to``, or if it is None the one to which it was first
+    sent, by its properties; None for a letter without such a topic, and an undecodable one."""
+    return None if isinstance(letter, UndecodableMessage) else to or origin_topic(letter)
+
+
+def ids_of(message: MessageExt) -> Collection[str]:
+    """Return the message ID, and how ``dlq list`` prints it if that differs."""
+    return {message.msg_id, one_line(message.msg_id)}
+
+
+def places_of(message: MessageExt) -> Collection[str]:
+    """Return the place as an argument of ``--offset``."""
+    return (f"{message.broker_name}:{message.queue_id}:{message.queue_offset}",)
+
+
+def selected(
+    letters: Sequence[StoredMessage],
+    group: str,
+    names: Collection[str],
+    names_of: Callable[[MessageExt], Collection[str]],
+) -> list[StoredMessage]:
+    """Return the letters that ``names`` name, in the order of ``letters``. Raises
+    OptionError[DEAD_LETTERS_NOT_FOUND | DEAD_LETTERS_AMBIGUOUS] for names that no letter has, and for one that several
+    have."""
+    found: dict[str, list[int]] = {name: [] for name in names}
+    for index, letter in enumerate(letters):
+        for name in names_of(message_of(letter)):
+            if name in found:
+                found[name].append(index)
+    missing = sorted(name for name, indexes in found.items() if not indexes)
+    if missing:
+        raise OptionError("DEAD_LETTERS_NOT_FOUND", group=group, count=len(missing), ids=", ".join(missing))
+    for name, indexes in found.items():
+        if len(indexes) > 1:
+            places = ", ".join(place for index in indexes for place in places_of(message_of(letters[index])))
+            raise OptionError("DEAD_LETTERS_AMBIGUOUS", group=group, count=len(indexes), id=name, places=places)
+    return [letters[index] for index in sorted({index for indexes in found.values() for index in indexes})]
