@@ -104,7 +104,8 @@ class SubscriptionOptions(GroupOptions):
         default="false",
         doc="Whether to read the group's retry topic `%RETRY%<group>` too. It has the messages that "
         "`rocketmq_spark.send_back` or Java consumers sent back for retry. Their rows have the original topic and "
-        "message ID. All members of a group must use the same value.",
+        "message ID, but the queue and offset of the retry topic: topic, queue and offset do not identify a message "
+        "then. All members of a group must use the same value.",
     )
 
     @property
