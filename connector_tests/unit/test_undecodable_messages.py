@@ -14,7 +14,7 @@ from connector_tests.support.scripted_broker import build_response
 from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluster
 from rocketmq_spark.errors import BrokerError, RemoteProtocolError, RouteError, TransportError
 from rocketmq_spark.model import MessageQueue
-from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.options import BatchReadOptions, ReadOptions
 from rocketmq_spark.source.undecodable_messages import UndecodableMessages
 from rocketmq_spark.wire.arrow.undecodable import UndecodableMessage
 from rocketmq_spark.wire.message.stored_message import as_stored
@@ -73,6 +73,16 @@ def test_fail_names_the_first(cluster: ScriptedCluster) -> None:
     with pytest.raises(RemoteProtocolError) as raised:
         settler(cluster, "fail").apply_mode(batch(1, 2, 3), [undecodable(2), undecodable(3)])
     assert raised.value.context == {"queue": "T@a:0", "offset": 2, "problem": "problem 2"}
+
+
+def test_batch_read_gets_advice_that_it_can_follow(cluster: ScriptedCluster) -> None:
+    options = BatchReadOptions.parse({"namesrvAddr": NAME_SERVER, "subscribe": "T"})
+    with pytest.raises(RemoteProtocolError) as raised:
+        UndecodableMessages(QUEUE, options, cluster.client()).apply_mode(batch(2), [undecodable(2)])
+    assert (
+        "Set 'badMessages' to 'null' to read it as a row without a body. In a stream, 'deadLetter' moves it to the "
+        "group's dead-letter topic instead, and the checkpoint remains valid with both."
+    ) in str(raised.value)
 
 
 def test_a_dead_letter_goes_through_the_retry_topic_with_more_attempts_than_allowed(cluster: ScriptedCluster) -> None:

@@ -49,8 +49,8 @@ SERVER_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         ),
         "UNDECODABLE_MESSAGE_BODY": Condition(
             "Cannot decode the body of the message at offset {offset} of {queue}: {problem}. Its producer sent it so.",
-            "Set 'badMessages' to 'null' to read it as a row without a body, or to 'deadLetter' to move it to the "
-            "group's dead-letter topic. The checkpoint remains valid with either.",
+            "Set 'badMessages' to 'null' to read it as a row without a body. In a stream, 'deadLetter' moves it to the "
+            "group's dead-letter topic instead, and the checkpoint remains valid with both.",
         ),
         "INVALID_QUEUE_OFFSETS": Condition(
             "The broker reports min offset {min_offset} > max offset {max_offset} for {queue}.",
