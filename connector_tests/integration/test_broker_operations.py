@@ -25,9 +25,11 @@ from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.producer import Producer
 from rocketmq_spark.remoting.route_table import RouteTable
 from rocketmq_spark.remoting.send_result import SendStatus
+from rocketmq_spark.remoting.send_rpc import send_batch_rpc
 from rocketmq_spark.wire.body.groups import ConsumerData, Heartbeat
 from rocketmq_spark.wire.body.subscription import build_subscription
 from rocketmq_spark.wire.body.topics import TopicSettings
+from rocketmq_spark.wire.message.batch import encode_batch
 from rocketmq_spark.wire.message.compression import compress
 from rocketmq_spark.wire.message.stored_message import decode_messages
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
@@ -480,6 +482,18 @@ def test_a_message_is_stored_as_it_was_sent(
     assert (stored.body, stored.tags, stored.keys, stored.flag) == (sent.body, "T", "k1 k2", 7)
     assert stored.properties["colour"] == "grün"
     assert stored.properties["UNIQ_KEY"] == stored.msg_id
+
+
+@pytest.mark.parametrize("is_batch", [False, True], ids=["single", "batch"])
+def test_broker_assigns_ids_to_single_messages_only(
+    broker: AdminBroker, queue: MessageQueue, group: str, is_batch: bool
+) -> None:
+    """The description of column ``msgId`` names both. RocketMQ's ``SendMessageProcessor#sendMessage``."""
+    body = encode_batch([Message(queue.topic, b"x")]) if is_batch else b"x"
+    broker.call(send_batch_rpc(body, queue, group, properties=None if is_batch else ""))
+    (stored,) = pulled(broker, group, queue)
+    assert stored.body == b"x"
+    assert ("UNIQ_KEY" in stored.properties, stored.msg_id == stored.offset_msg_id) == (not is_batch, is_batch)
 
 
 @pytest.mark.parametrize("kind", [MessageSysFlag.ZLIB, MessageSysFlag.LZ4, MessageSysFlag.ZSTD])

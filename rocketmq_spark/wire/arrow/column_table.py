@@ -94,7 +94,10 @@ COLUMNS: Final[Mapping[str, Column]] = MappingProxyType(
         "queueId": Column(ColumnType.INT, "ID of the queue on that broker.", "queue_id"),
         "queueOffset": Column(ColumnType.LONG, "Offset of the message in the queue.", "queue_offset"),
         "msgId": Column(
-            _STRING, "Message ID that the producer assigned (UNIQ_KEY); without one, `offsetMsgId`.", "msg_id"
+            _STRING,
+            "Message ID (UNIQ_KEY) that the producer assigned, else the broker. Without one, `offsetMsgId`: RocketMQ 5 "
+            "brokers assign none to the messages of a batch, and RocketMQ 4 brokers none at all.",
+            "msg_id",
         ),
         "keys": Column(_STRING, "Message keys, separated by spaces.", "keys", "the message has no keys"),
         "tags": Column(_STRING, "Message tag.", "tags", "the message has no tag"),
