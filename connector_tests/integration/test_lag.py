@@ -127,6 +127,15 @@ def test_wrong_arguments_are_a_usage_error(arguments: list[str], capsys: pytest.
     assert "usage: rocketmq-spark lag" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("seconds", ["inf", "1e10", "86401"])
+def test_interval_above_a_day_is_a_usage_error(seconds: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """``time.sleep`` raises OverflowError for the first two."""
+    with pytest.raises(SystemExit) as caught:
+        main(["lag", "--namesrv", "127.0.0.1:1", "--watch", seconds])
+    assert caught.value.code == 2
+    assert capsys.readouterr().err.endswith("argument --watch: must be from 0.1 to 86400\n")
+
+
 def test_group_without_offsets_is_named(broker: AdminBroker, capsys: pytest.CaptureFixture[str]) -> None:
     group = unique_name("idle")
     broker.ensure_group(group)

@@ -20,6 +20,7 @@ INCOMPLETE: Final = 1
 LAGS: Final = 3
 DEFAULT_INTERVAL_S: Final = 2.0
 MIN_INTERVAL_S: Final = 0.1
+MAX_INTERVAL_S: Final = 86_400
 CLEAR_SCREEN: Final = "\x1b[H\x1b[J"
 
 
@@ -113,8 +114,8 @@ def new_parser() -> argparse.ArgumentParser:
 
 
 def interval_s(text: str) -> float:
-    """Parse seconds, at least 0.1: a smaller number or ``nan`` raises argparse.ArgumentTypeError. Raises ValueError for
-    other text."""
-    if not (seconds := float(text)) >= MIN_INTERVAL_S:
-        raise argparse.ArgumentTypeError(f"must be at least {MIN_INTERVAL_S}")
+    """Parse seconds from MIN_INTERVAL_S to MAX_INTERVAL_S; another number raises argparse.ArgumentTypeError. Raises
+    ValueError for other text."""
+    if not MIN_INTERVAL_S <= (seconds := float(text)) <= MAX_INTERVAL_S:
+        raise argparse.ArgumentTypeError(f"must be from {MIN_INTERVAL_S} to {MAX_INTERVAL_S}")
     return seconds
