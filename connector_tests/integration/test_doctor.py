@@ -132,6 +132,13 @@ def test_arguments_replace_the_options_of_the_file_in_any_spelling(tmp_path: Pat
     assert configured(new_parser().parse_args([*given, "--write"])) == {**expected, "topic": "t,u"}
 
 
+def test_namesrv_replaces_the_endpoints_of_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "job.options"
+    file.write_text("Endpoints=a:8081\nuseTLS=false\n", encoding="utf-8")
+    given = ["--options", str(file), "--namesrv", "b:1"]
+    assert configured(new_parser().parse_args(given)) == {"namesrvAddr": "b:1", "useTLS": "false"}
+
+
 def test_credentials_are_checked_without_a_topic(
     places: Clusters, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

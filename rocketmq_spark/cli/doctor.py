@@ -26,10 +26,10 @@ TOTAL_MS: Final = 20_000
 ADDRESSES: Final = frozenset({"namesrvaddr", "nameserver", "endpoints"})
 """Options with the addresses of servers, in lower case."""
 REPLACED: Final = {
-    "namesrvAddr": frozenset({"namesrvaddr", "nameserver"}),
+    "namesrvAddr": ADDRESSES,
     "subscribe": frozenset({"subscribe", "topic"}),
 }
-"""Spellings in a file, in lower case, that an argument replaces, if its option has several."""
+"""Options in a file, in lower case, that an argument replaces, if there are several."""
 
 
 def main(argv: Sequence[str]) -> int:
