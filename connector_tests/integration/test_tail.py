@@ -87,3 +87,12 @@ def test_last_offsets_are_those_that_a_queue_has() -> None:
 def test_new_offsets_are_those_since_then_and_all_of_a_new_queue() -> None:
     before, after = {Q0: QueueBounds(2, 9)}, {Q0: QueueBounds(3, 11), Q1: QueueBounds(4, 5)}
     assert new_ranges(before, after) == {Q0: QueueBounds(9, 11), Q1: QueueBounds(4, 5)}
+
+
+def test_queue_missing_from_one_poll_is_not_new() -> None:
+    seen = {Q0: QueueBounds(2, 9), Q1: QueueBounds(4, 5)}
+    assert new_ranges(seen, {Q0: QueueBounds(2, 10)}) == {Q0: QueueBounds(9, 10)}
+    assert new_ranges(seen, {Q0: QueueBounds(2, 10), Q1: QueueBounds(4, 7)}) == {
+        Q0: QueueBounds(10, 10),
+        Q1: QueueBounds(5, 7),
+    }

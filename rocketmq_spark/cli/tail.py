@@ -30,9 +30,7 @@ def main(argv: Sequence[str]) -> int:
         print_messages(cluster, last_ranges(bounds, arguments.count), line_of, arguments.count)
         while arguments.follow:
             time.sleep(POLL_S)
-            later = inspector.queue_bounds([arguments.topic])
-            print_messages(cluster, new_ranges(bounds, later), line_of)
-            bounds = later
+            print_messages(cluster, new_ranges(bounds, inspector.queue_bounds([arguments.topic])), line_of)
     return 0
 
 
@@ -45,14 +43,16 @@ def last_ranges(bounds: Mapping[MessageQueue, QueueBounds], count: int) -> dict[
 
 
 def new_ranges(
-    before: Mapping[MessageQueue, QueueBounds], after: Mapping[MessageQueue, QueueBounds]
+    seen: dict[MessageQueue, QueueBounds], current: Mapping[MessageQueue, QueueBounds]
 ) -> dict[MessageQueue, QueueBounds]:
-    """Return for each queue of ``after`` the range of offsets that it had not ``before``; all its offsets if ``before``
-    lacks the queue."""
-    return {
-        queue: QueueBounds(before[queue].max_offset if queue in before else held.min_offset, held.max_offset)
-        for queue, held in after.items()
+    """Return the ``current`` offsets that are not in ``seen``, and add them to it. A queue that ``current`` lacks stays
+    in ``seen``: its broker may be unavailable for a moment."""
+    ranges = {
+        queue: QueueBounds(seen[queue].max_offset if queue in seen else held.min_offset, held.max_offset)
+        for queue, held in current.items()
     }
+    seen.update(current)
+    return ranges
 
 
 def print_messages(
