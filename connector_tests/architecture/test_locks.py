@@ -43,7 +43,7 @@ AT_ONCE = {
     "count", "add_received", "add_exhausted", "start_batch", "replay_batch", "mark_completed", "add_completed",
     "claim", "mark_extended", "mark_extension_failed",
     "expire", "record_moves", "mark_acknowledged", "unclaim", "mark_released", "mark_expired", "zip", "schedule",
-    "mark_responded", "failed", "mark_failed", "record_failure",
+    "mark_responded", "failed", "mark_failed", "record_failure", "isolate", "take_lines",
     "record_success", "may_try", "outages", "raise_expired", "set_targets", "targets", "broker_subject", "_clock",
     "abandon", "claim_exhausted",
     "brokers_with", "brokers_due", "brokers_due_at_stop", "may_send", "is_failing",

@@ -30,7 +30,7 @@ from rocketmq_spark.pop.receipt_handles import (
 from rocketmq_spark.pop.receive_scheduler import ReceiveRequest, Target
 from rocketmq_spark.pop.receiver import Receiver
 from rocketmq_spark.pop.remoting_transport import RemotingTransport
-from rocketmq_spark.pop.transport import ReceiveOutcome, Transport
+from rocketmq_spark.pop.transport import FailedConversion, ReceiveOutcome, Transport
 from rocketmq_spark.pop.transports import transport_of
 from rocketmq_spark.pop.unacked_messages import MessageState
 from rocketmq_spark.remoting.pool import ConnectionPool
@@ -450,7 +450,7 @@ def response_of(transport: Transport, receive: ReceiveRequest) -> Sequence[Recei
     transport.receive(receive, responses.append)
     eventually(lambda: bool(responses), "an answer")
     (response,) = responses
-    assert not isinstance(response, RocketMQError)
+    assert not isinstance(response, RocketMQError | FailedConversion)
     return response
 
 

@@ -20,7 +20,7 @@ from rocketmq_spark.options.connection import options_of
 from rocketmq_spark.pop.receipt_handles import ReceivedMessage
 from rocketmq_spark.pop.receive_scheduler import ReceiveRequest
 from rocketmq_spark.pop.receiver import Receiver
-from rocketmq_spark.pop.transport import ReceiveOutcome, Transport
+from rocketmq_spark.pop.transport import FailedConversion, ReceiveOutcome, Transport
 from rocketmq_spark.pop.transports import transport_of
 from rocketmq_spark.pop.unacked_messages import MessageState
 from rocketmq_spark.remoting.pool import ConnectionPool
@@ -149,7 +149,7 @@ def polled(transport: Transport, count: int) -> list[ReceivedMessage]:
         transport.receive(ReceiveRequest(target, 32, POLL_MS), outcomes.append)
         eventually(lambda: bool(outcomes), "an answer")
         (outcome,) = outcomes
-        assert not isinstance(outcome, RocketMQError), outcome
+        assert not isinstance(outcome, RocketMQError | FailedConversion), outcome
         received.extend(outcome)
         return len(received) >= count
 

@@ -14,10 +14,12 @@ import pytest
 from connector_tests.support.scripted_proxy import OK, ScriptedProxy, of_entries, received, status
 from connector_tests.support.thread_starts import starting_no_thread
 from connector_tests.support.timeouts import WAIT_S
+from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.grpc_transport import GrpcTransport, _call_concurrently
 from rocketmq_spark.pop.receipt_handles import MAX_INVISIBLE_MS, BrokerHandle, OpaqueHandle, ReceiptHandle
 from rocketmq_spark.pop.receive_scheduler import ReceiveRequest, Target
+from rocketmq_spark.pop.transport import FailedConversion, ReceiveOutcome
 from rocketmq_spark.pop.transports import transport_of
 from rocketmq_spark.proxy.session import TERMINATION_TIMEOUT_MS
 from rocketmq_spark.wire.grpc import messaging_pb2 as pb
@@ -217,7 +219,7 @@ def test_a_response_that_breaks_off_is_logged_at_growing_intervals(caplog: pytes
 
     def break_off(_: object) -> Iterator[object]:
         yield received(f"0 {POP_TIME_MS} 60000 3 0 broker-a 7 3 99", queue_id=7, queue_offset=3)
-        yield pb.ReceiveMessageResponse(status=status(pb.Code.INTERNAL_SERVER_ERROR, "NumberFormatException"))
+        yield pb.ReceiveMessageResponse(status=status(pb.Code.PROXY_TIMEOUT, "slow broker"))
 
     now_ms = [100_000]
     with ScriptedProxy() as proxy:
@@ -236,4 +238,42 @@ def test_a_response_that_breaks_off_is_logged_at_growing_intervals(caplog: pytes
     assert line.startswith(
         "RESPONSE_INCOMPLETE: Response for topic=T broker=broker-a ended after 1 messages: [ROCKETMQ_"
     )
-    assert "NumberFormatException" in line
+    assert "slow broker" in line
+
+
+@pytest.mark.parametrize("delivered", [0, 2])
+@pytest.mark.parametrize(
+    ("code", "remark", "is_conversion"),
+    [
+        (pb.Code.INTERNAL_SERVER_ERROR, "getRetry fail, extraInfoStrs length 2. IllegalArgumentException.", True),
+        (pb.Code.INTERNAL_SERVER_ERROR, "connect to 10.0.0.1:10911 failed. RemotingConnectException.", False),
+        (pb.Code.TOO_MANY_REQUESTS, "polling full", False),
+        (pb.Code.PROXY_TIMEOUT, "slow broker", False),
+    ],
+)
+def test_failed_conversion_is_distinguished_from_overload_and_outage(
+    delivered: int, code: pb.Code, remark: str, is_conversion: bool
+) -> None:
+    def fail(sent: Any) -> Iterator[object]:
+        for offset in range(delivered):
+            yield received(
+                f"0 {POP_TIME_MS} {called_ms_of(sent)} 3 0 broker-a 7 {offset} 99", queue_id=7, queue_offset=offset
+            )
+        yield pb.ReceiveMessageResponse(status=status(code, remark))
+
+    with ScriptedProxy() as proxy:
+        proxy.handlers_by_method["ReceiveMessage"] = fail
+        given = {"endpoints": proxy.address, "consumerGroup": "g", "subscribe": "T", "loadBalance": "message"}
+        with closing(transport_of(ReadOptions.parse(given))) as transport:
+            transport.refresh_routes()
+            responses: SimpleQueue[ReceiveOutcome] = SimpleQueue()
+            transport.receive(ReceiveRequest(Target("T", "broker-a"), 8, 1_000), responses.put)
+            outcome = responses.get(timeout=30)
+    if isinstance(outcome, FailedConversion):
+        assert remark in str(outcome.failure)
+        outcome, found = outcome.received, True
+    else:
+        found = False
+    assert found is is_conversion
+    assert isinstance(outcome, RocketMQError) is (not delivered and not is_conversion)
+    assert isinstance(outcome, RocketMQError) or len(outcome) == delivered

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+
+from rocketmq_spark.errors import BrokerError
 from rocketmq_spark.pop.receive_scheduler import (
     LONG_POLL_MS,
     MAX_CONCURRENT_REQUESTS,
@@ -13,13 +16,15 @@ from rocketmq_spark.pop.receive_scheduler import (
     ReceiveScheduler,
     Target,
 )
+from rocketmq_spark.remoting.outage_log import LogLine
 
 A, B = Target("T", "broker-a"), Target("T", "broker-b")
 ROOM = 1_000
+INVISIBLE_MS = 10_500
 
 
 def polls_of(*targets: Target, is_available_now: bool = False) -> ReceiveScheduler:
-    polls = ReceiveScheduler(is_available_now)
+    polls = ReceiveScheduler(is_available_now, INVISIBLE_MS)
     polls.set_targets(targets)
     return polls
 
@@ -69,7 +74,7 @@ def test_a_broker_that_may_not_be_called_is_not() -> None:
 
 def test_all_have_responded_when_each_has() -> None:
     polls = polls_of(A, B)
-    assert not ReceiveScheduler(is_available_now=False).have_all_responded
+    assert not ReceiveScheduler(False, INVISIBLE_MS).have_all_responded
     schedule(polls, A, B)
     polls.mark_responded(A, has_messages=True)
     polls.mark_failed(B)
@@ -81,7 +86,7 @@ def test_all_have_responded_when_each_has() -> None:
 
 def test_it_is_dry_when_the_last_one_that_was_on_its_way_has_brought_nothing() -> None:
     polls = polls_of(A, is_available_now=True)
-    assert not ReceiveScheduler(is_available_now=True).are_all_empty
+    assert not ReceiveScheduler(True, INVISIBLE_MS).are_all_empty
     schedule(polls, A)
     polls.mark_responded(A, has_messages=True)
     schedule(polls, A)
@@ -167,13 +172,106 @@ def test_a_response_of_a_member_that_has_left_changes_nothing() -> None:
 
 
 def test_those_that_are_not_back_are_on_the_way() -> None:
-    polls = ReceiveScheduler(is_available_now=False)
+    polls = ReceiveScheduler(False, INVISIBLE_MS)
     targets = [Target("T", "a"), Target("T", "b")]
     polls.set_targets(targets)
     assert len(list(polls.schedule(100, targets))) == polls.pending_requests == 2
     polls.mark_responded(targets[0], has_messages=True)
     polls.mark_failed(targets[1])
     assert polls.pending_requests == 0
+
+
+ISOLATED_MS = INVISIBLE_MS + REDELIVERY_WITHIN_MS
+FAILURE = BrokerError(
+    "PROXY_UNAVAILABLE",
+    address="p:8081",
+    request="ReceiveMessage",
+    code=50001,
+    code_name="INTERNAL_SERVER_ERROR",
+    remark="NumberFormatException",
+)
+
+
+def fail_conversion(polls: ReceiveScheduler, target: Target, now_ms: int) -> int:
+    """A poll whose response fails for an unconvertible message; returns for how many messages it was."""
+    (request,) = schedule(polls, target)
+    polls.isolate(request, FAILURE, now_ms)
+    polls.mark_failed(target)
+    return request.max_messages
+
+
+def test_after_failed_conversion_target_is_polled_for_single_messages() -> None:
+    """All neighbours of the message counted a delivery attempt with each failure, and ended as dead letters unread."""
+    polls = polls_of(A, B)
+    fail_conversion(polls, A, now_ms=1_000)
+    assert [poll.max_messages for poll in schedule(polls, A, B)] == [1, MAX_MESSAGES_PER_REQUEST]
+    polls.mark_responded(A, has_messages=True)
+    assert [poll.max_messages for poll in schedule(polls, A)] == [1] * MAX_CONCURRENT_REQUESTS
+
+
+def test_isolation_lasts_until_redelivery_after_the_last_failure() -> None:
+    polls = polls_of(A)
+    fail_conversion(polls, A, now_ms=1_000)
+    assert fail_conversion(polls, A, now_ms=9_000) == 1
+    polls.recheck_empty_targets(9_000 + ISOLATED_MS - 1)
+    assert [poll.max_messages for poll in schedule(polls, A)] == [1]
+    polls.mark_responded(A, has_messages=False)
+    polls.recheck_empty_targets(9_000 + ISOLATED_MS)
+    assert [poll.max_messages for poll in schedule(polls, A)] == [MAX_MESSAGES_PER_REQUEST]
+
+
+def test_isolation_outlives_a_route_without_the_target() -> None:
+    polls = polls_of(A, B)
+    fail_conversion(polls, A, now_ms=1_000)
+    polls.set_targets([B])
+    polls.recheck_empty_targets(2_000)
+    polls.set_targets([A])
+    assert [poll.max_messages for poll in schedule(polls, A)] == [1]
+
+
+def test_isolation_is_logged_once_when_it_begins_and_ends() -> None:
+    polls = polls_of(A)
+    for now_ms in (1_000, 9_000):
+        fail_conversion(polls, A, now_ms)
+    (begin,) = polls.take_lines()
+    assert (begin.level, begin.key) == (logging.WARNING, "UNCONVERTIBLE_MESSAGE")
+    assert begin.text.startswith("A proxy cannot convert a message of topic=T broker=broker-a, and fails each ")
+    assert begin.text.endswith(f" {FAILURE.summary}")
+    assert polls.take_lines() == []
+    polls.recheck_empty_targets(9_000 + ISOLATED_MS)
+    end = LogLine(logging.INFO, "UNCONVERTIBLE_MESSAGE", "Recovered after 26 s: topic=T broker=broker-a")
+    assert polls.take_lines() == [end]
+
+
+def empty_polls(polls: ReceiveScheduler, target: Target) -> None:
+    for _ in schedule(polls, target):
+        polls.mark_responded(target, has_messages=False)
+
+
+def test_a_query_that_runs_once_awaits_redelivery_of_a_failed_response() -> None:
+    """It ended as successful, without the messages of the failed response."""
+    polls = polls_of(A, is_available_now=True)
+    fail_conversion(polls, A, now_ms=1_000)
+    for now_ms in (2_000, 1_000 + ISOLATED_MS - 1, 1_000 + ISOLATED_MS):
+        empty_polls(polls, A)
+        assert not polls.are_all_empty
+        polls.recheck_empty_targets(now_ms)
+        assert not polls.are_all_empty
+    assert [poll.max_messages for poll in schedule(polls, A)] == [MAX_MESSAGES_PER_REQUEST]
+    polls.mark_responded(A, has_messages=False)
+    assert polls.are_all_empty
+
+
+def test_a_query_that_runs_once_awaits_no_single_message() -> None:
+    """A failed response for one message hides no other: the query must not wait until that has no retry left."""
+    polls = polls_of(A, is_available_now=True)
+    fail_conversion(polls, A, now_ms=1_000)
+    fail_conversion(polls, A, now_ms=9_000)
+    polls.recheck_empty_targets(1_000 + ISOLATED_MS)
+    empty_polls(polls, A)
+    assert polls.are_all_empty
+    polls.recheck_empty_targets(1_001 + ISOLATED_MS)
+    assert polls.are_all_empty
 
 
 def test_no_more_are_received_ahead_than_could_be_kept_and_a_few_more_with_each_batch() -> None:

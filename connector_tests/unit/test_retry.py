@@ -440,3 +440,23 @@ def test_failures_are_distinguished_by_their_conditions(
     is_it: Callable[[RocketMQError], bool], conditions: set[str]
 ) -> None:
     assert {condition for condition in CONDITIONS if is_it(RocketMQError(condition))} == conditions
+
+
+@pytest.mark.parametrize(
+    ("code_name", "remark", "is_conversion"),
+    [
+        ("INTERNAL_SERVER_ERROR", "Timestamp is not valid. IllegalArgumentException.", True),
+        ("INTERNAL_SERVER_ERROR", 'For input string: "x". NumberFormatException.', True),
+        ("INTERNAL_SERVER_ERROR", "connect to 10.0.0.1:10911 failed. RemotingConnectException.", False),
+        ("INTERNAL_SERVER_ERROR", "CODE: 2  DESC: busy. MQBrokerException.", False),
+        ("INTERNAL_SERVER_ERROR", 'because "settings" is null. NullPointerException.', False),
+        ("TOO_MANY_REQUESTS", "polling full. IllegalArgumentException.", False),
+    ],
+)
+def test_conversion_failure_is_internal_error_without_outage(code_name: str, remark: str, is_conversion: bool) -> None:
+    """A target is polled for single messages after one: that is slow, and no help for an overload or an outage."""
+    for condition, expected in (("PROXY_UNAVAILABLE", is_conversion), ("GROUP_NOT_FOUND.PROXY", False)):
+        error = BrokerError(
+            condition, address="p:8081", request="ReceiveMessage", code=50001, code_name=code_name, remark=remark
+        )
+        assert retry.is_conversion_failure(error) is expected

@@ -24,12 +24,18 @@ from rocketmq_spark.pop.receipt_handles import (
     is_unverified,
 )
 from rocketmq_spark.pop.receive_scheduler import ReceiveRequest, Target
-from rocketmq_spark.pop.transport import AckOutcome, ChangeOutcome, ReceiveOutcome, ServerSideDeadLetters
+from rocketmq_spark.pop.transport import (
+    AckOutcome,
+    ChangeOutcome,
+    FailedConversion,
+    ReceiveOutcome,
+    ServerSideDeadLetters,
+)
 from rocketmq_spark.proxy.session import Session
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.remoting.local_address import new_client_id
 from rocketmq_spark.remoting.outage_log import Throttle
-from rocketmq_spark.remoting.retry import is_unknown_topic
+from rocketmq_spark.remoting.retry import is_conversion_failure, is_unknown_topic
 from rocketmq_spark.wire.grpc import messaging_pb2 as pb
 from rocketmq_spark.wire.grpc.requests import Subscription
 from rocketmq_spark.wire.grpc.responses import Addresses
@@ -183,9 +189,9 @@ class GrpcTransport:
         thread.start()
 
     def _receive(self, request: ReceiveRequest) -> ReceiveOutcome:
-        """Poll with a random invisible duration from ``invisibleDurationMs`` on, and wait for the end of the response.
-        Return the messages, or the RocketMQError, which is not raised. If the response ends early, log that and return
-        the messages before. Log once for a target that handles are unverified; those messages are returned too."""
+        """Poll on this thread and wait for the end of the response. Return the messages, or the RocketMQError, never
+        raised; FailedConversion if the proxy cannot convert a message. If the response ends early for another reason,
+        log it and return the messages before. Log once for a target if handles are unverified."""
         topic, broker_name = request.target
         invisible_ms = random_duration_ms(self._options.invisible_duration_ms, secrets.randbelow)
         try:
@@ -197,15 +203,17 @@ class GrpcTransport:
                 poll_ms=request.poll_ms,
             )
         except RocketMQError as error:
-            return error
-        if failure is not None:
+            return FailedConversion((), error) if is_conversion_failure(error) else error
+        is_unconvertible = failure is not None and is_conversion_failure(failure)
+        if failure is not None and not is_unconvertible:
             self._log_incomplete(request.target, len(messages), failure)
         handles = handles_of_response(topic, broker_name, messages, invisible_ms)
         self._log_unverified(request.target, sum(map(is_unverified, handles)))
-        return [
+        received = [
             ReceivedMessage(handle, memoryview(_record_of(one.record, handle)), RecordFormat.PROXIED)
             for handle, one in zip(handles, messages, strict=True)
         ]
+        return FailedConversion(received, failure) if failure is not None and is_unconvertible else received
 
     def _log_incomplete(self, target: Target, count: int, failure: RocketMQError) -> None:
         """Log a warning that a target's response ended early after ``count`` messages; within the pause after the last
@@ -213,9 +221,8 @@ class GrpcTransport:
         if self._incomplete[target].try_acquire_event(self._clock()):
             log.warning(
                 "RESPONSE_INCOMPLETE: Response for topic=%s broker=%s ended after %d messages: %s The broker "
-                "redelivers the other messages after 'invisibleDurationMs'. If this line repeats, search for messages "
-                "that the proxy cannot convert: with a property POP_CK or TIMER_DELIVER_MS, or an impossible "
-                "bornTimestamp.",
+                "redelivers the other messages after 'invisibleDurationMs'. If this line repeats, check the proxy's "
+                "log.",
                 *target,
                 count,
                 failure,

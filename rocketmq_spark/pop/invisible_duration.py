@@ -31,6 +31,11 @@ def random_duration_ms(invisible_ms: int, random_below: Callable[[int], int]) ->
     return min(invisible_ms, most - spread) + random_below(spread + 1)
 
 
+def longest_duration_ms(invisible_ms: int) -> int:
+    """Return the longest duration in ms that ``random_duration_ms`` returns."""
+    return random_duration_ms(invisible_ms, lambda count: count - 1)
+
+
 class Lease(NamedTuple):
     """The time for which a message is invisible to other members, by this process's clock in ms, and when to extend it.
 

@@ -1,14 +1,19 @@
 """Scheduling of polls: how many are in flight, which topic and broker gets the next, and which have no more messages.
 
 While the prefetch limit allows, each broker of each topic has one poll in flight, and up to 4 after a poll that
-returned messages. Not thread-safe.
+returned messages. After a response that a proxy failed to convert, a target is polled for single messages for a while.
+Not thread-safe.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
+
+from rocketmq_spark.errors import RocketMQError
+from rocketmq_spark.remoting.outage_log import LogLine
 
 MAX_MESSAGES_PER_REQUEST: Final = 32
 """Maximum of messages in a response. Source: ``broker/processor/PopMessageProcessor.java#processRequest``."""
@@ -55,16 +60,31 @@ class _TargetState:
     is_empty: bool = False
 
 
-class ReceiveScheduler:
-    """Scheduler of one receiver's polls: decides which topic and broker (target) is polled now, and sends nothing.
+@dataclass(slots=True)
+class _Isolation:
+    """The time in which a target is polled for single messages. It covers the redelivery of the failed response.
 
-    ``is_available_now``: the query ends when each target is empty. It uses short polls to detect that soon, and sends
-    none to an empty target, since that would receive messages stored after the query's end.
+    ``hidden_until_ms``: until when messages of failed responses for several messages may be redelivered; None: all of
+    them have been. A failed response for a single message hides no other message.
     """
 
-    def __init__(self, is_available_now: bool) -> None:
+    begin_ms: int
+    until_ms: int
+    hidden_until_ms: int | None = None
+
+
+class ReceiveScheduler:
+    """See the module. ``is_available_now``: the query ends when each target is empty. It uses short polls to detect
+    that soon, and sends none to an empty target, since that would receive messages stored after the query's end.
+    ``invisible_ms``: the longest invisible duration that a poll requests."""
+
+    def __init__(self, is_available_now: bool, invisible_ms: int) -> None:
         self._is_available_now = is_available_now
+        self._isolation_ms = invisible_ms + REDELIVERY_WITHIN_MS
         self._states: dict[Target, _TargetState] = {}
+        self._isolations: dict[Target, _Isolation] = {}
+        """By target, also while a target is in no route."""
+        self._lines: list[LogLine] = []
         self._have_all_responded = False
         self._redelivery_until_ms: int | None = None
         """Until when messages that were released or expired may be redelivered; None: none is expected."""
@@ -77,9 +97,8 @@ class ReceiveScheduler:
 
     @property
     def are_all_empty(self) -> bool:
-        """Return whether each target is empty, see ``mark_responded``, and no redelivery is expected. False without
-        targets."""
-        is_redelivery_expected = self._redelivery_until_ms is not None
+        """Return whether there are targets, each one's last poll was empty, and no redelivery is expected."""
+        is_redelivery_expected = self._redelivery_until_ms is not None or bool(self._hiding_targets())
         return (
             not is_redelivery_expected and bool(self._states) and all(state.is_empty for state in self._states.values())
         )
@@ -94,19 +113,18 @@ class ReceiveScheduler:
         self._states = {target: self._states.get(target, _TargetState()) for target in targets}
 
     def schedule(self, capacity: int, allowed: Collection[Target]) -> Iterator[ReceiveRequest]:
-        """Yield the polls to send now, by target in the order of ``allowed``: each target gets 1 in flight, or 4 if its
-        last response had messages; with ``is_available_now`` an empty one gets none. Each poll is for ``capacity``
-        messages, at most 32; none if ``capacity`` is 0. ``poll_ms`` is 15 s, but 1 s before the first response and with
-        ``is_available_now``. A yielded poll counts as in flight, so consume the iterator. Raises KeyError for a target
-        that is not in ``set_targets``."""
+        """Yield the polls to send now to targets in ``allowed``, each for at most ``capacity`` messages, and for one
+        where the target is isolated; none if ``capacity`` is 0. Each yielded poll counts as in flight from then on, so
+        the iterator must be consumed. Raises KeyError for a target that is not in ``set_targets``."""
         for target in allowed:
             state = self._states[target]
             if self._is_available_now and state.is_empty:
                 continue
+            limit = 1 if target in self._isolations else MAX_MESSAGES_PER_REQUEST
             for _ in range(state.pending_requests, MAX_CONCURRENT_REQUESTS if state.has_messages else 1):
                 if capacity <= 0:
                     return
-                max_messages = min(MAX_MESSAGES_PER_REQUEST, capacity)
+                max_messages = min(limit, capacity)
                 is_long_poll = state.has_responded and not self._is_available_now
                 state.pending_requests += 1
                 yield ReceiveRequest(target, max_messages, LONG_POLL_MS if is_long_poll else SHORT_POLL_MS)
@@ -116,14 +134,49 @@ class ReceiveScheduler:
         self._redelivery_until_ms = now_ms + REDELIVERY_WITHIN_MS
 
     def recheck_empty_targets(self, now_ms: int) -> None:
-        """If redelivery is expected, mark all targets as not empty, so that they are polled again; end the expectation
-        if its 8 s are over at ``now_ms``."""
-        if self._redelivery_until_ms is None:
-            return
-        for state in self._states.values():
-            state.is_empty = False
-        if now_ms >= self._redelivery_until_ms:
+        """Mark targets as not empty while redelivery is expected, so that they are polled again; end that after 8 s,
+        and isolations when they are over."""
+        is_expected = self._redelivery_until_ms is not None
+        for target in self._states if is_expected else self._hiding_targets() & self._states.keys():
+            self._states[target].is_empty = False
+        if self._redelivery_until_ms is not None and now_ms >= self._redelivery_until_ms:
             self._redelivery_until_ms = None
+        self._end_isolations(now_ms)
+
+    # ------------------------------------------------------------------------------------------ isolation
+
+    def isolate(self, request: ReceiveRequest, failure: RocketMQError, now_ms: int) -> None:
+        """Poll the target for single messages, because a proxy failed to convert one of the response to ``request``:
+        else that message fails the response for its neighbours again. From the last such failure on that lasts for the
+        invisible duration and REDELIVERY_WITHIN_MS. If the request was for several messages, others of the response
+        are hidden: until they are redelivered, the target is not empty."""
+        isolation = self._isolations.get(request.target)
+        if isolation is None:
+            isolation = self._isolations[request.target] = _Isolation(now_ms, now_ms)
+            self._lines.append(_begin_line(request.target, failure))
+        isolation.until_ms = now_ms + self._isolation_ms
+        if request.max_messages > 1:
+            isolation.hidden_until_ms = isolation.until_ms
+
+    def take_lines(self) -> list[LogLine]:
+        """Return the lines about isolations that began or ended since the last call: a warning, and its recovery."""
+        lines, self._lines = self._lines, []
+        return lines
+
+    def _hiding_targets(self) -> set[Target]:
+        """Return the targets that may have messages of a failed response."""
+        return {target for target, one in self._isolations.items() if one.hidden_until_ms is not None}
+
+    def _end_isolations(self, now_ms: int) -> None:
+        """End the isolations that are over, and what they hide."""
+        for target, isolation in list(self._isolations.items()):
+            if isolation.hidden_until_ms is not None and now_ms >= isolation.hidden_until_ms:
+                isolation.hidden_until_ms = None
+            if now_ms >= isolation.until_ms:
+                del self._isolations[target]
+                self._lines.append(_end_line(target, now_ms - isolation.begin_ms))
+
+    # ------------------------------------------------------------------------------------------ responses
 
     def mark_responded(self, target: Target, *, has_messages: bool) -> None:
         """Record that a poll in flight got a response. The target is empty if it had no messages and no other poll to
@@ -147,6 +200,24 @@ class ReceiveScheduler:
         state = self._states.get(target, _TargetState(1))
         state.pending_requests -= 1
         return state
+
+
+def _begin_line(target: Target, failure: RocketMQError) -> LogLine:
+    """Return the line about the begin of an isolation, with the proxy's error."""
+    text = (
+        f"A proxy cannot convert a message of topic={target.topic} broker={target.broker_name}, and fails each "
+        "response with it. The query polls for single messages until that ends: it reads all other messages. The "
+        "message itself is not read; after 'retryMaxTimes' it is in the dead-letter topic. Find its producer: it set "
+        "the property POP_CK or TIMER_DELIVER_MS, or an impossible bornTimestamp. To read such messages, set "
+        f"'namesrvAddr' instead of 'endpoints'. {failure.summary}"
+    )
+    return LogLine(logging.WARNING, key="UNCONVERTIBLE_MESSAGE", text=text)
+
+
+def _end_line(target: Target, lasted_ms: int) -> LogLine:
+    """Return the line about the end of an isolation."""
+    text = f"Recovered after {lasted_ms // 1000} s: topic={target.topic} broker={target.broker_name}"
+    return LogLine(logging.INFO, key="UNCONVERTIBLE_MESSAGE", text=text)
 
 
 class PrefetchLimit:

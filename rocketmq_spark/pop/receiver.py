@@ -22,11 +22,11 @@ from typing import Final, NamedTuple
 from rocketmq_spark.errors import RocketMQError, TransportError
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.ack_scheduler import AckScheduler, Workers
-from rocketmq_spark.pop.invisible_duration import ExpiryLog
+from rocketmq_spark.pop.invisible_duration import ExpiryLog, longest_duration_ms
 from rocketmq_spark.pop.receipt_handles import ReceiptHandle, ReceivedMessage
 from rocketmq_spark.pop.receive_failures import ReceiveFailures
 from rocketmq_spark.pop.receive_scheduler import PrefetchLimit, ReceiveRequest, ReceiveScheduler, Target
-from rocketmq_spark.pop.transport import ReceiveOutcome, Transport
+from rocketmq_spark.pop.transport import FailedConversion, ReceiveOutcome, Transport
 from rocketmq_spark.pop.unacked_messages import Counts, MessageState, UnackedMessages
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.remoting.outage_log import Outage
@@ -63,9 +63,9 @@ CLOSING_S: Final = 2.0
 
 
 class ReceiveResult(NamedTuple):
-    """The outcome of a poll, and when it arrived, by the receiver's clock."""
+    """A poll, its outcome, and when that arrived, by the receiver's clock."""
 
-    target: Target
+    request: ReceiveRequest
     outcome: ReceiveOutcome
     now_ms: int
 
@@ -91,7 +91,7 @@ class Receiver:
         self._expiry_log = ExpiryLog(invisible_ms)
         self._extend_interval_ms = min(WATCH_INTERVAL_MS, invisible_ms // CHECKS_PER_LEASE)
         self._unacked = UnackedMessages(invisible_ms)
-        self._receive_scheduler = ReceiveScheduler(is_available_now)
+        self._receive_scheduler = ReceiveScheduler(is_available_now, longest_duration_ms(invisible_ms))
         self._targets: list[Target] = []
         self._changed = threading.Condition()
         self._failures = ReceiveFailures(options, self._changed, lambda: self._make_due(self._start_refresh), clock)
@@ -250,7 +250,7 @@ class Receiver:
             while not self._stopping.is_set():
                 self._run_due_work()
                 self._send_requests()
-                self._process_inbox()
+                self._process_pending(TICK_S)
         except Exception as error:
             log.exception("INTERNAL_ERROR: Unexpected error in thread rocketmq-pop; the query fails. Report it.")
             self._failures.fail(error)
@@ -279,7 +279,8 @@ class Receiver:
         """Log the lines that are due about failures and about expired messages."""
         with self._changed:
             expired = self._unacked.expired.copy()
-        for line in (*self._failures.take_lines(), *self._expiry_log.take_lines(expired, self._clock())):
+            lines = self._receive_scheduler.take_lines()
+        for line in (*lines, *self._failures.take_lines(), *self._expiry_log.take_lines(expired, self._clock())):
             log.log(line.level, "%s", line)
 
     def _start_refresh(self) -> None:
@@ -290,9 +291,7 @@ class Receiver:
             self._due_ms[self._start_refresh] = 0
 
     def _refresh_routes(self) -> None:
-        """Refresh the routes and wait; record errors, replace the targets to poll, make ``_update_messages`` due."""
-        failures = self._transport.refresh_routes()
-        self._failures.record_route_refresh(failures)
+        self._failures.record_route_refresh(self._transport.refresh_routes())
         with self._changed:
             self._targets = self._transport.targets()
             self._receive_scheduler.set_targets(self._targets)
@@ -314,7 +313,7 @@ class Receiver:
 
     def _send_requests(self) -> None:
         for request in self._next_requests():
-            self._transport.receive(request, partial(self._enqueue, request.target))
+            self._transport.receive(request, partial(self._enqueue, request))
 
     def _next_requests(self) -> list[ReceiveRequest]:
         """Return the polls to send now to brokers in no retry pause, and count them as in flight. Return none if
@@ -326,21 +325,17 @@ class Receiver:
             allowed = [one for one in self._targets if self._failures.may_send(one.broker_name)]
             return list(self._receive_scheduler.schedule(capacity, allowed))
 
-    def _enqueue(self, target: Target, outcome: ReceiveOutcome) -> None:
-        self._inbox.put(ReceiveResult(target, outcome, self._clock()))  # its messages' invisible durations begin now
+    def _enqueue(self, request: ReceiveRequest, outcome: ReceiveOutcome) -> None:
+        """Put an outcome into the inbox. Its invisible duration counts from now, whenever it is processed."""
+        self._inbox.put(ReceiveResult(request, outcome, self._clock()))
 
-    def _process_inbox(self) -> None:
-        """Wait up to ``TICK_S`` for an entry of the inbox, and process all entries."""
-        with suppress(Empty):
-            self._process(self._inbox.get(timeout=TICK_S))
-        self._process_pending()
-
-    def _process_pending(self) -> bool:
-        """Process all entries of the inbox without waiting; return whether any was a poll's outcome, not None."""
+    def _process_pending(self, timeout_s: float = 0) -> bool:
+        """Process all entries of the inbox, after waiting for the first; return whether any was a poll's outcome."""
         has_result = False
         with suppress(Empty):
             while True:
-                has_result = self._process(self._inbox.get_nowait()) or has_result
+                has_result = self._process(self._inbox.get(timeout=timeout_s)) or has_result
+                timeout_s = 0
         return has_result
 
     def _process(self, result: ReceiveResult | None) -> bool:
@@ -348,7 +343,12 @@ class Receiver:
         ``retryMaxTimes`` must be requested first. None only wakes the thread: return False for it, else True."""
         if result is None:
             return False
-        target, outcome, now_ms = result
+        request, outcome, now_ms = result
+        target = request.target
+        if isinstance(outcome, FailedConversion):
+            with self._changed:
+                self._receive_scheduler.isolate(request, outcome.failure, now_ms)
+            outcome = outcome.received or outcome.failure
         self._failures.record_outcome(target.broker_name, outcome)
         if isinstance(outcome, RocketMQError):
             with self._changed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from rocketmq_spark.errors import RocketMQError
@@ -10,7 +11,16 @@ from rocketmq_spark.pop.delivery_attempts import MoveOutcome, SplitMessages
 from rocketmq_spark.pop.receipt_handles import ReceiptHandle, ReceivedMessage
 from rocketmq_spark.pop.receive_scheduler import ReceiveRequest, Target
 
-ReceiveOutcome: TypeAlias = Sequence[ReceivedMessage] | RocketMQError
+
+@dataclass(frozen=True, slots=True)
+class FailedConversion:
+    """A response that a proxy ended because it cannot convert one of its messages. ``received``: those before it."""
+
+    received: Sequence[ReceivedMessage]
+    failure: RocketMQError
+
+
+ReceiveOutcome: TypeAlias = Sequence[ReceivedMessage] | FailedConversion | RocketMQError
 """The messages of a poll, empty if there were none, or its error."""
 
 AckOutcome: TypeAlias = bool | RocketMQError

@@ -9,6 +9,7 @@ Not in here: after GO_AWAY a request is sent once more over a new connection (``
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from enum import Enum
 from types import MappingProxyType
@@ -240,6 +241,18 @@ is_access_denied: Final = _condition_in("ACCESS_DENIED", "GROUP_DENIED", "TOPIC_
 
 is_response_too_large: Final = _condition_in("RESPONSE_TOO_LARGE")
 """Whether a proxy's response exceeds the maximum number of messages or bytes."""
+
+_is_proxy_unavailable: Final = _condition_in("PROXY_UNAVAILABLE")
+_OTHER_PROXY_FAILURE: Final = re.compile(r'Remoting\w*Exception|MQ(Broker|Client)Exception|"settings" is null')
+"""In remarks of INTERNAL_SERVER_ERROR: its broker is unavailable or has refused, or the client has to register."""
+
+
+def is_conversion_failure(error: RocketMQError) -> bool:
+    """Return whether a proxy failed while it processed a response of its broker, as it does for a message that it
+    cannot convert. False for overload, and for an unavailable proxy or broker. Source:
+    ``proxy/grpc/v2/common/ResponseBuilder.java#buildStatus``."""
+    is_internal = _is_proxy_unavailable(error) and error.context.get("code_name") == "INTERNAL_SERVER_ERROR"
+    return is_internal and not _OTHER_PROXY_FAILURE.search(str(error.context.get("remark", "")))
 
 
 # ------------------------------------------------------------------------------------------------------------- pauses

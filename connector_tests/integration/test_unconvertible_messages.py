@@ -1,0 +1,111 @@
+"""A message that a proxy cannot convert, before true messages: these are read, though the proxy fails each response
+with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from typing import Final
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from connector_tests.support.admin_broker import AdminBroker
+from connector_tests.support.cluster_pool import ClusterPool
+from connector_tests.support.streams import Topic
+from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.embedded.pytest_plugin import unique_name
+from rocketmq_spark.model import BrokerAddress, Message, MessageQueue, dead_letter_topic
+from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.remoting.send_result import send_header
+from rocketmq_spark.remoting.send_rpc import send_rpc
+from rocketmq_spark.source.datasource import RocketMQDataSource
+from rocketmq_spark.source.pop.pop_reader import RocketMQPopReader
+from rocketmq_spark.source.schema import default_schema
+from rocketmq_spark.wire.message.batch import encode_batch
+from rocketmq_spark.wire.remoting.codes import RequestCode
+
+pytestmark = pytest.mark.broker
+
+TIMEOUT_MS: Final = 5_000
+INVISIBLE_MS: Final = 10_000
+"""The shortest that a proxy accepts."""
+
+TRUE_MESSAGES: Final = 20
+UNCONVERTIBLE: Final = b"unconvertible"
+LEAST_JAVA_LONG: Final = -(2**63)
+
+
+@pytest.fixture(scope="module")
+def cluster(request: pytest.FixtureRequest, clusters: ClusterPool) -> Iterator[EmbeddedCluster]:
+    request.getfixturevalue("grpc_library")
+    with clusters.using(proxy=True) as one:
+        yield one
+
+
+@pytest.fixture
+def broker(cluster: EmbeddedCluster) -> Iterator[AdminBroker]:
+    with closing(ConnectionPool(TIMEOUT_MS)) as pool:
+        yield AdminBroker(BrokerAddress(cluster.broker_addr()), pool, TIMEOUT_MS)
+
+
+def send_unconvertible(broker: AdminBroker, queue: MessageQueue, problem: str) -> None:
+    header = send_header(queue, "tests", sys_flag=0, properties="", is_batch=problem == "POP_CK")
+    code, body = RequestCode.SEND_MESSAGE_V2, UNCONVERTIBLE
+    if problem == "bornTimestamp":
+        header = replace(header, born_timestamp_ms=LEAST_JAVA_LONG)
+    else:
+        code, body = (
+            RequestCode.SEND_BATCH_MESSAGE,
+            encode_batch([Message(queue.topic, body, properties={"POP_CK": "x y"})]),
+        )
+    broker.call(send_rpc(code, header, body, queue))
+
+
+def read_to_end(reader: RocketMQPopReader) -> list[str]:
+    """Bodies, until a call brings no more."""
+    found: list[str] = []
+    start = reader.initialOffset()
+    while (end := reader.latestOffset(start, ReadAllAvailable())) != start:
+        for partition in reader.partitions(start, end):
+            for batch in reader.read(partition):
+                found += [body.decode() for body in batch.column("body").to_pylist()]
+        start = end
+    return found
+
+
+def dead_letters(broker: AdminBroker, group: str) -> bytes:
+    """The records of the dead-letter topic; empty where the broker has no such topic."""
+    queue = MessageQueue(dead_letter_topic(group), "broker-a", 0)
+    if not broker.max_offset(queue):
+        return b""
+    return bytes(broker.pull("tests", queue, 0, 32).body)
+
+
+@pytest.mark.parametrize("problem", ["bornTimestamp", "POP_CK"])
+def test_true_messages_behind_unconvertible_one_are_all_read(
+    problem: str, cluster: EmbeddedCluster, broker: AdminBroker, group: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They counted a delivery attempt with each failed response: with ``availableNow`` the query ended as successful
+    without them, else they ended in the dead-letter topic."""
+    queue = MessageQueue(cluster.create_topic(unique_name("unconvertible"), 1), "broker-a", 0)
+    broker.update_group(group, retry_max_times=1)
+    broker.update_offset(group, queue, 0)
+    send_unconvertible(broker, queue, problem)
+    with closing(Topic(cluster, queue.topic)) as topic:
+        sent = topic.send(TRUE_MESSAGES)
+    options = {"endpoints": cluster.endpoints, "consumerGroup": group, "subscribe": queue.topic}
+    more = {"loadBalance": "message", "invisibleDurationMs": str(INVISIBLE_MS)}
+    reader = RocketMQDataSource(options | more).streamReader(default_schema())
+    assert isinstance(reader, RocketMQPopReader)
+    reader.prepareForTriggerAvailableNow()
+    try:
+        found = read_to_end(reader)
+    finally:
+        reader.stop()
+    assert sorted(found) == sorted(sent)
+    lines = [one.getMessage() for one in caplog.records if "UNCONVERTIBLE_MESSAGE" in one.getMessage()]
+    assert len([line for line in lines if "cannot convert" in line]) == 1
+    dead = dead_letters(broker, group)
+    assert [body for body in sent if body.encode() in dead] == []
