@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import closing
 
 import pytest
 
@@ -16,6 +17,7 @@ from rocketmq_spark.cli.message_reading import PULLED_MESSAGES, read_messages
 from rocketmq_spark.cli.name_server import cluster_at
 from rocketmq_spark.cli.tail import last_ranges, new_ranges
 from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.model import Message, MessageQueue, QueueBounds
 from rocketmq_spark.remoting.producer import Producer
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
@@ -49,6 +51,22 @@ def test_undecodable_message_is_one_line_among_the_others(
     printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert sorted(one["body"] for one in printed if "body" in one) == sorted(sent)
     assert [one["problem"][:23] for one in printed if "problem" in one] == ["its ZLIB body is damage"]
+
+
+def test_messages_behind_made_up_ipv6_flags_are_all_printed(
+    cluster: EmbeddedCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The broker stores such a message at an offset, and later ones at stored offsets beyond the queue's end."""
+    with closing(Topic(cluster, cluster.create_topic(unique_name("flags"), 1))) as messages:
+        sent = messages.send(1)
+        with cluster_at(cluster.namesrv_addr, {}) as client:
+            lie, producer = Message(messages.name, b"lie"), Producer(client, group="tests")
+            for _ in range(2):
+                producer.send(lie, sys_flag=MessageSysFlag.BORNHOST_V6)
+        sent += messages.send(4)
+        eventually(lambda: sum(held.max_offset for held in messages.bounds().values()) == len(sent), "all dispatched")
+        assert main(["tail", messages.name, "--json"]) == 0
+    assert [json.loads(line)["body"] for line in capsys.readouterr().out.splitlines()] == sent
 
 
 def test_later_messages_follow(cluster: EmbeddedCluster, messages: Topic) -> None:
