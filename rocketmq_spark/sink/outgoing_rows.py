@@ -200,7 +200,7 @@ def _have_invalid_keys(values: pa.Array | None) -> Mask | None:
     no column, or a column of texts instead of lists."""
     if values is None or not pa.types.is_nested(values.type):
         return None
-    lists = values.cast(pa.list_(pa.binary())).filter(values.is_valid())  # a null list may cover values
+    lists = values.cast(pa.list_(pa.binary())).drop_null()  # a null list may cover values
     keys = lists.flatten()
     are_invalid = pc.or_(pc.equal(pc.binary_length(keys), 0), pc.match_substring(keys, " "))
     if not pc.any(are_invalid).as_py():

@@ -111,27 +111,21 @@ def _pieces(
     for part in split_by_bytes(batch, columns.parts[BODY], ENCODED_BYTES):
         rows = outgoing_rows(part, columns.parts, options.topic, first_row, columns.id_positions)
         properties = _properties(rows)
-        ids = _message_ids(part, columns, rows, (*rows.destinations, rows.bodies, *properties), key, first_row)
-        yield _Piece(rows, ids, properties)
+        ids_of_columns = [part.column(position) for position in columns.id_positions]
+        yield _Piece(rows, _message_ids(rows, properties, ids_of_columns, key), properties)
         first_row += len(part)
 
 
 def _message_ids(
-    batch: pa.RecordBatch,
-    columns: Columns,
-    rows: OutgoingRows,
-    content: Sequence[pa.BinaryArray],
-    key: bytes,
-    first_row: int,
+    rows: OutgoingRows, properties: Sequence[pa.BinaryArray], id_columns: Sequence[pa.Array], key: bytes
 ) -> MessageIds:
-    """Return the ID of each row: of its ID columns, or, without these or if one is null, of its position and
-    ``content``. A row with a null is invalid; as a dead letter it must differ from others."""
-    if rows.have_null_ids is None:
-        return row_ids(key, first_row, content)
-    ids = column_ids([batch.column(position) for position in columns.id_positions])
-    if rows.have_null_ids.any():
-        ids = np.where(rows.have_null_ids, row_ids(key, first_row, content), ids)
-    return ids
+    """Return the ID of each row, at least one: of ``id_columns``, or, without these or if one is null, of its number
+    and content. A row with a null is invalid; as a dead letter it must differ from others."""
+    nulls = rows.have_null_ids
+    if nulls is not None and not nulls.any():
+        return column_ids(id_columns)
+    ids = row_ids(key, int(rows.numbers[0]), (*rows.destinations, rows.bodies, *properties))
+    return ids if nulls is None else np.where(nulls, ids, column_ids(id_columns))
 
 
 def _valid_pieces(pieces: list[_Piece], task: WriteTask, options: WriteOptions, topics: Topics) -> Iterator[_Piece]:
