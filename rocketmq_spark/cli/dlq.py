@@ -51,9 +51,10 @@ def main(argv: Sequence[str]) -> int:
         elif not chosen:
             print_none(group)
         targets = {topic for letter in chosen if (topic := target_of(letter, arguments.to)) is not None}
-        unusable = unusable_topics(cluster, targets)
+        producer = Producer(cluster, group=group)
+        unusable = unusable_topics(cluster, producer, targets)
         plan = plan_of(chosen, arguments.to, unusable, is_chosen=not arguments.all)
-        return redrive(cluster, group, plan, is_dry_run=arguments.dry_run)
+        return redrive(producer, plan, is_dry_run=arguments.dry_run)
 
 
 def read_dead_letters(cluster: ClusterClient, group: str) -> Iterator[StoredMessage]:
@@ -86,30 +87,29 @@ def print_none(group: str) -> None:
     print(f"Group '{one_line(group)}' has no dead letters.", file=sys.stderr)
 
 
-def unusable_topics(cluster: ClusterClient, topics: Collection[str]) -> dict[str, str]:
+def unusable_topics(cluster: ClusterClient, producer: Producer, topics: Collection[str]) -> dict[str, str]:
     """Return those of ``topics`` to which nothing can be sent, each with the reason: the brokers' own topics, and those
-    without a route or a writable queue. Raises what ``NameServers.cluster_info`` and ``RouteTable.route`` do."""
+    without a route or a writable queue. Raises what ``NameServers.cluster_info`` does, and the errors of
+    ``Producer.write_queues`` but RouteError."""
     if not topics:
         return {}
     usable = user_topics(topics, cluster.name_servers.cluster_info())
     unusable = {topic: f"topic '{topic}' is the brokers' own" for topic in set(topics) - set(usable)}
     for topic in usable:
         try:
-            if not cluster.routes.route(topic).write_queues():
-                unusable[topic] = RouteError("TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE", topic=topic).summary
+            producer.write_queues(topic)
         except RouteError as error:
             unusable[topic] = error.summary
     return unusable
 
 
-def redrive(cluster: ClusterClient, group: str, plan: RedrivePlan, *, is_dry_run: bool) -> int:
+def redrive(producer: Producer, plan: RedrivePlan, *, is_dry_run: bool) -> int:
     """Print which messages are left. Send copies of the others, unless ``is_dry_run``, wait, and print the old ID and
     the place of each; one that a broker rejects is left too. Return 0, or LEFT if a message was left. Raises the
     TransportErrors of ``Producer.send``."""
     left = len(plan.left)
     for message, reason in plan.left:
         _print_left(message, reason)
-    producer = Producer(cluster, group=group)
     for message, topic in plan.sends:
         if is_dry_run:
             print(one_line(f"{message.msg_id} -> {topic} (dry run)"))

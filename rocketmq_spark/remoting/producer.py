@@ -68,6 +68,16 @@ class Producer:
             messages[0].topic, queue, lambda target_queue, broker: broker.send_batch(with_id, target_queue, self._group)
         )
 
+    def write_queues(self, topic: str) -> Sequence[MessageQueue]:
+        """Return the writable queues of the topic, at least one. Request the route if it is not cached, and wait.
+        Raises RouteError[TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE], after invalidating the route, and the errors of
+        ``RouteTable.route``."""
+        queues = self._cluster.routes.route(topic).write_queues()
+        if not queues:
+            self._cluster.routes.invalidate(topic)
+            raise RouteError("TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE", topic=topic)
+        return queues
+
     def _send_with_retries(
         self, topic: str, queue: MessageQueue | None, send: Callable[[MessageQueue, Broker], SendResult]
     ) -> SendResult:
@@ -88,12 +98,8 @@ class Producer:
 
     def _choose_queue(self, topic: str, failed: Collection[str]) -> MessageQueue:
         """Return the next writable queue of the topic, in turn; of a broker that is not in ``failed`` if possible.
-        Request the route if it is not cached, and wait. Raises RouteError[TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE], after
-        invalidating the route, and the errors of ``RouteTable.route``."""
-        queues = self._cluster.routes.route(topic).write_queues()
-        if not queues:
-            self._cluster.routes.invalidate(topic)
-            raise RouteError("TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE", topic=topic)
+        Raises what ``write_queues`` does."""
+        queues = self.write_queues(topic)
         candidates = [queue for queue in queues if queue.broker_name not in failed] or queues
         return candidates[next(self._round_robin) % len(candidates)]
 
