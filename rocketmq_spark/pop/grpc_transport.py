@@ -204,16 +204,18 @@ class GrpcTransport:
             )
         except RocketMQError as error:
             return FailedConversion((), error) if is_conversion_failure(error) else error
-        is_unconvertible = failure is not None and is_conversion_failure(failure)
-        if failure is not None and not is_unconvertible:
-            self._log_incomplete(request.target, len(messages), failure)
         handles = handles_of_response(topic, broker_name, messages, invisible_ms)
         self._log_unverified(request.target, sum(map(is_unverified, handles)))
         received = [
             ReceivedMessage(handle, memoryview(_record_of(one.record, handle)), RecordFormat.PROXIED)
             for handle, one in zip(handles, messages, strict=True)
         ]
-        return FailedConversion(received, failure) if failure is not None and is_unconvertible else received
+        if failure is None:
+            return received
+        if is_conversion_failure(failure):
+            return FailedConversion(received, failure)
+        self._log_incomplete(request.target, len(received), failure)
+        return received
 
     def _log_incomplete(self, target: Target, count: int, failure: RocketMQError) -> None:
         """Log a warning that a target's response ended early after ``count`` messages; within the pause after the last
