@@ -4,8 +4,16 @@ from collections.abc import Iterator
 
 import pytest
 
+from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.streams import Topic
 from rocketmq_spark.embedded import EmbeddedCluster
+
+
+@pytest.fixture(scope="module")
+def cluster_with_proxy(grpc_library: None, clusters: ClusterPool) -> Iterator[EmbeddedCluster]:
+    """For tests whose clients speak gRPC in this process."""
+    with clusters.using(proxy=True) as one:
+        yield one
 
 
 @pytest.fixture

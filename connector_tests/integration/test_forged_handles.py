@@ -10,7 +10,6 @@ from typing import Final
 
 import pytest
 
-from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.streams import Topic, eventually
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
@@ -34,10 +33,8 @@ UNTIL_REVIVED_S: Final = 15.0
 
 
 @pytest.fixture(scope="module")
-def cluster(request: pytest.FixtureRequest, clusters: ClusterPool) -> Iterator[EmbeddedCluster]:
-    request.getfixturevalue("grpc_library")
-    with clusters.using(proxy=True) as one:
-        yield one
+def cluster(cluster_with_proxy: EmbeddedCluster) -> EmbeddedCluster:
+    return cluster_with_proxy
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from connector_tests.support.admin_broker import AdminBroker
-from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.streams import Topic
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
@@ -38,10 +37,8 @@ LEAST_JAVA_LONG: Final = -(2**63)
 
 
 @pytest.fixture(scope="module")
-def cluster(request: pytest.FixtureRequest, clusters: ClusterPool) -> Iterator[EmbeddedCluster]:
-    request.getfixturevalue("grpc_library")
-    with clusters.using(proxy=True) as one:
-        yield one
+def cluster(cluster_with_proxy: EmbeddedCluster) -> EmbeddedCluster:
+    return cluster_with_proxy
 
 
 @pytest.fixture
