@@ -3,8 +3,10 @@ lost, and of all that comes twice it is said which kill it was."""
 
 from __future__ import annotations
 
+import json
 import math
 import random
+import re
 import sys
 import time
 from collections import Counter, defaultdict
@@ -16,7 +18,7 @@ from typing import Final, NamedTuple
 import pytest
 
 from connector_tests.support.cluster_pool import ClusterPool
-from connector_tests.support.message_member import MessageMember, message_members
+from connector_tests.support.message_member import MessageMember, Place, message_members
 from connector_tests.support.streams import Topic, eventually
 from rocketmq_spark.embedded import EmbeddedCluster
 
@@ -31,9 +33,9 @@ UNTIL_ACKNOWLEDGED_S: Final = 5
 """From when the next batch is in the sink: that is planned when the one before is acknowledged. A query that is killed
 acknowledges it when it is back."""
 
-UNTIL_COMMITTED_S: Final = INVISIBLE_S
-"""Until the broker moves the group's offset beyond what was acknowledged: it does so in the order of delivery, and an
-earlier message of the queue may be invisible for so long. Source: ``PopBufferMergeService.java#scanCommitOffset``."""
+UNTIL_REVIVED_S: Final = INVISIBLE_S
+"""A bound of what the stored offsets do not show: how far the broker had come with what it delivers again. Source:
+``PopReviveService.java#mergeAndRevive``."""
 
 NO_REASON: Final = "for no reason"
 
@@ -48,10 +50,19 @@ class QueryKill(NamedTuple):
 
 
 class BrokerKill(NamedTuple):
-    """``written_s``: when it had last written down how far it has delivered its queues. By the clock, unix seconds."""
+    """``written_s``: when it had last written its offsets; ``committed``: those of the topic and of the group's retry
+    topic, by whether a queue is of the latter, and its ID. By the clock, unix seconds."""
 
     written_s: float
     at_s: float
+    committed: Mapping[tuple[bool, int], int]
+
+    def forgets(self, copy: Copy) -> bool:
+        """Whether the broker, started again, delivers what it had delivered for this copy: it had not written an offset
+        beyond it. Nor does it, however long ago the message was acknowledged, while its scan for offsets stops at an
+        earlier one of the queue. Source: ``PopBufferMergeService.java#scanCommitOffset``."""
+        place = copy.place
+        return copy.written_s < self.at_s and place.offset >= self.committed.get((place.attempt > 0, place.queue_id), 0)
 
 
 class Copy(NamedTuple):
@@ -61,6 +72,7 @@ class Copy(NamedTuple):
     batch: int
     written_s: float
     next_s: float
+    place: Place
 
 
 @pytest.fixture(scope="module")
@@ -115,9 +127,25 @@ class Scenario:
     def kill_the_broker(self) -> None:
         at_s = time.time()
         self._cluster.kill_broker()
-        offsets = self._cluster.store_dir() / "config" / "consumerOffset.json"
-        self._broker_kills.append(BrokerKill(offsets.stat().st_mtime if offsets.exists() else 0, at_s))
+        self._broker_kills.append(self._stored(at_s))
         self._cluster.start_broker()
+
+    def _stored(self, at_s: float) -> BrokerKill:
+        """What a broker killed at ``at_s`` has stored, in a file that it moves away before it renames the next; whose
+        keys are bare numbers."""
+        config = self._cluster.store_dir() / "config"
+        files = [config / "consumerOffset.json", config / "consumerOffset.json.bak"]
+        file = next(filter(Path.exists, files), None)
+        if file is None:
+            return BrokerKill(0, at_s, {})
+        by_topic = json.loads(re.sub(r"(\d+):", r'"\1":', file.read_text()))["offsetTable"]
+        committed = {
+            (topic.startswith("%RETRY%"), int(queue_id)): offset
+            for topic, offsets in by_topic.items()
+            for queue_id, offset in offsets.items()
+            if self._messages.name in topic
+        }
+        return BrokerKill(file.stat().st_mtime, at_s, committed)
 
     def kill_the_proxy(self) -> None:
         self._cluster.kill_proxy()
@@ -143,9 +171,9 @@ class Scenario:
         for name, member in self._members.items():
             batches = sorted(member.batches())
             later_s = [*(batch.written_s for batch in batches[1:]), math.inf][: len(batches)]
-            for (number, bodies, written_s), next_s in zip(batches, later_s, strict=True):
-                for body in bodies:
-                    copies[body].append(Copy(name, number, written_s, next_s))
+            for batch, next_s in zip(batches, later_s, strict=True):
+                for body, place in zip(batch.bodies, batch.places, strict=True):
+                    copies[body].append(Copy(name, batch.number, batch.written_s, next_s, place))
         return copies
 
     def account(self) -> Counter[str]:
@@ -160,8 +188,7 @@ class Scenario:
         get that once more. Nothing else is a reason."""
         done_s = min(copies, key=lambda copy: copy.written_s).next_s
         forgotten = sum(
-            kill.written_s - UNTIL_ACKNOWLEDGED_S - UNTIL_COMMITTED_S < done_s and sent_s < kill.at_s
-            for kill in self._broker_kills
+            any(map(kill.forgets, copies)) or _was_under_way(kill, sent_s, done_s) for kill in self._broker_kills
         )
         late = sum(self._is_late(copy) for copy in copies)
         if len(copies) == 1:
@@ -178,6 +205,10 @@ class Scenario:
 
     def __str__(self) -> str:
         return "\n".join(map(str, [f"seed {SEED}", *self._query_kills, *self._broker_kills, *self.account().items()]))
+
+
+def _was_under_way(kill: BrokerKill, sent_s: float, done_s: float) -> bool:
+    return sent_s < kill.at_s and kill.written_s - UNTIL_ACKNOWLEDGED_S - UNTIL_REVIVED_S < done_s
 
 
 @pytest.mark.timeout(1_800)

@@ -28,17 +28,27 @@ REPOSITORY: Final = Path(__file__).parents[2]
 TO_THE_END: Final = "to the end"
 UNTIL_STOPPED: Final = "until told"
 LOGS: Final = ("offsets", "out", "commits")
+PLACE: Final = ("queueId", "queueOffset", "reconsumeTimes")
 PAUSE_S: Final = 0.03
 """After each step of a batch, so that whoever kills at random hits each of them."""
 
 Value = dict[str, Any]
 
 
+class Place(NamedTuple):
+    """Where a message was read: ``attempt`` is 0 in its topic, and above that in the group's retry topic."""
+
+    queue_id: int
+    offset: int
+    attempt: int
+
+
 class Batch(NamedTuple):
-    """What the sink has of a micro-batch, and since when, unix seconds."""
+    """What the sink has of a micro-batch, and since when, unix seconds. ``places``: one for each body."""
 
     number: int
     bodies: list[str]
+    places: list[Place]
     written_s: float
 
 
@@ -91,7 +101,10 @@ class MicroBatches:
         partitions = self._reader.partitions(start, end)
         batches = [batch for partition in partitions for batch in self._reader.read(partition)]
         bodies = [body.decode() for batch in batches for body in batch.column("body").to_pylist()]
-        self._put("out", number, {"bodies": bodies})
+        places = [
+            place for batch in batches for place in zip(*(batch.column(of).to_pylist() for of in PLACE), strict=True)
+        ]
+        self._put("out", number, {"bodies": bodies, "places": places})
         self._put("commits", number, {})
 
     def _put(self, log: str, number: int, value: Value) -> None:
@@ -165,10 +178,7 @@ class MessageMember:
         return (self._folder / "counts").exists()
 
     def batches(self) -> list[Batch]:
-        return [
-            Batch(int(file.name), json.loads(file.read_text())["bodies"], file.stat().st_mtime)
-            for file in (self._folder / "out").glob("[0-9]*")
-        ]
+        return [_read_batch(file) for file in (self._folder / "out").glob("[0-9]*")]
 
     def bodies(self) -> list[str]:
         return [body for batch in self.batches() for body in batch.bodies]
@@ -189,6 +199,12 @@ class MessageMember:
 
     def log(self) -> str:
         return (self._folder / "log").read_text(errors="replace")[-3_000:]
+
+
+def _read_batch(file: Path) -> Batch:
+    written = json.loads(file.read_text())
+    places = [Place(*place) for place in written["places"]]
+    return Batch(int(file.name), written["bodies"], places, file.stat().st_mtime)
 
 
 @contextmanager
