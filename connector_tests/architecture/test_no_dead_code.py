@@ -9,6 +9,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 import rocketmq_spark
 from connector_tests.support.references import References, write_references
 from rocketmq_spark.wire.arrow.column_table import COLUMNS
@@ -91,6 +93,7 @@ def without(found: set[str], *exempt: dict[str, str]) -> tuple[set[str], set[str
     return left, {pattern for pattern in patterns if not any(fnmatchcase(name, pattern) for name in found)}
 
 
+@pytest.mark.full
 def test_what_the_package_defines_it_uses(tmp_path: Path) -> None:
     folders = [PACKAGE, PACKAGE.parent / "tools"]
     write_references(folders, tmp_path, SETTINGS)

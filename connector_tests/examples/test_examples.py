@@ -86,6 +86,7 @@ def test_what_is_read_is_written_to_another_topic_and_read_once(
     assert f"5 words in topic {into}" in run(*example, "--into", into)
 
 
+@pytest.mark.full
 def test_the_job_runs_through_spark_submit_with_the_files_of_conf(
     run: Run, cluster: EmbeddedCluster, messages: Topic, group: str, tmp_path: Path
 ) -> None:

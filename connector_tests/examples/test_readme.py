@@ -7,7 +7,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -160,9 +160,8 @@ for _ in range(600):
     time.sleep(0.1)
 print(scraped)
 """
-RUN: Final = (
-    Page(README, send_books, more=COUNT_ARCHIVED),
-    Page(STARTED, send_as_shown),
+FIRST_PAGES: Final = (Page(README, send_books, more=COUNT_ARCHIVED), Page(STARTED, send_as_shown))
+GUIDE_PAGES: Final = (
     Page(f"{GUIDE}/reading.md", send_books),
     Page(f"{GUIDE}/writing.md", run_commands_of_writing),
     Page(f"{GUIDE}/consumer-groups.md", send_books),
@@ -190,16 +189,26 @@ def script_of(page: str, cluster: EmbeddedCluster, topic: str, group: str) -> st
 
 
 @pytest.fixture(scope="module")
-def runs(
-    cluster: EmbeddedCluster, clusters: ClusterPool, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Mapping[str, PageRun]]:
-    """All pages, run one after another in one Spark, by name."""
-    base = tmp_path_factory.mktemp("pages")
+def first_runs(clusters: ClusterPool, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, PageRun]]:
+    with run_pages(FIRST_PAGES, clusters, tmp_path_factory.mktemp("first_pages")) as runs:
+        yield runs
+
+
+@pytest.fixture(scope="module")
+def runs(clusters: ClusterPool, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, PageRun]]:
+    """Of the guide."""
+    with run_pages(GUIDE_PAGES, clusters, tmp_path_factory.mktemp("pages")) as runs:
+        yield runs
+
+
+@contextmanager
+def run_pages(pages: Sequence[Page], clusters: ClusterPool, base: Path) -> Iterator[Mapping[str, PageRun]]:
+    """The pages, run one after another in one Spark, by name."""
     given: dict[str, tuple[Topic, str]] = {}
     scripts: list[Path] = []
     with ExitStack() as topics:
-        for page in RUN:
-            served = clusters.get(**page.shape) if page.shape else cluster
+        for page in pages:
+            served = clusters.get(**page.shape)
             topic, group = unique_name("page"), unique_name("page_group")
             messages = topics.enter_context(closing(Topic(served, served.create_topic(topic))))
             page.prepare(served, messages, base)
@@ -233,24 +242,25 @@ def run_scripts(scripts: Sequence[Path], folder: Path) -> list[str]:
 def test_every_page_with_something_to_run_is_run() -> None:
     with_code = [page for page in PAGES if "```python" in text_of(page)]
     assert len(with_code) >= 5
-    assert sorted(with_code) == sorted(page.name for page in RUN)
+    assert sorted(with_code) == sorted(page.name for page in (*FIRST_PAGES, *GUIDE_PAGES))
 
 
-def test_quick_start_shows_what_it_has_sent(runs: Mapping[str, PageRun]) -> None:
-    run = runs[STARTED]
+def test_quick_start_shows_what_it_has_sent(first_runs: Mapping[str, PageRun]) -> None:
+    run = first_runs[STARTED]
     assert [line.count("|books|") for line in run.printed.splitlines() if "book" in line] == [1, 1, 1]
     assert all(f"|{body}" in run.printed for body in BOOKS)
     assert run.messages.lag(f"{run.group}-group") == 0
 
 
-def test_readme_reads_a_topic_and_writes_to_it(runs: Mapping[str, PageRun]) -> None:
-    run = runs[README]
+def test_readme_reads_a_topic_and_writes_to_it(first_runs: Mapping[str, PageRun]) -> None:
+    run = first_runs[README]
     assert "3 archived" in run.printed
     assert "3 orders in the topic" in run.printed
     eventually(lambda: sum(held.max_offset for held in run.messages.bounds().values()) == 4, "1 message more")
     assert run.messages.lag(f"{run.group}-group") == 1
 
 
+@pytest.mark.full
 def test_reading_shows_bodies_and_sends(runs: Mapping[str, PageRun]) -> None:
     run = runs[f"{GUIDE}/reading.md"]
     assert all(f"{body}|" in run.printed for body in BOOKS)
@@ -259,6 +269,7 @@ def test_reading_shows_bodies_and_sends(runs: Mapping[str, PageRun]) -> None:
     eventually(lambda: sum(held.max_offset for held in run.messages.bounds().values()) == 6, "3 messages more")
 
 
+@pytest.mark.full
 def test_writing_writes_and_its_readers_find_it(runs: Mapping[str, PageRun]) -> None:
     run = runs[f"{GUIDE}/writing.md"]
     assert re.search(r"shipped: one book *\|books\|", run.printed)
@@ -266,6 +277,7 @@ def test_writing_writes_and_its_readers_find_it(runs: Mapping[str, PageRun]) -> 
     assert run.messages.lag(f"{run.group}-shipping") == 0
 
 
+@pytest.mark.full
 def test_trace_context_is_written_and_read_as_columns(runs: Mapping[str, PageRun]) -> None:
     traced = r" *\|00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\|NULL *\|"
     printed = runs[f"{GUIDE}/writing.md"].printed
@@ -275,16 +287,19 @@ def test_trace_context_is_written_and_read_as_columns(runs: Mapping[str, PageRun
     ]
 
 
+@pytest.mark.full
 def test_graceful_stop_leaves_no_lag(runs: Mapping[str, PageRun]) -> None:
     run = runs[f"{GUIDE}/consumer-groups.md"]
     assert run.messages.lag(f"{run.group}-members") == 0
 
 
+@pytest.mark.full
 def test_messages_come_from_brokers_and_through_a_proxy(runs: Mapping[str, PageRun]) -> None:
     printed = runs[f"{GUIDE}/message-mode.md"].printed
     assert [len(re.findall(rf"\| *{body}\|", printed)) for body in BOOKS] == [2, 2, 2]
 
 
+@pytest.mark.full
 def test_failed_rows_are_sent_back_and_others_written(runs: Mapping[str, PageRun], cluster: EmbeddedCluster) -> None:
     run = runs[f"{GUIDE}/error-handling.md"]
     assert "3 3 good rows" in run.printed
@@ -292,12 +307,14 @@ def test_failed_rows_are_sent_back_and_others_written(runs: Mapping[str, PageRun
         eventually(lambda: sum(held.max_offset for held in retried.bounds().values()) == 2, "2 messages sent back")
 
 
+@pytest.mark.full
 def test_monitoring_shows_the_lag(runs: Mapping[str, PageRun]) -> None:
     run = runs[f"{GUIDE}/monitoring.md"]
     assert "lag 0 by queue {" in run.printed
     assert re.search(rf"{run.group}-watched-group *\|{run.messages.name} *\|0 *\|0 *\|", run.printed)
 
 
+@pytest.mark.full
 def test_prometheus_is_shown_the_rows_and_the_lag(runs: Mapping[str, PageRun]) -> None:
     printed = runs[f"{GUIDE}/prometheus.md"].printed
     of_query = r'\{query_id="[-0-9a-f]{36}",query_name="orders-app",source="0"\}'
@@ -305,10 +322,12 @@ def test_prometheus_is_shown_the_rows_and_the_lag(runs: Mapping[str, PageRun]) -
     assert re.search(rf"(?m)^rocketmq_spark_lag_messages{of_query} 0\.0$", printed)
 
 
+@pytest.mark.full
 def test_deployment_shows_a_test_that_passes(runs: Mapping[str, PageRun]) -> None:
     assert "the test passes" in runs[f"{GUIDE}/deployment.md"].printed
 
 
+@pytest.mark.full
 def test_security_reads_from_servers_with_acl_and_tls(runs: Mapping[str, PageRun]) -> None:
     assert "read 3" in runs[f"{GUIDE}/security.md"].printed
 

@@ -24,7 +24,7 @@ from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.sink.write_task import WriteTask
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.full]
 
 PROXY_HOST = "127.0.0.2"
 ONE_AT_A_TIME = {"sendMessageThreadPoolNums": "1", "sendThreadPoolQueueCapacity": "1"}

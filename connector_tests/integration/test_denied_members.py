@@ -143,6 +143,7 @@ def test_a_missing_right_on_the_group(guarded: EmbeddedCluster, user: User) -> N
     )
 
 
+@pytest.mark.full
 def test_a_groups_settings_are_not_a_members_to_read(guarded: EmbeddedCluster, user: User) -> None:
     """So it goes by what groups have by default."""
     given = {"namesrvAddr": guarded.namesrv_addr, "consumerGroup": "g", "subscribe": "orders", "loadBalance": "message"}
@@ -151,6 +152,7 @@ def test_a_groups_settings_are_not_a_members_to_read(guarded: EmbeddedCluster, u
         assert transport.dead_letters.retry_max_times(Target("orders", "broker-a")) == DEFAULT_RETRY_MAX_TIMES
 
 
+@pytest.mark.full
 def test_whether_a_topic_is_in_order_may_be_requested_by_a_client_that_may_read_it(
     guarded: EmbeddedCluster, user: User, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -168,6 +170,7 @@ def test_whether_a_topic_is_in_order_may_be_requested_by_a_client_that_may_read_
     assert skipped in caplog.text
 
 
+@pytest.mark.full
 def test_a_right_of_operators(guarded: EmbeddedCluster, user: User) -> None:
     options = ReadOptions.parse(
         {"namesrvAddr": "a:1", "consumerGroup": "g", "subscribe": "orders", **user("no-operator", READ)}
@@ -193,6 +196,7 @@ def test_an_untrusted_certificate(guarded: EmbeddedCluster) -> None:
     )
 
 
+@pytest.mark.full
 def test_another_name_server_is_called_where_one_is_not_trusted(
     guarded: EmbeddedCluster, strict: EmbeddedCluster
 ) -> None:
@@ -211,6 +215,7 @@ def strict() -> Iterator[EmbeddedCluster]:
         yield cluster
 
 
+@pytest.mark.full
 def test_tls_to_a_plain_port(strict: EmbeddedCluster) -> None:
     error_text = reported(strict, useTLS="true")
     assert error_text.startswith(
@@ -222,6 +227,7 @@ def test_tls_to_a_plain_port(strict: EmbeddedCluster) -> None:
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("given", [{}, {"consumeOrderly": "true"}, {"retryTopic": "true"}])
 def test_a_group_that_is_not_there(strict: EmbeddedCluster, given: dict[str, str]) -> None:
     assert reported(strict, **given) == (
@@ -232,6 +238,7 @@ def test_a_group_that_is_not_there(strict: EmbeddedCluster, given: dict[str, str
     )
 
 
+@pytest.mark.full
 def test_a_group_that_another_client_has_created(strict: EmbeddedCluster) -> None:
     strict.mqadmin("updateSubGroup", "-c", "DefaultCluster", "-g", "made")
     assert snapshot_of(strict, consumerGroup="made").is_complete

@@ -29,7 +29,7 @@ from rocketmq_spark.source.pop.message_reader import read_parts
 from rocketmq_spark.source.pop.message_tasks import tasks_of
 from rocketmq_spark.source.schema import default_schema
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.full]
 
 UNDELIVERED, TRUE, DONE = 3, 11, 4
 INVISIBLE_MS = 10_000

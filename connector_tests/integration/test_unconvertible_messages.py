@@ -25,7 +25,7 @@ from rocketmq_spark.source.schema import default_schema
 from rocketmq_spark.wire.message.batch import encode_batch
 from rocketmq_spark.wire.remoting.codes import RequestCode
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.full]
 
 TIMEOUT_MS: Final = 5_000
 INVISIBLE_MS: Final = 10_000

@@ -236,6 +236,7 @@ def test_a_replay_of_the_same_rows_has_the_same_ids(data: st.DataObject) -> None
     assert written(logged, attempt) == written(logged, attempt)
 
 
+@pytest.mark.full
 @given(st.data())
 def test_rows_of_other_tasks_keep_their_ids_when_ranges_are_skipped(data: st.DataObject) -> None:
     logged = data.draw(logged_batches().filter(bool))

@@ -23,6 +23,7 @@ from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.source.schema import default_schema
 
 
+@pytest.mark.full
 def test_an_available_now_run_with_nothing_new_adds_nothing(messages: Topic, stream: StreamOf) -> None:
     messages.send(10)
     stream().run_to_end()
@@ -97,6 +98,7 @@ def test_a_minimum_delays_batches_but_not_those_of_available_now_and_once(messag
     assert stream().bodies() == sorted(sent)
 
 
+@pytest.mark.full
 def test_a_limit_of_bytes_follows_the_sizes_of_messages(messages: Topic, stream: StreamOf) -> None:
     """Each queue has 100 messages of about 290 B, then 100 of about 2,190 B, as they are stored."""
     limited = stream(maxBytesPerTrigger="40000")
@@ -124,6 +126,7 @@ def lags(progress: StreamingQueryProgress) -> list[dict[str, int]]:
     return [lag for brokers in by_broker for queues in brokers.values() for lag in queues.values()]
 
 
+@pytest.mark.full
 def test_latest_begins_with_what_is_stored_after_the_start(messages: Topic, stream: StreamOf, group: str) -> None:
     messages.send(10)
     latest = stream(startingOffsets="latest")
@@ -147,6 +150,7 @@ def test_a_start_by_time_reads_what_was_stored_since_then(messages: Topic, strea
     assert messages.lag(group) == 0
 
 
+@pytest.mark.full
 def test_a_new_checkpoint_may_ignore_the_group_and_reads_everything_again(
     messages: Topic, stream: StreamOf, group: str
 ) -> None:
@@ -241,6 +245,7 @@ def test_when_a_query_leaves_the_other_takes_over(messages: Topic, stream: Strea
         assert len(owned_queues(staying)) == 4
 
 
+@pytest.mark.full
 def test_more_queries_than_queues_fails_nothing(messages: Topic, stream: StreamOf, group: str) -> None:
     streams = [stream(f"query-{n}") for n in range(5)]
     queries = [one.start() for one in streams]
@@ -262,6 +267,7 @@ def recreate(messages: Topic, cluster: EmbeddedCluster, count: int) -> list[str]
     return messages.send(count)
 
 
+@pytest.mark.full
 def test_a_recreated_topic_is_noticed_though_it_has_outgrown_the_checkpoint(
     messages: Topic, stream: StreamOf, cluster: EmbeddedCluster, group: str
 ) -> None:
@@ -285,6 +291,7 @@ def test_a_reset_of_the_group_makes_the_next_run_read_again(messages: Topic, str
     assert messages.lag(group) == 0
 
 
+@pytest.mark.full
 def test_a_reset_is_obeyed_though_a_batch_is_read_again_first(messages: Topic, stream: StreamOf, group: str) -> None:
     """The pulls of that batch used to be told of the reset, and nobody after them."""
 
@@ -304,6 +311,7 @@ def test_a_reset_is_obeyed_though_a_batch_is_read_again_first(messages: Topic, s
     assert messages.lag(group) == 0
 
 
+@pytest.mark.full
 def test_a_reset_of_the_group_reaches_an_idle_query(messages: Topic, stream: StreamOf, group: str) -> None:
     sent = messages.send(20)
     with stream().running():

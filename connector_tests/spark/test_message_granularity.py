@@ -56,6 +56,7 @@ def test_two_queries_share_the_messages_of_one_queue(
     assert Counter(ours.bodies() + theirs.bodies()) == Counter(sent)
 
 
+@pytest.mark.full
 def test_a_batch_longer_than_the_invisibility_is_claimed_by_no_other_receiver(
     messages: Topic, stream: StreamOf, invisible_ms: int
 ) -> None:
@@ -85,6 +86,7 @@ def reported_by(query: StreamingQuery, what: str) -> int:
     return 0 if last is None else int(json.loads(last.sources[0].latestOffset)[what])
 
 
+@pytest.mark.full
 def test_a_batch_that_is_read_twice_has_the_same_rows(messages: Topic, stream: StreamOf, tmp_path: Path) -> None:
     sent = messages.send(40)
     seen: list[tuple[int, int]] = []
@@ -103,6 +105,7 @@ def test_a_batch_that_is_read_twice_has_the_same_rows(messages: Topic, stream: S
     assert all(first == second for first, second in seen)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("before", "now"), [("queue", "message"), ("message", "queue")])
 def test_a_checkpoint_is_of_queues_or_of_messages(messages: Topic, stream: StreamOf, before: str, now: str) -> None:
     messages.send(1)

@@ -42,6 +42,7 @@ def test_a_topic_that_is_added_at_a_restart_begins_where_the_options_define(
     assert latest.bodies() == sorted(sent)
 
 
+@pytest.mark.full
 def test_a_topic_that_is_omitted_for_a_while_is_read_on_where_it_was(
     messages: Topic, others: Topic, both: str, stream: StreamOf
 ) -> None:
@@ -55,6 +56,7 @@ def test_a_topic_that_is_omitted_for_a_while_is_read_on_where_it_was(
     assert stream().bodies() == sorted(sent + while_omitted)
 
 
+@pytest.mark.full
 def test_two_sources_in_one_query_have_a_group_each(
     spark: SparkSession, cluster: EmbeddedCluster, messages: Topic, others: Topic, group: str, tmp_path: Path
 ) -> None:

@@ -25,6 +25,7 @@ NAME_SERVERS_UNAVAILABLE = (
 )
 
 
+@pytest.mark.full
 def test_a_group_of_rocketmqs_own(stream: StreamOf) -> None:
     with pytest.raises(AnalysisException) as raised:
         stream(consumerGroup="CID_RMQ_SYS_TRANS").load()
@@ -46,6 +47,7 @@ def test_a_broker_given_as_a_name_server_to_a_reader(cluster: EmbeddedCluster, s
     assert NAME_SERVERS_UNAVAILABLE.format(address=cluster.broker_addr()) in str(raised.value)
 
 
+@pytest.mark.full
 def test_a_broker_given_as_a_name_server_to_a_writer(spark: SparkSession, cluster: EmbeddedCluster, topic: str) -> None:
     rows = spark.createDataFrame([("a",)], "body string").write.format("rocketmq").mode("append").option("topic", topic)
     with pytest.raises(Exception, match="NOT_A_NAME_SERVER") as raised:
@@ -53,6 +55,7 @@ def test_a_broker_given_as_a_name_server_to_a_writer(spark: SparkSession, cluste
     assert NAME_SERVERS_UNAVAILABLE.format(address=cluster.broker_addr()) in str(raised.value)
 
 
+@pytest.mark.full
 def test_two_streams_of_one_application_with_one_group_and_different_topics(
     cluster: EmbeddedCluster, messages: Topic, stream: StreamOf, group: str
 ) -> None:

@@ -129,6 +129,7 @@ def test_a_stream_writes_each_row_once_and_a_replayed_batch_the_same_ids(
     assert spark.read.parquet(str(once.folder / "rows")).count() == 5_000
 
 
+@pytest.mark.full
 def test_micro_batches_of_one_query_have_ids_of_their_own(
     spark: SparkSession, cluster: EmbeddedCluster, messages: Topic, stream: StreamOf, tmp_path: Path
 ) -> None:
@@ -160,6 +161,7 @@ def test_micro_batches_of_one_query_have_ids_of_their_own(
     assert len({(row.msgId, bytes(row.body)) for row in rows}) == 200
 
 
+@pytest.mark.full
 def test_ids_of_columns_that_are_not_sent_are_the_same_in_each_write(
     spark: SparkSession, cluster: EmbeddedCluster, messages: Topic, stream: StreamOf
 ) -> None:
