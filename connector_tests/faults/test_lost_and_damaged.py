@@ -13,7 +13,9 @@ import pytest
 
 from connector_tests.support.cluster_pool import RestingCluster
 from connector_tests.support.streams import Topic, eventually
+from rocketmq_spark.cli import doctor
 from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.embedded.admin import broker_at
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import DataLossError, RemoteProtocolError
 from rocketmq_spark.model import MessageQueue, QueueRange
@@ -101,6 +103,23 @@ def test_what_was_deleted_after_it_was_planned_is_an_error_with_its_exact_range(
         "to continue without them. To start over, call load() again for a batch; in a stream, use a new checkpoint "
         "location (for a file sink also a new path) and set 'groupOffsets' to 'ignore'. This resets the group "
         "to 'startingOffsets', unless it has other members."
+    )
+
+
+def test_doctor_reports_what_was_deleted_and_is_not_read_by_the_group(
+    store: Store, stored: Topic, group: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--namesrv", store.cluster.namesrv_addr, "--group", group, "--topic", stored.name]
+    assert doctor.main(arguments) == 0  # and the broker has the group
+    with broker_at(store.cluster.broker_addr()) as broker:
+        assert broker.submit_update_offsets(group, {queue_of(stored): 1}).result() == {}
+    assert doctor.main(arguments) == 0
+    min_offset = expire(store, stored)
+    capsys.readouterr()
+    assert doctor.main(arguments) == 1
+    assert capsys.readouterr().out.splitlines()[0] == (
+        f"problem: Broker 'broker-a' has deleted {min_offset - 1} offsets that group '{group}' has not read: retention "
+        f"deleted {queue_of(stored)}[1,{min_offset})."
     )
 
 

@@ -16,7 +16,12 @@ def test_a_stream_has_a_group_and_topics() -> None:
     parsed = parse_job({**STREAM, "subExpression": "A", "retryTopic": "true"}, is_writing=False)
     topics = ("orders", "payments", "%RETRY%g")
     expected = Job(
-        topics=topics, group="g", is_member=True, message_filter=MessageFilter("A", "TAG"), reads_retry_topic=True
+        topics=topics,
+        group="g",
+        is_member=True,
+        starts_at_group=True,
+        message_filter=MessageFilter("A", "TAG"),
+        reads_retry_topic=True,
     )
     assert (parsed.job, parsed.errors, parsed.endpoints) == (expected, (), ())
 
@@ -24,6 +29,22 @@ def test_a_stream_has_a_group_and_topics() -> None:
 def test_a_stream_that_broadcasts_is_a_member() -> None:
     parsed = parse_job({**STREAM, "messageModel": "BROADCASTING", "instanceName": "a"}, is_writing=False)
     assert (parsed.job.message_model, parsed.job.is_member) == ("BROADCASTING", True)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"groupOffsets": "ignore", "startingOffsets": "earliest"},
+        {"messageModel": "BROADCASTING", "instanceName": "a"},
+        {"commitOffsets": "false", "assign": '{"orders": {"a": [0]}}'},
+    ],
+)
+def test_a_stream_that_does_not_begin_at_the_offsets_of_its_group(other: dict[str, str]) -> None:
+    given = {name: value for name, value in STREAM.items() if name != "subscribe" or "assign" not in other}
+    parsed = parse_job({**given, **other}, is_writing=False)
+    assert parsed.errors == ()
+    assert parsed.job.group == "g"
+    assert not parsed.job.starts_at_group
 
 
 def test_message_mode_over_endpoints_is_no_member() -> None:
@@ -48,7 +69,7 @@ def test_selection_without_a_group_is_a_batch_read(given: dict[str, str], topics
 
 def test_stream_of_assigned_queues_is_no_member() -> None:
     parsed = parse_job({**NS, "consumerGroup": "g", "assign": '{"orders":{"b":[0]}}'}, is_writing=False)
-    assert (parsed.job, parsed.errors) == (Job(topics=("orders",), group="g"), ())
+    assert (parsed.job, parsed.errors) == (Job(topics=("orders",), group="g", starts_at_group=True), ())
 
 
 @pytest.mark.parametrize(("given", "topics"), [({"TOPIC": "orders"}, ("orders",)), ({}, ())])

@@ -19,7 +19,7 @@ from rocketmq_spark.errors import (
     RouteError,
     TransportError,
 )
-from rocketmq_spark.model import BrokerData, MessageFilter, QueueData, TopicRoute
+from rocketmq_spark.model import BrokerData, MessageFilter, MessageQueue, QueueBounds, QueueData, TopicRoute
 from rocketmq_spark.wire.body.connections import GroupConnections, MemberConnection
 from rocketmq_spark.wire.body.inspection import GroupSwitches
 from rocketmq_spark.wire.body.subscription import SubscriptionData, build_subscription
@@ -448,6 +448,23 @@ def test_members_that_differ_in_the_retry_topic_only_are_sound() -> None:
 def test_a_job_that_is_no_member_is_not_compared() -> None:
     assert lines(connected(), Job(topics=("orders",), group="g")) == []
     assert lines(connected(), Job(topics=("orders",))) == []
+
+
+def test_offsets_that_are_deleted_and_not_read_are_a_problem() -> None:
+    first, second, third = (MessageQueue("orders", "broker-a", queue_id) for queue_id in range(3))
+    bounds = {first: QueueBounds(9, 20), second: QueueBounds(7, 20), third: QueueBounds(5, 20)}
+    facts = with_brokers(broker(bounds=bounds, committed={third: 4, second: 7, first: 2}))
+    starting = replace(READING, starts_at_group=True)
+    found = only(facts, starting)
+    assert found.line == (
+        "problem: Broker 'broker-a' has deleted 8 offsets that group 'g' has not read: retention deleted "
+        "orders@broker-a:0[2,9), the first of 2 ranges."
+    )
+    assert found.condition == "DATA_LOSS.OFFSETS_UNAVAILABLE"
+    assert lines(facts) == []
+    assert (
+        lines(with_brokers(broker(bounds=bounds, committed={second: 7})), replace(READING, starts_at_group=True)) == []
+    )
 
 
 # ------------------------------------------------------------------------------------------- clocks and versions

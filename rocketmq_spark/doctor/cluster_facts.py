@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 from rocketmq_spark.doctor.facts import BrokerFacts, Job, RouteResult, ServerFacts, Trial
 from rocketmq_spark.errors import BrokerError, OptionError, RemoteProtocolError, RocketMQError, TransportError
-from rocketmq_spark.model import BrokerAddress, MessageQueue, TopicRoute
+from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds, TopicRoute
 from rocketmq_spark.options import ConnectionOptions
 from rocketmq_spark.remoting.address_map import reachable_route
 from rocketmq_spark.remoting.admin_rpcs import clock_rpc, group_connections_rpc, group_switches_rpc
@@ -104,19 +104,23 @@ def _broker_facts(
     cluster: ClusterClient, name: str, address: BrokerAddress, job: Job, topics: Sequence[str], tls: Tls | None
 ) -> BrokerFacts:
     """Request a broker's clock, then send the requests of ``_BrokerCheck.try_topic`` for each of ``topics``; if the job
-    is a member of its group, request the group's switches and connections. Stop at the first error other than a
-    BrokerError: it becomes ``failure``, and what was not received stays None. ``address``: of the master of broker
-    ``name``."""
+    is a member of its group, request the group's switches and connections, and if it starts at the group's offsets,
+    those. Stop at the first error other than a BrokerError: it becomes ``failure``, and what was not received stays
+    None or empty. ``address``: of the master of broker ``name``."""
     check = _BrokerCheck(cluster.broker(address), name)
     ahead_ms, switches, connections = None, None, None
+    bounds: dict[MessageQueue, QueueBounds] = {}
+    committed: dict[MessageQueue, int] = {}
     failure: RocketMQError | None = None
     try:
         ahead_ms = check.clock_ahead_ms()
         for topic in topics:
-            check.try_topic(job, topic)
+            bounds |= check.try_topic(job, topic)
         if job.group is not None and job.is_member:
             switches = check.group_switches(job.group, is_required=job.reads_retry_topic)
             connections = check.group_connections(job.group)
+        if job.group is not None and job.starts_at_group:
+            committed = check.committed_offsets(job.group, bounds)
     except (OptionError, TransportError, RemoteProtocolError) as error:
         failure = _explained(error, tls)
     return BrokerFacts(
@@ -128,6 +132,8 @@ def _broker_facts(
         trials=tuple(check.trials),
         switches=switches,
         connections=connections,
+        bounds=bounds,
+        committed=committed,
     )
 
 
@@ -149,11 +155,12 @@ class _BrokerCheck:
         clock_ms = self._attempt("GET", "the broker's clock", lambda: self._broker.call(rpc), is_required=False)
         return None if clock_ms is None else clock_ahead_ms(clock_ms, sent_ms, _unix_ms())
 
-    def try_topic(self, job: Job, topic: str) -> None:
+    def try_topic(self, job: Job, topic: str) -> dict[MessageQueue, QueueBounds]:
         """Send the requests that the job needs for one topic and record them; none reads or stores a message. To write:
         a message to a queue that no topic has, and a query of the topic's settings, not required. To read as
         ``job.group``: pulls from such a queue and from an empty one, a check of a SQL92 filter, and a query of the
-        topic's offsets, required for queue-based load balancing. A read without a group sends nothing."""
+        topic's offsets, required for queue-based load balancing. A read without a group sends nothing. Return the
+        bounds of the topic's queues on the broker, {} if they were not requested or are refused."""
         if job.is_writing:
             queue = MessageQueue(topic, self._name, NO_QUEUE)
             message = send_batch_rpc(b"-", queue, TRIAL_PRODUCER, properties="")
@@ -168,9 +175,11 @@ class _BrokerCheck:
                 check = self._broker.submit_filter_check(job.group, topic, job.message_filter)
                 self._attempt("SUB", f"filtering topic '{topic}'", check.result)
             purpose = f"the offsets of topic '{topic}'"
-            self._attempt(
+            stats = self._attempt(
                 "GET", purpose, lambda: self._broker.query_topic_stats(topic), is_required=not job.is_message_based
             )
+            return stats or {}
+        return {}
 
     def group_switches(self, group: str, *, is_required: bool) -> GroupSwitches | None:
         """Request the group's ``consumeEnable`` and ``consumeBroadcastEnable``, and record the trial with
@@ -186,6 +195,13 @@ class _BrokerCheck:
         purpose = f"comparing the members of group '{group}'"
         rpc = group_connections_rpc(group)
         return self._attempt("GET", purpose, lambda: self._broker.call(rpc), is_required=False)
+
+    def committed_offsets(self, group: str, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
+        """Request the group's committed offset of each queue, and record the trial. Queues without one are left out;
+        {} if the broker refuses."""
+        purpose = f"the committed offsets of group '{group}'"
+        offsets = self._attempt("SUB", purpose, lambda: self._broker.query_offsets(group, queues))
+        return {queue: offset for queue, offset in (offsets or {}).items() if offset is not None}
 
     def _attempt(self, action: str, purpose: str, call: Callable[[], T], *, is_required: bool = True) -> T | None:
         """Call ``call`` and return its value; None if it raises a BrokerError. In both cases add a Trial with

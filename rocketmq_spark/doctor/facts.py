@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from rocketmq_spark.errors import OptionError, RocketMQError, RouteError
-from rocketmq_spark.model import UNFILTERED, MessageFilter, TopicRoute
+from rocketmq_spark.model import UNFILTERED, MessageFilter, MessageQueue, QueueBounds, TopicRoute
 from rocketmq_spark.wire.body.connections import GroupConnections
 from rocketmq_spark.wire.body.inspection import GroupSwitches
 
@@ -17,12 +17,13 @@ class Job:
     """The part of a job's options that its servers have to allow.
 
     ``group``: of a streaming read, or that of the pulls of a batch read; None: the job uses none. ``is_member``: the
-    job joins the group.
+    job joins the group. ``starts_at_group``: without a checkpoint it begins at the group's committed offsets.
     """
 
     topics: tuple[str, ...] = ()
     group: str | None = None
     is_member: bool = False
+    starts_at_group: bool = False
     is_writing: bool = False
     is_message_based: bool = False
     message_model: str = "CLUSTERING"
@@ -56,7 +57,8 @@ class Trial(NamedTuple):
 class BrokerFacts:
     """One broker of the routes. ``failure``: why no request succeeds. ``version``: RocketMQ's number, 0 if unknown.
     ``clock_ahead_ms``: how far at least its clock is ahead of this machine's, negative if behind; None if unknown.
-    ``switches``, ``connections``: of the job's group; None if unknown, or without a group."""
+    ``switches``, ``connections``: of the job's group; None if unknown, or without a group. ``bounds``: of the queues of
+    the job's topics; ``committed``: the group's offsets of them, requested later. Without a queue: unknown."""
 
     name: str
     server: str
@@ -66,6 +68,8 @@ class BrokerFacts:
     trials: tuple[Trial, ...] = ()
     switches: GroupSwitches | None = None
     connections: GroupConnections | None = None
+    bounds: Mapping[MessageQueue, QueueBounds] = field(default_factory=dict)
+    committed: Mapping[MessageQueue, int] = field(default_factory=dict)
 
 
 RouteResult = TopicRoute | RocketMQError

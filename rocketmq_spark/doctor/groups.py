@@ -1,4 +1,4 @@
-"""Diagnoses of the consumer group: disabled, or members that consume in another way."""
+"""Diagnoses of the consumer group: disabled, members that consume in another way, or offsets that are deleted."""
 
 from __future__ import annotations
 
@@ -6,19 +6,21 @@ from collections.abc import Iterator
 
 from rocketmq_spark.doctor.diagnosis import Area, Diagnosis
 from rocketmq_spark.doctor.facts import BrokerFacts, Job, ServerFacts
-from rocketmq_spark.model import TAG, retry_topic
+from rocketmq_spark.model import TAG, QueueRange, retry_topic
 from rocketmq_spark.options import BROADCASTING
 from rocketmq_spark.wire.body.connections import GroupConnections
 from rocketmq_spark.wire.body.subscription import SubscriptionData, exact_tags
 
 
 def group_diagnoses(job: Job, servers: ServerFacts) -> list[Diagnosis]:
-    """Return the problems of the job's group on each broker, first of its switches, then of its members; [] without a
-    group."""
+    """Return the problems of the job's group on each broker, of its switches, its members and its offsets in this
+    order; [] without a group."""
     if job.group is None:
         return []
     return [
-        diagnosis for broker in servers.brokers for diagnosis in (*_disabled(job, broker), *_inconsistent(job, broker))
+        diagnosis
+        for broker in servers.brokers
+        for diagnosis in (*_disabled(job, broker), *_inconsistent(job, broker), *_deleted(job, broker))
     ]
 
 
@@ -80,6 +82,34 @@ def _inconsistent(job: Job, broker: BrokerFacts) -> Iterator[Diagnosis]:
             place=broker.name,
             subject=difference,
         )
+
+
+def _deleted(job: Job, broker: BrokerFacts) -> Iterator[Diagnosis]:
+    """Yield a problem if the broker has deleted what the group has not read. Nothing if the job does not begin at the
+    group's offsets."""
+    deleted = _deleted_ranges(broker) if job.starts_at_group else []
+    if deleted:
+        among = f", the first of {len(deleted)} ranges" if len(deleted) > 1 else ""
+        yield Diagnosis(
+            area=Area.GROUP,
+            condition="DATA_LOSS.OFFSETS_UNAVAILABLE",
+            problem=f"Broker '{broker.name}' has deleted {sum(map(len, deleted))} offsets that group '{job.group}' has "
+            "not read",
+            cause=f"retention deleted {deleted[0]}{among}",
+            advice="A query whose checkpoint is not ahead of them fails. Set 'failOnDataLoss' to false to continue "
+            "without them, and the broker's 'fileReservedTime' to more hours than the group may be behind.",
+            place=broker.name,
+        )
+
+
+def _deleted_ranges(broker: BrokerFacts) -> list[QueueRange]:
+    """Return the range from the committed offset to the first stored one of each queue where that is larger, ordered by
+    queue."""
+    return [
+        QueueRange(queue, offset, bounds.min_offset)
+        for queue, offset in sorted(broker.committed.items(), key=lambda item: item[0].sort_key())
+        if (bounds := broker.bounds.get(queue)) is not None and offset < bounds.min_offset
+    ]
 
 
 def _members(connections: GroupConnections) -> str:

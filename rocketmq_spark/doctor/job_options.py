@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from rocketmq_spark.doctor.facts import Job
 from rocketmq_spark.errors import OptionError
-from rocketmq_spark.options import BatchReadOptions, ConnectionOptions, ReadOptions, WriteOptions
+from rocketmq_spark.options import BROADCASTING, BatchReadOptions, ConnectionOptions, ReadOptions, WriteOptions
 from rocketmq_spark.options.connection import connection_options
 from rocketmq_spark.options.table import parse_table, unknown_names
 
@@ -77,6 +77,7 @@ def _job(options: ConnectionOptions) -> Job:
                 topics=options.read_topics,
                 group=options.consumer_group,
                 is_member=not options.is_message_based and options.assigned is None,
+                starts_at_group=_starts_at_group(options),
                 is_message_based=options.is_message_based,
                 message_model=options.message_model,
                 message_filter=options.message_filter,
@@ -91,3 +92,8 @@ def _job(options: ConnectionOptions) -> Job:
             return Job(topics=topics, is_writing=True)
         case _:
             return Job()
+
+
+def _starts_at_group(options: ReadOptions) -> bool:
+    is_stored_at_brokers = options.commits_offsets and options.message_model != BROADCASTING
+    return is_stored_at_brokers and not options.is_message_based and not options.ignores_group_offsets
