@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from connector_tests.support.scripted_proxy import OK, ScriptedProxy, of_entries, received, status
+from connector_tests.support.streams import eventually
 from connector_tests.support.thread_starts import starting_no_thread
 from connector_tests.support.timeouts import WAIT_S
 from rocketmq_spark.errors import RocketMQError
@@ -19,6 +20,7 @@ from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.grpc_transport import GrpcTransport, _call_concurrently
 from rocketmq_spark.pop.receipt_handles import MAX_INVISIBLE_MS, BrokerHandle, OpaqueHandle, ReceiptHandle
 from rocketmq_spark.pop.receive_scheduler import ReceiveRequest, Target
+from rocketmq_spark.pop.receiver import Receiver
 from rocketmq_spark.pop.transport import FailedConversion, ReceiveOutcome
 from rocketmq_spark.pop.transports import transport_of
 from rocketmq_spark.proxy.session import TERMINATION_TIMEOUT_MS
@@ -277,3 +279,27 @@ def test_failed_conversion_is_distinguished_from_overload_and_outage(
     assert found is is_conversion
     assert isinstance(outcome, RocketMQError) is (not delivered and not is_conversion)
     assert isinstance(outcome, RocketMQError) or len(outcome) == delivered
+
+
+def test_messages_of_an_earlier_start_are_released_though_routes_come_late() -> None:
+    """Without a route of their broker nothing was sent, and a run to the end ended without them."""
+    is_routed = threading.Event()
+
+    def route(_: object) -> Any:
+        is_routed.wait(WAIT_S)
+        return pb.QueryRouteResponse(status=OK, message_queues=[proxy.queue()])
+
+    with ScriptedProxy() as proxy:
+        proxy.handlers_by_method["QueryRoute"] = route
+        given = {"endpoints": proxy.address, "consumerGroup": "g", "subscribe": "T", "loadBalance": "message"}
+        options = ReadOptions.parse(given)
+        receiver = Receiver(options, transport_of(options), is_available_now=True)
+        try:
+            receiver.start()
+            eventually(lambda: "QueryRoute" in proxy.received_methods(), "a request for the route")
+            receiver.try_release([BrokerHandle.parse("T", "0 1795445135749 60000 3 0 broker-a 0 0")])
+            is_routed.set()
+            eventually(lambda: receiver.counts.released == 1, "a released message")
+        finally:
+            is_routed.set()
+            receiver.stop()
