@@ -24,6 +24,8 @@ from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("namesrv_addr")]
 
+VACANT = 1_100
+
 Q0, Q1 = (MessageQueue("orders", "broker-a", queue_id) for queue_id in range(2))
 
 
@@ -67,6 +69,24 @@ def test_messages_behind_made_up_ipv6_flags_are_all_printed(
         eventually(lambda: sum(held.max_offset for held in messages.bounds().values()) == len(sent), "all dispatched")
         assert main(["tail", messages.name, "--json"]) == 0
     assert [json.loads(line)["body"] for line in capsys.readouterr().out.splitlines()] == sent
+
+
+def test_messages_behind_offsets_without_a_message_are_all_printed_once(
+    cluster: EmbeddedCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A pull there returns the message before them, and no later offset: the rest of the queue was omitted."""
+    topic = cluster.create_topic(unique_name("vacant"), 1, attributes={"queue.type": "BatchCQ"})
+    with closing(Topic(cluster, topic)) as messages:
+        sent = messages.send(1)
+        with cluster_at(cluster.namesrv_addr, {}) as client:
+            lie = Message(topic, b"lie", properties={"INNER_NUM": str(VACANT)})
+            flags = MessageSysFlag.INNER_BATCH | MessageSysFlag.BORNHOST_V6
+            Producer(client, group="tests").send(lie, sys_flag=flags)
+        sent += messages.send(4)
+        eventually(lambda: sum(one.max_offset for one in messages.bounds().values()) == VACANT + 5, "all dispatched")
+        for count, expected in ((VACANT + 5, sent), (10, sent[1:])):
+            assert main(["tail", topic, "--json", "-n", str(count)]) == 0
+            assert [json.loads(line)["body"] for line in capsys.readouterr().out.splitlines()] == expected
 
 
 def test_later_messages_follow(cluster: EmbeddedCluster, messages: Topic) -> None:

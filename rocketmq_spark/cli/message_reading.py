@@ -8,9 +8,10 @@ from typing import Final
 
 from rocketmq_spark.cli.message_lines import StoredMessage, message_of
 from rocketmq_spark.model import TOOLS_GROUP, MessageQueue, QueueBounds
+from rocketmq_spark.pull.pull_request import PullAction, pull_action
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.cluster_client import ClusterClient
-from rocketmq_spark.wire.arrow.undecodable import decode_each
+from rocketmq_spark.wire.arrow.undecodable import UndecodableMessage, decode_each
 from rocketmq_spark.wire.remoting.pull import PullResult
 
 PULLED_MESSAGES: Final = 32
@@ -18,19 +19,48 @@ PULLED_MESSAGES: Final = 32
 
 def read_messages(cluster: ClusterClient, ranges: Mapping[MessageQueue, QueueBounds]) -> Iterator[StoredMessage]:
     """Pull and yield the messages of ``ranges``, also undecodable ones, queue by queue in order; skip offsets that the
-    broker has deleted. Raises TransportError, BrokerError, RouteError and RemoteProtocolError."""
+    broker has deleted, and those that no message ever had. Raises TransportError, BrokerError, RouteError and
+    RemoteProtocolError."""
     for queue in sorted(ranges, key=MessageQueue.sort_key):
         offset, end_offset = ranges[queue].min_offset, ranges[queue].max_offset
         while offset < end_offset:
             result = cluster.call(queue, partial(_pull, queue, offset))
+            if pull_action(result, offset) is PullAction.VACANT:
+                offset = _vacancy_end(cluster, queue, QueueBounds(offset, end_offset), result.next_begin_offset)
+                continue
             ends_within = result.next_begin_offset <= end_offset  # else some were stored later
             for one in decode_each(result.body, broker_name=queue.broker_name):
                 # behind a made-up IPv6 flag stored offsets are larger than those of the queue
-                if ends_within or message_of(one).queue_offset < end_offset:
+                is_before_end = ends_within or message_of(one).queue_offset < end_offset
+                # a batch consume queue returns the message before offsets without one too
+                if is_before_end and _end_offset(one) > offset:
                     yield one
             if result.next_begin_offset <= offset:
                 break
             offset = result.next_begin_offset
+
+
+def _end_offset(stored: StoredMessage) -> int:
+    """Return the offset after the message's last one."""
+    return stored.offsets.stop if isinstance(stored, UndecodableMessage) else stored.queue_offset + 1
+
+
+def _vacancy_end(cluster: ClusterClient, queue: MessageQueue, rest: QueueBounds, vacant_from: int) -> int:
+    """Return the end of the offsets without a message that begin at ``vacant_from`` and include the first of ``rest``,
+    at most the end of ``rest``. Pull at doubling distances, then bisect. Raises what ``read_messages`` does."""
+
+    def is_vacant(offset: int) -> bool:
+        result = cluster.call(queue, partial(_pull, queue, offset))
+        return pull_action(result, offset) is PullAction.VACANT and result.next_begin_offset == vacant_from
+
+    vacant, step = rest.min_offset, 1
+    while vacant + step < rest.max_offset and is_vacant(vacant + step):
+        vacant, step = vacant + step, 2 * step
+    end_offset = min(vacant + step, rest.max_offset)
+    while end_offset - vacant > 1:
+        middle = (vacant + end_offset) // 2
+        vacant, end_offset = (middle, end_offset) if is_vacant(middle) else (vacant, middle)
+    return end_offset
 
 
 def _pull(queue: MessageQueue, offset: int, broker: Broker) -> PullResult:
