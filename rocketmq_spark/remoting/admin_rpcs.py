@@ -1,14 +1,21 @@
-"""RPCs of tools that look at a broker: its clock, its groups, and who is connected to it. No query needs them."""
+"""RPCs for what a broker knows: the settings of a topic, its clock, its groups, and who is connected to it."""
 
 from __future__ import annotations
 
 from rocketmq_spark.remoting.remoting_client import Rpc
 from rocketmq_spark.wire.body.connections import GroupConnections, decode_group_connections, decode_group_names
 from rocketmq_spark.wire.body.inspection import GroupSwitches, decode_clock, decode_group_switches
+from rocketmq_spark.wire.body.topics import TopicSettings, decode_topic_settings
 from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.headers import GetConsumerConnectionListRequest
 from rocketmq_spark.wire.remoting.meanings import Meaning, meaning_of
+
+
+def topic_config_rpc(topic: str) -> Rpc[TopicSettings]:
+    """Return the RPC for a topic's settings on a broker. With ACLs the permission GET on the topic is required."""
+    command = RemotingCommand(RequestCode.GET_TOPIC_CONFIG, fields={"topic": topic})
+    return Rpc(command, lambda response: decode_topic_settings(response.body))
 
 
 def group_names_rpc() -> Rpc[list[str]]:

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from rocketmq_spark.errors import DataLossError, RocketMQError
 from rocketmq_spark.model import Message, MessageFilter, MessageQueue, QueueBounds, StoredMessage, retry_topic
 from rocketmq_spark.remoting import read_checks
+from rocketmq_spark.remoting.admin_rpcs import topic_config_rpc
 from rocketmq_spark.remoting.future import Future
 from rocketmq_spark.remoting.message_probes import find_first_offsets, probe_sizes, probe_store_times, pull_rpc
 from rocketmq_spark.remoting.offset_rpcs import commit_rpc, reset_offset_rpc
@@ -22,7 +23,6 @@ from rocketmq_spark.remoting.prober import TOOLS_PROBER, Prober
 from rocketmq_spark.remoting.remoting_client import RemotingClient, ResponseFuture, Rpc, decode_nothing
 from rocketmq_spark.remoting.send_result import SendResult, send_header
 from rocketmq_spark.remoting.send_rpc import send_batch_rpc, send_rpc
-from rocketmq_spark.remoting.topic_config_rpc import topic_config_rpc
 from rocketmq_spark.wire.body.groups import (
     Heartbeat,
     decode_consumer_ids,
