@@ -18,6 +18,7 @@ MAKERS = {"Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore"}
 LOCKS = {
     "consumer/member.py": {"_changed", "GroupLock"},
     "metrics/prometheus.py": {"_lock"},
+    "pop/grpc_transport.py": {"_refreshing"},
     "pop/receiver.py": {"_changed"},
     "remoting/connection.py": {"_gate", "_sending"},
     "remoting/memory.py": {"_changed"},
@@ -60,6 +61,7 @@ LONGER = {
         for call in ("end", "samples", "update")
     },
     ("pop/ack_scheduler.py", "wait"): "lets go of its lock",
+    ("pop/grpc_transport.py", "_refresh"): "its requests have a time limit; only workers that need its routes wait",
     ("pop/receiver.py", "wait"): "lets go of its lock",
     ("pop/ack_scheduler.py", "start"): "until the thread runs, which takes no lock before",
     ("remoting/memory.py", "wait_for"): "lets go of its lock",

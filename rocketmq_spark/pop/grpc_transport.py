@@ -80,6 +80,8 @@ class GrpcTransport:
         self._logged_targets: frozenset[Target] = frozenset()
         """Targets for which RECEIPT_HANDLE_UNTRUSTED has been logged."""
         self._has_refreshed = False
+        self._refreshing = threading.Lock()
+        """Held while routes and sessions are replaced."""
         self._targets: list[Target] = []
         self._receiving: list[threading.Thread] = []
         self._is_closed = False
@@ -91,9 +93,12 @@ class GrpcTransport:
     # ------------------------------------------------------------------------------------------ routes
 
     def refresh_routes(self) -> dict[str, RocketMQError]:
-        """Do what ``_refresh`` does. From then on ``_find_session`` refreshes no more."""
-        self._has_refreshed = True
-        return self._refresh()
+        """Do what ``_refresh`` does, after a refresh that is running. From then on ``_find_session`` refreshes no
+        more."""
+        with self._refreshing:
+            failures = self._refresh()
+            self._has_refreshed = True
+        return failures
 
     def _refresh(self) -> dict[str, RocketMQError]:
         """Request the topics' routes and wait. Register at each new proxy in them, and send a heartbeat to the others.
@@ -159,15 +164,16 @@ class GrpcTransport:
 
     def _find_session(self, topic: str, broker_name: str) -> Session:
         """Return the session with the broker's proxy by the topic's cached route. Add a new topic to those that are
-        refreshed. If there is no route and ``refresh_routes`` was never called, refresh and wait; raises the topic's
-        error of that. If the proxy that returns routes has no broker for the topic, return that proxy's session: it
-        reports the handle of an expired message as invalid. Raises RouteError[MASTER_UNAVAILABLE] if the route lacks
-        the broker."""
+        refreshed. If there is no route and ``refresh_routes`` has not returned, refresh and wait, or wait for the
+        refresh that is running; raises the topic's error of that. If the proxy that returns routes has no broker for
+        the topic, return that proxy's session: it reports the handle of an expired message as invalid. Raises
+        RouteError[MASTER_UNAVAILABLE] if the route lacks the broker."""
         if topic not in self._topics:
             self._topics = (*self._topics, topic)
         addresses = self._routes.get(topic, {}).get(broker_name)
         if addresses is None and not self._has_refreshed:
-            failures = self._refresh()
+            with self._refreshing:
+                failures = {} if self._has_refreshed else self._refresh()
             if topic in failures and topic not in self._topics_without_route:
                 raise failures[topic]
             addresses = self._routes.get(topic, {}).get(broker_name)

@@ -201,14 +201,7 @@ class Receiver:
 
     def try_release(self, handles: Sequence[ReceiptHandle]) -> None:
         """Release messages once, on a worker, without waiting; ignore failures. Then ``expect_redelivery``."""
-        self._workers.start(RELEASING, partial(self._release_with_routes, handles))
-        self.expect_redelivery()
-
-    def _release_with_routes(self, handles: Sequence[ReceiptHandle]) -> None:
-        """Wait for routes, without which a proxy's handle has no server, or ``stop``; then release."""
-        while not (self._has_routes.wait(TICK_S) or self._stopping.is_set()):
-            pass
-        self._ack_scheduler.try_release(handles)
+        self._workers.start(RELEASING, partial(self._ack_scheduler.try_release, handles))
         self.expect_redelivery()
 
     def expect_redelivery(self) -> None:
