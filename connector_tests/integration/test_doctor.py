@@ -30,6 +30,8 @@ pytestmark = [pytest.mark.broker, pytest.mark.full]
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "doctor.md"
 ROW: Final = re.compile(r"(?m)^\| ([^|]+) \| `([^`]+)` \|$")
+BUSY: Final = "returned nothing for 3000 ms"
+"""Of a server that runs: on a busy machine it may take longer than the command waits."""
 WARNED: Final = frozenset({"the clocks differ"})
 """With these the job runs."""
 
@@ -49,6 +51,16 @@ def examined(set_up: SetUp, folder: Path, *more: str) -> int:
     return main(["--options", str(file), *set_up.arguments, *more])
 
 
+def examined_until_served(set_up: SetUp, folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    """The exit code, and what the command printed to both outputs; repeated where a server was busy."""
+    for _ in range(5):
+        code = examined(set_up, folder)
+        shown = capsys.readouterr()
+        if BUSY not in shown.out:
+            break
+    return code, shown.out, shown.err
+
+
 def as_on_the_page(line: str, set_up: SetUp) -> str:
     for here, there in sorted(set_up.shown.items(), key=lambda pair: -len(pair[0])):
         line = line.replace(here, there)
@@ -60,13 +72,12 @@ def test_the_first_line_names_the_cause(
     name: str, places: Clusters, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with SET_UPS[name](places) as set_up:
-        code = examined(set_up, tmp_path)
-    shown = capsys.readouterr()
-    first = as_on_the_page(shown.out.splitlines()[0], set_up)
+        code, out, err = examined_until_served(set_up, tmp_path, capsys)
+    first = as_on_the_page(out.splitlines()[0], set_up)
     assert first == transcript().get(name)
     assert code == (0 if name in WARNED else 1)
     secrets = [text for option, text in set_up.options.items() if option in {"secretKey", "tlsKeyPassword"}]
-    assert not any(secret in shown.out + shown.err for secret in secrets)
+    assert not any(secret in out + err for secret in secrets)
 
 
 def test_the_page_has_each_set_up_in_order() -> None:
@@ -79,11 +90,11 @@ def test_a_sound_job_is_sound_and_nothing_is_stored(
 ) -> None:
     with administered(places) as (broker, set_up):
         for one in (set_up, for_writing(set_up)):
-            assert examined(one, tmp_path) == 0
-            shown = capsys.readouterr()
-            assert shown.out.splitlines()[0] == "sound: no problem found"
+            code, out, err = examined_until_served(one, tmp_path, capsys)
+            assert code == 0
+            assert out.splitlines()[0] == "sound: no problem found"
             server, address = places.plain.namesrv_addr, places.plain.broker_addr()
-            assert shown.err.splitlines() == [
+            assert err.splitlines() == [
                 f"checking name server {server}, up to 3000 ms ...",
                 f"checking broker broker-a at {address}, up to 3000 ms for each request ...",
             ]
@@ -96,8 +107,9 @@ def test_a_sound_job_of_a_user_with_the_permissions_of_the_guide_is_sound(
 ) -> None:
     rights = {"Topic:orders": ("SUB", "GET"), "Group:my-group": ("SUB",)}
     with as_user(rights, False, places) as set_up:
-        assert examined(set_up, tmp_path) == 0
-    first = as_on_the_page(capsys.readouterr().out.splitlines()[0], set_up)
+        code, out, _ = examined_until_served(set_up, tmp_path, capsys)
+    assert code == 0
+    first = as_on_the_page(out.splitlines()[0], set_up)
     assert first.startswith("warning: The user of 'accessKey' lacks GET on Group:my-group: broker:10911 denied ")
 
 
