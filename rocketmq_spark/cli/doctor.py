@@ -42,9 +42,10 @@ def main(argv: Sequence[str]) -> int:
 
 
 def configured(arguments: argparse.Namespace) -> dict[str, str]:
-    """Return the job's options: those of the file ``--options``, replaced in any spelling by ``--namesrv``, ``--group``
-    and ``--topic``. If there is no address of a name server or proxy, add $NAMESRV_ADDR, else 127.0.0.1:9876, as
-    ``namesrvAddr``."""
+    """Return the job's options: those of the file ``--options``, of which ``--namesrv``, ``--group`` and ``--topic``
+    replace the corresponding ones in any spelling. Several topics are joined by commas, as ``subscribe``, with
+    ``--write`` as ``topic``. If there is no address of a name server or proxy, add $NAMESRV_ADDR, else 127.0.0.1:9876,
+    as ``namesrvAddr``."""
     options: dict[str, str] = dict(arguments.options)
     topic_option = "topic" if arguments.write else "subscribe"
     given = {

@@ -328,7 +328,8 @@ class GroupMembers:
         return self._client.call_any(lambda broker: broker.query_running_infos(self._group, client_ids)) or {}
 
     def _warn_of_retries(self) -> None:
-        """Log a warning for each member that reads the retry topic while this one does not, or the reverse."""
+        """Log a warning, at each call, for each member that reads the retry topic while this one does not, or the
+        reverse."""
         for client_id in self._subscriptions.members_differing_in_retry():
             log.warning(
                 "RETRY_TOPIC_INCONSISTENT: Only one of the members clientId=%s and clientId=%s reads topic=%s. "

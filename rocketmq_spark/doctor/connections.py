@@ -159,7 +159,8 @@ def _unresponsive(server: _Server, error: RocketMQError) -> Diagnosis:
 
 
 def _closing(server: _Server, error: RocketMQError) -> Diagnosis:
-    """Return the diagnosis of a connection that ended before the response (CONNECTION_LOST)."""
+    """Return the diagnosis of CONNECTION_LOST, a connection that the server ended before its response: the error's
+    reason is the cause, and the advice is to correct the address or to read the server's log."""
     advice = f"{server.advice} if that is not RocketMQ's port, else check the server's log."
     problem = f"The connection to {server.title} ended without a response"
     return _of(server, error, problem, str(error.context["reason"]), advice)

@@ -86,7 +86,8 @@ def as_text(report: Report) -> str:
 
 
 def _verdict(diagnoses: Sequence[Diagnosis]) -> str:
-    """Return "sound" if no diagnosis is a problem, else "not sound", with the numbers of problems and warnings."""
+    """Return "sound: no problem found" without a diagnosis. Else return "not sound" if one is a problem, or "sound",
+    with the numbers of problems and warnings."""
     problems = sum(one.severity is Severity.PROBLEM for one in diagnoses)
     warnings = len(diagnoses) - problems
     if not diagnoses:

@@ -166,8 +166,8 @@ def missing_jars(lock: Iterable[Jar], folder: Path) -> list[Jar]:
 
 @contextmanager
 def hold_file_lock(file: Path) -> Iterator[None]:
-    """Create ``file`` if it is missing, wait without a limit for an exclusive lock on it among processes, and hold the
-    lock during the block; the kernel releases it if the process ends."""
+    """Create ``file``, or empty it, then wait without a limit for an exclusive lock on it among processes, and hold the
+    lock during the block; the kernel releases it if the process ends. The file stays."""
     with file.open("w") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         yield

@@ -184,9 +184,9 @@ class ChildJvm:
         return gateway
 
     def _read_gateway_address(self) -> tuple[int, str]:
-        """Wait up to 120 s until the JVM prints port and token of py4j's gateway, its first two lines of standard
-        output, and return them. Raises EmbeddedBrokerError[EMBEDDED_JVM_FAILED] if the JVM ends or does not print
-        them."""
+        """Wait up to 120 s until the JVM has printed two whole lines to standard output, the port and the token of
+        py4j's gateway, and return both. Raises EmbeddedBrokerError[EMBEDDED_JVM_FAILED] if the JVM ends before that or
+        has not printed them in time, and ValueError if the first line is no number."""
         deadline = time.monotonic() + START_TIMEOUT_MS / 1000
         while (text := self._stdout.read_text(errors="replace")).count("\n") < 2:
             self.check()

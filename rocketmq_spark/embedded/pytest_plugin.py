@@ -17,7 +17,7 @@ from rocketmq_spark.embedded.cluster import EmbeddedCluster
 
 @pytest.fixture(scope="session")
 def rocketmq_cluster() -> Iterator[EmbeddedCluster]:
-    """Yield a running Apache RocketMQ."""
+    """Start a name server and a broker for all tests of the session, and stop them at its end."""
     with EmbeddedCluster() as cluster:
         yield cluster
 

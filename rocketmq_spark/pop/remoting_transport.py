@@ -200,8 +200,8 @@ class RemotingTransport:
             self._preparing[-1].start()
 
     def _request(self, request: ReceiveRequest) -> PopMessageRequest:
-        """Return a poll's request with the current time as its born timestamp. Call this just before sending: a broker
-        rejects a request that is older than its ``poll_ms``."""
+        """Return the request of a poll, which is not sent here, with the current time as its born timestamp. Call this
+        just before sending: a broker rejects a request that is older than its ``poll_ms``."""
         options = self._options
         return PopMessageRequest(
             consumer_group=options.consumer_group,

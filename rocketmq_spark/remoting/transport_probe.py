@@ -52,7 +52,8 @@ def _accepts_plaintext(address: str) -> bool | None:
 
 def _first_response(address: str, request: bytes) -> bytes | None:
     """Send ``request`` over a new plaintext connection, and return the first bytes that are received; ``b""`` if the
-    server closed the connection or could not be connected, None if it did not respond within 1 s. Never raises."""
+    server closed or refused the connection, None if connecting or the response took longer than 1 s. Raises no
+    RocketMQError."""
     try:
         with closing(connect_tcp(address, PROBE_TIMEOUT_MS)) as stream:
             stream.sendall(request, PROBE_TIMEOUT_MS)

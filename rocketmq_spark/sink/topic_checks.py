@@ -60,8 +60,8 @@ def requirements_of(rows: OutgoingRows, excluded: Iterable[int]) -> RowRequireme
 
 
 def _columns(rows: OutgoingRows) -> tuple[pa.Array, ...]:
-    """Return the values of each field of ``TopicRequirement``, in the order of the fields: one array per field, with
-    one value per row."""
+    """Return the rows' topics, broker names, queue IDs, null where none is given, and whether they have keys that are
+    not blank: an array per field of ``TopicRequirement``, in the order of its fields, with one value per row."""
     keys = rows.texts.get("KEYS")
     brokers = pa.nulls(len(rows), pa.string()) if rows.broker_names is None else rows.broker_names
     queue_ids = pa.nulls(len(rows), pa.int64()) if rows.queue_ids is None else rows.queue_ids

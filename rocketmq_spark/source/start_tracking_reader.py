@@ -106,7 +106,8 @@ class StartTrackingReader(DataSourceStreamReader):
         return tasks
 
     def _log_one_batch(self) -> None:
-        """Log, once, how this Spark version runs availableNow; the trigger of the query is unknown here."""
+        """Log at level INFO, once for this reader and whatever the query's trigger is, which is unknown here, that this
+        Spark version runs availableNow and once as one batch, committed by the next start."""
         if self._has_logged_one_batch:
             return
         self._has_logged_one_batch = True

@@ -216,7 +216,8 @@ def _touch(control: Control, state: DrainState) -> None:
 
 
 def _request(controls: set[Control]) -> None:
-    """Create the request files each time: the runner may have re-created a folder after a cleanup."""
+    """Create in each control folder the file that requests the stop, also where one was created before: the runner may
+    have re-created the folder after a cleanup."""
     for control in controls:
         _touch(control, DrainState.REQUESTED)
 
