@@ -521,6 +521,14 @@ def test_a_topic_whose_brokers_are_all_unavailable_is_waited_for_before_rows_wit
     assert 3_000 <= clock.now_ms < 5_500
 
 
+def test_while_all_brokers_are_busy_it_is_unknown_whether_a_topic_is_compacted(cluster: ScriptedCluster) -> None:
+    """A broker that rejects what waits too long in its queue was mistaken for one that does not know the request."""
+    for broker in cluster.brokers.values():
+        broker.on(RequestCode.GET_TOPIC_CONFIG, build_response(ResponseCode.SYSTEM_BUSY))
+    with pytest.raises(TransportError, match=r"CLUSTER_TIMEOUT.*topic T"):
+        sender(cluster, Time(), clusterTimeoutMs="3000").topics.find_problems([WITHOUT_KEYS], first_only=True)
+
+
 @pytest.mark.parametrize("code", [ResponseCode.NO_PERMISSION, ResponseCode.SYSTEM_ERROR, None])
 def test_a_broker_that_does_not_report_its_permission_is_written_to(cluster: ScriptedCluster, code: int | None) -> None:
     """An older one does not know the request, an ACL may refuse it."""

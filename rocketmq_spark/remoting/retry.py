@@ -187,6 +187,9 @@ def _code_in(*codes: int) -> Callable[[RocketMQError], bool]:
 is_topic_missing_at_broker: Final = _code_in(ResponseCode.TOPIC_NOT_EXIST)
 """Whether a broker does not have the topic of the request."""
 
+is_busy: Final = _code_in(ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.FLOW_CONTROL)
+"""Whether a broker rejects requests of any kind for a moment, without processing them."""
+
 _has_no_member: Final = _code_in(ResponseCode.CONSUMER_NOT_ONLINE)
 
 

@@ -23,6 +23,7 @@ from rocketmq_spark.remoting.producer import RANDOM_INDEX
 from rocketmq_spark.remoting.remoting_client import ResponseFuture
 from rocketmq_spark.remoting.retry import (
     WRITE_PAUSES,
+    is_busy,
     is_name_server_outage,
     is_too_large,
     retryability_of_write,
@@ -93,12 +94,12 @@ class WriteQueues:
 
     def query_is_compacted(self, topic: str) -> bool:
         """Request the topic's settings, and return whether the topic keeps only the last message of each key
-        (compaction). Return False if the broker responds with an error: brokers of RocketMQ 4 do not support the
-        request, and ACL may forbid it.
+        (compaction). Return False if the broker responds with another error than that it is busy: brokers of RocketMQ 4
+        do not support the request, and ACL may forbid it.
 
-        The brokers of the topic's writable queues are tried one after another until one responds. Each that does not
-        respond is recorded as failed. Raises the last TransportError if none responds, and the errors of ``next_queue``
-        and ``RouteTable.find_master``.
+        The brokers of the topic's writable queues are tried one after another until one responds. Each that is busy or
+        does not respond is recorded as failed. Raises the error of the last one if all are, and the errors of
+        ``next_queue`` and ``RouteTable.find_master``.
         """
         first = self.next_queue(topic)
         other_queues = {queue.broker_name: queue for queue in self._routes.route(topic).write_queues()}
@@ -107,11 +108,11 @@ class WriteQueues:
             broker = self._cluster.broker(self._routes.find_master(queue))
             try:
                 return broker.query_topic_settings(topic).keeps_last_of_key
-            except TransportError as error:
+            except RocketMQError as error:
+                if not isinstance(error, TransportError) and not is_busy(error):
+                    return False
                 self.record_failure(name, error)
                 failures.append(error)
-            except RocketMQError:
-                return False
         raise failures[-1]
 
 
