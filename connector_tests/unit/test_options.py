@@ -448,6 +448,8 @@ REFUSED: list[tuple[Kind[Any], str]] = [
     (integer(0, 5), "-1"),
     (integer(0, 5), "6"),
     (integer(0, 5), "1.0"),
+    (integer(0, 50), "1_0"),
+    (integer(0, 5), "\u0663"),
     (integer(0, 5), ""),
     (choice("earliest", "latest"), "timestamp"),
 ]

@@ -76,6 +76,7 @@ _SEPARATOR: Final = re.compile(r"[\x01\x02]")
 """Separators of encoded properties, which no name may contain."""
 MAX_QUEUE_ID: Final = 2**31 - 1
 _QUEUE_ID: Final = re.compile(r"0|[1-9][0-9]{0,9}")
+_INTEGER: Final = re.compile(r"\s*[+-]?[0-9]+\s*")  # unlike int(): no underscores, no digits of other scripts
 _LOCAL_TIME: Final = re.compile(r"(19|2[0-9])[0-9]{12}")
 
 
@@ -196,8 +197,7 @@ def _parse_assignment(text: str) -> tuple[MessageQueue, ...]:
 
 
 def _non_empty_list(value: Any) -> list[Any]:
-    """Return ``value``, a list. Raises ValueError for another value, and for an empty list, which would have no
-    effect."""
+    """Return ``value``, a list. Raises ValueError for another value, and for an empty list: it would have no effect."""
     return value if isinstance(value, list) and value else _reject()
 
 
@@ -315,7 +315,7 @@ def integer(minimum: int, maximum: int = 2**31 - 1) -> Kind[int]:
     """Return the kind of an integer in ``[minimum, maximum]``; its parser raises ValueError for any other text."""
 
     def parse(text: str) -> int:
-        value = int(text)
+        value = int(_matching(_INTEGER)(text))
         return value if minimum <= value <= maximum else _reject()
 
     return Kind(f"an integer from {minimum} to {maximum}", parse)
@@ -360,7 +360,7 @@ EXPRESSION: Final = Kind(
 NAMES: Final = Kind("names separated by commas", _parse_names)
 PROPERTIES: Final = Kind("property names separated by commas that differ in more than their case", _parse_properties)
 QUEUES: Final = Kind("queues 'topic@broker:id' separated by commas", _parse_queues)
-RANGES: Final = Kind("ranges 'topic@broker:id[from,to)' separated by commas", _parse_ranges)
+RANGES: Final = Kind("ranges 'topic@broker:id[from,to)' with from <= to, separated by commas", _parse_ranges)
 STRATEGY: Final = Kind("the name of a strategy or 'module:Class'", _matching(re.compile(r"[\w.:-]+")))
 _OR_GROUP: Final = "'group', 'group:earliest' or 'group:latest'"
 _IN_JSON: Final = """'{"topic":"earliest"}' or '{"topic":{"broker":{"queue id":offset}}}'"""

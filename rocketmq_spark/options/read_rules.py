@@ -57,15 +57,13 @@ FILTER_RULES: Final = (
         "subExpression",
         "expressionType",
         lambda options: not _is_sql(options) and is_sql_comparison(options.sub_expression),
-        "Its value is a SQL92 expression, and 'expressionType' is TAG: no message would have it as its tag. Set "
-        "'expressionType' to SQL92.",
+        "Its value is a SQL92 expression, for 'expressionType=SQL92'. With TAG, no message would have it as its tag.",
     ),
     Dependency(
         "expressionType",
         "subExpression",
         lambda options: _is_sql(options) and options.sub_expression == SUB_ALL,
-        "With SQL92, set 'subExpression' to an expression such as \"price > 5\"; '*' is none. To read all messages, "
-        "remove 'expressionType'.",
+        "SQL92 evaluates an expression such as \"price > 5\"; '*', which reads all messages, is none.",
     ),
 )
 """Of the filter, for all reads."""
