@@ -127,6 +127,10 @@ def test_new_offsets_are_those_since_then_and_all_of_a_new_queue() -> None:
     assert new_ranges(before, after) == {Q0: QueueBounds(9, 11), Q1: QueueBounds(4, 5)}
 
 
+def test_all_offsets_of_a_recreated_queue_are_new() -> None:
+    assert new_ranges({Q0: QueueBounds(2, 9)}, {Q0: QueueBounds(0, 3)}) == {Q0: QueueBounds(0, 3)}
+
+
 def test_queue_missing_from_one_poll_is_not_new() -> None:
     seen = {Q0: QueueBounds(2, 9), Q1: QueueBounds(4, 5)}
     assert new_ranges(seen, {Q0: QueueBounds(2, 10)}) == {Q0: QueueBounds(9, 10)}

@@ -45,12 +45,13 @@ def last_ranges(bounds: Mapping[MessageQueue, QueueBounds], count: int) -> dict[
 def new_ranges(
     seen: dict[MessageQueue, QueueBounds], current: Mapping[MessageQueue, QueueBounds]
 ) -> dict[MessageQueue, QueueBounds]:
-    """Return the ``current`` offsets that are not in ``seen``, and add them to it. A queue that ``current`` lacks stays
-    in ``seen``: its broker may be unavailable for a moment."""
-    ranges = {
-        queue: QueueBounds(seen[queue].max_offset if queue in seen else held.min_offset, held.max_offset)
-        for queue, held in current.items()
-    }
+    """Return the ``current`` offsets that are not in ``seen``, and add them to it. A queue that ends before its end in
+    ``seen`` is re-created: return all its offsets. A queue that ``current`` lacks stays in ``seen``: its broker may be
+    unavailable for a moment."""
+    ranges = dict(current)
+    for queue in seen.keys() & current.keys():
+        if seen[queue].max_offset <= current[queue].max_offset:
+            ranges[queue] = QueueBounds(seen[queue].max_offset, current[queue].max_offset)
     seen.update(current)
     return ranges
 
