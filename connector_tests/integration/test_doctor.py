@@ -24,6 +24,7 @@ from connector_tests.support.scripted_proxy import ScriptedProxy
 from rocketmq_spark.cli.doctor import configured, main, new_parser
 from rocketmq_spark.doctor.cluster_facts import collect_server_facts
 from rocketmq_spark.doctor.job_options import parse_job
+from rocketmq_spark.doctor.proxy_facts import collect_proxy_facts
 from rocketmq_spark.embedded import EmbeddedCluster
 
 pytestmark = [pytest.mark.broker, pytest.mark.full]
@@ -166,6 +167,15 @@ def test_after_the_time_limit_no_further_server_is_checked(places: Clusters) -> 
     announced: list[str] = []
     facts = collect_server_facts(parsed.job, parsed.options, announced.append, total_ms=0)
     assert (facts.unchecked, announced) == ((f"name server {server}",), [])
+
+
+def test_after_the_time_limit_no_further_proxy_is_checked() -> None:
+    given = {"endpoints": "proxy:8081", "consumerGroup": "g", "subscribe": "orders", "loadBalance": "message"}
+    parsed = parse_job(given, is_writing=False)
+    assert parsed.options is not None
+    announced: list[str] = []
+    facts = collect_proxy_facts(parsed.job, parsed.options, parsed.endpoints, announced.append, total_ms=0)
+    assert (facts.unchecked, announced) == (("proxy proxy:8081",), [])
 
 
 def test_wrong_arguments_are_a_usage_error() -> None:

@@ -81,7 +81,7 @@ def _servers(parsed: ParsedJob) -> ServerFacts:
     if parsed.endpoints:
         from rocketmq_spark.doctor.proxy_facts import collect_proxy_facts
 
-        return collect_proxy_facts(parsed.job, parsed.options, parsed.endpoints, _announce)
+        return collect_proxy_facts(parsed.job, parsed.options, parsed.endpoints, _announce, TOTAL_MS)
     return collect_server_facts(parsed.job, parsed.options, _announce, TOTAL_MS)
 
 
