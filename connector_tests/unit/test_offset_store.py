@@ -222,6 +222,16 @@ def test_what_is_there_already_is_not_written_again(path: Path) -> None:
     assert not path.exists()
 
 
+def test_a_file_that_was_deleted_is_written_again(path: Path) -> None:
+    subject = store(path)
+    subject.write_offsets({A: 5})
+    subject.write_offsets({A: 6})
+    path.unlink()
+    assert subject.write_offsets({A: 9}) == {A}
+    assert store(path).stored_offsets([A]) == {A: 9}
+    assert decode_offsets(backup(path).read_bytes()) == {A: 5}
+
+
 @pytest.mark.parametrize("torn", [b"", b'{"v": 1, "off', b"\0\0\0\0"])
 def test_a_torn_file_is_passed_over_for_the_one_before(
     path: Path, torn: bytes, caplog: pytest.LogCaptureFixture

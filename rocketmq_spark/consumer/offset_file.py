@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -41,17 +41,17 @@ class LocalOffsetFile:
 
     def write(self, content: bytes, *, keep_backup: bool) -> None:
         """Replace the file atomically, synced to the disk; create missing folders. With ``keep_backup`` the old file
-        becomes the previous version, else it is lost and the previous version stays. A crash leaves the old file, the
-        new one, or only the previous version.
+        becomes the previous version, else it is lost. The previous version stays without ``keep_backup``, or if the old
+        file was deleted. A crash leaves the old file, the new one, or only the previous version.
 
-        Raises OptionError[OFFSET_FILE_UNUSABLE] if writing fails, also if ``keep_backup`` is set and there is no old
-        file.
+        Raises OptionError[OFFSET_FILE_UNUSABLE] if writing fails.
         """
         with self._raising_file_unusable():
             self._path.parent.mkdir(parents=True, exist_ok=True)
             _write_synced(self._new_file, content)
             if keep_backup:
-                self._path.replace(self._backup)
+                with suppress(FileNotFoundError):
+                    self._path.replace(self._backup)
             self._new_file.replace(self._path)
 
     @contextmanager
