@@ -28,6 +28,12 @@ def cluster() -> Iterator[EmbeddedCluster]:
         yield own
 
 
+def of_outages(lines: list[str]) -> list[str]:
+    """Without those of a missing route: a name server that has just started has none until brokers register with it,
+    and whether the query requests it before that is up to the machine."""
+    return [line for line in lines if "TOPIC_UNAVAILABLE.NO_ROUTE" not in line]
+
+
 def test_an_outage_is_reported_in_few_lines_and_in_the_progress_until_it_is_over(
     cluster: EmbeddedCluster, messages: Topic, group: str, tmp_path: Path
 ) -> None:
@@ -49,13 +55,13 @@ def test_an_outage_is_reported_in_few_lines_and_in_the_progress_until_it_is_over
         cluster.start_broker()
         eventually(lambda: bool(job.lines_with("Recovered after ")), "that it is over")
         eventually(lambda: not job.progress()[-1]["outages"], "a progress that waits for nothing")
-        of_the_broker = len(job.lines())
+        of_the_broker = len(of_outages(job.lines()))
         cluster.kill_name_server()
         eventually(lambda: bool(job.progress()[-1]["outages"]), "a progress that waits for the name server")
         without_names = job.progress()[-1]
         cluster.start_name_server()
-        eventually(lambda: len(job.lines_with("Recovered after ")) == 2, "that it is over")
-        lines = job.lines()
+        eventually(lambda: len(of_outages(job.lines_with("Recovered after "))) == 2, "that it is over")
+        lines = of_outages(job.lines())
     client_id = job.progress()[-1]["clientId"]
     assert all(f" rocketmq_spark [group={group} clientId={client_id}" in line for line in lines)
     assert lines[0].endswith(f": GROUP_JOIN_STARTED: Joining the group to read topics={messages.name}")
