@@ -26,6 +26,8 @@ from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.embedded.servers import free_port
 from rocketmq_spark.model import retry_topic
 
+pytestmark = pytest.mark.timeout(1_500)
+
 README: Final = "README.md"
 STARTED: Final = "docs/getting-started.md"
 GUIDE: Final = "docs"
@@ -55,7 +57,8 @@ print("the test passes")
 PROXY: Final = "127.0.0.1:8081"
 METRICS_PORT: Final = "9404"
 BOOKS: Final = ("one book", "two books", "three books")
-TIMEOUT_S: Final = 2 * PROCESS_S
+TIMEOUT_S: Final = 4 * PROCESS_S
+"""For all pages of the guide, one after another."""
 # Shown to be typed, and run by other tests or by no test for what they would do to the machine.
 RUN_ELSEWHERE: Final = {
     "python3 -m venv .venv",
