@@ -8,7 +8,7 @@ from typing import Final
 
 from rocketmq_spark.cli.message_lines import StoredMessage, message_of
 from rocketmq_spark.model import TOOLS_GROUP, MessageQueue, QueueBounds
-from rocketmq_spark.pull.pull_request import PullAction, pull_action
+from rocketmq_spark.pull.pull_request import PullAction, pull_action, vacancy_end
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.wire.arrow.undecodable import UndecodableMessage, decode_each
@@ -47,20 +47,13 @@ def _end_offset(stored: StoredMessage) -> int:
 
 def _vacancy_end(cluster: ClusterClient, queue: MessageQueue, rest: QueueBounds, vacant_from: int) -> int:
     """Return the end of the offsets without a message that begin at ``vacant_from`` and include the first of ``rest``,
-    at most the end of ``rest``. Pull at doubling distances, then bisect. Raises what ``read_messages`` does."""
+    at most the end of ``rest``. Pull as ``vacancy_end`` asks. Raises what ``read_messages`` does."""
 
     def is_vacant(offset: int) -> bool:
         result = cluster.call(queue, partial(_pull, queue, offset))
         return pull_action(result, offset) is PullAction.VACANT and result.next_begin_offset == vacant_from
 
-    vacant, step = rest.min_offset, 1
-    while vacant + step < rest.max_offset and is_vacant(vacant + step):
-        vacant, step = vacant + step, 2 * step
-    end_offset = min(vacant + step, rest.max_offset)
-    while end_offset - vacant > 1:
-        middle = (vacant + end_offset) // 2
-        vacant, end_offset = (middle, end_offset) if is_vacant(middle) else (vacant, middle)
-    return end_offset
+    return vacancy_end(rest.min_offset, rest.max_offset, is_vacant)
 
 
 def _pull(queue: MessageQueue, offset: int, broker: Broker) -> PullResult:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, RouteError
@@ -22,6 +23,7 @@ from rocketmq_spark.pull.pull_request import (
     PulledRange,
     PullRequest,
     pull_action,
+    vacancy_end,
 )
 from rocketmq_spark.pull.pull_window import PullWindow
 from rocketmq_spark.remoting.failures import Failures, OutageHistory, Policy
@@ -255,18 +257,12 @@ class RangePuller:
         return outcome
 
     def _find_vacancy_end(self, request: PullRequest, result: PullResult) -> int:
-        """Return the end of the vacant offsets from ``request.next_offset`` on, at most the target's end. Probe at
-        doubling distances, then bisect; wait for each probe. Cache the vacancy: later requests in it send no probe."""
+        """Return the end of the vacant offsets from ``request.next_offset`` on, at most the target's end. Probe
+        as ``vacancy_end`` does, and wait for each. Cache the vacancy: later requests in it send no probe."""
         offset, vacant_from = request.next_offset, result.next_begin_offset
         if self._vacancy is None or offset not in self._vacancy.offsets:
-            vacant, step, end_offset = offset, 1, self._target.end_offset
-            while vacant + step < end_offset and self._probe_vacant_since(vacant_from, vacant + step):
-                vacant, step = vacant + step, 2 * step
-            end_offset = min(vacant + step, end_offset)
-            while end_offset - vacant > 1:
-                middle = (vacant + end_offset) // 2
-                is_vacant = self._probe_vacant_since(vacant_from, middle)
-                vacant, end_offset = (middle, end_offset) if is_vacant else (vacant, middle)
+            is_vacant = partial(self._probe_vacant_since, vacant_from)
+            end_offset = vacancy_end(offset, self._target.end_offset, is_vacant)
             self._vacancy = _Vacancy(range(vacant_from, end_offset), result)
         return self._vacancy.offsets.stop
 
