@@ -3,10 +3,8 @@ lost, and of all that comes twice it is said which kill it was."""
 
 from __future__ import annotations
 
-import json
 import math
 import random
-import re
 import sys
 import time
 from collections import Counter, defaultdict
@@ -18,6 +16,7 @@ from typing import Final, NamedTuple
 import pytest
 
 from connector_tests.support.cluster_pool import ClusterPool
+from connector_tests.support.consumer_offset_file import NAME, read_offsets
 from connector_tests.support.message_member import MessageMember, Place, message_members
 from connector_tests.support.streams import Topic, eventually
 from rocketmq_spark.embedded import EmbeddedCluster
@@ -131,17 +130,15 @@ class Scenario:
         self._cluster.start_broker()
 
     def _stored(self, at_s: float) -> BrokerKill:
-        """What a broker killed at ``at_s`` has stored, in a file that it moves away before it renames the next; whose
-        keys are bare numbers."""
+        """What a broker killed at ``at_s`` has stored, in a file that it moves away before it renames the next."""
         config = self._cluster.store_dir() / "config"
-        files = [config / "consumerOffset.json", config / "consumerOffset.json.bak"]
+        files = [config / NAME, config / f"{NAME}.bak"]
         file = next(filter(Path.exists, files), None)
         if file is None:
             return BrokerKill(0, at_s, {})
-        by_topic = json.loads(re.sub(r"(\d+):", r'"\1":', file.read_text()))["offsetTable"]
         committed = {
-            (topic.startswith("%RETRY%"), int(queue_id)): offset
-            for topic, offsets in by_topic.items()
+            (topic.startswith("%RETRY%"), queue_id): offset
+            for topic, offsets in read_offsets(file).items()
             for queue_id, offset in offsets.items()
             if self._messages.name in topic
         }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import threading
 from collections import Counter
@@ -12,6 +11,7 @@ from typing import Final
 import pytest
 
 from connector_tests.spark.conftest import StreamOf
+from connector_tests.support.consumer_offset_file import NAME, read_offsets
 from connector_tests.support.streams import TIMEOUT_S, Topic, eventually
 from connector_tests.support.timeouts import TIMEOUT_FACTOR
 from rocketmq_spark.embedded import EmbeddedCluster
@@ -59,14 +59,12 @@ def process_queues(consumer_status: str) -> dict[int, dict[str, str]]:
 
 
 def offsets_on_disk(cluster: EmbeddedCluster, topic: str, group: str) -> dict[int, int]:
-    """The group's offsets in the broker's consumerOffset.json, whose keys are bare numbers. The broker deletes the file
-    before it renames the next."""
+    """The group's offsets in the broker's file; {} while that is replaced."""
     try:
-        text = (cluster.store_dir() / "config" / "consumerOffset.json").read_text()
+        offsets = read_offsets(cluster.store_dir() / "config" / NAME)
     except FileNotFoundError:
         return {}
-    table = json.loads(re.sub(r"(\d+):", r'"\1":', text))["offsetTable"]
-    return {int(queue_id): offset for queue_id, offset in table.get(f"{topic}@{group}", {}).items()}
+    return offsets.get(f"{topic}@{group}", {})
 
 
 def places_below(ends: Mapping[int, int]) -> Counter[tuple[int, int]]:

@@ -462,9 +462,7 @@ def test_offsets_that_are_deleted_and_not_read_are_a_problem() -> None:
     )
     assert found.condition == "DATA_LOSS.OFFSETS_UNAVAILABLE"
     assert lines(facts) == []
-    assert (
-        lines(with_brokers(broker(bounds=bounds, committed={second: 7})), replace(READING, starts_at_group=True)) == []
-    )
+    assert lines(with_brokers(broker(bounds=bounds, committed={second: 7})), starting) == []
 
 
 # ------------------------------------------------------------------------------------------- clocks and versions
