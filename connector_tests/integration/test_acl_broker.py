@@ -9,6 +9,7 @@ from contextlib import closing
 import pytest
 
 from connector_tests.support.cluster_pool import ClusterPool
+from connector_tests.support.streams import Topic
 from rocketmq_spark import send
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.acl import ADMIN, Right
@@ -34,6 +35,8 @@ def guarded(request: pytest.FixtureRequest, clusters: ClusterPool) -> Iterator[E
     with clusters.using(acl=True, tls=request.param) as cluster:
         cluster.create_topic(QUEUE.topic, 1)
         send(cluster.namesrv_addr, QUEUE.topic, ["one", "two"], options=cluster.security_options)
+        with closing(Topic(cluster, QUEUE.topic)) as messages:
+            messages.await_dispatch()
         yield cluster
 
 

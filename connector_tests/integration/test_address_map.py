@@ -12,6 +12,7 @@ from typing import Any, Final
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.cluster_pool import RestingCluster
 from connector_tests.support.replica_reads import read_rest
 from connector_tests.support.source_calls import source_calls
@@ -22,6 +23,7 @@ from rocketmq_spark.cli.main import main
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import RocketMQError
+from rocketmq_spark.model import BrokerAddress
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.sink.write_task import WriteTask
 from rocketmq_spark.source.datasource import RocketMQDataSource
@@ -50,6 +52,8 @@ def sent(container: EmbeddedCluster, address_map: dict[str, str]) -> str:
     """A topic with two messages."""
     topic = container.create_topic(unique_name("mapped"), QUEUES)
     send(container.namesrv_addr, topic, ["one", "two"], options=address_map)
+    with closing(ConnectionPool(TIMEOUT_MS)) as pool:
+        AdminBroker(BrokerAddress(container.broker_addr()), pool, TIMEOUT_MS).await_dispatch()
     return topic
 
 

@@ -5,9 +5,8 @@ The pure form, with 5,000 cases, is ``properties/test_hostile_producer``.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
@@ -29,7 +28,6 @@ from rocketmq_spark.errors import BrokerError, RemoteProtocolError
 from rocketmq_spark.model import BrokerAddress, Message, MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.pool import ConnectionPool
-from rocketmq_spark.remoting.remoting_client import Rpc
 from rocketmq_spark.remoting.send_result import send_header
 from rocketmq_spark.remoting.send_rpc import send_rpc
 from rocketmq_spark.source.partition_reader import read_ranges
@@ -37,16 +35,12 @@ from rocketmq_spark.wire.message.batch import encode_batch
 from rocketmq_spark.wire.message.properties import encode_properties
 from rocketmq_spark.wire.message.stored_message import split_records
 from rocketmq_spark.wire.remoting.codes import RequestCode
-from rocketmq_spark.wire.remoting.command import RemotingCommand
 
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("implementation")]
 
 TIMEOUT_MS: Final = 10_000
 QUEUES: Final = 8
 GROUP: Final = "readers-of-lies"
-GET_BROKER_RUNTIME_INFO: Final = 28
-DISPATCHED: Final = re.compile(rb'"dispatchBehindBytes":"(0|-\d+)"')
-"""A broker that has skipped too much is ahead of what it stores."""
 MOSTLY: Final = 0.5
 SCHEMA: Final = StructType(
     [
@@ -116,14 +110,7 @@ class Lies:
     def await_dispatch(self) -> None:
         """Until the broker has put into its queues what it has stored. A broker that cannot read a message skips all
         that it has not dispatched yet, and at times what comes next: it loses true messages itself."""
-        eventually(self._has_dispatched, "a broker that has dispatched all")
-
-    def _has_dispatched(self) -> bool:
-        """RocketMQ 4 fails to answer in its first seconds."""
-        rpc = Rpc(RemotingCommand(GET_BROKER_RUNTIME_INFO), lambda response: bytes(response.body))
-        with suppress(BrokerError):
-            return DISPATCHED.search(self._broker.call(rpc)) is not None
-        return False
+        self._broker.await_dispatch()
 
     def _is_resolved(self) -> bool:
         """Whether it dispatches another message. After one that it cannot read, it may be ahead of what it stores."""

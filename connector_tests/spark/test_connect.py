@@ -84,6 +84,7 @@ def table_bodies(folder: Path) -> list[str]:
 
 
 def stored_count(topic: Topic) -> int:
+    topic.await_dispatch()
     return sum(bounds.max_offset for bounds in topic.bounds().values())
 
 

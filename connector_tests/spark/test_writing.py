@@ -45,6 +45,7 @@ def test_a_batch_is_read_as_it_was_written(
     ).save()
 
     reading = stream(includeProperties="true")
+    messages.await_dispatch()
     reading.run_to_end()
     rows = reading.rows()
     assert seen(rows) == [
@@ -76,6 +77,7 @@ def test_lossless_types_are_written_as_their_plain_types_are(
     map_without_nulls = StructType([StructField("properties", MapType(text, text, False))])
     columns = StructType([StructField("body", BinaryType()), StructField("queueId", IntegerType())])
     reading = stream(schema=StructType([*columns.fields, *map_without_nulls.fields]))
+    messages.await_dispatch()
     reading.run_to_end()
     (row,) = reading.rows()
     assert (bytes(row.body), row.queueId, row.properties["colour"]) == (b"one", 2, "one")
@@ -118,6 +120,7 @@ def test_a_stream_writes_each_row_once_and_a_replayed_batch_the_same_ids(
     write()
 
     reading = stream(includeProperties="true")
+    messages.await_dispatch()
     reading.run_to_end()
     rows = reading.rows()
     assert Counter(bytes(row.body).decode() for row in rows) == {str(number): 2 for number in range(5_000)}
@@ -154,6 +157,7 @@ def test_micro_batches_of_one_query_have_ids_of_their_own(
     assert write() == [100]
 
     reading = stream()
+    messages.await_dispatch()
     reading.run_to_end()
     rows = reading.rows()
     assert Counter(Counter(row.msgId for row in rows).values()) == {1: 100, 2: 100}
@@ -180,6 +184,7 @@ def test_ids_of_columns_that_are_not_sent_are_the_same_in_each_write(
         writer.options(**options).save()
 
     reading = stream(includeProperties="true")
+    messages.await_dispatch()
     reading.run_to_end()
     rows = reading.rows()
     assert len(rows) == 400

@@ -125,6 +125,7 @@ def round_trip(
     written = rows(count)
     write(spark, stored_rows(written, folder / "rows"), messages, cluster)
     reading = stream(includeProperties="true")
+    messages.await_dispatch()
     reading.run_to_end()
     ours = [row.asDict() | {"body": bytes(row.body)} for row in reading.rows()]
     assert_read_as_written(ours, written)

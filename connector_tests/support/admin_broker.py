@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Final
 
+from connector_tests.support.timeouts import TIMEOUT_FACTOR
 from rocketmq_spark.errors import BrokerError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.remoting.broker import Broker
@@ -16,6 +19,9 @@ from rocketmq_spark.wire.remoting.fastjson import write_fastjson
 from rocketmq_spark.wire.remoting.headers import OffsetResponse
 
 ALL_QUEUES: Final = -1
+DISPATCH_S: Final = 30 * TIMEOUT_FACTOR
+_DISPATCHED: Final = re.compile(rb'"dispatchBehindBytes":"(0|-\d+)"')
+"""A broker that skipped too much, behind a message that it cannot read, is ahead of what it stores."""
 _RESET_ENTRY: Final = re.compile(r'{"brokerName":"(.+?)","queueId":(\d+),"topic":"(.+?)"}:(-?\d+)')
 
 
@@ -63,6 +69,20 @@ class AdminBroker(Broker):
         settings = {"groupName": group, "retryMaxTimes": retry_max_times, "retryQueueNums": retry_queue_count}
         body = write_fastjson(settings)
         self.call(Rpc(RemotingCommand(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body), decode_nothing))
+
+    def await_dispatch(self) -> None:
+        """Until the broker has put into its queues all that it has confirmed, which it does a moment later."""
+        deadline = time.monotonic() + DISPATCH_S
+        while not self.has_dispatched():
+            assert time.monotonic() < deadline, f"a broker that has not dispatched what it stores in {DISPATCH_S} s"
+            time.sleep(0.01)
+
+    def has_dispatched(self) -> bool:
+        """A broker fails to answer in its first seconds."""
+        command = RemotingCommand(RequestCode.GET_BROKER_RUNTIME_INFO)
+        with suppress(BrokerError):
+            return _DISPATCHED.search(self.call(Rpc(command, lambda response: bytes(response.body)))) is not None
+        return False
 
     def update_config(self, properties: Mapping[str, str]) -> None:
         """Change the running broker's configuration. The broker skips names that it does not know."""

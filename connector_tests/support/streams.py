@@ -143,7 +143,13 @@ class Topic:
                 found |= self._broker(queue).query_topic_stats(self.name)
         return found
 
+    def await_dispatch(self) -> None:
+        """Until all that brokers have confirmed is in the queues: for a test that has not sent by this object."""
+        for queue in {queue.broker_name: queue for queue in self.queues}.values():
+            self._broker(queue).await_dispatch()
+
     def bounds_are_empty(self) -> bool:
+        self.await_dispatch()
         return all(held.max_offset == 0 for held in self.bounds().values())
 
     def committed(self, group: str) -> dict[MessageQueue, int | None]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
 
+from connector_tests.support.admin_broker import AdminBroker
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions, WriteOptions
-from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.sink.batch_sender import BatchSender
@@ -76,28 +75,19 @@ def stored(cluster: EmbeddedCluster, topic: str, pool: ConnectionPool) -> list[d
 
 def stored_batches(cluster: EmbeddedCluster, topic: str, pool: ConnectionPool) -> Iterator[pa.RecordBatch]:
     """The same as it comes."""
-    ranges = [QueueRange(queue, 0, end) for queue, end in sorted(resolved_ends(cluster, topic, pool).items())]
+    ranges = [QueueRange(queue, 0, end) for queue, end in sorted(ends(cluster, topic, pool).items())]
     options = ReadOptions.parse(
         {"namesrvAddr": cluster.namesrv_addr, "consumerGroup": "readers-of-what-was-written", "subscribe": topic}
     )
     return iter(read_ranges(ranges, options, default_schema(include_properties=True)))
 
 
-def resolved_ends(cluster: EmbeddedCluster, topic: str, pool: ConnectionPool) -> dict[MessageQueue, int]:
-    """Where each queue ends once that stays so: a broker counts what it has stored a moment later."""
-    found, same_count = ends(cluster, topic, pool), 0
-    while same_count < 3:
-        time.sleep(0.1)
-        before, found = found, ends(cluster, topic, pool)
-        same_count = same_count + 1 if found == before else 0
-    return found
-
-
 def ends(cluster: EmbeddedCluster, topic: str, pool: ConnectionPool) -> dict[MessageQueue, int]:
-    """Where each queue ends now."""
+    """Where each queue ends, with all that its broker has confirmed."""
     route = NameServers((cluster.namesrv_addr,), pool, 5_000).topic_route(topic)
     found: dict[MessageQueue, int] = {}
     for name in {queue.broker_name for queue in route.read_queues()}:
-        stats = Broker(BrokerAddress(cluster.advertised_addr(name)), pool, 5_000).query_topic_stats(topic)
-        found |= {queue: held.max_offset for queue, held in stats.items()}
+        broker = AdminBroker(BrokerAddress(cluster.advertised_addr(name)), pool, 5_000)
+        broker.await_dispatch()
+        found |= {queue: held.max_offset for queue, held in broker.query_topic_stats(topic).items()}
     return found
