@@ -68,7 +68,7 @@ class Dropping:
     ) -> Mapping[TopicRequirement, str]:
         return {}
 
-    def queue_of(self, target: RowTarget) -> MessageQueue | None:
+    def resolve_queue(self, target: RowTarget) -> MessageQueue | None:
         return named_queue(target)
 
     def send(self, batch: SendBatch) -> None:

@@ -142,7 +142,7 @@ def refusal(call: Callable[[], object]) -> int:
 def test_a_route_has_the_queues_and_the_master(
     cluster: EmbeddedCluster, name_servers: NameServers, topic: str, queue: MessageQueue
 ) -> None:
-    route = name_servers.topic_route(topic)
+    route = name_servers.query_topic_route(topic)
     assert route.read_queues() == route.write_queues()
     assert [found.queue_id for found in route.read_queues()] == [0, 1, 2, 3]
     assert RouteTable(name_servers).find_master(queue) == BrokerAddress(cluster.broker_addr())
@@ -150,7 +150,7 @@ def test_a_route_has_the_queues_and_the_master(
 
 def test_a_topic_that_does_not_exist_is_a_route_error(name_servers: NameServers) -> None:
     with pytest.raises(RouteError, match=r"TOPIC_NOT_FOUND.*no_such_topic"):
-        name_servers.topic_route("no_such_topic")
+        name_servers.query_topic_route("no_such_topic")
 
 
 def test_a_static_topic_is_a_route_error(cluster: EmbeddedCluster, name_servers: NameServers) -> None:
@@ -166,7 +166,7 @@ def test_the_cluster_info_names_the_broker(cluster: EmbeddedCluster, name_server
 
 def test_a_name_server_that_is_down_is_passed_over(cluster: EmbeddedCluster, pool: ConnectionPool, topic: str) -> None:
     name_servers = NameServers(("127.0.0.1:1", cluster.namesrv_addr), pool, TIMEOUT_MS)
-    assert name_servers.topic_route(topic).read_queues()
+    assert name_servers.query_topic_route(topic).read_queues()
 
 
 def test_broker_compiles_sql92(broker: AdminBroker, topic: str) -> None:
@@ -203,7 +203,7 @@ def test_a_topic_is_created_with_permission_and_attributes_and_deleted(
     name = unique_name("created")
     broker.create_topic(name, 3, permission=4, attributes={"message.type": "FIFO"})
     eventually(lambda: _is_routed(name_servers, name), "the route of a new topic")
-    route = name_servers.topic_route(name)
+    route = name_servers.query_topic_route(name)
     assert (len(route.read_queues()), len(route.write_queues())) == (3, 0)
     assert broker.query_topic_settings(name) == TopicSettings("FIFO", keeps_last_of_key=False)
     broker.delete_topic(name)
@@ -213,7 +213,7 @@ def test_a_topic_is_created_with_permission_and_attributes_and_deleted(
 
 def _is_routed(name_servers: NameServers, topic: str) -> bool:
     try:
-        name_servers.topic_route(topic)
+        name_servers.query_topic_route(topic)
     except RouteError as error:
         if error.condition != "TOPIC_NOT_FOUND":
             raise
@@ -368,7 +368,7 @@ def test_an_offset_is_stored_and_read_back_and_may_be_zero(
 def test_offsets_of_many_queues_go_out_together(broker: AdminBroker, name_servers: NameServers, topic: str) -> None:
     group = unique_name("many")
     broker.ensure_group(group)
-    queues = name_servers.topic_route(topic).read_queues()
+    queues = name_servers.query_topic_route(topic).read_queues()
     broker.update_offset(group, queues[0], 1)  # of the first that come at once a broker loses some: it makes two tables
     to_write = {queue: 100 + queue.queue_id for queue in queues[:3]}
     assert broker.submit_update_offsets(group, to_write).result() == {}
@@ -573,7 +573,9 @@ def test_the_dlq_can_be_read_like_any_topic(
 ) -> None:
     with member(cluster, group, filled.topic) as mine:
         send_back(mine, group, pulled(mine, group, filled)[0], delay_level=-1)
-    assert name_servers.topic_route(f"%DLQ%{group}").read_queues() == (MessageQueue(f"%DLQ%{group}", "broker-a", 0),)
+    assert name_servers.query_topic_route(f"%DLQ%{group}").read_queues() == (
+        MessageQueue(f"%DLQ%{group}", "broker-a", 0),
+    )
 
 
 def test_a_lock_of_the_group_sends_what_is_sent_to_its_retry_topic_to_the_dlq_and_not_what_is_sent_back(

@@ -49,8 +49,8 @@ def test_it_serves_the_topics_that_were_requested_until_it_is_stopped(stop: sign
     arguments = ("--port", "0", "--topic", "orders:2", "--topic", "payments", "--conf", str(EXAMPLE_CONF))
     with foreground_broker(*arguments) as (process, address), closing(ConnectionPool(TIMEOUT_MS)) as pool:
         name_servers = NameServers([address], pool, TIMEOUT_MS)
-        assert len(name_servers.topic_route("orders").read_queues()) == 2
-        assert len(name_servers.topic_route("payments").read_queues()) == 4
+        assert len(name_servers.query_topic_route("orders").read_queues()) == 2
+        assert len(name_servers.query_topic_route("payments").read_queues()) == 4
         (jvm,) = psutil.Process(process.pid).children()
         process.send_signal(stop)
         assert process.wait(timeout=PROCESS_S) == 0
@@ -82,7 +82,7 @@ def test_it_starts_a_master_and_a_slave() -> None:
         assert process.stdout is not None
         lines = [line.strip() for line in takewhile(lambda line: "Ctrl-C" not in line, process.stdout)]
         with closing(ConnectionPool(TIMEOUT_MS)) as pool:
-            (broker,) = NameServers([address], pool, TIMEOUT_MS).topic_route("orders").brokers
+            (broker,) = NameServers([address], pool, TIMEOUT_MS).query_topic_route("orders").brokers
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=PROCESS_S) == 0
     printed = dict(line.split(": ") for line in lines)
@@ -97,7 +97,7 @@ def test_it_reports_where_the_proxy_is() -> None:
             line.strip().split(": ") for line in takewhile(lambda line: "Ctrl-C" not in line, process.stdout)
         )
         with closing(ConnectionPool(TIMEOUT_MS)) as pool:
-            route = NameServers([printed["proxy, remoting"]], pool, TIMEOUT_MS).topic_route("orders")
+            route = NameServers([printed["proxy, remoting"]], pool, TIMEOUT_MS).query_topic_route("orders")
         assert [broker.master_address for broker in route.brokers] == [
             BrokerAddress(printed["proxy, remoting"], "broker-a")
         ]

@@ -53,7 +53,7 @@ class Client:
         return sum(bounds.max_offset for broker in brokers for bounds in broker.query_topic_stats(topic).values())
 
     def masters(self, topic: str) -> dict[str, BrokerAddress | None]:
-        return {data.broker_name: data.master_address for data in self.name_servers.topic_route(topic).brokers}
+        return {data.broker_name: data.master_address for data in self.name_servers.query_topic_route(topic).brokers}
 
     def max_offset(self, address: str, topic: str) -> int:
         return self._broker(BrokerAddress(address)).max_offset(MessageQueue(topic, "broker-a", 0))
@@ -179,7 +179,7 @@ def test_paused_cluster_responds_again_after_it_is_resumed(pair: EmbeddedCluster
         pair.pause()
         try:
             with pytest.raises(TransportError):
-                ClusterClient([pair.namesrv_addr], pool, 300).name_servers.topic_route(SYSTEM_TOPIC)
+                ClusterClient([pair.namesrv_addr], pool, 300).name_servers.query_topic_route(SYSTEM_TOPIC)
             for name in pair.broker_names:
                 with pytest.raises(TransportError):
                     AdminBroker(BrokerAddress(pair.broker_addr(name)), pool, 300).query_topic_stats(SYSTEM_TOPIC)
@@ -197,7 +197,7 @@ def test_a_name_server_comes_back_with_all_routes(pair: EmbeddedCluster, kill: b
     address = pair.namesrv_addr
     pair.kill_name_server() if kill else pair.stop_name_server()
     with client_of(pair) as client, pytest.raises(TransportError):
-        client.name_servers.topic_route(topic)
+        client.name_servers.query_topic_route(topic)
     pair.start_name_server()
     with client_of(pair) as client:
         assert set(client.masters(topic)) == {"broker-a", "broker-b"}
@@ -209,10 +209,10 @@ def test_topics_can_be_created_changed_and_deleted(pair: EmbeddedCluster) -> Non
     with client_of(pair) as client:
         for queues in (2, 5, 3):
             pair.create_topic(topic, queues)
-            assert len(client.name_servers.topic_route(topic).read_queues()) == 2 * queues
+            assert len(client.name_servers.query_topic_route(topic).read_queues()) == 2 * queues
         pair.delete_topic(topic)
         with pytest.raises(RouteError, match="TOPIC_NOT_FOUND"):
-            client.name_servers.topic_route(topic)
+            client.name_servers.query_topic_route(topic)
 
 
 def test_a_broker_in_a_shared_jvm_cannot_be_killed_alone(cluster: EmbeddedCluster) -> None:
@@ -237,7 +237,7 @@ def test_a_kept_store_outlives_the_cluster_and_broker_config_reaches_the_broker(
             client.send(cluster.create_topic("T"), 5)
             eventually(lambda: client.stored("T") == 5 * run)  # noqa: B023  # called before the next run
             with pytest.raises(RouteError, match="TOPIC_NOT_FOUND"):
-                client.name_servers.topic_route("TBW102")
+                client.name_servers.query_topic_route("TBW102")
 
 
 def test_mqadmin_is_rocketmqs_own(cluster: EmbeddedCluster, topic: str) -> None:

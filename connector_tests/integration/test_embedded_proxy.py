@@ -58,7 +58,7 @@ def guarded(request: pytest.FixtureRequest, clusters: ClusterPool) -> Iterator[E
 def requested_by_remoting(cluster: EmbeddedCluster, security: Security) -> list[str]:
     """Queues of the topic, all of which the proxy states to have."""
     with closing(ConnectionPool(TIMEOUT_MS, security=security)) as pool:
-        responded = NameServers((cluster.proxy_addr,), pool, TIMEOUT_MS).topic_route(TOPIC)
+        responded = NameServers((cluster.proxy_addr,), pool, TIMEOUT_MS).query_topic_route(TOPIC)
         assert [broker.master_address for broker in responded.brokers] == [
             BrokerAddress(cluster.proxy_addr, "broker-a")
         ]
@@ -142,7 +142,7 @@ class Watched(EmbeddedCluster):
 
     def start_proxy(self) -> None:
         with closing(ConnectionPool(TIMEOUT_MS)) as pool:
-            route = NameServers((self.namesrv_addr,), pool, TIMEOUT_MS).topic_route(SYNC_TOPIC)
+            route = NameServers((self.namesrv_addr,), pool, TIMEOUT_MS).query_topic_route(SYNC_TOPIC)
         self.has_what_the_proxy_makes = bool(route.read_queues())
         super().start_proxy()
 

@@ -55,7 +55,7 @@ def filled(cluster: EmbeddedCluster) -> Iterator[MessageQueue]:
     for begin in range(0, COUNT, 20):
         offsets = range(begin, begin + 20)
         producer.send_batch([Message(topic, body_of(offset), tags=tag_of(offset)) for offset in offsets])
-    (queue,) = name_servers.topic_route(topic).read_queues()
+    (queue,) = name_servers.query_topic_route(topic).read_queues()
     yield queue
     pool.close()
 

@@ -52,7 +52,7 @@ def queue(cluster: EmbeddedCluster) -> Iterator[MessageQueue]:
     for offset in range(COUNT):
         message = Message(topic, b"body %d" % offset, tags="a", keys=f"key-{offset}", properties={"own": "x"})
         producer.send(message, sys_flag=POISON_FLAG if offset in UNDECODABLE else 0)
-    (queue,) = name_servers.topic_route(topic).read_queues()
+    (queue,) = name_servers.query_topic_route(topic).read_queues()
     yield queue
     pool.close()
 
@@ -202,7 +202,7 @@ def test_bodies_that_are_too_large_together_come_all_the_same(
     topic = cluster.create_topic(unique_name("large"), queues=1)
     for body in bodies:
         producer.send(Message(topic, compress(body, MessageSysFlag.LZ4)), sys_flag=POISON_FLAG)
-    (queue,) = name_servers.topic_route(topic).read_queues()
+    (queue,) = name_servers.query_topic_route(topic).read_queues()
     pool.close()
     rows = read(cluster, QueueRange(queue, 0, COUNT), GROUP)
     assert offsets_and_bodies(rows) == list(enumerate(bodies))

@@ -179,7 +179,7 @@ def broker_of(scripted: ScriptedCluster) -> Broker:
 def use_route(scripted: ScriptedCluster, sent: RemotingCommand, *, is_traced: bool = True) -> None:
     scripted.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, sent)
     with bounded(sent, is_traced=is_traced):
-        route = scripted.name_servers.topic_route("T")
+        route = scripted.name_servers.query_topic_route("T")
         assert isinstance(route, TopicRoute)
         table = RouteTable(scripted.name_servers)
         assert table.refresh(["T"]) == {}
@@ -345,7 +345,7 @@ def test_a_hostile_name_server_leaves_the_next_one_its_chance(scripted: Scripted
     connection_number = scripted.pool.connection_number(NAME_SERVER)
     scripted.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, build_response(body=b"{"))
     with pytest.raises(RemoteProtocolError, match=r"MALFORMED_RESPONSE\.BODY"):
-        scripted.name_servers.topic_route("T")
+        scripted.name_servers.query_topic_route("T")
     scripted.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, scripted.route)
-    assert scripted.name_servers.topic_route("T").read_queues()
+    assert scripted.name_servers.query_topic_route("T").read_queues()
     assert scripted.pool.connection_number(NAME_SERVER) == connection_number

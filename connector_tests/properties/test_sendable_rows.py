@@ -73,7 +73,7 @@ class Wire:
         """All can be had."""
         return {}
 
-    def queue_of(self, target: RowTarget) -> MessageQueue | None:
+    def resolve_queue(self, target: RowTarget) -> MessageQueue | None:
         return named_queue(target)
 
     def send(self, batch: SendBatch) -> None:

@@ -40,7 +40,7 @@ def cluster(request: pytest.FixtureRequest, clusters: ClusterPool) -> Iterator[E
 def members(cluster: EmbeddedCluster, topic: str, group: str) -> list[str]:
     """Client ids, by the proxy: brokers know of nobody behind it."""
     with closing(ConnectionPool(TIMEOUT_MS, security=cluster.security)) as pool:
-        route = NameServers((cluster.proxy_addr,), pool, TIMEOUT_MS).topic_route(topic)
+        route = NameServers((cluster.proxy_addr,), pool, TIMEOUT_MS).query_topic_route(topic)
         address = route.master_address("broker-a")
         assert address is not None
         return AdminBroker(address, pool, TIMEOUT_MS).submit_consumer_ids(group).result()

@@ -161,14 +161,14 @@ def is_whole(cluster: EmbeddedCluster, *, has_proxy: bool) -> bool:
     try:
         cluster.check()
         with closing(ConnectionPool(PROBE_TIMEOUT_MS, security=cluster.security)) as pool:
-            route = NameServers((cluster.namesrv_addr,), pool, PROBE_TIMEOUT_MS).topic_route(SYSTEM_TOPIC)
+            route = NameServers((cluster.namesrv_addr,), pool, PROBE_TIMEOUT_MS).query_topic_route(SYSTEM_TOPIC)
             for name in cluster.broker_names:
                 address = route.master_address(name)
                 if address is None:
                     return False
                 AdminBroker(address, pool, PROBE_TIMEOUT_MS).query_topic_stats(SYSTEM_TOPIC)
             if has_proxy:
-                NameServers((cluster.proxy_addr,), pool, PROBE_TIMEOUT_MS).topic_route(SYSTEM_TOPIC)
+                NameServers((cluster.proxy_addr,), pool, PROBE_TIMEOUT_MS).query_topic_route(SYSTEM_TOPIC)
     except RocketMQError:
         return False
     return True

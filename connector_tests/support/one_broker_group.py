@@ -63,7 +63,7 @@ def refreshes_per_minute(group: Group, member: Membership) -> int:
     """How many it makes that surveys whenever it is due, which is looked at 80 times a second."""
     refresh_count = 0
     for _ in range(60 * 80):
-        if member.publish().is_due(group.clock()):
+        if member.log_and_snapshot().is_due(group.clock()):
             member.refresh_metadata()
             refresh_count += 1
         group.clock.advance(12)

@@ -363,7 +363,7 @@ class SimulatedCluster:
         """When the broker was last somewhere else, or the name server said so."""
         return self.clock() if broker_name in self._published_addresses else self._moved_ms.get(broker_name)
 
-    def topic_route(self, topic: str) -> TopicRoute:
+    def query_topic_route(self, topic: str) -> TopicRoute:
         if self.name_server_error is not None:
             raise self.name_server_error
         if topic not in self._queue_counts:
@@ -441,7 +441,7 @@ class SimulatedClusterClient:
         self.arrive("topics")
         return self.cluster.topic_list()
 
-    def topic_routes(self, topics: Iterable[str]) -> dict[str, TopicRoute | RocketMQError]:
+    def query_topic_routes(self, topics: Iterable[str]) -> dict[str, TopicRoute | RocketMQError]:
         """All asked at once."""
         pending_routes = {topic: SimulatedAnswer(self, partial(self._topic_route, topic)) for topic in topics}
         routes_by_topic: dict[str, TopicRoute | RocketMQError] = {}
@@ -454,7 +454,7 @@ class SimulatedClusterClient:
 
     def _topic_route(self, topic: str) -> TopicRoute:
         self.arrive("route")
-        self._routes[topic] = self.cluster.topic_route(topic)
+        self._routes[topic] = self.cluster.query_topic_route(topic)
         return self._routes[topic]
 
     def has_route_to(self, broker_name: str) -> bool:

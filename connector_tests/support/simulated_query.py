@@ -363,7 +363,7 @@ class SourceRunner:
         """As ``RocketMQStreamReader.reportLatestOffset``, through Spark's text."""
         planner, now_ms = self.planner, self.query.cluster.clock()
         control = Control("here", self.client_id)
-        outages = outages_of(self.membership.publish().outages, now_ms, now_ms)
+        outages = outages_of(self.membership.log_and_snapshot().outages, now_ms, now_ms)
         report = self._progress.report(
             planner.backlog,
             planner.completed_after_rebalance,

@@ -128,13 +128,13 @@ class Topic:
         return True
 
     def _broker(self, queue: MessageQueue) -> AdminBroker:
-        address = self._name_servers.topic_route(self.name).master_address(queue.broker_name)
+        address = self._name_servers.query_topic_route(self.name).master_address(queue.broker_name)
         assert address is not None
         return AdminBroker(address, self._pool, TIMEOUT_MS)
 
     @property
     def queues(self) -> tuple[MessageQueue, ...]:
-        return self._name_servers.topic_route(self.name).read_queues()
+        return self._name_servers.query_topic_route(self.name).read_queues()
 
     def bounds(self) -> dict[MessageQueue, QueueBounds]:
         found: dict[MessageQueue, QueueBounds] = {}

@@ -84,7 +84,7 @@ def stored_batches(cluster: EmbeddedCluster, topic: str, pool: ConnectionPool) -
 
 def ends(cluster: EmbeddedCluster, topic: str, pool: ConnectionPool) -> dict[MessageQueue, int]:
     """Where each queue ends, with all that its broker has confirmed."""
-    route = NameServers((cluster.namesrv_addr,), pool, 5_000).topic_route(topic)
+    route = NameServers((cluster.namesrv_addr,), pool, 5_000).query_topic_route(topic)
     found: dict[MessageQueue, int] = {}
     for name in {queue.broker_name for queue in route.read_queues()}:
         broker = AdminBroker(BrokerAddress(cluster.advertised_addr(name)), pool, 5_000)

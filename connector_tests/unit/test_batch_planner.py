@@ -374,7 +374,7 @@ def test_bounds_that_no_queue_has_are_neither_a_loss_nor_nothing_new() -> None:
     member.hold(A, holding(0, min_offset=7))
     assert subject.latest_offset(end, None) is end
     assert (subject.losses.offsets, subject.backlog.is_complete) == (0, False)
-    assert "INVALID_QUEUE_OFFSETS" in member.observed.publish().outages[0].reason
+    assert "INVALID_QUEUE_OFFSETS" in member.observed.log_and_snapshot().outages[0].reason
 
 
 def test_a_graceful_stop_proves_the_last_batch_plans_nothing_new_and_leaves() -> None:

@@ -273,7 +273,7 @@ def test_a_topic_that_is_waited_for_before_a_row_can_be_sent_is_logged(
 ) -> None:
     cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, build_response(ResponseCode.TOPIC_NOT_EXIST))
     with pytest.raises(RouteError):
-        sender(cluster, Time(), missingTopicTimeoutMs="5000").topics.queue_of(RowTarget("T", sharding_key="k"))
+        sender(cluster, Time(), missingTopicTimeoutMs="5000").topics.resolve_queue(RowTarget("T", sharding_key="k"))
     assert outage_text(caplog.messages[0]).startswith("Waiting for topic T (fails in 4 s): [ROCKETMQ_TOPIC_NOT_FOUND] ")
 
 
@@ -363,7 +363,7 @@ def test_a_key_waits_for_name_servers_as_its_rows_would(cluster: ScriptedCluster
     clock = Time()
     NameServerIsBack(cluster, clock, back_ms=20_000, registered_ms=26_000)
     waiting = sender(cluster, clock, clusterTimeoutMs="60000", missingTopicTimeoutMs="10000")
-    assert waiting.topics.queue_of(RowTarget("T", sharding_key="k")) is not None
+    assert waiting.topics.resolve_queue(RowTarget("T", sharding_key="k")) is not None
     assert clock.now_ms >= 26_000
 
 
@@ -474,23 +474,23 @@ def sender(cluster: ScriptedCluster, clock: Time, **given: str) -> BatchSender:
 def test_a_sharding_key_leads_to_a_queue_also_while_its_broker_is_not_in_the_route(cluster: ScriptedCluster) -> None:
     asking = sender(cluster, Time())
     keys = [RowTarget("T", sharding_key=f"key-{number}") for number in range(20)]
-    before = [asking.topics.queue_of(place) for place in keys]
+    before = [asking.topics.resolve_queue(place) for place in keys]
     assert {queue.broker_name for queue in before if queue is not None} == {"a", "b"}
     Responses(cluster.brokers["a"], ResponseCode.SYSTEM_BUSY, ResponseCode.SUCCESS)
     del cluster.brokers["b"]
     asking.send(pinned(BATCHES[0]))
     asking.finish()
     assert cluster.route_request_count == 2
-    assert [asking.topics.queue_of(place) for place in keys] == before
-    assert asking.topics.queue_of(RowTarget("T", "z", 3, "key-1")) == MessageQueue("T", "z", 3)
-    assert asking.topics.queue_of(RowTarget("T")) is None
+    assert [asking.topics.resolve_queue(place) for place in keys] == before
+    assert asking.topics.resolve_queue(RowTarget("T", "z", 3, "key-1")) == MessageQueue("T", "z", 3)
+    assert asking.topics.resolve_queue(RowTarget("T")) is None
 
 
 def test_a_key_of_a_topic_that_is_not_there_waits_as_long_as_its_rows_would(cluster: ScriptedCluster) -> None:
     cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, build_response(ResponseCode.TOPIC_NOT_EXIST))
     clock = Time()
     with pytest.raises(RouteError, match="TOPIC_NOT_FOUND"):
-        sender(cluster, clock, missingTopicTimeoutMs="1000").topics.queue_of(RowTarget("T", sharding_key="k"))
+        sender(cluster, clock, missingTopicTimeoutMs="1000").topics.resolve_queue(RowTarget("T", sharding_key="k"))
     assert 1_000 <= clock.now_ms < 3_000
 
 

@@ -33,7 +33,7 @@ class AtSlave(SteadyMember):
     def wait_for_change(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
         super().wait_for_change(positions, timeout_ms)
         self.clock.advance(timeout_ms)
-        return self.observed.publish().is_due(self.clock())
+        return self.observed.log_and_snapshot().is_due(self.clock())
 
     def lose_master(self) -> None:
         self._have_master(1)

@@ -92,7 +92,7 @@ def test_a_member_that_shares_the_group_is_named_and_of_many_some() -> None:
     member = group.member()
     member.refresh_metadata()
     assert member.members.record_other_members()
-    (wait,) = member.publish().outages
+    (wait,) = member.log_and_snapshot().outages
     assert (wait.resource, wait.until_ms) == (OTHER_MEMBERS, group.clock() + DUPLICATE_CLIENT_ID_LIMIT_MS)
     assert (
         f"offsets of group 'g', because the group has other members: {', '.join(others[:MAX_NAMED])}. Stop"
@@ -101,7 +101,7 @@ def test_a_member_that_shares_the_group_is_named_and_of_many_some() -> None:
     group.cluster.set_others()
     member.refresh_metadata()
     assert not member.members.record_other_members()
-    assert member.publish().outages == ()
+    assert member.log_and_snapshot().outages == ()
 
 
 SQL: Mapping[str, str] = {"subExpression": "price > 5", "expressionType": "SQL92"}
@@ -246,7 +246,7 @@ def test_a_member_that_is_listed_by_some_brokers_only_is_not_listed() -> None:
     group.cluster.brokers["broker-b"].ignores_heartbeats = True
     member = group.member()
     assert member.refresh_metadata().owned == set()
-    assert [wait.resource for wait in member.publish().outages] == [GROUP]
+    assert [wait.resource for wait in member.log_and_snapshot().outages] == [GROUP]
     group.cluster.brokers["broker-b"].ignores_heartbeats = False
     member.refresh_metadata()
     assert member.refresh_metadata().owned == set(group.cluster.queues())
@@ -265,12 +265,12 @@ def test_a_member_that_is_listed_by_one_broker_only_is_a_member(received_by: str
 def test_brokers_that_receive_our_heartbeats_again_and_list_us_are_waited_for_no_more() -> None:
     group = Group()
     member = unlisted(group, clusterTimeoutMs="60000")
-    (wait,) = member.publish().outages
+    (wait,) = member.log_and_snapshot().outages
     assert (wait.resource, wait.quiet_ms) == (GROUP, LISTED_WITHIN_MS)
     group.broker.ignores_heartbeats = False
     member.refresh_metadata()
     assert member.refresh_metadata().owned == set(QUEUES)
-    assert member.publish().outages == ()
+    assert member.log_and_snapshot().outages == ()
 
 
 @pytest.mark.parametrize(("others", "subject"), [(("you",), SUBSCRIPTIONS), (("me",), IDENTITY)])
@@ -280,11 +280,11 @@ def test_what_brokers_reported_of_the_group_is_not_held_against_it_while_they_re
     group = Group(*others, subscriptions={"you": {"bills": "*"}})
     member = group.member()
     member.refresh_metadata()
-    assert {wait.resource for wait in member.publish().outages} == {subject}
+    assert {wait.resource for wait in member.log_and_snapshot().outages} == {subject}
     group.broker.reach = Reach.UNRESPONSIVE
     group.clock.advance(REQUEST_PAUSES.longest_ms)
     member.refresh_metadata()
-    assert {wait.resource for wait in member.publish().outages} == {broker_subject("broker-a")}
+    assert {wait.resource for wait in member.log_and_snapshot().outages} == {broker_subject("broker-a")}
 
 
 def test_brokers_that_become_unresponsive_while_they_do_not_list_us_are_probed_with_pauses() -> None:
@@ -470,7 +470,9 @@ def test_a_member_of_the_same_settings_or_of_unknown_settings_is_no_difference(t
 
 def test_members_send_their_own_settings() -> None:
     group = Group()
-    reported = group.member(consumeOrderly="true", allocateStrategy="AVG_BY_CIRCLE").publish().view.consumer_settings
+    reported = (
+        group.member(consumeOrderly="true", allocateStrategy="AVG_BY_CIRCLE").log_and_snapshot().view.consumer_settings
+    )
     assert reported == {
         "messageModel": "CLUSTERING",
         "PROP_CONSUMEORDERLY": "true",
@@ -487,13 +489,13 @@ def test_a_joining_member_that_is_listed_at_last_waits_for_that_no_more_whatever
     group.cluster.brokers["broker-b"].ignores_heartbeats = True
     member = group.member(clusterTimeoutMs="8000")
     member.refresh_metadata()
-    assert [wait.resource for wait in member.publish().outages] == [GROUP]
+    assert [wait.resource for wait in member.log_and_snapshot().outages] == [GROUP]
     group.cluster.brokers["broker-b"].ignores_heartbeats = False
     group.cluster.set_others(*others)
     member.members.heartbeat()
     group.clock.advance(5_000)
     member.refresh_metadata()
-    assert [wait.resource for wait in member.publish().outages] == [subject]
+    assert [wait.resource for wait in member.log_and_snapshot().outages] == [subject]
     group.clock.advance(5_000)
     assert member.refresh_metadata().owned == set()
 
@@ -525,7 +527,7 @@ def test_a_joining_member_that_is_not_listed_any_more_waits_no_more_for_the_form
     group.broker.connections.clear()
     group.broker.ignores_heartbeats = True
     joining.refresh_metadata()
-    assert [wait.resource for wait in joining.publish().outages] == [GROUP]
+    assert [wait.resource for wait in joining.log_and_snapshot().outages] == [GROUP]
 
 
 def test_a_member_that_is_not_registered_at_a_broker_does_not_count_a_duplicate_client_id_there() -> None:
@@ -539,6 +541,6 @@ def test_a_member_that_is_not_registered_at_a_broker_does_not_count_a_duplicate_
     group.cluster.set_others("me")
     assert joining.refresh_metadata().owned == set()
     assert joining.refresh_metadata().owned == set()
-    assert [wait.resource for wait in joining.publish().outages] == [IDENTITY]
+    assert [wait.resource for wait in joining.log_and_snapshot().outages] == [IDENTITY]
     group.cluster.set_others()
     assert joining.refresh_metadata().owned == set(QUEUES)

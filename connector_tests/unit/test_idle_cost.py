@@ -66,10 +66,10 @@ def test_a_view_that_has_changed_is_published() -> None:
     with SimulatedGroup({"t": {"a": 1}}) as group:
         (queue,) = group.cluster.queues()
         runner = idle(group)
-        assert runner.membership.publish().view.positions == {queue: 3}
+        assert runner.membership.log_and_snapshot().view.positions == {queue: 3}
         group.cluster.produce(queue, 3)
         runner.resume()
-        view = runner.membership.publish().view
+        view = runner.membership.log_and_snapshot().view
         assert view.positions == {queue: 6}
         assert view.process_queues[queue].cached_count == 0
 

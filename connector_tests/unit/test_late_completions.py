@@ -60,10 +60,10 @@ def test_a_queue_that_is_the_same_is_committed(planned: list[int], now: list[int
 def test_a_queue_that_is_another_is_not_committed_and_probed(now: list[int]) -> None:
     batch = ReadBatch(50, 60)
     batch.becomes(*now)
-    before = batch.member.publish().changes
+    before = batch.member.log_and_snapshot().changes
     assert batch.proven() == 0
     assert batch.member.offsets.suspect == {QUEUE}
-    assert batch.member.publish().changes == before + 1, "the planner is told"
+    assert batch.member.log_and_snapshot().changes == before + 1, "the planner is told"
     assert not batch.member.offsets.persist()
     assert batch.broker.offsets[QUEUE] == 0
 

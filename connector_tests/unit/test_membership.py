@@ -169,10 +169,10 @@ def test_how_far_a_queue_was_planned_is_forgotten_with_it() -> None:
     member = group.member()
     member.refresh_metadata()
     member.mark_in_flight({QUEUES[0]: (0, 4), QUEUES[3]: (0, 7)})
-    assert member.publish().view.positions == {QUEUES[0]: 4, QUEUES[3]: 7}
+    assert member.log_and_snapshot().view.positions == {QUEUES[0]: 4, QUEUES[3]: 7}
     group.cluster.set_others("you")
     member.refresh_metadata()
-    assert member.publish().view.positions == {QUEUES[0]: 4}
+    assert member.log_and_snapshot().view.positions == {QUEUES[0]: 4}
 
 
 def test_operators_are_shown_members_queues_times_and_offsets() -> None:
@@ -180,7 +180,7 @@ def test_operators_are_shown_members_queues_times_and_offsets() -> None:
     group.clock.advance(7)
     member = group.member(consumeOrderly="true")
     member.refresh_metadata()
-    published = member.publish()
+    published = member.log_and_snapshot()
     assert published.masters == {"broker-a": BrokerAddress(group.broker.address)}
     assert (published.view.consumer.group, published.view.name_servers, published.view.started_ms) == (
         "g",
@@ -190,9 +190,9 @@ def test_operators_are_shown_members_queues_times_and_offsets() -> None:
     held = published.view.process_queues[QUEUES[0]]
     assert (held.commit_offset, held.cached_count, held.is_locked, held.last_lock_timestamp_ms) == (0, 0, True, 7)
     member.mark_in_flight({QUEUES[0]: (0, 10)})
-    assert member.publish().view.process_queues[QUEUES[0]].cached_count == 10
+    assert member.log_and_snapshot().view.process_queues[QUEUES[0]].cached_count == 10
     member.mark_completed({QUEUES[0]: 10})
-    held = member.publish().view.process_queues[QUEUES[0]]
+    held = member.log_and_snapshot().view.process_queues[QUEUES[0]]
     assert (held.commit_offset, held.cached_count) == (10, 0)
 
 
@@ -202,30 +202,34 @@ def test_what_was_confirmed_before_it_was_completed_is_in_flight_no_more() -> No
     member.refresh_metadata()
     member.offsets.raise_to({QUEUES[0]: 10})
     member.mark_in_flight({QUEUES[0]: (0, 10)})
-    assert member.publish().view.process_queues[QUEUES[0]].cached_count == 10
+    assert member.log_and_snapshot().view.process_queues[QUEUES[0]].cached_count == 10
     member.mark_completed({QUEUES[0]: 10})
-    assert member.publish().view.process_queues[QUEUES[0]].cached_count == 0
+    assert member.log_and_snapshot().view.process_queues[QUEUES[0]].cached_count == 0
 
 
 def test_each_change_of_ownership_is_one_more_and_so_is_each_broker_that_responds_again() -> None:
     group = Group()
     member = group.member()
-    changes = [member.publish().changes]
+    changes = [member.log_and_snapshot().changes]
     for others in ((), ("you",), ("you",), ()):
         group.cluster.set_others(*others)
         member.refresh_metadata()
-        changes.append(member.publish().changes)
+        changes.append(member.log_and_snapshot().changes)
     assert changes == [0, 1, 2, 2, 3]
     group.broker.reach = Reach.UNRESPONSIVE
     member.refresh_metadata()
     unresponsive_ms = group.clock()
-    due_ms = member.publish().next_try_ms
+    due_ms = member.log_and_snapshot().next_try_ms
     assert due_ms is not None
-    assert [member.publish().is_due(at_ms) for at_ms in (unresponsive_ms, due_ms - 1, due_ms)] == [False, False, True]
+    assert [member.log_and_snapshot().is_due(at_ms) for at_ms in (unresponsive_ms, due_ms - 1, due_ms)] == [
+        False,
+        False,
+        True,
+    ]
     group.broker.reach = Reach.UP
     group.clock.advance(REQUEST_PAUSES.longest_ms)
     member.refresh_metadata()
-    assert member.publish().changes == 4
+    assert member.log_and_snapshot().changes == 4
 
 
 def test_a_change_of_ownership_is_logged_with_some_of_the_queues(caplog: pytest.LogCaptureFixture) -> None:
@@ -308,12 +312,12 @@ def test_nothing_is_written_where_the_groups_offset_has_vanished() -> None:
     group = Group()
     member = committed_to(group, 10)
     group.broker.recreate(QUEUES[0])
-    before = member.publish().changes
+    before = member.log_and_snapshot().changes
     member.mark_completed({QUEUES[0]: 20})
     member.offsets.persist()
     assert group.broker.offsets == {}
     assert member.offsets.suspect == {QUEUES[0]}
-    assert member.publish().changes == before + 1
+    assert member.log_and_snapshot().changes == before + 1
     member.offsets.discard(QUEUES[0])
     assert member.offsets.raise_to({QUEUES[0]: 20}) == {QUEUES[0]}
     assert group.broker.offsets == {QUEUES[0]: 20}
@@ -372,7 +376,7 @@ def test_a_locks_time_counts_from_before_it_was_requested() -> None:
     orderly = group.member(consumeOrderly="true")
     called_ms = group.clock()
     orderly.refresh_metadata()
-    published = orderly.publish().view.process_queues
+    published = orderly.log_and_snapshot().view.process_queues
     assert {published[queue].last_lock_timestamp_ms for queue in QUEUES} == {called_ms}
 
 
@@ -511,7 +515,7 @@ def test_locks_are_renewed_by_the_timer_and_not_by_refreshes() -> None:
         group.clock.advance(10_000)
         extend()
         assert {at_ms for _, at_ms in group.broker.locks.values()} == {extended_ms}
-        published = orderly.publish().view.process_queues
+        published = orderly.log_and_snapshot().view.process_queues
         assert {published[queue].last_lock_timestamp_ms for queue in QUEUES} == {extended_ms}
 
 
@@ -521,8 +525,8 @@ def test_a_lock_that_was_too_old_and_is_renewed_is_a_change() -> None:
     member = group.member(consumeOrderly="true")
     member.refresh_metadata()
     group.clock.advance(30_000)
-    before = member.publish().changes
+    before = member.log_and_snapshot().changes
     member.renew_locks()
-    assert member.publish().changes == before + 1
+    assert member.log_and_snapshot().changes == before + 1
     member.renew_locks()
-    assert member.publish().changes == before + 1
+    assert member.log_and_snapshot().changes == before + 1

@@ -194,7 +194,7 @@ def test_a_member_plans_and_waits_as_the_table_defines(
     received.apply(event, verdict)
     report(group, event, verdict)
     assert bool(member.refresh_metadata().owned) is received.shares
-    outages = [wait for wait in member.publish().outages if wait.resource in (GROUP, IDENTITY, SUBSCRIPTIONS)]
+    outages = [wait for wait in member.log_and_snapshot().outages if wait.resource in (GROUP, IDENTITY, SUBSCRIPTIONS)]
     assert {wait.resource: wait.until_ms for wait in outages} == {
         resource: group.clock() + limit_ms for resource, limit_ms in received.outages.items()
     }

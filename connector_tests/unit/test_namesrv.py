@@ -74,39 +74,39 @@ def two() -> Iterator[TwoServers]:
 
 def failure(two: TwoServers) -> RocketMQError:
     with pytest.raises(RocketMQError) as raised:
-        two.name_servers.topic_route("T")
+        two.name_servers.query_topic_route("T")
     return raised.value
 
 
 def test_a_route_comes_from_the_first_that_responds_and_no_other_is_called(two: TwoServers) -> None:
     two.on_route(A_ROUTE, A_ROUTE)
-    assert two.name_servers.topic_route("T").master_address("b") == BrokerAddress("10.0.0.1:10911")
+    assert two.name_servers.query_topic_route("T").master_address("b") == BrokerAddress("10.0.0.1:10911")
     assert two.call_counts() == (1, 0)
 
 
 def test_a_server_that_is_down_is_passed_over_and_called_last_from_then_on(two: TwoServers) -> None:
     two.on_route(A_ROUTE, A_ROUTE)
     two.down.add(FIRST)
-    assert two.name_servers.topic_route("T").queues
+    assert two.name_servers.query_topic_route("T").queues
     two.down.clear()
-    assert two.name_servers.topic_route("T").queues
+    assert two.name_servers.query_topic_route("T").queues
     assert two.call_counts() == (0, 1)
 
 
 def test_a_server_that_is_not_ready_is_passed_over(two: TwoServers) -> None:
     two.on_route(NOT_READY, A_ROUTE)
-    assert two.name_servers.topic_route("T").queues
+    assert two.name_servers.query_topic_route("T").queues
 
 
 def test_a_server_that_is_no_name_server_is_passed_over(two: TwoServers) -> None:
     two.on_route(build_response(body=b"<html>"), A_ROUTE)
-    assert two.name_servers.topic_route("T").queues
+    assert two.name_servers.query_topic_route("T").queues
 
 
 def test_a_topic_that_one_does_not_have_may_be_known_to_another(two: TwoServers) -> None:
     """A name server that has just started has no topics until the brokers' next registration."""
     two.on_route(UNKNOWN_TOPIC, A_ROUTE)
-    assert two.name_servers.topic_route("T").queues
+    assert two.name_servers.query_topic_route("T").queues
 
 
 def test_an_unknown_topic_is_a_route_error_that_names_topic_and_server(two: TwoServers) -> None:
@@ -119,12 +119,12 @@ def test_an_unknown_topic_is_a_route_error_that_names_topic_and_server(two: TwoS
 def test_a_proxys_route_reports_which_broker_is_meant_and_a_name_servers_where_it_is(two: TwoServers) -> None:
     sent_by_proxies = {"MSG_REGION": "", "TRACE_ON": "false"}
     two.on_route(replace(A_ROUTE, fields=sent_by_proxies), A_ROUTE)
-    assert two.name_servers.topic_route("T").master_address("b") == BrokerAddress("10.0.0.1:10911", "b")
+    assert two.name_servers.query_topic_route("T").master_address("b") == BrokerAddress("10.0.0.1:10911", "b")
     two.down.add(FIRST)
     two.pool.close()
     two.pool = ConnectionPool(1000, connect=two._connect)
     two.name_servers = NameServers((FIRST, SECOND), two.pool, 1000)
-    assert two.name_servers.topic_route("T").master_address("b") == BrokerAddress("10.0.0.1:10911")
+    assert two.name_servers.query_topic_route("T").master_address("b") == BrokerAddress("10.0.0.1:10911")
 
 
 def test_a_static_topic_is_a_route_error_that_names_it(two: TwoServers) -> None:
@@ -141,7 +141,7 @@ def test_a_server_that_is_not_trusted_is_passed_over_and_reported_where_no_other
 ) -> None:
     two.on_route(A_ROUTE, A_ROUTE)
     two.refused = {FIRST}
-    assert two.name_servers.topic_route("T").queues
+    assert two.name_servers.query_topic_route("T").queues
     two.refused = {FIRST, SECOND}
     two.pool.close()
     two.pool = ConnectionPool(1000, connect=two._connect)
@@ -250,7 +250,7 @@ def test_a_server_that_supports_no_such_request_is_no_name_server(two: TwoServer
 
 def test_one_that_is_no_name_server_is_passed_over(two: TwoServers) -> None:
     two.on_route(NOT_SUPPORTED, A_ROUTE)
-    assert two.name_servers.topic_route("T").queues
+    assert two.name_servers.query_topic_route("T").queues
 
 
 @pytest.mark.parametrize("order", [(FIRST, SECOND), (SECOND, FIRST)])

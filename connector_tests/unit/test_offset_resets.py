@@ -45,10 +45,10 @@ def test_a_reset_during_a_batch_is_learned_with_its_completion_and_wins_over_it(
     group = Group()
     member = committed_to(group, 10)
     group.broker.reset(QUEUES[0], offset)
-    before = member.publish().changes
+    before = member.log_and_snapshot().changes
     member.mark_completed({QUEUES[0]: 20})
     assert (group.broker.offsets, group.broker.marks) == ({QUEUES[0]: offset}, {})
-    assert member.publish().changes > before
+    assert member.log_and_snapshot().changes > before
     assert member.prune_resets() == {QUEUES[0]: offset}
     assert member.offsets.persist(), "what was proven above it needs no telling any more"
     assert member.offsets.replace_offsets({QUEUES[0]: offset}) == {QUEUES[0]}
@@ -62,10 +62,10 @@ def test_a_lower_offset_over_an_unbroken_connection_is_a_reset_whose_mark_anothe
     member = committed_to(group, 10)
     group.broker.reset(QUEUES[0], 3)
     group.broker.marks.clear()
-    before = member.publish().changes
+    before = member.log_and_snapshot().changes
     member.mark_completed({QUEUES[0]: 20})
     assert group.broker.offsets == {QUEUES[0]: 3}
-    assert member.publish().changes > before
+    assert member.log_and_snapshot().changes > before
     assert member.prune_resets() == {QUEUES[0]: 3}
 
 

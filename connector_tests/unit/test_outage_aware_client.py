@@ -225,7 +225,7 @@ def test_a_connection_to_a_proxy_is_no_link_to_the_broker_behind_it(
 ) -> None:
     """The broker may be another one by now, or have forgotten what it confirmed, and the connection is as it was."""
     route = behind_proxy(case.routes.routes["orders"])
-    monkeypatch.setattr(case.client, "topic_routes", lambda _: {"orders": route})
+    monkeypatch.setattr(case.client, "query_topic_routes", lambda _: {"orders": route})
     case.servers.topic_routes.refresh()
     assert [case.servers.link(name) for name in ("a", "b")] == [None, None]
 

@@ -235,7 +235,7 @@ def test_changed_topics_are_in_new_heartbeats_of_a_higher_version() -> None:
     assert before.keys() == {"orders", "%RETRY%g"}
     assert after.keys() == {"orders", "orders-b", "%RETRY%g"}
     assert min(after.values()) > max(before.values())
-    assert {one.topic for one in member.publish().view.consumer.subscriptions} == {"orders", "orders-b"}
+    assert {one.topic for one in member.log_and_snapshot().view.consumer.subscriptions} == {"orders", "orders-b"}
 
 
 def test_earlier_heartbeat_that_arrives_late_is_repeated_with_the_current_topics() -> None:

@@ -38,7 +38,7 @@ class Source:
     def __init__(self, *routes: TopicRoute) -> None:
         self._routes = iter(routes)
 
-    def topic_routes(self, topics: Iterable[str]) -> dict[str, TopicRoute | RocketMQError]:
+    def query_topic_routes(self, topics: Iterable[str]) -> dict[str, TopicRoute | RocketMQError]:
         return {topic: next(self._routes) for topic in topics}
 
 

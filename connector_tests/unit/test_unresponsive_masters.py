@@ -35,7 +35,7 @@ class Replicated(SteadyMember):
 
     def wait_for_change(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
         self.clock.advance(timeout_ms)
-        return self.observed.publish().is_due(self.clock())
+        return self.observed.log_and_snapshot().is_due(self.clock())
 
     def hang(self) -> None:
         self.cluster.brokers["broker-a"].reach = Reach.UNRESPONSIVE

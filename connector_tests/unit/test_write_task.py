@@ -48,7 +48,7 @@ class Sent:
         self.topics_requested.append(sorted(one.topic for one in requirements))
         return {one: "nobody serves it" for one in requirements if one.topic == "missing"}
 
-    def queue_of(self, target: RowTarget) -> MessageQueue | None:
+    def resolve_queue(self, target: RowTarget) -> MessageQueue | None:
         return named_queue(target)
 
     def send(self, batch: SendBatch) -> None:

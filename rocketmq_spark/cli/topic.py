@@ -73,7 +73,7 @@ def describe(cluster: ClusterClient, topic: str) -> str:
     line names each broker of the route without a master. Raises RouteError for a missing topic."""
     held: dict[MessageQueue, QueueBounds] = {}
     unavailable: list[str] = []
-    for broker in cluster.name_servers.topic_route(topic).brokers:
+    for broker in cluster.name_servers.query_topic_route(topic).brokers:
         if broker.master_address is None:
             unavailable.append(f"{one_line(broker.broker_name)} has no master; its queues are not listed")
         else:
@@ -95,7 +95,7 @@ def delete(cluster: ClusterClient, topic: str) -> str:
     """Delete the topic, its messages and its groups' offsets, on every broker of its route that has a master, then its
     route on every name server. Return the line to print. Raises RouteError for a missing topic, and the first error of
     a server, after which the rest is not deleted."""
-    for broker in cluster.name_servers.topic_route(topic).brokers:
+    for broker in cluster.name_servers.query_topic_route(topic).brokers:
         if broker.master_address is not None:
             cluster.broker(broker.master_address).delete_topic(topic)
     cluster.name_servers.delete_topic(topic)
@@ -106,7 +106,7 @@ def route_of(cluster: ClusterClient, topic: str) -> TopicRoute | None:
     """Request the topic's route and return it; None if a name server reports that it does not exist and no other has a
     route. Raises RouteError, TransportError and BrokerError for other failures."""
     try:
-        return cluster.name_servers.topic_route(topic)
+        return cluster.name_servers.query_topic_route(topic)
     except RouteError as error:
         if is_unknown_topic(error):
             return None

@@ -19,7 +19,7 @@ class GroupLock:
     """
 
     def __init__(self, membership: Membership, lock: AbstractContextManager[object]) -> None:
-        self.published: Published = membership.publish()
+        self.published: Published = membership.log_and_snapshot()
         """State at the last release of the lock."""
         self._hold = self._new_holder(membership, lock)
 
@@ -38,6 +38,6 @@ class GroupLock:
                 try:
                     yield membership
                 finally:
-                    self.published = membership.publish()
+                    self.published = membership.log_and_snapshot()
 
         return hold

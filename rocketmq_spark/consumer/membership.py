@@ -338,7 +338,7 @@ class Membership:
         """Process queues of the owned queues."""
         return tuple(self._rebalance_impl.table.values())
 
-    def publish(self) -> Published:
+    def log_and_snapshot(self) -> Published:
         """Log the outages that are due, and return a new ``Published``; rebuild its view only after a change."""
         self._outage_tracker.log_outages()
         if self._last_view is None:

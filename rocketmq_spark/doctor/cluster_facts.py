@@ -56,7 +56,7 @@ def collect_server_facts(job: Job, options: ConnectionOptions, announce: Announc
                 unchecked.append(f"name server {address}")
                 continue
             announce(f"name server {address}, up to {timeout_ms} ms")
-            routes = NameServers((address,), pool, timeout_ms).topic_routes(job.topics or (SELF_TEST_TOPIC,))
+            routes = NameServers((address,), pool, timeout_ms).query_topic_routes(job.topics or (SELF_TEST_TOPIC,))
             advertised |= _advertised(routes.values())
             name_servers[address] = {
                 topic: reachable_route(one, options.broker_address_map)

@@ -129,9 +129,10 @@ class Inspector:
         """Request the routes of ``topics``, in order, by default of all topics but the system's, by name. Raises
         RouteError for a name in ``topics`` without a route or of a static topic; by default such topics are omitted."""
         if topics:
-            return [self._attempt(NAME_SERVERS, partial(self._name_servers.topic_route, topic)) for topic in topics]
+            query = self._name_servers.query_topic_route
+            return [self._attempt(NAME_SERVERS, partial(query, topic)) for topic in topics]
         names = sorted(self._attempt(NAME_SERVERS, self._name_servers.query_user_topics))
-        return self._attempt(NAME_SERVERS, lambda: _available(self._name_servers.topic_routes(names)))
+        return self._attempt(NAME_SERVERS, lambda: _available(self._name_servers.query_topic_routes(names)))
 
     def _masters(self) -> Masters:
         brokers = self._attempt(NAME_SERVERS, self._name_servers.cluster_info).brokers

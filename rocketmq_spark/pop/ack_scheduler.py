@@ -56,7 +56,7 @@ class AckScheduler:
 
     # ------------------------------------------------------------------------------------------ scheduling
 
-    def run(self) -> None:
+    def start_due(self) -> None:
         """For each broker with due acknowledgements, releases or extensions, start a worker that sends them
         (``_send_all``). Skip brokers in a retry pause after a failure, and those whose worker runs. Do not wait."""
         self._start_workers(self._brokers_due(), self._send_all)
@@ -97,11 +97,11 @@ class AckScheduler:
     # ------------------------------------------------------------------------------------------ waiting, stopping
 
     def wait_until_none(self, state: MessageState, until_ms: int) -> None:
-        """Call ``run`` and wait, repeatedly, until all messages in ``state`` are at failing brokers, or there are none;
-        all brokers count as failing while no name server responds. Return earlier, without an error, at ``until_ms`` of
-        the scheduler's clock, after ``close``, or after a fatal error."""
+        """Call ``start_due`` and wait, repeatedly, until all messages in ``state`` are at failing brokers, or there are
+        none; all brokers count as failing while no name server responds. Return earlier, without an error, at
+        ``until_ms`` of the scheduler's clock, after ``close``, or after a fatal error."""
         while True:
-            self.run()
+            self.start_due()
             with self._changed:
                 awaited = [name for name in self._unacked.brokers_with(state) if not self._failures.is_failing(name)]
                 remaining_ms = until_ms - self._clock()

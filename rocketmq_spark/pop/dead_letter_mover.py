@@ -81,7 +81,7 @@ class DeadLetterMover:
             return self._retry_limits[target.broker_name][0]
         limit: int | None
         try:
-            retries = self._pop_broker(*target).group_retry_settings(self._group)
+            retries = self._pop_broker(*target).query_group_retry_settings(self._group)
         except RocketMQError as error:
             if retryability_of_request(error) is not Retryability.PERMANENT:
                 return None

@@ -231,7 +231,7 @@ class Receiver:
         last_response_ms = now_ms = self._clock()
         while now_ms < until_ms:
             last_response_ms = now_ms if self._process_pending() else last_response_ms
-            self._ack_scheduler.run()
+            self._ack_scheduler.start_due()
             with self._changed:
                 have_all_returned = not self._receive_scheduler.pending_requests
             is_all_sent = self._workers.busy <= {ROUTE_REFRESH} and not self._ack_scheduler.has_due_requests
@@ -302,7 +302,7 @@ class Receiver:
         """Start due requests once there are routes. Remove expired messages; if any were in no batch, lower the
         prefetch limit to the rest and expect redelivery. While that is expected, poll empty targets. Notify threads."""
         if self._has_routes.is_set():
-            self._ack_scheduler.run()
+            self._ack_scheduler.start_due()
         with self._changed:
             now_ms = self._clock()
             if self._unacked.expire(now_ms):

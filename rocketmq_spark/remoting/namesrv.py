@@ -47,7 +47,7 @@ class NameServers:
         """Addresses of all name servers as configured, joined with ';'."""
         return ";".join(client.address.server for client in self._clients)
 
-    def topic_route(self, topic: str) -> TopicRoute:
+    def query_topic_route(self, topic: str) -> TopicRoute:
         """Request the route of ``topic``, wait, and return it, with broker addresses mapped by ``brokerAddressMap``.
 
         Raises RouteError[TOPIC_NOT_FOUND] if a name server reports that it does not exist and no other has a route;
@@ -55,15 +55,15 @@ class NameServers:
         statistics; TransportError, BrokerError or RemoteProtocolError if no name server returns a valid response;
         OptionError[NOT_A_NAME_SERVER] if all of them are other servers.
         """
-        response = self.topic_routes([topic])[topic]
+        response = self.query_topic_routes([topic])[topic]
         if isinstance(response, RocketMQError):
             raise response
         return response
 
-    def topic_routes(self, topics: Iterable[str]) -> dict[str, TopicRoute | RocketMQError]:
-        """Request routes, wait, and return by topic the route, or, not raised, the error that ``topic_route`` would
-        raise. One name server is queried for all topics at once; the next one for those topics whose error another name
-        server may not have. The last one that returned a route is queried first next time."""
+    def query_topic_routes(self, topics: Iterable[str]) -> dict[str, TopicRoute | RocketMQError]:
+        """Request routes, wait, and return by topic the route, or, not raised, the error that ``query_topic_route``
+        would raise. One name server is queried for all topics at once; the next one for those topics whose error
+        another name server may not have. The last one that returned a route is queried first next time."""
         results: dict[str, TopicRoute | RocketMQError] = {}
         unresolved = list(topics)
         for index in self._by_preference():
@@ -123,7 +123,7 @@ class NameServers:
     def _first_response(self, call: Callable[[RemotingClient], T]) -> T:
         """Apply ``call`` to name servers one after another, the preferred one first, until one succeeds; return its
         value and prefer it from now on. An error for which ``_must_try_next`` is False is raised at once. Raises, if
-        all fail, the error of highest ``_precedence``, see ``topic_route``."""
+        all fail, the error of highest ``_precedence``, see ``query_topic_route``."""
         failures: list[RocketMQError] = []
         for index in self._by_preference():
             try:

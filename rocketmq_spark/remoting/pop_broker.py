@@ -86,7 +86,7 @@ class PopBroker(RemotingClient):
         required."""
         return self.call(topic_config_rpc(topic))
 
-    def group_retry_settings(self, group: str) -> GroupRetrySettings:
+    def query_group_retry_settings(self, group: str) -> GroupRetrySettings:
         """Request and await the group's retry settings on this broker. With ACLs the permission GET on the group is
         required."""
         command = RemotingCommand(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, fields={"group": group})

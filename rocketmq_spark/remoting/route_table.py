@@ -29,7 +29,7 @@ class RouteSource(Protocol):
     @property
     def addresses(self) -> str: ...
 
-    def topic_routes(self, topics: Iterable[str]) -> Mapping[str, TopicRoute | RocketMQError]: ...
+    def query_topic_routes(self, topics: Iterable[str]) -> Mapping[str, TopicRoute | RocketMQError]: ...
 
 
 class RouteHistory:
@@ -116,7 +116,7 @@ class RouteTable:
 
         A failed query is raised even if a route is cached: TransportError[NAME_SERVERS_UNAVAILABLE] for transient
         failures of the name servers, RouteError[TOPIC_UNAVAILABLE.NO_ROUTE] for a topic that had a route, else
-        RouteError[TOPIC_NOT_FOUND]. Raises also the permanent errors of ``NameServers.topic_route``.
+        RouteError[TOPIC_NOT_FOUND]. Raises also the permanent errors of ``NameServers.query_topic_route``.
         """
         if refresh or topic in self._invalidated or topic not in self._cached:
             for failure in self.refresh([topic]).values():
@@ -170,7 +170,7 @@ class RouteTable:
         """Request the routes of ``topics``, all at once, wait, and cache those that are returned. A topic whose request
         failed keeps its cached route. Return for each failed topic the error that ``route`` would raise; raise none."""
         failures: dict[str, RocketMQError] = {}
-        for topic, response in self._source.topic_routes(topics).items():
+        for topic, response in self._source.query_topic_routes(topics).items():
             if isinstance(response, TopicRoute):
                 self._store(response)
             else:

@@ -65,7 +65,7 @@ class WriteQueues:
         self._brokers = FailureTracker(retryability_of_write)
         self._round_robin: defaultdict[str, Iterator[int]] = defaultdict(lambda: count(initial_queue_index()))
 
-    def next_queue(self, topic: str) -> MessageQueue:
+    def select_queue(self, topic: str) -> MessageQueue:
         """Return the next of the topic's writable queues, round robin. Skip brokers that are in their pause after a
         failure, unless all are. The route is requested if it is not cached or was invalidated.
 
@@ -99,9 +99,9 @@ class WriteQueues:
 
         The brokers of the topic's writable queues are tried one after another until one responds. Each that is busy or
         does not respond is recorded as failed. Raises the error of the last one if all are, and the errors of
-        ``next_queue`` and ``RouteTable.find_master``.
+        ``select_queue`` and ``RouteTable.find_master``.
         """
-        first = self.next_queue(topic)
+        first = self.select_queue(topic)
         other_queues = {queue.broker_name: queue for queue in self._routes.route(topic).write_queues()}
         failures: list[RocketMQError] = []
         for name, queue in ({first.broker_name: first} | other_queues).items():
@@ -205,7 +205,7 @@ class BatchSender:
         without waiting for the response. Raises no RocketMQError: it becomes the attempt's ``outcome``."""
         queue, address = None, None
         try:
-            queue = batch.queue or self._queues.next_queue(batch.topic)
+            queue = batch.queue or self._queues.select_queue(batch.topic)
             address = self._routes.find_master(queue)
             broker = self._cluster.broker(address, self._options.send_timeout_ms)
             request = send_batch_rpc(
@@ -220,9 +220,9 @@ class BatchSender:
             return _Attempt(batch, queue, address, error)
 
     def _await_attempt(self, attempt: _Attempt) -> None:
-        """Wait for the response of ``attempt``, and record success or failure of its broker: ``WriteQueues.next_queue``
-        skips a failed broker for a while. Invalidate the topic's route after an error that an outdated address may
-        cause. Do not retry.
+        """Wait for the response of ``attempt``, and record success or failure of its broker:
+        ``WriteQueues.select_queue`` skips a failed broker for a while. Invalidate the topic's route after an error that
+        an outdated address may cause. Do not retry.
 
         Raises ``attempt.outcome`` if that is an error, and the error of the request. Raises
         BrokerError[MESSAGE_NOT_DURABLE] for a status other than SEND_OK, unless ``acceptNotDurable`` is set.

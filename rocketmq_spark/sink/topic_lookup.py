@@ -46,7 +46,7 @@ class TopicLookup:
         self._unknown_brokers: defaultdict[str, set[str]] = defaultdict(set)
         self._unavailable_topics: dict[str, RocketMQError] = {}
 
-    def queue_of(self, target: RowTarget) -> MessageQueue | None:
+    def resolve_queue(self, target: RowTarget) -> MessageQueue | None:
         """Return the queue that ``target`` names, unchecked; else the queue that its sharding key selects; else None:
         any queue of the topic.
 

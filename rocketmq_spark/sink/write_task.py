@@ -38,7 +38,7 @@ class Topics(Protocol):
         self, requirements: Collection[TopicRequirement], *, first_only: bool
     ) -> Mapping[TopicRequirement, str]: ...
 
-    def queue_of(self, target: RowTarget) -> MessageQueue | None: ...
+    def resolve_queue(self, target: RowTarget) -> MessageQueue | None: ...
 
 
 class Sender(Protocol):
@@ -87,7 +87,7 @@ def write_rows(
     for batch in batches:
         pieces = list(_pieces(batch, columns, key, row_count, options))
         for piece in _valid_pieces(pieces, task, options, sender.topics):
-            for send_batch in encode_batches(_encodable(piece, options), sender.topics.queue_of, limit_bytes):
+            for send_batch in encode_batches(_encodable(piece, options), sender.topics.resolve_queue, limit_bytes):
                 sender.send(send_batch)
         row_count += len(batch)
     sender.finish()
