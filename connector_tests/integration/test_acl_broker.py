@@ -10,6 +10,7 @@ import pytest
 
 from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.streams import Topic
+from connector_tests.support.timeouts import PATIENT_MS
 from rocketmq_spark import send
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.acl import ADMIN, Right
@@ -26,7 +27,7 @@ from rocketmq_spark.wire.remoting.pull_frames import pull_frames
 
 pytestmark = pytest.mark.broker
 
-TIMEOUT_MS = 5_000
+TIMEOUT_MS = PATIENT_MS
 QUEUE = MessageQueue("guarded-orders", "broker-a", 0)
 
 

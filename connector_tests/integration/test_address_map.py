@@ -17,6 +17,7 @@ from connector_tests.support.cluster_pool import RestingCluster
 from connector_tests.support.replica_reads import read_rest
 from connector_tests.support.source_calls import source_calls
 from connector_tests.support.streams import eventually
+from connector_tests.support.timeouts import PATIENT_MS
 from connector_tests.support.written_rows import arrow, write
 from rocketmq_spark import send
 from rocketmq_spark.cli.main import main
@@ -33,7 +34,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.full]
 
 UNREACHABLE: Final = "127.0.0.2"
 QUEUES: Final = 2
-TIMEOUT_MS: Final = 3_000
+TIMEOUT_MS: Final = PATIENT_MS
 
 
 @pytest.fixture(scope="module")

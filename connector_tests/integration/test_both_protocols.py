@@ -14,7 +14,8 @@ from pyspark.sql.types import StructField, StructType
 
 from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.message_group import GRPC, LONG_MS, REMOTING, MessageGroup, Row, bodies
-from connector_tests.support.streams import TIMEOUT_S
+from connector_tests.support.streams import TIMEOUT_S, eventually
+from connector_tests.support.timeouts import PATIENT_MS
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.model import Message
 from rocketmq_spark.remoting.cluster_client import ClusterClient
@@ -95,8 +96,9 @@ COMPRESSED_BY_ZLIB = MessageSysFlag.COMPRESSED | MessageSysFlag.ZLIB
 
 
 def send_all(cluster: EmbeddedCluster, topic: str) -> None:
-    with closing(ConnectionPool(3_000)) as pool:
-        producer = Producer(ClusterClient((cluster.namesrv_addr,), pool, 5_000), group="tests", initial_queue_index=0)
+    with closing(ConnectionPool(PATIENT_MS)) as pool:
+        client = ClusterClient((cluster.namesrv_addr,), pool, PATIENT_MS)
+        producer = Producer(client, group="tests", initial_queue_index=0)
         for one in MESSAGES:
             producer.send(Message(topic, **one))
         producer.send(Message(topic, compress(LONG, MessageSysFlag.ZLIB)), sys_flag=COMPRESSED_BY_ZLIB)
@@ -121,8 +123,9 @@ KEYS_OVER_GRPC = {" ": None, "a  b": "a  b", " a": " a", "a ": "a", "a b": "a b"
 
 def test_blank_keys_are_null_over_grpc_and_kept_over_remoting(cluster: EmbeddedCluster, desk: MessageGroup) -> None:
     """A proxy returns no blank ones, and omits blanks at the end."""
-    with closing(ConnectionPool(3_000)) as pool:
-        producer = Producer(ClusterClient((cluster.namesrv_addr,), pool, 5_000), group="tests", initial_queue_index=0)
+    with closing(ConnectionPool(PATIENT_MS)) as pool:
+        client = ClusterClient((cluster.namesrv_addr,), pool, PATIENT_MS)
+        producer = Producer(client, group="tests", initial_queue_index=0)
         for keys in KEYS_OVER_GRPC:
             producer.send(Message(desk.topic, keys.encode(), keys=keys))
     for protocol, expected in ((REMOTING, {keys: keys for keys in KEYS_OVER_GRPC}), (GRPC, KEYS_OVER_GRPC)):
@@ -147,13 +150,13 @@ def test_a_batch_that_is_done_is_acknowledged_over_the_other_protocol(
     before: str, now: str, desk: MessageGroup
 ) -> None:
     sent = desk.messages.send(SENT)
-    with reader_of({**desk.options_over(before), "invisibleDurationMs": str(INVISIBLE_MS)}) as one:
+    with reader_of(desk.options_over(before)) as one:
         found, end = read_from(one, one.initialOffset(), SENT)
     assert bodies(found) == sorted(sent)
     with reader_of(desk.options_over(now)) as later:
         assert later.latestOffset(end, ReadAllAvailable()) is end
-        report = later.reportLatestOffset()
-        assert (report["acknowledged"], report["expired"]) == (SENT, 0)
+        eventually(lambda: later.reportLatestOffset()["acknowledged"] == SENT, "all acknowledged")
+        assert later.reportLatestOffset()["expired"] == 0
     left = desk.leave_unacknowledged(INVISIBLE_MS)
     with reader_of(desk.options_over(now)) as other:
         again, _ = read_from(other, other.initialOffset(), 1)

@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 
 from connector_tests.support.admin_broker import AdminBroker
-from connector_tests.support.timeouts import WAIT_S
+from connector_tests.support.timeouts import PATIENT_MS, WAIT_S
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import BrokerError, DataLossError, RocketMQError, RouteError
@@ -40,7 +40,7 @@ from rocketmq_spark.wire.remoting.pull_frames import pull_frames
 
 pytestmark = pytest.mark.broker
 
-TIMEOUT_MS = 5_000
+TIMEOUT_MS = PATIENT_MS
 LARGE_BYTES = 50_000
 CLIENT_ID = "127.0.0.1@test"
 OTHER_ID = "127.0.0.1@other"
@@ -48,7 +48,7 @@ OTHER_ID = "127.0.0.1@other"
 
 @pytest.fixture
 def pool() -> Iterator[ConnectionPool]:
-    pool = ConnectionPool(3_000)
+    pool = ConnectionPool(PATIENT_MS)
     yield pool
     pool.close()
 
@@ -105,7 +105,7 @@ def pulled(broker: AdminBroker, group: str, queue: MessageQueue, offset: int = 0
 @contextmanager
 def member(cluster: EmbeddedCluster, group: str, topic: str, client_id: str = CLIENT_ID) -> Iterator[AdminBroker]:
     """The broker as one member of ``group`` sees it, over a connection of its own."""
-    pool = ConnectionPool(3_000)
+    pool = ConnectionPool(PATIENT_MS)
     broker = AdminBroker(BrokerAddress(cluster.broker_addr()), pool, TIMEOUT_MS)
     broker.submit_heartbeat(heartbeat(client_id, group, topic)).result()
     yield broker

@@ -15,6 +15,7 @@ import pytest
 from connector_tests.integration.test_broker_operations import member
 from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.streams import Topic
+from connector_tests.support.timeouts import PATIENT_MS
 from rocketmq_spark.cli.main import main
 from rocketmq_spark.cli.offsets import read_checkpoint
 from rocketmq_spark.embedded import EmbeddedCluster
@@ -37,8 +38,8 @@ def messages(cluster: EmbeddedCluster, topic: str) -> Iterator[Topic]:
 
 @pytest.fixture
 def broker(cluster: EmbeddedCluster) -> Iterator[AdminBroker]:
-    with closing(ConnectionPool(3_000)) as pool:
-        yield AdminBroker(BrokerAddress(cluster.broker_addr()), pool, 5_000)
+    with closing(ConnectionPool(PATIENT_MS)) as pool:
+        yield AdminBroker(BrokerAddress(cluster.broker_addr()), pool, PATIENT_MS)
 
 
 @pytest.fixture(autouse=True)

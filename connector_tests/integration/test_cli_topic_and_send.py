@@ -9,6 +9,7 @@ import pytest
 
 import rocketmq_spark
 from connector_tests.support.streams import Topic, eventually
+from connector_tests.support.timeouts import PATIENT_MS
 from rocketmq_spark.cli.main import main
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
@@ -75,10 +76,10 @@ def test_a_dash_sends_the_lines_of_standard_input(
 
 def stored(cluster: EmbeddedCluster, topic: str, count: int) -> list[tuple[bytes, dict[str, str]]]:
     """Bodies and properties of the first message of each queue, once ``count`` have one."""
-    handle, pool = Topic(cluster, topic), ConnectionPool(3_000)
+    handle, pool = Topic(cluster, topic), ConnectionPool(PATIENT_MS)
     try:
         eventually(lambda: sum(held.max_offset for held in handle.bounds().values()) == count, f"{count} messages")
-        broker = Broker(BrokerAddress(cluster.broker_addr()), pool, 3_000)
+        broker = Broker(BrokerAddress(cluster.broker_addr()), pool, PATIENT_MS)
         pulls = (broker.pull("g", queue, 0, 32) for queue, held in handle.bounds().items() if held.max_offset)
         messages = (message for pull in pulls for message in decode_messages(pull.body, broker_name="broker-a"))
         return [(message.body, dict(message.properties)) for message in messages]

@@ -11,6 +11,7 @@ import pytest
 
 from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.streams import Topic, eventually
+from connector_tests.support.timeouts import PATIENT_MS
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.model import BrokerAddress
 from rocketmq_spark.options import ReadOptions
@@ -24,7 +25,7 @@ from rocketmq_spark.wire.message.stored_message import decode_messages
 pytestmark = pytest.mark.broker
 
 LONG_MS = 120_000
-SHORT_MS = 10_000
+SHORT_MS = 20_000
 """Time enough for what has to be done meanwhile, on a machine that stands still."""
 UNTIL_REVIVED_S = SHORT_MS / 1000 + 8.0
 
@@ -34,8 +35,8 @@ ReceiverOf = Callable[..., Receiver]
 
 @pytest.fixture
 def broker(cluster: EmbeddedCluster) -> Iterator[AdminBroker]:
-    pool = ConnectionPool(3_000)
-    yield AdminBroker(BrokerAddress(cluster.broker_addr()), pool, 3_000)
+    pool = ConnectionPool(PATIENT_MS)
+    yield AdminBroker(BrokerAddress(cluster.broker_addr()), pool, PATIENT_MS)
     pool.close()
 
 

@@ -10,6 +10,7 @@ import pytest
 from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.streams import Topic
+from connector_tests.support.timeouts import PATIENT_MS
 from rocketmq_spark.cli.lag import query_lag
 from rocketmq_spark.cli.lag_report import LagReport
 from rocketmq_spark.cli.name_server import cluster_at
@@ -39,7 +40,7 @@ def lag_as(guarded: EmbeddedCluster, group: str) -> Iterator[LagAs]:
         closing(ConnectionPool(3_000, security=guarded.security)) as pool,
     ):
         messages.send(4)
-        broker = AdminBroker(BrokerAddress(guarded.broker_addr()), pool, 5_000)
+        broker = AdminBroker(BrokerAddress(guarded.broker_addr()), pool, PATIENT_MS)
         broker.ensure_group(group)
         broker.update_offset(group, messages.queues[0], 1)
 

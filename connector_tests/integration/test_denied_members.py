@@ -9,6 +9,7 @@ from contextlib import closing, contextmanager
 import pytest
 
 from connector_tests.support.cluster_pool import ClusterPool, RestingCluster
+from connector_tests.support.timeouts import PATIENT, PATIENT_MS
 from rocketmq_spark import send
 from rocketmq_spark.consumer.cluster_api import MetadataSnapshot
 from rocketmq_spark.consumer.member import Member
@@ -40,7 +41,7 @@ REFRESHES = 3
 
 @contextmanager
 def member(cluster: EmbeddedCluster, **given: str) -> Iterator[Member]:
-    required = {"namesrvAddr": cluster.namesrv_addr, "consumerGroup": "g", "subscribe": "orders"}
+    required = {"namesrvAddr": cluster.namesrv_addr, "consumerGroup": "g", "subscribe": "orders", **PATIENT}
     joining = Member(ReadOptions.parse({**required, **given}))
     joining.start()
     try:
@@ -176,7 +177,7 @@ def test_a_right_of_operators(guarded: EmbeddedCluster, user: User) -> None:
         {"namesrvAddr": "a:1", "consumerGroup": "g", "subscribe": "orders", **user("no-operator", READ)}
     )
     with closing(ConnectionPool(3_000, security=options.security)) as pool, pytest.raises(RocketMQError) as raised:
-        Broker(BrokerAddress(guarded.broker_addr()), pool, 3_000).create_topic("another", 1)
+        Broker(BrokerAddress(guarded.broker_addr()), pool, PATIENT_MS).create_topic("another", 1)
     assert raised.value.condition == "TOPIC_DENIED"
 
 

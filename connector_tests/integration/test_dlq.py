@@ -12,6 +12,7 @@ import pytest
 from connector_tests.integration.test_broker_operations import member, pulled, send_back
 from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.streams import Topic, eventually
+from connector_tests.support.timeouts import PATIENT, PATIENT_MS
 from rocketmq_spark.cli.dlq import read_dead_letters
 from rocketmq_spark.cli.main import main
 from rocketmq_spark.cli.message_lines import message_of
@@ -29,7 +30,7 @@ COMPRESSED = int(MessageSysFlag.COMPRESSED)
 
 
 def dead_letters(cluster: EmbeddedCluster, group: str) -> list[MessageExt]:
-    with cluster_at(cluster.namesrv_addr, {}) as client:
+    with cluster_at(cluster.namesrv_addr, PATIENT) as client:
         return [message_of(letter) for letter in read_dead_letters(client, group)]
 
 
@@ -51,8 +52,8 @@ def dead(cluster: EmbeddedCluster, messages: Topic, group: str) -> list[MessageE
 def test_group_without_dead_letters_lists_none(
     cluster: EmbeddedCluster, group: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with closing(ConnectionPool(3_000)) as pool:
-        AdminBroker(BrokerAddress(cluster.broker_addr()), pool, 5_000).ensure_group(group)
+    with closing(ConnectionPool(PATIENT_MS)) as pool:
+        AdminBroker(BrokerAddress(cluster.broker_addr()), pool, PATIENT_MS).ensure_group(group)
     assert main(["dlq", "list", "--group", group]) == 0
     assert main(["dlq", "redrive", "--group", group, "--all"]) == 0
     assert capsys.readouterr() == ("", f"Group '{group}' has no dead letters.\n" * 2)
@@ -95,8 +96,8 @@ def test_dead_letters_are_sent_to_their_topic_again(
     assert line.startswith(f"{second.msg_id} -> {messages.name}@broker-a:")
     eventually(lambda: sum(held.max_offset for held in messages.bounds().values()) == 3, "one message more")
     grown = [queue for queue, held in messages.bounds().items() if held.max_offset > before[queue].max_offset]
-    with closing(ConnectionPool(3_000)) as pool:
-        broker = AdminBroker(BrokerAddress(cluster.broker_addr()), pool, 5_000)
+    with closing(ConnectionPool(PATIENT_MS)) as pool:
+        broker = AdminBroker(BrokerAddress(cluster.broker_addr()), pool, PATIENT_MS)
         again = pulled(broker, "TOOLS_CONSUMER", grown[0], before[grown[0]].max_offset)[0]
     assert (again.body, again.tags, again.keys) == (second.body, "books", second.keys)
     assert again.properties["region"] == "eu"
@@ -117,8 +118,8 @@ def store_dead_letter(cluster: EmbeddedCluster, group: str, message: Message, sy
     """Store ``message`` in the dead-letter topic, which exists, as a hostile producer may; return its ID."""
     queue = MessageQueue(f"%DLQ%{group}", "broker-a", 0)
     stored = replace(message, topic=queue.topic, properties={"UNIQ_KEY": unique_name("ID"), **message.properties})
-    with closing(ConnectionPool(3_000)) as pool:
-        broker = AdminBroker(BrokerAddress(cluster.broker_addr()), pool, 5_000)
+    with closing(ConnectionPool(PATIENT_MS)) as pool:
+        broker = AdminBroker(BrokerAddress(cluster.broker_addr()), pool, PATIENT_MS)
         before = broker.max_offset(queue)
         broker.send(stored, queue, "tests", sys_flag)
         eventually(lambda: broker.max_offset(queue) > before, "one dead letter more")
@@ -249,8 +250,8 @@ def test_unknown_id_sends_nothing(
 def test_dead_letter_without_its_topic_needs_one(
     cluster: EmbeddedCluster, messages: Topic, group: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with closing(ConnectionPool(3_000)) as pool:
-        broker = AdminBroker(BrokerAddress(cluster.broker_addr()), pool, 5_000)
+    with closing(ConnectionPool(PATIENT_MS)) as pool:
+        broker = AdminBroker(BrokerAddress(cluster.broker_addr()), pool, PATIENT_MS)
         broker.ensure_group(group)
         broker.send_dead_letter(group, Message(messages.name, b"x"), "broker-a")
     eventually(lambda: len(dead_letters(cluster, group)) == 1, "a dead letter")

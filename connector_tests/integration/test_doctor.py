@@ -116,9 +116,10 @@ def test_a_sound_job_of_a_user_with_the_permissions_of_the_guide_is_sound(
 
 def test_a_sound_proxy_is_sound(grpc_library: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with ScriptedProxy() as proxy:
-        assert examined(at_proxy(proxy.address), tmp_path) == 0
+        code, _, err = examined_until_served(at_proxy(proxy.address), tmp_path, capsys)
         assert "ReceiveMessage" not in proxy.received_methods()
-    assert capsys.readouterr().err == f"checking proxy {proxy.address}, up to 3000 ms for each request ...\n"
+    assert code == 0
+    assert err == f"checking proxy {proxy.address}, up to 3000 ms for each request ...\n"
 
 
 def test_json_names_the_same_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

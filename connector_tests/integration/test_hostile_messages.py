@@ -21,6 +21,7 @@ from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.hostile_queue import Sent
 from connector_tests.support.hostile_strategies import OTHER_TAG, TRUE_TAG, lies
 from connector_tests.support.streams import eventually
+from connector_tests.support.timeouts import PATIENT_MS
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.jars import DEFAULT_VERSION, VERSIONS
 from rocketmq_spark.embedded.pytest_plugin import unique_name
@@ -38,10 +39,12 @@ from rocketmq_spark.wire.remoting.codes import RequestCode
 
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("implementation")]
 
-TIMEOUT_MS: Final = 10_000
+TIMEOUT_MS: Final = PATIENT_MS
 QUEUES: Final = 8
 GROUP: Final = "readers-of-lies"
 MOSTLY: Final = 0.5
+FEW_CASES: Final = 6
+"""Always the same: how much a broker itself loses depends on what is drawn."""
 SCHEMA: Final = StructType(
     [
         StructField("queueOffset", LongType()),
@@ -212,12 +215,12 @@ def check(liar: Lies, data: st.DataObject) -> float:
 
 @pytest.mark.parametrize(
     "cases",
-    [6, pytest.param(200, marks=[pytest.mark.versions, pytest.mark.timeout(3600)])],
+    [FEW_CASES, pytest.param(200, marks=[pytest.mark.versions, pytest.mark.timeout(3600)])],
 )
 def test_true_messages_beside_lies_on_a_broker_come_once(liar: Lies, cases: int) -> None:
     quiet = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 
-    @settings(max_examples=cases, deadline=None, suppress_health_check=quiet)
+    @settings(max_examples=cases, deadline=None, suppress_health_check=quiet, derandomize=cases == FEW_CASES)
     @given(st.data())
     def lie(data: st.DataObject) -> None:
         kept.append(check(liar, data))

@@ -27,6 +27,8 @@ FRESH_LIMIT_S = 2.0
 # Measured: 0.2 to 0.4 s, and with RocketMQ's own settings 0.5 s while nothing spins.
 WARM_LIMIT_S = 1.2
 PROMPT_S = 8.0 * TIMEOUT_FACTOR
+ATTEMPTS = 3
+"""A busy machine may stand still for longer, but not each time."""
 LEVEL_1_DELAY_S = 1.0
 LEVEL_1_COUNT = 40
 TIMER_DELAY_S = 2.5
@@ -87,9 +89,15 @@ def commit_two(quiet: EmbeddedCluster) -> Iterator[Callable[[], None]]:
 
 
 def test_the_ends_of_transactions_are_written_at_once(quiet: EmbeddedCluster, commit_two: Callable[[], None]) -> None:
+    assert any(seconds_to_write_the_ends(quiet, commit_two) < PROMPT_S for _ in range(ATTEMPTS))
+
+
+def seconds_to_write_the_ends(quiet: EmbeddedCluster, commit_two: Callable[[], None]) -> float:
     before = max_offset(quiet, ENDS_OF_TRANSACTIONS)
     commit_two()
-    eventually(lambda: max_offset(quiet, ENDS_OF_TRANSACTIONS) == before + 2, PROMPT_S)
+    begin = time.monotonic()
+    eventually(lambda: max_offset(quiet, ENDS_OF_TRANSACTIONS) == before + 2, WAIT_S)
+    return time.monotonic() - begin
 
 
 def test_it_rests_after_transactions(
@@ -102,6 +110,11 @@ def test_it_rests_after_transactions(
 
 def test_delayed_messages_come_when_they_are_due(quiet: EmbeddedCluster) -> None:
     """At any time, and by levels: each of 18 threads that deliver them keeps a buffer for a largest message."""
+    assert any(seconds_to_deliver_the_delayed(quiet) < DELAY_TOLERANCE_S for _ in range(ATTEMPTS))
+
+
+def seconds_to_deliver_the_delayed(quiet: EmbeddedCluster) -> float:
+    """Beyond the time when the last one is due."""
     by_time, by_level = (MessageQueue(quiet.create_topic(unique_name("delayed"), 1), "broker-a", 0) for _ in range(2))
     with broker_at(quiet.broker_addr()) as broker:
         for _ in range(LEVEL_1_COUNT):
@@ -110,7 +123,8 @@ def test_delayed_messages_come_when_they_are_due(quiet: EmbeddedCluster) -> None
         due_s = time.time() + TIMER_DELAY_S
         at = {"TIMER_DELIVER_MS": str(int(due_s * 1000))}
         broker.send(Message(by_time.topic, b"later", properties=at), by_time, "tests")
-        eventually(lambda: max_offset(quiet, by_level.topic) == LEVEL_1_COUNT, LEVEL_1_DELAY_S + DELAY_TOLERANCE_S)
-        eventually(lambda: max_offset(quiet, by_time.topic) == 1, TIMER_DELAY_S + DELAY_TOLERANCE_S)
-        # The timer wheel counts in seconds.
-        assert time.time() >= due_s - 1
+        eventually(lambda: max_offset(quiet, by_level.topic) == LEVEL_1_COUNT, WAIT_S)
+        eventually(lambda: max_offset(quiet, by_time.topic) == 1, WAIT_S)
+    # The timer wheel counts in seconds.
+    assert time.time() >= due_s - 1
+    return time.time() - due_s

@@ -13,6 +13,7 @@ import pytest
 from connector_tests.integration.test_broker_operations import member
 from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.streams import Topic
+from connector_tests.support.timeouts import PATIENT, PATIENT_MS
 from rocketmq_spark.cli.lag import LAGS, query_lag
 from rocketmq_spark.cli.main import main
 from rocketmq_spark.cli.name_server import cluster_at
@@ -28,8 +29,8 @@ OLDEST_S = 0.3
 
 @pytest.fixture
 def broker(cluster: EmbeddedCluster) -> Iterator[AdminBroker]:
-    with closing(ConnectionPool(3_000)) as pool:
-        yield AdminBroker(BrokerAddress(cluster.broker_addr()), pool, 5_000)
+    with closing(ConnectionPool(PATIENT_MS)) as pool:
+        yield AdminBroker(BrokerAddress(cluster.broker_addr()), pool, PATIENT_MS)
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ def behind(cluster: EmbeddedCluster, broker: AdminBroker, messages: Topic, group
 def test_lag_is_that_of_rocketmqs_tool(
     cluster: EmbeddedCluster, messages: Topic, group: str, behind: dict[MessageQueue, int]
 ) -> None:
-    with cluster_at(cluster.namesrv_addr, {}) as client:
+    with cluster_at(cluster.namesrv_addr, PATIENT) as client:
         report = query_lag(client, [group], [])
     assert {row.queue: row.lag for row in report.rows} == behind
     offsets = {row.queue: row.committed_offset for row in report.rows}
@@ -66,7 +67,7 @@ def test_age_is_that_of_the_oldest_message(
     time.sleep(OLDEST_S)
     before_ms = time.time() * 1000
     messages.send(4)
-    with cluster_at(cluster.namesrv_addr, {}) as client:
+    with cluster_at(cluster.namesrv_addr, PATIENT) as client:
         rows = query_lag(client, [group], [messages.name]).rows
     at_the_end, *others = rows
     assert [row.lag for row in rows] == [count + 1 for count in behind.values()]

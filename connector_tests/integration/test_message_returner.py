@@ -15,6 +15,7 @@ import rocketmq_spark
 from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.streams import Topic, eventually
+from connector_tests.support.timeouts import PATIENT_MS
 from connector_tests.support.ways import WAYS, Way, way_of
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.model import BrokerAddress
@@ -144,8 +145,8 @@ def test_it_is_redelivered_where_its_batch_is_extended_afterwards(messages: Topi
 def test_what_failed_too_often_is_in_the_dead_letter_topic(
     messages: Topic, shared: Group, cluster: EmbeddedCluster
 ) -> None:
-    pool = ConnectionPool(3_000)
-    AdminBroker(BrokerAddress(cluster.broker_addr()), pool, 3_000).update_group(shared.name, retry_max_times=0)
+    pool = ConnectionPool(PATIENT_MS)
+    AdminBroker(BrokerAddress(cluster.broker_addr()), pool, PATIENT_MS).update_group(shared.name, retry_max_times=0)
     pool.close()
     sent = messages.send(2)
     one = shared.receiver()

@@ -9,6 +9,7 @@ from contextlib import ExitStack, closing
 import pytest
 
 from connector_tests.support.streams import Topic
+from connector_tests.support.timeouts import PATIENT_MS
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import OptionError, RouteError, TransportError
@@ -27,7 +28,7 @@ def lookup_of(cluster: EmbeddedCluster) -> Iterator[LookupOf]:
 
         def make(**options: str) -> QueueLookup:
             given = {"namesrvAddr": cluster.namesrv_addr} | (options or {"subscribe": "orders"})
-            pool = pools.enter_context(closing(ConnectionPool(5_000)))
+            pool = pools.enter_context(closing(ConnectionPool(PATIENT_MS)))
             return QueueLookup(BatchReadOptions.parse(given), pool)
 
         yield make

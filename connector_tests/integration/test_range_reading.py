@@ -9,6 +9,7 @@ from random import Random
 import pyarrow as pa
 import pytest
 
+from connector_tests.support.timeouts import PATIENT_MS
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import DataLossError
@@ -49,9 +50,9 @@ def body_of(offset: int) -> bytes:
 def filled(cluster: EmbeddedCluster) -> Iterator[MessageQueue]:
     """A queue with messages 0 to COUNT."""
     topic = cluster.create_topic(unique_name("ranges"), queues=1)
-    pool = ConnectionPool(3_000)
-    name_servers = NameServers((cluster.namesrv_addr,), pool, 5_000)
-    producer = Producer(ClusterClient((cluster.namesrv_addr,), pool, 5_000), group="tests", initial_queue_index=0)
+    pool = ConnectionPool(PATIENT_MS)
+    name_servers = NameServers((cluster.namesrv_addr,), pool, PATIENT_MS)
+    producer = Producer(ClusterClient((cluster.namesrv_addr,), pool, PATIENT_MS), group="tests", initial_queue_index=0)
     for begin in range(0, COUNT, 20):
         offsets = range(begin, begin + 20)
         producer.send_batch([Message(topic, body_of(offset), tags=tag_of(offset)) for offset in offsets])

@@ -12,6 +12,7 @@ import pytest
 
 from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.streams import Topic, eventually
+from connector_tests.support.timeouts import PATIENT_MS
 from connector_tests.support.ways import WAYS, Way, way_of
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
@@ -392,7 +393,7 @@ def test_a_poll_that_came_late_by_the_brokers_clock_is_refused_and_passes(
     cluster: EmbeddedCluster, topic: str, group: str
 ) -> None:
     """Else a driver whose clock is slow would be told again and again that there is nothing."""
-    pool = ConnectionPool(3_000)
+    pool = ConnectionPool(PATIENT_MS)
     outcomes: list[PopOutcome] = []
     request = PopMessageRequest(
         consumer_group=group,
@@ -403,7 +404,7 @@ def test_a_poll_that_came_late_by_the_brokers_clock_is_refused_and_passes(
         born_timestamp_ms=int(time.time() * 1000) - 60_000,
         init_mode=0,
     )
-    PopBroker(BrokerAddress(cluster.broker_addr()), pool, 5_000).pop(request, outcomes.append)
+    PopBroker(BrokerAddress(cluster.broker_addr()), pool, PATIENT_MS).pop(request, outcomes.append)
     eventually(lambda: bool(outcomes), "an answer")
     pool.close()
     (outcome,) = outcomes

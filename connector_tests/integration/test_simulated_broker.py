@@ -17,6 +17,7 @@ from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.simulated_cluster import SimulatedCluster, SimulatedClusterClient, address_of
 from connector_tests.support.streams import eventually
+from connector_tests.support.timeouts import PATIENT_MS
 from rocketmq_spark.consumer.cluster_api import BrokerApi
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
@@ -32,7 +33,7 @@ from rocketmq_spark.wire.body.topics import TopicSettings
 
 QUEUE_COUNT = 4
 ME, YOU = "127.0.0.1@me", "127.0.0.1@you"
-TIMEOUT_MS = 5_000
+TIMEOUT_MS = PATIENT_MS
 
 
 class Stand(Protocol):

@@ -12,6 +12,7 @@ import pytest
 
 from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.streams import Topic, eventually
+from connector_tests.support.timeouts import PATIENT_MS
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import BrokerError
@@ -183,7 +184,7 @@ def test_invalid_sql92_fails_the_plan_and_each_task(
 
 
 def planned(options: BatchReadOptions) -> list[QueueRange]:
-    with closing(ConnectionPool(5_000)) as pool:
+    with closing(ConnectionPool(PATIENT_MS)) as pool:
         return QueueLookup(options, pool).ranges()
 
 
@@ -218,8 +219,8 @@ def test_filter_on_batch_consume_queues_is_warned_of_once(
 
 @contextmanager
 def property_filter_off(cluster: EmbeddedCluster) -> Iterator[None]:
-    with closing(ConnectionPool(5_000)) as pool:
-        broker = AdminBroker(BrokerAddress(cluster.broker_addr()), pool, 5_000)
+    with closing(ConnectionPool(PATIENT_MS)) as pool:
+        broker = AdminBroker(BrokerAddress(cluster.broker_addr()), pool, PATIENT_MS)
         broker.update_config({"enablePropertyFilter": "false"})
         try:
             yield

@@ -10,7 +10,7 @@ from contextlib import closing
 import pytest
 
 from connector_tests.support.streams import Topic, eventually
-from connector_tests.support.timeouts import PROCESS_S
+from connector_tests.support.timeouts import PATIENT, PROCESS_S
 from rocketmq_spark.cli.main import main
 from rocketmq_spark.cli.message_lines import message_of
 from rocketmq_spark.cli.message_reading import PULLED_MESSAGES, read_messages
@@ -46,7 +46,7 @@ def test_undecodable_message_is_one_line_among_the_others(
     cluster: EmbeddedCluster, messages: Topic, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sent = messages.send(2)
-    with cluster_at(cluster.namesrv_addr, {}) as client:
+    with cluster_at(cluster.namesrv_addr, PATIENT) as client:
         Producer(client, group="tests").send(Message(messages.name, b"plain"), sys_flag=MessageSysFlag.COMPRESSED)
     eventually(lambda: sum(held.max_offset for held in messages.bounds().values()) == 3, "three messages")
     assert main(["tail", messages.name, "--json"]) == 0
@@ -61,7 +61,7 @@ def test_messages_behind_made_up_ipv6_flags_are_all_printed(
     """The broker stores such a message at an offset, and later ones at stored offsets beyond the queue's end."""
     with closing(Topic(cluster, cluster.create_topic(unique_name("flags"), 1))) as messages:
         sent = messages.send(1)
-        with cluster_at(cluster.namesrv_addr, {}) as client:
+        with cluster_at(cluster.namesrv_addr, PATIENT) as client:
             lie, producer = Message(messages.name, b"lie"), Producer(client, group="tests")
             for _ in range(2):
                 producer.send(lie, sys_flag=MessageSysFlag.BORNHOST_V6)
@@ -78,7 +78,7 @@ def test_messages_behind_offsets_without_a_message_are_all_printed_once(
     topic = cluster.create_topic(unique_name("vacant"), 1, attributes={"queue.type": "BatchCQ"})
     with closing(Topic(cluster, topic)) as messages:
         sent = messages.send(1)
-        with cluster_at(cluster.namesrv_addr, {}) as client:
+        with cluster_at(cluster.namesrv_addr, PATIENT) as client:
             lie = Message(topic, b"lie", properties={"INNER_NUM": str(VACANT)})
             flags = MessageSysFlag.INNER_BATCH | MessageSysFlag.BORNHOST_V6
             Producer(client, group="tests").send(lie, sys_flag=flags)
@@ -112,7 +112,7 @@ def test_missing_topic_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
 def test_ranges_are_read_to_their_ends(cluster: EmbeddedCluster, messages: Topic) -> None:
     messages.send_batches(PULLED_MESSAGES * 3)
     (queue,) = (queue for queue, held in messages.bounds().items() if held.max_offset)
-    with cluster_at(cluster.namesrv_addr, {}) as client:
+    with cluster_at(cluster.namesrv_addr, PATIENT) as client:
         found = list(read_messages(client, {queue: QueueBounds(2, PULLED_MESSAGES * 2)}))
     assert [message_of(stored).queue_offset for stored in found] == list(range(2, PULLED_MESSAGES * 2))
 

@@ -13,6 +13,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.streams import Topic
+from connector_tests.support.timeouts import PATIENT_MS
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.model import BrokerAddress, Message, MessageQueue, dead_letter_topic
@@ -27,7 +28,7 @@ from rocketmq_spark.wire.remoting.codes import RequestCode
 
 pytestmark = [pytest.mark.broker, pytest.mark.full]
 
-TIMEOUT_MS: Final = 5_000
+TIMEOUT_MS: Final = PATIENT_MS
 INVISIBLE_MS: Final = 10_000
 """The shortest that a proxy accepts."""
 

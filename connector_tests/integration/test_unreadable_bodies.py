@@ -12,6 +12,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.streams import eventually
+from connector_tests.support.timeouts import PATIENT_MS
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import RemoteProtocolError
@@ -46,9 +47,9 @@ Row = dict[str, object]
 def queue(cluster: EmbeddedCluster) -> Iterator[MessageQueue]:
     """Ten messages, three of them poison."""
     topic = cluster.create_topic(unique_name("bad"), queues=1)
-    pool = ConnectionPool(3_000)
-    name_servers = NameServers((cluster.namesrv_addr,), pool, 5_000)
-    producer = Producer(ClusterClient((cluster.namesrv_addr,), pool, 5_000), group="tests", initial_queue_index=0)
+    pool = ConnectionPool(PATIENT_MS)
+    name_servers = NameServers((cluster.namesrv_addr,), pool, PATIENT_MS)
+    producer = Producer(ClusterClient((cluster.namesrv_addr,), pool, PATIENT_MS), group="tests", initial_queue_index=0)
     for offset in range(COUNT):
         message = Message(topic, b"body %d" % offset, tags="a", keys=f"key-{offset}", properties={"own": "x"})
         producer.send(message, sys_flag=POISON_FLAG if offset in UNDECODABLE else 0)
@@ -161,8 +162,8 @@ def test_a_dead_letter_is_stored_whatever_properties_its_message_had(
     body = b"no stream"
     batch = struct.pack(f">iiiii{len(body)}sh", 0, 0, 0, 0, len(body), body, len(properties)) + properties
     batch = struct.pack(">i", len(batch)) + batch[4:]
-    with closing(ConnectionPool(5_000)) as pool:
-        broker = AdminBroker(BrokerAddress(cluster.broker_addr()), pool, 5_000)
+    with closing(ConnectionPool(PATIENT_MS)) as pool:
+        broker = AdminBroker(BrokerAddress(cluster.broker_addr()), pool, PATIENT_MS)
         header = send_header(queue, "tests", sys_flag=POISON_FLAG, is_batch=True)
         broker.call(send_rpc(RequestCode.SEND_BATCH_MESSAGE, header, batch, queue))
         eventually(lambda: broker.max_offset(queue) == 1, "stored")
@@ -196,9 +197,9 @@ def test_bodies_that_are_too_large_together_come_all_the_same(
     for module in (undecodable, columns):
         monkeypatch.setattr(module, "DECOMPRESSED_LIMIT_BYTES", 1_000)
     bodies = [bytes([number]) * 600 for number in range(COUNT)]
-    pool = ConnectionPool(3_000)
-    name_servers = NameServers((cluster.namesrv_addr,), pool, 5_000)
-    producer = Producer(ClusterClient((cluster.namesrv_addr,), pool, 5_000), group="tests", initial_queue_index=0)
+    pool = ConnectionPool(PATIENT_MS)
+    name_servers = NameServers((cluster.namesrv_addr,), pool, PATIENT_MS)
+    producer = Producer(ClusterClient((cluster.namesrv_addr,), pool, PATIENT_MS), group="tests", initial_queue_index=0)
     topic = cluster.create_topic(unique_name("large"), queues=1)
     for body in bodies:
         producer.send(Message(topic, compress(body, MessageSysFlag.LZ4)), sys_flag=POISON_FLAG)

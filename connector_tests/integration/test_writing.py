@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from connector_tests.support.cluster_pool import RestingCluster
 from connector_tests.support.java_reader import ADDED_ON_THE_WAY, read_by_java
 from connector_tests.support.streams import eventually
+from connector_tests.support.timeouts import PATIENT_MS
 from connector_tests.support.written_rows import arrow, ends, row_number, stored, write
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
@@ -52,7 +53,7 @@ shortest."""
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[ConnectionPool]:
-    pool = ConnectionPool(3_000)
+    pool = ConnectionPool(PATIENT_MS)
     yield pool
     pool.close()
 

@@ -20,6 +20,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from connector_tests.spark.conftest import StreamOf
 from connector_tests.support.read_once import by_all_ids, by_store_time, by_time_of_reading, write_to_end, written
 from connector_tests.support.streams import Topic, eventually
+from connector_tests.support.timeouts import PATIENT_MS
 from connector_tests.support.written_rows import arrow, write_by_body
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.remoting.pool import ConnectionPool
@@ -38,7 +39,7 @@ EACH = [*(f"old-{number}" for number in range(OLD_COUNT)), *(f"new-{number}" for
 @pytest.fixture
 def lagging(cluster: EmbeddedCluster, messages: Topic, stream: StreamOf) -> DataFrame:
     """All rows, a quarter in each micro-batch."""
-    pool = ConnectionPool(3_000)
+    pool = ConnectionPool(PATIENT_MS)
 
     def store(queue_id: int, age: str, count: int) -> None:
         place = {"brokerName": "broker-a", "queueId": queue_id}

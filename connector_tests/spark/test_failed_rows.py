@@ -13,6 +13,7 @@ import rocketmq_spark
 from connector_tests.spark.conftest import StreamOf
 from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.streams import Stream, Topic, eventually
+from connector_tests.support.timeouts import PATIENT_MS
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.errors import NotSentBackError, OptionError
 from rocketmq_spark.model import BrokerAddress
@@ -102,8 +103,8 @@ def test_rows_of_a_group_that_shares_messages_are_redelivered_or_end_in_the_dlq(
     messages: Topic, cluster: EmbeddedCluster, stream: StreamOf, dead_letters: Stream, group: str
 ) -> None:
     """Executors send them back by their handles; the batch acknowledges all others."""
-    pool = ConnectionPool(3_000)
-    AdminBroker(BrokerAddress(cluster.broker_addr()), pool, 3_000).update_group(group, retry_max_times=1)
+    pool = ConnectionPool(PATIENT_MS)
+    AdminBroker(BrokerAddress(cluster.broker_addr()), pool, PATIENT_MS).update_group(group, retry_max_times=1)
     pool.close()
     bodies = messages.send(20)
     worker = stream(schema=MESSAGE_SCHEMA, loadBalance="message")

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from connector_tests.spark.conftest import StreamOf
 from connector_tests.spark.test_operators_view import Gate, diff_total
 from connector_tests.support.streams import Topic, eventually
+from connector_tests.support.timeouts import PATIENT
 from rocketmq_spark.cli.lag import query_lag
 from rocketmq_spark.cli.name_server import cluster_at
 from rocketmq_spark.embedded import EmbeddedCluster
@@ -79,7 +80,7 @@ def assert_as_the_tools_show(
 ) -> None:
     assert values(metrics, "lag_messages") == [lag]
     assert diff_total(cluster.mqadmin("consumerProgress", "-g", group)) == lag
-    with cluster_at(cluster.namesrv_addr, {}) as client:
+    with cluster_at(cluster.namesrv_addr, PATIENT) as client:
         rows = query_lag(client, [group], [topic]).rows
     assert lag_by_queue(metrics) == ({row.queue_id: row.lag for row in rows} if HAS_READ_LIMITS else {})
     assert sum(row.lag for row in rows) == lag

@@ -9,6 +9,7 @@ from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import DataFrame, SparkSession
 
 from connector_tests.support.streams import Topic
+from connector_tests.support.timeouts import PATIENT
 from rocketmq_spark.cli.name_server import cluster_at
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
@@ -30,7 +31,7 @@ def view(spark: SparkSession, cluster: EmbeddedCluster) -> ViewOf:
 def lagging(cluster: EmbeddedCluster, messages: Topic, group: str) -> Iterator[str]:
     """A group that has read one message of each queue but the last, of two."""
     messages.send(8)
-    with cluster_at(cluster.namesrv_addr, {}) as client:
+    with cluster_at(cluster.namesrv_addr, PATIENT) as client:
         broker = client.broker(BrokerAddress(cluster.broker_addr()))
         offsets = dict.fromkeys(messages.queues[:3], 1)
         # Any pull of the group creates it.

@@ -20,6 +20,7 @@ from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.process_tree import kill_tree
 from connector_tests.support.read_once import by_time_of_reading, write_to_end, written
 from connector_tests.support.streams import TIMEOUT_S, Stream, eventually
+from connector_tests.support.timeouts import PATIENT_MS
 from connector_tests.support.writing_job import FILE_COUNT, FILES_A_BATCH, FiledRows, WritingJob
 from connector_tests.support.written_rows import stored_batches
 from rocketmq_spark.embedded import EmbeddedCluster
@@ -51,7 +52,7 @@ def cluster(clusters: ClusterPool) -> EmbeddedCluster:
 
 @pytest.fixture
 def pool() -> Iterator[ConnectionPool]:
-    pool = ConnectionPool(3_000)
+    pool = ConnectionPool(PATIENT_MS)
     yield pool
     pool.close()
 

@@ -181,10 +181,10 @@ def unreachable_broker(_clusters: Clusters) -> Iterator[SetUp]:
 
 @contextmanager
 def skewed_clock(_clusters: Clusters) -> Iterator[SetUp]:
-    """An hour and some seconds; the broker rounds down to seconds."""
+    """An hour and some seconds, for responses within a second; the broker rounds down to seconds."""
 
     def info(_request: RemotingCommand) -> RemotingCommand:
-        begin_ms = int(time.time() * 1000) - 3_603_500
+        begin_ms = int(time.time() * 1000) - 3_603_999
         table = {"bootTimestamp": str(begin_ms), "runtime": "[ 0 days, 0 hours, 0 minutes, 0 seconds ]"}
         return build_response(body=json.dumps({"table": table}).encode())
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
@@ -12,7 +14,7 @@ from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.jvm_options import rocketmq_options
 from connector_tests.support.timer_slack import lazy_timers
 from rocketmq_spark.embedded import EmbeddedCluster
-from rocketmq_spark.errors import RocketMQError
+from rocketmq_spark.errors import EmbeddedBrokerError, RocketMQError
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 
@@ -32,6 +34,8 @@ rebuilds the wheel from its timer log. After a kill it may deliver the delayed m
 SHORTEST: Final = {"minInvisibleTimeMillsForRecv": 1_000}
 SYSTEM_TOPIC: Final = "SELF_TEST_TOPIC"
 PROBE_TIMEOUT_MS: Final = 3_000
+MQADMIN_REPEATS: Final = 2
+UNANSWERED: Final = re.compile(r"Remoting(Timeout|Connect|SendRequest)Exception")
 
 
 Starting = Callable[[], AbstractContextManager[None]]
@@ -59,6 +63,18 @@ class RestingCluster(EmbeddedCluster):
     def start_proxy(self) -> None:
         with lazy_timers():
             super().start_proxy()
+
+    def mqadmin(self, *arguments: str) -> str:
+        """Repeated where a server of a busy machine did not answer in the tool's few seconds."""
+        for _ in range(MQADMIN_REPEATS):
+            try:
+                return super().mqadmin(*arguments)
+            except subprocess.TimeoutExpired:
+                pass
+            except EmbeddedBrokerError as error:
+                if UNANSWERED.search(str(error)) is None:
+                    raise
+        return super().mqadmin(*arguments)
 
 
 class PooledCluster(RestingCluster):

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.streams import Topic, eventually
-from connector_tests.support.timeouts import TIMEOUT_FACTOR
+from connector_tests.support.timeouts import PATIENT, PATIENT_MS, TIMEOUT_FACTOR
 from rocketmq_spark.embedded import EmbeddedCluster, Right
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import RocketMQError
@@ -38,7 +38,6 @@ LONG_MS: Final = 300_000
 MOMENT_S: Final = 2.0 * TIMEOUT_FACTOR
 POLL_MS: Final = 500
 AT_ONCE_MS: Final = 1
-ADMIN_TIMEOUT_MS: Final = 5_000
 
 Row = dict[str, Any]
 
@@ -61,7 +60,7 @@ class MessageGroup:
             REMOTING: {"namesrvAddr": cluster.namesrv_addr, "startingOffsets": "earliest"},
             GRPC: {"endpoints": cluster.endpoints},
         }
-        own = {"consumerGroup": self.group, "subscribe": self.topic, "loadBalance": "message"}
+        own = {"consumerGroup": self.group, "subscribe": self.topic, "loadBalance": "message", **PATIENT}
         self._without_server = {**cluster.security_options, **self._keys(cluster), **own}
         self.options = self.options_over(way)
 
@@ -119,14 +118,14 @@ class MessageGroup:
 
     def set_retry_max_times(self, times: int) -> None:
         """Make the group so. Before anybody requests its messages: a proxy knows a group for a while."""
-        with closing(ConnectionPool(ADMIN_TIMEOUT_MS, security=self._cluster.security)) as pool:
-            AdminBroker(BrokerAddress(self._cluster.broker_addr()), pool, ADMIN_TIMEOUT_MS).update_group(
+        with closing(ConnectionPool(PATIENT_MS, security=self._cluster.security)) as pool:
+            AdminBroker(BrokerAddress(self._cluster.broker_addr()), pool, PATIENT_MS).update_group(
                 self.group, retry_max_times=times
             )
 
     def dead_letters(self, count: int) -> list[str]:
         """Bodies in the group's dead-letter topic, once there are so many."""
-        admin = {**self._cluster.security_options, **self.servers[REMOTING], "loadBalance": "message"}
+        admin = {**self._cluster.security_options, **self.servers[REMOTING], "loadBalance": "message", **PATIENT}
         own = {"consumerGroup": f"{self.group}_dead", "subscribe": dead_letter_topic(self.group)}
         with closing(transport_of(ReadOptions.parse(admin | own))) as transport:
             return bodies(self.rows(polled(transport, count)))

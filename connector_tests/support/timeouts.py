@@ -17,5 +17,8 @@ END_TO_END_S: Final = 180.0 * TIMEOUT_FACTOR
 PROCESS_S: Final = 300.0 * TIMEOUT_FACTOR
 """For a program that starts Spark or a broker, does its work and ends."""
 
-PATIENT: Final = {"brokerTimeoutMs": "60000"}
-"""Options of a client whose tests are not about slow servers: its 3 s by default are too short on a busy machine."""
+PATIENT_MS: Final = 60_000
+"""Time limit for requests of a client whose tests are not about slow servers: a broker may stand still for seconds."""
+
+PATIENT: Final = {"brokerTimeoutMs": str(PATIENT_MS)}
+"""Options of such a client: its 3 s by default are too short on a busy machine."""

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from connector_tests.support.timeouts import PATIENT_MS
 from connector_tests.support.written_rows import SCHEMA, write
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.sink.write_task import WriteTask
@@ -41,7 +42,7 @@ def batches(rows: int, at_a_third: list[int]) -> Iterator[pa.RecordBatch]:
 
 
 def main(namesrv_addr: str, topic: str, rows: int) -> None:
-    pool, at_a_third = ConnectionPool(3_000), list[int]()
+    pool, at_a_third = ConnectionPool(PATIENT_MS), list[int]()
     written = write(namesrv_addr, topic, batches(rows, at_a_third), WriteTask("memory", 0), pool)
     pool.close()
     figures = {"rows": written, "third_kib": at_a_third[0], "end_kib": most_resident_kib()}

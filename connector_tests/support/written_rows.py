@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from connector_tests.support.admin_broker import AdminBroker
+from connector_tests.support.timeouts import PATIENT_MS
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions, WriteOptions
@@ -84,10 +85,10 @@ def stored_batches(cluster: EmbeddedCluster, topic: str, pool: ConnectionPool) -
 
 def ends(cluster: EmbeddedCluster, topic: str, pool: ConnectionPool) -> dict[MessageQueue, int]:
     """Where each queue ends, with all that its broker has confirmed."""
-    route = NameServers((cluster.namesrv_addr,), pool, 5_000).query_topic_route(topic)
+    route = NameServers((cluster.namesrv_addr,), pool, PATIENT_MS).query_topic_route(topic)
     found: dict[MessageQueue, int] = {}
     for name in {queue.broker_name for queue in route.read_queues()}:
-        broker = AdminBroker(BrokerAddress(cluster.advertised_addr(name)), pool, 5_000)
+        broker = AdminBroker(BrokerAddress(cluster.advertised_addr(name)), pool, PATIENT_MS)
         broker.await_dispatch()
         found |= {queue: held.max_offset for queue, held in broker.query_topic_stats(topic).items()}
     return found
