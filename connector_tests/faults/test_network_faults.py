@@ -13,7 +13,7 @@ from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.fault_proxy import Direction, FaultProxy
 from connector_tests.support.scripted_broker import ScriptedBroker, build_response
-from connector_tests.support.timeouts import TIMEOUT_FACTOR
+from connector_tests.support.timeouts import PATIENT_MS, TIMEOUT_FACTOR, WAIT_S
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.errors import RocketMQError, TransportError
 from rocketmq_spark.model import BrokerAddress, Message, MessageQueue
@@ -27,7 +27,7 @@ from rocketmq_spark.wire.remoting.pull_frames import pull_frames
 
 QUEUE = MessageQueue("T", "broker-a", 0)
 FOUND = build_response(fields={"nextBeginOffset": "1", "minOffset": "0", "maxOffset": "1"}, body=bytes(100_000))
-TIMEOUT_MS = 2_000
+TIMEOUT_MS = PATIENT_MS
 SOON_MS = 200
 
 
@@ -119,14 +119,14 @@ def test_a_network_that_stalls_in_mid_frame_is_a_timeout_and_nothing_is_out_of_s
 
     def half(data: bytes, direction: Direction) -> bytes:
         if direction is Direction.TO_CLIENT and not half_sent.is_set():
-            half_sent.set()
             proxy.stall()
+            half_sent.set()
         return data
 
     proxy.inject(half)
     server.on(RequestCode.PULL_MESSAGE, build_response(fields=FOUND.fields, body=bytes(10_000_000)))
     assert failure(lambda: hasty.pull("G", QUEUE, 0, 32)).condition == "RESPONSE_TIMED_OUT"
-    assert half_sent.is_set()
+    assert half_sent.wait(WAIT_S)
     proxy.pass_through()
     assert broker.max_offset(QUEUE) == 5
     assert server.connect_count == 1
@@ -162,7 +162,7 @@ def test_everything_in_flight_learns_of_a_reset(server: ScriptedBroker, proxy: F
     for _ in range(32):
         session.next_received()
     proxy.cut_now()
-    assert all_reported.wait(TIMEOUT_MS / 1000)
+    assert all_reported.wait(WAIT_S)
     assert {type(error) for error in reported} == {TransportError}
 
 
@@ -281,6 +281,7 @@ def test_a_paused_broker_leaves_no_opaque_behind(pausable: EmbeddedCluster, pool
     for queue_id in range(4):
         for _ in range(queue_id):
             patient.send(Message(topic, b"x"), MessageQueue(topic, "broker-a", queue_id), "P")
+    patient.await_dispatch()
     pausable.pause_broker()
     try:
         for _ in range(4):

@@ -15,7 +15,7 @@ import rocketmq_spark
 from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.streams import Topic, eventually
-from connector_tests.support.timeouts import PATIENT_MS
+from connector_tests.support.timeouts import PATIENT, PATIENT_MS, TIMEOUT_FACTOR
 from connector_tests.support.ways import WAYS, Way, way_of
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.model import BrokerAddress
@@ -32,8 +32,8 @@ from rocketmq_spark.wire.message.stored_message import decode_messages
 pytestmark = pytest.mark.broker
 
 LONG_MS = 120_000
-SHORT_MS = 3_000
-UNTIL_REVIVED_S = 8.0
+SHORT_MS = int(6_000 * TIMEOUT_FACTOR)
+UNTIL_REVIVED_S = SHORT_MS / 1000 + 5.0
 ONE_SECOND, FIVE_SECONDS = 1, 2
 SCHEMA = StructType(
     [
@@ -61,7 +61,7 @@ class Group:
     def __init__(self, way: Way, topic: str, group: str) -> None:
         self.name = group
         given = {"consumerGroup": group, "subscribe": topic, "loadBalance": "message"}
-        self.options = given | dict(way.server) | {"invisibleDurationMs": str(LONG_MS)}
+        self.options = given | dict(way.server) | {"invisibleDurationMs": str(LONG_MS)} | PATIENT
         self._made = ExitStack()
 
     def receiver(self, **more: str) -> Receiver:
@@ -113,7 +113,7 @@ def test_a_row_that_is_sent_back_is_redelivered_and_the_rest_of_its_batch_is_ack
     rows = shared.rows(grow(one, len(sent)))
     rocketmq_spark.send_back(rows[1:2], shared.options, delay_level=ONE_SECOND)
     one.mark_completed(1)
-    assert one.counts.acknowledged == len(sent)
+    eventually(lambda: one.counts.acknowledged == len(sent), "all acknowledged")
     assert_redelivered_once(shared, one, rows[1])
 
 

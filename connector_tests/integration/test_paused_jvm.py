@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from connector_tests.support.timeouts import PROCESS_S
 from rocketmq_spark.embedded.jars import rocketmq_class_path
 from rocketmq_spark.embedded.jvm import ChildJvm
 from rocketmq_spark.errors import EmbeddedBrokerError
@@ -12,7 +13,7 @@ from rocketmq_spark.errors import EmbeddedBrokerError
 pytestmark = [pytest.mark.broker, pytest.mark.full]
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(PROCESS_S)
 def test_a_java_object_that_goes_while_its_jvm_stands_still_holds_no_thread(tmp_path: Path) -> None:
     """py4j reports the JVM of each object that Python collects, in whatever thread the collector runs: a test hung."""
     jvm = ChildJvm("paused", rocketmq_class_path(), ("-Xmx64m",), tmp_path)

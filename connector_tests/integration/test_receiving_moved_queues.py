@@ -13,7 +13,7 @@ import pytest
 
 from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.message_bytes import BORN_HOST_V6
-from connector_tests.support.streams import Topic, eventually
+from connector_tests.support.streams import await_settled, eventually
 from connector_tests.support.ways import WAYS, Way, way_of
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.model import Message
@@ -35,7 +35,6 @@ UNDELIVERED, TRUE, DONE = 3, 11, 4
 INVISIBLE_MS = 10_000
 UNTIL_REVIVED_S = 25.0
 TIMEOUT_MS = 15_000
-DISPATCH_S = 1.0
 
 
 @pytest.fixture(scope="module", params=WAYS)
@@ -53,23 +52,6 @@ def producer(way: Way) -> Iterator[Producer]:
 def bodies(received: list[ReceivedMessage], options: ReadOptions) -> list[str]:
     batches = (batch for parts in tasks_of(received, None) for batch in read_parts(parts, options, default_schema()))
     return sorted(row["body"].decode() for batch in batches for row in batch.to_pylist())
-
-
-def await_dispatch(way: Way, producer: Producer) -> None:
-    """The broker passes over some of what it stores right behind such a message: then no queue has it."""
-    settling = Topic(way.cluster, way.cluster.create_topic(unique_name("settling"), 1))
-
-    def is_dispatched() -> bool:
-        before = sum(held.max_offset for held in settling.bounds().values())
-        producer.send(Message(settling.name, b"is this in a queue?"))
-        deadline = time.monotonic() + DISPATCH_S
-        while time.monotonic() < deadline:
-            if sum(held.max_offset for held in settling.bounds().values()) > before:
-                return True
-        return False
-
-    with closing(settling):
-        eventually(is_dispatched, "a broker that dispatches what it stores")
 
 
 def test_acknowledged_messages_of_a_moved_queue_leave_the_others(way: Way, producer: Producer, group: str) -> None:
@@ -93,7 +75,7 @@ def test_acknowledged_messages_of_a_moved_queue_leave_the_others(way: Way, produ
         producer.send(Message(topic, b"true-00"))
         for _ in range(UNDELIVERED):
             producer.send(Message(topic, b"delivered to nobody"), sys_flag=BORN_HOST_V6)
-        await_dispatch(way, producer)
+        await_settled(way.cluster)
         for number in range(1, TRUE):
             producer.send(Message(topic, b"true-%02d" % number))
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from connector_tests.support.streams import Topic, eventually
+from connector_tests.support.timeouts import PATIENT
 from rocketmq_spark.consumer.member import Member
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.model import MessageQueue, QueueRange
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.broker
 
 @pytest.fixture
 def options(cluster: EmbeddedCluster, topic: str, group: str) -> ReadOptions:
-    given = {"namesrvAddr": cluster.namesrv_addr, "consumerGroup": group, "subscribe": topic}
+    given = {"namesrvAddr": cluster.namesrv_addr, "consumerGroup": group, "subscribe": topic, **PATIENT}
     return ReadOptions.parse(given | {"failOnDataLoss": "false"})
 
 

@@ -18,6 +18,7 @@ from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.security_shapes import SECURITY_SHAPES, user_options
 from connector_tests.support.source_calls import source_calls
 from connector_tests.support.streams import Topic, eventually
+from connector_tests.support.timeouts import PATIENT
 from rocketmq_spark.embedded import EmbeddedCluster, Right
 from rocketmq_spark.model import retry_topic
 
@@ -49,7 +50,7 @@ def options(cluster: EmbeddedCluster, topic: str, group: str) -> OptionsOf:
 
     def make(*more: Right, **further: str) -> dict[str, str]:
         rights = [Right(f"Topic:{topic}", ("SUB", "GET")), Right(f"Group:{group}", ("SUB",)), *more]
-        given = {"namesrvAddr": cluster.namesrv_addr, "consumerGroup": group, "subscribe": topic}
+        given = {"namesrvAddr": cluster.namesrv_addr, "consumerGroup": group, "subscribe": topic, **PATIENT}
         return given | cluster.security_options | user_options(cluster, *rights) | further
 
     return make

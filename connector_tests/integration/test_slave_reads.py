@@ -43,7 +43,7 @@ QUEUES: Final = 2
 UNDER_LOAD_S: Final = 2.0
 TIMEOUT_MS: Final = 3_000
 WITHOUT_ROWS_S: Final = 3.0
-PAUSED_S: Final = 15.0
+PAUSED_S: Final = 60.0
 SYNCHRONIZED_S: Final = 90.0
 SUGGESTS_SLAVE: Final = {"accessMessageInMemoryMaxRatio": "0"}
 """A master suggests a slave for messages that are not in this share of its memory."""
@@ -170,6 +170,7 @@ def test_pulls_go_to_the_server_that_the_broker_suggests_with_auto(
     pair: EmbeddedCluster, topic: Topic, group: str, read_from: str, expected: list[str]
 ) -> None:
     topic.send_batches(1_000)
+    eventually(lambda: has_replicated(pair, SLAVE, topic, 1_000), "all messages at the slave")
     queue, (_, end, _) = next(iter(topic.bounds().items()))
     options = ReadOptions.parse({**options_of(pair, topic, group), "readFrom": read_from})
     with closing(ConnectionPool(TIMEOUT_MS)) as pool:

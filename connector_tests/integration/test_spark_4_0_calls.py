@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from connector_tests.support.streams import Topic
+from connector_tests.support.timeouts import PATIENT
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.source.pop.pop_reader import RocketMQPopReader
@@ -84,7 +85,7 @@ def query_of(cluster: EmbeddedCluster, topic: str, group: str) -> Iterator[Calla
 
     def make(**more: str) -> Query:
         given = {"namesrvAddr": cluster.namesrv_addr, "consumerGroup": group, "subscribe": topic}
-        all_options = {**given, "startingOffsets": "earliest", **more}
+        all_options = {**given, "startingOffsets": "earliest", **PATIENT, **more}
         made.append(Query({name: value for name, value in all_options.items() if value}))
         return made[-1]
 

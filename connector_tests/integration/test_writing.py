@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from connector_tests.support.cluster_pool import RestingCluster
 from connector_tests.support.java_reader import ADDED_ON_THE_WAY, read_by_java
 from connector_tests.support.streams import eventually
-from connector_tests.support.timeouts import PATIENT_MS
+from connector_tests.support.timeouts import PATIENT_MS, WAIT_S
 from connector_tests.support.written_rows import arrow, ends, row_number, stored, write
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
@@ -119,7 +119,7 @@ def test_a_write_to_a_forbidden_topic_fails_at_once(cluster: EmbeddedCluster, po
     begin_s = time.monotonic()
     with pytest.raises(BrokerError, match=f"TOPIC_RESERVED.*{topic}"):
         write(cluster.namesrv_addr, topic, [arrow([{"body": b"1"}])], WriteTask("forbidden", 1), pool)
-    assert time.monotonic() - begin_s < 10
+    assert time.monotonic() - begin_s < WAIT_S
 
 
 @pytest.mark.parametrize("compression", ["none", "zlib", "lz4", "zstd"])
@@ -162,15 +162,13 @@ def test_a_row_is_stored_in_the_queue_that_it_names_and_when_it_requests(
     ]
     delayed = {"body": b"30", "brokerName": "broker-a", "queueId": 3, "delayLevel": 1}
     write(cluster.namesrv_addr, topic, [arrow([delayed, *rows])], WriteTask("placed", 0), pool)
-    assert {queue.queue_id: end for queue, end in ends(cluster, topic, pool).items()}[3] == 0
     eventually(lambda: sum(ends(cluster, topic, pool).values()) == 31, "all rows, the delayed one too")
     read = stored(cluster, topic, pool)
     assert [(row["queueId"], int(row["body"])) for row in read] == [
         *((number % 3, number) for number in sorted(range(30), key=lambda number: (number % 3, number))),
         (3, 30),
     ]
-    seconds = read[-1]["storeTimestamp"] - read[0]["storeTimestamp"]
-    assert seconds.total_seconds() > 0.5
+    assert read[-1]["storeTimestamp"] - read[-1]["bornTimestamp"] >= timedelta(seconds=1)
 
 
 def test_rows_for_a_retry_topic_are_stored_beside_others(cluster: EmbeddedCluster, pool: ConnectionPool) -> None:

@@ -24,6 +24,7 @@ from rocketmq_spark.pop.transport import FailedConversion, ReceiveOutcome, Trans
 from rocketmq_spark.pop.transports import transport_of
 from rocketmq_spark.pop.unacked_messages import MessageState
 from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.remoting.retry import Retryability, retryability_of_pull
 from rocketmq_spark.security import Security
 from rocketmq_spark.source.pop.message_reader import read_parts
 from rocketmq_spark.source.pop.message_tasks import tasks_of
@@ -33,7 +34,7 @@ REMOTING: Final = "remoting"
 GRPC: Final = "gRPC"
 WAYS: Final = (REMOTING, GRPC)
 
-SHORT_MS: Final = int(6_000 * TIMEOUT_FACTOR)
+SHORT_MS: Final = int(10_000 * TIMEOUT_FACTOR)
 LONG_MS: Final = 300_000
 MOMENT_S: Final = 2.0 * TIMEOUT_FACTOR
 POLL_MS: Final = 500
@@ -148,6 +149,8 @@ def polled(transport: Transport, count: int) -> list[ReceivedMessage]:
         transport.receive(ReceiveRequest(target, 32, POLL_MS), outcomes.append)
         eventually(lambda: bool(outcomes), "an answer")
         (outcome,) = outcomes
+        if isinstance(outcome, RocketMQError) and retryability_of_pull(outcome) is Retryability.TRANSIENT:
+            return False  # a broker refuses a poll that reaches it too late
         assert not isinstance(outcome, RocketMQError | FailedConversion), outcome
         received.extend(outcome)
         return len(received) >= count

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +19,7 @@ import rocketmq_spark
 from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.timeouts import END_TO_END_S, TIMEOUT_FACTOR
 from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import Message, MessageQueue, QueueBounds
 from rocketmq_spark.remoting.cluster_client import ClusterClient
@@ -30,6 +31,7 @@ SHORT_TIMEOUT_MS = 5_000
 """Of a request to a broker that may not answer at all."""
 TIMEOUT_MS = int(15_000 * TIMEOUT_FACTOR)
 """Of a request, and of a connection: a broker that runs on a busy machine answers later than an idle one."""
+SETTLING_S = 1.0
 STARTS = frozenset(
     {
         "startingOffsets",
@@ -51,6 +53,23 @@ def eventually(is_so: Callable[[], bool], what: str, timeout_s: float = TIMEOUT_
         time.sleep(0.05)
 
 
+def await_settled(cluster: EmbeddedCluster) -> None:
+    """Until a broker puts into its queues what it stores, behind a message that it cannot read: it passes over some of
+    what comes next, which then is in no queue."""
+    with closing(Topic(cluster, cluster.create_topic(unique_name("settling"), 1))) as settling:
+
+        def is_dispatched() -> bool:
+            before = settling.held()
+            settling.send_unseen([Message(settling.name, b"is this in a queue?")])
+            deadline = time.monotonic() + SETTLING_S
+            while time.monotonic() < deadline:
+                if settling.held() > before:
+                    return True
+            return False
+
+        eventually(is_dispatched, "a broker that dispatches what it stores")
+
+
 class Topic:
     """A topic of the embedded cluster, with what a test wants to do to it and know of it."""
 
@@ -69,42 +88,42 @@ class Topic:
     def send(self, count: int, tag: str | None = None) -> list[str]:
         """Send ``count`` messages, each with a body that no other has; returns the bodies once they are in the
         queues."""
-        before = self._held()
+        before = self.held()
         bodies = [f"{self.name}-{self.sent + index}" for index in range(count)]
         for body in bodies:
             self._producer.send(Message(self.name, body.encode(), tags=tag, keys=f"key-{body}"))
         self.sent += count
-        eventually(lambda: self._held() >= before + count, f"{count} messages in the queues of {self.name}")
+        eventually(lambda: self.held() >= before + count, f"{count} messages in the queues of {self.name}")
         return bodies
 
     def send_to_queue(self, queue_id: int, bodies: Sequence[str]) -> None:
         """Send ``bodies`` to one queue, in order, and wait until they are in it."""
-        before = self._held()
+        before = self.held()
         (queue,) = (queue for queue in self.queues if queue.queue_id == queue_id)
         for body in bodies:
             self._producer.send(Message(self.name, body.encode()), queue)
-        eventually(lambda: self._held() >= before + len(bodies), f"{len(bodies)} messages in {queue}")
+        eventually(lambda: self.held() >= before + len(bodies), f"{len(bodies)} messages in {queue}")
 
-    def _held(self) -> int:
+    def held(self) -> int:
         """Offsets that the queues have given out; a stored message gets its own a moment after it was sent."""
         return sum(held.max_offset for held in self.bounds().values())
 
     def send_batches(self, count: int, size_bytes: int = 100) -> list[str]:
         """Send many messages fast: ``count`` bodies of ``size_bytes``, numbered; returns the bodies."""
-        before = self._held()
+        before = self.held()
         bodies = [f"{self.name}-{self.sent + index}".ljust(size_bytes, ".") for index in range(count)]
         for start in range(0, count, 100):
             batch = [Message(self.name, body.encode()) for body in bodies[start : start + 100]]
             self._producer.send_batch(batch)
         self.sent += count
-        eventually(lambda: self._held() >= before + count, f"{count} messages in the queues of {self.name}")
+        eventually(lambda: self.held() >= before + count, f"{count} messages in the queues of {self.name}")
         return bodies
 
     def send_as_they_are(self, messages: Sequence[Message]) -> None:
         """Send ``messages`` in one batch: brokers store the properties of such messages unseen."""
-        before = self._held()
+        before = self.held()
         self.send_unseen(messages)
-        eventually(lambda: self._held() >= before + len(messages), f"{len(messages)} messages in {self.name}")
+        eventually(lambda: self.held() >= before + len(messages), f"{len(messages)} messages in {self.name}")
 
     def send_unseen(self, messages: Sequence[Message]) -> None:
         """The same, without waiting until they are in the queues."""

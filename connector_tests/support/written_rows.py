@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from connector_tests.support.admin_broker import AdminBroker
-from connector_tests.support.timeouts import PATIENT_MS
+from connector_tests.support.timeouts import PATIENT, PATIENT_MS
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions, WriteOptions
@@ -56,7 +56,8 @@ def write(
     **given: str,
 ) -> int:
     """What one attempt of a task does. ``topic`` is empty where rows name theirs."""
-    options = WriteOptions.parse({"namesrvAddr": namesrv_addr, **({"topic": topic} if topic else {}), **given})
+    topics = {"topic": topic} if topic else {}
+    options = WriteOptions.parse({"namesrvAddr": namesrv_addr, **topics, **PATIENT, **given})
     return write_rows(batches, COLUMNS, task, options, BatchSender(options, pool))
 
 
@@ -64,7 +65,7 @@ def write_by_body(
     namesrv_addr: str, topic: str, batches: Iterable[pa.RecordBatch], task: WriteTask, pool: ConnectionPool
 ) -> int:
     """The same, where rows with equal bodies have one ID, wherever they are sent."""
-    options = WriteOptions.parse({"namesrvAddr": namesrv_addr, "topic": topic})
+    options = WriteOptions.parse({"namesrvAddr": namesrv_addr, "topic": topic, **PATIENT})
     columns = Columns(COLUMNS.parts, id_positions=(SCHEMA.get_field_index("body"),))
     return write_rows(batches, columns, task, options, BatchSender(options, pool))
 
@@ -77,9 +78,8 @@ def stored(cluster: EmbeddedCluster, topic: str, pool: ConnectionPool) -> list[d
 def stored_batches(cluster: EmbeddedCluster, topic: str, pool: ConnectionPool) -> Iterator[pa.RecordBatch]:
     """The same as it comes."""
     ranges = [QueueRange(queue, 0, end) for queue, end in sorted(ends(cluster, topic, pool).items())]
-    options = ReadOptions.parse(
-        {"namesrvAddr": cluster.namesrv_addr, "consumerGroup": "readers-of-what-was-written", "subscribe": topic}
-    )
+    given = {"namesrvAddr": cluster.namesrv_addr, "subscribe": topic, **PATIENT}
+    options = ReadOptions.parse({**given, "consumerGroup": "readers-of-what-was-written"})
     return iter(read_ranges(ranges, options, default_schema(include_properties=True)))
 
 
