@@ -12,7 +12,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 import rocketmq_spark
 from connector_tests.spark.conftest import StreamOf
-from connector_tests.support.streams import Stream, Topic, steady_messages
+from connector_tests.support.streams import Stream, Topic, eventually, steady_messages
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.spark_version import HAS_READ_LIMITS
 
@@ -36,7 +36,7 @@ def test_row_limit_ends_no_run_early_and_no_lag_remains(messages: Topic, stream:
     assert query_of.bodies() == sorted(sent)
     assert max(len(batch) for batch in batches(query_of)) <= 20
     assert messages.lag(group) == 0
-    assert messages.members(group) == []
+    eventually(lambda: messages.members(group) == [], "the member has left")
     assert not run(query_of).isActive
     assert query_of.bodies() == sorted(sent)
 

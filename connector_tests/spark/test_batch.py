@@ -191,6 +191,7 @@ def test_table_with_columns_takes_its_options_from_each_statement(
     options = f"WITH (`namesrvAddr` = '{cluster.namesrv_addr}', `topic` = '{messages.name}')"
     try:
         spark.sql(f"INSERT INTO {name} {options} VALUES (X'6E6577')")
+        messages.await_dispatch()
         assert spark.sql(f"SELECT body FROM {name} {options}").first() == (b"new",)
     finally:
         spark.sql(f"DROP TABLE {name}")

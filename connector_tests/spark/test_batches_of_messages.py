@@ -31,12 +31,6 @@ def cluster(clusters: ClusterPool) -> EmbeddedCluster:
 
 
 @pytest.fixture
-def invisible_ms() -> int:
-    """The shortest that a proxy takes unless its operator has changed that."""
-    return 10_000
-
-
-@pytest.fixture
 def stream(stream: StreamOf, cluster: EmbeddedCluster) -> StreamOf:
     """Makes queries that ask the proxy."""
 

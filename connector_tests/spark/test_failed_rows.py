@@ -44,8 +44,9 @@ class Work:
         batch.persist()
         failed = batch.where(self._fails)
         self.done += batch.where(~self._fails & ~self._is_unavailable).collect()
-        self.failed += failed.collect()
+        failed_rows = failed.collect()
         rocketmq_spark.send_back(failed, self._options, delay_level=ONE_SECOND, max_reconsume_times=2)
+        self.failed += failed_rows
         unavailable = batch.where(self._is_unavailable).collect()
         rocketmq_spark.send_back(unavailable, self._options, delay_level=ONE_MINUTE)
         batch.unpersist()
@@ -117,8 +118,9 @@ def test_rows_of_a_group_that_shares_messages_are_redelivered_or_end_in_the_dlq(
     def work(batch: DataFrame, _batch_id: int) -> None:
         batch.persist()
         done.extend(batch.where(~fails).collect())
-        failed.extend(batch.where(fails).collect())
+        failed_rows = batch.where(fails).collect()
         rocketmq_spark.send_back(batch.where(fails), options, delay_level=ONE_SECOND)
+        failed.extend(failed_rows)
         batch.unpersist()
 
     writer = worker.load().writeStream.foreachBatch(work)

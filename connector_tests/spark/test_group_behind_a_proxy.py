@@ -16,8 +16,9 @@ from connector_tests.support.core_scenarios import (
     test_start_and_restarts_read_each_message_once as test_start_and_restarts_read_each_message_once,
 )
 from connector_tests.support.java_group import java_group
-from connector_tests.support.streams import Topic, eventually
+from connector_tests.support.streams import Topic, eventually, owned_queues
 from connector_tests.support.through_a_proxy import stream as stream
+from connector_tests.support.timeouts import PATIENT_MS
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.full
 
 TRIGGER = "300 milliseconds"
 REBALANCE_INTERVAL_MS = 2_000
-TIMEOUT_MS = 3_000
+TIMEOUT_MS = PATIENT_MS
 OUTAGE_S = 8.0
 """Longer than a request of the query waits for its answer."""
 
@@ -51,11 +52,12 @@ def test_a_java_member_and_a_query_share_the_queues_behind_it(
 ) -> None:
     """What is sent when both have settled comes once, some of it to each; who stays has all when the other has left."""
     query = stream(rebalanceIntervalMs=str(REBALANCE_INTERVAL_MS))
-    with java_group(REBALANCE_INTERVAL_MS) as java, query.running(processingTime=TRIGGER):
+    with java_group(REBALANCE_INTERVAL_MS) as java, query.running(processingTime=TRIGGER) as our_query:
         eventually(lambda: len(members(cluster, messages.name, group)) == 1, "the query in the group")
         keys = cluster.security.credentials
         member = java.push(cluster.proxy_addr, group, messages.name, "java", keys)
         eventually(lambda: len(members(cluster, messages.name, group)) == 2, "both in the group")
+        eventually(lambda: len(owned_queues(our_query)) == 2, "half of the queues are the query's")
         time.sleep(3 * REBALANCE_INTERVAL_MS / 1000)
         sent = messages.send(40)
         eventually(lambda: len(query.places()) + len(member.bodies()) >= len(sent), "all of them")

@@ -62,5 +62,5 @@ def test_an_idle_query_starts_no_batch_and_costs_almost_nothing(
         used = processor_seconds(runner) - before
         assert logged_batches(tmp_path) == batches
         assert sum(requests.by_code.values()) <= 2 * idle_s, requests.by_code
-        assert requests.by_code["PULL_MESSAGE"] > 0, "the proxy saw nothing: the count is no evidence"
+        eventually(lambda: requests.by_code["PULL_MESSAGE"] > 0, "a poll, else the count is no evidence")
         assert used <= 0.02 * idle_s, f"{used:.2f} s of processor time in {idle_s} s"

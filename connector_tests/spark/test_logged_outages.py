@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from connector_tests.support.cluster_pool import RestingCluster
 from connector_tests.support.log_shapes import shapes_of
-from connector_tests.support.logged_job import logged_job, logged_sink
+from connector_tests.support.logged_job import LoggedJob, logged_job, logged_sink
 from connector_tests.support.streams import Topic, eventually
+from connector_tests.support.timeouts import PATIENT
 from rocketmq_spark.embedded import EmbeddedCluster
 
 pytestmark = pytest.mark.full
@@ -34,22 +36,28 @@ def of_outages(lines: list[str]) -> list[str]:
     return [line for line in lines if "TOPIC_UNAVAILABLE.NO_ROUTE" not in line]
 
 
+def eventual_progress(job: LoggedJob, is_so: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    """The first last progress that is so."""
+    found: list[dict[str, Any]] = []
+
+    def has_found() -> bool:
+        found[:] = filter(is_so, job.progress()[-1:])
+        return bool(found)
+
+    eventually(has_found, "such a progress")
+    return found[0]
+
+
 def test_an_outage_is_reported_in_few_lines_and_in_the_progress_until_it_is_over(
     cluster: EmbeddedCluster, messages: Topic, group: str, tmp_path: Path
 ) -> None:
     sent = messages.send(8)
-    given = {"namesrvAddr": cluster.namesrv_addr, "subscribe": messages.name, "consumerGroup": group}
+    given = {"namesrvAddr": cluster.namesrv_addr, "subscribe": messages.name, "consumerGroup": group, **PATIENT}
     with logged_job(tmp_path / "job", startingOffsets="earliest", logLevel="INFO", **given) as job:
         eventually(lambda: job.bodies() == sorted(sent), "the messages", STARTED_S)
         cluster.kill_broker()
         unavailable = f"4 queues of topic {messages.name} at broker-a ({cluster.broker_addr()})"
-        eventually(
-            lambda: (
-                bool(job.progress()) and [one["resource"] for one in job.progress()[-1]["outages"]] == [unavailable]
-            ),
-            "a progress that tells what is waited for",
-        )
-        reported = job.progress()[-1]
+        reported = eventual_progress(job, lambda one: [wait["resource"] for wait in one["outages"]] == [unavailable])
         (waited,) = reported["outages"]
         assert waited["since"] < waited["until"]
         cluster.start_broker()
@@ -57,8 +65,7 @@ def test_an_outage_is_reported_in_few_lines_and_in_the_progress_until_it_is_over
         eventually(lambda: not job.progress()[-1]["outages"], "a progress that waits for nothing")
         of_the_broker = len(of_outages(job.lines()))
         cluster.kill_name_server()
-        eventually(lambda: bool(job.progress()[-1]["outages"]), "a progress that waits for the name server")
-        without_names = job.progress()[-1]
+        without_names = eventual_progress(job, lambda one: bool(one["outages"]))
         cluster.start_name_server()
         eventually(lambda: len(of_outages(job.lines_with("Recovered after "))) == 2, "that it is over")
         lines = of_outages(job.lines())
@@ -107,7 +114,7 @@ def test_the_end_of_all_processes_together_is_no_failure_and_leaves_the_group(
 ) -> None:
     """As a notebook ends its kernel, and a terminal its programs. Each stream used to show a failure with a stack."""
     sent = messages.send(8)
-    given = {"namesrvAddr": cluster.namesrv_addr, "subscribe": messages.name, "consumerGroup": group}
+    given = {"namesrvAddr": cluster.namesrv_addr, "subscribe": messages.name, "consumerGroup": group, **PATIENT}
     with logged_job(tmp_path / "job", startingOffsets="earliest", **given) as job:
         eventually(lambda: job.bodies() == sorted(sent), "the messages", STARTED_S)
         eventually(lambda: messages.lag(group) == 0, "that the batch is over, and its callback into Python")
@@ -123,7 +130,7 @@ def test_a_loss_is_reported_in_one_line_with_all_ranges_and_in_the_progress(
     cluster: EmbeddedCluster, messages: Topic, group: str, tmp_path: Path
 ) -> None:
     sent = messages.send(8)
-    given = {"namesrvAddr": cluster.namesrv_addr, "subscribe": messages.name, "consumerGroup": group}
+    given = {"namesrvAddr": cluster.namesrv_addr, "subscribe": messages.name, "consumerGroup": group, **PATIENT}
     with logged_job(tmp_path / "job", startingOffsets="earliest", **given) as job:
         eventually(lambda: job.bodies() == sorted(sent), "the messages", STARTED_S)
         eventually(lambda: messages.lag(group) == 0, "that they are committed")

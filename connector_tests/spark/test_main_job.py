@@ -18,7 +18,7 @@ from connector_tests.support.core_scenarios import (
 from connector_tests.support.core_scenarios import (
     test_start_and_restarts_read_each_message_once as test_start_and_restarts_read_each_message_once,
 )
-from connector_tests.support.streams import TIMEOUT_S, Topic, eventually
+from connector_tests.support.streams import TIMEOUT_S, Topic, eventually, owned_queues
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.source.schema import default_schema
 
@@ -82,15 +82,18 @@ def test_a_limit_makes_several_batches_and_loses_nothing(messages: Topic, stream
 
 
 @pytest.mark.full
-def test_a_minimum_delays_batches_but_not_those_of_available_now_and_once(messages: Topic, stream: StreamOf) -> None:
+def test_a_minimum_delays_batches_but_not_those_of_available_now_and_once(
+    messages: Topic, stream: StreamOf, group: str
+) -> None:
     limits = {"minOffsetsPerTrigger": "15", "maxOffsetsPerTrigger": "16"}
     sent = messages.send(20)
     with stream(**limits).running() as query:
         eventually(lambda: len(stream().bodies()) == 16, "the first batch")
         sent += messages.send(11)
         eventually(lambda: stream().bodies() == sorted(sent), "a batch of 4 and 11")
-        assert rows_of_batches(query) == [16, 15]
+        eventually(lambda: rows_of_batches(query) == [16, 15], "the progress of both")
     for trigger, rows in (("availableNow", [16, 4]), ("once", [20])):
+        eventually(lambda: messages.members(group) == [], "nobody else owns queues")
         sent += messages.send(20)
         query = stream(**limits).start(**{trigger: True})
         assert query.awaitTermination(int(TIMEOUT_S))
@@ -99,7 +102,7 @@ def test_a_minimum_delays_batches_but_not_those_of_available_now_and_once(messag
 
 
 @pytest.mark.full
-def test_a_limit_of_bytes_follows_the_sizes_of_messages(messages: Topic, stream: StreamOf) -> None:
+def test_a_limit_of_bytes_follows_the_sizes_of_messages(messages: Topic, stream: StreamOf, group: str) -> None:
     """Each queue has 100 messages of about 290 B, then 100 of about 2,190 B, as they are stored."""
     limited = stream(maxBytesPerTrigger="40000")
     sent = messages.send_batches(400) + messages.send_batches(400, 2_000)
@@ -109,6 +112,7 @@ def test_a_limit_of_bytes_follows_the_sizes_of_messages(messages: Topic, stream:
     assert sum(rows) == 800
     assert 40_000 // 400 < rows[0] < 40_000 // 200, "from the first messages"
     assert max(rows[-8:]) <= 40_000 // 2_000, f"from what was read: {rows}"
+    eventually(lambda: messages.members(group) == [], "nobody else owns queues")
     sent += messages.send_batches(400, 2_000)
     query = limited.start(once=True)
     assert query.awaitTermination(int(TIMEOUT_S))
@@ -208,24 +212,10 @@ def test_a_running_query_commits_two_triggers_after_the_last_message(
         eventually(lambda: messages.lag(group) == 0, "lag 0 while running")
 
 
-def owned_queues(query: StreamingQuery) -> set[str]:
-    """Which queues the query states are its own, in its last progress."""
-    progress = query.lastProgress
-    if progress is None or progress.sources[0].latestOffset is None:
-        return set()
-    offset = json.loads(progress.sources[0].latestOffset)
-    return {
-        f"{broker}:{queue}"
-        for brokers in offset["maxOffsets"].values()
-        for broker in brokers
-        for queue in brokers[broker]
-    }
-
-
 def test_two_queries_of_a_group_share_its_queues(messages: Topic, stream: StreamOf, group: str) -> None:
     first, second = stream("first"), stream("second")
     with first.running(), second.running():
-        eventually(lambda: len(messages.members(group)) == 2, "both join")
+        eventually(lambda: messages.is_shared(group, 2), "both own queues")
         sent = messages.send(40)
         eventually(lambda: len(first.bodies() + second.bodies()) >= 40, "all rows")
         assert sorted(first.bodies() + second.bodies()) == sorted(sent)
@@ -236,13 +226,13 @@ def test_when_a_query_leaves_the_other_takes_over(messages: Topic, stream: Strea
     first, second = stream("first"), stream("second")
     with first.running() as staying:
         with second.running():
-            eventually(lambda: len(messages.members(group)) == 2, "both join")
+            eventually(lambda: messages.is_shared(group, 2), "both own queues")
             sent = messages.send(20)
             eventually(lambda: len(first.bodies() + second.bodies()) >= 20, "rows while both run")
         eventually(lambda: len(messages.members(group)) == 1, "one left")
         sent += messages.send(20)
         eventually(lambda: set(first.bodies() + second.bodies()) == set(sent), "rows after one left")
-        assert len(owned_queues(staying)) == 4
+        eventually(lambda: len(owned_queues(staying)) == 4, "all queues are the other's")
 
 
 @pytest.mark.full
@@ -250,7 +240,7 @@ def test_more_queries_than_queues_fails_nothing(messages: Topic, stream: StreamO
     streams = [stream(f"query-{n}") for n in range(5)]
     queries = [one.start() for one in streams]
     try:
-        eventually(lambda: len(messages.members(group)) == 5, "five members of four queues")
+        eventually(lambda: messages.is_shared(group, 5), "five members of four queues")
         sent = messages.send(20)
         eventually(lambda: sorted(b for one in streams for b in one.bodies()) == sorted(sent), "each row once")
         assert all(query.isActive for query in queries)

@@ -16,14 +16,15 @@ from pyspark.sql.streaming.query import StreamingQuery
 import rocketmq_spark
 from connector_tests.spark.conftest import StreamOf
 from connector_tests.support.streams import TIMEOUT_S, Stream, Topic, eventually, steady_messages
+from connector_tests.support.timeouts import TIMEOUT_FACTOR
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 
 
 @pytest.fixture
 def invisible_ms() -> int:
-    """For how long, where a batch is to take three times that."""
-    return 4_000
+    """For how long, where a batch is to take longer."""
+    return int(20_000 * TIMEOUT_FACTOR)
 
 
 def test_available_now_reads_each_message_once(messages: Topic, stream: StreamOf) -> None:
@@ -66,7 +67,7 @@ def test_a_batch_longer_than_the_invisibility_is_claimed_by_no_other_receiver(
 
     def take_long() -> None:
         has_a_batch.set()
-        time.sleep(3 * invisible_ms / 1000)
+        time.sleep(1.5 * invisible_ms / 1000)
 
     slow.before_each_batch = take_long
     sent = messages.send(30)

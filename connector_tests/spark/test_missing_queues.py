@@ -10,7 +10,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from connector_tests.spark.conftest import StreamOf
-from connector_tests.support.streams import Stream, Topic, eventually, steady_messages
+from connector_tests.support.streams import TIMEOUT_S, Stream, Topic, eventually, steady_messages
 from rocketmq_spark.embedded import EmbeddedCluster
 
 pytestmark = pytest.mark.full
@@ -56,7 +56,7 @@ def test_queues_that_a_topic_has_no_more_end_the_query_where_it_must_not_miss_an
         eventually(lambda: read_bodies(strict) == sorted(sent), "the first rows")
         cluster.create_topic(messages.name, 3)
         with pytest.raises(StreamingQueryException) as raised:
-            query.awaitTermination(30)
+            query.awaitTermination(int(TIMEOUT_S))
     reported = str(raised.value)
     assert "ROCKETMQ_QUEUES_UNAVAILABLE" in reported
     assert f"{messages.name}@broker-a:3 at offset 5, last broker address {cluster.broker_addr()}" in reported

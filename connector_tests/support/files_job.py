@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from connector_tests.support.process_tree import kill_tree
 from connector_tests.support.spark_session import test_session
-from connector_tests.support.timeouts import END_TO_END_S
+from connector_tests.support.timeouts import PROCESS_S
 
 REPOSITORY: Final = Path(__file__).parents[2]
 CLICKS: Final = ("click", "view", "scroll")
@@ -56,7 +56,7 @@ class FilesJob:
         """Run until ``is_so``, then kill all of it; the batch must not be committed then."""
         process = self._start(shuffle, settings)
         try:
-            deadline = time.monotonic() + END_TO_END_S
+            deadline = time.monotonic() + PROCESS_S
             while not is_so():
                 assert process.poll() is None, self._log()
                 assert time.monotonic() < deadline, self._log()
@@ -68,7 +68,7 @@ class FilesJob:
     def run_to_end(self, shuffle: str, **settings: str) -> None:
         process = self._start(shuffle, settings)
         try:
-            assert process.wait(END_TO_END_S) == 0, self._log()
+            assert process.wait(PROCESS_S) == 0, self._log()
         finally:
             kill_tree(process)
 

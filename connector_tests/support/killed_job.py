@@ -11,10 +11,11 @@ from pathlib import Path
 
 from connector_tests.support.other_sparks import environment_of
 from connector_tests.support.process_tree import is_jvm, kill_tree, written_bodies
+from connector_tests.support.timeouts import PROCESS_S
 from rocketmq_spark.embedded import EmbeddedCluster
 
 REPOSITORY = Path(__file__).parents[2]
-REACHED_WITHIN_S = 300
+REACHED_WITHIN_S = PROCESS_S
 
 
 class KilledJob:
@@ -47,7 +48,7 @@ class KilledJob:
 
     def run_to_end(self) -> None:
         with self._started("yes", {}) as process:
-            assert process.wait(300) == 0, self._log()
+            assert process.wait(PROCESS_S) == 0, self._log()
 
     def messages(self) -> list[str]:
         return written_bodies(self._folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -338,3 +339,17 @@ class Stream:
 
     def bodies(self) -> list[str]:
         return sorted(bytes(row["body"]).decode() for row in self.rows())
+
+
+def owned_queues(query: StreamingQuery) -> set[str]:
+    """Which queues the query states are its own, in its last progress."""
+    progress = query.lastProgress
+    if progress is None or progress.sources[0].latestOffset is None:
+        return set()
+    offset = json.loads(progress.sources[0].latestOffset)
+    return {
+        f"{broker}:{queue}"
+        for brokers in offset["maxOffsets"].values()
+        for broker in brokers
+        for queue in brokers[broker]
+    }
