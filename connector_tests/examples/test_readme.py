@@ -163,6 +163,16 @@ for _ in range(600):
     time.sleep(0.1)
 print(scraped)
 """
+WRITTEN: Final = '.option("topic", "traced-orders").save()\n'
+AWAIT_DISPATCH: Final = """
+from contextlib import closing
+from connector_tests.support.admin_broker import AdminBroker
+from rocketmq_spark.model import BrokerAddress
+from rocketmq_spark.remoting.pool import ConnectionPool
+with closing(ConnectionPool(60_000)) as pool:
+    AdminBroker(BrokerAddress({address!r}), pool, 60_000).await_dispatch()
+"""
+"""A page's next lines read what a broker has confirmed, and will have in its queues a moment later."""
 FIRST_PAGES: Final = (Page(README, send_books, more=COUNT_ARCHIVED), Page(STARTED, send_as_shown))
 GUIDE_PAGES: Final = (
     Page(f"{GUIDE}/reading.md", send_books),
@@ -218,6 +228,7 @@ def run_pages(pages: Sequence[Page], clusters: ClusterPool, base: Path) -> Itera
             code = "" if page.name == STARTED else SESSION
             own = "\n".join(blocks(page.name, "python"))
             code += own if page.has_own_cluster else script_of(page.name, served, topic, group)
+            code = code.replace(WRITTEN, f"{WRITTEN}{AWAIT_DISPATCH.format(address=served.broker_addr())}")
             code = (code + page.more).replace(METRICS_PORT, str(free_port()))
             scripts.append(base / f"{Path(page.name).stem}.py")
             scripts[-1].write_text(code, encoding="utf-8")

@@ -18,7 +18,7 @@ from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 from pyspark.sql.streaming.query import StreamingQuery
 
 from connector_tests.spark.conftest import StreamOf
-from connector_tests.support.held_resources import DRIVER, MARGIN, MARGINS, RUNNER, Held, held
+from connector_tests.support.held_resources import DRIVER, MARGIN, MARGINS, RUNNER, SPREAD, Held, held
 from connector_tests.support.streams import TIMEOUT_S, Topic, eventually
 from rocketmq_spark.embedded import EmbeddedCluster
 
@@ -168,9 +168,9 @@ def grown(of_control: list[Held], of_ours: list[Held]) -> dict[str, tuple[float,
     control only kinds of which Spark has no more with each round."""
     kinds = {kind for counts in of_ours for kind in counts} - (set() if of_control else MARGINS.keys())
     both = {kind: (by_round(kind, of_control) if kind in DRIVER else 0.0, by_round(kind, of_ours)) for kind in kinds}
-    return {
-        kind: (control, ours) for kind, (control, ours) in both.items() if ours - control > MARGINS.get(kind, MARGIN)
-    }
+    rounds = len(of_ours) - ROUNDS_BEFORE
+    allowed = {kind: MARGINS.get(kind, MARGIN) + SPREAD.get(kind, 0) / rounds for kind in both}
+    return {kind: (control, ours) for kind, (control, ours) in both.items() if ours - control > allowed[kind]}
 
 
 def by_round(kind: str, after: list[Held]) -> float:

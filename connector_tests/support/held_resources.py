@@ -34,6 +34,11 @@ MARGINS: Final = {
 """How many there may be more with each of ten rounds without a leak: Spark has from 16 to 20 workers at a time, and
 closes connections and threads late."""
 
+CONNECTIONS: Final = "connections to the cluster"
+SPREAD: Final = {WORKER: 4, CONNECTIONS: 4}
+"""How many there may be more at the end, however many rounds there are: how many workers Spark starts for equal tasks
+depends on how long each takes, and each keeps its connections."""
+
 Held = Counter[str]
 
 
@@ -48,7 +53,7 @@ def held(ports: Collection[int]) -> Held:
             if role != JVM:
                 counts[f"threads of {role}"] += process.num_threads()
             to_cluster = [one for one in connections if one.raddr and one.raddr.port in ports]
-            counts["connections to the cluster"] += len(to_cluster)
+            counts[CONNECTIONS] += len(to_cluster)
     return counts
 
 
