@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from connector_tests.support.cluster_pool import ClusterPool, RestingCluster
+from connector_tests.support.cluster_pool import ClusterPool, PatientCluster, RestingCluster
 from connector_tests.support.timeouts import PATIENT, PATIENT_MS
 from rocketmq_spark import send
 from rocketmq_spark.consumer.cluster_api import MetadataSnapshot
@@ -251,7 +251,7 @@ def test_a_group_that_another_client_has_created(strict: EmbeddedCluster) -> Non
 @pytest.mark.full
 @pytest.mark.parametrize("version", [version for version in VERSIONS if version < "5.3"])
 def test_acl_1(version: str) -> None:
-    with EmbeddedCluster(acl=True, version=version) as cluster:
+    with PatientCluster(acl=True, version=version) as cluster:
         cluster.create_topic("orders", 2)
         send(cluster.namesrv_addr, "orders", "one", options=cluster.security_options)
         assert snapshot_of(cluster, **cluster.security_options).is_complete

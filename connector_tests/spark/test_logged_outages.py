@@ -14,12 +14,12 @@ from connector_tests.support.cluster_pool import RestingCluster
 from connector_tests.support.log_shapes import shapes_of
 from connector_tests.support.logged_job import LoggedJob, logged_job, logged_sink
 from connector_tests.support.streams import Topic, eventually
-from connector_tests.support.timeouts import PATIENT
+from connector_tests.support.timeouts import PATIENT, PROCESS_S
 from rocketmq_spark.embedded import EmbeddedCluster
 
 pytestmark = pytest.mark.full
 
-STARTED_S = 200
+STARTED_S = PROCESS_S
 POSITIONS = "queue=0 offset=2, queue=1 offset=2, queue=2 offset=2, queue=3 offset=2"
 
 

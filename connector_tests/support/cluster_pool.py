@@ -42,7 +42,23 @@ Starting = Callable[[], AbstractContextManager[None]]
 """Makes a block in which whatever starts may outlive the test."""
 
 
-class RestingCluster(EmbeddedCluster):
+class PatientCluster(EmbeddedCluster):
+    """A cluster of any version, for tests that use RocketMQ's admin tool."""
+
+    def mqadmin(self, *arguments: str) -> str:
+        """Repeated where a server of a busy machine did not answer in the tool's few seconds."""
+        for _ in range(MQADMIN_REPEATS):
+            try:
+                return super().mqadmin(*arguments)
+            except subprocess.TimeoutExpired:
+                pass
+            except EmbeddedBrokerError as error:
+                if UNANSWERED.search(str(error)) is None:
+                    raise
+        return super().mqadmin(*arguments)
+
+
+class RestingCluster(PatientCluster):
     """A cluster of 5.5.0 that takes less of the processor: to start, and while nothing is asked of it."""
 
     def __init__(self, **shape: Any) -> None:
@@ -63,18 +79,6 @@ class RestingCluster(EmbeddedCluster):
     def start_proxy(self) -> None:
         with lazy_timers():
             super().start_proxy()
-
-    def mqadmin(self, *arguments: str) -> str:
-        """Repeated where a server of a busy machine did not answer in the tool's few seconds."""
-        for _ in range(MQADMIN_REPEATS):
-            try:
-                return super().mqadmin(*arguments)
-            except subprocess.TimeoutExpired:
-                pass
-            except EmbeddedBrokerError as error:
-                if UNANSWERED.search(str(error)) is None:
-                    raise
-        return super().mqadmin(*arguments)
 
 
 class PooledCluster(RestingCluster):

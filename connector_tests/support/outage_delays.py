@@ -23,14 +23,14 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from connector_tests.support.spark_session import test_session
 from connector_tests.support.streams import eventually
-from connector_tests.support.timeouts import END_TO_END_S
+from connector_tests.support.timeouts import END_TO_END_S, PROCESS_S
 from rocketmq_spark.embedded import EmbeddedCluster
 
 RECOVERED = "Recovered"
 ROUNDS = 5
 POLL_S = 0.02
 LOG_TIMEOUT_S = END_TO_END_S
-STARTED_S = 240
+STARTED_S = PROCESS_S
 RESOLVED_S = 5.0
 PHASE_S = 20.0
 """Outages come at any moment of what is done every so often."""
