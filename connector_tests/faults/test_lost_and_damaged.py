@@ -21,7 +21,6 @@ from rocketmq_spark.errors import DataLossError, RemoteProtocolError
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import BatchReadOptions, ReadOptions
 from rocketmq_spark.pop import retention_check
-from rocketmq_spark.pop.receiver import Receiver
 from rocketmq_spark.pop.unacked_messages import MessageState
 from rocketmq_spark.source.batch.batch_reader import BatchInputPartition, RocketMQBatchReader
 from rocketmq_spark.source.data_loss import RETENTION, LostRange
@@ -242,6 +241,7 @@ def test_shared_messages_that_were_deleted_undelivered_are_an_error_with_their_r
     queue = queue_of(stored)
     with closing(_Sharing(options)) as first:
         assert first.next_batch()
+        eventually(first.is_full, "no open polls: what such a poll brings later is delivered, and was not received")
     begin = first.received
     eventually(lambda: stored.committed(group)[queue] == begin, "the group's offset says all that was delivered")
     end = expire(store, stored)
@@ -268,16 +268,12 @@ class _Sharing:
         self._start = end
         return len(end.handles)
 
-    @staticmethod
-    def _is_full(receiver: Receiver) -> bool:
+    def is_full(self) -> bool:
         """Polls for nothing more."""
-        has_next = receiver.count(MessageState.PREFETCHED) >= 5
-        return has_next and not receiver._receive_scheduler.pending_requests
+        receiver = self._run._receiver
+        return receiver.count(MessageState.PREFETCHED) >= 5 and not receiver._receive_scheduler.pending_requests
 
     def close(self) -> None:
-        """Once no poll is open: of a broker that answers one later, the group would have more than was received."""
-        receiver = self._run._receiver
-        eventually(lambda: self._is_full(receiver), "no open polls")
-        receiver.stop()
+        self._run._receiver.stop()
         self.received = self._run._receiver.counts.received
         self._run.stop()

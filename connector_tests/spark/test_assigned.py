@@ -32,7 +32,7 @@ def test_stream_reads_assigned_queues_and_commits_their_offsets(messages: Topic,
     query = stream(assign=assignment(messages, 0, 2), schema="queueId INT, queueOffset BIGINT")
     with query.running():
         eventually(lambda: messages.committed(group) == ends(messages, 0, 2), "offsets of both queues, and no others")
-        assert messages.members(group) == []
+        eventually(lambda: messages.members(group) == [], "the member has left")
         messages.send(8)
         eventually(lambda: messages.committed(group) == ends(messages, 0, 2), "the offsets of later messages")
     messages.send(8)
@@ -102,7 +102,7 @@ def test_assigned_queues_are_filtered_by_sql92(messages: Topic, stream: StreamOf
     query = stream(assign=assignment(messages, 0, 1, 2, 3), commitOffsets="false", **sql)
     query.run_to_end()
     assert query.bodies() == sorted(expected)
-    assert messages.members(group) == []
+    eventually(lambda: messages.members(group) == [], "the member has left")
 
 
 def test_assigned_queues_start_at_the_groups_offsets(messages: Topic, stream: StreamOf, group: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 import rocketmq_spark
 from connector_tests.spark.conftest import StreamOf
-from connector_tests.support.streams import Stream, Topic, eventually
+from connector_tests.support.streams import TIMEOUT_S, Stream, Topic, eventually
 from connector_tests.support.visits import join_and_leave, read_by_all
 
 pytestmark = pytest.mark.full
@@ -54,7 +54,7 @@ def test_a_graceful_stop_leaves_no_lag_and_no_lock(messages: Topic, stream: Stre
     with first.running() as query:
         sent = messages.send(10)
         eventually(lambda: first.bodies() == sorted(sent), "all rows")
-        rocketmq_spark.stop(query)
+        rocketmq_spark.stop(query, timeout_s=TIMEOUT_S)
         assert not query.isActive
         assert messages.lag(group) == 0
         assert messages.lockable(group) == set(messages.queues)

@@ -13,16 +13,17 @@ from pyspark.sql import SparkSession
 import rocketmq_spark
 from connector_tests.spark.conftest import StreamOf
 from connector_tests.support.cluster_pool import RestingCluster
-from connector_tests.support.streams import Stream, Topic, eventually
+from connector_tests.support.streams import TIMEOUT_S, Stream, Topic, eventually
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import MembershipError
 
 pytestmark = pytest.mark.full
 
+RECREATED: Final = "TOPIC_RECREATED|QUEUE_TRUNCATED|OFFSETS_UNAVAILABLE"
+
 FILE_BYTES: Final = 64 * 1024
 FILLER_BYTES: Final = 8_000
-END_S: Final = 60
 
 
 def recreate(cluster: EmbeddedCluster, topic: Topic) -> None:
@@ -54,9 +55,9 @@ def test_a_recreated_topic_while_a_query_runs_fails_it_by_default(
         eventually(lambda: query.bodies() == sorted(before), "all rows of the old topic")
         recreate(cluster, messages)
         messages.send(40)
-        # What the cause is called depends on whether the query looks before the new topic is as long as the old one.
-        with pytest.raises(StreamingQueryException, match=r"DATA_LOSS\.(TOPIC_RECREATED|QUEUE_TRUNCATED).*\[0, 6\)"):
-            running.awaitTermination(END_S)
+        # What the cause is called depends on whether the query looks before each new queue is as long as the old one.
+        with pytest.raises(StreamingQueryException, match=rf"DATA_LOSS\.({RECREATED}).*\[0, 6\)"):
+            running.awaitTermination(int(TIMEOUT_S))
 
 
 def test_a_query_resumes_after_a_graceful_stop_that_had_no_time(messages: Topic, stream: StreamOf, group: str) -> None:
@@ -71,7 +72,7 @@ def test_a_query_resumes_after_a_graceful_stop_that_had_no_time(messages: Topic,
         assert running.isActive
         sent += messages.send(12)
         eventually(lambda: query.bodies() == sorted(sent), "what was sent after that")
-        rocketmq_spark.stop(running)
+        rocketmq_spark.stop(running, timeout_s=TIMEOUT_S)
     assert messages.lag(group) == 0
 
 

@@ -75,6 +75,7 @@ def outlive(failure: Failure, for_s: float, cluster: EmbeddedCluster, messages: 
                 failure.end(cluster)
             before = rows_of_victim(stream)
             eventually(lambda: rows_of_victim(stream) > before, "rows after the trouble")
+        messages.await_dispatch()
         eventually(lambda: messages.lag(stream.group) == 0, "everything read and committed")
         assert query.isActive
     assert_each_stored_message_once(stream, messages, confirmed)
@@ -98,7 +99,7 @@ def test_a_server_that_sends_goaway_under_load_costs_nothing(
     outlive(failure, SHORT_S, cluster, messages, stream(**SOON))
 
 
-DELETED_FOR_GOOD: Final = {"missingQueues": "drop", "missingQueuesTimeoutMs": "5000", "clusterTimeoutMs": "5000"}
+DELETED_FOR_GOOD: Final = {"missingQueues": "drop", "missingQueuesTimeoutMs": "15000", "clusterTimeoutMs": "15000"}
 
 
 def test_a_batch_whose_broker_is_killed_for_good_is_skipped_by_name_and_the_rest_read_once(

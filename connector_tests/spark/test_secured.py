@@ -16,7 +16,7 @@ from connector_tests.spark.conftest import StreamOf
 from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.security_shapes import user_options
 from connector_tests.support.streams import TIMEOUT_S, Stream, Topic, eventually
-from connector_tests.support.timeouts import PATIENT_MS
+from connector_tests.support.timeouts import PATIENT, PATIENT_MS
 from rocketmq_spark.embedded import EmbeddedCluster, Right
 from rocketmq_spark.errors import BrokerError
 from rocketmq_spark.model import BrokerAddress, MessageQueue
@@ -86,7 +86,8 @@ def test_what_is_sent_is_read_and_comes_back_or_ends_in_the_dlq(
     rocketmq_spark.send(cluster.namesrv_addr, topic, ["fails", "is done"], options=sender)
     reading = member(Right(f"Group:{group}", ("GET",)), retryTopic="true")
     reading.schema = SCHEMA
-    given = {"namesrvAddr": cluster.namesrv_addr, "consumerGroup": group, "subscribe": topic, "retryTopic": "true"}
+    given = {"namesrvAddr": cluster.namesrv_addr, "consumerGroup": group, "subscribe": topic, **PATIENT}
+    given |= {"retryTopic": "true"}
     given |= cluster.security_options | dict(reading.options)
     seen: list[tuple[str, int]] = []
 
@@ -110,7 +111,7 @@ def test_what_is_sent_is_read_and_comes_back_or_ends_in_the_dlq(
 
 def is_dead_letter(cluster: EmbeddedCluster, group: str, body: bytes) -> bool:
     """Whether the first of the group's dead letters has that body. Their topic is made with the first."""
-    with closing(ConnectionPool(3_000, security=cluster.security)) as pool:
+    with closing(ConnectionPool(PATIENT_MS, security=cluster.security)) as pool:
         broker = Broker(BrokerAddress(cluster.broker_addr()), pool, PATIENT_MS)
         try:
             pulled = broker.pull("operator", MessageQueue(f"%DLQ%{group}", "broker-a", 0), 0, 1)

@@ -12,10 +12,11 @@ from pyspark.sql import DataFrame
 
 from connector_tests.spark.conftest import StreamOf
 from connector_tests.support.streams import Stream, Topic
+from connector_tests.support.timeouts import TIMEOUT_FACTOR
 
 pytestmark = pytest.mark.full
 
-LIMIT_S = 120
+LIMIT_S = int(120 * TIMEOUT_FACTOR)
 
 
 @dataclass

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from connector_tests.spark.conftest import StreamOf
 from connector_tests.support.logged_job import logged_job
 from connector_tests.support.streams import Topic
-from connector_tests.support.timeouts import END_TO_END_S
+from connector_tests.support.timeouts import END_TO_END_S, PATIENT
 from rocketmq_spark.embedded import EmbeddedCluster
 
 FAILURE_TIMEOUT_S = int(END_TO_END_S)
@@ -64,8 +64,8 @@ def test_two_streams_of_one_application_with_one_group_and_different_topics(
     other_topic = f"{messages.name}-other"
     cluster.create_topic(other_topic, 4)
     first, second = (
-        stream("first", instanceName="first"),
-        stream("second", instanceName="second", subscribe=other_topic),
+        stream("first", instanceName="first", **PATIENT),
+        stream("second", instanceName="second", subscribe=other_topic, **PATIENT),
     )
     with first.running() as query:
         query.processAllAvailable()
@@ -97,10 +97,10 @@ def test_a_copy_of_a_checkpoint_beside_the_first(
     """In an application of its own: in one, Spark stops the first query. The copy ends and names both members; the
     first query reads on."""
     sent = messages.send(8)
-    first = stream("first", instanceName="first")
+    first = stream("first", instanceName="first", **PATIENT)
     first.run_to_end()
     copytree(first.folder / "checkpoint", tmp_path / "copy" / "checkpoint")
-    options = {"namesrvAddr": cluster.namesrv_addr, "consumerGroup": group, "subscribe": messages.name}
+    options = {"namesrvAddr": cluster.namesrv_addr, "consumerGroup": group, "subscribe": messages.name, **PATIENT}
     with first.running() as query:
         query.processAllAvailable()
         with logged_job(tmp_path / "copy", **options, startingOffsets="earliest", instanceName="second") as copy:

@@ -13,6 +13,7 @@ from pyspark.sql.types import BinaryType, IntegerType, MapType, StringType, Stru
 from connector_tests.spark.conftest import StreamOf
 from connector_tests.support.read_once import by_time_of_reading, write_to_end
 from connector_tests.support.streams import TIMEOUT_S, Topic
+from connector_tests.support.timeouts import PATIENT
 from rocketmq_spark.embedded import EmbeddedCluster
 
 ROWS = [
@@ -40,9 +41,8 @@ def test_a_batch_is_read_as_it_was_written(
     spark: SparkSession, cluster: EmbeddedCluster, messages: Topic, stream: StreamOf
 ) -> None:
     frame = spark.createDataFrame(ROWS, SCHEMA)
-    frame.write.format("rocketmq").mode("append").option("namesrvAddr", cluster.namesrv_addr).option(
-        "topic", messages.name
-    ).save()
+    given = {"namesrvAddr": cluster.namesrv_addr, "topic": messages.name, **PATIENT}
+    frame.write.format("rocketmq").mode("append").options(**given).save()
 
     reading = stream(includeProperties="true")
     messages.await_dispatch()
@@ -70,7 +70,7 @@ def test_lossless_types_are_written_as_their_plain_types_are(
         "NULL AS delayLevel",
         "NULL AS deliverTimestamp",
     )
-    given = {"namesrvAddr": cluster.namesrv_addr, "topic": messages.name}
+    given = {"namesrvAddr": cluster.namesrv_addr, "topic": messages.name, **PATIENT}
     frame.write.format("rocketmq").mode("append").options(**given).save()
 
     text = StringType()
@@ -102,14 +102,14 @@ def test_a_stream_writes_each_row_once_and_a_replayed_batch_the_same_ids(
             .json(str(source))
             .writeStream.format("rocketmq")
             .queryName("a name is Spark's own")
-            .option("namesrvAddr", cluster.namesrv_addr)
+            .options(namesrvAddr=cluster.namesrv_addr, **PATIENT)
             .option("checkpointLocation", str(checkpoint))
             .trigger(availableNow=True)
             .start()
         )
         assert query.awaitTermination(int(TIMEOUT_S))
         assert query.exception() is None
-        assert [progress.sink.numOutputRows for progress in query.recentProgress] == [5_000]
+        assert [progress.sink.numOutputRows for progress in query.recentProgress if progress.numInputRows] == [5_000]
 
     spark.range(5_000).selectExpr(
         "CAST(id AS STRING) AS value", f"'{messages.name}' AS topic", "CONCAT('k', id) AS key"
@@ -141,12 +141,12 @@ def test_micro_batches_of_one_query_have_ids_of_their_own(
 
     def write() -> list[int]:
         files = spark.readStream.schema("value STRING").option("maxFilesPerTrigger", 1).json(str(source))
-        writer = files.writeStream.format("rocketmq").option("namesrvAddr", cluster.namesrv_addr)
+        writer = files.writeStream.format("rocketmq").options(namesrvAddr=cluster.namesrv_addr, **PATIENT)
         writer = writer.option("topic", messages.name).option("checkpointLocation", str(checkpoint))
         query = writer.trigger(availableNow=True).start()
         assert query.awaitTermination(int(TIMEOUT_S))
         assert query.exception() is None
-        return [progress.sink.numOutputRows for progress in query.recentProgress]
+        return [progress.sink.numOutputRows for progress in query.recentProgress if progress.numInputRows]
 
     for _ in range(2):
         equal = spark.range(100).selectExpr("CAST(id AS STRING) AS value").coalesce(1)
@@ -181,6 +181,7 @@ def test_ids_of_columns_that_are_not_sent_are_the_same_in_each_write(
             .option("topic", messages.name)
         )
         options = {"namesrvAddr": cluster.namesrv_addr, "messageIdColumns": "number", "compression": "zstd"}
+        options |= PATIENT
         writer.options(**options).save()
 
     reading = stream(includeProperties="true")

@@ -16,6 +16,7 @@ from connector_tests.spark.conftest import StreamOf
 from connector_tests.support.java_reader import ADDED_ON_THE_WAY, read_by_java
 from connector_tests.support.row_strategies import Row, good_rows
 from connector_tests.support.streams import TIMEOUT_S, Topic
+from connector_tests.support.timeouts import PATIENT
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.sink.message_ids import column_ids
 
@@ -70,7 +71,7 @@ def write_batch(spark: SparkSession, folder: Path, topic: Topic, cluster: Embedd
     """Keys are an array, and each row names the topic."""
     frame = spark.read.parquet(str(folder)).selectExpr(*SENT, "keys", f"'{topic.name}' AS topic")
     writer = frame.write.format("rocketmq").mode("append").option("messageIdColumns", "number")
-    writer.option("namesrvAddr", cluster.namesrv_addr).save()
+    writer.options(namesrvAddr=cluster.namesrv_addr, **PATIENT).save()
 
 
 def write_stream(spark: SparkSession, folder: Path, topic: Topic, cluster: EmbeddedCluster) -> None:
@@ -78,7 +79,7 @@ def write_stream(spark: SparkSession, folder: Path, topic: Topic, cluster: Embed
     reader = spark.readStream.schema(spark.read.parquet(str(folder)).schema).option("maxFilesPerTrigger", "1")
     frame: DataFrame = reader.parquet(str(folder)).selectExpr(*SENT, ONE_TEXT)
     writer = frame.writeStream.format("rocketmq").option("messageIdColumns", "number").option("topic", topic.name)
-    writer = writer.option("namesrvAddr", cluster.namesrv_addr).option("compression", "zstd")
+    writer = writer.options(namesrvAddr=cluster.namesrv_addr, **PATIENT).option("compression", "zstd")
     query = writer.option("checkpointLocation", f"{folder}-checkpoint").trigger(availableNow=True).start()
     assert query.awaitTermination(int(TIMEOUT_S))
     assert query.exception() is None

@@ -14,7 +14,7 @@ from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.jvm_options import rocketmq_options
 from connector_tests.support.timer_slack import lazy_timers
 from rocketmq_spark.embedded import EmbeddedCluster
-from rocketmq_spark.errors import EmbeddedBrokerError, RocketMQError
+from rocketmq_spark.errors import EmbeddedBrokerError, RocketMQError, TransportError
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 
@@ -43,10 +43,18 @@ Starting = Callable[[], AbstractContextManager[None]]
 
 
 class PatientCluster(EmbeddedCluster):
-    """A cluster of any version, for tests that use RocketMQ's admin tool."""
+    """A cluster of any version, some of whose commands are repeated where a server of a busy machine was late."""
+
+    def create_topic(self, *arguments: Any, **more: Any) -> str:
+        try:
+            return super().create_topic(*arguments, **more)
+        except TransportError as error:
+            if error.condition != "RESPONSE_TIMED_OUT":
+                raise
+            return super().create_topic(*arguments, **more)
 
     def mqadmin(self, *arguments: str) -> str:
-        """Repeated where a server of a busy machine did not answer in the tool's few seconds."""
+        """The tool waits for some seconds."""
         for _ in range(MQADMIN_REPEATS):
             try:
                 return super().mqadmin(*arguments)

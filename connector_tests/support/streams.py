@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 
 import rocketmq_spark
 from connector_tests.support.admin_broker import AdminBroker
-from connector_tests.support.timeouts import END_TO_END_S, TIMEOUT_FACTOR
+from connector_tests.support.timeouts import END_TO_END_S, PATIENT_MS
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import RocketMQError
@@ -30,8 +30,7 @@ from rocketmq_spark.remoting.producer import Producer
 TIMEOUT_S = END_TO_END_S
 SHORT_TIMEOUT_MS = 5_000
 """Of a request to a broker that may not answer at all."""
-TIMEOUT_MS = int(15_000 * TIMEOUT_FACTOR)
-"""Of a request, and of a connection: a broker that runs on a busy machine answers later than an idle one."""
+TIMEOUT_MS = PATIENT_MS
 SETTLING_S = 1.0
 STARTS = frozenset(
     {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import rocketmq_spark
-from connector_tests.support.streams import Stream, Topic, eventually, steady_messages
+from connector_tests.support.streams import TIMEOUT_S, Stream, Topic, eventually, steady_messages
 
 
 def join_and_leave(messages: Topic, group: str, staying: Stream, visitors: Iterable[Stream]) -> list[str]:
@@ -15,7 +15,7 @@ def join_and_leave(messages: Topic, group: str, staying: Stream, visitors: Itera
         for visitor in visitors:
             come_and_go(visitor)
             eventually(lambda: len(messages.members(group)) == 1, "the visitor leaves")
-        rocketmq_spark.stop(staying_query)
+        rocketmq_spark.stop(staying_query, timeout_s=TIMEOUT_S)
     staying.run_to_end()
     return sent
 
@@ -28,4 +28,4 @@ def read_by_all(staying: Stream, visitors: Iterable[Stream]) -> list[str]:
 def come_and_go(visitor: Stream) -> None:
     query = visitor.start()
     eventually(lambda: bool(visitor.places_and_bodies()), "rows of the visitor")
-    rocketmq_spark.stop(query)
+    rocketmq_spark.stop(query, timeout_s=TIMEOUT_S)

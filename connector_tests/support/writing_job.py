@@ -26,6 +26,7 @@ from connector_tests.support.other_sparks import environment_of
 from connector_tests.support.process_tree import kill_tree
 from connector_tests.support.spark_session import test_session
 from connector_tests.support.streams import eventually
+from connector_tests.support.timeouts import PATIENT
 from rocketmq_spark.sink.writer import BATCH_ID, RocketMQStreamWriter, TaskCommitMessage
 from rocketmq_spark.source.datasource import RocketMQDataSource
 
@@ -171,7 +172,7 @@ def main(namesrv_addr: str, topic: str, folder: str, arrow_batch_rows: str) -> N
         spark.dataSource.register(StoppingSink)
         reader = spark.readStream.schema("body STRING, shardingKey STRING").option("maxFilesPerTrigger", FILES_A_BATCH)
         writer = reader.parquet(f"{folder}/source").writeStream.format(StoppingSink.name())
-        writer = writer.option("namesrvAddr", namesrv_addr).option("topic", topic)
+        writer = writer.options(namesrvAddr=namesrv_addr, topic=topic, **PATIENT)
         writer = writer.option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True)
         writer.start().awaitTermination()
 

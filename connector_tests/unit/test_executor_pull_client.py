@@ -9,7 +9,7 @@ import pytest
 
 from connector_tests.support.scripted_broker import build_response
 from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluster
-from connector_tests.support.timeouts import WAIT_S
+from connector_tests.support.timeouts import PATIENT, WAIT_S
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import TOOLS_GROUP, BrokerAddress, MessageQueue, QueueBounds, QueueRange
 from rocketmq_spark.options import ReadOptions
@@ -27,7 +27,7 @@ FOUND = build_response(fields={"nextBeginOffset": "10", "minOffset": "0", "maxOf
 
 
 def options(**given: str) -> ReadOptions:
-    return ReadOptions.parse({"namesrvAddr": NAME_SERVER, "consumerGroup": "G", "subscribe": "T", **given})
+    return ReadOptions.parse({"namesrvAddr": NAME_SERVER, "consumerGroup": "G", "subscribe": "T", **PATIENT, **given})
 
 
 @pytest.fixture

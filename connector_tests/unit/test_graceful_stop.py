@@ -153,14 +153,14 @@ def first(*actions: Callable[[], None]) -> Callable[[], None]:
 
 
 def test_a_request_that_was_claimed_is_not_withdrawn_and_its_response_is_waited_for(runner: DrainRequest) -> None:
-    finish = threading.Timer(0.3, runner.finish)
+    finish = threading.Timer(2, runner.finish)
 
     def release_slowly() -> None:
         if runner.check_request() and runner.claim() and finish.ident is None:
             finish.start()
 
     began_s = time.monotonic()
-    stop_query(query := RunningQuery([runner.control], release_slowly), timeout_s=0.1)
+    stop_query(query := RunningQuery([runner.control], release_slowly), timeout_s=1)
     assert time.monotonic() - began_s < DRAIN_TIMEOUT_S, "it waits no longer than for the response"
     finish.join()
     assert query.is_stopped

@@ -368,7 +368,7 @@ def test_what_a_broker_has_not_confirmed_is_sent_again_after_the_interval(monkey
     for passed_ms, is_due in ((0, True), (699, False), (1, True), (700, True)):
         clock.advance(passed_ms)
         member._woken.set()
-        assert woken.wait(5 if is_due else 0.3) is is_due
+        assert woken.wait(WAIT_S if is_due else 0.3) is is_due
         woken.clear()
     member.stop()
     assert [at - 1_000_000 for at in call_counter][:3] == [0, 700, 1_400]

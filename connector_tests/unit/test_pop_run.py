@@ -12,6 +12,7 @@ import pytest
 from connector_tests.support.scripted_broker import build_response
 from connector_tests.support.sharing_servers import SharingServers, handle_of
 from connector_tests.support.streams import eventually
+from connector_tests.support.timeouts import WAIT_S
 from rocketmq_spark.errors import DataLossError, LocalProtocolError, TransportError
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop import retention_check
@@ -215,7 +216,7 @@ def receiver() -> Iterator[Receiver]:
     """Of a cluster that has broker a only."""
     with SharingServers("a") as servers:
         servers.name_server.on(RequestCode.GET_BROKER_CLUSTER_INFO, build_response(body=b'{"brokerAddrTable":{}}'))
-        options = servers.options(clusterTimeoutMs="500")
+        options = servers.options(clusterTimeoutMs=str(int(1_000 * WAIT_S)))
         one = Receiver(options, transport_of(options))
         try:
             yield one

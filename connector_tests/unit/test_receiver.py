@@ -30,7 +30,8 @@ from rocketmq_spark.pop.unacked_messages import MessageState
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 
-SHORT_MS = 3_000
+SHORT_MS = 6_000
+THIRD_LINE_S = 45
 MEANWHILE_S = 15.0
 """Of a request to a broker that may take 20."""
 
@@ -131,7 +132,7 @@ def test_what_cannot_be_released_is_an_error_and_may_be_tried_again() -> None:
     with SharingServers("a") as servers:
         broker = servers.brokers["a"]
         broker.server.unresponsive_on(RequestCode.CHANGE_MESSAGE_INVISIBLETIME)
-        with receiver(servers.options(clusterTimeoutMs="500"), starts=False) as one:
+        with receiver(servers.options(clusterTimeoutMs="5000"), starts=False) as one:
             with pytest.raises(TransportError, match=r"CLUSTER_TIMEOUT.*No successful response from broker a"):
                 one.release_logged([handle_of("a", 0)])
             broker.server.on(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, broker.change)
@@ -349,6 +350,7 @@ def test_what_expires_is_logged_and_no_more_is_received_ahead_than_could_be_kept
         broker = servers.brokers["a"]
         broker.messages = 200
         broker.server.on(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, lambda _: build_response(ResponseCode.NO_MESSAGE))
+        begin_s = time.monotonic()
         with receiver(servers.options(invisibleDurationMs="1000")) as one:
             eventually(lambda: one.counts.expired >= 200, "what was received is over")
             eventually(lambda: any("they may be processed twice" in line for line in caplog.messages), "a line")
@@ -356,5 +358,5 @@ def test_what_expires_is_logged_and_no_more_is_received_ahead_than_could_be_kept
             eventually(lambda: one.counts.expired >= 300, "the same again")
             assert one.count(MessageState.PREFETCHED) <= 5 * MAX_MESSAGES_PER_REQUEST, "and what was on its way"
     lines = [line for line in caplog.messages if "they may be processed twice" in line]
-    assert len(lines) <= 2
+    assert len(lines) <= 2 + (time.monotonic() - begin_s) // THIRD_LINE_S
     assert re.search(r": broker=a count=\d+\. If these brokers respond, ", lines[0])

@@ -37,7 +37,7 @@ from rocketmq_spark.wire.grpc.requests import Identity, Subscription
 
 pytestmark = pytest.mark.usefixtures("grpc_library")
 
-TIMEOUT_MS = 2_000
+TIMEOUT_MS = 10_000
 GROUP = Subscription("g", ("T", "U"), "TagA || TagB")
 TRUSTING = Tls(str(CERTIFICATE))
 SessionOf = Callable[..., Session]
@@ -104,7 +104,7 @@ def test_it_identifies_itself_and_then_sends_heartbeats(proxy: ScriptedProxy, se
 def test_it_sends_its_termination(proxy: ScriptedProxy, known: Session) -> None:
     known.close()
     known.close()
-    assert proxy.received_methods() == ["Telemetry", "NotifyClientTermination"]
+    eventually(lambda: proxy.received_methods() == ["Telemetry", "NotifyClientTermination"], "both")
 
 
 def test_a_client_that_was_forgotten_identifies_itself_again(proxy: ScriptedProxy, known: Session) -> None:
@@ -154,7 +154,7 @@ def test_a_group_that_is_to_be_read_in_order_is_refused(proxy: ScriptedProxy, se
 
 def test_a_proxy_that_returns_no_telemetry_has_not_responded_in_time(proxy: ScriptedProxy, session: SessionOf) -> None:
     proxy.handlers_by_method["Telemetry"] = lambda _: []
-    error = failure(session(proxy.address, timeout_ms=300).keep_alive)
+    error = failure(session(proxy.address, timeout_ms=2_000).keep_alive)
     assert (error.condition, error.context["request"]) == ("RESPONSE_TIMED_OUT", "Telemetry")
 
 
