@@ -13,7 +13,7 @@ import pytest
 
 from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.message_bytes import BORN_HOST_V6
-from connector_tests.support.streams import await_settled, eventually
+from connector_tests.support.streams import await_resumed_dispatch, eventually
 from connector_tests.support.ways import WAYS, Way, way_of
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.model import Message
@@ -75,7 +75,7 @@ def test_acknowledged_messages_of_a_moved_queue_leave_the_others(way: Way, produ
         producer.send(Message(topic, b"true-00"))
         for _ in range(UNDELIVERED):
             producer.send(Message(topic, b"delivered to nobody"), sys_flag=BORN_HOST_V6)
-        await_settled(way.cluster)
+        await_resumed_dispatch(way.cluster)
         for number in range(1, TRUE):
             producer.send(Message(topic, b"true-%02d" % number))
 

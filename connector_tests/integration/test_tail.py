@@ -9,7 +9,7 @@ from contextlib import closing
 
 import pytest
 
-from connector_tests.support.streams import Topic, await_settled, eventually
+from connector_tests.support.streams import Topic, await_resumed_dispatch, eventually
 from connector_tests.support.timeouts import PATIENT, PROCESS_S
 from rocketmq_spark.cli.main import main
 from rocketmq_spark.cli.message_lines import message_of
@@ -65,7 +65,7 @@ def test_messages_behind_made_up_ipv6_flags_are_all_printed(
             lie, producer = Message(messages.name, b"lie"), Producer(client, group="tests")
             for _ in range(2):
                 producer.send(lie, sys_flag=MessageSysFlag.BORNHOST_V6)
-                await_settled(cluster)
+                await_resumed_dispatch(cluster)
         sent += messages.send(4)
         eventually(lambda: sum(held.max_offset for held in messages.bounds().values()) == len(sent), "all dispatched")
         assert main(["tail", messages.name, "--json"]) == 0
@@ -83,7 +83,7 @@ def test_messages_behind_offsets_without_a_message_are_all_printed_once(
             lie = Message(topic, b"lie", properties={"INNER_NUM": str(VACANT)})
             flags = MessageSysFlag.INNER_BATCH | MessageSysFlag.BORNHOST_V6
             Producer(client, group="tests").send(lie, sys_flag=flags)
-        await_settled(cluster)
+        await_resumed_dispatch(cluster)
         sent += messages.send(4)
         eventually(lambda: sum(one.max_offset for one in messages.bounds().values()) == VACANT + 5, "all dispatched")
         for count, expected in ((VACANT + 5, sent), (10, sent[1:])):

@@ -53,7 +53,7 @@ def eventually(is_so: Callable[[], bool], what: str, timeout_s: float = TIMEOUT_
         time.sleep(0.05)
 
 
-def await_settled(cluster: EmbeddedCluster) -> None:
+def await_resumed_dispatch(cluster: EmbeddedCluster) -> None:
     """Until a broker puts into its queues what it stores, behind a message that it cannot read: it passes over some of
     what comes next, which then is in no queue."""
     with closing(Topic(cluster, cluster.create_topic(unique_name("settling"), 1))) as settling:
