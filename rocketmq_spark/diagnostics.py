@@ -50,7 +50,7 @@ class LineFormatter(logging.Formatter):
         return super().format(record)
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        """Return the log line, without traceback."""
+        """Escape ``record.message``, and return the log line."""
         record.message = one_line(record.message)
         return super().formatMessage(record)
 

@@ -89,8 +89,8 @@ def billing(orders: DataFrame, name: str, options: Mapping[str, str]) -> DataStr
 
 
 def progress_since(query: StreamingQuery, shown: str) -> list[Progress]:
-    """Return those of the query's last 10 progress events whose timestamp is after ``shown``, in their order. Raise the
-    error with which the query has failed, if it has."""
+    """If the query has failed, raise its error, and return no events. Else return those of the query's last 10 progress
+    events whose timestamp is after ``shown``, in their order."""
     if (failure := query.exception()) is not None:
         raise failure
     return [json.loads(progress.json) for progress in query.recentProgress if progress.timestamp > shown]

@@ -104,7 +104,7 @@ def delete(cluster: ClusterClient, topic: str) -> str:
 
 def route_of(cluster: ClusterClient, topic: str) -> TopicRoute | None:
     """Request the topic's route and return it; None if a name server reports that it does not exist and no other has a
-    route. Raises RouteError, TransportError and BrokerError for other failures."""
+    route. Raises the other errors of ``NameServers.query_topic_route``."""
     try:
         return cluster.name_servers.query_topic_route(topic)
     except RouteError as error:

@@ -150,7 +150,7 @@ class AllocateMessageQueueAveragelyByCircle:
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> list[MessageQueue]:
         """Return every n-th of ``queues`` for n members, from the position of ``client_id`` on; [] if ``client_ids``
-        lack it. Raises ValueError if an argument is empty."""
+        lack it. Raises ValueError if one of these three is empty; ``group`` has no effect."""
         if not is_member(client_id, queues, client_ids):
             return []
         return list(queues[client_ids.index(client_id) :: len(client_ids)])

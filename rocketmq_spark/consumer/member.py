@@ -173,8 +173,9 @@ class Member:
     def wait_for_change(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
         """Send long polls of the queues at their offsets in ``positions``, only at responsive masters, and wait up to
         ``timeout_ms`` for a change since the last call: a poll returned messages or failed; ownership, resets or
-        responsive servers changed; the member's thread failed; or a request to an unresponsive server is due. Return
-        whether there is one. The next call does not return it again, but for a request that is still due."""
+        responsive servers changed; or the member's thread failed. Return whether there is one, or a request to an
+        unresponsive server is due. A request that is due at the start ends the wait, one that becomes due later does
+        not. The next call does not return a change again, but a request that is still due."""
         masters = self._group_lock.published.masters
         self._tail_watch.watch({queue: at for queue, at in positions.items() if queue.broker_name in masters})
         with self._changed:

@@ -317,8 +317,9 @@ class Membership:
         return any(finished)
 
     def _complete_queue(self, process_queue: ProcessQueue, completed_to: int, stored_to_ms: int) -> bool:
-        """Remove the ranges in flight that end at or below ``completed_to``, and return whether there was one. Record
-        the offset to commit: ``completed_to``, or the begin of the first remaining range if that is smaller."""
+        """Remove the ranges in flight that end at or below ``completed_to``, and return whether there was one. In any
+        case call ``OffsetCommitter.mark_completed``, which never lowers an offset, with ``completed_to``, or the begin
+        of the first remaining range if that is smaller."""
         is_any_finished = process_queue.remove_completed(completed_to)
         remaining = process_queue.in_flight
         self.offsets.mark_completed(

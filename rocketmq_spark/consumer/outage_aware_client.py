@@ -286,7 +286,8 @@ class OutageAwareClient:
         return self._probe(offsets, self._probe_sizes_at)
 
     def _probe(self, offsets: Mapping[MessageQueue, int], probe: _Probe) -> dict[MessageQueue, int | None]:
-        """Return the results of ``probe`` at all brokers of the queues; queues of unresponsive brokers are missing."""
+        """Return the results of ``probe`` at the queues' brokers, in turn. Queues for which ``_call`` returns None are
+        missing. Raises other errors."""
         found: dict[MessageQueue, int | None] = {}
         for response in self.call_sequentially(
             offsets, lambda broker, queues: probe(broker, {one: offsets[one] for one in queues})

@@ -59,7 +59,7 @@ class OutageTracker:
 
     def discard(self, *subjects: str) -> None:
         """Discard failures of subjects that are no longer relevant, or on which there is no current information. The
-        end of their outages is not logged as a recovery, and counts as no change."""
+        end of their outages is not logged as a recovery, and not counted in ``changes``."""
         for subject in subjects:
             self._tracker.discard(subject)
 

@@ -192,7 +192,8 @@ class AckScheduler:
 
     def _move(self, broker_name: str) -> None:
         """Claim up to 1,000 of the broker's RETRIES_EXHAUSTED messages, have the transport move them to the dead-letter
-        topic, wait, and record the outcomes of the messages; no failure or success of the broker."""
+        topic, and wait. Moved messages become COMPLETED, rejected ones PREFETCHED, others stay; all are unclaimed.
+        Record nothing about the broker."""
         with self._changed:
             claimed = self._unacked.claim_exhausted(MAX_CONCURRENT_CALLS, broker_name)
         outcomes = self._transport.dead_letters.move([one for _, one in claimed])

@@ -67,9 +67,9 @@ class DeadLetterMover:
         return target.broker_name in self._retry_limits and self._clock() < self._retry_limits[target.broker_name][1]
 
     def split_exhausted(self, target: Target, received: Sequence[ReceivedMessage]) -> SplitMessages:
-        """Split messages into ``usable`` and ``exhausted`` ones: redelivered more often than ``retry_max_times``
-        returns, which may send a request and wait, and is called only if a message was redelivered. If it returns None,
-        all are usable."""
+        """Split messages, in order: ``exhausted`` are those redelivered more often than the limit, at least 0; the
+        others are ``usable``. If a message was redelivered, get the limit by ``retry_max_times``, which may send a
+        request and wait; None is no limit. Else all are usable."""
         return split_exhausted(received, self.retry_max_times(target) if has_redelivered(received) else None)
 
     def retry_max_times(self, target: Target) -> int | None:

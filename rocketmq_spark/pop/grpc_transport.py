@@ -93,8 +93,8 @@ class GrpcTransport:
     # ------------------------------------------------------------------------------------------ routes
 
     def refresh_routes(self) -> dict[str, RocketMQError]:
-        """Do what ``_refresh`` does, after a refresh that is running. From then on ``_find_session`` refreshes no
-        more."""
+        """Wait for a refresh that is running, then do what ``_refresh`` does. After the first call ``_find_session``
+        refreshes no more."""
         with self._refreshing:
             failures = self._refresh()
             self._has_refreshed = True
@@ -195,9 +195,10 @@ class GrpcTransport:
         thread.start()
 
     def _receive(self, request: ReceiveRequest) -> ReceiveOutcome:
-        """Poll on this thread and wait for the end of the response. Return the messages, or the RocketMQError, never
-        raised; FailedConversion if the proxy cannot convert a message. If the response ends early for another reason,
-        log it and return the messages before. Log once for a target if handles are unverified."""
+        """Poll on this thread, wait for the end of the response, and return the messages. If the proxy cannot convert a
+        message, return FailedConversion with those before it. After another error, log it and return the messages
+        before it; return the RocketMQError if there are none, or if the response is too large. Raise neither. Log once
+        for a target if handles are unverified (``is_unverified``)."""
         topic, broker_name = request.target
         invisible_ms = random_duration_ms(self._options.invisible_duration_ms, secrets.randbelow)
         try:
@@ -306,7 +307,7 @@ class GrpcTransport:
 
 def _call_concurrently(call: Callable[[T], None], arguments: Iterable[T]) -> None:
     """Call ``call`` with each argument, each on a thread ``rocketmq-proxy-session``, or here if no thread can be
-    started. Wait for all, then raise the first exception of a call, if there is one.
+    started. Wait for all, then raise the exception that a call raised first in time, if there is one.
 
     A query is also stopped while Python exits: an executor starts no thread then, and Python 3.12 starts none at all.
     """

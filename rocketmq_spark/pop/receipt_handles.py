@@ -64,8 +64,8 @@ class PopCheckPoint(NamedTuple):
 
     @classmethod
     def parse(cls, topic: str, words: Iterable[str]) -> Self:
-        """Parse the seven words that follow the topic, in the order of the fields. Raises ValueError for another number
-        of words, an unknown retry flag, or text in place of a number."""
+        """Return the check point of ``topic`` and ``words``, the seven other fields as texts, in their order. Raises
+        ValueError for another number of words, an unknown retry flag, or text in place of a number."""
         start, pop_time, invisible, revive, retry, broker_name, queue_id = words
         if retry != NORMAL_TOPIC and retry not in _RETRY_TOPIC_SEPARATORS:
             raise ValueError(f"retry flag {retry!r}")

@@ -134,9 +134,9 @@ class Spool:
             return found
 
     def delete(self, epoch: str, number: int | None = None) -> None:
-        """Delete the batches of ``epoch`` up to and including ``number``, logged or not; with None all batches, and
-        files that were not written to their end. Delete the folder if it is empty then. Do nothing for what is missing.
-        Raises OptionError[SPOOL_DIR_UNUSABLE], ValueError for an invalid ``epoch``."""
+        """Delete the batches of ``epoch`` up to and including ``number``, logged or not; with None all its batches, and
+        files that were not written to their end. Delete the epoch's subfolder if it is empty then. Do nothing for what
+        is missing. Raises OptionError[SPOOL_DIR_UNUSABLE], ValueError for an invalid ``epoch``."""
         folder = self._folder_of(epoch)
         with self._raising_spool_errors():
             for other in self._batch_numbers(epoch):

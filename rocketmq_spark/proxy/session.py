@@ -107,7 +107,8 @@ class Session:
         connect to the proxy's next address and register there. Register again if the telemetry stream has ended, or if
         the proxy has lost the registration, as a call or this heartbeat shows.
 
-        Raises OptionError[FIFO_NOT_SUPPORTED] for a FIFO group, TransportError[CONNECT_FAILED] after ``close``.
+        Raises the errors of a call (see the class), also OptionError[FIFO_NOT_SUPPORTED] for a FIFO group, and
+        TransportError[CONNECT_FAILED] after ``close``.
         """
         if self._telemetry is None or self._telemetry.is_over or self._is_unrecognized or self._is_disconnected:
             self._start_telemetry()

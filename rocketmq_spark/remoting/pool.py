@@ -123,7 +123,7 @@ class ConnectionPool:
                 self._retired = {one for one in self._retired if one.is_open} | {connection}
 
     def close(self) -> None:
-        """Close all connections. ``get`` fails afterwards with CONNECT_FAILED."""
+        """Close all connections. ``get`` afterwards still connects, then raises CONNECT_FAILED."""
         self._is_closed = True
         for connection in self._open_connections():
             connection.close()

@@ -36,7 +36,7 @@ def behind_proxy(route: TopicRoute) -> TopicRoute:
 
 
 def with_broker_name(command: RemotingCommand, broker_name: str) -> RemotingCommand:
-    """Return the request with the broker's name in the field by which a proxy forwards it: "n" for sends, else
-    "bname"."""
+    """Return a copy of the request with the broker's name in the field by which a proxy forwards it: "n" for V2 and
+    batch sends, else "bname"."""
     field = BROKER_NAME_OF_SENDS if command.code in _SENDS else BROKER_NAME
     return replace(command, fields={**command.fields, field: broker_name})

@@ -111,7 +111,8 @@ class TlsStream:
 
     def _decrypt(self, max_bytes: int) -> bytes | None:
         """Return at most ``max_bytes`` decrypted bytes of the records fetched so far; ``b""`` at the end of the stream.
-        If a record is incomplete, return None, after sending what the session has to send (within 5 s)."""
+        If a record is incomplete, wait for other senders, without limit, send what the session has to send, within 5 s,
+        and return None."""
         try:
             with self._lock:
                 return self._session.read(max_bytes)

@@ -151,9 +151,10 @@ class RangeDecoder:
         return max(self._collected_bytes, self._decoded_bytes) >= BATCH_BYTES
 
     def finish(self) -> Iterator[DecodedRanges]:
-        """Yield all rows of the added ranges, in one part or two; nothing if none were added. A generator: its first
-        step resets the decoder, so that the next ``add`` starts another batch. Iterating the ``batches`` of a part may
-        raise RemoteProtocolError[CORRUPT_MESSAGE.QUEUE]."""
+        """Yield all rows of the added ranges; nothing if none were added. One part has the ranges in the builder, one
+        all others, decoded while its ``batches`` are iterated, which may raise
+        RemoteProtocolError[CORRUPT_MESSAGE.QUEUE]. A generator: its first step decodes into the builder and resets the
+        decoder, so that the next ``add`` starts another batch."""
         if self._collected:
             self._decode_collected()
         builder, expected, collected = self._builder, self._expected, self._collected
@@ -187,9 +188,9 @@ class RangeDecoder:
     def _decode(
         self, collected: Sequence[PulledRange], begin_offset: int, end_offset: int
     ) -> Iterator[tuple[pa.RecordBatch, list[UndecodableMessage]]]:
-        """Yield the rows of ``[begin_offset, end_offset)``, each once, with their undecodable messages; if they are too
-        large to decode together, split the offsets by size, or, repeatedly, in halves. Raises
-        RemoteProtocolError[CORRUPT_MESSAGE.QUEUE]."""
+        """Yield the rows of ``[begin_offset, end_offset)``, each once, with their undecodable messages. If they are too
+        large to decode together, split the offsets, repeatedly: at ``BatchTooLargeError.split_at``, or without it in
+        halves. Raises RemoteProtocolError[CORRUPT_MESSAGE.QUEUE], also for one offset that is too large."""
         bodies, response_ranges = bodies_and_ranges(collected)
         try:
             batch, found = self._decoder.decode_with_undecodable(bodies, begin_offset, end_offset, response_ranges)

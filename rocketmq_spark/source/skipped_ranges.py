@@ -55,8 +55,9 @@ def _overlap(one: QueueRange, other: QueueRange) -> bool:
 
 
 def skippable_ranges(logged: Collection[QueueRange], task: Collection[QueueRange]) -> tuple[QueueRange, ...]:
-    """Return the ranges of ``logged`` that the error of a task offers to skip: all ranges at the brokers of ``task``
-    or, if they are more than ``MOST_NAMED``, only the complete ranges of the task's own queues."""
+    """Return the ranges of ``logged``, those of the whole batch, that the error of a task offers to skip: all at the
+    brokers of ``task`` or, if they are more than ``MOST_NAMED``, those of its own queues. Each is returned in full,
+    also if the task reads a part of it."""
     names = {one.queue.broker_name for one in task}
     of_brokers = [one for one in logged if one.queue.broker_name in names]
     if len(of_brokers) > MOST_NAMED:

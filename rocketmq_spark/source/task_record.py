@@ -18,7 +18,8 @@ class TaskRecord:
         """(offsets, bytes)."""
 
     def add_read(self, queue: MessageQueue, offsets: int, size_bytes: int) -> None:
-        """Add offsets that were read, with the bytes of their messages, as the broker stores them."""
+        """Add offsets that were read, and the bytes of their messages at the broker; reported only with
+        ``reports_sizes``."""
         before_offsets, before_bytes = self._read.get(queue, (0, 0))
         self._read[queue] = before_offsets + offsets, before_bytes + size_bytes
 

@@ -137,9 +137,9 @@ class UndecodablePopMessages:
         return DeadLetterSender(self._options, self._client_of(self._options))
 
     def apply_mode(self, queue: MessageQueue, offset: int, problem: str) -> None:
-        """Log a message whose row stays, with a null body. Raises RemoteProtocolError[UNDECODABLE_MESSAGE_BODY] instead
-        unless ``badMessages`` is ``null``; so with ``deadLetter`` too, where only a proxy's message reaches this, from
-        a spool."""
+        """Log a message whose row stays, with a null body, if ``badMessages`` is ``null``; else raise
+        RemoteProtocolError[UNDECODABLE_MESSAGE_BODY]. With ``deadLetter``, which excludes a proxy, only messages that
+        an earlier start received through a proxy reach this, from the spool."""
         if self._options.bad_messages == "deadLetter":
             problem += "; it was received through a proxy, so only 'badMessages' 'null' can skip it"
         if self._options.bad_messages != "null":

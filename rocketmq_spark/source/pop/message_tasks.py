@@ -45,7 +45,7 @@ def tasks_of(
 
 def extra_string_columns(options: ReadOptions) -> tuple[str, ...]:
     """Return the names of string columns that a schema may have beside the fixed ones: the property columns of
-    ``options``, and the receipt handle's."""
+    ``options``, and in any case the receipt handle's."""
     return (*options.property_columns, RECEIPT_HANDLE)
 
 

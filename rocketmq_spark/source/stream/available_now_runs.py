@@ -110,8 +110,8 @@ def _end_requests(query: StreamingQuery) -> list[EndRequest]:
 
 
 def _make_request(control: Control) -> EndRequest | None:
-    """Wait, at most ``LEAVE_TIMEOUT_S``, until the previous start has left, which removes its folder; then create the
-    request. None: see ``EndRequest.create``."""
+    """Wait until the previous start has left and so removed its folder, at most ``LEAVE_TIMEOUT_S``; then, also after
+    the timeout, create the request. None: see ``EndRequest.create``."""
     deadline = time.monotonic() + LEAVE_TIMEOUT_S
     while control.path.exists() and time.monotonic() < deadline:
         time.sleep(POLL_S)

@@ -154,8 +154,9 @@ class BatchPlanner:
                 return start.after_waiting()
 
     def _mark_completed(self, start: SourceOffset) -> None:
-        """Commit the offsets of ``start``, each queue's once while it is owned, and those that the brokers have not
-        confirmed; take the losses and sizes that tasks have reported. Do nothing once all is reported and confirmed."""
+        """Mark the offsets of ``start`` as completed: each queue's at every call until one finds it owned. Commit these
+        and unconfirmed ones, wait, and add the losses and sizes that tasks have reported. Do nothing once all queues of
+        ``start`` were found owned and no offset is unconfirmed."""
         if start is not self._completed:
             self._completed, self._reported = start, set()
         if len(self._reported) == len(start.queues) and not self._is_unconfirmed:
@@ -319,8 +320,9 @@ class BatchPlanner:
     def _collect_facts(
         self, membership: Membership, start: SourceOffset, snapshot: MetadataSnapshot, stored: GroupOffsets
     ) -> QueueFacts:
-        """Return the facts of the queues in ``stored``, without those of which a request failed. To check identities,
-        probe the last read messages of unverified queues; after a sign of re-creation request bounds, and search."""
+        """Return the facts of the queues of ``without_older(stored)`` whose requests did not fail. Mark doubtful queues
+        as unverified, and probe the last read messages of unverified ones, to detect re-created queues. After a sign of
+        one, request all bounds, and search where it begins."""
         offsets, client, bounds = membership.offsets, membership.client, snapshot.bounds
         stored = without_older(stored, start, snapshot)
         suspect = frozenset(offsets.suspect)

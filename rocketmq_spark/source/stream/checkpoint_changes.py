@@ -104,7 +104,7 @@ def _removed_topics(offset: SourceOffset, before: PlannedWith | None, options: R
 
 def _removed_retry_topic(offset: SourceOffset, before: PlannedWith | None, options: ReadOptions) -> Difference | None:
     """Return a difference if the retry topic is not read now, ``offset`` has positions of it, and the query that
-    planned it read it, or may have; else None."""
+    planned it read it, or may have: ``before`` or its ``retry_topic`` is None. Else return None."""
     if options.retry_topic in options.read_topics or all(one.topic != options.retry_topic for one in offset.queues):
         return None
     if before is None or before.retry_topic is None:

@@ -53,8 +53,9 @@ class MissingQueues:
 
     def is_due(self, now_ms: int) -> bool:
         """Return whether to refresh the metadata of unavailable queues; ``update`` then decides. Due
-        ``REQUEST_PAUSES.longest_ms`` after the last update, because a broker does not report that it has a queue again,
-        and when a queue has reached the limit; never without unavailable queues."""
+        ``REQUEST_PAUSES.longest_ms`` after the last update, because a broker does not report that it has a queue again.
+        Also due once an ``awaited`` queue has been unavailable for ``missing_queues_limit_ms``. Never due without
+        unavailable queues."""
         has_paused = bool(self._since_ms) and now_ms - self._updated_ms >= REQUEST_PAUSES.longest_ms
         return has_paused or bool(self._overdue(now_ms))
 

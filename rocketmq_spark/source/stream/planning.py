@@ -90,8 +90,9 @@ def _beyond_end_position(
 
 def _within(queue: MessageQueue, offset: int, bounds: QueueBounds, checkpoint: QueueProgress | None) -> Position:
     """Return the position ``offset``, limited to the bounds, with the loss: the offsets below the min offset, or beyond
-    the max offset. A queue that ends below ``offset`` resumes at its max offset if it has no newer message than the
-    checkpoint (truncated), else, or without a checkpoint, at its min offset (re-created)."""
+    the max offset. A queue that ends below ``offset`` is truncated if its last message was not stored later than the
+    checkpoint's: it resumes at its max offset. Else, or without a checkpoint, it is re-created, and resumes at its min
+    offset."""
     if offset < bounds.min_offset:
         return Position(bounds.min_offset, LostRange(queue, offset, bounds.min_offset, RETENTION))
     if offset <= bounds.max_offset:

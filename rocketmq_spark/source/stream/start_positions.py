@@ -150,9 +150,9 @@ def queues_without_group_offset(start: StartingPoint, unread: Collection[Message
 def _by_policy(
     where: ConsumeFromWhere, held: QueueBounds, found: Mapping[MessageQueue, int], queue: MessageQueue
 ) -> int:
-    """Return the start position by ``consumeFromWhere``: the min offset, the max offset, or for TIMESTAMP the offset in
-    ``found``, at least the min offset, which is also that of a queue that ``found`` lacks. A queue of a retry topic
-    starts at its min offset in any case."""
+    """Return the start position by ``consumeFromWhere``: the min offset for FIRST_OFFSET, the max offset for
+    LAST_OFFSET, the offset in ``found`` for TIMESTAMP. For TIMESTAMP it is the min offset if that is larger, or if
+    ``found`` lacks the queue. A queue of a retry topic starts at its min offset in any case."""
     if queue.topic.startswith(RETRY_TOPIC_PREFIX):
         return held.min_offset
     if where is ConsumeFromWhere.TIMESTAMP:

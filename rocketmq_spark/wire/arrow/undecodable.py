@@ -130,8 +130,9 @@ def decode_each(body: Buffer, *, broker_name: str) -> Iterator[MessageExt | Unde
 
 
 def reach_to(records: RecordIndex, offset: int, broker_name: str) -> Mask:
-    """Return a mask of the inner batches that begin before ``offset`` and contain it, by the number of queue offsets
-    that the broker assigned. Raises ValueError for a wrong layout of an inner batch that begins before it."""
+    """Return a mask of the inner batches ``[begin, end)`` with begin < ``offset`` < end; ``offset_count`` determines
+    the end. Raises ValueError for a wrong layout of one that may reach ``offset``: it begins less than INNER_MESSAGES
+    below, and its upper limit is above."""
     begins = records.head["queue_offset"]
     is_before = records.has_flags(MessageSysFlag.INNER_BATCH) & (begins < offset)
     reaches = is_before & (records.next_offsets > offset) & (offset - begins < INNER_MESSAGES.maximum)

@@ -253,8 +253,8 @@ def _has(sys_flag: int, bit: MessageSysFlag) -> bool:
 
 
 def _record_bytes(remaining: memoryview) -> int:
-    """Return the size that the first record in ``remaining`` declares. Raises ValueError if it is below the minimum, or
-    larger than ``remaining``."""
+    """Return the size that the first record in ``remaining`` declares. Raises ValueError if it is below the minimum or
+    larger than ``remaining``, or if ``remaining`` is below the minimum."""
     if len(remaining) < MIN_RECORD_BYTES:
         raise ValueError(f"only {len(remaining)} bytes are left")
     (total_bytes,) = _SIZE.unpack_from(remaining)

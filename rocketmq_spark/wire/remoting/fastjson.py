@@ -106,7 +106,7 @@ class _Reader:
 
     def _array(self, position: int, depth: int) -> tuple[list[object], int]:
         """Read an array. ``position`` is after its opening bracket, the returned position after the closing one. Raises
-        ValueError."""
+        ValueError, also for an extra comma."""
         values: list[object] = []
         if self._text.startswith("]", self._next(position)):
             return values, self._next(position) + 1
