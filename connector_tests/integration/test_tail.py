@@ -126,17 +126,32 @@ def test_last_offsets_are_those_that_a_queue_has() -> None:
 
 def test_new_offsets_are_those_since_then_and_all_of_a_new_queue() -> None:
     before, after = {Q0: QueueBounds(2, 9)}, {Q0: QueueBounds(3, 11), Q1: QueueBounds(4, 5)}
-    assert new_ranges(before, after) == {Q0: QueueBounds(9, 11), Q1: QueueBounds(4, 5)}
+    assert new_ranges(before, after, no_search) == {Q0: QueueBounds(9, 11), Q1: QueueBounds(4, 5)}
 
 
-def test_all_offsets_of_a_recreated_queue_are_new() -> None:
-    assert new_ranges({Q0: QueueBounds(2, 9)}, {Q0: QueueBounds(0, 3)}) == {Q0: QueueBounds(0, 3)}
+def no_search(queue: MessageQueue, timestamp_ms: int) -> int:
+    raise AssertionError((queue, timestamp_ms))
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"), [(0, QueueBounds(0, 3)), (3, QueueBounds(3, 3)), (9, QueueBounds(3, 3))]
+)
+def test_of_a_queue_that_ends_earlier_those_stored_since_then_are_new(found: int, expected: QueueBounds) -> None:
+    """All if it was re-created, none if its broker lost the last messages."""
+    searched: list[tuple[MessageQueue, int]] = []
+
+    def search(queue: MessageQueue, timestamp_ms: int) -> int:
+        searched.append((queue, timestamp_ms))
+        return found
+
+    assert new_ranges({Q0: QueueBounds(2, 9, 1_000)}, {Q0: QueueBounds(0, 3)}, search) == {Q0: expected}
+    assert searched == [(Q0, 1_001)]
 
 
 def test_queue_missing_from_one_poll_is_not_new() -> None:
     seen = {Q0: QueueBounds(2, 9), Q1: QueueBounds(4, 5)}
-    assert new_ranges(seen, {Q0: QueueBounds(2, 10)}) == {Q0: QueueBounds(9, 10)}
-    assert new_ranges(seen, {Q0: QueueBounds(2, 10), Q1: QueueBounds(4, 7)}) == {
+    assert new_ranges(seen, {Q0: QueueBounds(2, 10)}, no_search) == {Q0: QueueBounds(9, 10)}
+    assert new_ranges(seen, {Q0: QueueBounds(2, 10), Q1: QueueBounds(4, 7)}, no_search) == {
         Q0: QueueBounds(10, 10),
         Q1: QueueBounds(5, 7),
     }

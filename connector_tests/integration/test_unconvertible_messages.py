@@ -13,11 +13,14 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from connector_tests.support.admin_broker import AdminBroker
-from connector_tests.support.streams import Topic
-from connector_tests.support.timeouts import PATIENT_MS
+from connector_tests.support.streams import Topic, eventually
+from connector_tests.support.timeouts import PATIENT, PATIENT_MS
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.model import BrokerAddress, Message, MessageQueue, dead_letter_topic
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.pop.receiver import Receiver
+from rocketmq_spark.pop.transports import transport_of
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.send_result import send_header
 from rocketmq_spark.remoting.send_rpc import send_rpc
@@ -35,6 +38,10 @@ INVISIBLE_MS: Final = 10_000
 
 TRUE_MESSAGES: Final = 20
 UNCONVERTIBLE: Final = b"unconvertible"
+PROPERTIES: Final = {"POP_CK": {"POP_CK": "x y"}, "TIMER_DELIVER_MS": {"TIMER_DELIVER_MS": "MQBrokerException"}}
+"""The proxy's error quotes the second, which names an outage."""
+
+MANY: Final = 24
 LEAST_JAVA_LONG: Final = -(2**63)
 
 
@@ -50,14 +57,14 @@ def broker(cluster: EmbeddedCluster) -> Iterator[AdminBroker]:
 
 
 def send_unconvertible(broker: AdminBroker, queue: MessageQueue, problem: str) -> None:
-    header = send_header(queue, "tests", sys_flag=0, properties="", is_batch=problem == "POP_CK")
+    header = send_header(queue, "tests", sys_flag=0, properties="", is_batch=problem in PROPERTIES)
     code, body = RequestCode.SEND_MESSAGE_V2, UNCONVERTIBLE
     if problem == "bornTimestamp":
         header = replace(header, born_timestamp_ms=LEAST_JAVA_LONG)
     else:
         code, body = (
             RequestCode.SEND_BATCH_MESSAGE,
-            encode_batch([Message(queue.topic, body, properties={"POP_CK": "x y"})]),
+            encode_batch([Message(queue.topic, body, properties=PROPERTIES[problem])]),
         )
     broker.call(send_rpc(code, header, body, queue))
 
@@ -82,7 +89,7 @@ def dead_letters(broker: AdminBroker, group: str) -> bytes:
     return bytes(broker.pull("tests", queue, 0, 32).body)
 
 
-@pytest.mark.parametrize("problem", ["bornTimestamp", "POP_CK"])
+@pytest.mark.parametrize("problem", ["bornTimestamp", *PROPERTIES])
 def test_true_messages_behind_unconvertible_one_are_all_read(
     problem: str, cluster: EmbeddedCluster, broker: AdminBroker, group: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -110,3 +117,30 @@ def test_true_messages_behind_unconvertible_one_are_all_read(
     assert begun in (1, ended + 1), "one line each time that it begins"
     dead = dead_letters(broker, group)
     assert [body for body in sent if body.encode() in dead] == []
+
+
+def test_many_unconvertible_messages_stop_neither_extensions_nor_acknowledgements(
+    cluster: EmbeddedCluster, broker: AdminBroker, group: str
+) -> None:
+    """Each failed response was a failure of the broker, in whose pauses nothing was sent to it: a true message expired,
+    and came twice."""
+    queue = MessageQueue(cluster.create_topic(unique_name("unconvertible"), 1), "broker-a", 0)
+    broker.ensure_group(group)
+    broker.update_offset(group, queue, 0)
+    with closing(Topic(cluster, queue.topic)) as topic:
+        topic.send(1)
+    given = {"endpoints": cluster.endpoints, "consumerGroup": group, "subscribe": queue.topic, **PATIENT}
+    options = ReadOptions.parse(given | {"loadBalance": "message", "invisibleDurationMs": str(2 * INVISIBLE_MS)})
+    receiver = Receiver(options, transport_of(options))
+    try:
+        receiver.start()
+        eventually(lambda: len(receiver.start_batch(0, 10)) == 1, "a batch")
+        for _ in range(MANY):
+            send_unconvertible(broker, queue, "POP_CK")
+        eventually(lambda: "convertible" in str(receiver.outages), "a failed response")
+        eventually(lambda: receiver.counts.extended >= 2, "extensions")
+        receiver.mark_completed(0)
+        eventually(lambda: receiver.counts.acknowledged == 1, "an acknowledgement")
+        assert (receiver.counts.received, receiver.counts.expired) == (1, 0)
+    finally:
+        receiver.stop()

@@ -17,6 +17,7 @@ from rocketmq_spark.pull.executor_pull_client import ExecutorPullClient
 from rocketmq_spark.pull.pull_request import PullRequest
 from rocketmq_spark.pull.range_puller import new_range_puller
 from rocketmq_spark.remoting.clock import monotonic_ms
+from rocketmq_spark.remoting.retry import is_busy
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.pull import PullOutcome, PullResult
@@ -257,6 +258,20 @@ def test_a_broker_is_called_for_its_name_once_a_connection(two: ScriptedCluster)
 def test_a_broker_that_refuses_to_report_its_name_is_trusted(two: ScriptedCluster) -> None:
     two.brokers["a"].on(RequestCode.GET_TOPIC_STATS_INFO, build_response(ResponseCode.NO_PERMISSION))
     assert body_of(reported(client_of(two), AT_A)) == b"a"
+
+
+def test_name_of_a_busy_broker_is_requested_again(two: ScriptedCluster) -> None:
+    """It was taken for a broker that refuses to report its name, and trusted from then on."""
+    two.exchange("a", "b")
+    responses = iter([build_response(ResponseCode.SYSTEM_BUSY, remark="queue is full"), stats_of("b")])
+    two.brokers["b"].on(RequestCode.GET_TOPIC_STATS_INFO, lambda _: next(responses))
+    client = client_of(two)
+    error = reported(client, AT_A)
+    assert isinstance(error, BrokerError)
+    assert is_busy(error)
+    error = reported(client, AT_A)
+    assert isinstance(error, RouteError)
+    assert error.condition == "BROKER_ADDRESS_MISMATCH"
 
 
 def test_a_refusal_is_reported(cluster: ScriptedCluster, client: ExecutorPullClient) -> None:

@@ -19,11 +19,12 @@ from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.grpc_transport import GrpcTransport, _call_concurrently
 from rocketmq_spark.pop.receipt_handles import MAX_INVISIBLE_MS, BrokerHandle, OpaqueHandle, ReceiptHandle
-from rocketmq_spark.pop.receive_scheduler import ReceiveRequest, Target
+from rocketmq_spark.pop.receive_scheduler import ReceiveRequest, ReceiveScheduler, Target
 from rocketmq_spark.pop.receiver import Receiver
 from rocketmq_spark.pop.transport import FailedConversion, ReceiveOutcome
 from rocketmq_spark.pop.transports import transport_of
 from rocketmq_spark.proxy.session import TERMINATION_TIMEOUT_MS
+from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.wire.grpc import messaging_pb2 as pb
 
 pytestmark = pytest.mark.usefixtures("grpc_library")
@@ -247,8 +248,8 @@ def test_a_response_that_breaks_off_is_logged_at_growing_intervals(caplog: pytes
 @pytest.mark.parametrize(
     ("code", "remark", "is_conversion"),
     [
-        (pb.Code.INTERNAL_SERVER_ERROR, "getRetry fail, extraInfoStrs length 2. IllegalArgumentException.", True),
-        (pb.Code.INTERNAL_SERVER_ERROR, "connect to 10.0.0.1:10911 failed. RemotingConnectException.", False),
+        (pb.Code.INTERNAL_SERVER_ERROR, "getRetry fail, extraInfoStrs length 2. IllegalArgumentException", True),
+        (pb.Code.INTERNAL_SERVER_ERROR, "connect to 10.0.0.1:10911 failed. RemotingConnectException", False),
         (pb.Code.TOO_MANY_REQUESTS, "polling full", False),
         (pb.Code.PROXY_TIMEOUT, "slow broker", False),
     ],
@@ -281,8 +282,17 @@ def test_failed_conversion_is_distinguished_from_overload_and_outage(
     assert isinstance(outcome, RocketMQError) or len(outcome) == delivered
 
 
-def test_messages_of_an_earlier_start_are_released_though_routes_come_late() -> None:
-    """Without a route of their broker nothing was sent, and a run to the end ended without them."""
+def test_messages_of_an_earlier_start_are_released_though_routes_come_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a route of their broker nothing was sent, and a run to the end ended without them. Their redelivery was
+    expected from the call on, and the run ended before it."""
+    expected_ms: list[int] = []
+    expect = ReceiveScheduler.expect_redelivery
+
+    def note(scheduler: ReceiveScheduler, now_ms: int) -> None:
+        expected_ms.append(now_ms)
+        expect(scheduler, now_ms)
+
+    monkeypatch.setattr(ReceiveScheduler, "expect_redelivery", note)
     is_routed = threading.Event()
 
     def route(_: object) -> Any:
@@ -298,8 +308,11 @@ def test_messages_of_an_earlier_start_are_released_though_routes_come_late() -> 
             receiver.start()
             eventually(lambda: "QueryRoute" in proxy.received_methods(), "a request for the route")
             receiver.try_release([BrokerHandle.parse("T", "0 1795445135749 60000 3 0 broker-a 0 0")])
+            time.sleep(0.1)
+            routed_ms = monotonic_ms()
             is_routed.set()
             eventually(lambda: receiver.counts.released == 1, "a released message")
+            eventually(lambda: any(at_ms >= routed_ms for at_ms in expected_ms), "its redelivery, from its release on")
         finally:
             is_routed.set()
             receiver.stop()

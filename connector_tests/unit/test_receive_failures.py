@@ -9,11 +9,17 @@ import pytest
 from connector_tests.support.manual_clock import ManualClock
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.pop.receipt_handles import BrokerHandle, ReceivedMessage
 from rocketmq_spark.pop.receive_failures import ReceiveFailures
+from rocketmq_spark.pop.receive_scheduler import Target
+from rocketmq_spark.pop.transport import FailedConversion
 from rocketmq_spark.wire.remoting.codes import ResponseCode
 
 UNRESPONSIVE = TransportError("RESPONSE_TIMED_OUT", address="a:10911", request="POP_MESSAGE", timeout_ms=3_000)
 UNFOUND = TransportError("NAME_SERVERS_UNAVAILABLE", topic="T", addresses="n:9876", cause="silent")
+UNCONVERTIBLE = BrokerError(
+    "PROXY_UNAVAILABLE", address="p:8081", request="ReceiveMessage", code=50001, code_name="X", remark="no number"
+)
 MISSING = RouteError("TOPIC_NOT_FOUND", topic="T", address="n:9876")
 OPTIONS = ReadOptions.parse(
     {
@@ -61,6 +67,30 @@ def test_a_broker_that_fails_is_called_after_a_pause_and_others_at_once(scenario
     scenario.receive_failures.record_outcome("a", None)
     assert not scenario.receive_failures.is_failing("a")
     assert scenario.probes == 1, "it may be elsewhere"
+
+
+def test_response_that_a_proxy_cannot_convert_delays_polls_of_its_target_only(scenario: Scenario) -> None:
+    """It was a failure of the broker: a producer's messages stopped acknowledgements and extensions of true ones."""
+    failures, target, other = scenario.receive_failures, Target("T", "a"), Target("U", "a")
+    failures.record_outcome("a", UNRESPONSIVE)
+    failures.record_poll(target, FailedConversion((), UNCONVERTIBLE))
+    assert (failures.may_send("a"), failures.is_failing("a")) == (True, False), "the broker has responded"
+    assert (failures.may_receive(target), failures.may_receive(other)) == (False, True)
+    assert scenario.outages() == {"convertible messages of topic T at broker a": 60_000}
+    scenario.clock.advance(1_000)
+    assert failures.may_receive(target)
+    failures.record_poll(target, ())
+    assert scenario.outages() == {}
+
+
+def test_converted_messages_end_the_failure_to_convert(scenario: Scenario) -> None:
+    failures, target = scenario.receive_failures, Target("T", "a")
+    failures.record_poll(target, FailedConversion((), UNCONVERTIBLE))
+    failures.record_poll(target, UNRESPONSIVE)
+    assert len(scenario.outages()) == 2
+    handle = BrokerHandle.parse("T", "0 1795445135749 60000 3 0 a 0 0")
+    failures.record_poll(target, FailedConversion([ReceivedMessage(handle, memoryview(b""))], UNCONVERTIBLE))
+    assert scenario.outages() == {}
 
 
 def test_a_broker_that_reports_that_it_has_too_much_is_the_right_one(scenario: Scenario) -> None:

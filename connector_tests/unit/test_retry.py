@@ -442,15 +442,27 @@ def test_failures_are_distinguished_by_their_conditions(
     assert {condition for condition in CONDITIONS if is_it(RocketMQError(condition))} == conditions
 
 
+FRAME = ". java.base/java.lang.NumberFormatException.forInputString(NumberFormatException.java:67)"
+"""Proxies append the first frame of the stack to the message and the class."""
+
+
 @pytest.mark.parametrize(
     ("code_name", "remark", "is_conversion"),
     [
-        ("INTERNAL_SERVER_ERROR", "Timestamp is not valid. IllegalArgumentException.", True),
-        ("INTERNAL_SERVER_ERROR", 'For input string: "x". NumberFormatException.', True),
-        ("INTERNAL_SERVER_ERROR", "connect to 10.0.0.1:10911 failed. RemotingConnectException.", False),
-        ("INTERNAL_SERVER_ERROR", "CODE: 2  DESC: busy. MQBrokerException.", False),
-        ("INTERNAL_SERVER_ERROR", 'because "settings" is null. NullPointerException.', False),
-        ("TOO_MANY_REQUESTS", "polling full. IllegalArgumentException.", False),
+        ("INTERNAL_SERVER_ERROR", f"Timestamp is not valid. IllegalArgumentException{FRAME}", True),
+        ("INTERNAL_SERVER_ERROR", f'For input string: "x". NumberFormatException{FRAME}', True),
+        ("INTERNAL_SERVER_ERROR", f'For input string: "MQBrokerException". NumberFormatException{FRAME}', True),
+        (
+            "INTERNAL_SERVER_ERROR",
+            f'For input: ". MQBrokerException. a.b(c". NumberFormatException{FRAME}',
+            True,
+        ),
+        ("INTERNAL_SERVER_ERROR", f'For input string: "x" is null". NumberFormatException{FRAME}', True),
+        ("INTERNAL_SERVER_ERROR", f"connect to 10.0.0.1:10911 failed. RemotingConnectException{FRAME}", False),
+        ("INTERNAL_SERVER_ERROR", f"CODE: 2  DESC: busy. MQBrokerException{FRAME}", False),
+        ("INTERNAL_SERVER_ERROR", "CODE: 2  DESC: busy. MQBrokerException", False),
+        ("INTERNAL_SERVER_ERROR", f'because "settings" is null. NullPointerException{FRAME}', False),
+        ("TOO_MANY_REQUESTS", f"polling full. IllegalArgumentException{FRAME}", False),
     ],
 )
 def test_conversion_failure_is_internal_error_without_outage(code_name: str, remark: str, is_conversion: bool) -> None:

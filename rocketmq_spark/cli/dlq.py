@@ -43,12 +43,11 @@ def main(argv: Sequence[str]) -> int:
         if arguments.action == "list":
             show(letters, group, as_json=arguments.json)
             return 0
-        chosen = list(letters)
         if arguments.message_id:
-            chosen = selected(chosen, group, arguments.message_id, ids_of)
+            chosen = selected(letters, group, arguments.message_id, ids_of)
         elif arguments.offset:
-            chosen = selected(chosen, group, arguments.offset, places_of)
-        elif not chosen:
+            chosen = selected(letters, group, arguments.offset, places_of)
+        elif not (chosen := list(letters)):
             print_none(group)
         targets = {topic for letter in chosen if (topic := target_of(letter, arguments.to)) is not None}
         producer = Producer(cluster, group=group)

@@ -24,11 +24,11 @@ def read_messages(cluster: ClusterClient, ranges: Mapping[MessageQueue, QueueBou
     for queue in sorted(ranges, key=MessageQueue.sort_key):
         offset, end_offset = ranges[queue].min_offset, ranges[queue].max_offset
         while offset < end_offset:
-            result = cluster.call(queue, partial(_pull, queue, offset))
+            result = cluster.call(queue, partial(_pull, queue, offset, min(PULLED_MESSAGES, end_offset - offset)))
             if pull_action(result, offset) is PullAction.VACANT:
                 offset = _vacancy_end(cluster, queue, QueueBounds(offset, end_offset), result.next_begin_offset)
                 continue
-            ends_within = result.next_begin_offset <= end_offset  # else some were stored later
+            ends_within = result.next_begin_offset <= end_offset  # else the last one is a batch that reaches further
             for one in decode_each(result.body, broker_name=queue.broker_name):
                 # behind a made-up IPv6 flag stored offsets are larger than those of the queue
                 is_before_end = ends_within or message_of(one).queue_offset < end_offset
@@ -50,12 +50,12 @@ def _vacancy_end(cluster: ClusterClient, queue: MessageQueue, rest: QueueBounds,
     at most the end of ``rest``. Pull as ``vacancy_end`` asks. Raises what ``read_messages`` does."""
 
     def is_vacant(offset: int) -> bool:
-        result = cluster.call(queue, partial(_pull, queue, offset))
+        result = cluster.call(queue, partial(_pull, queue, offset, PULLED_MESSAGES))
         return pull_action(result, offset) is PullAction.VACANT and result.next_begin_offset == vacant_from
 
     return vacancy_end(rest.min_offset, rest.max_offset, is_vacant)
 
 
-def _pull(queue: MessageQueue, offset: int, broker: Broker) -> PullResult:
+def _pull(queue: MessageQueue, offset: int, max_messages: int, broker: Broker) -> PullResult:
     """Pull messages from ``offset`` on, as the group of RocketMQ's tools."""
-    return broker.pull(TOOLS_GROUP, queue, offset, PULLED_MESSAGES)
+    return broker.pull(TOOLS_GROUP, queue, offset, max_messages)

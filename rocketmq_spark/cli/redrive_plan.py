@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from rocketmq_spark.cli.message_lines import StoredMessage, message_of, origin_topic
@@ -58,24 +58,26 @@ def places_of(message: MessageExt) -> Collection[str]:
 
 
 def selected(
-    letters: Sequence[StoredMessage],
+    letters: Iterable[StoredMessage],
     group: str,
     names: Collection[str],
     names_of: Callable[[MessageExt], Collection[str]],
 ) -> list[StoredMessage]:
-    """Return the letters that ``names`` name, in the order of ``letters``. Raises
+    """Return the letters that ``names`` name, in the order of ``letters``; hold no others. Raises
     OptionError[DEAD_LETTERS_NOT_FOUND | DEAD_LETTERS_AMBIGUOUS] for names that no letter has, and for one that several
     have."""
-    found: dict[str, list[int]] = {name: [] for name in names}
-    for index, letter in enumerate(letters):
-        for name in names_of(message_of(letter)):
-            if name in found:
-                found[name].append(index)
-    missing = sorted(name for name, indexes in found.items() if not indexes)
+    found: dict[str, list[StoredMessage]] = {name: [] for name in names}
+    chosen: list[StoredMessage] = []
+    for letter in letters:
+        named = found.keys() & set(names_of(message_of(letter)))
+        for name in named:
+            found[name].append(letter)
+        chosen += [letter] if named else []
+    missing = sorted(name for name, having in found.items() if not having)
     if missing:
         raise OptionError("DEAD_LETTERS_NOT_FOUND", group=group, count=len(missing), ids=", ".join(missing))
-    for name, indexes in found.items():
-        if len(indexes) > 1:
-            places = ", ".join(place for index in indexes for place in places_of(message_of(letters[index])))
-            raise OptionError("DEAD_LETTERS_AMBIGUOUS", group=group, count=len(indexes), id=name, places=places)
-    return [letters[index] for index in sorted({index for indexes in found.values() for index in indexes})]
+    for name, having in found.items():
+        if len(having) > 1:
+            places = ", ".join(place for letter in having for place in places_of(message_of(letter)))
+            raise OptionError("DEAD_LETTERS_AMBIGUOUS", group=group, count=len(having), id=name, places=places)
+    return chosen

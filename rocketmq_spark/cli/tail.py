@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from rocketmq_spark.cli.message_lines import StoredMessage, json_line, message_of, text_line
@@ -12,6 +13,7 @@ from rocketmq_spark.cli.message_reading import read_messages
 from rocketmq_spark.cli.name_server import add_cluster, cluster_at
 from rocketmq_spark.inspection.inspector import Inspector, raise_failure
 from rocketmq_spark.model import MessageQueue, QueueBounds
+from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.cluster_client import ClusterClient
 
 DEFAULT_COUNT: Final = 10
@@ -30,7 +32,8 @@ def main(argv: Sequence[str]) -> int:
         print_messages(cluster, last_ranges(bounds, arguments.count), line_of, arguments.count)
         while arguments.follow:
             time.sleep(POLL_S)
-            print_messages(cluster, new_ranges(bounds, inspector.queue_bounds([arguments.topic])), line_of)
+            current = inspector.queue_bounds([arguments.topic])
+            print_messages(cluster, new_ranges(bounds, current, partial(first_offset_at, cluster)), line_of)
     return 0
 
 
@@ -43,17 +46,29 @@ def last_ranges(bounds: Mapping[MessageQueue, QueueBounds], count: int) -> dict[
 
 
 def new_ranges(
-    seen: dict[MessageQueue, QueueBounds], current: Mapping[MessageQueue, QueueBounds]
+    seen: dict[MessageQueue, QueueBounds],
+    current: Mapping[MessageQueue, QueueBounds],
+    first_offset_at: Callable[[MessageQueue, int], int],
 ) -> dict[MessageQueue, QueueBounds]:
     """Return the ``current`` offsets that are not in ``seen``, and add them to it. A queue that ends before its end in
-    ``seen`` is re-created: return all its offsets. A queue that ``current`` lacks stays in ``seen``: its broker may be
-    unavailable for a moment."""
+    ``seen`` was re-created, or its broker lost the last messages: return the offsets from ``first_offset_at`` on, which
+    gets the queue and the Unix ms after the last store time in ``seen``. A queue that ``current`` lacks stays in
+    ``seen``: its broker may be unavailable for a moment."""
     ranges = dict(current)
     for queue in seen.keys() & current.keys():
-        if seen[queue].max_offset <= current[queue].max_offset:
-            ranges[queue] = QueueBounds(seen[queue].max_offset, current[queue].max_offset)
+        begin_offset, end_offset = seen[queue].max_offset, current[queue].max_offset
+        if begin_offset > end_offset:
+            first_offset = first_offset_at(queue, seen[queue].last_store_timestamp_ms + 1)
+            begin_offset = min(max(first_offset, current[queue].min_offset), end_offset)
+        ranges[queue] = QueueBounds(begin_offset, end_offset)
     seen.update(current)
     return ranges
+
+
+def first_offset_at(cluster: ClusterClient, queue: MessageQueue, timestamp_ms: int) -> int:
+    """Request and return the offset of the queue's first message stored at this time (Unix ms) or later, else its max
+    offset. Raises what ``Broker.search_offsets`` does."""
+    return cluster.call(queue, partial(Broker.search_offsets, timestamps_ms={queue: timestamp_ms}))[queue]
 
 
 def print_messages(

@@ -103,7 +103,7 @@ class Inspector:
         queues of ``topics``, by default of all that the group subscribes to or has committed offsets of. Without
         ``with_ages`` no message is read: times are None, but the age of a queue without lag is 0. Pass a broker's error
         to ``on_failure``; if that returns, its rows are omitted. Raises OptionError[GROUP_NOT_FOUND.CLUSTER] for a name
-        in ``groups`` that no responding broker has."""
+        in ``groups`` that no broker has, if all have responded."""
         masters = self._masters()
         rows: list[GroupRow] = []
         for group in groups or self._group_names(masters):
@@ -115,7 +115,8 @@ class Inspector:
     def member_rows(self, groups: Collection[str] = ()) -> list[MemberRow]:
         """Request and return the rows of all members of ``groups``, by default of all groups but the system's, by group
         in that order, then by client ID. Pass a broker's error to ``on_failure``; if that returns, its connections are
-        omitted. Raises OptionError[GROUP_NOT_FOUND.CLUSTER] for a name in ``groups`` that no responding broker has."""
+        omitted. Raises OptionError[GROUP_NOT_FOUND.CLUSTER] for a name in ``groups`` that no broker has, if all have
+        responded."""
         masters = self._masters()
         rows: list[MemberRow] = []
         for group in groups or self._group_names(masters):

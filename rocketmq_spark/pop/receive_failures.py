@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.pop.receive_scheduler import Target
+from rocketmq_spark.pop.transport import FailedConversion, ReceiveOutcome
 from rocketmq_spark.remoting.clock import Clock
 from rocketmq_spark.remoting.failures import FailureTracker
 from rocketmq_spark.remoting.outage_log import LogLine, Outage
@@ -14,6 +16,7 @@ from rocketmq_spark.remoting.retry import (
     NAME_SERVERS,
     Retryability,
     broker_subject,
+    conversion_subject,
     is_name_server_outage,
     is_unknown_group,
     is_unknown_topic,
@@ -72,6 +75,13 @@ class ReceiveFailures:
         with self._changed:
             return self._tracker.may_try(broker_subject(broker_name), self._clock())
 
+    def may_receive(self, target: Target) -> bool:
+        """Return whether ``may_send`` to the target's broker, and the target's last response could be converted, or the
+        retry pause after that is over."""
+        with self._changed:
+            is_convertible = self._tracker.may_try(conversion_subject(*target), self._clock())
+        return is_convertible and self.may_send(target.broker_name)
+
     def is_failing(self, broker_name: str) -> bool:
         """Return whether the broker's last request failed, or no name server responds."""
         with self._changed:
@@ -100,6 +110,19 @@ class ReceiveFailures:
         nothing."""
         is_unresolved = isinstance(outcome, RocketMQError) and is_name_server_outage(outcome)
         self._record(NAME_SERVERS if is_unresolved else broker_subject(broker_name), outcome)
+
+    def record_poll(self, target: Target, outcome: ReceiveOutcome) -> None:
+        """Record the outcome of a poll as ``record_outcome`` does. A response that a proxy could not convert is a
+        success of the broker; without messages it is a failure to convert the target's messages, which delays polls of
+        that target only. A response with messages, or an empty one, ends that failure."""
+        if not isinstance(outcome, FailedConversion):
+            self.record_outcome(target.broker_name, outcome)
+            failure = None
+        else:
+            self.record_outcome(target.broker_name, outcome.received)
+            failure = None if outcome.received else outcome.failure
+        if not isinstance(outcome, RocketMQError):
+            self._record(conversion_subject(*target), failure)
 
     def _record(self, subject: str, outcome: object) -> None:
         """Record a RocketMQError as failure of ``subject``, any other outcome as its success. A permanent error also

@@ -200,8 +200,14 @@ class Receiver:
         self.expect_redelivery()
 
     def try_release(self, handles: Sequence[ReceiptHandle]) -> None:
-        """Release messages once, on a worker, without waiting; ignore failures. Then ``expect_redelivery``."""
-        self._workers.start(RELEASING, partial(self._ack_scheduler.try_release, handles))
+        """Release messages once, on a worker, without waiting; ignore failures. ``expect_redelivery`` from now on and
+        again when they are released, which routes may delay."""
+
+        def release() -> None:
+            self._ack_scheduler.try_release(handles)
+            self.expect_redelivery()
+
+        self._workers.start(RELEASING, release)
         self.expect_redelivery()
 
     def expect_redelivery(self) -> None:
@@ -316,13 +322,13 @@ class Receiver:
             self._transport.receive(request, partial(self._enqueue, request))
 
     def _next_requests(self) -> list[ReceiveRequest]:
-        """Return the polls to send now to brokers in no retry pause, and count them as in flight. Return none if
+        """Return the polls to send now to targets in no retry pause, and count them as in flight. Return none if
         messages or records (64 MiB) reach the prefetch limit, while stopping, or while a message is ABANDONED."""
         with self._changed:
             is_full = self._unacked.prefetched_bytes >= MAX_PREFETCHED_BYTES
             is_ready = not (is_full or self._stopping.is_set() or self._unacked.count(MessageState.ABANDONED))
             capacity = self._prefetch_limit.max_messages - self._unacked.prefetched_count if is_ready else 0
-            allowed = [one for one in self._targets if self._failures.may_send(one.broker_name)]
+            allowed = [one for one in self._targets if self._failures.may_receive(one)]
             return list(self._receive_scheduler.schedule(capacity, allowed))
 
     def _enqueue(self, request: ReceiveRequest, outcome: ReceiveOutcome) -> None:
@@ -345,11 +351,11 @@ class Receiver:
             return False
         request, outcome, now_ms = result
         target = request.target
+        self._failures.record_poll(target, outcome)
         if isinstance(outcome, FailedConversion):
             with self._changed:
                 self._receive_scheduler.isolate(request, outcome.failure, now_ms)
             outcome = outcome.received or outcome.failure
-        self._failures.record_outcome(target.broker_name, outcome)
         if isinstance(outcome, RocketMQError):
             with self._changed:
                 self._receive_scheduler.mark_failed(target)

@@ -20,6 +20,7 @@ from rocketmq_spark.remoting.cluster_client import MAX_SHARED_CLIENTS, ClusterCl
 from rocketmq_spark.remoting.pool import ConnectionPool, shared_pool
 from rocketmq_spark.remoting.prober import TOOLS_PROBER, Prober, ignore_reset
 from rocketmq_spark.remoting.remoting_client import Rpc, decode_nothing
+from rocketmq_spark.remoting.retry import is_busy
 from rocketmq_spark.remoting.route_table import RouteHistory, history_of
 from rocketmq_spark.wire.body.task_report import Recipient, TaskReport, encode_task_report
 from rocketmq_spark.wire.remoting.codes import RequestCode
@@ -105,7 +106,7 @@ class ExecutorPullClient:
     def _broker_name_at(self, address: BrokerAddress, topic: str) -> str | None:
         """Return the name of the broker at ``address``: request the topic's statistics, which a client may do that may
         read the topic, and return the broker name of a queue in them. None if the broker refuses the request, or has no
-        queue of the topic.
+        queue of the topic. Raises the BrokerError of a busy broker, which is no refusal.
 
         Behind a proxy return the name in ``address``, without a request: the proxy forwards to the broker of that name.
         Raises TransportError and RemoteProtocolError.
@@ -114,7 +115,9 @@ class ExecutorPullClient:
             return address.broker_name
         try:
             stats = self.cluster.broker(address).query_topic_stats(topic)
-        except BrokerError:
+        except BrokerError as error:
+            if is_busy(error):
+                raise
             return None
         return next((queue.broker_name for queue in stats), None)
 

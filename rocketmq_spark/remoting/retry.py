@@ -246,8 +246,14 @@ is_response_too_large: Final = _condition_in("RESPONSE_TOO_LARGE")
 """Whether a proxy's response exceeds the maximum number of messages or bytes."""
 
 _is_proxy_unavailable: Final = _condition_in("PROXY_UNAVAILABLE")
-_OTHER_PROXY_FAILURE: Final = re.compile(r'Remoting\w*Exception|MQ(Broker|Client)Exception|"settings" is null')
-"""In remarks of INTERNAL_SERVER_ERROR: its broker is unavailable or has refused, or the client has to register."""
+_OTHER_PROXY_FAILURE: Final = re.compile(
+    r'(?:\. (?:Remoting\w*Exception|MQ(?:Broker|Client)Exception)|"settings" is null\. NullPointerException)'
+    r"(?:\. \S+\([^()]*\))?$"
+)
+"""At the end of remarks of INTERNAL_SERVER_ERROR, the exception's class and first stack frame: its broker is
+unavailable or has refused, or the client has to register. Not elsewhere: before them a remark may quote a producer.
+
+Source: ``common/utils/ExceptionUtils.java#getErrorDetailMessage``."""
 
 
 def is_conversion_failure(error: RocketMQError) -> bool:
@@ -304,6 +310,11 @@ def broker_subject(broker_name: str) -> str:
 def master_subject(broker_name: str) -> str:
     """Return the subject of a broker that is read at a slave until it has a master."""
     return f"the master of {broker_subject(broker_name)}"
+
+
+def conversion_subject(topic: str, broker_name: str) -> str:
+    """Return the subject of responses that a proxy cannot convert. Their broker has responded."""
+    return f"convertible messages of {topic_subject(topic)} at {broker_subject(broker_name)}"
 
 
 def topic_subject(topic: str) -> str:

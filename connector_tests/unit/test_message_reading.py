@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+from connector_tests.support.message_bytes import Record, pull_body
+from connector_tests.support.scripted_broker import build_response
+from connector_tests.support.scripted_cluster import ScriptedCluster
+from rocketmq_spark.cli.message_lines import message_of
+from rocketmq_spark.cli.message_reading import read_messages
+from rocketmq_spark.model import MessageQueue, QueueBounds
+from rocketmq_spark.wire.remoting.codes import RequestCode
+from rocketmq_spark.wire.remoting.command import RemotingCommand
+
+QUEUE = MessageQueue("T", "a", 0)
+SHIFT = 2
+"""How much larger stored offsets are than the queue's, behind as many messages with made-up IPv6 flags."""
+STORED = 12
+
+
+def pulled(request: RemotingCommand) -> RemotingCommand:
+    """What the broker has, some of it stored after the range was known."""
+    begin_offset = int(request.fields["queueOffset"])
+    end_offset = min(begin_offset + int(request.fields["maxMsgNums"]), STORED)
+    records = [Record(queue_offset=at + SHIFT, body=b"%d" % at) for at in range(begin_offset, end_offset)]
+    fields = {"nextBeginOffset": str(end_offset), "minOffset": "0", "maxOffset": str(STORED)}
+    return build_response(fields=fields, body=pull_body(*records))
+
+
+def test_range_is_read_whole_though_stored_offsets_reach_behind_it_and_more_was_stored() -> None:
+    """``tail --follow`` never printed its last messages."""
+    with ScriptedCluster("a") as cluster:
+        cluster.brokers["a"].on(RequestCode.PULL_MESSAGE, pulled)
+        for begin_offset, end_offset in ((5, 8), (8, 10), (10, STORED)):
+            found = read_messages(cluster.client(), {QUEUE: QueueBounds(begin_offset, end_offset)})
+            assert [int(message_of(one).body) for one in found] == list(range(begin_offset, end_offset))
