@@ -93,6 +93,14 @@ def test_converted_messages_end_the_failure_to_convert(scenario: Scenario) -> No
     assert scenario.outages() == {}
 
 
+def test_target_that_left_the_route_is_no_failure_to_convert(scenario: Scenario) -> None:
+    failures, gone, kept = scenario.receive_failures, Target("T", "a"), Target("T", "b")
+    for target in (gone, kept):
+        failures.record_poll(target, FailedConversion((), UNCONVERTIBLE))
+    failures.retain_targets([kept])
+    assert scenario.outages().keys() == {"convertible messages of topic T at broker b"}
+
+
 def test_a_broker_that_reports_that_it_has_too_much_is_the_right_one(scenario: Scenario) -> None:
     busy = BrokerError("BROKER_ERROR", code=ResponseCode.FLOW_CONTROL, address="a", request="POP_MESSAGE", remark="")
     scenario.receive_failures.record_outcome("a", busy)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.options import ReadOptions
@@ -41,6 +41,7 @@ class ReceiveFailures:
         self._refresh_soon = refresh_soon
         self._clock = clock
         self._tracker = FailureTracker(retryability_of_pull)
+        self._unconverted: set[Target] = set()
         self._fatal_error: Exception | None = None
 
     @property
@@ -123,6 +124,18 @@ class ReceiveFailures:
             failure = None if outcome.received else outcome.failure
         if not isinstance(outcome, RocketMQError):
             self._record(conversion_subject(*target), failure)
+            with self._changed:
+                if failure is None:
+                    self._unconverted.discard(target)
+                else:
+                    self._unconverted |= {target}
+
+    def retain_targets(self, targets: Collection[Target]) -> None:
+        """Discard failures to convert messages of other targets, which are polled no more."""
+        with self._changed:
+            for target in self._unconverted.difference(targets):
+                self._tracker.discard(conversion_subject(*target))
+            self._unconverted.intersection_update(targets)
 
     def _record(self, subject: str, outcome: object) -> None:
         """Record a RocketMQError as failure of ``subject``, any other outcome as its success. A permanent error also

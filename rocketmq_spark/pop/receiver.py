@@ -301,6 +301,7 @@ class Receiver:
         with self._changed:
             self._targets = self._transport.targets()
             self._receive_scheduler.set_targets(self._targets)
+        self._failures.retain_targets(self._targets)
         self._has_routes.set()
         self._make_due(self._update_messages)
 
