@@ -56,6 +56,12 @@ def test_letters_are_selected_in_their_order() -> None:
     assert selected(letters, "g", ["broker-a:3:1"], places_of) == [letters[1]]
 
 
+def test_place_selects_all_letters_that_are_stored_for_it() -> None:
+    """Neither could be sent: the error advised to select by place."""
+    letters = [letter(0, "A"), letter(0, "B"), letter(2, "C")]
+    assert selected(letters, "g", ["broker-a:3:0"], places_of, are_unique=False) == letters[:2]
+
+
 def test_printed_form_of_an_id_selects_its_letter_unless_another_has_it() -> None:
     control, plain = letter(0, "a\nb"), letter(1, r"a\nb")
     assert selected([control], "g", [r"a\nb"], ids_of) == [control]

@@ -46,7 +46,8 @@ def main(argv: Sequence[str]) -> int:
         if arguments.message_id:
             chosen = selected(letters, group, arguments.message_id, ids_of)
         elif arguments.offset:
-            chosen = selected(letters, group, arguments.offset, places_of)
+            # behind made-up IPv6 flags a broker may store two for one offset
+            chosen = selected(letters, group, arguments.offset, places_of, are_unique=False)
         elif not (chosen := list(letters)):
             print_none(group)
         targets = {topic for letter in chosen if (topic := target_of(letter, arguments.to)) is not None}

@@ -62,10 +62,12 @@ def selected(
     group: str,
     names: Collection[str],
     names_of: Callable[[MessageExt], Collection[str]],
+    *,
+    are_unique: bool = True,
 ) -> list[StoredMessage]:
     """Return the letters that ``names`` name, in the order of ``letters``; hold no others. Raises
-    OptionError[DEAD_LETTERS_NOT_FOUND | DEAD_LETTERS_AMBIGUOUS] for names that no letter has, and for one that several
-    have."""
+    OptionError[DEAD_LETTERS_NOT_FOUND | DEAD_LETTERS_AMBIGUOUS] for names that no letter has, and, with ``are_unique``,
+    for one that several have."""
     found: dict[str, list[StoredMessage]] = {name: [] for name in names}
     chosen: list[StoredMessage] = []
     for letter in letters:
@@ -77,7 +79,7 @@ def selected(
     if missing:
         raise OptionError("DEAD_LETTERS_NOT_FOUND", group=group, count=len(missing), ids=", ".join(missing))
     for name, having in found.items():
-        if len(having) > 1:
+        if are_unique and len(having) > 1:
             places = ", ".join(place for letter in having for place in places_of(message_of(letter)))
             raise OptionError("DEAD_LETTERS_AMBIGUOUS", group=group, count=len(having), id=name, places=places)
     return chosen
