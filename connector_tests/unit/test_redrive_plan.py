@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from connector_tests.unit.test_message_lines import message
-from rocketmq_spark.cli.redrive_plan import RedrivePlan, ids_of, places_of, plan_of, selected, target_of
+from rocketmq_spark.cli.message_lines import StoredMessage
+from rocketmq_spark.cli.redrive_plan import ids_of, places_of, reason_to_leave, selected, target_of
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.model import MessageExt
 from rocketmq_spark.wire.arrow.undecodable import UndecodableMessage
@@ -23,26 +24,26 @@ UNDECODABLE = UndecodableMessage(letter(3, RETRY_TOPIC="orders"), "its body is d
 HOMELESS = letter(4)
 
 
-def reasons(plan: RedrivePlan) -> dict[int, str]:
-    return {left.queue_offset: reason for left, reason in plan.left}
+def reasons(letters: list[StoredMessage], to: str | None, *, is_chosen: bool) -> list[str | None]:
+    """Where nothing can be sent to one topic."""
+    unusable = {"returns": "gone"}.get
+    return [reason_to_leave(one, target_of(one, to), unusable, is_chosen=is_chosen) for one in letters]
 
 
 def test_letters_are_sent_to_their_first_topics_and_others_left() -> None:
-    plan = plan_of([GOOD, OTHER, DAMAGED, UNDECODABLE, HOMELESS], None, {"returns": "gone"}, is_chosen=False)
-    assert plan.sends == [(GOOD, "orders")]
-    left = reasons(plan)
-    assert list(left) == [1, 2, 3, 4]
-    assert left[1] == "gone"
-    assert "badMessages=deadLetter" in left[2]
-    assert left[3] == "it is undecodable: its body is damaged"
-    assert "--to" in left[4]
+    sent, gone, *others = reasons([GOOD, OTHER, DAMAGED, UNDECODABLE, HOMELESS], None, is_chosen=False)
+    assert (sent, gone) == (None, "gone")
+    damaged, undecodable, homeless = map(str, others)
+    assert "badMessages=deadLetter" in damaged
+    assert undecodable == "it is undecodable: its body is damaged"
+    assert "--to" in homeless
 
 
 def test_letters_go_to_the_given_topic_but_not_undecodable_ones() -> None:
-    plan = plan_of([OTHER, DAMAGED, UNDECODABLE, HOMELESS], "here", {"returns": "gone"}, is_chosen=True)
-    assert plan.sends == [(OTHER, "here"), (DAMAGED, "here"), (HOMELESS, "here")]
-    assert list(reasons(plan)) == [3]
-    assert plan_of([OTHER], "here", {"here": "gone"}, is_chosen=True) == ([], [(OTHER, "gone")])
+    *sent, undecodable = reasons([OTHER, DAMAGED, HOMELESS, UNDECODABLE], "here", is_chosen=True)
+    assert sent == [None, None, None]
+    assert undecodable == "it is undecodable: its body is damaged"
+    assert reasons([GOOD], "returns", is_chosen=True) == ["gone"]
 
 
 def test_undecodable_letter_has_no_target() -> None:

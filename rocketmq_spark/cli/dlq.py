@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from rocketmq_spark.cli.message_lines import (
-    StoredMessage,
-    json_line,
-    place_text,
-    redriven,
-    text_line,
-)
+from rocketmq_spark.cli.message_lines import StoredMessage, json_line, message_of, place_text, redriven, text_line
 from rocketmq_spark.cli.message_reading import read_messages
 from rocketmq_spark.cli.name_server import add_actions, cluster_at
-from rocketmq_spark.cli.redrive_plan import RedrivePlan, ids_of, places_of, plan_of, selected, target_of
+from rocketmq_spark.cli.redrive_plan import ids_of, places_of, reason_to_leave, selected, target_of
 from rocketmq_spark.condition import one_line
 from rocketmq_spark.errors import BrokerError, LocalProtocolError, RouteError
 from rocketmq_spark.inspection.inspector import Inspector, raise_failure
@@ -44,17 +38,15 @@ def main(argv: Sequence[str]) -> int:
             show(letters, group, as_json=arguments.json)
             return 0
         if arguments.message_id:
-            chosen = selected(letters, group, arguments.message_id, ids_of)
+            letters = iter(selected(letters, group, arguments.message_id, ids_of))
         elif arguments.offset:
             # behind made-up IPv6 flags a broker may store two for one offset
-            chosen = selected(letters, group, arguments.offset, places_of, are_unique=False)
-        elif not (chosen := list(letters)):
+            letters = iter(selected(letters, group, arguments.offset, places_of, are_unique=False))
+        redriver = Redriver(cluster, group, arguments.to, is_chosen=not arguments.all, is_dry_run=arguments.dry_run)
+        left = [redriver.redrive(letter) for letter in letters]
+        if not left:
             print_none(group)
-        targets = {topic for letter in chosen if (topic := target_of(letter, arguments.to)) is not None}
-        producer = Producer(cluster, group=group)
-        unusable = unusable_topics(cluster, producer, targets)
-        plan = plan_of(chosen, arguments.to, unusable, is_chosen=not arguments.all)
-        return redrive(producer, plan, is_dry_run=arguments.dry_run)
+        return LEFT if any(left) else 0
 
 
 def read_dead_letters(cluster: ClusterClient, group: str) -> Iterator[StoredMessage]:
@@ -87,46 +79,63 @@ def print_none(group: str) -> None:
     print(f"Group '{one_line(group)}' has no dead letters.", file=sys.stderr)
 
 
-def unusable_topics(cluster: ClusterClient, producer: Producer, topics: Collection[str]) -> dict[str, str]:
-    """Return those of ``topics`` to which nothing can be sent, each with the reason: the brokers' own topics, and those
-    without a route or a writable queue. Raises what ``NameServers.cluster_info`` does, and the errors of
-    ``Producer.write_queues`` but RouteError."""
-    if not topics:
-        return {}
-    usable = user_topics(topics, cluster.name_servers.cluster_info())
-    unusable = {topic: f"topic '{topic}' is the brokers' own" for topic in set(topics) - set(usable)}
-    for topic in usable:
-        try:
-            producer.write_queues(topic)
-        except RouteError as error:
-            unusable[topic] = error.summary
-    return unusable
+class Redriver:
+    """Sender of dead letters of ``group`` to their topics, or to topic ``to``. ``is_chosen``: whether the user named
+    each letter; ``is_dry_run``: only print. Not thread-safe."""
 
+    def __init__(
+        self, cluster: ClusterClient, group: str, to: str | None, *, is_chosen: bool, is_dry_run: bool
+    ) -> None:
+        self._cluster = cluster
+        self._producer = Producer(cluster, group=group)
+        self._to = to
+        self._is_chosen = is_chosen
+        self._is_dry_run = is_dry_run
+        self._reasons: dict[str, str | None] = {}
 
-def redrive(producer: Producer, plan: RedrivePlan, *, is_dry_run: bool) -> int:
-    """Print which messages are left. Send copies of the others, unless ``is_dry_run``, wait, and print the old ID and
-    the place of each; one that a broker rejects is left too. Return 0, or LEFT if a message was left. Raises the
-    TransportErrors of ``Producer.send``."""
-    left = len(plan.left)
-    for message, reason in plan.left:
-        _print_left(message, reason)
-    for message, topic in plan.sends:
-        if is_dry_run:
+    def redrive(self, letter: StoredMessage) -> bool:
+        """Send a copy of the letter, unless this is a dry run, wait, and print the old ID and the place; or print why
+        the letter is left: see ``reason_to_leave``, or a broker rejects it. Return whether it is left. Raises the
+        TransportErrors of ``Producer.send``, and what ``NameServers.cluster_info`` does."""
+        message, topic = message_of(letter), target_of(letter, self._to)
+        reason = reason_to_leave(letter, topic, self._reason_unusable, is_chosen=self._is_chosen)
+        if reason is None and topic is not None:
+            reason = self._send(message, topic)
+        if reason is not None:
+            print(
+                one_line(f"{place_text(message)} {message.msg_id} is not sent: {reason}"), file=sys.stderr, flush=True
+            )
+        return reason is not None
+
+    def _send(self, message: MessageExt, topic: str) -> str | None:
+        """Send a copy, wait and print its place; in a dry run, print the topic. Return why a broker rejects it, or
+        None."""
+        if self._is_dry_run:
             print(one_line(f"{message.msg_id} -> {topic} (dry run)"))
-            continue
+            return None
         try:
-            result = producer.send(redriven(message, topic))
+            result = self._producer.send(redriven(message, topic))
         except (BrokerError, LocalProtocolError, RouteError) as error:
-            left += 1
-            _print_left(message, error.summary)
-        else:
-            print(one_line(f"{message.msg_id} -> {result.queue} offset {result.queue_offset}"), flush=True)
-    return LEFT if left else 0
+            return error.summary
+        print(one_line(f"{message.msg_id} -> {result.queue} offset {result.queue_offset}"), flush=True)
+        return None
 
+    def _reason_unusable(self, topic: str) -> str | None:
+        """Return why nothing can be sent to the topic: it is the brokers' own, or has no route or writable queue; else
+        None. Request that once for each topic. Raises what ``NameServers.cluster_info`` does, and the errors of
+        ``Producer.write_queues`` but RouteError."""
+        if topic not in self._reasons:
+            self._reasons[topic] = self._request_reason(topic)
+        return self._reasons[topic]
 
-def _print_left(message: MessageExt, reason: str) -> None:
-    line = f"{place_text(message)} {message.msg_id} is not sent: {reason}"
-    print(one_line(line), file=sys.stderr, flush=True)
+    def _request_reason(self, topic: str) -> str | None:
+        if not user_topics([topic], self._cluster.name_servers.cluster_info()):
+            return f"topic '{topic}' is the brokers' own"
+        try:
+            self._producer.write_queues(topic)
+        except RouteError as error:
+            return error.summary
+        return None
 
 
 def queue_offset(text: str) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable
 
 from rocketmq_spark.cli.message_lines import StoredMessage, message_of, origin_topic
 from rocketmq_spark.condition import one_line
@@ -13,32 +12,19 @@ from rocketmq_spark.source.dead_letter import PROBLEM
 from rocketmq_spark.wire.arrow.undecodable import UndecodableMessage
 
 
-class RedrivePlan(NamedTuple):
-    """``sends``: messages with their target topics; ``left``: the other messages, each with the reason."""
-
-    sends: list[tuple[MessageExt, str]]
-    left: list[tuple[MessageExt, str]]
-
-
-def plan_of(
-    letters: Sequence[StoredMessage], to: str | None, unusable: Mapping[str, str], *, is_chosen: bool
-) -> RedrivePlan:
-    """Return which of ``letters`` are sent, and to which topics: see ``target_of``. ``unusable``: reasons by topic.
-    ``is_chosen``: whether the user named each of them; those of ``badMessages`` are left otherwise."""
-    plan = RedrivePlan([], [])
-    for letter in letters:
-        message, topic = message_of(letter), target_of(letter, to)
-        if isinstance(letter, UndecodableMessage):
-            plan.left.append((message, f"it is undecodable: {letter.problem}"))
-        elif PROBLEM in message.properties and not is_chosen:
-            plan.left.append((message, "badMessages=deadLetter stored it, undecoded; select it to send it as it is"))
-        elif topic is None:
-            plan.left.append((message, "it names no first topic, or one of a group; name one with '--to'"))
-        elif topic in unusable:
-            plan.left.append((message, unusable[topic]))
-        else:
-            plan.sends.append((message, topic))
-    return plan
+def reason_to_leave(
+    letter: StoredMessage, topic: str | None, reason_unusable: Callable[[str], str | None], *, is_chosen: bool
+) -> str | None:
+    """Return why a dead letter is not sent; None: it is sent. ``topic``: its ``target_of``. ``reason_unusable`` returns
+    why nothing can be sent to a topic, or None, and is called if there is no other reason. ``is_chosen``: whether the
+    user named the letter; those of ``badMessages`` are left otherwise."""
+    if isinstance(letter, UndecodableMessage):
+        return f"it is undecodable: {letter.problem}"
+    if PROBLEM in letter.properties and not is_chosen:
+        return "badMessages=deadLetter stored it, undecoded; select it to send it as it is"
+    if topic is None:
+        return "it names no first topic, or one of a group; name one with '--to'"
+    return reason_unusable(topic)
 
 
 def target_of(letter: StoredMessage, to: str | None = None) -> str | None:
