@@ -337,6 +337,7 @@ REFUSED: list[tuple[Kind[Any], str]] = [
     (ADDRESSES, "a:0"),
     (ADDRESSES, "a:65536"),
     (ADDRESSES, "a:b"),
+    (ADDRESSES, "a:\u0661\u0662"),
     (ADDRESSES, "a:1;;b:2"),
     (ADDRESSES, ";"),
     (ADDRESSES, ";a:1"),

@@ -28,7 +28,7 @@ class Kind(Generic[T]):
     parse: Callable[[str], T]
 
 
-_ADDRESS: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:;,\[\]]+):\d{1,5}")
+_ADDRESS: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:;,\[\]]+):[0-9]{1,5}")
 _TOPIC: Final = re.compile(r"[%|a-zA-Z0-9_-]{1,255}")
 _WRITABLE_TOPIC: Final = re.compile(r"[%|a-zA-Z0-9_-]{1,127}")
 _GROUP: Final = re.compile(r"[%|a-zA-Z0-9_-]{1,120}")
