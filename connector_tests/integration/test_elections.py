@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from connector_tests.support.replica_reads import options_of, places, read_for, read_rest
-from connector_tests.support.source_calls import source_calls
+from connector_tests.support.source_calls import SourceCalls, source_calls
 from connector_tests.support.streams import Topic, eventually, steady_messages
 from connector_tests.support.written_rows import arrow, write
 from rocketmq_spark.embedded import EmbeddedCluster
@@ -61,6 +61,13 @@ def has_other_master(cluster: EmbeddedCluster, dead: str) -> bool:
         return False
 
 
+def is_idle(calls: SourceCalls, rows: list[dict[str, Any]], messages: Topic, group: str) -> bool:
+    """Whether the next batch has no rows, and all before it are committed at the master."""
+    batch = calls.next_batch()
+    rows += batch
+    return not batch and messages.lag(group) == 0
+
+
 def place_of(row: dict[str, Any]) -> tuple[int, int]:
     return row["queueId"], row["queueOffset"]
 
@@ -77,7 +84,7 @@ def test_masters_killed_one_after_the_other_under_load_lose_no_confirmed_message
                 read_for(calls, rows, UNDER_LOAD_S)
                 replicated.start_broker(dead)
         read_rest(calls, rows, confirmed)
-        eventually(lambda: not calls.next_batch() and replicated_topic.lag(group) == 0, "the offsets at the master")
+        eventually(lambda: is_idle(calls, rows, replicated_topic, group), "the offsets at the master")
     assert len(places(rows)) == len(set(places(rows)))
 
 
@@ -89,11 +96,11 @@ def test_offsets_that_an_idle_query_has_committed_are_committed_again(
     rows: list[dict[str, Any]] = []
     with source_calls(options_of(replicated, replicated_topic, group)) as calls:
         read_rest(calls, rows, sent)
-        eventually(lambda: not calls.next_batch() and replicated_topic.lag(group) == 0, "the offsets at the master")
+        eventually(lambda: is_idle(calls, rows, replicated_topic, group), "the offsets at the master")
         dead = kill_master(replicated)
         replicated_topic.commit(group, dict.fromkeys(replicated_topic.queues, 0))
         assert replicated_topic.lag(group) > 0
-        eventually(lambda: not calls.next_batch() and replicated_topic.lag(group) == 0, "the offsets at the new master")
+        eventually(lambda: is_idle(calls, rows, replicated_topic, group), "the offsets at the new master")
         replicated.start_broker(dead)
     assert len(rows) == len(sent)
 
