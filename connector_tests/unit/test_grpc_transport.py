@@ -308,7 +308,7 @@ def test_messages_of_an_earlier_start_are_released_though_routes_come_late(monke
             receiver.start()
             eventually(lambda: "QueryRoute" in proxy.received_methods(), "a request for the route")
             receiver.try_release([BrokerHandle.parse("T", "0 1795445135749 60000 3 0 broker-a 0 0")])
-            time.sleep(0.1)
+            eventually(lambda: monotonic_ms() > expected_ms[-1], "a later millisecond")
             routed_ms = monotonic_ms()
             is_routed.set()
             eventually(lambda: receiver.counts.released == 1, "a released message")

@@ -94,8 +94,8 @@ def test_converted_messages_end_the_failure_to_convert(scenario: Scenario) -> No
 
 
 def test_target_that_left_the_route_is_no_failure_to_convert(scenario: Scenario) -> None:
-    failures, gone, kept = scenario.receive_failures, Target("T", "a"), Target("T", "b")
-    for target in (gone, kept):
+    failures, removed, kept = scenario.receive_failures, Target("T", "a"), Target("T", "b")
+    for target in (removed, kept):
         failures.record_poll(target, FailedConversion((), UNCONVERTIBLE))
     failures.retain_targets([kept])
     assert scenario.outages().keys() == {"convertible messages of topic T at broker b"}

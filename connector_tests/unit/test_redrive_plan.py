@@ -31,8 +31,8 @@ def reasons(letters: list[StoredMessage], to: str | None, *, is_chosen: bool) ->
 
 
 def test_letters_are_sent_to_their_first_topics_and_others_left() -> None:
-    sent, gone, *others = reasons([GOOD, OTHER, DAMAGED, UNDECODABLE, HOMELESS], None, is_chosen=False)
-    assert (sent, gone) == (None, "gone")
+    sent, unusable, *others = reasons([GOOD, OTHER, DAMAGED, UNDECODABLE, HOMELESS], None, is_chosen=False)
+    assert (sent, unusable) == (None, "gone")
     damaged, undecodable, homeless = map(str, others)
     assert "badMessages=deadLetter" in damaged
     assert undecodable == "it is undecodable: its body is damaged"

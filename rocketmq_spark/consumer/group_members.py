@@ -275,7 +275,8 @@ class GroupMembers:
         ``client_ids``.
 
         It may send heartbeats, check the group, or request running infos of other members, and wait. Problems and their
-        ends are recorded as outages. Raises the errors of ``check_group``.
+        ends are recorded as outages. An inconsistent member is an outage too, not an error: return WAIT if JOINING,
+        SHARE if MEMBER. Raises the errors of ``OutageAwareClient.check_group``.
         """
         action = self._apply_event(event_from_lists(client_ids, self._client_id))
         if action is not MembershipAction.COMPARE:

@@ -171,11 +171,12 @@ class Member:
             yield membership
 
     def wait_for_change(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
-        """Send long polls of the queues at their offsets in ``positions``, only at responsive masters, and wait up to
-        ``timeout_ms`` for a change since the last call: a poll returned messages or failed; ownership, resets or
-        responsive servers changed; or the member's thread failed. Return whether there is one, or a request to an
-        unresponsive server is due. A request that is due at the start ends the wait, one that becomes due later does
-        not. The next call does not return a change again, but a request that is still due."""
+        """Send long polls (``TailWatch.watch``) of the queues at their offsets in ``positions``, only at responsive
+        masters, and wait up to ``timeout_ms`` for a change since the last call: a poll returned messages or an invalid
+        offset, or failed; ownership, resets or responsive servers changed; a queue may have been re-created; or the
+        member's thread failed. Return True for a change, which the next call does not return again. Return True also if
+        a request to an unresponsive server is due when this returns, in each call while it is due; it ends the wait
+        only if it is due at the start."""
         masters = self._group_lock.published.masters
         self._tail_watch.watch({queue: at for queue, at in positions.items() if queue.broker_name in masters})
         with self._changed:

@@ -287,7 +287,7 @@ class OutageAwareClient:
 
     def _probe(self, offsets: Mapping[MessageQueue, int], probe: _Probe) -> dict[MessageQueue, int | None]:
         """Return the results of ``probe`` at the queues' brokers, in turn. Queues for which ``_call`` returns None are
-        missing. Raises other errors."""
+        missing. Raises what ``_call`` does."""
         found: dict[MessageQueue, int | None] = {}
         for response in self.call_sequentially(
             offsets, lambda broker, queues: probe(broker, {one: offsets[one] for one in queues})

@@ -182,8 +182,9 @@ class _BrokerCheck:
         return {}
 
     def group_switches(self, group: str, *, is_required: bool) -> GroupSwitches | None:
-        """Request the group's ``consumeEnable`` and ``consumeBroadcastEnable``, and record the trial with
-        ``is_required``. None if the broker refuses. A broker that creates groups on demand creates the group."""
+        """Request and return the group's ``consumeEnable`` and ``consumeBroadcastEnable``; None if the broker refuses.
+        Record response or refusal as a trial with ``is_required``; raise other errors without a trial. A broker that
+        creates groups on demand creates the group."""
         purpose = f"the settings of group '{group}'"
         return self._attempt(
             "GET", purpose, lambda: self._broker.call(group_switches_rpc(group)), is_required=is_required
@@ -217,9 +218,9 @@ class _BrokerCheck:
 
 def _explained(result: E, tls: Tls | None) -> E | RocketMQError:
     """Return ``result``, unless it is CONNECT_FAILED or CONNECTION_LOST with TLS. Then connect to the server again,
-    wait up to 3 s for data, and return the error that this raises, such as a rejected client certificate; ``result`` if
-    none or again one of these two. A server rejects the certificate after the handshake, and resets a connection on
-    which data was sent before."""
+    send nothing, wait up to 3 s for data, and return the error that this raises, such as a rejected client certificate;
+    ``result`` if none or again one of these two. A server rejects the certificate after the handshake; if the client
+    sent data before that, the server resets the connection, and the client does not receive the reason."""
     if tls is None or not isinstance(result, TransportError) or not is_disconnected(result):
         return result
     address = str(result.context["address"])

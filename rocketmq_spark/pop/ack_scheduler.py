@@ -85,14 +85,15 @@ class AckScheduler:
                 return self._unacked.brokers_due_at_stop()
             return self._unacked.brokers_due(self._clock())
 
-    def try_release(self, handles: Sequence[ReceiptHandle]) -> None:
+    def try_release(self, handles: Sequence[ReceiptHandle], released: Callable[[], None]) -> None:
         """Request, once, the release (redelivery within seconds) of messages that ``unacked_messages`` does not track.
-        Wait for the responses and add the number without an error to ``counts.released``. Ignore errors: those messages
-        are redelivered when they expire."""
+        Wait for the responses, add the number without an error to ``counts.released``, and call ``released``. Ignore
+        errors: those messages are redelivered when they expire."""
         outcomes = self._transport.change_invisible_duration(handles, RELEASED_INVISIBLE_MS, suspend=True)
-        released = sum(not isinstance(outcome, RocketMQError) for outcome in outcomes)
+        count = sum(not isinstance(outcome, RocketMQError) for outcome in outcomes)
         with self._changed:
-            self._unacked.counts.released += released
+            self._unacked.counts.released += count
+        released()
 
     # ------------------------------------------------------------------------------------------ waiting, stopping
 

@@ -162,9 +162,9 @@ def handle_of(topic: str, broker_name: str, text: str) -> ReceiptHandle:
 
 
 def is_unverified(handle: ReceiptHandle) -> bool:
-    """Return whether an opaque handle has a format that a proxy gives to brokers' handles: at least 5 words, the last
-    one an integer. It may be a producer's, so no request may use it, and the message is redelivered. False for each
-    BrokerHandle."""
+    """Return whether an opaque handle has a format that a proxy gives to brokers' handles: at least 5 words, and after
+    them an integer. Its response did not verify it: it may be a producer's, from the property ``POP_CK``, so no request
+    may use it, and the message is redelivered. False for each BrokerHandle."""
     if isinstance(handle, BrokerHandle):
         return False
     *words, commit_log_offset = handle.text.split(" ")

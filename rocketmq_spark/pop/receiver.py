@@ -200,14 +200,8 @@ class Receiver:
         self.expect_redelivery()
 
     def try_release(self, handles: Sequence[ReceiptHandle]) -> None:
-        """Release messages once, on a worker, without waiting; ignore failures. ``expect_redelivery`` from now on and
-        again when they are released, which routes may delay."""
-
-        def release() -> None:
-            self._ack_scheduler.try_release(handles)
-            self.expect_redelivery()
-
-        self._workers.start(RELEASING, release)
+        """Release messages once, on a worker; ignore failures. ``expect_redelivery`` now, and again once released."""
+        self._workers.start(RELEASING, partial(self._ack_scheduler.try_release, handles, self.expect_redelivery))
         self.expect_redelivery()
 
     def expect_redelivery(self) -> None:
@@ -346,16 +340,15 @@ class Receiver:
         return has_result
 
     def _process(self, result: ReceiveResult | None) -> bool:
-        """Record a poll's outcome as failure or success of its broker. Add its messages here, or on a worker if
-        ``retryMaxTimes`` must be requested first. None only wakes the thread: return False for it, else True."""
+        """Record a poll's outcome: see ``record_poll``. Add its messages here, or on a worker if ``retryMaxTimes`` must
+        be requested first. None only wakes the thread: return False for it, else True."""
         if result is None:
             return False
-        request, outcome, now_ms = result
-        target = request.target
+        (target, *_), outcome, now_ms = result
         self._failures.record_poll(target, outcome)
         if isinstance(outcome, FailedConversion):
             with self._changed:
-                self._receive_scheduler.isolate(request, outcome.failure, now_ms)
+                self._receive_scheduler.isolate(result.request, outcome.failure, now_ms)
             outcome = outcome.received or outcome.failure
         if isinstance(outcome, RocketMQError):
             with self._changed:

@@ -101,7 +101,8 @@ class RemotingTransport:
         )
 
     def targets(self) -> list[Target]:
-        """Return, from cached routes, each topic that may be polled with each broker that has readable queues of it."""
+        """Return, from cached routes, each topic of ``subscribe`` that passed the ``TopicChecks``, with each broker
+        that has readable queues of it."""
         readable = self._readable
         topics = self._routes.queues.items()
         queues = (queue for topic, of_topic in topics if topic in readable for queue in of_topic)

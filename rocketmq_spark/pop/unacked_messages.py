@@ -178,9 +178,8 @@ class UnackedMessages:
             self._add(_UnackedMessage(handle, record, record_format, lease, MessageState.IN_FLIGHT, REPLAYED))
 
     def _lease_of(self, handle: ReceiptHandle, now_ms: int, epoch_ms: int) -> Lease:
-        """Return the lease of an earlier start's message. With a broker's handle it has the handle's duration, from the
-        pop time on, at the latest from now, so it may be expired. Other handles have no pop time: half of this start's
-        duration is over, so an extension is due now."""
+        """Return the lease of an earlier start's message. With a broker's handle: the handle's duration from its pop
+        time, or from now if that is earlier. Else half of this start's duration is left: an extension is due now."""
         if not isinstance(handle, BrokerHandle):
             return Lease.starting_at(now_ms - self._invisible_ms // 2, self._invisible_ms)
         age_ms = max(0, epoch_ms - handle.pop_check_point.pop_time_ms)
@@ -258,9 +257,8 @@ class UnackedMessages:
         message.lease, message.is_claimed = message.lease.retry_later(now_ms), False
 
     def expire(self, now_ms: int) -> int:
-        """Count each expired message once, unless it is claimed, COMPLETED or ABANDONED. If it is PREFETCHED or
-        RETRIES_EXHAUSTED, remove it: its broker redelivers it. If it is IN_FLIGHT, in a batch, it stays, as a possible
-        duplicate. Return the number of removed messages."""
+        """Count each expired message once, unless it is claimed, COMPLETED or ABANDONED. Remove PREFETCHED and
+        RETRIES_EXHAUSTED ones, which brokers redeliver, and return how many; IN_FLIGHT ones stay, maybe duplicates."""
         dropped_count = 0
         expired_numbers = [
             number

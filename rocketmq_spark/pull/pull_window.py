@@ -256,9 +256,8 @@ class PullWindow:
             self._append_range(self._open(to), to, NO_BODY, is_lost=True, is_presumed_lost=is_presumed_lost)
 
     def _append_range(self, request: PullRequest, to: int, body: memoryview, **flags: bool) -> None:
-        """Append ``[request.next_offset, to)``, up to the request's end, to its ranges; advance it, and update the
-        window's counts. ``response_end_offset`` is ``to`` if that is beyond the request and ``body`` is not empty, else
-        None. ``flags``: other fields of PulledRange."""
+        """Append ``[request.next_offset, to)``, up to the request's end, to its ranges; advance it and the window's
+        counts. ``response_end_offset``: ``to`` if ``body`` reaches beyond the request. ``flags``: other fields."""
         end_offset = min(to, request.end_offset)
         response_end_offset = to if to > end_offset and body else None
         request.pulled.append(

@@ -96,6 +96,9 @@ def _probe_all(
 def _submit_probe(
     broker: RemotingClient, prober: Prober, queue: MessageQueue, offset: int
 ) -> ResponseFuture[PullResult]:
+    """Send a pull of one message at ``offset``, unfiltered, in the prober's group, and return its future; wait only for
+    a new connection. The pull may remove an operator's offset reset (reason OFFSET_RESET) from the broker: the caller
+    passes that to ``prober.on_reset``. Raises what ``RemotingClient.submit`` does."""
     return broker.submit(pull_rpc(prober.group, queue, offset, 1, "*"))
 
 

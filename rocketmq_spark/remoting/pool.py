@@ -150,8 +150,9 @@ class ConnectionPool:
             slot.opening.release()
 
     def _connect_new(self, address: str) -> Connection:
-        """Close surplus connections, open a new one within the connect timeout, and return it; the caller stores it.
-        Raises the errors of ``secured.Connect``; TransportError[CONNECT_FAILED] also after ``close``."""
+        """Close surplus idle connections, of any address (``_close_surplus``). Open a new one within the connect
+        timeout and return it; the caller stores it. Raises the errors of ``secured.Connect``; after ``close``, once
+        connected, TransportError[CONNECT_FAILED]."""
         self._close_surplus()
         stream = self._connect(address, self._connect_timeout_ms)
         connection = Connection(address, stream, self._on_request, self._clock, credentials=self._credentials)

@@ -250,9 +250,9 @@ class _RangeReader:
         )
 
     def _finish_batch(self, decoder: RangeDecoder) -> Iterator[pa.RecordBatch]:
-        """Decode what ``decoder`` collected, apply ``badMessages``, and yield the rows. Then log messages that the
-        broker stores and does not deliver, once per queue and count, and report the expected offsets that had no
-        row."""
+        """Decode what ``decoder`` collected, apply ``badMessages``, and yield the rows. Then log how many messages the
+        broker stores and never delivers, each number once per queue. Without a filter, pull expected offsets that had
+        no row again, wait, and report them (``_check_missing``)."""
         for expected, batches in decoder.finish():
             found: list[pa.RecordBatch] = []
             for batch, undecodable in batches:
@@ -323,10 +323,10 @@ class _RangeReader:
         self._record.lost.append(LostRange(queue, begin_offset, end_offset, VACANT))
 
     def _report(self, begin_offset: int, end_offset: int, cause: str) -> None:
-        """Add the offsets to the losses of the task's record, unless the driver has reported them. With
-        ``failOnDataLoss`` raise DataLossError[DATA_LOSS.OFFSETS_UNAVAILABLE | DATA_LOSS.QUEUE_TRUNCATED |
-        DATA_LOSS.OFFSETS_OMITTED] instead, with the losses of the batch's other queues at this broker, for which this
-        requests their bounds."""
+        """Without ``failOnDataLoss``, add the offsets to the losses of the task's record, unless a loss that the driver
+        has reported contains them. With it, raise DataLossError[DATA_LOSS.OFFSETS_UNAVAILABLE |
+        DATA_LOSS.QUEUE_TRUNCATED | DATA_LOSS.OFFSETS_OMITTED] in any case, reported or not: request the bounds of the
+        batch's other queues at this broker, wait, and list their losses too."""
         lost = LostRange(self._range.queue, begin_offset, end_offset, cause)
         if self._options.fail_on_data_loss:
             report_losses([lost, *self._lost_in_other_queues()], is_failure=True)

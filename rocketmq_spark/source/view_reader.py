@@ -93,7 +93,7 @@ def query_rows(inspector: Inspector, options: ViewOptions) -> Sequence[tuple[Any
 
 
 def record_batch(rows: Sequence[tuple[Any, ...]], schema: StructType, view: str) -> pa.RecordBatch:
-    """Return ``rows`` of ``view`` with the columns of a checked ``schema``."""
+    """Return ``rows``, the named tuples of ``view``, with the columns of a checked ``schema``."""
     import pyarrow as pa
 
     columns = view_columns(schema, view)

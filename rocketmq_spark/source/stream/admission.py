@@ -33,9 +33,9 @@ class TriggerDelay:
 
     def decide(self, available: int, now_ms: int, *, is_full: bool = False) -> bool:
         """Return whether to delay a batch of ``available`` offsets, and store that as ``is_active``: it has fewer than
-        the minimum, and the delay is not over. An empty batch is never delayed. ``is_full``: the batch has reached a
-        maximum, so more offsets would not be in it, and it is not delayed. ``now_ms``: by any clock that does not go
-        back."""
+        the minimum, and the last ``record_planned``, by the caller for each batch, is less than ``max_delay_ms`` ago.
+        Not delayed: an empty batch, one before the first ``record_planned``, and one with ``is_full``: it has reached a
+        maximum, so more offsets would not be in it. ``now_ms``: by the same clock, which does not go back."""
         is_small = 0 < available < self._min_offsets and not is_full
         self.is_active = is_small and self.remaining_ms(now_ms) > 0
         return self.is_active

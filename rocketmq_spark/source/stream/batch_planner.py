@@ -154,9 +154,8 @@ class BatchPlanner:
                 return start.after_waiting()
 
     def _mark_completed(self, start: SourceOffset) -> None:
-        """Mark the offsets of ``start`` as completed: each queue's at every call until one finds it owned. Commit these
-        and unconfirmed ones, wait, and add the losses and sizes that tasks have reported. Do nothing once all queues of
-        ``start`` were found owned and no offset is unconfirmed."""
+        """Mark each queue's offset in ``start`` as completed, at every call until one finds it owned; commit these and
+        unconfirmed ones, wait, and add what tasks have reported. Do nothing once no queue or offset is left."""
         if start is not self._completed:
             self._completed, self._reported = start, set()
         if len(self._reported) == len(start.queues) and not self._is_unconfirmed:
@@ -320,9 +319,8 @@ class BatchPlanner:
     def _collect_facts(
         self, membership: Membership, start: SourceOffset, snapshot: MetadataSnapshot, stored: GroupOffsets
     ) -> QueueFacts:
-        """Return the facts of the queues of ``without_older(stored)`` whose requests did not fail. Mark doubtful queues
-        as unverified, and probe the last read messages of unverified ones, to detect re-created queues. After a sign of
-        one, request all bounds, and search where it begins."""
+        """Return the facts of the queues of ``without_older(stored)`` whose requests did not fail. Probe the last read
+        messages of unverified and doubtful queues; after a sign of a re-created one request all bounds, and search."""
         offsets, client, bounds = membership.offsets, membership.client, snapshot.bounds
         stored = without_older(stored, start, snapshot)
         suspect = frozenset(offsets.suspect)

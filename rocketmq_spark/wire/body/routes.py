@@ -36,9 +36,9 @@ def decode_cluster_info(body: bytes | memoryview) -> ClusterInfo:
 
 
 def _topic_route(topic: str, route: Object) -> TopicRoute:
-    """Return the route that a body describes. Raises ValueError for a missing or wrongly typed field, and for a
-    negative number of queues or more than ROUTE_QUEUES together. An invalid order configuration raises nothing: see
-    ``_ordered_brokers``."""
+    """Return the route that a body describes. Raises ValueError for a missing or wrongly typed field, for a negative
+    number of queues, and if all brokers together have more read queues, or more write queues, than ROUTE_QUEUES allows.
+    An order configuration with invalid text raises nothing: see ``_ordered_brokers``."""
     queues = tuple(_queue_data(entry) for entry in objects(route, "queueDatas"))
     writable = {data.broker_name for data in queues if data.permission & PERM_WRITE}
     brokers = tuple(_with_acting(_broker_data(entry), entry, writable) for entry in objects(route, "brokerDatas"))
