@@ -35,6 +35,8 @@ FAULT_AT = 4
 KEYS = 4
 """Odd rows have a sharding key, one of so many; even ones go anywhere."""
 VICTIM, OTHER = "broker-a", "broker-b"
+SOON = {"brokerTimeoutMs": "3000"}
+"""The default: what a fault has swallowed is sent again as soon as a user's would be."""
 UNAVAILABLE = {
     "killed": (EmbeddedCluster.kill_broker, EmbeddedCluster.start_broker),
     "frozen": (EmbeddedCluster.pause_broker, EmbeddedCluster.resume_broker),
@@ -112,7 +114,7 @@ def assert_nothing_is_lost(
     """Every row is stored, copies have the id of the first, and rows of one key keep their order."""
     topic = cluster.create_topic(unique_name("faults"))
     task = WriteTask("faults", 0)
-    assert write(cluster.namesrv_addr, topic, batches(row_count, fault), task, pool) == row_count
+    assert write(cluster.namesrv_addr, topic, batches(row_count, fault), task, pool, **SOON) == row_count
 
     read = read_until_each_is_there(cluster, topic, pool, row_count)
     numbers = [int(body) for body in read["body"].to_pylist()]
@@ -203,7 +205,8 @@ def test_rows_for_any_queue_go_to_the_other_broker_where_one_is_unavailable(
     limit = str(int(TIMEOUT_S * 1000))
     try:
         assert (
-            write(pair.namesrv_addr, topic, rows, WriteTask(unavailable, 0), pool, clusterTimeoutMs=limit) == row_count
+            write(pair.namesrv_addr, topic, rows, WriteTask(unavailable, 0), pool, clusterTimeoutMs=limit, **SOON)
+            == row_count
         )
         took = time.monotonic() - went
     finally:

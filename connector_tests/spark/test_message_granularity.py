@@ -20,11 +20,8 @@ from connector_tests.support.timeouts import TIMEOUT_FACTOR
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 
-
-@pytest.fixture
-def invisible_ms() -> int:
-    """For how long, where a batch is to take longer."""
-    return int(20_000 * TIMEOUT_FACTOR)
+INVISIBLE_MS = int(20_000 * TIMEOUT_FACTOR)
+"""Where a batch is to take longer."""
 
 
 def test_available_now_reads_each_message_once(messages: Topic, stream: StreamOf) -> None:
@@ -59,15 +56,15 @@ def test_two_queries_share_the_messages_of_one_queue(
 
 @pytest.mark.full
 def test_a_batch_longer_than_the_invisibility_is_claimed_by_no_other_receiver(
-    messages: Topic, stream: StreamOf, invisible_ms: int
+    messages: Topic, stream: StreamOf
 ) -> None:
-    options = {"loadBalance": "message", "invisibleDurationMs": str(invisible_ms)}
+    options = {"loadBalance": "message", "invisibleDurationMs": str(INVISIBLE_MS)}
     slow, other = stream("slow", **options), stream("other", **options)
     has_a_batch = threading.Event()
 
     def take_long() -> None:
         has_a_batch.set()
-        time.sleep(1.5 * invisible_ms / 1000)
+        time.sleep(1.5 * INVISIBLE_MS / 1000)
 
     slow.before_each_batch = take_long
     sent = messages.send(30)
