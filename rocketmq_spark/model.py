@@ -150,6 +150,10 @@ class QueueBounds(NamedTuple):
     max_offset: int
     last_store_timestamp_ms: int = 0
 
+    def clamp(self, offset: int) -> int:
+        """Return the offset nearest to ``offset`` that is not below the min offset nor above the max offset."""
+        return min(max(offset, self.min_offset), self.max_offset)
+
 
 class BrokerAddress(NamedTuple):
     """Destination of requests for a broker or a name server.

@@ -88,10 +88,13 @@ def offsets_at(
     OptionError[OFFSETS_NOT_IN_QUEUES] for an offset that a queue does not have."""
     if target.timestamp_ms is None:
         return offsets_of(QueuePositions(target.position), bounds)
-    found: dict[MessageQueue, int] = {}
-    for queue in bounds:
-        found |= cluster.call(queue, partial(Broker.search_offsets, timestamps_ms={queue: target.timestamp_ms}))
-    return {queue: min(max(at, bounds[queue].min_offset), bounds[queue].max_offset) for queue, at in found.items()}
+    return {queue: held.clamp(first_offset_at(cluster, queue, target.timestamp_ms)) for queue, held in bounds.items()}
+
+
+def first_offset_at(cluster: ClusterClient, queue: MessageQueue, timestamp_ms: int) -> int:
+    """Request and return the offset of the queue's first message stored at this time (Unix ms) or later, else its max
+    offset. Raises what ``Broker.search_offsets`` does."""
+    return cluster.call(queue, partial(Broker.search_offsets, timestamps_ms={queue: timestamp_ms}))[queue]
 
 
 def change(

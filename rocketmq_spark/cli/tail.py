@@ -11,9 +11,9 @@ from typing import Final
 from rocketmq_spark.cli.message_lines import StoredMessage, json_line, message_of, text_line
 from rocketmq_spark.cli.message_reading import read_messages
 from rocketmq_spark.cli.name_server import add_cluster, cluster_at
+from rocketmq_spark.cli.offsets import first_offset_at
 from rocketmq_spark.inspection.inspector import Inspector, raise_failure
 from rocketmq_spark.model import MessageQueue, QueueBounds
-from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.cluster_client import ClusterClient
 
 DEFAULT_COUNT: Final = 10
@@ -58,17 +58,10 @@ def new_ranges(
     for queue in seen.keys() & current.keys():
         begin_offset, end_offset = seen[queue].max_offset, current[queue].max_offset
         if begin_offset > end_offset:
-            first_offset = first_offset_at(queue, seen[queue].last_store_timestamp_ms + 1)
-            begin_offset = min(max(first_offset, current[queue].min_offset), end_offset)
+            begin_offset = current[queue].clamp(first_offset_at(queue, seen[queue].last_store_timestamp_ms + 1))
         ranges[queue] = QueueBounds(begin_offset, end_offset)
     seen.update(current)
     return ranges
-
-
-def first_offset_at(cluster: ClusterClient, queue: MessageQueue, timestamp_ms: int) -> int:
-    """Request and return the offset of the queue's first message stored at this time (Unix ms) or later, else its max
-    offset. Raises what ``Broker.search_offsets`` does."""
-    return cluster.call(queue, partial(Broker.search_offsets, timestamps_ms={queue: timestamp_ms}))[queue]
 
 
 def print_messages(

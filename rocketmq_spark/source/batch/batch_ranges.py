@@ -64,7 +64,7 @@ class RangeEnd(NamedTuple):
         the end. Else the listed position, or the group's offset in ``committed`` (of ``group_queues``), or without one
         its fallback. Raises OptionError[COMMITTED_OFFSETS_NOT_FOUND | TIMESTAMP_NOT_MATCHED]."""
         if self.is_time:
-            offsets = {queue: min(max(found[queue], one.min_offset), one.max_offset) for queue, one in bounds.items()}
+            offsets = {queue: one.clamp(found[queue]) for queue, one in bounds.items()}
             self._check_matched([queue for queue, offset in offsets.items() if offset == bounds[queue].max_offset])
             return offsets
         positions = self.positions.by_queue(bounds)

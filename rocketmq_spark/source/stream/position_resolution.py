@@ -110,7 +110,7 @@ def reset_positions(pending: Mapping[MessageQueue, int], snapshot: MetadataSnaps
     """Return the offsets to which an operator has reset queues, also backward, limited to the queues' bounds; omit
     queues that are not owned or have no bounds. A reset overrides checkpoint and group."""
     return {
-        queue: min(max(offset, snapshot.bounds[queue].min_offset), snapshot.bounds[queue].max_offset)
+        queue: snapshot.bounds[queue].clamp(offset)
         for queue, offset in pending.items()
         if queue in snapshot.bounds and queue in snapshot.owned
     }
