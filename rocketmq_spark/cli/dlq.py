@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Final
 
 from rocketmq_spark.cli.message_lines import StoredMessage, json_line, message_of, place_text, redriven, text_line
@@ -18,6 +19,7 @@ from rocketmq_spark.model import MessageExt, dead_letter_topic
 from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.producer import Producer
 from rocketmq_spark.remoting.retry import is_unknown_topic
+from rocketmq_spark.wire.body.routes import ClusterInfo
 from rocketmq_spark.wire.body.system_topics import user_topics
 
 LEFT: Final = 1
@@ -33,15 +35,15 @@ def main(argv: Sequence[str]) -> int:
     arguments = new_parser().parse_args(argv)
     group = arguments.group
     with cluster_at(arguments.namesrv, arguments.options) as cluster:
-        letters = read_dead_letters(cluster, group)
+        letters: Iterable[StoredMessage] = read_dead_letters(cluster, group)
         if arguments.action == "list":
             show(letters, group, as_json=arguments.json)
             return 0
         if arguments.message_id:
-            letters = iter(selected(letters, group, arguments.message_id, ids_of))
+            letters = selected(letters, group, arguments.message_id, ids_of)
         elif arguments.offset:
             # behind made-up IPv6 flags a broker may store two for one offset
-            letters = iter(selected(letters, group, arguments.offset, places_of, are_unique=False))
+            letters = selected(letters, group, arguments.offset, places_of, are_unique=False)
         redriver = Redriver(cluster, group, arguments.to, is_chosen=not arguments.all, is_dry_run=arguments.dry_run)
         left = [redriver.redrive(letter) for letter in letters]
         if not left:
@@ -64,7 +66,7 @@ def read_dead_letters(cluster: ClusterClient, group: str) -> Iterator[StoredMess
         yield from read_messages(cluster, bounds)
 
 
-def show(letters: Iterator[StoredMessage], group: str, *, as_json: bool) -> None:
+def show(letters: Iterable[StoredMessage], group: str, *, as_json: bool) -> None:
     """Print a line for each of ``letters``, as text with the topic to which ``redrive`` would send it."""
     is_empty = True
     for letter in letters:
@@ -102,9 +104,8 @@ class Redriver:
         if reason is None and topic is not None:
             reason = self._send(message, topic)
         if reason is not None:
-            print(
-                one_line(f"{place_text(message)} {message.msg_id} is not sent: {reason}"), file=sys.stderr, flush=True
-            )
+            line = f"{place_text(message)} {message.msg_id} is not sent: {reason}"
+            print(one_line(line), file=sys.stderr, flush=True)
         return reason is not None
 
     def _send(self, message: MessageExt, topic: str) -> str | None:
@@ -120,6 +121,10 @@ class Redriver:
         print(one_line(f"{message.msg_id} -> {result.queue} offset {result.queue_offset}"), flush=True)
         return None
 
+    @cached_property
+    def _cluster_info(self) -> ClusterInfo:
+        return self._cluster.name_servers.cluster_info()
+
     def _reason_unusable(self, topic: str) -> str | None:
         """Return why nothing can be sent to the topic: it is the brokers' own, or has no route or writable queue; else
         None. Request that once for each topic. Raises what ``NameServers.cluster_info`` does, and the errors of
@@ -129,7 +134,7 @@ class Redriver:
         return self._reasons[topic]
 
     def _request_reason(self, topic: str) -> str | None:
-        if not user_topics([topic], self._cluster.name_servers.cluster_info()):
+        if not user_topics([topic], self._cluster_info):
             return f"topic '{topic}' is the brokers' own"
         try:
             self._producer.write_queues(topic)
