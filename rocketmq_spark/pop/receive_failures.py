@@ -116,19 +116,18 @@ class ReceiveFailures:
         """Record the outcome of a poll as ``record_outcome`` does. A response that a proxy could not convert is a
         success of the broker; without messages it is a failure to convert the target's messages, which delays polls of
         that target only. A response with messages, or an empty one, ends that failure."""
-        if not isinstance(outcome, FailedConversion):
-            self.record_outcome(target.broker_name, outcome)
-            failure = None
-        else:
-            self.record_outcome(target.broker_name, outcome.received)
-            failure = None if outcome.received else outcome.failure
-        if not isinstance(outcome, RocketMQError):
-            self._record(conversion_subject(*target), failure)
-            with self._changed:
-                if failure is None:
-                    self._unconverted.discard(target)
-                else:
-                    self._unconverted |= {target}
+        failure = None
+        if isinstance(outcome, FailedConversion):
+            failure, outcome = None if outcome.received else outcome.failure, outcome.received
+        self.record_outcome(target.broker_name, outcome)
+        if isinstance(outcome, RocketMQError):
+            return
+        self._record(conversion_subject(*target), failure)
+        with self._changed:
+            if failure is None:
+                self._unconverted.discard(target)
+            else:
+                self._unconverted |= {target}
 
     def retain_targets(self, targets: Collection[Target]) -> None:
         """Discard failures to convert messages of other targets, which are polled no more."""
