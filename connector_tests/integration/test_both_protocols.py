@@ -157,7 +157,7 @@ def test_a_batch_that_is_done_is_acknowledged_over_the_other_protocol(
         assert later.latestOffset(end, ReadAllAvailable()) is end
         eventually(lambda: later.reportLatestOffset()["acknowledged"] == SENT, "all acknowledged")
         assert later.reportLatestOffset()["expired"] == 0
-    left = desk.leave_unacknowledged(INVISIBLE_MS)
+    left = desk.leave_unacknowledged(INVISIBLE_MS)["body"].decode()
     with reader_of(desk.options_over(now)) as other:
         again, _ = read_from(other, other.initialOffset(), 1)
     assert bodies(again) == [left]

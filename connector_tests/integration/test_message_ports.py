@@ -79,7 +79,7 @@ def mark_acknowledged(desk: MessageGroup) -> None:
 def mark_extended(desk: MessageGroup) -> None:
     """When the time is over for which they were received, nobody gets them; and who holds them acknowledges them by
     what they are known by then."""
-    left = desk.leave_unacknowledged(3 * SHORT_MS)
+    left = desk.leave_unacknowledged(3 * SHORT_MS)["body"].decode()
     sent = desk.messages.send(SENT)
     one = desk.member()
     assert bodies(desk.rows(receive_batch(one, SENT))) == sorted(sent)

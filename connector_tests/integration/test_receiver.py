@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
 from connector_tests.support.cluster_pool import ClusterPool
+from connector_tests.support.message_group import response_of
 from connector_tests.support.streams import Topic, eventually
 from connector_tests.support.timeouts import PATIENT, PATIENT_MS, TIMEOUT_FACTOR
 from connector_tests.support.ways import WAYS, Way, way_of
@@ -31,7 +32,7 @@ from rocketmq_spark.pop.receipt_handles import (
 from rocketmq_spark.pop.receive_scheduler import ReceiveRequest, Target
 from rocketmq_spark.pop.receiver import Receiver
 from rocketmq_spark.pop.remoting_transport import RemotingTransport
-from rocketmq_spark.pop.transport import FailedConversion, ReceiveOutcome, Transport
+from rocketmq_spark.pop.transport import Transport
 from rocketmq_spark.pop.transports import transport_of
 from rocketmq_spark.pop.unacked_messages import MessageState
 from rocketmq_spark.remoting.pool import ConnectionPool
@@ -445,17 +446,6 @@ def test_the_transport_requests_messages_changes_and_acknowledges(
     assert [type(one) for one in changed] == [BrokerHandle] * 3
     assert not {*handles} & {*changed}
     assert transport.acknowledge([one for one in changed if isinstance(one, BrokerHandle)]) == [True] * 3
-
-
-def response_of(transport: Transport, receive: ReceiveRequest) -> Sequence[ReceivedMessage]:
-    responses: list[ReceiveOutcome] = []
-    transport.receive(receive, responses.append)
-    eventually(lambda: bool(responses), "an answer")
-    (response,) = responses
-    if isinstance(response, RocketMQError) and retryability_of_pull(response) is Retryability.TRANSIENT:
-        return ()  # a broker refuses a poll that reaches it too late
-    assert not isinstance(response, RocketMQError | FailedConversion)
-    return response
 
 
 def test_what_is_of_a_broker_that_is_unknown_fails_by_itself(transport: Transport, topic: str) -> None:
