@@ -442,7 +442,7 @@ def test_a_heartbeat_makes_a_member_and_unregistering_ends_it(
 
 def test_the_broker_notifies_members_of_a_joining_member(cluster: EmbeddedCluster, topic: str, group: str) -> None:
     notices: thread_queue.Queue[RemotingCommand] = thread_queue.Queue()
-    pool = ConnectionPool(3_000, lambda request: notices.put(request))
+    pool = ConnectionPool(PATIENT_MS, lambda request: notices.put(request))
     AdminBroker(BrokerAddress(cluster.broker_addr()), pool, TIMEOUT_MS).submit_heartbeat(
         heartbeat(CLIENT_ID, group, topic)
     ).result()

@@ -37,7 +37,7 @@ def lag_as(guarded: EmbeddedCluster, group: str) -> Iterator[LagAs]:
     """The lag of a group that has read one of two messages of a queue, and none of another, as a user with rights."""
     with (
         closing(Topic(guarded, guarded.create_topic(unique_name("watched"), 2))) as messages,
-        closing(ConnectionPool(3_000, security=guarded.security)) as pool,
+        closing(ConnectionPool(PATIENT_MS, security=guarded.security)) as pool,
     ):
         messages.send(4)
         broker = AdminBroker(BrokerAddress(guarded.broker_addr()), pool, PATIENT_MS)

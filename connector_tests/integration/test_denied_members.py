@@ -176,7 +176,7 @@ def test_a_right_of_operators(guarded: EmbeddedCluster, user: User) -> None:
     options = ReadOptions.parse(
         {"namesrvAddr": "a:1", "consumerGroup": "g", "subscribe": "orders", **user("no-operator", READ)}
     )
-    with closing(ConnectionPool(3_000, security=options.security)) as pool, pytest.raises(RocketMQError) as raised:
+    with closing(ConnectionPool(PATIENT_MS, security=options.security)) as pool, pytest.raises(RocketMQError) as raised:
         Broker(BrokerAddress(guarded.broker_addr()), pool, PATIENT_MS).create_topic("another", 1)
     assert raised.value.condition == "TOPIC_DENIED"
 

@@ -8,15 +8,17 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
+from functools import partial
 from typing import Any, Final
 
 from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.jvm_options import rocketmq_options
 from connector_tests.support.timer_slack import lazy_timers
 from rocketmq_spark.embedded import EmbeddedCluster
-from rocketmq_spark.errors import EmbeddedBrokerError, RocketMQError, TransportError
+from rocketmq_spark.errors import EmbeddedBrokerError, RocketMQError
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.remoting.retry import is_timed_out
 
 KEPT_S: Final = 60.0
 """How long a cluster is kept that no module uses. Its processes are paused meanwhile: an idle broker takes 5 % of a
@@ -34,7 +36,7 @@ rebuilds the wheel from its timer log. After a kill it may deliver the delayed m
 SHORTEST: Final = {"minInvisibleTimeMillsForRecv": 1_000}
 SYSTEM_TOPIC: Final = "SELF_TEST_TOPIC"
 PROBE_TIMEOUT_MS: Final = 3_000
-MQADMIN_REPEATS: Final = 2
+REPEATS: Final = 2
 UNANSWERED: Final = re.compile(r"Remoting(Timeout|Connect|SendRequest)Exception")
 
 
@@ -46,24 +48,27 @@ class PatientCluster(EmbeddedCluster):
     """A cluster of any version, some of whose commands are repeated where a server of a busy machine was late."""
 
     def create_topic(self, *arguments: Any, **more: Any) -> str:
-        try:
-            return super().create_topic(*arguments, **more)
-        except TransportError as error:
-            if error.condition != "RESPONSE_TIMED_OUT":
-                raise
-            return super().create_topic(*arguments, **more)
+        return _repeated(partial(super().create_topic, *arguments, **more))
 
     def mqadmin(self, *arguments: str) -> str:
         """The tool waits for some seconds."""
-        for _ in range(MQADMIN_REPEATS):
-            try:
-                return super().mqadmin(*arguments)
-            except subprocess.TimeoutExpired:
-                pass
-            except EmbeddedBrokerError as error:
-                if UNANSWERED.search(str(error)) is None:
-                    raise
-        return super().mqadmin(*arguments)
+        return _repeated(partial(super().mqadmin, *arguments))
+
+
+def _repeated(command: Callable[[], str]) -> str:
+    for _ in range(REPEATS):
+        try:
+            return command()
+        except (subprocess.TimeoutExpired, RocketMQError) as error:
+            if not _is_late(error):
+                raise
+    return command()
+
+
+def _is_late(error: subprocess.TimeoutExpired | RocketMQError) -> bool:
+    if isinstance(error, subprocess.TimeoutExpired):
+        return True
+    return is_timed_out(error) or (isinstance(error, EmbeddedBrokerError) and bool(UNANSWERED.search(str(error))))
 
 
 class RestingCluster(PatientCluster):
