@@ -69,7 +69,8 @@ def test_messages_behind_made_up_ipv6_flags_are_all_printed(
         sent += messages.send(4)
         eventually(lambda: sum(held.max_offset for held in messages.bounds().values()) == len(sent), "all dispatched")
         assert main(["tail", messages.name, "--json"]) == 0
-    assert [json.loads(line)["body"] for line in capsys.readouterr().out.splitlines()] == sent
+    printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(one["queueOffset"], one["body"]) for one in printed] == list(enumerate(sent))
 
 
 def test_messages_behind_offsets_without_a_message_are_all_printed_once(

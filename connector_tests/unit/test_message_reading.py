@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import pytest
+
 from connector_tests.support.message_bytes import Record, pull_body
 from connector_tests.support.scripted_broker import build_response
 from connector_tests.support.scripted_cluster import ScriptedCluster
 from rocketmq_spark.cli.message_lines import message_of
 from rocketmq_spark.cli.message_reading import read_messages
+from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import MessageQueue, QueueBounds
 from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
@@ -25,9 +28,21 @@ def pulled(request: RemotingCommand) -> RemotingCommand:
 
 
 def test_range_is_read_whole_though_stored_offsets_reach_behind_it_and_more_was_stored() -> None:
-    """``tail --follow`` never printed its last messages."""
+    """``tail --follow`` never printed its last messages, and ``dlq list`` printed places that ``--offset`` shared."""
     with ScriptedCluster("a") as cluster:
         cluster.brokers["a"].on(RequestCode.PULL_MESSAGE, pulled)
         for begin_offset, end_offset in ((5, 8), (8, 10), (10, STORED)):
-            found = read_messages(cluster.client(), {QUEUE: QueueBounds(begin_offset, end_offset)})
+            found = list(read_messages(cluster.client(), {QUEUE: QueueBounds(begin_offset, end_offset)}))
             assert [int(message_of(one).body) for one in found] == list(range(begin_offset, end_offset))
+            assert [message_of(one).queue_offset for one in found] == list(range(begin_offset, end_offset))
+
+
+def test_records_before_a_damaged_one_are_read() -> None:
+    body = pull_body(Record(queue_offset=0, body=b"0")) + b"damaged"
+    fields = {"nextBeginOffset": "2", "minOffset": "0", "maxOffset": "2"}
+    with ScriptedCluster("a") as cluster:
+        cluster.brokers["a"].on(RequestCode.PULL_MESSAGE, build_response(fields=fields, body=body))
+        found = read_messages(cluster.client(), {QUEUE: QueueBounds(0, 2)})
+        assert message_of(next(found)).body == b"0"
+        with pytest.raises(RemoteProtocolError, match=r"CORRUPT_MESSAGE.RESPONSE"):
+            next(found)

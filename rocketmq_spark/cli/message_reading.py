@@ -11,16 +11,18 @@ from rocketmq_spark.model import TOOLS_GROUP, MessageQueue, QueueBounds
 from rocketmq_spark.pull.pull_request import PullAction, pull_action, vacancy_end
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.cluster_client import ClusterClient
+from rocketmq_spark.wire.arrow.record_index import DamagedRecordError, frame_records
 from rocketmq_spark.wire.arrow.undecodable import UndecodableMessage, decode_each
+from rocketmq_spark.wire.message.compression import Buffer
 from rocketmq_spark.wire.remoting.pull import PullResult
 
 PULLED_MESSAGES: Final = 32
 
 
 def read_messages(cluster: ClusterClient, ranges: Mapping[MessageQueue, QueueBounds]) -> Iterator[StoredMessage]:
-    """Pull and yield the messages of ``ranges``, also undecodable ones, queue by queue in order; skip offsets that the
-    broker has deleted, and those that no message ever had. Raises TransportError, BrokerError, RouteError and
-    RemoteProtocolError."""
+    """Pull and yield the messages of ``ranges``, also undecodable ones, queue by queue in order, with the offsets by
+    which the queue has them; skip those that the broker has deleted, and those that no message ever had. Raises
+    TransportError, BrokerError, RouteError and RemoteProtocolError."""
     for queue in sorted(ranges, key=MessageQueue.sort_key):
         offset, end_offset = ranges[queue].min_offset, ranges[queue].max_offset
         while offset < end_offset:
@@ -29,8 +31,8 @@ def read_messages(cluster: ClusterClient, ranges: Mapping[MessageQueue, QueueBou
                 offset = _vacancy_end(cluster, queue, QueueBounds(offset, end_offset), result.next_begin_offset)
                 continue
             ends_within = result.next_begin_offset <= end_offset  # else the last one is a batch that reaches further
-            for one in decode_each(result.body, broker_name=queue.broker_name):
-                # behind a made-up IPv6 flag stored offsets are larger than those of the queue
+            for one in decode_each(_with_queue_offsets(result, offset), broker_name=queue.broker_name):
+                # where offsets cannot be counted, stored ones may be larger
                 is_before_end = ends_within or message_of(one).queue_offset < end_offset
                 # a batch consume queue returns the message before offsets without one too
                 if is_before_end and _end_offset(one) > offset:
@@ -38,6 +40,16 @@ def read_messages(cluster: ClusterClient, ranges: Mapping[MessageQueue, QueueBou
             if result.next_begin_offset <= offset:
                 break
             offset = result.next_begin_offset
+
+
+def _with_queue_offsets(result: PullResult, offset: int) -> Buffer:
+    """Return the body of a pull at ``offset``. Where stored offsets are larger than those of the queue, as behind
+    made-up IPv6 flags, it has the latter: see ``frame_records``. A body with a wrong size or magic number is returned
+    as it is."""
+    try:
+        return frame_records([result.body], [(offset, result.next_begin_offset)], is_unfiltered=True).data
+    except DamagedRecordError:
+        return result.body
 
 
 def _end_offset(stored: StoredMessage) -> int:
