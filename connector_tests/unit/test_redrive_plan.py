@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import weakref
+from collections.abc import Iterator
+from dataclasses import fields, replace
 
 import pytest
 
@@ -57,12 +59,6 @@ def test_letters_are_selected_in_their_order() -> None:
     assert selected(letters, "g", ["broker-a:3:1"], places_of) == [letters[1]]
 
 
-def test_place_selects_all_letters_that_are_stored_for_it() -> None:
-    """Neither could be sent: the error advised to select by place."""
-    letters = [letter(0, "A"), letter(0, "B"), letter(2, "C")]
-    assert selected(letters, "g", ["broker-a:3:0"], places_of, are_unique=False) == letters[:2]
-
-
 def test_printed_form_of_an_id_selects_its_letter_unless_another_has_it() -> None:
     control, plain = letter(0, "a\nb"), letter(1, r"a\nb")
     assert selected([control], "g", [r"a\nb"], ids_of) == [control]
@@ -79,6 +75,30 @@ def test_id_of_several_letters_is_an_error_with_their_places() -> None:
         "broker-a:3:1, broker-a:3:7. Producers set these IDs. Select by place, with '--offset BROKER:QUEUE:OFFSET'. "
         "No message was sent."
     )
+
+
+class WatchedLetter(MessageExt):
+    """A letter that a weak reference can name."""
+
+    __slots__ = ("__weakref__",)
+
+
+def test_copies_of_an_id_are_not_held_and_the_first_places_are_listed() -> None:
+    """100 compressed letters with one ID filled the memory, only to be counted."""
+    letters: list[weakref.ref[MessageExt]] = []
+    held_counts: list[int] = []
+
+    def copies() -> Iterator[StoredMessage]:
+        for offset in range(100):
+            held_counts.append(sum(reference() is not None for reference in letters))
+            values = {field.name: getattr(GOOD, field.name) for field in fields(GOOD)}
+            copy = WatchedLetter(**values | {"queue_offset": offset})
+            letters.append(weakref.ref(copy))
+            yield copy
+
+    with pytest.raises(OptionError, match=r" 100 dead letters .*: broker-a:3:0, .*, broker-a:3:7 and 92 more\."):
+        selected(copies(), "g", ["ID1"], ids_of)
+    assert max(held_counts) <= 2  # the first copy, and the one before
 
 
 def test_name_without_a_letter_is_an_error() -> None:

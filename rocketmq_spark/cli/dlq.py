@@ -42,8 +42,7 @@ def main(argv: Sequence[str]) -> int:
         if arguments.message_id:
             letters = selected(letters, group, arguments.message_id, ids_of)
         elif arguments.offset:
-            # behind made-up IPv6 flags a broker may store two for one offset
-            letters = selected(letters, group, arguments.offset, places_of, are_unique=False)
+            letters = selected(letters, group, arguments.offset, places_of)
         redriver = Redriver(cluster, group, arguments.to, is_chosen=not arguments.all, is_dry_run=arguments.dry_run)
         left = [redriver.redrive(letter) for letter in letters]
         if not left:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from typing import Final
 
 from rocketmq_spark.cli.message_lines import StoredMessage, message_of, origin_topic
 from rocketmq_spark.condition import one_line
@@ -10,6 +11,8 @@ from rocketmq_spark.errors import OptionError
 from rocketmq_spark.model import MessageExt
 from rocketmq_spark.source.dead_letter import PROBLEM
 from rocketmq_spark.wire.arrow.undecodable import UndecodableMessage
+
+MAX_NAMED: Final = 8
 
 
 def reason_to_leave(
@@ -48,24 +51,27 @@ def selected(
     group: str,
     names: Collection[str],
     names_of: Callable[[MessageExt], Collection[str]],
-    *,
-    are_unique: bool = True,
 ) -> list[StoredMessage]:
-    """Return the letters that ``names`` name, in the order of ``letters``; hold no others. Raises
-    OptionError[DEAD_LETTERS_NOT_FOUND | DEAD_LETTERS_AMBIGUOUS] for names that no letter has, and, with ``are_unique``,
-    for one that several have."""
-    found: dict[str, list[StoredMessage]] = {name: [] for name in names}
+    """Return the letters that ``names`` name, in the order of ``letters``; hold no others, and one for each name.
+    Raises OptionError[DEAD_LETTERS_NOT_FOUND | DEAD_LETTERS_AMBIGUOUS] for names that no letter has, and for one that
+    several have, which lists the first MAX_NAMED (8) places."""
+    counts = dict.fromkeys(names, 0)
+    places: dict[str, list[str]] = {name: [] for name in names}
     chosen: list[StoredMessage] = []
     for letter in letters:
-        named = found.keys() & set(names_of(message_of(letter)))
+        message = message_of(letter)
+        named = counts.keys() & set(names_of(message))
         for name in named:
-            found[name].append(letter)
-        chosen += [letter] if named else []
-    missing = sorted(name for name, having in found.items() if not having)
+            counts[name] += 1
+            if counts[name] <= MAX_NAMED:
+                places[name] += places_of(message)
+        if any(counts[name] == 1 for name in named):
+            chosen.append(letter)
+    missing = sorted(name for name, count in counts.items() if count == 0)
     if missing:
         raise OptionError("DEAD_LETTERS_NOT_FOUND", group=group, count=len(missing), ids=", ".join(missing))
-    for name, having in found.items():
-        if are_unique and len(having) > 1:
-            places = ", ".join(place for letter in having for place in places_of(message_of(letter)))
-            raise OptionError("DEAD_LETTERS_AMBIGUOUS", group=group, count=len(having), id=name, places=places)
+    for name, count in counts.items():
+        if count > 1:
+            listed = ", ".join(places[name]) + (f" and {count - MAX_NAMED} more" if count > MAX_NAMED else "")
+            raise OptionError("DEAD_LETTERS_AMBIGUOUS", group=group, count=count, id=name, places=listed)
     return chosen
