@@ -257,6 +257,8 @@ def test_dead_letter_without_its_topic_needs_one(
     eventually(lambda: len(dead_letters(cluster, group)) == 1, "a dead letter")
     assert main(["dlq", "redrive", "--group", group, "--all"]) == 1
     assert "name one with '--to'" in capsys.readouterr().err
+    assert main(["dlq", "redrive", "--group", group, "--all", "--to", f"%DLQ%{group}"]) == 1
+    assert f"is not sent: topic '%DLQ%{group}' is one of a group" in capsys.readouterr().err
     assert main(["dlq", "redrive", "--group", group, "--all", "--to", messages.name]) == 0
     eventually(lambda: sum(held.max_offset for held in messages.bounds().values()) == 1, "the message")
 

@@ -48,6 +48,11 @@ def test_letters_go_to_the_given_topic_but_not_undecodable_ones() -> None:
     assert reasons([GOOD], "returns", is_chosen=True) == ["gone"]
 
 
+@pytest.mark.parametrize("topic", ["%DLQ%g", "%RETRY%g"])
+def test_letter_is_not_sent_to_the_topic_of_a_group(topic: str) -> None:
+    assert reasons([GOOD], topic, is_chosen=True) == [f"topic '{topic}' is one of a group"]
+
+
 def test_undecodable_letter_has_no_target() -> None:
     assert [target_of(one) for one in (GOOD, UNDECODABLE, HOMELESS)] == ["orders", None, None]
     assert [target_of(one, "here") for one in (GOOD, UNDECODABLE, HOMELESS)] == ["here", None, "here"]

@@ -8,7 +8,7 @@ from typing import Final
 from rocketmq_spark.cli.message_lines import StoredMessage, message_of, origin_topic
 from rocketmq_spark.condition import one_line
 from rocketmq_spark.errors import OptionError
-from rocketmq_spark.model import MessageExt
+from rocketmq_spark.model import MessageExt, is_of_group
 from rocketmq_spark.source.dead_letter import PROBLEM
 from rocketmq_spark.wire.arrow.undecodable import UndecodableMessage
 
@@ -27,6 +27,8 @@ def reason_to_leave(
         return "badMessages=deadLetter stored it, undecoded; select it to send it as it is"
     if topic is None:
         return "it names no first topic, or one of a group; name one with '--to'"
+    if is_of_group(topic):
+        return f"topic '{topic}' is one of a group"
     return reason_unusable(topic)
 
 
