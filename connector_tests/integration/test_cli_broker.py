@@ -10,11 +10,13 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from itertools import takewhile
 from pathlib import Path
+from types import ModuleType
 
 import psutil
 import pytest
 
 from connector_tests.support.timeouts import PROCESS_S
+from rocketmq_spark.cli import broker, demo
 from rocketmq_spark.cli.broker import topic_and_queues
 from rocketmq_spark.cli.main import COMMANDS, main
 from rocketmq_spark.cli.name_server import properties
@@ -163,6 +165,25 @@ def test_a_missing_conf_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> 
 @pytest.mark.parametrize(("text", "expected"), [("a", ("a", 4)), ("a:1", ("a", 1)), ("%RETRY%g:2", ("%RETRY%g", 2))])
 def test_a_topic_may_list_its_queues(text: str, expected: tuple[str, int]) -> None:
     assert topic_and_queues(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments"),
+    [
+        (broker, ("--port", "\u0663")),
+        (broker, ("--port", "65536")),
+        (broker, ("--brokers", "\u0663")),
+        (broker, ("--replicas", "6")),
+        (broker, ("--topic", "a:\u0663")),
+        (broker, ("--topic", "a:0")),
+        (demo, ("--seconds", "0")),
+        (demo, ("--rate", "\u0663")),
+    ],
+)
+def test_other_numbers_than_the_accepted_are_a_usage_error(command: ModuleType, arguments: tuple[str, ...]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        command.new_parser().parse_args(arguments)
+    assert caught.value.code == 2
 
 
 @pytest.mark.parametrize("command", COMMANDS)

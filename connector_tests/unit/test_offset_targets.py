@@ -118,5 +118,5 @@ def test_checkpoint_without_usable_offsets_is_named(text: str, problem: str) -> 
 
 
 def test_last_batch_is_the_largest_number() -> None:
-    assert last_committed(["9", "10", "metadata", ".10.crc"]) == "10"
+    assert last_committed(["9", "10", "\u0661\u0662", "metadata", ".10.crc"]) == "10"
     assert last_committed([".0.crc"]) is None

@@ -10,13 +10,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NoReturn
 
+from rocketmq_spark.cli.arguments import integer_argument
 from rocketmq_spark.cli.name_server import properties
+from rocketmq_spark.cli.topic import DEFAULT_QUEUES, MAX_QUEUES
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.jars import DEFAULT_VERSION, VERSIONS
 from rocketmq_spark.embedded.replication import FAILOVERS
+from rocketmq_spark.model import MAX_PORT
 
 DEFAULT_PORT: Final = 9876
-DEFAULT_QUEUES: Final = 4
 POLL_S: Final = 0.2
 
 
@@ -78,7 +80,7 @@ def new_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--port",
-        type=int,
+        type=integer_argument(0, MAX_PORT),
         default=DEFAULT_PORT,
         metavar="N",
         help="port of the name server; 0 selects a free port (default: %(default)s)",
@@ -119,16 +121,14 @@ def _add_server_options(parser: argparse.ArgumentParser) -> None:
     master."""
     parser.add_argument(
         "--brokers",
-        type=int,
-        choices=range(1, 10),
+        type=integer_argument(1, 9),
         default=1,
         metavar="N",
         help="number of brokers (default: %(default)s)",
     )
     parser.add_argument(
         "--replicas",
-        type=int,
-        choices=range(1, 6),
+        type=integer_argument(1, 5),
         default=1,
         metavar="N",
         help="servers of each broker, a master and its slaves, each in its own JVM (default: %(default)s)",
@@ -143,9 +143,10 @@ def _add_server_options(parser: argparse.ArgumentParser) -> None:
 
 
 def topic_and_queues(text: str) -> tuple[str, int]:
-    """Parse ``NAME`` or ``NAME:QUEUES``; by default DEFAULT_QUEUES. Raises ValueError if QUEUES is not a number."""
+    """Parse ``NAME`` or ``NAME:QUEUES``, by default DEFAULT_QUEUES. QUEUES that are no number from 1 to MAX_QUEUES
+    raise argparse.ArgumentTypeError."""
     name, colon, queues = text.partition(":")
-    return name, int(queues) if colon else DEFAULT_QUEUES
+    return name, integer_argument(1, MAX_QUEUES)(queues) if colon else DEFAULT_QUEUES
 
 
 def _interrupt(_signal: int, _frame: object) -> NoReturn:

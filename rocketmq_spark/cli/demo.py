@@ -17,6 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from rocketmq_spark import stop
 from rocketmq_spark.cli import demo_report as report
+from rocketmq_spark.cli.arguments import integer_argument
 from rocketmq_spark.cli.demo_queries import billing, collecting, progress_since, quiet_session
 from rocketmq_spark.cli.name_server import cluster_at
 from rocketmq_spark.embedded import EmbeddedCluster
@@ -62,22 +63,14 @@ def new_parser() -> argparse.ArgumentParser:
         "Two queries count them; one more writes an invoice for each to another topic.",
     )
     seconds = "duration of the orders in seconds (default: %(default)s)"
-    parser.add_argument("--seconds", type=positive, default=60, metavar="N", help=seconds)
+    parser.add_argument("--seconds", type=integer_argument(1), default=60, metavar="N", help=seconds)
     rate = "orders per second (default: %(default)s)"
-    parser.add_argument("--rate", type=positive, default=100, metavar="N", help=rate)
+    parser.add_argument("--rate", type=integer_argument(1), default=100, metavar="N", help=rate)
     share = "load balancing of the two queries: by queue, or by message of a single queue (default: %(default)s)"
     parser.add_argument("--load-balance", choices=QUEUES, default=BY_QUEUE, help=share)
     proxy = "read orders through a RocketMQ 5 proxy, over gRPC; invoices go to the broker"
     parser.add_argument("--proxy", action="store_true", help=proxy)
     return parser
-
-
-def positive(text: str) -> int:
-    """Parse an integer above 0. Raises ValueError for other text. A smaller number raises
-    argparse.ArgumentTypeError."""
-    if (number := int(text)) < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return number
 
 
 class Demo:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
@@ -144,8 +145,7 @@ class Redriver:
 
 def queue_offset(text: str) -> str:
     """Return ``text`` if it is BROKER:QUEUE:OFFSET; other text raises argparse.ArgumentTypeError."""
-    _, *numbers = text.rsplit(":", 2)
-    if len(numbers) != 2 or not all(number.isdecimal() for number in numbers):
+    if re.fullmatch(r".+:[0-9]+:[0-9]+", text) is None:
         raise argparse.ArgumentTypeError(f"{text!r} is not BROKER:QUEUE:OFFSET")
     return text
 

@@ -8,9 +8,9 @@ import time
 from collections.abc import Collection, Sequence
 from typing import Final
 
+from rocketmq_spark.cli.arguments import integer_argument
 from rocketmq_spark.cli.lag_report import LagReport
 from rocketmq_spark.cli.name_server import add_cluster, cluster_at
-from rocketmq_spark.cli.tail import message_count
 from rocketmq_spark.condition import one_line
 from rocketmq_spark.errors import OptionError, RocketMQError
 from rocketmq_spark.inspection.inspector import Inspector
@@ -21,6 +21,7 @@ LAGS: Final = 3
 DEFAULT_INTERVAL_S: Final = 2.0
 MIN_INTERVAL_S: Final = 0.1
 MAX_INTERVAL_S: Final = 86_400
+MAX_LAG: Final = 2**63 - 1
 CLEAR_SCREEN: Final = "\x1b[H\x1b[J"
 
 
@@ -108,7 +109,10 @@ def new_parser() -> argparse.ArgumentParser:
         help=f"repeat until Ctrl-C, every {DEFAULT_INTERVAL_S:.0f} s unless SECONDS are given",
     )
     parser.add_argument(
-        "--max-lag", type=message_count, metavar="N", help="exit with code 3 if a group lags by more than N messages"
+        "--max-lag",
+        type=integer_argument(0, MAX_LAG),
+        metavar="N",
+        help="exit with code 3 if a group lags by more than N messages",
     )
     return parser
 
@@ -116,6 +120,8 @@ def new_parser() -> argparse.ArgumentParser:
 def interval_s(text: str) -> float:
     """Parse seconds from MIN_INTERVAL_S to MAX_INTERVAL_S; another number raises argparse.ArgumentTypeError. Raises
     ValueError for other text."""
+    if not text.isascii() or "_" in text:
+        raise ValueError
     if not MIN_INTERVAL_S <= (seconds := float(text)) <= MAX_INTERVAL_S:
         raise argparse.ArgumentTypeError(f"must be from {MIN_INTERVAL_S} to {MAX_INTERVAL_S}")
     return seconds

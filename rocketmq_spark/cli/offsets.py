@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from rocketmq_spark.cli.arguments import integer_argument
 from rocketmq_spark.cli.name_server import add_actions, cluster_at
 from rocketmq_spark.cli.offset_targets import (
     Target,
@@ -200,7 +201,7 @@ def _add_set(action: argparse.ArgumentParser) -> None:
         help="earliest, latest, an offset, or a time such as 2026-01-05T14:05:00+01:00",
     )
     action.add_argument("--broker", metavar="NAME", help="only queues of this broker")
-    action.add_argument("--queue", type=int, metavar="ID", help="only the queue with this ID")
+    action.add_argument("--queue", type=integer_argument(0), metavar="ID", help="only the queue with this ID")
 
 
 def read_positions(file: str) -> QueuePositions:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
+from rocketmq_spark.cli.arguments import integer_argument
 from rocketmq_spark.cli.message_lines import StoredMessage, json_line, message_of, text_line
 from rocketmq_spark.cli.message_reading import read_messages
 from rocketmq_spark.cli.name_server import add_cluster, cluster_at
@@ -89,7 +90,7 @@ def new_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "-n",
         "--count",
-        type=message_count,
+        type=integer_argument(0),
         default=DEFAULT_COUNT,
         metavar="N",
         help="number of messages (default: %(default)s)",
@@ -97,10 +98,3 @@ def new_parser() -> argparse.ArgumentParser:
     parser.add_argument("-f", "--follow", action="store_true", help="print new messages too, until Ctrl-C")
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     return parser
-
-
-def message_count(text: str) -> int:
-    """Parse a number of messages, 0 or more, in digits; other text raises argparse.ArgumentTypeError."""
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of messages")
-    return int(text)

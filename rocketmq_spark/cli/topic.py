@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
+from rocketmq_spark.cli.arguments import integer_argument
 from rocketmq_spark.cli.name_server import add_actions, cluster_at
 from rocketmq_spark.cli.text_table import text_table
 from rocketmq_spark.condition import one_line
@@ -128,16 +129,9 @@ def new_parser() -> argparse.ArgumentParser:
         if name == "create":
             action.add_argument(
                 "--queues",
-                type=queue_count,
+                type=integer_argument(1, MAX_QUEUES),
                 default=DEFAULT_QUEUES,
                 metavar="N",
                 help="queues per broker (default: %(default)s)",
             )
     return parser
-
-
-def queue_count(text: str) -> int:
-    """Parse a number of queues, from 1 to MAX_QUEUES; other text raises argparse.ArgumentTypeError."""
-    if not text.isdecimal() or not 0 < int(text) <= MAX_QUEUES:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {MAX_QUEUES}")
-    return int(text)
