@@ -34,13 +34,16 @@ BOUNDS = {A0: QueueBounds(2, 9), A1: QueueBounds(0, 0), B0: QueueBounds(5, 7)}
         ("17", Target(17)),
         ("1970-01-01T00:00:01Z", Target(timestamp_ms=1_000)),
         ("1970-01-01T01:00:00.5+01:00", Target(timestamp_ms=500)),
+        ("1970-01-01T00:00:00.0005Z", Target(timestamp_ms=1)),
     ],
 )
 def test_target_is_a_word_an_offset_or_a_time(text: str, target: Target) -> None:
     assert parse_target(text) == target
 
 
-@pytest.mark.parametrize("text", ["", "first", "-1", "1.5", "\u0663", "2026-01-05T14:05:00", "2026-01-05"])
+@pytest.mark.parametrize(
+    "text", ["", "first", "-1", "1.5", "\u0663", "1969-12-31T00Z", "2026-01-05T14:05", "2026-01-05"]
+)
 def test_other_text_is_no_target(text: str) -> None:
     with pytest.raises(ValueError):
         parse_target(text)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping
-from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.model import MessageQueue, QueueBounds
 from rocketmq_spark.options.queue_positions import EARLIEST, LATEST, QueuePositions
+from rocketmq_spark.options.times import parse_time
 from rocketmq_spark.source.start_tracking import is_source_offset
 from rocketmq_spark.source.stream.offsets import SourceOffset
 
@@ -29,16 +29,13 @@ class Target(NamedTuple):
 
 
 def parse_target(text: str) -> Target:
-    """Parse ``earliest``, ``latest``, an offset in digits, or a time in ISO 8601 with its zone. Raises ValueError for
-    other text."""
+    """Parse ``earliest``, ``latest``, an offset in digits, or a time, see ``parse_time``. Raises ValueError for other
+    text."""
     if text in WORDS:
         return Target(WORDS[text])
     if text.isascii() and text.isdecimal():
         return Target(int(text))
-    moment = datetime.fromisoformat(text)
-    if moment.tzinfo is None:
-        raise ValueError("a time needs its zone")
-    return Target(timestamp_ms=int(moment.timestamp() * 1000))
+    return Target(timestamp_ms=parse_time(text))
 
 
 def selected(
