@@ -6,7 +6,7 @@ import argparse
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final
 
 from rocketmq_spark.cli.message_lines import StoredMessage, json_line, message_of, place_text, redriven, text_line
@@ -25,6 +25,8 @@ from rocketmq_spark.wire.body.system_topics import user_topics
 
 LEFT: Final = 1
 NO_TARGET: Final = "?"
+MAX_CACHED: Final = 128
+"""Topics. Producers name the targets of dead letters, each with up to 32 KiB."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -93,7 +95,7 @@ class Redriver:
         self._to = to
         self._is_chosen = is_chosen
         self._is_dry_run = is_dry_run
-        self._reasons: dict[str, str | None] = {}
+        self._reason_unusable = lru_cache(MAX_CACHED)(self._request_reason)
 
     def redrive(self, letter: StoredMessage) -> bool:
         """Send a copy of the letter, unless this is a dry run, wait, and print the old ID and the place; or print why
@@ -125,15 +127,10 @@ class Redriver:
     def _cluster_info(self) -> ClusterInfo:
         return self._cluster.name_servers.cluster_info()
 
-    def _reason_unusable(self, topic: str) -> str | None:
-        """Return why nothing can be sent to the topic: it is the brokers' own, or has no route or writable queue; else
-        None. Request that once for each topic. Raises what ``NameServers.cluster_info`` does, and the errors of
-        ``Producer.write_queues`` but RouteError."""
-        if topic not in self._reasons:
-            self._reasons[topic] = self._request_reason(topic)
-        return self._reasons[topic]
-
     def _request_reason(self, topic: str) -> str | None:
+        """Return why nothing can be sent to the topic: it is the brokers' own, or has no route or writable queue; else
+        None. Raises what ``NameServers.cluster_info`` does, and the errors of ``Producer.write_queues`` but
+        RouteError."""
         if not user_topics([topic], self._cluster_info):
             return f"topic '{topic}' is the brokers' own"
         try:
