@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -32,6 +33,9 @@ SHORT_TIMEOUT_MS = 5_000
 """Of a request to a broker that may not answer at all."""
 TIMEOUT_MS = PATIENT_MS
 SETTLING_S = 1.0
+SHORTEST_PAUSE_S = 0.05
+LONGEST_PAUSE_S = 0.25
+PAUSE_FACTOR = 1.3
 STARTS = frozenset(
     {
         "startingOffsets",
@@ -46,11 +50,14 @@ STARTS = frozenset(
 
 
 def eventually(is_so: Callable[[], bool], what: str, timeout_s: float = TIMEOUT_S) -> None:
-    """Wait until ``is_so``; AssertionError that states ``what`` when it does not come to be."""
+    """Wait until ``is_so``; AssertionError that states ``what`` when it does not come to be. The longer it takes, the
+    longer are the pauses: most looks are requests to servers that are busy with what is waited for."""
     deadline = time.monotonic() + timeout_s
+    pause_s = SHORTEST_PAUSE_S
     while not is_so():
         assert time.monotonic() < deadline, f"did not come to be within {timeout_s} s: {what}"
-        time.sleep(0.05)
+        time.sleep(pause_s)
+        pause_s = min(pause_s * PAUSE_FACTOR, LONGEST_PAUSE_S)
 
 
 def await_resumed_dispatch(cluster: EmbeddedCluster) -> None:
@@ -146,10 +153,18 @@ class Topic:
             return False
         return True
 
-    def _broker(self, queue: MessageQueue) -> AdminBroker:
-        address = self._name_servers.query_topic_route(self.name).master_address(queue.broker_name)
-        assert address is not None
-        return AdminBroker(address, self._pool, TIMEOUT_MS)
+    def _brokers(self) -> dict[MessageQueue, AdminBroker]:
+        """The broker of each queue, by one request for the route."""
+        route = self._name_servers.query_topic_route(self.name)
+        found: dict[MessageQueue, AdminBroker] = {}
+        for queue in route.read_queues():
+            address = route.master_address(queue.broker_name)
+            assert address is not None
+            found[queue] = AdminBroker(address, self._pool, TIMEOUT_MS)
+        return found
+
+    def _first_broker(self) -> AdminBroker:
+        return next(iter(self._brokers().values()))
 
     @property
     def queues(self) -> tuple[MessageQueue, ...]:
@@ -157,15 +172,15 @@ class Topic:
 
     def bounds(self) -> dict[MessageQueue, QueueBounds]:
         found: dict[MessageQueue, QueueBounds] = {}
-        for queue in self.queues:
+        for queue, broker in self._brokers().items():
             if queue not in found:
-                found |= self._broker(queue).query_topic_stats(self.name)
+                found |= broker.query_topic_stats(self.name)
         return found
 
     def await_dispatch(self) -> None:
         """Until all that brokers have confirmed is in the queues: for a test that has not sent by this object."""
-        for queue in {queue.broker_name: queue for queue in self.queues}.values():
-            self._broker(queue).await_dispatch()
+        for broker in {queue.broker_name: broker for queue, broker in self._brokers().items()}.values():
+            broker.await_dispatch()
 
     def bounds_are_empty(self) -> bool:
         self.await_dispatch()
@@ -173,13 +188,14 @@ class Topic:
 
     def committed(self, group: str) -> dict[MessageQueue, int | None]:
         """The group's offsets at the brokers."""
-        return {queue: self._broker(queue).query_offset(group, queue) for queue in self.queues}
+        return {queue: broker.query_offset(group, queue) for queue, broker in self._brokers().items()}
 
     def commit(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
         """Store the group's offsets as a member does."""
+        brokers = self._brokers()
         for queue, offset in offsets.items():
-            self._broker(queue).ensure_group(group)
-            self._broker(queue).update_offset(group, queue, offset)
+            brokers[queue].ensure_group(group)
+            brokers[queue].update_offset(group, queue, offset)
 
     def lag(self, group: str) -> int:
         """What the group has not committed, in all; a queue without an offset counts as a whole."""
@@ -190,11 +206,11 @@ class Topic:
         )
 
     def members(self, group: str) -> list[str]:
-        return self._broker(self.queues[0]).submit_consumer_ids(group).result()
+        return self._first_broker().submit_consumer_ids(group).result()
 
     def owners(self, group: str) -> dict[str, set[MessageQueue]]:
         """The queues of this topic that each member of the group states to have, as the admin tools see them."""
-        infos = self._broker(self.queues[0]).query_running_infos(group, set(self.members(group)))
+        infos = self._first_broker().query_running_infos(group, set(self.members(group)))
         return {
             client_id: {queue for queue in info.process_queues if queue.topic == self.name}
             for client_id, info in infos.items()
@@ -208,11 +224,11 @@ class Topic:
 
     def reset_to_the_beginning(self, group: str) -> None:
         """What an operator does with ``mqadmin resetOffsetByTime``."""
-        self._broker(self.queues[0]).reset_offsets_to_time(group, self.name, 0)
+        self._first_broker().reset_offsets_to_time(group, self.name, 0)
 
     def lockable(self, group: str) -> set[MessageQueue]:
         """The queues that nobody holds a lock of: a stranger gets them, and releases them."""
-        broker = self._broker(self.queues[0])
+        broker = self._first_broker()
         locked = broker.submit_lock_batch(group, "stranger", self.queues).result()
         broker.submit_unlock_batch(group, "stranger", locked).result()
         return locked
@@ -307,29 +323,34 @@ class Stream:
         return sum(path.name.isdigit() for path in self.folder.glob("checkpoint/commits/*"))
 
     def rows(self) -> list[Row]:
-        """Everything that was written, in no particular order."""
+        """Everything that was written, in no particular order, by a Spark job."""
         if not any(self.folder.glob("out/batch=*/*.parquet")):
             return []
         return self.spark.read.option("mergeSchema", "true").parquet(str(self.folder / "out")).drop("batch").collect()
 
+    def written(self, *columns: str) -> list[tuple[int, dict[str, Any]]]:
+        """(batch ID, these columns) of every row, in the order in which Spark wrote them, without a Spark job, which
+        takes half a second of a processor: for tests that look often."""
+        while True:
+            try:
+                return [
+                    (batch_id, row)
+                    for batch_id, file in sorted(map(numbered, self.folder.glob("out/batch=*/*.parquet")))
+                    for row in pq.ParquetFile(file).read(columns).to_pylist()
+                ]
+            except FileNotFoundError:  # a replayed batch replaces its files
+                continue
+
     def batches_queues_and_offsets(self) -> list[tuple[int, int, int]]:
-        """(batch id, queue id, queue offset) of every row, in the order in which Spark wrote them."""
-        if not self.rows():
-            return []
-        written = self.spark.read.parquet(str(self.folder / "out"))
-        return [(row.batch, row.queueId, row.queueOffset) for row in written.collect()]
+        """(batch ID, queue ID, queue offset) of every row, in the order in which Spark wrote them."""
+        rows = self.written("queueId", "queueOffset")
+        return [(batch_id, row["queueId"], row["queueOffset"]) for batch_id, row in rows]
 
     def places_and_bodies(self) -> list[tuple[MessageQueue, int, str]]:
-        """(queue, offset, body) of every row, without a Spark job: for a test that looks often."""
-        columns = ["topic", "brokerName", "queueId", "queueOffset", "body"]
-        rows = (
-            row
-            for file in sorted(self.folder.glob("out/batch=*/*.parquet"))
-            for row in pq.ParquetFile(file).read(columns).to_pylist()
-        )
+        """(queue, offset, body) of every row."""
         return [
             (MessageQueue(row["topic"], row["brokerName"], row["queueId"]), row["queueOffset"], row["body"].decode())
-            for row in rows
+            for _, row in self.written("topic", "brokerName", "queueId", "queueOffset", "body")
         ]
 
     def places(self) -> list[tuple[int, int]]:
@@ -337,7 +358,12 @@ class Stream:
         return [(queue.queue_id, offset) for queue, offset, _ in self.places_and_bodies()]
 
     def bodies(self) -> list[str]:
-        return sorted(bytes(row["body"]).decode() for row in self.rows())
+        return sorted(row["body"].decode() for _, row in self.written("body"))
+
+
+def numbered(file: Path) -> tuple[int, Path]:
+    """The batch ID in the name of its folder, and the file."""
+    return int(file.parent.name.partition("=")[2]), file
 
 
 def owned_queues(query: StreamingQuery) -> set[str]:
