@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import functools
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -45,10 +46,11 @@ class Case:
         return self.room_of[client_id]
 
 
-def random_cases(count: int) -> Iterator[Case]:
+@functools.cache
+def random_cases(count: int) -> tuple[Case, ...]:
+    """The same for each strategy."""
     random = Random(count)
-    for _ in range(count):
-        yield random_case(random)
+    return tuple(random_case(random) for _ in range(count))
 
 
 def random_case(random: Random) -> Case:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from connector_tests.support.jvm_options import SHORT_LIVED
 from rocketmq_spark.embedded.jars import rocketmq_class_path
 from rocketmq_spark.embedded.jvm import ChildJvm
 
@@ -18,7 +19,7 @@ from rocketmq_spark.embedded.jvm import ChildJvm
 @contextmanager
 def java_oracle(work_dir: Path, *, proxy: bool = False) -> Iterator[Any]:
     """py4j's view of the JVM, as long as the block runs; with ``proxy``, gRPC's classes are there too."""
-    options = ("-Xmx128m", "-XX:+UseSerialGC", f"-Duser.home={work_dir}", f"-Djava.io.tmpdir={work_dir}")
+    options = ("-Xmx128m", *SHORT_LIVED, f"-Duser.home={work_dir}", f"-Djava.io.tmpdir={work_dir}")
     jvm = ChildJvm("oracle", rocketmq_class_path(proxy=proxy), options, work_dir)
     try:
         yield jvm.connect()

@@ -15,7 +15,8 @@ from typing import Final
 import psutil
 import pytest
 
-POLL_S: Final = 0.2
+POLL_S: Final = 1.0
+"""A look takes 7 ms of a processor."""
 KINDS: Final = (
     ("launchers of Spark", ("org.apache.spark.launcher.Main",)),
     ("Spark JVMs", ("org.apache.spark.deploy.SparkSubmit", "-cp")),
@@ -33,7 +34,7 @@ SHOWN: Final = ("Spark JVMs", "RocketMQ clusters", "RocketMQ name servers alone"
 class StartedProcesses:
     """A pytest plugin that counts from the start of the session, and prints the counts at its end.
 
-    What starts and ends between two looks, 0.2 s apart, is not counted.
+    What starts and ends between two looks, 1 s apart, is not counted.
     """
 
     def __init__(self) -> None:
