@@ -11,6 +11,7 @@ from contextlib import ExitStack, closing
 from typing import Any, Final
 
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.decoders import IMPLEMENTATIONS, decoder_class, implementations_line, reset_decoder_choice
@@ -20,6 +21,7 @@ from connector_tests.support.java import java_oracle
 from connector_tests.support.jvm_options import spark_options
 from connector_tests.support.leaks import LeakCheck
 from connector_tests.support.started_processes import StartedProcesses
+from connector_tests.support.work_units import SharedShapes, unit_of, unit_seconds
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.source.stream.source_run import ENDING_SIGNALS
@@ -56,16 +58,27 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put quick folders before slow ones and in each the longest file first, and mark what needs Spark or the native
-    decoder."""
+    """Put quick folders before slow ones and in each the longest unit first, with the longest of its files first, and
+    mark what needs Spark or the native decoder."""
     seconds = longest_s()
-    items.sort(key=lambda item: (FASTEST_FIRST.index(folder_of(item)), -seconds.get(file_of(item), 0)))
+    of_unit = unit_seconds({file_of(item) for item in items}, seconds)
+
+    def place(item: pytest.Item) -> tuple[int, int, str, int]:
+        file = file_of(item)
+        unit = unit_of(file)
+        return FASTEST_FIRST.index(folder_of(item)), -of_unit[unit], unit, -seconds.get(file, 0)
+
+    items.sort(key=place)
     for item in items:
         if folder_of(item) in WITH_SPARK:
             item.add_marker(pytest.mark.spark)
             item.add_marker(pytest.mark.broker)
         if needs_native_decoder(item):
             item.add_marker(pytest.mark.native)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
+    return SharedShapes(config, log) if config.option.dist == "loadfile" else None
 
 
 def file_of(item: pytest.Item) -> str:

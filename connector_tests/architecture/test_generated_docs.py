@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import shutil
 import subprocess
 import sys
@@ -10,6 +9,7 @@ from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
 
+import generate_docs
 import pytest
 
 from connector_tests.support.timeouts import PROCESS_S
@@ -37,10 +37,10 @@ PAGES = (
 def generate(*arguments: str) -> tuple[int | str | None, str]:
     """Its exit code, or what it ends with instead, and what it prints. In this process: its imports take a second."""
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as printed:
-        patch.syspath_prepend(ROOT / "tools")
         patch.setattr(sys, "argv", ["generate_docs.py", *arguments])
+        code: int | str | None
         try:
-            code = importlib.import_module("generate_docs").main()
+            code = generate_docs.main()
         except SystemExit as end:
             code = end.code
     return code, printed.getvalue()

@@ -1,0 +1,84 @@
+"""Which files of tests run one after the other in one process, because they use a server of the same shape: the pool of
+the process then starts one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from xdist.scheduler import LoadFileScheduling
+
+GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
+    "Java's classes": tuple(
+        f"oracle/test_{name}"
+        for name in (
+            "allocation",
+            "batch_ack",
+            "bodies",
+            "codes",
+            "command",
+            "group_names",
+            "headers",
+            "java",
+            "message",
+            "queue_by_hash",
+            "reserved_names",
+            "signature",
+            "string_order",
+            "subscription",
+        )
+    ),
+    "a proxy with ACL and TLS": (
+        "integration/test_message_ports",
+        "integration/test_denied_sharers",
+        "spark/test_over_grpc",
+        "spark/test_secrets",
+    ),
+    "ACL and TLS": (
+        "integration/test_security_matrix",
+        "integration/test_denied_members",
+        "integration/test_acl_broker",
+        "integration/test_doctor",
+        "spark/test_secured",
+    ),
+    "a proxy, received and extended": ("integration/test_receiver", "integration/test_both_protocols"),
+    "a proxy, sent back and forged": ("integration/test_message_returner", "integration/test_forged_handles"),
+    "a proxy and members": (
+        "integration/test_clients_sharing",
+        "integration/test_sharing_members",
+        "integration/test_receiving_moved_queues",
+        "integration/test_unconvertible_messages",
+        "spark/test_batches_of_messages",
+    ),
+    "a proxy and a broker that are killed": ("integration/test_killed_members", "integration/test_proxy_outages"),
+    "queries behind a proxy": ("spark/test_behind_a_proxy", "spark/test_group_behind_a_proxy"),
+    "RocketMQ 4.9.7": (
+        "integration/test_oldest_broker",
+        "integration/test_hostile_messages",
+        "spark/test_oldest_version",
+    ),
+    "two brokers": ("faults/test_writing_faults", "spark/test_positions_that_stay"),
+}
+"""Name and files below connector_tests, without their suffix."""
+
+GROUP_OF: Final = {f"connector_tests/{file}.py": group for group, files in GROUPS.items() for file in files}
+
+
+def unit_of(file: str) -> str:
+    """The group of a file, else the file itself."""
+    return GROUP_OF.get(file, file)
+
+
+def unit_seconds(files: Iterable[str], seconds: Mapping[str, int]) -> dict[str, int]:
+    """What the files of each unit take together."""
+    found: dict[str, int] = {}
+    for file in files:
+        found[unit_of(file)] = found.get(unit_of(file), 0) + seconds.get(file, 0)
+    return found
+
+
+class SharedShapes(LoadFileScheduling):  # type: ignore[misc]  # pytest-xdist has no types
+    """pytest-xdist's ``--dist loadfile``, for groups of files."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return unit_of(nodeid.partition("::")[0])
