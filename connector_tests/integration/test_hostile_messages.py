@@ -5,6 +5,7 @@ The pure form, with 5,000 cases, is ``properties/test_hostile_producer``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -25,12 +26,13 @@ from connector_tests.support.timeouts import PATIENT_MS
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.jars import DEFAULT_VERSION, VERSIONS
 from rocketmq_spark.embedded.pytest_plugin import unique_name
-from rocketmq_spark.errors import BrokerError, RemoteProtocolError
+from rocketmq_spark.errors import BrokerError, DataLossError, RemoteProtocolError
 from rocketmq_spark.model import BrokerAddress, Message, MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.send_result import send_header
 from rocketmq_spark.remoting.send_rpc import send_rpc
+from rocketmq_spark.source.data_loss import RETENTION
 from rocketmq_spark.source.partition_reader import read_ranges
 from rocketmq_spark.wire.message.batch import encode_batch
 from rocketmq_spark.wire.message.properties import encode_properties
@@ -265,3 +267,19 @@ def test_a_filter_passes_offsets_that_no_message_has(liar: Lies, count: int) -> 
     liar.await_dispatch()
     rows = read(liar, [QueueRange(queue, 0, liar.max_offset(queue))], {"subExpression": TRUE_TAG})
     assert [row["queueOffset"] for row in rows] == [1 + count + number for number in range(10)]
+
+
+def test_a_made_up_host_of_the_first_message_is_reported_as_deleted(liar: Lies) -> None:
+    """A limitation: the min offset is behind that message, as it is after retention."""
+    queue = liar.new_queue()
+    assert liar.send(queue, Sent(b"x" * 60, 0x10, {}, 1_700_000_000_000)) is not None
+    liar.await_dispatch()
+    for number in range(3):
+        liar.send(queue, Sent(b"true %d" % number, 0, {}, 1_700_000_000_000))
+    liar.await_dispatch()
+    ranges = [QueueRange(queue, 0, liar.max_offset(queue))]
+    with pytest.raises(DataLossError, match=re.escape(f"[0, 1) of {queue}: {RETENTION}")) as lost:
+        read(liar, ranges, {})
+    assert lost.value.condition == "DATA_LOSS.OFFSETS_UNAVAILABLE"
+    rows = read(liar, ranges, {"failOnDataLoss": "false"})
+    assert [(row["queueOffset"], row["body"]) for row in rows] == [(1 + at, b"true %d" % at) for at in range(3)]

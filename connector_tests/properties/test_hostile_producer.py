@@ -28,8 +28,10 @@ from rocketmq_spark.model import Message, MessageQueue, QueueBounds, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.range_puller import RangePuller
 from rocketmq_spark.source import partition_reader, range_decoding
-from rocketmq_spark.source.data_loss import VACANT, LostRange
+from rocketmq_spark.source.data_loss import RETENTION, VACANT, LostRange, report_losses
 from rocketmq_spark.source.partition_reader import _RangeReader
+from rocketmq_spark.source.stream.offsets import QueueProgress
+from rocketmq_spark.source.stream.planning import Position, lost_ranges, position_of
 from rocketmq_spark.source.task_record import TaskRecord
 from rocketmq_spark.wire.arrow import columns, undecodable
 
@@ -205,12 +207,19 @@ def test_true_messages_beside_any_lie_come_once(cases: int, monkeypatch: pytest.
 
 
 def reported(
-    kind: QueueKind, *sent: Sent, mode: str = "null", true_after: int = 5, tags: frozenset[str] | None = None
+    kind: QueueKind,
+    *sent: Sent,
+    mode: str = "null",
+    true_after: int = 5,
+    tags: frozenset[str] | None = None,
+    is_first: bool = False,
 ) -> Scenario:
-    """A true message, lies, and more true ones, read with default options but for ``badMessages``."""
+    """A true message, unless ``is_first``, lies, and more true ones, read from offset 0 with default options but for
+    ``badMessages``."""
     queue = HostileQueue(kind, QUEUE.topic)
     true_bodies: dict[int, bytes] = {}
-    for one in (Sent(b"true"), *sent, *(Sent(b"true %d" % number) for number in range(true_after))):
+    before = () if is_first else (Sent(b"true"),)
+    for one in (*before, *sent, *(Sent(b"true %d" % number) for number in range(true_after))):
         assert queue.send(one)
         if one not in sent and queue.entries:
             true_bodies[queue.entries[-1].commit_log_offset] = one.body
@@ -248,6 +257,33 @@ def test_a_message_its_broker_cannot_read_is_logged_once(caplog: pytest.LogCaptu
     assert line.startswith(
         f"MESSAGES_UNREADABLE: Broker stores messages of queue={QUEUE} count=1 that it delivers to no consumer"
     )
+
+
+@pytest.mark.usefixtures("implementation")
+@pytest.mark.parametrize(
+    ("kind", "lie", "count"),
+    [
+        (QueueKind.OLD, Sent(b"x" * 60, 0x10), 1),
+        (QueueKind.ORDINARY, Sent(b"x" * 60, 0x20), 1),
+        (QueueKind.BATCH, Sent(b"x" * 60, 0xD0, {"INNER_NUM": "32767"}), 32_767),
+    ],
+)
+def test_a_made_up_host_of_the_first_message_is_reported_as_deleted(kind: QueueKind, lie: Sent, count: int) -> None:
+    """The limitation "The query fails although nothing was deleted". The queue's min offset is behind that message, as
+    it is after retention, and no response differs. Only the offsets of the message itself are reported."""
+    scenario = reported(kind, lie, is_first=True)
+    queue, deleted = scenario.queue, LostRange(QUEUE, 0, count, RETENTION)
+    position = position_of(QUEUE, QueueBounds(queue.min_offset, queue.max_offset), QueueProgress(0, 0), 0)
+    assert position == Position(count, deleted)
+    with pytest.raises(DataLossError) as planned:
+        report_losses(lost_ranges([position]), is_failure=True)
+    with pytest.raises(DataLossError) as read_again:
+        read(scenario, scenario.cuts, [])
+    assert {planned.value.condition, read_again.value.condition} == {"DATA_LOSS.OFFSETS_UNAVAILABLE"}
+    scenario.fails_on_loss = False
+    losses: list[LostRange] = []
+    check_rows(scenario, read(scenario, scenario.cuts, losses))
+    assert losses == [deleted]
 
 
 @pytest.mark.usefixtures("implementation")

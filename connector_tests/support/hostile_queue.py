@@ -47,12 +47,23 @@ class Sent:
 
     body: bytes
     sys_flag: int = 0
-    properties: Mapping[str, str] = field(default_factory=dict)
+    properties: Mapping[str, str] | bytes = field(default_factory=dict)
+    """Bytes: as a message of a producer's batch has them, which brokers store unread."""
     born_timestamp_ms: int = 0
 
     @property
     def tag(self) -> str | None:
-        return self.properties.get("TAGS")
+        return self.decoded.get("TAGS")
+
+    @property
+    def decoded(self) -> Mapping[str, str]:
+        """The properties as brokers read them."""
+        return decode_properties(self.properties) if isinstance(self.properties, bytes) else self.properties
+
+    @property
+    def is_half(self) -> bool:
+        """Whether brokers store it elsewhere, as the first half of a transaction; a batch has none."""
+        return not isinstance(self.properties, bytes) and self.properties.get("TRAN_MSG", "").lower() == "true"
 
 
 @dataclass(frozen=True)
@@ -98,12 +109,13 @@ class HostileQueue:
         """Store it; False: the broker refuses it."""
         if self._is_refused(sent):
             return False
+        if sent.is_half:
+            return True
         is_prepared = sent.sys_flag & TRANSACTION not in (0, COMMIT)
         offset, width = (0, 0) if is_prepared else (self._next_offset, self._count(sent))
-        properties = dict(sent.properties)
         if self._kind is QueueKind.BATCH and sent.sys_flag & INNER:
-            properties["INNER_BASE"] = str(offset)
-        stored = encoded(replace(sent, properties=properties), self._topic, offset, self._commit_log_bytes)
+            sent = replace(sent, properties={**sent.decoded, "INNER_BASE": str(offset)})
+        stored = encoded(sent, self._topic, offset, self._commit_log_bytes)
         commit_log_offset, self._commit_log_bytes = self._commit_log_bytes, self._commit_log_bytes + len(stored)
         self._next_offset += width
         if not is_prepared and self._is_dispatched(stored):
@@ -111,7 +123,7 @@ class HostileQueue:
         return True
 
     def _is_refused(self, sent: Sent) -> bool:
-        text = sent.properties.get("INNER_NUM")
+        text = sent.decoded.get("INNER_NUM")
         if self._kind is QueueKind.OLD:
             return False
         if not sent.sys_flag & INNER:
@@ -121,7 +133,7 @@ class HostileQueue:
     def _count(self, sent: Sent) -> int:
         if self._kind is not QueueKind.BATCH or not sent.sys_flag & INNER:
             return 1
-        return max(1, _java_short(sent.properties.get("INNER_NUM", "1")) or 1)
+        return max(1, _java_short(sent.decoded.get("INNER_NUM", "1")) or 1)
 
     def _is_dispatched(self, record: bytes) -> bool:
         """Whether the broker finds in the record what it takes for one of this topic."""
@@ -134,8 +146,9 @@ class HostileQueue:
         return topic == self._topic and not is_lost_batch
 
     def _append(self, offset: int, width: int, commit_log_offset: int, record: bytes, sent: Sent) -> None:
-        """An ordinary consume queue has no places that are empty."""
-        place = offset if self._kind is QueueKind.BATCH else len(self.entries)
+        """An ordinary consume queue has no places that are empty, but in front of its first message, which gets that of
+        its offset (``ConsumeQueue#fillPreBlank``)."""
+        place = offset if self._kind is QueueKind.BATCH or not self.entries else self.max_offset
         self.entries.append(Entry(place, width, commit_log_offset, record, sent))
 
     def pull(self, offset: int, max_messages: int, tags: frozenset[str] | None = None) -> PullResult:
@@ -144,6 +157,9 @@ class HostileQueue:
         self.pulls += 1
         if offset >= self.max_offset:
             return PullResult(PullStatus.NO_NEW_MSG, "OFFSET_OVERFLOW_ONE", offset, *self._bounds, memoryview(b""))
+        if offset < self.min_offset:
+            least = self.min_offset
+            return PullResult(PullStatus.OFFSET_ILLEGAL, "OFFSET_TOO_SMALL", least, *self._bounds, memoryview(b""))
         begin = sum(entry.end <= offset for entry in self.entries)
         if self._kind is QueueKind.BATCH and self.entries[begin].place > offset:
             begin = max(0, begin - 1)
