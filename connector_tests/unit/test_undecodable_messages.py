@@ -108,6 +108,17 @@ def test_what_neighbouring_pulls_share_is_resolved_once(
     ]
 
 
+def test_a_batch_that_several_pulls_returned_is_resolved_once(
+    cluster: ScriptedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A pull of any of its offsets returns it whole, and several are in flight."""
+    letters = DeadLetters(cluster, ResponseCode.SUCCESS)
+    found = [undecodable(1), *[undecodable(2, count=3)] * 3, undecodable(5)]
+    assert offsets(settler(cluster, "deadLetter").apply_mode(batch(1, 2, 3, 4, 5, 6), found)) == [6]
+    assert len(letters.calls) == 3
+    assert "offsets=[1, 2) [2, 5) [5, 6) sent" in caplog.text
+
+
 def test_a_broker_that_is_busy_is_called_again_and_logged_as_waited_for(
     cluster: ScriptedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:

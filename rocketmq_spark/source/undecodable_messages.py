@@ -73,13 +73,14 @@ class UndecodableMessages:
     def apply_mode(self, batch: pa.RecordBatch, undecodable: list[UndecodableMessage]) -> pa.RecordBatch:
         """Apply ``badMessages`` to ``undecodable``, whose rows have a null body, and return the rows of ``batch`` to
         keep. With ``deadLetter``, send each message to the dead-letter topic, wait until it is stored, and omit its
-        rows; with ``null``, keep them. Log a warning. Messages that an earlier call has handled are neither sent nor
-        logged again.
+        rows; with ``null``, keep them. Log a warning. Messages that are repeated, because several pulls returned one
+        inner batch, or that an earlier call has handled, are neither sent nor logged again.
 
         Raises RemoteProtocolError[UNDECODABLE_MESSAGE_BODY] with ``fail``; with ``deadLetter`` the errors of
         ``DeadLetterSender.send``.
         """
-        new = [message for message in undecodable if message.offsets.start > self._handled_to]
+        by_offset = {message.offsets.start: message for message in undecodable}
+        new = [message for offset, message in by_offset.items() if offset > self._handled_to]
         if not new:
             return self._without(batch, undecodable)
         if self._mode == "fail":
