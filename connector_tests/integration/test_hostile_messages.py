@@ -101,7 +101,7 @@ class Lies:
 
     def send(self, queue: MessageQueue, sent: Sent, *, is_batch: bool = False) -> int | None:
         """Where it lies in the commit log; None: the broker has refused it."""
-        properties = encode_properties(sent.properties).decode()
+        properties = encode_properties(sent.decoded).decode()
         header = send_header(queue, "tests", sys_flag=sent.sys_flag, properties=properties, is_batch=is_batch)
         header = replace(header, born_timestamp_ms=sent.born_timestamp_ms)
         code = RequestCode.SEND_BATCH_MESSAGE if is_batch else RequestCode.SEND_MESSAGE_V2
@@ -168,7 +168,7 @@ def report(liar: Lies, queue: MessageQueue, data: st.DataObject) -> dict[int, Se
         if data.draw(st.booleans()):
             lie, is_batch = data.draw(lies(0, queue.topic)), data.draw(st.booleans())
             if "INNER_BASE" in lie.properties:
-                lie = replace(lie, properties={**lie.properties, "INNER_BASE": str(liar.max_offset(queue))})
+                lie = replace(lie, properties={**lie.decoded, "INNER_BASE": str(liar.max_offset(queue))})
             liar.send(queue, lie, is_batch=is_batch)
             liar.await_dispatch()
         true = Sent(b"true %d" % number, 0, {"TAGS": TRUE_TAG if number % 3 else OTHER_TAG}, 1_700_000_000_000)
@@ -196,7 +196,7 @@ def check(liar: Lies, data: st.DataObject) -> float:
     held = liar.held(queue)
     if not held:
         return 0
-    expected_logs = {log for log, true in truths.items() if options["subExpression"] in {"*", true.properties["TAGS"]}}
+    expected_logs = {log for log, true in truths.items() if options["subExpression"] in {"*", true.decoded["TAGS"]}}
     places = [one.place for one in held]
     cuts = sorted({places[0], *(places[at % len(places)] for at in cuts_at), liar.max_offset(queue)})
     try:

@@ -8,187 +8,122 @@ from __future__ import annotations
 
 import tracemalloc
 import zlib
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 
-import pyarrow as pa
 import pytest
 from hypothesis import event, given, settings
-from hypothesis import strategies as st
 
-from connector_tests.support.hostile_queue import HostileQueue, QueueKind, Sent
-from connector_tests.support.hostile_strategies import OTHER_TAG, TRUE_TAG, lies, posing
-from connector_tests.support.manual_clock import ManualClock
+from connector_tests.support.hostile_queue import INNER, Entry, HostileQueue, QueueKind, Sent
+from connector_tests.support.hostile_reading import Part, Row, Scenario, Task, losses_of, read, rows_of
+from connector_tests.support.hostile_strategies import OTHER_TAG, TRUE_TAG, posing, scenarios
 from connector_tests.support.message_bytes import COMPRESSED, INNER_BATCH, inner_batch
-from connector_tests.support.simulated_queue import QUEUE, SimulatedNetwork
+from connector_tests.support.simulated_queue import QUEUE
 from rocketmq_spark.errors import DataLossError, RemoteProtocolError
-from rocketmq_spark.model import Message, MessageQueue, QueueBounds, QueueRange
-from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pull.range_puller import RangePuller
+from rocketmq_spark.model import RESERVED_PROPERTIES, QueueBounds, QueueRange
 from rocketmq_spark.source import partition_reader, range_decoding
 from rocketmq_spark.source.data_loss import RETENTION, VACANT, LostRange, report_losses
-from rocketmq_spark.source.partition_reader import _RangeReader
 from rocketmq_spark.source.stream.offsets import QueueProgress
 from rocketmq_spark.source.stream.planning import Position, lost_ranges, position_of
-from rocketmq_spark.source.task_record import TaskRecord
 from rocketmq_spark.wire.arrow import columns, undecodable
 
 MIB = 1024 * 1024
 SHORT, LONG = 60, 5_000
+KEPT_IN_A_LETTER = {"TAGS", "KEYS", "UNIQ_KEY", "RETRY_TOPIC", "ORIGIN_MESSAGE_ID"}
 CASES = pytest.mark.parametrize(
     "cases", [SHORT, pytest.param(LONG, marks=[pytest.mark.long, pytest.mark.timeout(3600)])]
 )
 
 
-@dataclass
-class Scenario:
-    """What was stored, and how it is read."""
-
-    queue: HostileQueue
-    true_bodies: dict[int, bytes]
-    """By place in the commit log."""
-    cuts: list[int]
-    tags: frozenset[str] | None
-    mode: str
-    fails_on_loss: bool
-    limit: int
-    order: list[int] = field(default_factory=list)
-
-
-@st.composite
-def scenarios(draw: st.DrawFn) -> Scenario:
-    kind = draw(st.sampled_from(QueueKind))
-    queue = HostileQueue(kind, QUEUE.topic)
-    tags = draw(st.sampled_from([None, None, frozenset({TRUE_TAG})]))
-    true_bodies: dict[int, bytes] = {}
-    for number in range(draw(st.integers(1, 40))):
-        if draw(st.integers(0, 4)) == 0:
-            queue.send(draw(lies(queue.max_offset, QUEUE.topic)))
-            continue
-        before = len(queue.entries)
-        queue.send(Sent(b"true %d" % number, 0, {"TAGS": TRUE_TAG if number % 3 else OTHER_TAG}))
-        if len(queue.entries) > before:
-            entry = queue.entries[-1]
-            true_bodies[entry.commit_log_offset] = entry.sent.body
-    inner = draw(st.lists(st.integers(queue.min_offset, queue.max_offset), max_size=3))
-    return Scenario(
-        queue,
-        true_bodies,
-        sorted({queue.min_offset, *inner, queue.max_offset}),
-        tags,
-        draw(st.sampled_from(["null", "deadLetter", "fail"])),
-        draw(st.booleans()),
-        draw(st.sampled_from([1, 3, 32])),
-        draw(st.lists(st.integers(0, 7), max_size=20)),
-    )
-
-
-class Letters:
-    """The executor's client, as far as dead letters need it."""
-
-    def __init__(self) -> None:
-        self.sent: list[Message] = []
-
-    @property
-    def cluster(self) -> Letters:
-        return self
-
-    def call(self, queue: MessageQueue, send_back: Callable[[Letters], None]) -> None:
-        assert queue == QUEUE
-        send_back(self)
-
-    def send_dead_letter(self, group: str, message: Message, broker_name: str) -> None:
-        assert broker_name == QUEUE.broker_name
-        self.sent.append(message)
-
-    def query_bounds(self, queues: Collection[MessageQueue]) -> dict[MessageQueue, QueueBounds]:
-        return {}
-
-
-COLUMNS = ("queueOffset", "commitLogOffset", "body", "tags", "bornTimestamp")
-Row = dict[str, Any]
-
-
-def read(
-    scenario: Scenario, cuts: Sequence[int], losses: list[LostRange], row_counts: list[int] | None = None
-) -> list[Row]:
-    """The rows of ranges that touch, of which each is read by its own task. ``row_counts`` gets those of batches."""
-    ranges = [QueueRange(QUEUE, begin, end) for begin, end in pairwise(cuts)]
-    return [
-        row
-        for queue_range in ranges
-        for row in _rows(scenario, queue_range, losses, [] if row_counts is None else row_counts)
-    ]
-
-
-def _rows(scenario: Scenario, queue_range: QueueRange, losses: list[LostRange], row_counts: list[int]) -> Iterator[Row]:
-    given = {"namesrvAddr": "n:1", "consumerGroup": "G", "subscribe": QUEUE.topic, "badMessages": scenario.mode}
-    given["failOnDataLoss"] = str(scenario.fails_on_loss).lower()
-    if scenario.tags is not None:
-        given["subExpression"] = " || ".join(scenario.tags)
-    options, clock, rounds = ReadOptions.parse(given), ManualClock(), iter(scenario.order)
-
-    def puller_for(some: QueueRange, is_whole: bool) -> RangePuller:
-        def network(tags: frozenset[str] | None) -> SimulatedNetwork:
-            return SimulatedNetwork(
-                lambda offset, most: scenario.queue.pull(offset, min(most, scenario.limit), tags),
-                clock,
-                choose=lambda count: next(rounds, 0) % count,
-            )
-
-        filtered, unfiltered_client = network(None if is_whole else scenario.tags), network(None)
-        return RangePuller(
-            some, filtered, limit_ms=1_000, missing_ms=1_000, unfiltered_client=unfiltered_client, clock=clock
-        )
-
-    client: Any = Letters()
-    record = TaskRecord()
-    record.lost = losses
-    for batch in _RangeReader(queue_range, client, puller_for, options, COLUMNS, (), record, ()).batches():
-        row_counts.append(batch.num_rows)
-        yield from _checked(batch).to_pylist()
-
-
-def _checked(batch: pa.RecordBatch) -> pa.RecordBatch:
-    batch.validate(full=True)
-    return batch
-
-
 def check(scenario: Scenario) -> None:
-    losses: list[LostRange] = []
     try:
-        rows = read(scenario, scenario.cuts, losses)
+        tasks = read(scenario)
     except RemoteProtocolError as error:
-        assert scenario.mode == "fail"
+        assert scenario.read_options.bad_messages == "fail"
         assert error.condition == "UNDECODABLE_MESSAGE_BODY"
         offset = error.context["offset"]
         (entry,) = (entry for entry in scenario.queue.entries if entry.place == offset)
-        assert entry.commit_log_offset not in scenario.true_bodies, error
+        assert entry.commit_log_offset not in scenario.truths, error
         return
-    check_rows(scenario, rows)
+    check_rows(scenario, [row for task in tasks for row in task.rows])
+    check_letters(scenario, tasks)
+    losses = losses_of(tasks)
     assert {loss.cause for loss in losses} <= {VACANT}
-    held = {offset for entry in scenario.queue.entries for offset in range(entry.place, entry.end)}
-    assert held.isdisjoint(offset for loss in losses for offset in range(loss.begin_offset, loss.end_offset))
+    assert offsets_of(scenario.queue.entries).isdisjoint(
+        offset for loss in losses for offset in range(loss.begin_offset, loss.end_offset)
+    )
 
 
 def check_rows(scenario: Scenario, rows: list[Row]) -> None:
-    offsets = [row["queueOffset"] for row in rows]
-    assert all(one < other for one, other in pairwise(offsets)), "an offset comes once, in order"
-    expected = {
-        entry.commit_log_offset: (entry.place, entry.sent.body)
-        for entry in scenario.queue.entries
-        if entry.commit_log_offset in scenario.true_bodies
-        and (scenario.tags is None or entry.sent.tag in scenario.tags)
-    }
-    found = [(row["commitLogOffset"], (row["queueOffset"], row["body"])) for row in rows]
-    found = [one for one in found if one[0] in scenario.true_bodies]
+    """Each true message has one row, with all that its producer wrote."""
+    if "queueOffset" in scenario.columns:
+        assert all(one["queueOffset"] < other["queueOffset"] for one, other in pairwise(rows)), "once, in order"
+    expected = [true_row(scenario, *one) for one in scenario.expected()]
+    found = [row for row in rows if is_true(scenario, row)]
     assert len(found) == len(expected), "each once"
-    assert found == list(expected.items())
-    places = {entry.commit_log_offset: range(entry.place, entry.end) for entry in scenario.queue.entries}
-    if scenario.tags is None:
+    assert [{name: row[name] for name in one} for row, one in zip(found, expected, strict=True)] == expected
+    if scenario.tags is None and {"queueOffset", "commitLogOffset"} <= set(scenario.columns):
+        places = {entry.commit_log_offset: range(entry.place, entry.end) for entry in scenario.queue.entries}
         assert all(row["queueOffset"] in places[row["commitLogOffset"]] for row in rows)
+
+
+def is_true(scenario: Scenario, row: Row) -> bool:
+    if "commitLogOffset" in row:
+        return row["commitLogOffset"] in scenario.truths
+    if "queueOffset" in row:
+        return entry_at(scenario, row["queueOffset"]).commit_log_offset in scenario.truths
+    return row["body"] in {part.body for parts in scenario.truths.values() for part in parts}
+
+
+def entry_at(scenario: Scenario, offset: int) -> Entry:
+    entries = scenario.queue.entries
+    entry = entries[bisect_right(entries, offset, key=lambda entry: entry.place) - 1]
+    assert entry.place <= offset < entry.end, "an offset that the broker gave to a message"
+    return entry
+
+
+def true_row(scenario: Scenario, entry: Entry, number: int, part: Part) -> Row:
+    """The columns that the scenario reads and the test knows."""
+    topic, properties = scenario.queue.topic, part.properties
+    known = {
+        "topic": properties.get("RETRY_TOPIC", topic) if topic == scenario.read_options.retry_topic else topic,
+        "queueOffset": entry.place + number,
+        "commitLogOffset": entry.commit_log_offset,
+        "body": part.body,
+        "msgId": properties.get("UNIQ_KEY"),
+        "tags": properties.get("TAGS"),
+        "keys": properties.get("KEYS"),
+        "properties": list(properties.items()),
+        "colour": properties.get("colour"),
+        "POP_CK": None,
+    }
+    return {name: value for name, value in known.items() if name in scenario.columns}
+
+
+def check_letters(scenario: Scenario, tasks: list[Task]) -> None:
+    """A message that a task cannot decode is one dead letter of it, with the message's body; no other is one."""
+    for task in tasks:
+        assert not task.letters or scenario.read_options.bad_messages == "deadLetter"
+        entries = [entry_at(scenario, int(letter.properties["BAD_MESSAGE_OFFSET"])) for letter in task.letters]
+        assert len({entry.place for entry in entries}) == len(entries), "each once"
+        for entry, letter in zip(entries, task.letters, strict=True):
+            assert entry.commit_log_offset not in scenario.truths
+            assert scenario.wants(entry.sent.tag) or entry.sent.sys_flag & INNER
+            assert letter.topic == scenario.queue.topic
+            assert letter.body == (entry.sent.body or b" ")
+            assert letter.properties["BAD_MESSAGE_SYS_FLAG"] == str(entry.sent.sys_flag)
+            assert letter.properties.keys() & RESERVED_PROPERTIES <= KEPT_IN_A_LETTER
+        if scenario.tags is None and "queueOffset" in scenario.columns:
+            begin, end = task.range.begin_offset, task.range.end_offset
+            held = offsets_of(scenario.queue.entries) & set(range(begin, end))
+            of_rows = {row["queueOffset"] for row in task.rows}
+            assert of_rows == held - offsets_of(entries), "each message is in rows, or a letter"
+
+
+def offsets_of(entries: Iterable[Entry]) -> set[int]:
+    return {offset for entry in entries for offset in range(entry.place, entry.end)}
 
 
 @CASES
@@ -200,7 +135,8 @@ def test_true_messages_beside_any_lie_come_once(cases: int, monkeypatch: pytest.
     @settings(max_examples=cases)
     @given(scenarios())
     def report(scenario: Scenario) -> None:
-        event(f"{scenario.queue._kind.value}, filtered: {scenario.tags is not None}, {scenario.mode}")
+        event(f"{scenario.queue.kind.value}, filtered: {scenario.tags is not None}")
+        event(f"badMessages: {scenario.read_options.bad_messages}")
         check(scenario)
 
     report()
@@ -217,13 +153,14 @@ def reported(
     """A true message, unless ``is_first``, lies, and more true ones, read from offset 0 with default options but for
     ``badMessages``."""
     queue = HostileQueue(kind, QUEUE.topic)
-    true_bodies: dict[int, bytes] = {}
+    truths: dict[int, list[Part]] = {}
     before = () if is_first else (Sent(b"true"),)
     for one in (*before, *sent, *(Sent(b"true %d" % number) for number in range(true_after))):
         assert queue.send(one)
         if one not in sent and queue.entries:
-            true_bodies[queue.entries[-1].commit_log_offset] = one.body
-    return Scenario(queue, true_bodies, [0, queue.max_offset], tags, mode, True, 32)
+            truths[queue.entries[-1].commit_log_offset] = [Part(one.body, {})]
+    options = {"badMessages": mode, "subExpression": "*" if tags is None else " || ".join(tags)}
+    return Scenario(queue, truths, [0, queue.max_offset], options=options)
 
 
 PARTS_OF_A_LIE = inner_batch([(b"part", b"")] * 1_000)
@@ -278,25 +215,23 @@ def test_a_made_up_host_of_the_first_message_is_reported_as_deleted(kind: QueueK
     with pytest.raises(DataLossError) as planned:
         report_losses(lost_ranges([position]), is_failure=True)
     with pytest.raises(DataLossError) as read_again:
-        read(scenario, scenario.cuts, [])
+        read(scenario)
     assert {planned.value.condition, read_again.value.condition} == {"DATA_LOSS.OFFSETS_UNAVAILABLE"}
-    scenario.fails_on_loss = False
-    losses: list[LostRange] = []
-    check_rows(scenario, read(scenario, scenario.cuts, losses))
-    assert losses == [deleted]
+    scenario = replace(scenario, options={"failOnDataLoss": "false"})
+    (task,) = read(scenario)
+    check_rows(scenario, task.rows)
+    assert task.record.lost == [deleted]
 
 
 @pytest.mark.usefixtures("implementation")
 def test_offsets_that_no_message_has_end_no_query_and_one_omitted_does() -> None:
     scenario = reported(QueueKind.BATCH, Sent(b"x" * 60, 0xD0, {"INNER_NUM": "7"}))
-    vacant: list[LostRange] = []
-    read(scenario, scenario.cuts, vacant)
-    assert vacant == [LostRange(QUEUE, 1, 8, VACANT)]
+    assert losses_of(read(scenario)) == [LostRange(QUEUE, 1, 8, VACANT)]
     check(reported(QueueKind.BATCH, Sent(b"x" * 60, 0xD0, {"INNER_NUM": "1100"}), tags=frozenset({TRUE_TAG})))
     ordinary = reported(QueueKind.ORDINARY)
     del ordinary.queue.entries[3]
     with pytest.raises(DataLossError, match=r"3, 4.*omitted them from its responses"):
-        read(ordinary, ordinary.cuts, [])
+        read(ordinary)
 
 
 @pytest.mark.usefixtures("implementation")
@@ -310,11 +245,10 @@ def test_true_messages_behind_a_known_lie_come_once(kind: QueueKind, lie: Sent, 
 def test_rows_of_an_unreadable_batch_are_bounded_in_size_and_come_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(columns, "REPEATED_LIMIT_BYTES", 130_000)
     scenario = reported(QueueKind.BATCH, Sent(b"x", 0x80, {"INNER_NUM": "700", "KEYS": "k" * 300}))
-    sizes: list[int] = []
-    rows = read(scenario, scenario.cuts, [], sizes)
-    check_rows(scenario, rows)
-    assert sum(row["body"] is None for row in rows) == 700
-    assert max(sizes) <= 100
+    (task,) = read(scenario)
+    check_rows(scenario, task.rows)
+    assert sum(row["body"] is None for row in task.rows) == 700
+    assert max(task.row_counts) <= 100
 
 
 @pytest.mark.usefixtures("implementation")
@@ -322,10 +256,10 @@ def test_what_was_decoded_in_vain_is_freed_before_the_halves_are_decoded(monkeyp
     for module in (undecodable, columns):
         monkeypatch.setattr(module, "DECOMPRESSED_LIMIT_BYTES", MIB)
     scenario = reported(QueueKind.ORDINARY, *[Sent(zlib.compress(bytes(250_000)), COMPRESSED)] * 64)
-    queue_range = QueueRange(QUEUE, 0, scenario.queue.max_offset)
+    task = Task(QueueRange(QUEUE, 0, scenario.queue.max_offset))
     tracemalloc.start()
     try:
-        assert sum(len(row["body"]) == 250_000 for row in _rows(scenario, queue_range, [], [])) == 64
+        assert sum(len(row["body"]) == 250_000 for row in rows_of(scenario, task)) == 64
         _, peak_bytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -339,7 +273,7 @@ def test_good_batches_that_are_too_large_together_come_once(monkeypatch: pytest.
         monkeypatch.setattr(module, "DECOMPRESSED_LIMIT_BYTES", 8_000)
     packed = zlib.compress(inner_batch([(bytes(2_000), b"")] * 2))
     scenario = reported(QueueKind.BATCH, *[Sent(packed, COMPRESSED | INNER_BATCH, {"INNER_NUM": "2"})] * 6)
-    rows = read(scenario, scenario.cuts, [])
+    rows = [row for task in read(scenario) for row in task.rows]
     assert [row["queueOffset"] for row in rows] == list(range(scenario.queue.max_offset))
     assert sum(row["body"] == bytes(2_000) for row in rows) == 12
 
@@ -352,6 +286,4 @@ def test_offsets_that_no_message_has_cost_few_pulls(tags: frozenset[str] | None)
     scenario = reported(QueueKind.BATCH, lie, Sent(b"", 0, {"TAGS": OTHER_TAG}), lie, lie, tags=tags)
     check(scenario)
     assert scenario.queue.pulls < 1_000
-    vacant: list[LostRange] = []
-    read(scenario, scenario.cuts, vacant)
-    assert vacant == [LostRange(QUEUE, 1, 32_768, VACANT), LostRange(QUEUE, 32_769, 98_303, VACANT)]
+    assert losses_of(read(scenario)) == [LostRange(QUEUE, 1, 32_768, VACANT), LostRange(QUEUE, 32_769, 98_303, VACANT)]

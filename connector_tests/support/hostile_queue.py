@@ -85,8 +85,8 @@ class HostileQueue:
     """Queue 0 of ``topic``."""
 
     def __init__(self, kind: QueueKind, topic: str) -> None:
-        self._kind = kind
-        self._topic = topic
+        self.kind = kind
+        self.topic = topic
         self._next_offset = 0
         self._commit_log_bytes = 0
         self.entries: list[Entry] = []
@@ -113,9 +113,9 @@ class HostileQueue:
             return True
         is_prepared = sent.sys_flag & TRANSACTION not in (0, COMMIT)
         offset, width = (0, 0) if is_prepared else (self._next_offset, self._count(sent))
-        if self._kind is QueueKind.BATCH and sent.sys_flag & INNER:
+        if self.kind is QueueKind.BATCH and sent.sys_flag & INNER:
             sent = replace(sent, properties={**sent.decoded, "INNER_BASE": str(offset)})
-        stored = encoded(sent, self._topic, offset, self._commit_log_bytes)
+        stored = encoded(sent, self.topic, offset, self._commit_log_bytes)
         commit_log_offset, self._commit_log_bytes = self._commit_log_bytes, self._commit_log_bytes + len(stored)
         self._next_offset += width
         if not is_prepared and self._is_dispatched(stored):
@@ -123,15 +123,16 @@ class HostileQueue:
         return True
 
     def _is_refused(self, sent: Sent) -> bool:
-        text = sent.decoded.get("INNER_NUM")
-        if self._kind is QueueKind.OLD:
+        """Brokers check no property of a batch's messages."""
+        text = None if isinstance(sent.properties, bytes) else sent.properties.get("INNER_NUM")
+        if self.kind is QueueKind.OLD:
             return False
         if not sent.sys_flag & INNER:
             return text is not None
-        return self._kind is not QueueKind.BATCH or (text is not None and _java_short(text) is None)
+        return self.kind is not QueueKind.BATCH or (text is not None and _java_short(text) is None)
 
     def _count(self, sent: Sent) -> int:
-        if self._kind is not QueueKind.BATCH or not sent.sys_flag & INNER:
+        if self.kind is not QueueKind.BATCH or not sent.sys_flag & INNER:
             return 1
         return max(1, _java_short(sent.decoded.get("INNER_NUM", "1")) or 1)
 
@@ -142,13 +143,13 @@ class HostileQueue:
             return False
         topic, properties = found
         count = _java_short(properties.get("INNER_NUM", "")) if "INNER_BASE" in properties else None
-        is_lost_batch = self._kind is QueueKind.BATCH and count is not None and count < 0
-        return topic == self._topic and not is_lost_batch
+        is_lost_batch = self.kind is QueueKind.BATCH and count is not None and count < 0
+        return topic == self.topic and not is_lost_batch
 
     def _append(self, offset: int, width: int, commit_log_offset: int, record: bytes, sent: Sent) -> None:
         """An ordinary consume queue has no places that are empty, but in front of its first message, which gets that of
         its offset (``ConsumeQueue#fillPreBlank``)."""
-        place = offset if self._kind is QueueKind.BATCH or not self.entries else self.max_offset
+        place = offset if self.kind is QueueKind.BATCH or not self.entries else self.max_offset
         self.entries.append(Entry(place, width, commit_log_offset, record, sent))
 
     def pull(self, offset: int, max_messages: int, tags: frozenset[str] | None = None) -> PullResult:
@@ -161,7 +162,7 @@ class HostileQueue:
             least = self.min_offset
             return PullResult(PullStatus.OFFSET_ILLEGAL, "OFFSET_TOO_SMALL", least, *self._bounds, memoryview(b""))
         begin = sum(entry.end <= offset for entry in self.entries)
-        if self._kind is QueueKind.BATCH and self.entries[begin].place > offset:
+        if self.kind is QueueKind.BATCH and self.entries[begin].place > offset:
             begin = max(0, begin - 1)
         found: list[bytes] = []
         next_offset, count = offset, 0

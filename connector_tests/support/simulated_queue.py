@@ -96,6 +96,7 @@ class SimulatedNetwork:
         is_slow: Callable[[], bool] = lambda: False,
         brings_more: Callable[[], bool] = lambda: False,
         no_route: Callable[[], RocketMQError | None] = lambda: None,
+        queue: MessageQueue = QUEUE,
     ) -> None:
         self._respond = respond
         self._clock = clock
@@ -103,6 +104,7 @@ class SimulatedNetwork:
         self._is_slow = is_slow
         self._brings_more = brings_more
         self._no_route = no_route
+        self._queue = queue
         self._in_flight: list[PullRequest] = []
         self._nothing_for_ms = 0
         self.pulls: list[tuple[int, int]] = []
@@ -112,7 +114,7 @@ class SimulatedNetwork:
         """The server of the broker that each response suggests for the next pull."""
         self.most_in_flight = 0
         self.routes_forgotten_count = 0
-        self.held = {QUEUE: NO_END}
+        self.held = {queue: NO_END}
         """What the broker says that the queue holds. By default no more than the answers to pulls say."""
 
     @property
@@ -126,7 +128,7 @@ class SimulatedNetwork:
         address: BrokerAddress | None = None,
         suggested_id: int | None = None,
     ) -> list[Completion]:
-        assert queue == QUEUE
+        assert queue == self._queue
         failure = self._no_route() if address is None else None
         if failure is not None:
             self._nothing_for_ms = 0
@@ -152,7 +154,7 @@ class SimulatedNetwork:
         return completions
 
     def forget_route(self, queue: MessageQueue) -> None:
-        assert queue == QUEUE
+        assert queue == self._queue
         self.routes_forgotten_count += 1
 
     def query_bounds(self, queues: Collection[MessageQueue]) -> dict[MessageQueue, QueueBounds]:
