@@ -323,6 +323,29 @@ def test_a_message_has_few_bytes_beside_its_body(proxy: ScriptedProxy, known: Se
     )
 
 
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (b"\x12\x00", b"\x12\x00"),
+        (received("h0").SerializeToString(), received("h", queue_id=7).SerializeToString()),
+        (pb.ReceiveMessageResponse(status=OK).SerializeToString(), received("h").SerializeToString()),
+        (received("h").SerializeToString(), b"\x1a\x00"),
+        (b"\x92\x00\x02\x22\x00",),
+    ],
+    ids=["empty", "two messages", "a status before", "an unknown field behind", "a long tag"],
+)
+def test_a_response_has_one_message_however_it_is_written(
+    proxy: ScriptedProxy, known: Session, parts: tuple[bytes, ...]
+) -> None:
+    """Of two bytes each, 1 MiB of one response was one message, and 524,288 rows."""
+    proxy.handlers_by_method["ReceiveMessage"] = lambda _: [b"".join(parts)]
+    merged = pb.ReceiveMessageResponse.FromString(b"".join(parts)).message
+    (one,) = receive(known)
+    (alone,) = pb.ReceivedMessages.FromString(one.record).messages
+    assert alone == merged
+    assert (one.handle, one.queue_id) == (merged.system_properties.receipt_handle, merged.system_properties.queue_id)
+
+
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="counts the process's descriptors")
 def test_no_connection_is_left_after_a_response_that_was_not_read_to_its_end(
     proxy: ScriptedProxy, session: SessionOf

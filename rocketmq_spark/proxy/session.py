@@ -31,7 +31,14 @@ from rocketmq_spark.security import Security
 from rocketmq_spark.wire.bounds import MESSAGE_BYTES_BESIDE_BODY, RESPONSE_BYTES
 from rocketmq_spark.wire.grpc import messaging_pb2 as pb
 from rocketmq_spark.wire.grpc.requests import Identity, Subscription, route
-from rocketmq_spark.wire.grpc.responses import Addresses, brokers_of, is_ordered, is_unknown_handle, refusal_error
+from rocketmq_spark.wire.grpc.responses import (
+    Addresses,
+    brokers_of,
+    is_ordered,
+    is_unknown_handle,
+    message_record,
+    refusal_error,
+)
 
 A = TypeVar("A", pb.QueryRouteResponse, pb.HeartbeatResponse)
 
@@ -43,7 +50,7 @@ TERMINATION_TIMEOUT_MS: Final = 1_000
 
 
 class ReceivedMessage(NamedTuple):
-    """A delivered message: its receipt handle, the undecoded response that contains it, its queue ID and offset."""
+    """A delivered message: its receipt handle, the encoded response that contains only it, its queue ID and offset."""
 
     handle: str
     record: bytes
@@ -226,7 +233,7 @@ class Session:
                         received.append(
                             ReceivedMessage(
                                 result_response.receipt_handle,
-                                data,
+                                message_record(data, response),
                                 result_response.queue_id,
                                 result_response.queue_offset,
                             )

@@ -20,6 +20,7 @@ from rocketmq_spark.wire.grpc.messaging_pb2 import (
     MessageQueue,
     MessageType,
     Permission,
+    ReceiveMessageResponse,
     Status,
 )
 from rocketmq_spark.wire.remoting.refusal import REMARK_CHARACTERS, access_error
@@ -106,6 +107,29 @@ def name_of(code: int) -> str:
     """Return the protocol's name of a code; "an unknown code" for one of a later version."""
     known_error = Code.DESCRIPTOR.values_by_number.get(code)
     return "an unknown code" if known_error is None else known_error.name
+
+
+_MESSAGE_TAG: Final = ReceiveMessageResponse.MESSAGE_FIELD_NUMBER << 3 | 2
+_MAX_LENGTH_BYTES: Final = 5
+
+
+def message_record(data: bytes, response: ReceiveMessageResponse) -> bytes:
+    """Return ``data``, which encodes ``response``, unchanged if it contains a message and nothing else; else encode the
+    message alone. A decoder merges a message that is sent in parts, but among other responses, as ``ReceivedMessages``,
+    each part would be a message of its own."""
+    if _is_single_message(data):
+        return data
+    return ReceiveMessageResponse(message=response.message).SerializeToString()
+
+
+def _is_single_message(data: bytes) -> bool:
+    """Return whether one message field extends from the first to the last byte."""
+    length = 0
+    for index, byte in enumerate(data[1 : 1 + _MAX_LENGTH_BYTES]):
+        length |= (byte & 0x7F) << 7 * index
+        if byte < 0x80:
+            return data[0] == _MESSAGE_TAG and len(data) == 2 + index + length
+    return False
 
 
 Addresses: TypeAlias = tuple[str, ...]
