@@ -18,6 +18,7 @@ from connector_tests.support.timeouts import WAIT_S
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.grpc_transport import GrpcTransport, _call_concurrently
+from rocketmq_spark.pop.proxied_handles import MAX_HANDLE_CHARACTERS, UNVERIFIED
 from rocketmq_spark.pop.receipt_handles import MAX_INVISIBLE_MS, BrokerHandle, OpaqueHandle, ReceiptHandle
 from rocketmq_spark.pop.receive_scheduler import ReceiveRequest, ReceiveScheduler, Target
 from rocketmq_spark.pop.receiver import Receiver
@@ -115,6 +116,29 @@ def test_no_request_is_made_by_a_handle_that_a_producer_wrote(caplog: pytest.Log
         assert [entry.receipt_handle for ack in acks for entry in ack.entries] == [texts[ours].text, "a gateway's"]
     (line,) = [one for one in caplog.messages if "acknowledged" in one]
     assert line.startswith("RECEIPT_HANDLE_UNTRUSTED: 6 messages of topic=T broker=broker-a cannot be acknowledged")
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("h" * MAX_HANDLE_CHARACTERS, "h" * MAX_HANDLE_CHARACTERS),
+        ("h" * (MAX_HANDLE_CHARACTERS + 1), UNVERIFIED),
+        ("h" * (3 << 20), UNVERIFIED),
+        (f"0 {POP_TIME_MS} 60000 {'9' * 4_000} 0 broker-a 7 3 99", UNVERIFIED),
+    ],
+    ids=["longest", "longer", "3 MiB", "a long number"],
+)
+def test_a_new_handle_has_as_many_characters_as_the_first_one_may(text: str, kept: str) -> None:
+    """A checkpoint had several MiB of each message whose invisible duration was changed before its batch."""
+    with ScriptedProxy() as proxy:
+        proxy.handlers_by_method["ChangeInvisibleDuration"] = lambda _: pb.ChangeInvisibleDurationResponse(
+            status=OK, receipt_handle=text
+        )
+        given = {"endpoints": proxy.address, "consumerGroup": "g", "subscribe": "T", "loadBalance": "message"}
+        with closing(transport_of(ReadOptions.parse(given))) as transport:
+            transport.refresh_routes()
+            (changed,) = transport.change_invisible_duration([OpaqueHandle("T", "broker-a", "h")], 1, suspend=True)
+    assert changed == OpaqueHandle("T", "broker-a", kept)
 
 
 def test_a_topic_of_an_earlier_batch_that_is_no_longer_read_is_not_polled() -> None:

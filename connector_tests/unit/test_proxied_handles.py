@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rocketmq_spark.pop.proxied_handles import handles_of_response
+from rocketmq_spark.pop.proxied_handles import UNVERIFIED, handles_of_response
 from rocketmq_spark.pop.receipt_handles import BrokerHandle, OpaqueHandle, ReceiptHandle, is_unverified
 
 CALLED_MS = 60_417
@@ -48,6 +48,12 @@ def places(*response: Reported) -> list[int | None]:
 
 def test_a_handle_is_the_proxys_own() -> None:
     assert handles(reported(3, 3)) == [BrokerHandle.parse("T", f"0 {TIMES} 0 broker-a 7 3")]
+
+
+def test_a_broker_has_made_no_long_handle() -> None:
+    """A checkpoint lists all of a batch, and Python reads numbers of some thousand digits."""
+    long = Reported(f"0 1795445135749 {CALLED_MS} {'9' * 4_000} 0 broker-a 7 3", 7, 3)
+    assert handles(long) == [OpaqueHandle("T", "broker-a", UNVERIFIED)]
 
 
 def test_messages_of_a_moved_queue_keep_the_places_of_their_handles() -> None:

@@ -14,7 +14,7 @@ from typing import Final, NoReturn, TypeVar
 from rocketmq_spark.errors import RocketMQError, RouteError, TransportError
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.invisible_duration import random_duration_ms
-from rocketmq_spark.pop.proxied_handles import handles_of_response
+from rocketmq_spark.pop.proxied_handles import MAX_HANDLE_CHARACTERS, handles_of_response, opaque_handle
 from rocketmq_spark.pop.receipt_handles import (
     BrokerHandle,
     ReceiptHandle,
@@ -358,10 +358,11 @@ def _record_of(response: bytes, handle: ReceiptHandle) -> bytes:
 
 
 def _await_change(handle: ReceiptHandle, result: Callable[[], str | None]) -> ChangeOutcome:
-    """Call ``result``, which waits for the text of the new handle. Return the new handle; None if there is none,
-    because ``handle`` is no longer valid; or the RocketMQError, which is not raised. Set the start offset of a broker's
-    new handle to its message's offset: a proxy in one process with its broker returns another one, and then rejects
-    acknowledgements by that handle (apache/rocketmq#9583)."""
+    """Call ``result``, which waits for the text of the new handle. Return the new handle, with UNVERIFIED in place of a
+    text longer than MAX_HANDLE_CHARACTERS; None if there is none, because ``handle`` is no longer valid; or the
+    RocketMQError, which is not raised. Set the start offset of a broker's new handle to its message's offset: a proxy
+    in one process with its broker returns another one, and then rejects acknowledgements by that handle
+    (apache/rocketmq#9583)."""
     try:
         text = result()
     except RocketMQError as error:
@@ -369,8 +370,8 @@ def _await_change(handle: ReceiptHandle, result: Callable[[], str | None]) -> Ch
     if text is None:
         return None
     changed = handle_of(handle.topic, handle.broker_name, text)
-    if not isinstance(changed, BrokerHandle):
-        return changed
+    if not isinstance(changed, BrokerHandle) or len(text) > MAX_HANDLE_CHARACTERS:
+        return opaque_handle(handle.topic, handle.broker_name, text)
     return changed._replace(pop_check_point=changed.pop_check_point._replace(start_offset=changed.offset))
 
 

@@ -30,8 +30,8 @@ from rocketmq_spark.pop.receipt_handles import (
 )
 
 MAX_HANDLE_CHARACTERS: Final = 1_024
-"""Maximum length of a handle that is not a broker's, whose handles have some 100 characters. Checkpoint, progress and
-spool list the handles of a batch, and a producer's property may have 32 KB."""
+"""Maximum length of a handle; those of brokers have some 100 characters. Checkpoint, progress and spool list the handles
+of a batch, and a producer's property may have 32 KB."""
 
 UNVERIFIED: Final = "unverified 0 0 0 0 0"
 """In place of a longer handle."""
@@ -87,12 +87,12 @@ def handles_of_response(
         for index in _certain_indices(numbered_messages, foreign.get(queue_id, []) if retry == NORMAL_TOPIC else [])
     }
     return [
-        handle if index in certain_indices else _opaque_handle(topic, broker_name, one.handle)
+        handle if index in certain_indices else opaque_handle(topic, broker_name, one.handle)
         for index, (handle, one) in enumerate(zip(parsed, response, strict=True))
     ]
 
 
-def _opaque_handle(topic: str, broker_name: str, text: str) -> OpaqueHandle:
+def opaque_handle(topic: str, broker_name: str, text: str) -> OpaqueHandle:
     """Return an OpaqueHandle with ``text``; with UNVERIFIED if ``text`` is longer than MAX_HANDLE_CHARACTERS."""
     return OpaqueHandle(topic, broker_name, text if len(text) <= MAX_HANDLE_CHARACTERS else UNVERIFIED)
 
@@ -115,11 +115,13 @@ def _broker_handles(
 
 
 def _repeats_request(handle: BrokerHandle, one: ProxyMessage, requested_ms: int) -> bool:
-    """Return whether a broker may have made the handle: it has the requested invisible duration, the message's queue,
-    and a revive queue that is not the one of FIFO messages."""
+    """Return whether a broker may have made the handle: it has at most MAX_HANDLE_CHARACTERS, the requested invisible
+    duration, the message's queue, and a revive queue that is not the one of FIFO messages."""
+    is_short = len(one.handle) <= MAX_HANDLE_CHARACTERS
     point = handle.pop_check_point
     is_in_a_revive_queue = 0 <= point.revive_queue_id != ORDER_REVIVE_QUEUE
-    return point.invisible_ms == requested_ms and point.queue_id == one.queue_id and is_in_a_revive_queue
+    is_of_request = point.invisible_ms == requested_ms and point.queue_id == one.queue_id
+    return is_short and is_of_request and is_in_a_revive_queue
 
 
 def _times(handle: BrokerHandle) -> _Times:
