@@ -7,7 +7,15 @@ import zlib
 
 import pytest
 
-from rocketmq_spark.pop.receipt_handles import BrokerHandle, OpaqueHandle, PopCheckPoint, ReceivedMessage, RecordFormat
+from rocketmq_spark.pop.proxied_handles import UNVERIFIED
+from rocketmq_spark.pop.receipt_handles import (
+    BrokerHandle,
+    OpaqueHandle,
+    PopCheckPoint,
+    ReceivedMessage,
+    RecordFormat,
+    is_unverified,
+)
 from rocketmq_spark.pop.spooled_batch import MAGIC, decode_spooled_batch, encode_spooled_batch
 
 ORDINARY = PopCheckPoint("orders", 120, 1_763_712_000_000, 300_000, 3, "0", "broker-a", 1)
@@ -54,3 +62,22 @@ def test_a_batch_that_ends_within_a_field_is_damaged_whatever_its_checksum(rest:
     content = MAGIC + rest
     with pytest.raises(ValueError, match="it ends within a field"):
         decode_spooled_batch(content + struct.pack(">I", zlib.crc32(content)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0 1999999999999 60000 5 0 broker-a 7 3 99",
+        "0 1999999999999 60000 5 0 broker-a 7 3",
+        "a b c d 1 99",
+        "0 1999999999999 60000 5 0 broker-a 7 3 x",
+        "a gateway's",
+    ],
+)
+def test_a_handle_that_a_producer_may_have_written_is_no_brokers_after_a_restart(text: str) -> None:
+    """It was read as a broker's, and the next start extended, acknowledged or released another message by it."""
+    before = OpaqueHandle("T", "broker-a", text)
+    ((after, *_),) = decode_spooled_batch(encode_spooled_batch([ReceivedMessage(before, memoryview(b"record"))]))
+    assert isinstance(after, OpaqueHandle)
+    assert is_unverified(after) is is_unverified(before)
+    assert after.text == (UNVERIFIED if is_unverified(before) else text)

@@ -30,11 +30,11 @@ from rocketmq_spark.pop.receipt_handles import (
 )
 
 MAX_HANDLE_CHARACTERS: Final = 1_024
-"""Maximum length of a handle; those of brokers have some 100 characters. Checkpoint, progress and spool list the handles
-of a batch, and a producer's property may have 32 KB."""
+"""Maximum length of a handle; a broker's has some 100 characters. Checkpoint, progress and spool list the handles of a
+batch, and a producer's property may have 32 KB."""
 
 UNVERIFIED: Final = "unverified 0 0 0 0 0"
-"""In place of a longer handle."""
+"""In place of a longer handle, and of each unverified one in a spool."""
 
 _Times: TypeAlias = tuple[int, int, int]
 _Queue: TypeAlias = tuple[str, int]

@@ -2,7 +2,8 @@
 
     "rocketmq-spark batch 1\\n" | of each message: topic, broker, handle, format, record | CRC-32 of all before
 
-Each of the five fields follows its length in 4 bytes. Numbers are in network byte order.
+Each of the five fields follows its length in 4 bytes. Numbers are in network byte order. A handle has the text of
+requests; UNVERIFIED, if a producer may have written it: such a text may be that of a broker's handle.
 """
 
 from __future__ import annotations
@@ -13,7 +14,15 @@ from collections.abc import Iterable, Iterator
 from itertools import starmap
 from typing import Final
 
-from rocketmq_spark.pop.receipt_handles import ReceivedMessage, RecordFormat, handle_of
+from rocketmq_spark.pop.proxied_handles import UNVERIFIED
+from rocketmq_spark.pop.receipt_handles import (
+    OpaqueHandle,
+    ReceiptHandle,
+    ReceivedMessage,
+    RecordFormat,
+    handle_of,
+    is_unverified,
+)
 
 MAGIC: Final = b"rocketmq-spark batch 1\n"
 _FIELDS: Final = 5
@@ -21,7 +30,8 @@ _NUMBER: Final = struct.Struct(">I")
 
 
 def encode_spooled_batch(messages: Iterable[ReceivedMessage]) -> bytes:
-    """Return the content of the file of a batch, for ``decode_spooled_batch``."""
+    """Return the content of the file of a batch, for ``decode_spooled_batch``, with UNVERIFIED in place of each handle
+    for which ``is_unverified`` returns True."""
     content = b"".join([MAGIC, *_fields(messages)])
     return content + _NUMBER.pack(zlib.crc32(content))
 
@@ -41,14 +51,21 @@ def decode_spooled_batch(content: bytes) -> tuple[ReceivedMessage, ...]:
 def _message(
     topic: memoryview, broker_name: memoryview, handle: memoryview, record_format: memoryview, record: memoryview
 ) -> ReceivedMessage:
-    receipt_handle = handle_of(*(str(text, "utf-8") for text in (topic, broker_name, handle)))
+    receipt_handle = _handle(*(str(text, "utf-8") for text in (topic, broker_name, handle)))
     return ReceivedMessage(receipt_handle, record, RecordFormat(str(record_format, "utf-8")))
+
+
+def _handle(topic: str, broker_name: str, text: str) -> ReceiptHandle:
+    """Return the handle whose text was written: a broker's only without a proxy's commit log offset."""
+    handle = handle_of(topic, broker_name, text)
+    return handle if handle.text == text else OpaqueHandle(topic, broker_name, text)
 
 
 def _fields(messages: Iterable[ReceivedMessage]) -> Iterator[bytes | memoryview]:
     """Yield, message after message, the encoded length of each field, then the field."""
     for handle, record, record_format in messages:
-        texts = (handle.topic, handle.broker_name, handle.text, record_format.value)
+        handle_text = UNVERIFIED if is_unverified(handle) else handle.text
+        texts = (handle.topic, handle.broker_name, handle_text, record_format.value)
         fields: tuple[bytes | memoryview, ...] = (*(text.encode() for text in texts), record)
         for field in fields:
             yield _NUMBER.pack(len(field))
