@@ -253,8 +253,10 @@ def of_properties() -> bytes:
     return nested(2, b"".join(b"\x12\x07\x0a\x05%05x" % number for number in range(BESIDE // 9)))
 
 
-def compressed() -> bytes:
-    return received("h", gzip.compress(bytes(32 * MIB)), body_encoding=pb.Encoding.GZIP).SerializeToString()
+def compressed(members: int = 1) -> bytes:
+    """A message of so many times 32 MiB, which is the most that a body may have."""
+    body = gzip.compress(bytes(32 * MIB)) * members
+    return received("h", body, body_encoding=pb.Encoding.GZIP).SerializeToString()
 
 
 def new_handle() -> bytes:
@@ -275,7 +277,7 @@ LARGEST: Final[dict[str, tuple[str, Callable[[], Sequence[bytes]]]]] = {
     "keys": ("messages", lambda: [nested(2, nested(3, empty(BESIDE)))] * 2),
     "properties": ("messages", lambda: [of_properties()] * 2),
     "parts of a message": ("messages", lambda: [empty(BESIDE)] * 2),
-    "compressed bodies": ("messages", lambda: [compressed()] * 3),
+    "compressed bodies": ("messages", lambda: [compressed(32), *[compressed()] * 2]),
     "bodies": ("messages", lambda: [received("h", bytes(4 * MIB)).SerializeToString()] * MAX_MESSAGES),
 }
 LARGEST_LONG: Final[dict[str, tuple[str, Callable[[], Sequence[bytes]]]]] = {

@@ -371,19 +371,17 @@ LARGE: Final[dict[str, Callable[[int], bytes]]] = {
 """For so many sixteenths of the size, or the number of values, that is accepted."""
 
 
-@pytest.mark.parametrize("mib", [1, pytest.param(16, marks=pytest.mark.long)])
+@pytest.mark.parametrize("mib", [1, pytest.param(4, marks=pytest.mark.long)])
 @pytest.mark.parametrize("kind", LARGE)
 @pytest.mark.usefixtures("printed")
 def test_large_responses_take_bounded_memory_and_time(scripted: ScriptedCluster, kind: str, mib: int) -> None:
-    for is_traced in (False, True) if mib > 1 else (False,):
-        HOSTILE[kind][1](scripted, build_response(body=LARGE[kind](mib)), is_traced=is_traced)
+    HOSTILE[kind][1](scripted, build_response(body=LARGE[kind](mib)), is_traced=False)
 
 
-@pytest.mark.parametrize("mib", [16, pytest.param(250, marks=pytest.mark.long)])
+@pytest.mark.parametrize("mib", [16, pytest.param(64, marks=pytest.mark.long)])
 @pytest.mark.parametrize("count", [1, 1_024])
 @pytest.mark.usefixtures("printed")
 def test_large_pop_responses_take_bounded_memory_and_time(scripted: ScriptedCluster, mib: int, count: int) -> None:
-    """A broker sends at most 256 MiB."""
     body = bytes(mib * MIB // count)
     messages = [Record(queue_id=1, queue_offset=5 + index, body=body) for index in range(count)]
     offsets = ",".join(str(5 + index) for index in range(count))
