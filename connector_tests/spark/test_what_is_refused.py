@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from shutil import copytree
+from uuid import uuid4
 
 import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import SparkSession
 
 from connector_tests.spark.conftest import StreamOf
-from connector_tests.support.logged_job import logged_job
 from connector_tests.support.streams import Topic
 from connector_tests.support.timeouts import END_TO_END_S, PATIENT
 from rocketmq_spark.embedded import EmbeddedCluster
@@ -91,22 +90,25 @@ def test_two_streams_of_one_application_with_one_group_and_different_topics(
 
 
 @pytest.mark.full
-def test_a_copy_of_a_checkpoint_beside_the_first(
-    cluster: EmbeddedCluster, messages: Topic, stream: StreamOf, group: str, tmp_path: Path
-) -> None:
-    """In an application of its own: in one, Spark stops the first query. The copy ends and names both members; the
-    first query reads on."""
+def test_a_copy_of_a_checkpoint_beside_the_first(messages: Topic, stream: StreamOf, group: str) -> None:
+    """With another query ID, as Spark stops the first of two queries of one: members compare names of the connector's
+    own. The copy ends and names both members; the first query reads on."""
     sent = messages.send(8)
-    first = stream("first", instanceName="first", **PATIENT)
+    first, copy = stream("first", instanceName="first", **PATIENT), stream("copy", instanceName="second", **PATIENT)
     first.run_to_end()
-    copytree(first.folder / "checkpoint", tmp_path / "copy" / "checkpoint")
-    options = {"namesrvAddr": cluster.namesrv_addr, "consumerGroup": group, "subscribe": messages.name, **PATIENT}
+    copytree(first.folder / "checkpoint", copy.folder / "checkpoint")
+    (copy.folder / "checkpoint" / ".metadata.crc").unlink(missing_ok=True)
+    (copy.folder / "checkpoint" / "metadata").write_text(json.dumps({"id": str(uuid4())}), "utf-8")
     with first.running() as query:
         query.processAllAvailable()
-        with logged_job(tmp_path / "copy", **options, startingOffsets="earliest", instanceName="second") as copy:
-            copy.wait()
-            assert re.search(rf"'\S+@second' and '\S+@first' of group '{group}' run from one checkpoint", copy.log)
-            assert copy.bodies() == []
+        joining = copy.start()
+        try:
+            with pytest.raises(StreamingQueryException) as raised:
+                joining.awaitTermination(FAILURE_TIMEOUT_S)
+        finally:
+            joining.stop()
+        assert re.search(rf"'\S+@second' and '\S+@first' of group '{group}' run from one checkpoint", str(raised.value))
+        assert copy.bodies() == []
         sent += messages.send(8)
         query.processAllAvailable()
     assert first.bodies() == sorted(sent)
