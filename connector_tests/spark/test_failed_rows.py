@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 
 import pytest
-from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql.functions import col
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -15,6 +16,7 @@ from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.streams import Stream, Topic, eventually
 from connector_tests.support.timeouts import PATIENT_MS
 from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import NotSentBackError, OptionError
 from rocketmq_spark.model import BrokerAddress
 from rocketmq_spark.remoting.pool import ConnectionPool
@@ -65,11 +67,16 @@ def options_of(read: Stream, **more: str) -> dict[str, str]:
     }
 
 
-@pytest.fixture
-def dead_letters(stream: StreamOf, group: str) -> Stream:
+def dead_letters_of(stream: StreamOf, group: str) -> Stream:
     """The group's dead-letter topic, read by another group."""
     more = {"propertyColumns": "RETRY_TOPIC"}
     return stream("dead-letters", subscribe=f"%DLQ%{group}", consumerGroup=f"{group}-reader", **more)
+
+
+@pytest.fixture
+def dead_letters(stream: StreamOf, group: str) -> Stream:
+    """Those of the test's group."""
+    return dead_letters_of(stream, group)
 
 
 def test_failed_rows_are_redelivered_or_end_in_the_dlq_and_hold_nothing_up(
@@ -141,18 +148,20 @@ def dead_letters_reported_by(query: StreamingQuery) -> int:
     return 0 if last is None else int(json.loads(last.sources[0].latestOffset)["deadLetters"])
 
 
-@pytest.fixture
-def read(messages: Topic, stream: StreamOf) -> Stream:
-    """A run that has read five rows with what it takes to send them back."""
-    messages.send(5)
-    source = stream(schema=SCHEMA)
+@pytest.fixture(scope="module")
+def read(spark: SparkSession, cluster: EmbeddedCluster, tmp_path_factory: pytest.TempPathFactory) -> Stream:
+    """A run that has read five rows with what it takes to send them back, for tests that read nothing more."""
+    with closing(Topic(cluster, cluster.create_topic(unique_name("read"), 4))) as topic:
+        topic.send(5)
+    source = Stream(spark, cluster, topic.name, unique_name("reader"), tmp_path_factory.mktemp("read"), schema=SCHEMA)
     source.run_to_end()
     return source
 
 
-def test_rows_can_be_sent_back_from_where_they_are(read: Stream, dead_letters: Stream) -> None:
+def test_rows_can_be_sent_back_from_where_they_are(read: Stream, stream: StreamOf) -> None:
     row = read.rows()[0]
     rocketmq_spark.send_back([row], options_of(read), delay_level=TO_THE_DLQ)
+    dead_letters = dead_letters_of(stream, read.group)
     dead_letters.run_to_end()
     assert dead_letters.bodies() == [body_of(row)]
 
