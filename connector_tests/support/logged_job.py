@@ -70,9 +70,6 @@ class LoggedJob:
         os.killpg(self._process.pid, number)
         self._process.wait(END_TIMEOUT_S)
 
-    def wait(self) -> None:
-        self._process.wait(END_TIMEOUT_S)
-
     def kill(self) -> None:
         """SIGKILL for all that is left. May be called again."""
         kill_tree(self._process)
