@@ -107,7 +107,6 @@ BY_NAME = {
     "cli.demo_queries": ("examples/test_demo.py", '"demo"'),
     "cli.send": ("integration/test_cli_topic_and_send.py", '"send"'),
     "pop.transport": ("integration/test_receiver.py", "transport: Transport"),
-    "sink.sending": ("integration/test_cli_topic_and_send.py", '"send"'),
     "sink.writer": ("spark/test_writing.py", '.format("rocketmq")'),
     "source.batch.batch_reader": ("spark/test_batch.py", '.format("rocketmq")'),
     "source.view_reader": ("spark/test_views.py", '.format("rocketmq")'),

@@ -23,7 +23,7 @@ TIMEOUT_MS = 10_000
 class ScriptedCluster:
     """Context manager. Brokers ``a``, ``b``, ... are masters at ``a:10911``, ... until they exchange their addresses;
     every topic has ``queue_count`` queues on each. ``route_fields``: of answers with a route; a proxy's say that it is
-    one."""
+    one. ``order_conf``: of each route, as with ``orderMessageEnable=true``."""
 
     def __init__(self, *broker_names: str, permission: int = 6) -> None:
         self._resources = ExitStack()
@@ -32,6 +32,7 @@ class ScriptedCluster:
         self.brokers = {name: ScriptedBroker() for name in broker_names}
         self.permission = permission
         self.queue_count = 1
+        self.order_conf: str | None = None
         self.down: set[str] = set()
         self.route_request_count = 0
         self._addresses = {name: f"{name}:10911" for name in broker_names}
@@ -58,6 +59,11 @@ class ScriptedCluster:
     ) -> None:
         self._resources.close()
 
+    def listen(self) -> str:
+        """Serve TCP as well, with these addresses in routes from now on; returns the name server's."""
+        self._addresses = {name: broker.listen() for name, broker in self.brokers.items()}
+        return self.name_server.listen()
+
     def exchange(self, one: str, other: str) -> None:
         """Each is at the other's address from now on, and the name servers know. Connections stay as they are."""
         addresses = self._addresses
@@ -80,5 +86,5 @@ class ScriptedCluster:
             {"brokerName": name, "perm": self.permission, "readQueueNums": count, "writeQueueNums": count}
             for name in self.brokers
         ]
-        body = json.dumps({"brokerDatas": brokers, "queueDatas": queues}).encode()
-        return build_response(fields=self.route_fields, body=body)
+        route = {"brokerDatas": brokers, "queueDatas": queues, "orderTopicConf": self.order_conf}
+        return build_response(fields=self.route_fields, body=json.dumps(route).encode())

@@ -538,3 +538,11 @@ def test_a_broker_that_does_not_report_its_permission_is_written_to(cluster: Scr
     clock = Time()
     assert sender(cluster, clock).topics.find_problems([WITHOUT_KEYS], first_only=True) == {}
     assert clock.pauses == []
+
+
+def test_rows_without_a_key_go_only_where_the_order_configuration_names_queues(cluster: ScriptedCluster) -> None:
+    cluster.queue_count, cluster.order_conf = 4, "b:2"
+    at_a, at_b = Responses(cluster.brokers["a"]), Responses(cluster.brokers["b"])
+    write(cluster, BATCHES)
+    assert [request.fields["e"] for request in at_b.requests] == ["0", "1", "0", "1"]
+    assert at_a.requests == []
