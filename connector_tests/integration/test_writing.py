@@ -21,10 +21,17 @@ from connector_tests.support.written_rows import arrow, ends, row_number, stored
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import BrokerError, LocalProtocolError
+from rocketmq_spark.model import BrokerAddress, MessageQueue
 from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.remoting.remoting_client import RemotingClient, Rpc, decode_nothing
+from rocketmq_spark.sink.send_batches import queue_by_hash
 from rocketmq_spark.sink.write_task import WriteTask
+from rocketmq_spark.wire.remoting.command import RemotingCommand
 
 pytestmark = pytest.mark.broker
+
+PUT_KV_CONFIG = 100
+UPDATE_NAMESRV_CONFIG = 318
 
 LATER = timedelta(seconds=3)
 MOST_BYTES = 4 * 1024 * 1024
@@ -171,9 +178,32 @@ def test_a_row_is_stored_in_the_queue_that_it_names_and_when_it_requests(
     assert read[-1]["storeTimestamp"] - read[-1]["bornTimestamp"] >= timedelta(seconds=1)
 
 
+def test_rows_go_where_the_name_server_has_an_order_configuration(
+    cluster: EmbeddedCluster, pool: ConnectionPool
+) -> None:
+    """0 of 12 keys were in Java's queue, and rows were in queues that the configuration omits."""
+    topic = cluster.create_topic(unique_name("ordered"))
+    name_server = RemotingClient(BrokerAddress(cluster.namesrv_addr), pool, PATIENT_MS)
+    configuration = {"namespace": "ORDER_TOPIC_CONFIG", "key": topic, "value": "broker-a:2"}
+    put = RemotingCommand(PUT_KV_CONFIG, fields=configuration)
+    name_server.call(Rpc(put, decode_nothing))
+    enable = RemotingCommand(UPDATE_NAMESRV_CONFIG, body=b"orderMessageEnable=true")
+    name_server.call(Rpc(enable, decode_nothing))  # topics without such a configuration have none in their routes
+    keys = [None, *(f"k{number}" for number in range(12))] * 2
+    rows = [{"body": b"x", "shardingKey": key} for key in keys]
+    for row in rows:
+        write(cluster.namesrv_addr, topic, [arrow([row])], WriteTask("ordered", 0), pool)
+    eventually(lambda: sum(ends(cluster, topic, pool).values()) == len(rows), "all rows")
+    queues = tuple(MessageQueue(topic, "broker-a", queue_id) for queue_id in range(2))
+    for row in stored(cluster, topic, pool):
+        key = dict(row["properties"]).get("__SHARDINGKEY")
+        assert row["queueId"] in ({0, 1} if key is None else {queue_by_hash(key, queues).queue_id})
+
+
 def test_rows_for_a_retry_topic_are_stored_beside_others(cluster: EmbeddedCluster, pool: ConnectionPool) -> None:
-    """Also such that nobody could send, which go to a dead-letter topic that is a retry topic."""
-    topic = cluster.create_topic(unique_name("beside_retries"))
+    """Also such that nobody could send, which go to a dead-letter topic that is a retry topic. The other topic's name
+    is as long as a batch may have it."""
+    topic = cluster.create_topic(unique_name("beside_retries").ljust(127, "x"))
     retries = cluster.create_topic(f"%RETRY%{unique_name('retries')}", queues=1)
     rows = [{"body": b"%d" % number, "topic": retries if number % 3 else topic} for number in range(9)]
     write(
