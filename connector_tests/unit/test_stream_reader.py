@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -16,11 +17,14 @@ from typing import Any
 import pytest
 
 from connector_tests.support.queues import queue
+from connector_tests.support.scripted_broker import build_response
+from connector_tests.support.scripted_cluster import ScriptedCluster
 from connector_tests.support.spark_pickle import sent
-from connector_tests.support.timeouts import PROCESS_S
-from rocketmq_spark.errors import OptionError, RocketMQError, TransportError
+from connector_tests.support.timeouts import PROCESS_S, WAIT_S
+from rocketmq_spark.errors import BrokerError, OptionError, RocketMQError, TransportError
 from rocketmq_spark.model import BrokerAddress, QueueRange
 from rocketmq_spark.pull.outage_notes import OutageNotes
+from rocketmq_spark.remoting.read_checks import NO_QUEUE
 from rocketmq_spark.source.data_loss import RETENTION, LostRange
 from rocketmq_spark.source.datasource import FailingReader, RocketMQDataSource
 from rocketmq_spark.source.schema import default_schema
@@ -28,6 +32,8 @@ from rocketmq_spark.source.stream.offsets import PlannedWith, QueueProgress, Sou
 from rocketmq_spark.source.stream.stream_reader import RocketMQInputPartition, RocketMQStreamReader
 from rocketmq_spark.spark_version import MAX_ROWS, max_rows
 from rocketmq_spark.wire.body.task_report import Recipient
+from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
+from rocketmq_spark.wire.remoting.command import RemotingCommand
 
 NO_SERVER = "127.0.0.1:1"
 """An address that refuses connections at once."""
@@ -310,3 +316,39 @@ def test_a_refused_option_is_shown_without_the_way_to_it() -> None:
     shown = "".join(traceback.format_exception(raised.value))
     assert "INVALID_OPTION_VALUE" in shown
     assert "table.py" not in shown
+
+
+# -------------------------------------------------------------------------------------------- rejected pulls
+
+
+def reject_pull(request: RemotingCommand) -> RemotingCommand:
+    """As brokers with ``rejectPullConsumerEnable=true`` do, which also ignore heartbeats of pull consumers."""
+    if request.fields["queueId"] == str(NO_QUEUE):
+        return build_response(ResponseCode.SYSTEM_ERROR, remark="queueId[2147483647] is illegal")
+    return build_response(24, remark="the consumer's group info not exist, or the pull consumer is rejected by server.")
+
+
+@pytest.mark.parametrize(
+    "which", [{"subscribe": "orders"}, {"assign": '{"orders":{"broker-a":[0]}}'}], ids=["member", "assigned"]
+)
+def test_a_query_at_a_broker_that_rejects_pulls_fails_at_once(which: dict[str, str]) -> None:
+    """It failed after ``clusterTimeoutMs``, with an error that did not name the broker's setting."""
+    with ScriptedCluster("broker-a") as cluster:
+        broker = cluster.brokers["broker-a"]
+        broker.on(RequestCode.HEART_BEAT, build_response())
+        broker.on(RequestCode.UNREGISTER_CLIENT, build_response())
+        broker.on(RequestCode.GET_CONSUMER_LIST_BY_GROUP, build_response(1, remark="no consumer for this group, g"))
+        bounds = (
+            b'{"offsetTable":{{"brokerName":"broker-a","queueId":0,"topic":"orders"}:{"lastUpdateTimestamp":1,"maxOffset":9,"minOffset":0}}}'
+        )
+        broker.on(RequestCode.GET_TOPIC_STATS_INFO, build_response(body=bounds))
+        broker.on(RequestCode.PULL_MESSAGE, reject_pull)
+        required = {"namesrvAddr": cluster.listen(), "consumerGroup": "g", "clusterTimeoutMs": "300000"}
+        source = RocketMQDataSource(required | which).streamReader(default_schema())
+        begin_s = time.monotonic()
+        try:
+            with pytest.raises(BrokerError, match=r"PULL_REJECTED.*'rejectPullConsumerEnable' is true"):
+                source.latestOffset(source.initialOffset(), source.getDefaultReadLimit())
+        finally:
+            source.stop()
+        assert time.monotonic() - begin_s < WAIT_S
