@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -135,6 +136,28 @@ def test_undelivered_messages_that_retention_deleted_are_logged_once(
         "DATA_LOSS.UNDELIVERED_MESSAGES: Brokers deleted 10 messages before delivery to group=g; they are in no "
         f"output: {reported}"
     )
+
+
+def test_a_poll_is_born_after_its_retention_check(retaining: SharingServers) -> None:
+    """A broker rejects a poll that is older than its polling time, so a slow check ended with an error."""
+    broker = retaining.brokers["a"]
+    checked_ms: list[int] = []
+    born_ms: list[int] = []
+
+    def group_offset(_request: RemotingCommand) -> RemotingCommand:
+        checked_ms.append(int(time.time() * 1000))
+        return offset(30)
+
+    def pop(request: RemotingCommand) -> RemotingCommand | None:
+        born_ms.append(int(request.fields["bornTime"]))
+        return broker.given(1, 60_000) if len(born_ms) == 1 else None
+
+    broker.server.on(RequestCode.QUERY_CONSUMER_OFFSET, group_offset)
+    broker.server.on(RequestCode.POP_MESSAGE, pop)
+    with running(retaining.options(failOnDataLoss="false")) as run:
+        batch_after(run, PopOffset("g"))
+    assert checked_ms[1] - checked_ms[0] >= 50, "the check confirms what it finds after a pause"
+    assert born_ms[0] >= checked_ms[1]
 
 
 def in_batch(run: PopRun) -> int:
