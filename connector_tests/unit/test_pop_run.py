@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from connector_tests.support.running_query import RunningQuery
 from connector_tests.support.scripted_broker import build_response
 from connector_tests.support.sharing_servers import SharingServers, handle_of
 from connector_tests.support.streams import eventually
 from connector_tests.support.timeouts import WAIT_S
-from rocketmq_spark.errors import DataLossError, LocalProtocolError, TransportError
+from rocketmq_spark.errors import DataLossError, LocalProtocolError, MembershipError, TransportError
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop import retention_check
 from rocketmq_spark.pop.receipt_handles import ReceivedMessage
@@ -27,7 +28,8 @@ from rocketmq_spark.source.pop.pop_offsets import PopOffset
 from rocketmq_spark.source.pop.pop_reader import RocketMQPopReader
 from rocketmq_spark.source.pop.pop_run import EarlierBatch, PopRun
 from rocketmq_spark.source.schema import default_schema
-from rocketmq_spark.source.stream.drain import FILES, DrainState
+from rocketmq_spark.source.stream.drain import CONTROL, FILES, Control, DrainState
+from rocketmq_spark.source.stream.graceful_stop import stop
 from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 
@@ -43,11 +45,19 @@ def running(options: ReadOptions) -> Iterator[PopRun]:
         run.stop()
 
 
-def control_file(run: PopRun, state: DrainState) -> Path:
-    """That shows ``state`` to whoever stops the query."""
+def control_of(run: PopRun) -> Control:
     report = run.report(0)
     assert report is not None
-    return Path(report["control"]["folder"]) / FILES[state]
+    return Control(**report[CONTROL])
+
+
+def control_file(run: PopRun, state: DrainState) -> Path:
+    """That shows ``state`` to whoever stops the query."""
+    return Path(control_of(run).folder) / FILES[state]
+
+
+def assert_no_batch(run: PopRun, start: PopOffset) -> None:
+    assert run.latest_offset(start, ALL) is start
 
 
 def batch_after(run: PopRun, start: PopOffset) -> PopOffset:
@@ -173,6 +183,10 @@ def test_a_graceful_stop_waits_for_unanswered_acknowledgements() -> None:
         broker.messages = 3
         end = batch_after(run, PopOffset("g"))
         broker.server.unresponsive_on(RequestCode.BATCH_ACK_MESSAGE)
+        query = RunningQuery([control_of(run)], lambda: assert_no_batch(run, end))
+        with pytest.raises(MembershipError, match="GRACEFUL_STOP_TIMEOUT"):
+            stop(query, 1.0)  # type: ignore[arg-type]  # a query of the test
+        assert not query.is_stopped
         control_file(run, DrainState.REQUESTED).touch()
         for _ in range(3):
             assert run.latest_offset(end, ALL) is end

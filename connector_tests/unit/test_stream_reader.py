@@ -338,10 +338,9 @@ def test_a_query_at_a_broker_that_rejects_pulls_fails_at_once(which: dict[str, s
         broker.on(RequestCode.HEART_BEAT, build_response())
         broker.on(RequestCode.UNREGISTER_CLIENT, build_response())
         broker.on(RequestCode.GET_CONSUMER_LIST_BY_GROUP, build_response(1, remark="no consumer for this group, g"))
-        bounds = (
-            b'{"offsetTable":{{"brokerName":"broker-a","queueId":0,"topic":"orders"}:{"lastUpdateTimestamp":1,"maxOffset":9,"minOffset":0}}}'
-        )
-        broker.on(RequestCode.GET_TOPIC_STATS_INFO, build_response(body=bounds))
+        bounds = b'{"lastUpdateTimestamp":1,"maxOffset":9,"minOffset":0}'
+        table = b'{"offsetTable":{{"brokerName":"broker-a","queueId":0,"topic":"orders"}:%s}}' % bounds
+        broker.on(RequestCode.GET_TOPIC_STATS_INFO, build_response(body=table))
         broker.on(RequestCode.PULL_MESSAGE, reject_pull)
         required = {"namesrvAddr": cluster.listen(), "consumerGroup": "g", "clusterTimeoutMs": "300000"}
         source = RocketMQDataSource(required | which).streamReader(default_schema())
