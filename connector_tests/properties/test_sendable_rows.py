@@ -179,9 +179,11 @@ def logged_batches(draw: st.DrawFn) -> list[QueueRange]:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One reading of a logged batch: what is gone or filtered by then, what is skipped, how it is packed and sent."""
+    """One reading of a logged batch: what is gone or filtered by then, or null (``badMessages``), what is skipped, how
+    it is packed and sent."""
 
     missing: frozenset[tuple[MessageQueue, int]]
+    unreadable: frozenset[tuple[MessageQueue, int]]
     skipped: tuple[QueueRange, ...]
     min_partitions: int | None
     max_records: int | None
@@ -189,10 +191,11 @@ class Attempt:
 
 
 @st.composite
-def attempts(draw: st.DrawFn, logged: list[QueueRange]) -> Attempt:
+def attempts(draw: st.DrawFn, logged: list[QueueRange], *, with_unreadable: bool = False) -> Attempt:
     offsets = [(one.queue, offset) for one in logged for offset in range(one.begin_offset, one.end_offset)]
     return Attempt(
         frozenset(draw(st.lists(st.sampled_from(offsets), max_size=4))),
+        frozenset(draw(st.lists(st.sampled_from(offsets), max_size=3)) if with_unreadable else ()),
         tuple(draw(st.lists(st.sampled_from(logged), max_size=2, unique=True))),
         draw(st.none() | st.integers(1, 5)),
         draw(st.none() | st.integers(2, 6)),
@@ -200,33 +203,49 @@ def attempts(draw: st.DrawFn, logged: list[QueueRange]) -> Attempt:
     )
 
 
-def written(logged: list[QueueRange], attempt: Attempt) -> list[tuple[str, bytes]]:
-    """ID and body of each message that an attempt sends; a body is a queue and an offset."""
+Sent = tuple[str, tuple[str, bytes]]
+"""ID of a message, and its content: topic and body."""
+
+
+def written(logged: list[QueueRange], attempt: Attempt, body_count: int | None = None) -> list[Sent]:
+    """All that an attempt sends; a body is a queue and an offset, or with ``body_count`` one of so many. Rows without a
+    body are dead letters."""
     tasks = tasks_of(logged, min_partitions=attempt.min_partitions, max_records=attempt.max_records)
+    options = WriteOptions.parse({"namesrvAddr": "n:1", "deadLetterTopic": DEAD})
     wire = Wire()
     for number, task in enumerate(without_skipped(tasks, attempt.skipped)):
-        bodies = [
-            f"{one.queue}:{offset}".encode()
+        read = [
+            (one.queue, offset)
             for one in task
             for offset in range(one.begin_offset, one.end_offset)
             if (one.queue, offset) not in attempt.missing
         ]
+        bodies = [None if place in attempt.unreadable else body_at(*place, body_count) for place in read]
         rows = pa.RecordBatch.from_pylist([{"body": body, "topic": "T"} for body in bodies], schema=SCHEMA)
         batches = [rows.slice(begin, attempt.arrow_rows) for begin in range(0, len(rows), attempt.arrow_rows)]
-        write_rows(
-            batches, COLUMNS, WriteTask("query q batch 7", number), WriteOptions.parse({"namesrvAddr": "n:1"}), wire
-        )
-    return [(id_, message.body) for id_, messages in wire.by_id().items() for message in messages]
+        write_rows(batches, COLUMNS, WriteTask("query q batch 7", number), options, wire)
+    return [(id_, (message.topic, message.body)) for id_, messages in wire.by_id().items() for message in messages]
 
 
-@given(st.data())
-def test_an_id_belongs_to_one_row_whatever_a_replay_misses(data: st.DataObject) -> None:
-    """Whatever is lost, skipped, filtered or packed in another way between attempts."""
+def body_at(queue: MessageQueue, offset: int, body_count: int | None) -> bytes:
+    return (f"{queue}:{offset}" if body_count is None else f"{offset % body_count}").encode()
+
+
+@pytest.mark.parametrize("with_unreadable", [False, pytest.param(True, marks=pytest.mark.full)])
+@given(data=st.data(), body_count=st.none() | st.integers(1, 3))
+def test_an_id_belongs_to_one_row_whatever_a_replay_misses(
+    data: st.DataObject, body_count: int | None, with_unreadable: bool
+) -> None:
+    """Whatever is lost, skipped, filtered, null or packed in another way between attempts. Of equal rows each has an ID
+    in each attempt, so deduplication keeps as many as an attempt has stored."""
     logged = data.draw(logged_batches().filter(bool))
-    body_of: dict[str, bytes] = {}
-    for attempt in data.draw(st.lists(attempts(logged), min_size=2, max_size=3)):
-        for id_, body in written(logged, attempt):
-            assert body_of.setdefault(id_, body) == body
+    content_of: dict[str, tuple[str, bytes]] = {}
+    drawn = attempts(logged, with_unreadable=with_unreadable)
+    for attempt in data.draw(st.lists(drawn, min_size=2, max_size=3)):
+        sent = written(logged, attempt, body_count)
+        assert len({id_ for id_, _ in sent}) == len(sent)
+        for id_, content in sent:
+            assert content_of.setdefault(id_, content) == content
 
 
 @given(st.data())
@@ -243,4 +262,4 @@ def test_rows_of_other_tasks_keep_their_ids_when_ranges_are_skipped(data: st.Dat
     attempt = replace(data.draw(attempts(logged)), missing=frozenset(), max_records=1)
     whole, rest = written(logged, replace(attempt, skipped=())), written(logged, attempt)
     skipped = {f"{one.queue}:{offset}".encode() for one in attempt.skipped for offset in range(10, one.end_offset)}
-    assert rest == [(id_, body) for id_, body in whole if body not in skipped]
+    assert rest == [(id_, (topic, body)) for id_, (topic, body) in whole if body not in skipped]
