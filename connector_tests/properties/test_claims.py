@@ -24,12 +24,14 @@ import rocketmq_spark.wire
 from connector_tests.support.address_space import MIB
 from connector_tests.support.message_bytes import COMPRESSED, Record, batch_of, inner_batch, pull_body
 from rocketmq_spark.consumer.broker_identities import find_invalid_bounds
+from rocketmq_spark.consumer.offset_store import decode_offsets, encode_offsets
 from rocketmq_spark.errors import RocketMQError
-from rocketmq_spark.model import QueueRange
+from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.pop_responses import batch_acks_of, decode_pop_response
 from rocketmq_spark.pop.receipt_handles import BrokerHandle, handles_from_json
 from rocketmq_spark.pop.spooled_batch import decode_spooled_batch, encode_spooled_batch
+from rocketmq_spark.source.batch.stored_plan import BatchPlan
 from rocketmq_spark.source.partitioning import tasks_of
 from rocketmq_spark.source.pop.pop_offsets import PopOffset
 from rocketmq_spark.source.stream.offsets import SourceOffset
@@ -113,6 +115,10 @@ def use_stats(body: bytes) -> object:
 
 def use_checkpoint(text: bytes) -> object:
     return tasks_of(list(SourceOffset.from_json(json.loads(text)).ranges()), max_records=1_000)
+
+
+def use_plan(text: bytes) -> object:
+    return tasks_of(list(BatchPlan.from_json(text.decode()).ranges), max_records=1_000)
 
 
 def use_pop(text: bytes) -> object:
@@ -228,6 +234,11 @@ INPUTS: Final[dict[str, Input]] = {
     "topic settings": Input(b'{"attributes":{"a":"1"},"readQueueNums":1}', decode_topic_settings),
     "pop answer": Input(json.dumps(POP_FIELDS).encode(), use_pop),
     "checkpoint": Input(b'{"v":1,"queues":{"T":{"b":{"0":[1,5,1]}}}}', use_checkpoint),
+    "stored plan": Input(
+        BatchPlan([QueueRange(MessageQueue("T", "b", 1), 1, 5)], {"b": BrokerAddress("h:1")}).to_json().encode(),
+        unchecked(use_plan),
+    ),
+    "stored offsets": Input(encode_offsets({MessageQueue("T", "b", 1): 5}), decode_offsets),
     "checkpoint of messages": Input(
         json.dumps(
             PopOffset("g", "1f", 1, tuple(handles_from_json({"T 5 1 60000 1 0 b 1": "0-3"}))).to_json()

@@ -11,6 +11,7 @@ from rocketmq_spark.source.batch.stored_plan import LOCAL_DIRS, BatchPlan, Store
 
 QUEUE = MessageQueue("orders", "broker-a", 3)
 PLAN = BatchPlan([QueueRange(QUEUE, 2, 9)], {"broker-a": BrokerAddress("a:10911")})
+RANGE = '{"ranges": [["orders", "broker-a", 3, %s, %s]], "masters": {}}'
 LATER = BatchPlan([QueueRange(QUEUE, 2, 11)], {})
 
 
@@ -52,7 +53,19 @@ def test_proxied_address_survives(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"ranges": [[1]], "masters": {}}', "\\ud800", '{"ranges": 1, "masters": 2}']
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"ranges": [[1]], "masters": {}}',
+        "\\ud800",
+        '{"ranges": 1, "masters": 2}',
+        RANGE % ("2", "9223372036854775808"),
+        RANGE % ("-1", "2"),
+        RANGE % ("5", "5"),
+        RANGE % ("2", "9.5"),
+    ],
 )
 def test_plan_that_cannot_be_read_is_logged_and_replaced(
     text: str, tmp_path: Path, caplog: pytest.LogCaptureFixture

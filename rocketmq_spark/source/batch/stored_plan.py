@@ -43,12 +43,18 @@ class BatchPlan:
 
     @classmethod
     def from_json(cls, text: str) -> BatchPlan:
-        """Return the plan that ``to_json`` returned as ``text``."""
+        """Return the plan that ``to_json`` returned as ``text``. Raises ValueError, TypeError or LookupError for other
+        text, and for ranges that no queue has."""
         plan = json.loads(text)
         ranges = [
             QueueRange(MessageQueue(topic, broker_name, queue_id), begin_offset, end_offset)
             for topic, broker_name, queue_id, begin_offset, end_offset in plan["ranges"]
         ]
+        for one in ranges:
+            if not all(type(number) is int for number in (one.queue.queue_id, one.begin_offset, one.end_offset)):
+                raise TypeError(f"no integers: {one}")
+            if not 0 <= one.begin_offset < one.end_offset < 2**63:
+                raise ValueError(f"no range of a queue: {one}")
         return cls(ranges, {name: BrokerAddress(*address) for name, address in plan["masters"].items()})
 
 
