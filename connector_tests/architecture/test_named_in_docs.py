@@ -87,7 +87,19 @@ ROW: Final = re.compile(r"(?m)^\| (\d+) \|.*$")
 def test_each_case_of_hostile_input_names_a_test() -> None:
     page = (ROOT / "docs/dev/hostile-input.md").read_text(encoding="utf-8")
     assert [int(row[1]) for row in ROW.finditer(page)] == list(range(1, 22))
-    assert [row[1] for row in ROW.finditer(page) if not any(test for _, test in NAMED.findall(row[0]))] == []
+    assert [row[1] for row in ROW.finditer(page) if has_untested_parts(row[0])] == []
+
+
+def has_untested_parts(row: str) -> bool:
+    """Whether the rule has more parts, separated by semicolons, than tests in the next column."""
+    _, _, rule, tests, _ = row.split(" | ")
+    return sum(bool(test) for _, test in NAMED.findall(tests)) < len(rule.split("; "))
+
+
+@pytest.mark.parametrize(("rule", "tests"), [("a", "`unit/test_a`"), ("a; b", "`unit/test_a::test_b`")])
+def test_a_part_without_a_test_is_noticed(rule: str, tests: str) -> None:
+    assert has_untested_parts(f"| 1 | case | {rule} | {tests} | - |")
+    assert not has_untested_parts(f"| 1 | case | {rule} | `unit/test_a::test_b`, `unit/test_a::test_c` | - |")
 
 
 HERE: Final = "architecture/test_named_in_docs"
