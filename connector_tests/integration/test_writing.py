@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import cycle, islice
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -195,7 +195,7 @@ def test_rows_go_where_the_name_server_has_an_order_configuration(
         write(cluster.namesrv_addr, topic, [arrow([row])], WriteTask("ordered", 0), pool)
     eventually(lambda: sum(ends(cluster, topic, pool).values()) == len(rows), "all rows")
     queues = tuple(MessageQueue(topic, "broker-a", queue_id) for queue_id in range(2))
-    for row in stored(cluster, topic, pool):
+    for row in cast(list[dict[str, Any]], stored(cluster, topic, pool)):
         key = dict(row["properties"]).get("__SHARDINGKEY")
         assert row["queueId"] in ({0, 1} if key is None else {queue_by_hash(key, queues).queue_id})
 

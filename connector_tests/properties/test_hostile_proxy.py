@@ -1,6 +1,6 @@
-"""Whatever a proxy answers: errors are ours, and memory and time stay within what it has sent.
+"""Whatever a proxy returns: errors are ours, and memory and time stay within what it has sent.
 
-The answers go over gRPC to a session and a transport, and what these return is used as a query uses it: its messages
+The responses go over gRPC to a session and a transport, and what these return is used as a query uses it: its messages
 are spooled, cut into tasks and decoded to columns, and its receipt handles go into a checkpoint. Memory is the resident
 size, as protobuf, gRPC and Arrow allocate by themselves.
 """
@@ -20,8 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connector_tests.support.address_space import MIB
-from connector_tests.support.answer_costs import COSTS, ROWS_BYTES, bounded, check_error, figure
-from connector_tests.support.protobuf_strategies import HANDLE, INVISIBLE, answers
+from connector_tests.support.protobuf_strategies import HANDLE, INVISIBLE, responses
+from connector_tests.support.response_costs import COSTS, ROWS_BYTES, bounded, check_error, figure
 from connector_tests.support.scripted_proxy import OK, ScriptedProxy, received, status
 from connector_tests.support.timeouts import WAIT_S
 from rocketmq_spark.errors import RocketMQError
@@ -197,15 +197,15 @@ HOSTILE: Final = {
     "telemetry": Kind(
         st.builds(
             lambda commands, other: [*commands, other],
-            st.lists(answers(pb.TelemetryCommand), min_size=1, max_size=4),
-            answers(pb.HeartbeatResponse),
+            st.lists(responses(pb.TelemetryCommand), min_size=1, max_size=4),
+            responses(pb.HeartbeatResponse),
         ),
         use_telemetry,
     ),
-    "route": Kind(answers(pb.QueryRouteResponse).map(lambda one: [one]), use_route),
-    "messages": Kind(st.lists(answers(pb.ReceiveMessageResponse), max_size=MAX_MESSAGES + 1), use_messages),
+    "route": Kind(responses(pb.QueryRouteResponse).map(lambda one: [one]), use_route),
+    "messages": Kind(st.lists(responses(pb.ReceiveMessageResponse), max_size=MAX_MESSAGES + 1), use_messages),
     "acknowledgements": Kind(
-        st.tuples(answers(pb.AckMessageResponse), answers(pb.ChangeInvisibleDurationResponse)), use_acknowledgements
+        st.tuples(responses(pb.AckMessageResponse), responses(pb.ChangeInvisibleDurationResponse)), use_acknowledgements
     ),
 }
 EXAMPLES: Final = [
@@ -217,7 +217,7 @@ EXAMPLES: Final = [
 @pytest.mark.parametrize("count", EXAMPLES)
 @pytest.mark.parametrize("kind", HOSTILE)
 @pytest.mark.usefixtures("printed")
-def test_any_answer_takes_bounded_memory_and_gives_our_errors(place: Place, kind: str, count: int) -> None:
+def test_any_response_takes_bounded_memory_and_gives_our_errors(place: Place, kind: str, count: int) -> None:
     one = HOSTILE[kind]
 
     @settings(max_examples=count)
@@ -296,13 +296,13 @@ ALL_LARGEST: Final = [
 
 @pytest.mark.parametrize(("kind", "sent"), ALL_LARGEST)
 @pytest.mark.usefixtures("printed")
-def test_the_largest_answers_take_bounded_memory_and_time(
+def test_the_largest_responses_take_bounded_memory_and_time(
     place: Place, kind: str, sent: Callable[[], Sequence[bytes]]
 ) -> None:
     HOSTILE[kind].use(place, sent())
 
 
-def test_a_hostile_proxy_keeps_its_later_answers(place: Place) -> None:
+def test_a_hostile_proxy_keeps_its_later_responses(place: Place) -> None:
     """Nothing that it states keeps the connection, or another call, from continuing."""
     place.respond("ReceiveMessage", b"\xff")
     place.respond("ReceiveMessage", received("h", b"x").SerializeToString())

@@ -17,9 +17,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from connector_tests.support.address_space import MIB
-from connector_tests.support.answer_costs import COSTS, ROWS_BYTES, bounded, figure
 from connector_tests.support.message_bytes import Record, pull_body
 from connector_tests.support.message_strategies import INT32, INT64
+from connector_tests.support.response_costs import COSTS, ROWS_BYTES, bounded, figure
 from connector_tests.support.response_strategies import (
     CLUSTERS,
     LISTS,

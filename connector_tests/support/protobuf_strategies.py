@@ -1,4 +1,4 @@
-"""Hypothesis strategies for answers of a proxy: messages with any values in any of their fields, and their bytes,
+"""Hypothesis strategies for responses of a proxy: messages with any values in any of their fields, and their bytes,
 mostly whole."""
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _set(message: Message, field: FieldDescriptor, value: Any) -> None:
 
 
 @st.composite
-def answers(draw: st.DrawFn, kind: type[Message]) -> bytes:
+def responses(draw: st.DrawFn, kind: type[Message]) -> bytes:
     """The bytes of a message of ``kind``: mostly whole; else cut, changed, with unknown fields, or with a field that
     is there very often."""
     data: bytes = draw(built(kind.DESCRIPTOR)).SerializeToString()

@@ -1,8 +1,8 @@
-"""What it costs to read an answer: memory and time, which must stay within what was sent, and errors of ours.
+"""What it costs to read a response: memory and time, which must stay within what was sent, and errors of ours.
 
 Python's own counter (``tracemalloc``) is exact, slow, and blind to what libraries allocate: protobuf, gRPC, Arrow and
 the native decoder. The resident size sees all of it; memory that is free before the block and used again in it is not
-seen, so free memory is given back first.
+seen, so free memory is released first.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.wire.bounds import DECOMPRESSED_BYTES
 
 LEAST_BYTES: Final = 96 * MIB
-"""What the smallest answer may make its reader take: a route of 65,536 queues, with two tables of them."""
+"""What the smallest response may make its reader take: a route of 65,536 queues, with two tables of them."""
 FACTOR: Final = 64
 """And on top, for each byte that was sent: an entry of two bytes of protobuf takes some 33 bytes for each, a value of
 JSON some 30."""
@@ -37,7 +37,7 @@ ROWS_BYTES: Final = 4 * DECOMPRESSED_BYTES.maximum
 """What rows may take beyond their messages: decompressed bodies, of one batch and of the next one, each for Python and
 for Arrow."""
 LARGE_BYTES: Final = MIB
-"""An answer of which the memory is counted by the byte: what the smallest one takes hardly matters."""
+"""A response of which the memory is counted by the byte: what the smallest one takes hardly matters."""
 
 _SEES_RESIDENT: Final = sys.platform == "linux"
 _SELF: Final = Path("/proc/self")
@@ -47,7 +47,7 @@ class Cost(NamedTuple):
     """Of one block."""
 
     sent_bytes: int
-    taken_bytes: int
+    used_bytes: int
 
 
 COSTS: Final[list[Cost]] = []
@@ -56,8 +56,8 @@ COSTS: Final[list[Cost]] = []
 
 def figure() -> str:
     """The largest of ``COSTS``, as text."""
-    small = max((one.taken_bytes for one in COSTS if one.sent_bytes < LARGE_BYTES), default=0)
-    each = max((one.taken_bytes / one.sent_bytes for one in COSTS if one.sent_bytes >= LARGE_BYTES), default=0.0)
+    small = max((one.used_bytes for one in COSTS if one.sent_bytes < LARGE_BYTES), default=0)
+    each = max((one.used_bytes / one.sent_bytes for one in COSTS if one.sent_bytes >= LARGE_BYTES), default=0.0)
     return f"less than 1 MiB: at most {small / MIB:.1f} MiB; others: at most {each:.1f} bytes for each byte"
 
 
@@ -78,13 +78,13 @@ def bounded(sent_bytes: int, *, is_traced: bool = True, more_bytes: int = 0) -> 
     except RocketMQError as error:
         check_error(error)
     finally:
-        taken_s = time.process_time() - begin_s
+        used_s = time.process_time() - begin_s
         peak_bytes = tracemalloc.get_traced_memory()[1] if is_traced else _resident("VmHWM") - before_bytes
         if is_traced:
             tracemalloc.stop()
     COSTS.append(Cost(sent_bytes, peak_bytes))
     assert peak_bytes < LEAST_BYTES + FACTOR * sent_bytes + more_bytes
-    assert taken_s < LONGEST_S * (TRACED if is_traced else 1)
+    assert used_s < LONGEST_S * (TRACED if is_traced else 1)
 
 
 def check_error(error: RocketMQError) -> None:
@@ -94,7 +94,7 @@ def check_error(error: RocketMQError) -> None:
 
 
 def _begin_resident() -> int:
-    """Give free memory back, let the peak begin anew, and return the resident size in bytes."""
+    """Release free memory, let the peak begin anew, and return the resident size in bytes."""
     pa.default_memory_pool().release_unused()
     if _SEES_RESIDENT:
         ctypes.CDLL(None).malloc_trim(0)
