@@ -38,8 +38,13 @@ INVISIBLE_MS: Final = 10_000
 
 TRUE_MESSAGES: Final = 20
 UNCONVERTIBLE: Final = b"unconvertible"
-PROPERTIES: Final = {"POP_CK": {"POP_CK": "x y"}, "TIMER_DELIVER_MS": {"TIMER_DELIVER_MS": "MQBrokerException"}}
-"""The proxy's error quotes the second, which names an outage."""
+PROPERTIES: Final = {
+    "POP_CK": "x y",
+    "TIMER_DELIVER_MS": "parse the consumer's subscription failed",
+    "TIMER_DELAY_SEC": "group not found" + "x" * 1_947 + ". MQBrokerException",
+}
+"""The proxy's error quotes the last two: an invalid filter, an unknown group and, where 2,000 characters end, an
+outage."""
 
 MANY: Final = 24
 LEAST_JAVA_LONG: Final = -(2**63)
@@ -64,7 +69,7 @@ def send_unconvertible(broker: AdminBroker, queue: MessageQueue, problem: str) -
     else:
         code, body = (
             RequestCode.SEND_BATCH_MESSAGE,
-            encode_batch([Message(queue.topic, body, properties=PROPERTIES[problem])]),
+            encode_batch([Message(queue.topic, body, properties={problem: PROPERTIES[problem]})]),
         )
     broker.call(send_rpc(code, header, body, queue))
 

@@ -273,6 +273,12 @@ def test_a_response_that_breaks_off_is_logged_at_growing_intervals(caplog: pytes
     ("code", "remark", "is_conversion"),
     [
         (pb.Code.INTERNAL_SERVER_ERROR, "getRetry fail, extraInfoStrs length 2. IllegalArgumentException", True),
+        (pb.Code.INTERNAL_SERVER_ERROR, 'For input string: "group not found". NumberFormatException', True),
+        (
+            pb.Code.INTERNAL_SERVER_ERROR,
+            """For input string: "parse the consumer's subscription failed". NumberFormatException""",
+            True,
+        ),
         (pb.Code.INTERNAL_SERVER_ERROR, "connect to 10.0.0.1:10911 failed. RemotingConnectException", False),
         (pb.Code.TOO_MANY_REQUESTS, "polling full", False),
         (pb.Code.PROXY_TIMEOUT, "slow broker", False),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rocketmq_spark.errors import BrokerError, OptionError, RocketMQError, RouteError
-from rocketmq_spark.remoting.retry import Retryability, retryability_of_pull
+from rocketmq_spark.remoting.retry import Retryability, is_conversion_failure, retryability_of_pull
 from rocketmq_spark.wire.grpc.messaging_pb2 import Code, Status
 from rocketmq_spark.wire.grpc.responses import is_unknown_handle, name_of, refusal_error
 
@@ -76,6 +76,31 @@ def test_it_reports_what_is_missing_where() -> None:
     assert refused(Code.FORBIDDEN, "no readable queue").context == {"topic": "T"}
     assert refused(Code.TOPIC_NOT_FOUND).context == {"address": "p:8081", "topic": "T"}
     assert refused(Code.ILLEGAL_INVISIBLE_TIME, "min is 1").context == {"address": "p:8081", "remark": "min is 1"}
+
+
+FRAME = ". java.base/java.lang.NumberFormatException.forInputString(NumberFormatException.java:67)"
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "parse the consumer's subscription failed",
+        "group not found",
+        "subscription group [g] does not exist",
+        "x" * 1_962 + ". MQBrokerException",
+        "x" * 1_000_000,
+    ],
+)
+def test_refusal_is_no_matter_of_what_a_producer_wrote(written: str) -> None:
+    """The proxy's error for a message that it cannot convert quotes the producer: one such message ended the query, or
+    was an outage of its broker."""
+    error = refused(Code.INTERNAL_SERVER_ERROR, f'For input string: "{written}". NumberFormatException{FRAME}')
+    assert (error.condition, is_conversion_failure(error)) == ("PROXY_UNAVAILABLE", True)
+
+
+def test_cause_of_an_outage_is_found_behind_a_long_text() -> None:
+    error = refused(Code.INTERNAL_SERVER_ERROR, f"{'x' * 1_000_000}. RemotingConnectException. a.B.c(B.java:1)")
+    assert not is_conversion_failure(error)
 
 
 RETRYABILITIES = {

@@ -442,6 +442,18 @@ def test_failures_are_distinguished_by_their_conditions(
     assert {condition for condition in CONDITIONS if is_it(RocketMQError(condition))} == conditions
 
 
+def test_topic_called_as_a_refusal_is_none() -> None:
+    """Brokers quote a missing topic: a row for one with this name failed at once, and others wait."""
+    missing = BrokerError(
+        "BROKER_ERROR",
+        address="a:10911",
+        request="SEND_MESSAGE_V2",
+        code=ResponseCode.TOPIC_NOT_EXIST,
+        remark="topic[PROPERTIES_SIZE_EXCEEDED] not exist, apply first please!",
+    )
+    assert retry.retryability_of_write(missing) is Retryability.UNAVAILABLE
+
+
 FRAME = ". java.base/java.lang.NumberFormatException.forInputString(NumberFormatException.java:67)"
 """Proxies append the first frame of the stack to the message and the class."""
 

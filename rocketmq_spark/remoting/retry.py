@@ -153,7 +153,7 @@ def is_too_large(error: RocketMQError) -> bool:
 
 def _exceeds_properties_size(error: RocketMQError) -> bool:
     """Return whether a broker refused to store a message again, because of the properties that it adds."""
-    return "PROPERTIES_SIZE_EXCEEDED" in _remark(error)
+    return _remark(error).startswith("PROPERTIES_SIZE_EXCEEDED")
 
 
 def _remark(error: RocketMQError) -> str:

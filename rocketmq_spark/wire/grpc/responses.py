@@ -43,16 +43,21 @@ TRANSIENT_CODES: Final = frozenset(
 """Codes after which a retry may succeed. All others concern the request, the group or the client: a retry fails,
 too."""
 
-_TRANSIENT_REMARKS: Final = re.compile("cannot find broker |deadline time remaining is not enough")
-"""Remarks of transient errors with other codes: a receipt handle of a broker that is no longer in the route, as
-invalid; ILLEGAL_POLLING_TIME for client versions below 5.0.3, as BAD_REQUEST.
+_TRANSIENT_REMARKS: Final = re.compile("cannot find broker |The deadline time remaining is not enough")
+"""Beginnings of remarks of transient errors with other codes: a receipt handle of a broker that is no longer in the
+route, as invalid; ILLEGAL_POLLING_TIME for client versions below 5.0.3, as BAD_REQUEST.
 
 Source: ``proxy/service/message/ClusterMessageService.java``, ``proxy/grpc/v2/consumer/ReceiveMessageActivity.java``.
 """
 
-_NO_GROUP: Final = re.compile(r"group not found|subscription group \S* ?(?:does )?not exist", re.IGNORECASE)
+_NO_GROUP: Final = re.compile(
+    r"(?:process client telemetryCommand failed\. )?(?:group not found|subscription group \S* ?(?:does )?not exist)",
+    re.IGNORECASE,
+)
+"""Beginning of the remark by which a proxy reports that its broker has no such group. Not elsewhere in a remark, here
+and below: a proxy's internal errors quote producers."""
 _NO_EXPRESSION: Final = "parse the consumer's subscription failed"
-"""Part of the remark by which a proxy reports that its broker cannot parse a filter."""
+"""Beginning of the remark by which a proxy reports that its broker cannot parse a filter."""
 _NO_READABLE_QUEUE: Final = "no readable queue"
 _MESSAGE_DELETED: Final = "failed: status is abnormal"
 """End of the remark by which a proxy reports that its broker does not have the message."""
@@ -63,26 +68,35 @@ def refusal_error(address: str, request: str, status: Status, *, topic: str = ""
     match: denied access, see ``_access_error``; RouteError for no readable queue or TOPIC_NOT_FOUND (``topic``: the
     request's, "" without one); GROUP_NOT_FOUND.PROXY; FILTER_EXPRESSION_INVALID; INVALID_INVISIBLE_DURATION;
     PROXY_UNAVAILABLE for a transient code or remark (``TRANSIENT_CODES``, ``_TRANSIENT_REMARKS``); else PROXY_ERROR."""
-    code, remark = status.code, (status.message or "(no remark)")[:REMARK_CHARACTERS]
+    code, remark = status.code, _shorten(status.message or "(no remark)")
     if code in {Code.UNAUTHORIZED, Code.FORBIDDEN} and remark != _NO_READABLE_QUEUE:
         return _access_error(address, request, code, remark)
     if remark == _NO_READABLE_QUEUE:
         return RouteError("TOPIC_UNAVAILABLE.NO_READABLE_QUEUE", topic=topic)
     if code == Code.TOPIC_NOT_FOUND:
         return RouteError("TOPIC_NOT_FOUND", address=address, topic=topic)
-    if code == Code.CONSUMER_GROUP_NOT_FOUND or _NO_GROUP.search(remark):
+    if code == Code.CONSUMER_GROUP_NOT_FOUND or _NO_GROUP.match(remark):
         return BrokerError("GROUP_NOT_FOUND.PROXY", address=address, request=request, code=code, remark=remark)
-    if code == Code.ILLEGAL_FILTER_EXPRESSION or _NO_EXPRESSION in remark:
+    if code == Code.ILLEGAL_FILTER_EXPRESSION or remark.startswith(_NO_EXPRESSION):
         return BrokerError("FILTER_EXPRESSION_INVALID", address=address, request=request, code=code, remark=remark)
     if code == Code.ILLEGAL_INVISIBLE_TIME:
         return OptionError("INVALID_INVISIBLE_DURATION", address=address, remark=remark)
-    if code in TRANSIENT_CODES or _TRANSIENT_REMARKS.search(remark):
+    if code in TRANSIENT_CODES or _TRANSIENT_REMARKS.match(remark):
         return BrokerError(
             "PROXY_UNAVAILABLE", address=address, request=request, code=code, code_name=name_of(code), remark=remark
         )
     return BrokerError(
         "PROXY_ERROR", address=address, request=request, code=code, code_name=name_of(code), remark=remark
     )
+
+
+def _shorten(remark: str) -> str:
+    """Return ``remark``, without its middle if it has more than REMARK_CHARACTERS: an exception's class is at the
+    end."""
+    if len(remark) <= REMARK_CHARACTERS:
+        return remark
+    kept = REMARK_CHARACTERS // 2
+    return f"{remark[:kept]}…{remark[-kept:]}"
 
 
 def _access_error(address: str, request: str, code: int, remark: str) -> BrokerError:
@@ -99,7 +113,7 @@ def _access_error(address: str, request: str, code: int, remark: str) -> BrokerE
 def is_unknown_handle(status: Status) -> bool:
     """Return whether ``status`` reports that a receipt handle is not valid: its invisible duration expired, or its
     message was deleted. False if the proxy only has no route to the broker."""
-    is_invalid = status.code == Code.INVALID_RECEIPT_HANDLE and not _TRANSIENT_REMARKS.search(status.message)
+    is_invalid = status.code == Code.INVALID_RECEIPT_HANDLE and not _TRANSIENT_REMARKS.match(status.message)
     return is_invalid or status.message.endswith(_MESSAGE_DELETED)
 
 
