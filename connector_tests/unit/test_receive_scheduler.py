@@ -171,6 +171,33 @@ def test_a_response_of_a_member_that_has_left_changes_nothing() -> None:
     assert polls.have_all_responded
 
 
+def test_target_that_returns_is_empty_once_its_poll_from_before_is_back() -> None:
+    """The poll was forgotten, then counted as one less than none: the query ended before the messages of another one in
+    flight came, or never."""
+    polls = polls_of(A, is_available_now=True)
+    schedule(polls, A)
+    polls.set_targets([])
+    assert polls.pending_requests == 1
+    polls.set_targets([A])
+    assert schedule(polls, A) == []
+    assert not polls.are_all_empty
+    polls.mark_responded(A, has_messages=False)
+    assert polls.are_all_empty
+    assert polls.pending_requests == 0
+
+
+def test_target_that_comes_and_goes_has_no_more_polls_than_others() -> None:
+    """Each time added one for good."""
+    polls = polls_of(A)
+    for _ in range(10):
+        schedule(polls, A)
+        polls.set_targets([])
+        polls.set_targets([A])
+    assert polls.pending_requests == 1
+    polls.mark_responded(A, has_messages=True)
+    assert len(schedule(polls, A)) == polls.pending_requests == MAX_CONCURRENT_REQUESTS
+
+
 def test_those_that_are_not_back_are_on_the_way() -> None:
     polls = ReceiveScheduler(False, INVISIBLE_MS)
     targets = [Target("T", "a"), Target("T", "b")]

@@ -8,6 +8,7 @@ Not thread-safe.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -54,7 +55,6 @@ class ReceiveRequest(NamedTuple):
 
 @dataclass(slots=True)
 class _TargetState:
-    pending_requests: int = 0
     has_responded: bool = False
     has_messages: bool = False
     is_empty: bool = False
@@ -82,6 +82,8 @@ class ReceiveScheduler:
         self._is_available_now = is_available_now
         self._isolation_ms = invisible_ms + REDELIVERY_WITHIN_MS
         self._states: dict[Target, _TargetState] = {}
+        self._pending: Counter[Target] = Counter()
+        """Polls in flight, also to a target that is in no route now."""
         self._isolations: dict[Target, _Isolation] = {}
         """By target, also while a target is in no route."""
         self._lines: list[LogLine] = []
@@ -106,10 +108,11 @@ class ReceiveScheduler:
     @property
     def pending_requests(self) -> int:
         """Return the number of polls in flight."""
-        return sum(state.pending_requests for state in self._states.values())
+        return self._pending.total()
 
     def set_targets(self, targets: Collection[Target]) -> None:
-        """Replace the targets. Those that stay keep their state, new ones begin as not polled and not empty."""
+        """Replace the targets. Those that stay keep their state; new ones begin as not polled and not empty, but polls
+        in flight from before they were removed count."""
         self._states = {target: self._states.get(target, _TargetState()) for target in targets}
 
     def schedule(self, capacity: int, allowed: Collection[Target]) -> Iterator[ReceiveRequest]:
@@ -121,12 +124,12 @@ class ReceiveScheduler:
             if self._is_available_now and state.is_empty:
                 continue
             limit = 1 if target in self._isolations else MAX_MESSAGES_PER_REQUEST
-            for _ in range(state.pending_requests, MAX_CONCURRENT_REQUESTS if state.has_messages else 1):
+            for _ in range(self._pending[target], MAX_CONCURRENT_REQUESTS if state.has_messages else 1):
                 if capacity <= 0:
                     return
                 max_messages = min(limit, capacity)
                 is_long_poll = state.has_responded and not self._is_available_now
-                state.pending_requests += 1
+                self._pending[target] += 1
                 yield ReceiveRequest(target, max_messages, LONG_POLL_MS if is_long_poll else SHORT_POLL_MS)
 
     def expect_redelivery(self, now_ms: int) -> None:
@@ -186,7 +189,7 @@ class ReceiveScheduler:
         have_all = bool(self._states) and all(each.has_responded for each in self._states.values())
         self._have_all_responded = self._have_all_responded or have_all
         state.has_messages = has_messages
-        state.is_empty = not has_messages and state.pending_requests == 0
+        state.is_empty = not has_messages and not self._pending[target]
 
     def mark_failed(self, target: Target) -> None:
         """Record that a poll in flight failed: the target then counts neither as empty nor as one with messages.
@@ -197,9 +200,8 @@ class ReceiveScheduler:
     def _finish_request(self, target: Target) -> _TargetState:
         """Count one poll to the target less as in flight, and return its state; for a removed target a new one, not
         stored."""
-        state = self._states.get(target, _TargetState(1))
-        state.pending_requests -= 1
-        return state
+        self._pending[target] -= 1
+        return self._states.get(target, _TargetState())
 
 
 def _begin_line(target: Target, failure: RocketMQError) -> LogLine:
