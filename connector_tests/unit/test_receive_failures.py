@@ -83,6 +83,16 @@ def test_response_that_a_proxy_cannot_convert_delays_polls_of_its_target_only(sc
     assert scenario.outages() == {}
 
 
+def test_failure_that_a_poll_may_end_awaits_one(scenario: Scenario) -> None:
+    failures, target, other = scenario.receive_failures, Target("T", "a"), Target("U", "a")
+    failures.record_poll(target, FailedConversion((), UNCONVERTIBLE))
+    assert (failures.awaits_poll(target), failures.awaits_poll(other)) == (True, False)
+    failures.record_outcome("a", UNRESPONSIVE)
+    assert failures.awaits_poll(other)
+    failures.record_poll(target, ())
+    assert not failures.awaits_poll(target)
+
+
 def test_converted_messages_end_the_failure_to_convert(scenario: Scenario) -> None:
     failures, target = scenario.receive_failures, Target("T", "a")
     failures.record_poll(target, FailedConversion((), UNCONVERTIBLE))

@@ -67,6 +67,14 @@ def test_no_more_are_requested_than_there_is_space_for() -> None:
     assert schedule(polls_of(A), A, capacity=5) == [ReceiveRequest(A, 5, SHORT_POLL_MS)]
 
 
+def test_failing_target_is_polled_for_single_message_without_space() -> None:
+    """Nothing else could end its failure, by which the query ended."""
+    polls = polls_of(A, B)
+    assert list(polls.schedule(0, [A, B], {B})) == [ReceiveRequest(B, 1, SHORT_POLL_MS)]
+    assert list(polls.schedule(-1, [A, B], {B})) == []
+    assert [poll.max_messages for poll in polls.schedule(5, [A, B], {B})] == [5]
+
+
 def test_a_broker_that_may_not_be_called_is_not() -> None:
     polls = polls_of(A, B)
     assert [poll.target for poll in schedule(polls, B)] == [B]

@@ -179,6 +179,20 @@ def test_an_unresponsive_name_server_holds_up_no_renewal() -> None:
             assert (one.counts.expired, one.count(MessageState.PREFETCHED)) == (0, 5)
 
 
+def test_outage_of_a_broker_ends_though_others_leave_no_space_for_messages() -> None:
+    """It was polled no more, and after clusterTimeoutMs one failed poll ended a healthy query that wrote slowly."""
+    with SharingServers("a", "b") as servers:
+        servers.brokers["a"].messages = 1
+        other = servers.brokers["b"].server
+        other.on(RequestCode.POP_MESSAGE, build_response(ResponseCode.SYSTEM_BUSY, remark="by the test"))
+        with receiver(servers.options(maxOffsetsPerTrigger="1")) as one:
+            has(one, 1)
+            eventually(lambda: [outage.resource for outage in one.outages] == ["broker b"], "an outage")
+            other.on(RequestCode.POP_MESSAGE, build_response(ResponseCode.POLLING_TIMEOUT))
+            eventually(lambda: not one.outages, "its end")
+            assert one.count(MessageState.PREFETCHED) == 1
+
+
 def test_a_broker_that_accepts_no_connection_delays_no_other() -> None:
     """The receiver's thread connected, for as long as brokerTimeoutMs, and no wait was reported meanwhile."""
     with SharingServers("a", "b") as servers, receiver(servers.options(brokerTimeoutMs="20000")) as one:

@@ -83,6 +83,13 @@ class ReceiveFailures:
             is_convertible = self._tracker.may_try(conversion_subject(*target), self._clock())
         return is_convertible and self.may_send(target.broker_name)
 
+    def awaits_poll(self, target: Target) -> bool:
+        """Return whether a successful poll of the target would end a failure: of its broker, or to convert the target's
+        messages."""
+        with self._changed:
+            failing = self._tracker.subjects
+        return broker_subject(target.broker_name) in failing or conversion_subject(*target) in failing
+
     def is_failing(self, broker_name: str) -> bool:
         """Return whether the broker's last request failed, or no name server responds."""
         with self._changed:

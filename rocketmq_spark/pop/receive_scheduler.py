@@ -1,7 +1,7 @@
 """Scheduling of polls: how many are in flight, which topic and broker gets the next, and which have no more messages.
 
 While the prefetch limit allows, each broker of each topic has one poll in flight, and up to 4 after a poll that
-returned messages. After a response that a proxy failed to convert, a target is polled for single messages for a while.
+returned messages. While it does not, only those that fail have one, for a single message. After a response that a proxy failed to convert, a target is polled for single messages for a while.
 Not thread-safe.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Container, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -115,19 +115,22 @@ class ReceiveScheduler:
         in flight from before they were removed count."""
         self._states = {target: self._states.get(target, _TargetState()) for target in targets}
 
-    def schedule(self, capacity: int, allowed: Collection[Target]) -> Iterator[ReceiveRequest]:
+    def schedule(
+        self, capacity: int, allowed: Collection[Target], failing: Container[Target] = ()
+    ) -> Iterator[ReceiveRequest]:
         """Yield the polls to send now to targets in ``allowed``, each for at most ``capacity`` messages, and for one
-        where the target is isolated; none if ``capacity`` is 0. Each yielded poll counts as in flight from then on, so
-        the iterator must be consumed. Raises KeyError for a target that is not in ``set_targets``."""
+        where the target is isolated; none if ``capacity`` is 0, but to those in ``failing``, whose failure a poll may
+        end, for one message. Each yielded poll counts as in flight from then on, so the iterator must be consumed.
+        Raises KeyError for a target that is not in ``set_targets``."""
         for target in allowed:
             state = self._states[target]
             if self._is_available_now and state.is_empty:
                 continue
             limit = 1 if target in self._isolations else MAX_MESSAGES_PER_REQUEST
+            max_messages = min(limit, max(capacity, 1 if target in failing else 0))
+            if max_messages <= 0:
+                continue
             for _ in range(self._pending[target], MAX_CONCURRENT_REQUESTS if state.has_messages else 1):
-                if capacity <= 0:
-                    return
-                max_messages = min(limit, capacity)
                 is_long_poll = state.has_responded and not self._is_available_now
                 self._pending[target] += 1
                 yield ReceiveRequest(target, max_messages, LONG_POLL_MS if is_long_poll else SHORT_POLL_MS)

@@ -317,14 +317,17 @@ class Receiver:
             self._transport.receive(request, partial(self._enqueue, request))
 
     def _next_requests(self) -> list[ReceiveRequest]:
-        """Return the polls to send now to targets in no retry pause, and count them as in flight. Return none if
-        messages or records (64 MiB) reach the prefetch limit, while stopping, or while a message is ABANDONED."""
+        """Return the polls to send now to targets in no retry pause, and count them as in flight: none while stopping
+        or while a message is ABANDONED. If messages or records (64 MiB) reach the prefetch limit, only to targets that
+        fail, so that an outage lasts only while it is retried."""
         with self._changed:
+            if self._stopping.is_set() or self._unacked.count(MessageState.ABANDONED):
+                return []
             is_full = self._unacked.prefetched_bytes >= MAX_PREFETCHED_BYTES
-            is_ready = not (is_full or self._stopping.is_set() or self._unacked.count(MessageState.ABANDONED))
-            capacity = self._prefetch_limit.max_messages - self._unacked.prefetched_count if is_ready else 0
+            capacity = 0 if is_full else self._prefetch_limit.max_messages - self._unacked.prefetched_count
             allowed = [one for one in self._targets if self._failures.may_receive(one)]
-            return list(self._receive_scheduler.schedule(capacity, allowed))
+            failing = set(filter(self._failures.awaits_poll, allowed))
+            return list(self._receive_scheduler.schedule(capacity, allowed, failing))
 
     def _enqueue(self, request: ReceiveRequest, outcome: ReceiveOutcome) -> None:
         """Put an outcome into the inbox. Its invisible duration counts from now, whenever it is processed."""
