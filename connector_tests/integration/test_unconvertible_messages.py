@@ -1,5 +1,5 @@
-"""A message that a proxy cannot convert, before true messages: these are read, though the proxy fails each response
-with it."""
+"""Messages that a proxy cannot convert, before true messages: these are read, though the proxy fails each response
+with one of the others."""
 
 from __future__ import annotations
 
@@ -45,6 +45,9 @@ PROPERTIES: Final = {
 }
 """The proxy's error quotes the last two: an invalid filter, an unknown group and, where 2,000 characters end, an
 outage."""
+
+PROBLEMS: Final = [["POP_CK"], ["bornTimestamp", "TIMER_DELIVER_MS", "TIMER_DELAY_SEC"]]
+"""By what the proxy converts first: the receipt handles of the whole response, or message after message."""
 
 MANY: Final = 24
 LEAST_JAVA_LONG: Final = -(2**63)
@@ -94,9 +97,9 @@ def dead_letters(broker: AdminBroker, group: str) -> bytes:
     return bytes(broker.pull("tests", queue, 0, 32).body)
 
 
-@pytest.mark.parametrize("problem", ["bornTimestamp", *PROPERTIES])
-def test_true_messages_behind_unconvertible_one_are_all_read(
-    problem: str, cluster: EmbeddedCluster, broker: AdminBroker, group: str, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("problems", PROBLEMS, ids=" ".join)
+def test_true_messages_behind_unconvertible_ones_are_all_read(
+    problems: list[str], cluster: EmbeddedCluster, broker: AdminBroker, group: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """They counted a delivery attempt with each failed response: with ``availableNow`` the query ended as successful
     without them, else they ended in the dead-letter topic."""
@@ -104,7 +107,8 @@ def test_true_messages_behind_unconvertible_one_are_all_read(
     queue = MessageQueue(cluster.create_topic(unique_name("unconvertible"), 1), "broker-a", 0)
     broker.update_group(group, retry_max_times=1)
     broker.update_offset(group, queue, 0)
-    send_unconvertible(broker, queue, problem)
+    for problem in problems:
+        send_unconvertible(broker, queue, problem)
     with closing(Topic(cluster, queue.topic)) as topic:
         sent = topic.send(TRUE_MESSAGES)
     options = {"endpoints": cluster.endpoints, "consumerGroup": group, "subscribe": queue.topic}

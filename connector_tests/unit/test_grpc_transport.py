@@ -312,6 +312,27 @@ def test_failed_conversion_is_distinguished_from_overload_and_outage(
     assert isinstance(outcome, RocketMQError) or len(outcome) == delivered
 
 
+@pytest.mark.parametrize("failures", [1, 2])
+def test_messages_of_an_earlier_start_are_released_though_routes_come_after_an_error(failures: int) -> None:
+    """The first error ended it, and a run to the end ended without them."""
+    failing = [pb.QueryRouteResponse(status=status(pb.Code.INTERNAL_ERROR, "starting"))] * failures
+
+    def route(_: object) -> Any:
+        return failing.pop() if failing else pb.QueryRouteResponse(status=OK, message_queues=[proxy.queue()])
+
+    with ScriptedProxy() as proxy:
+        proxy.handlers_by_method["QueryRoute"] = route
+        given = {"endpoints": proxy.address, "consumerGroup": "g", "subscribe": "T", "loadBalance": "message"}
+        options = ReadOptions.parse(given)
+        receiver = Receiver(options, transport_of(options), is_available_now=True)
+        try:
+            receiver.start()
+            receiver.try_release([BrokerHandle.parse("T", "0 1795445135749 60000 3 0 broker-a 0 0")])
+            eventually(lambda: receiver.counts.released == 1, "a released message")
+        finally:
+            receiver.stop()
+
+
 def test_messages_of_an_earlier_start_are_released_though_routes_come_late(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a route of their broker nothing was sent, and a run to the end ended without them. Their redelivery was
     expected from the call on, and the run ended before it."""

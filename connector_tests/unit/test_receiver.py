@@ -22,9 +22,10 @@ from connector_tests.support.tcp_server import never_accepting
 from connector_tests.support.timeouts import PATIENT, TIMEOUT_FACTOR
 from rocketmq_spark.errors import TransportError
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.pop.ack_scheduler import MAX_CONCURRENT_CALLS
 from rocketmq_spark.pop.receipt_handles import BrokerHandle, OpaqueHandle
 from rocketmq_spark.pop.receive_scheduler import MAX_MESSAGES_PER_REQUEST, Target
-from rocketmq_spark.pop.receiver import CLOSING_S, STOP_TIMEOUT_MS, TICK_S, Receiver
+from rocketmq_spark.pop.receiver import CLOSING_S, RELEASING, STOP_TIMEOUT_MS, TICK_S, Receiver
 from rocketmq_spark.pop.transports import transport_of
 from rocketmq_spark.pop.unacked_messages import MessageState
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
@@ -146,7 +147,39 @@ def test_handles_that_no_broker_gave_out_need_no_request() -> None:
     with SharingServers("a") as servers, receiver(servers.options(), starts=False) as one:
         one.release_logged([OpaqueHandle(TOPIC, "a", "a gateway's"), handle_of("a", 1)])
         one.mark_logged_completed([OpaqueHandle(TOPIC, "a", "a gateway's"), handle_of("a", 2)])
-        assert (one.counts.released, one.counts.acknowledged, one.counts.expired) == (2, 1, 1)
+        assert (one.counts.released, one.counts.acknowledged, one.counts.expired) == (1, 1, 1)
+
+
+def test_what_an_earlier_start_left_is_released_once_its_broker_responds() -> None:
+    """It was tried once, and a run to the end ended as successful without it."""
+    count = 2 * MAX_CONCURRENT_CALLS
+    with SharingServers("a") as servers:
+        broker = servers.brokers["a"]
+        for code, response in (
+            (RequestCode.POP_MESSAGE, ResponseCode.POLLING_TIMEOUT),
+            (RequestCode.CHANGE_MESSAGE_INVISIBLETIME, ResponseCode.SYSTEM_BUSY),
+        ):
+            broker.server.on(code, build_response(response))
+        with receiver(servers.options(**PATIENT), is_available_now=True) as one:
+            left_over = [handle_of("a", offset) for offset in range(count)]
+            one.try_release([*left_over, OpaqueHandle(TOPIC, "a", "a gateway's")])
+            one._receive_scheduler._redelivery_until_ms = None
+            eventually(lambda: one._receive_scheduler.are_all_empty, "a broker without messages")
+            assert not one.is_empty
+            assert one.counts.released == 0
+            broker.server.on(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, broker.change)
+            eventually(lambda: one.counts.released == count, "what was left, and not what no broker has")
+
+
+def test_what_an_earlier_start_left_and_cannot_be_released_does_not_keep_the_query_from_its_end() -> None:
+    with SharingServers("a") as servers:
+        broker = servers.brokers["a"]
+        broker.server.on(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, build_response(ResponseCode.SYSTEM_BUSY))
+        with receiver(servers.options(**PATIENT)) as one:
+            one.try_release([handle_of("a", 0)])
+            eventually(lambda: one._workers.busy == {RELEASING}, "a pause")
+            one.stop()
+            assert (one._workers.busy, one.counts.released) == (set(), 0)
 
 
 # ------------------------------------------------------------------------------------------- who is silent

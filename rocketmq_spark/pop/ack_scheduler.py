@@ -14,11 +14,13 @@ from functools import partial
 from typing import Final
 
 from rocketmq_spark.errors import RocketMQError
+from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.receipt_handles import ReceiptHandle
 from rocketmq_spark.pop.receive_failures import ReceiveFailures
-from rocketmq_spark.pop.transport import Transport
+from rocketmq_spark.pop.transport import ChangeOutcome, Transport
 from rocketmq_spark.pop.unacked_messages import Claimed, MessageState, UnackedMessages
 from rocketmq_spark.remoting.clock import Clock
+from rocketmq_spark.remoting.retry import REQUEST_PAUSES, Retryability, retryability_of_request
 
 MAX_CONCURRENT_CALLS: Final = 1_000
 """Maximum number of single-message requests in flight to one broker."""
@@ -30,8 +32,8 @@ RELEASED_INVISIBLE_MS: Final = 1
 class AckScheduler:
     """Sender of all requests about the ``unacked_messages`` of one receiver, on one worker thread for each broker.
 
-    ``invisible_ms``: the invisible duration that an extension requests. Threads: any. ``changed`` guards
-    ``unacked_messages`` and is not held during requests; a worker that ends notifies it.
+    Threads: any. ``changed`` guards ``unacked_messages`` and is not held during requests; a worker that ends notifies
+    it.
     """
 
     def __init__(
@@ -41,7 +43,7 @@ class AckScheduler:
         receive_failures: ReceiveFailures,
         workers: Workers,
         changed: threading.Condition,
-        invisible_ms: int,
+        options: ReadOptions,
         clock: Clock,
     ) -> None:
         self._transport = transport
@@ -49,7 +51,7 @@ class AckScheduler:
         self._failures = receive_failures
         self._workers = workers
         self._changed = changed
-        self._invisible_ms = invisible_ms
+        self._options = options
         self._clock = clock
         self._is_stopping = False
         self._is_closed = False
@@ -86,14 +88,31 @@ class AckScheduler:
             return self._unacked.brokers_due(self._clock())
 
     def try_release(self, handles: Sequence[ReceiptHandle], released: Callable[[], None]) -> None:
-        """Request, once, the release (redelivery within seconds) of messages that ``unacked_messages`` does not track.
-        Wait for the responses, add the number without an error to ``counts.released``, and call ``released``. Ignore
-        errors: those messages are redelivered when they expire."""
-        outcomes = self._transport.change_invisible_duration(handles, RELEASED_INVISIBLE_MS, suspend=True)
-        count = sum(not isinstance(outcome, RocketMQError) for outcome in outcomes)
-        with self._changed:
-            self._unacked.counts.released += count
+        """Request the release (redelivery within seconds) of messages that ``unacked_messages`` does not track, wait,
+        and call ``released``. Repeat requests with an error that may pass, after growing pauses, until ``begin_stop``,
+        for ``invisibleDurationMs`` or ``clusterTimeoutMs`` at most. Ignore what fails then, and permanent errors: those
+        messages are redelivered when they expire."""
+        limit_ms = min(self._options.invisible_duration_ms, self._options.cluster_timeout_ms)
+        until_ms, pause_ms = self._clock() + limit_ms, None
+        while handles := self._try_release_once(handles):
+            pause_ms = REQUEST_PAUSES.after(pause_ms)
+            with self._changed:
+                is_stopping = self._changed.wait_for(lambda: self._is_stopping, pause_ms / 1000)
+            if is_stopping or self._clock() >= until_ms:
+                break
         released()
+
+    def _try_release_once(self, handles: Sequence[ReceiptHandle]) -> list[ReceiptHandle]:
+        """Request the release of these messages, 1,000 at a time, and wait. Count those released. Return the handles
+        whose request failed with an error that may pass."""
+        failed: list[ReceiptHandle] = []
+        for first in range(0, len(handles), MAX_CONCURRENT_CALLS):
+            part = handles[first : first + MAX_CONCURRENT_CALLS]
+            outcomes = self._transport.change_invisible_duration(part, RELEASED_INVISIBLE_MS, suspend=True)
+            with self._changed:
+                self._unacked.counts.released += sum(map(_is_confirmed, outcomes))
+            failed += [handle for handle, outcome in zip(part, outcomes, strict=True) if _may_pass(outcome)]
+        return failed
 
     # ------------------------------------------------------------------------------------------ waiting, stopping
 
@@ -113,8 +132,10 @@ class AckScheduler:
 
     def begin_stop(self) -> None:
         """From now on, treat the release of messages in no batch as due, and not extensions or the release of ABANDONED
-        messages; acknowledgements stay due. Send nothing."""
-        self._is_stopping = True
+        messages; acknowledgements stay due. ``try_release`` repeats nothing. Send nothing."""
+        with self._changed:
+            self._is_stopping = True
+            self._changed.notify_all()
 
     @property
     def has_due_requests(self) -> bool:
@@ -153,9 +174,9 @@ class AckScheduler:
 
     def _release(self, broker_name: str) -> bool:
         """Claim up to 1,000 of the broker's ABANDONED messages or, after ``begin_stop``, of its PREFETCHED and
-        RETRIES_EXHAUSTED ones. Request their release and wait. Remove those without an error as released, unclaim the
-        others, and record the failure or success of the broker. Without messages send and record nothing. Return
-        whether no request failed."""
+        RETRIES_EXHAUSTED ones. Request their release and wait. Remove those without an error, as released where the
+        broker confirmed that, unclaim the others, and record the failure or success of the broker. Without messages
+        send and record nothing. Return whether no request failed."""
         claim = self._unacked.claim_outside_batches if self._is_stopping else self._unacked.claim_abandoned
         claimed = self._claim(claim, broker_name)
         outcomes = self._transport.change_invisible_duration(
@@ -163,8 +184,9 @@ class AckScheduler:
         )
         outcomes_by_number = list(zip((number for number, _ in claimed), outcomes, strict=True))
         with self._changed:
+            self._unacked.mark_released([number for number, outcome in outcomes_by_number if _is_confirmed(outcome)])
             self._unacked.mark_released(
-                [number for number, outcome in outcomes_by_number if not isinstance(outcome, RocketMQError)]
+                [number for number, outcome in outcomes_by_number if outcome is None], are_confirmed=False
             )
             self._unacked.unclaim(
                 [number for number, outcome in outcomes_by_number if isinstance(outcome, RocketMQError)]
@@ -172,8 +194,8 @@ class AckScheduler:
         return self._record_outcomes(broker_name, outcomes)
 
     def _extend(self, broker_name: str) -> bool:
-        """Claim up to 1,000 of the broker's messages whose extension is due, request ``invisible_ms`` from now on, and
-        wait. Store the new handles; schedule a retry for messages that failed, or whose handle is no longer valid.
+        """Claim up to 1,000 of the broker's messages whose extension is due, request the invisible duration from now
+        on, and wait. Store the new handles; schedule a retry for messages that failed, or whose handle is no longer valid.
         Record the failure or success of the broker. Without messages send and record nothing. Return whether no request
         failed; after ``begin_stop`` only return True."""
         if self._is_stopping:
@@ -181,7 +203,7 @@ class AckScheduler:
         requested_ms = self._clock()
         claimed = self._claim(lambda limit, name: self._unacked.claim_due(requested_ms, limit, name), broker_name)
         outcomes = self._transport.change_invisible_duration(
-            [handle for _, handle in claimed], self._invisible_ms, suspend=False
+            [handle for _, handle in claimed], self._options.invisible_duration_ms, suspend=False
         )
         with self._changed:
             for (number, _), outcome in zip(claimed, outcomes, strict=True):
@@ -212,6 +234,17 @@ class AckScheduler:
         if outcomes:
             self._failures.record_outcome(broker_name, failure)
         return failure is None
+
+
+def _is_confirmed(outcome: ChangeOutcome) -> bool:
+    """Return whether the server has changed the message's invisible duration."""
+    return outcome is not None and not isinstance(outcome, RocketMQError)
+
+
+def _may_pass(outcome: ChangeOutcome) -> bool:
+    """Return whether the same request may succeed later."""
+    is_error = isinstance(outcome, RocketMQError)
+    return is_error and retryability_of_request(outcome) is not Retryability.PERMANENT
 
 
 log = logging.getLogger(__name__)

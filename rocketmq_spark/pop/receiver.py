@@ -97,7 +97,7 @@ class Receiver:
         self._failures = ReceiveFailures(options, self._changed, lambda: self._make_due(self._start_refresh), clock)
         self._workers = Workers(self._changed, self._failures.fail)
         self._ack_scheduler = AckScheduler(
-            transport, self._unacked, self._failures, self._workers, self._changed, invisible_ms, clock
+            transport, self._unacked, self._failures, self._workers, self._changed, options, clock
         )
         self._inbox: Queue[ReceiveResult | None] = Queue()  # SimpleQueue.get(timeout) may not end
         self._numbers = count()
@@ -127,9 +127,11 @@ class Receiver:
 
     @property
     def is_empty(self) -> bool:
-        """Return whether each last poll was empty, no redelivery is expected, and all messages here are IN_FLIGHT."""
+        """Return whether each last poll was empty, no redelivery is expected or being requested by ``try_release``, and
+        all messages here are IN_FLIGHT."""
         with self._changed:
-            return self._receive_scheduler.are_all_empty and self._unacked.has_only_in_flight
+            are_all_here = self._receive_scheduler.are_all_empty and RELEASING not in self._workers.busy
+            return are_all_here and self._unacked.has_only_in_flight
 
     def check(self) -> None:
         """Raise the fatal error, or a failure that has exceeded its time limit; else do nothing."""
@@ -200,7 +202,7 @@ class Receiver:
         self.expect_redelivery()
 
     def try_release(self, handles: Sequence[ReceiptHandle]) -> None:
-        """Release messages once, on a worker; ignore failures. ``expect_redelivery`` now, and again once released."""
+        """Release messages on a worker, see ``AckScheduler``; ``expect_redelivery`` now, and again once released."""
         self._workers.start(RELEASING, partial(self._ack_scheduler.try_release, handles, self.expect_redelivery))
         self.expect_redelivery()
 
@@ -241,8 +243,7 @@ class Receiver:
                 self._changed.wait(STOP_TICK_S)
             now_ms = self._clock()
         unreleased = self.count(MessageState.PREFETCHED) + self.count(MessageState.RETRIES_EXHAUSTED)
-        if unreleased:
-            _warn_of_unreleased(unreleased, self._options.invisible_duration_ms)
+        _warn_of_unreleased(unreleased, self._options.invisible_duration_ms)
 
     def _run(self) -> None:
         """Run due work, send polls, process the inbox until ``stop``; log an exception and make it the fatal error."""
@@ -349,14 +350,13 @@ class Receiver:
             return False
         (target, *_), outcome, now_ms = result
         self._failures.record_poll(target, outcome)
-        if isinstance(outcome, FailedConversion):
-            with self._changed:
+        with self._changed:
+            if isinstance(outcome, FailedConversion):
                 self._receive_scheduler.isolate(result.request, outcome.failure, now_ms)
-            outcome = outcome.received or outcome.failure
-        if isinstance(outcome, RocketMQError):
-            with self._changed:
+                outcome = outcome.received or outcome.failure
+            if isinstance(outcome, RocketMQError):
                 self._receive_scheduler.mark_failed(target)
-            return True
+                return True
         if not self._stopping.is_set() and self._transport.dead_letters.needs_broker_call(target, outcome):
             self._workers.start(f"{ATTEMPTS}-{next(self._numbers)}", partial(self._add, target, outcome, now_ms))
         else:
@@ -376,10 +376,11 @@ class Receiver:
 
 
 def _warn_of_unreleased(count: int, invisible_ms: int) -> None:
-    """Log that ``count`` messages could not be released."""
-    log.warning(
-        "MESSAGES_NOT_RELEASED: Cannot release %d prefetched messages; their brokers redeliver them within "
-        "'invisibleDurationMs' (%d ms). No action is required.",
-        count,
-        invisible_ms,
-    )
+    """Log that ``count`` messages could not be released, unless it is 0."""
+    if count:
+        log.warning(
+            "MESSAGES_NOT_RELEASED: Cannot release %d prefetched messages; their brokers redeliver them within "
+            "'invisibleDurationMs' (%d ms). No action is required.",
+            count,
+            invisible_ms,
+        )

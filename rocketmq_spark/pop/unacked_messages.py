@@ -325,11 +325,11 @@ class UnackedMessages:
         """Claim and return unclaimed ABANDONED messages of ``broker_name`` (None: all), at most ``max_messages``."""
         return self._claim((number for number, _ in self._in_state(MessageState.ABANDONED)), max_messages, broker_name)
 
-    def mark_released(self, numbers: Iterable[int]) -> None:
-        """Remove messages whose release the broker confirmed, and count them as released."""
+    def mark_released(self, numbers: Iterable[int], *, are_confirmed: bool = True) -> None:
+        """Remove messages that their broker redelivers; count them as released if it has confirmed that."""
         for number in numbers:
             self._apply(MessageEvent.RELEASED, number)
-            self.counts.released += 1
+            self.counts.released += are_confirmed
 
     def unclaim(self, numbers: Collection[int]) -> None:
         """Unclaim messages whose request failed, so that it may be retried; their state stays."""
