@@ -206,6 +206,37 @@ def test_target_that_comes_and_goes_has_no_more_polls_than_others() -> None:
     assert len(schedule(polls, A)) == polls.pending_requests == MAX_CONCURRENT_REQUESTS
 
 
+def test_topic_whose_first_route_fails_is_not_empty() -> None:
+    """A run to the end ended without its messages, and a later one skipped what was stored meanwhile."""
+    polls = polls_of(A, is_available_now=True)
+    polls.set_targets([A], {"U"})
+    schedule(polls, A)
+    polls.mark_responded(A, has_messages=False)
+    assert (polls.are_all_empty, polls.have_all_responded) == (False, False)
+    other = Target("U", "broker-a")
+    polls.set_targets([A, other])
+    schedule(polls, A, other)
+    polls.mark_responded(other, has_messages=False)
+    assert (polls.are_all_empty, polls.have_all_responded) == (True, True)
+
+
+def test_topic_that_loses_a_target_as_it_fails_is_not_empty_until_it_recovers() -> None:
+    """One of its proxies was unavailable for a moment."""
+    polls = polls_of(A, B, is_available_now=True)
+    empty_polls(polls, A, B)
+    for failing in ({"T"}, {"T"}, ()):
+        polls.set_targets([A], failing)
+        assert polls.are_all_empty is not bool(failing)
+
+
+def test_topic_that_keeps_its_last_route_while_it_fails_may_be_empty() -> None:
+    """No name server has to respond at the end."""
+    polls = polls_of(A, is_available_now=True)
+    empty_polls(polls, A)
+    polls.set_targets([A], {"T"})
+    assert polls.are_all_empty
+
+
 def test_those_that_are_not_back_are_on_the_way() -> None:
     polls = ReceiveScheduler(False, INVISIBLE_MS)
     targets = [Target("T", "a"), Target("T", "b")]
@@ -278,9 +309,9 @@ def test_isolation_is_logged_once_when_it_begins_and_ends() -> None:
     assert polls.take_lines() == [end]
 
 
-def empty_polls(polls: ReceiveScheduler, target: Target) -> None:
-    for _ in schedule(polls, target):
-        polls.mark_responded(target, has_messages=False)
+def empty_polls(polls: ReceiveScheduler, *targets: Target) -> None:
+    for poll in schedule(polls, *targets):
+        polls.mark_responded(poll.target, has_messages=False)
 
 
 def test_a_query_that_runs_once_awaits_redelivery_of_a_failed_response() -> None:

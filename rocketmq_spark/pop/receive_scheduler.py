@@ -82,6 +82,8 @@ class ReceiveScheduler:
         self._is_available_now = is_available_now
         self._isolation_ms = invisible_ms + REDELIVERY_WITHIN_MS
         self._states: dict[Target, _TargetState] = {}
+        self._incomplete_topics: frozenset[str] = frozenset()
+        """Topics that may have more targets: see ``set_targets``."""
         self._pending: Counter[Target] = Counter()
         """Polls in flight, also to a target that is in no route now."""
         self._isolations: dict[Target, _Isolation] = {}
@@ -93,27 +95,35 @@ class ReceiveScheduler:
 
     @property
     def have_all_responded(self) -> bool:
-        """Return whether at some moment all targets had responded to a poll: messages stored later are not skipped.
-        Once True, it stays True."""
+        """Return whether at some moment all targets, and none missing, had responded to a poll: messages stored later
+        are not skipped. Once True, it stays True."""
         return self._have_all_responded
 
     @property
     def are_all_empty(self) -> bool:
-        """Return whether there are targets, each one's last poll was empty, and no redelivery is expected."""
+        """Return whether each target's last poll was empty, no redelivery is expected, and no target is missing."""
         is_redelivery_expected = self._redelivery_until_ms is not None or bool(self._hiding_targets())
-        return (
-            not is_redelivery_expected and bool(self._states) and all(state.is_empty for state in self._states.values())
-        )
+        are_all = self._are_targets_complete and all(state.is_empty for state in self._states.values())
+        return are_all and not is_redelivery_expected
 
     @property
     def pending_requests(self) -> int:
         """Return the number of polls in flight."""
         return self._pending.total()
 
-    def set_targets(self, targets: Collection[Target]) -> None:
+    def set_targets(self, targets: Collection[Target], failing_topics: Collection[str] = ()) -> None:
         """Replace the targets. Those that stay keep their state; new ones begin as not polled and not empty, but polls
-        in flight from before they were removed count."""
+        in flight from before they were removed count. ``failing_topics``: those without a current route; while one
+        fails that has no target or has lost one, not all targets are there."""
+        removed = {target.topic for target in self._states.keys() - set(targets)}
+        complete = {target.topic for target in targets} - removed - self._incomplete_topics
+        self._incomplete_topics = frozenset(failing_topics) - complete
         self._states = {target: self._states.get(target, _TargetState()) for target in targets}
+
+    @property
+    def _are_targets_complete(self) -> bool:
+        """Return whether there are targets, and none is missing."""
+        return bool(self._states) and not self._incomplete_topics
 
     def schedule(
         self, capacity: int, allowed: Collection[Target], failing: Container[Target] = ()
@@ -189,7 +199,7 @@ class ReceiveScheduler:
         the target is in flight. A target that ``set_targets`` removed is ignored."""
         state = self._finish_request(target)
         state.has_responded = True
-        have_all = bool(self._states) and all(each.has_responded for each in self._states.values())
+        have_all = self._are_targets_complete and all(each.has_responded for each in self._states.values())
         self._have_all_responded = self._have_all_responded or have_all
         state.has_messages = has_messages
         state.is_empty = not has_messages and not self._pending[target]

@@ -292,10 +292,11 @@ class Receiver:
             self._due_ms[self._start_refresh] = 0
 
     def _refresh_routes(self) -> None:
-        self._failures.record_route_refresh(self._transport.refresh_routes())
+        failures = self._transport.refresh_routes()
+        self._failures.record_route_refresh(failures)
         with self._changed:
             self._targets = self._transport.targets()
-            self._receive_scheduler.set_targets(self._targets)
+            self._receive_scheduler.set_targets(self._targets, failures.keys() & {*self._options.topics})
         self._failures.retain_targets(self._targets)
         self._has_routes.set()
         self._make_due(self._update_messages)
