@@ -20,7 +20,7 @@ from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.grpc_transport import GrpcTransport
 from rocketmq_spark.pop.receipt_handles import BrokerHandle, ReceiptHandle, ReceivedMessage, is_unverified
 from rocketmq_spark.pop.receive_scheduler import ReceiveRequest, Target
-from rocketmq_spark.pop.transport import FailedConversion, ReceiveOutcome
+from rocketmq_spark.pop.transport import IncompleteResponse, ReceiveOutcome
 from rocketmq_spark.pop.transports import transport_of
 from rocketmq_spark.wire.grpc.messaging_pb2 import ReceiveMessageResponse
 
@@ -76,7 +76,7 @@ def poll(transport: GrpcTransport, messages: Topic) -> Poll:
         transport.receive(ReceiveRequest(Target(messages.name, "broker-a"), 32, POLL_MS), outcomes.append)
         eventually(lambda: bool(outcomes), "a response")
         (outcome,) = outcomes
-        assert not isinstance(outcome, RocketMQError | FailedConversion)
+        assert not isinstance(outcome, RocketMQError | IncompleteResponse)
         return list(outcome)
 
     assert received() == []

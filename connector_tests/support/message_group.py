@@ -20,7 +20,7 @@ from rocketmq_spark.options.connection import options_of
 from rocketmq_spark.pop.receipt_handles import ReceivedMessage
 from rocketmq_spark.pop.receive_scheduler import ReceiveRequest
 from rocketmq_spark.pop.receiver import Receiver
-from rocketmq_spark.pop.transport import FailedConversion, ReceiveOutcome, Transport
+from rocketmq_spark.pop.transport import IncompleteResponse, ReceiveOutcome, Transport
 from rocketmq_spark.pop.transports import transport_of
 from rocketmq_spark.pop.unacked_messages import MessageState
 from rocketmq_spark.remoting.pool import ConnectionPool
@@ -165,7 +165,7 @@ def response_of(transport: Transport, request: ReceiveRequest) -> Sequence[Recei
     (outcome,) = outcomes
     if isinstance(outcome, RocketMQError) and retryability_of_pull(outcome) is Retryability.TRANSIENT:
         return ()
-    assert not isinstance(outcome, RocketMQError | FailedConversion), outcome
+    assert not isinstance(outcome, RocketMQError | IncompleteResponse), outcome
     return outcome
 
 

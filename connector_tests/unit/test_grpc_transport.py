@@ -11,21 +11,29 @@ from typing import Any
 
 import pytest
 
-from connector_tests.support.scripted_proxy import OK, ScriptedProxy, of_entries, received, status
+from connector_tests.support.scripted_proxy import NOTHING, OK, ScriptedProxy, of_entries, received, status
 from connector_tests.support.streams import eventually
 from connector_tests.support.thread_starts import starting_no_thread
 from connector_tests.support.timeouts import WAIT_S
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.grpc_transport import GrpcTransport, _call_concurrently
+from rocketmq_spark.pop.invisible_duration import longest_duration_ms
 from rocketmq_spark.pop.proxied_handles import MAX_HANDLE_CHARACTERS, UNVERIFIED
 from rocketmq_spark.pop.receipt_handles import MAX_INVISIBLE_MS, BrokerHandle, OpaqueHandle, ReceiptHandle
-from rocketmq_spark.pop.receive_scheduler import ReceiveRequest, ReceiveScheduler, Target
+from rocketmq_spark.pop.receive_scheduler import (
+    MAX_CONCURRENT_REQUESTS,
+    REDELIVERY_WITHIN_MS,
+    ReceiveRequest,
+    ReceiveScheduler,
+    Target,
+)
 from rocketmq_spark.pop.receiver import Receiver
-from rocketmq_spark.pop.transport import FailedConversion, ReceiveOutcome
+from rocketmq_spark.pop.transport import IncompleteResponse, ReceiveOutcome
 from rocketmq_spark.pop.transports import transport_of
 from rocketmq_spark.proxy.session import TERMINATION_TIMEOUT_MS
 from rocketmq_spark.remoting.clock import monotonic_ms
+from rocketmq_spark.remoting.retry import is_conversion_failure
 from rocketmq_spark.wire.grpc import messaging_pb2 as pb
 
 pytestmark = pytest.mark.usefixtures("grpc_library")
@@ -259,13 +267,45 @@ def test_a_response_that_breaks_off_is_logged_at_growing_intervals(caplog: pytes
                 now_ms[0] = at_ms
                 responses: SimpleQueue[Any] = SimpleQueue()
                 transport.receive(ReceiveRequest(Target("T", "broker-a"), 6, 1_000), responses.put)
-                assert len(responses.get(timeout=30)) == 1
+                assert len(responses.get(timeout=30).received) == 1
                 assert len([one for one in caplog.messages if "RESPONSE_INCOMPLETE" in one]) == lines
     line = next(one for one in caplog.messages if "RESPONSE_INCOMPLETE" in one)
     assert line.startswith(
         "RESPONSE_INCOMPLETE: Response for topic=T broker=broker-a ended after 1 messages: [ROCKETMQ_"
     )
     assert "slow broker" in line
+
+
+def test_a_run_to_the_end_awaits_what_a_response_that_breaks_off_lacks() -> None:
+    """It ended as successful without these messages, which were invisible."""
+    advanced_ms = 0
+
+    def clock() -> int:
+        return monotonic_ms() + advanced_ms
+
+    responses = [
+        received(f"0 {POP_TIME_MS} 60000 3 0 broker-a 7 3 99", queue_id=7, queue_offset=3),
+        pb.ReceiveMessageResponse(status=status(pb.Code.PROXY_TIMEOUT, "slow broker")),
+    ]
+    with ScriptedProxy() as proxy:
+        proxy.handlers_by_method["ReceiveMessage"] = lambda _: (
+            [responses.pop(0), responses.pop(0)] if responses else [pb.ReceiveMessageResponse(status=NOTHING)]
+        )
+        given = {"endpoints": proxy.address, "consumerGroup": "g", "subscribe": "T", "loadBalance": "message"}
+        options = ReadOptions.parse(given)
+        receiver = Receiver(options, transport_of(options), is_available_now=True, clock=clock)
+        try:
+            receiver.start()
+            eventually(lambda: len(receiver.start_batch(1, 10)) == 1, "a message")
+            eventually(
+                lambda: proxy.received_methods().count("ReceiveMessage") > 1 + MAX_CONCURRENT_REQUESTS,
+                "a poll of the empty broker",
+            )
+            assert not receiver.is_empty
+            advanced_ms = longest_duration_ms(options.invisible_duration_ms) + REDELIVERY_WITHIN_MS
+            eventually(lambda: receiver.is_empty, "the end")
+        finally:
+            receiver.stop()
 
 
 @pytest.mark.parametrize("delivered", [0, 2])
@@ -302,14 +342,11 @@ def test_failed_conversion_is_distinguished_from_overload_and_outage(
             responses: SimpleQueue[ReceiveOutcome] = SimpleQueue()
             transport.receive(ReceiveRequest(Target("T", "broker-a"), 8, 1_000), responses.put)
             outcome = responses.get(timeout=30)
-    if isinstance(outcome, FailedConversion):
-        assert remark in str(outcome.failure)
-        outcome, found = outcome.received, True
-    else:
-        found = False
-    assert found is is_conversion
-    assert isinstance(outcome, RocketMQError) is (not delivered and not is_conversion)
-    assert isinstance(outcome, RocketMQError) or len(outcome) == delivered
+    assert isinstance(outcome, IncompleteResponse) is (bool(delivered) or is_conversion)
+    failure = outcome.failure if isinstance(outcome, IncompleteResponse) else outcome
+    assert isinstance(failure, RocketMQError)
+    assert (remark in str(failure), is_conversion_failure(failure)) == (True, is_conversion)
+    assert not isinstance(outcome, IncompleteResponse) or len(outcome.received) == delivered
 
 
 @pytest.mark.parametrize("failures", [1, 2])

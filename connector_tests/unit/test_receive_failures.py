@@ -12,7 +12,7 @@ from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.receipt_handles import BrokerHandle, ReceivedMessage
 from rocketmq_spark.pop.receive_failures import ReceiveFailures
 from rocketmq_spark.pop.receive_scheduler import Target
-from rocketmq_spark.pop.transport import FailedConversion
+from rocketmq_spark.pop.transport import IncompleteResponse
 from rocketmq_spark.wire.remoting.codes import ResponseCode
 
 UNRESPONSIVE = TransportError("RESPONSE_TIMED_OUT", address="a:10911", request="POP_MESSAGE", timeout_ms=3_000)
@@ -73,7 +73,7 @@ def test_response_that_a_proxy_cannot_convert_delays_polls_of_its_target_only(sc
     """It was a failure of the broker: a producer's messages stopped acknowledgements and extensions of true ones."""
     failures, target, other = scenario.receive_failures, Target("T", "a"), Target("U", "a")
     failures.record_outcome("a", UNRESPONSIVE)
-    failures.record_poll(target, FailedConversion((), UNCONVERTIBLE))
+    failures.record_poll(target, IncompleteResponse((), UNCONVERTIBLE))
     assert (failures.may_send("a"), failures.is_failing("a")) == (True, False), "the broker has responded"
     assert (failures.may_receive(target), failures.may_receive(other)) == (False, True)
     assert scenario.outages() == {"convertible messages of topic T at broker a": 60_000}
@@ -85,7 +85,7 @@ def test_response_that_a_proxy_cannot_convert_delays_polls_of_its_target_only(sc
 
 def test_failure_that_a_poll_may_end_awaits_one(scenario: Scenario) -> None:
     failures, target, other = scenario.receive_failures, Target("T", "a"), Target("U", "a")
-    failures.record_poll(target, FailedConversion((), UNCONVERTIBLE))
+    failures.record_poll(target, IncompleteResponse((), UNCONVERTIBLE))
     assert (failures.awaits_poll(target), failures.awaits_poll(other)) == (True, False)
     failures.record_outcome("a", UNRESPONSIVE)
     assert failures.awaits_poll(other)
@@ -95,18 +95,18 @@ def test_failure_that_a_poll_may_end_awaits_one(scenario: Scenario) -> None:
 
 def test_converted_messages_end_the_failure_to_convert(scenario: Scenario) -> None:
     failures, target = scenario.receive_failures, Target("T", "a")
-    failures.record_poll(target, FailedConversion((), UNCONVERTIBLE))
+    failures.record_poll(target, IncompleteResponse((), UNCONVERTIBLE))
     failures.record_poll(target, UNRESPONSIVE)
     assert len(scenario.outages()) == 2
     handle = BrokerHandle.parse("T", "0 1795445135749 60000 3 0 a 0 0")
-    failures.record_poll(target, FailedConversion([ReceivedMessage(handle, memoryview(b""))], UNCONVERTIBLE))
+    failures.record_poll(target, IncompleteResponse([ReceivedMessage(handle, memoryview(b""))], UNCONVERTIBLE))
     assert scenario.outages() == {}
 
 
 def test_target_that_left_the_route_is_no_failure_to_convert(scenario: Scenario) -> None:
     failures, removed, kept = scenario.receive_failures, Target("T", "a"), Target("T", "b")
     for target in (removed, kept):
-        failures.record_poll(target, FailedConversion((), UNCONVERTIBLE))
+        failures.record_poll(target, IncompleteResponse((), UNCONVERTIBLE))
     failures.retain_targets([kept])
     assert scenario.outages().keys() == {"convertible messages of topic T at broker b"}
 

@@ -70,9 +70,9 @@ def test_no_more_are_requested_than_there_is_space_for() -> None:
 def test_failing_target_is_polled_for_single_message_without_space() -> None:
     """Nothing else could end its failure, by which the query ended."""
     polls = polls_of(A, B)
-    assert list(polls.schedule(0, [A, B], {B})) == [ReceiveRequest(B, 1, SHORT_POLL_MS)]
-    assert list(polls.schedule(-1, [A, B], {B})) == []
-    assert [poll.max_messages for poll in polls.schedule(5, [A, B], {B})] == [5]
+    assert list(polls.schedule(0, [A, B], {B}.__contains__)) == [ReceiveRequest(B, 1, SHORT_POLL_MS)]
+    assert list(polls.schedule(-1, [A, B], {B}.__contains__)) == []
+    assert [poll.max_messages for poll in polls.schedule(5, [A, B], {B}.__contains__)] == [5]
 
 
 def test_a_broker_that_may_not_be_called_is_not() -> None:
@@ -187,11 +187,9 @@ def test_target_that_returns_is_empty_once_its_poll_from_before_is_back() -> Non
     polls.set_targets([])
     assert polls.pending_requests == 1
     polls.set_targets([A])
-    assert schedule(polls, A) == []
-    assert not polls.are_all_empty
+    assert (schedule(polls, A), polls.are_all_empty) == ([], False)
     polls.mark_responded(A, has_messages=False)
-    assert polls.are_all_empty
-    assert polls.pending_requests == 0
+    assert (polls.pending_requests, polls.are_all_empty) == (0, True)
 
 
 def test_target_that_comes_and_goes_has_no_more_polls_than_others() -> None:
@@ -261,7 +259,7 @@ FAILURE = BrokerError(
 def fail_conversion(polls: ReceiveScheduler, target: Target, now_ms: int) -> int:
     """A poll whose response fails for an unconvertible message; returns for how many messages it was."""
     (request,) = schedule(polls, target)
-    polls.isolate(request, FAILURE, now_ms)
+    polls.record_incomplete(request, FAILURE, now_ms)
     polls.mark_failed(target)
     return request.max_messages
 
@@ -326,6 +324,32 @@ def test_a_query_that_runs_once_awaits_redelivery_of_a_failed_response() -> None
     assert [poll.max_messages for poll in schedule(polls, A)] == [MAX_MESSAGES_PER_REQUEST]
     polls.mark_responded(A, has_messages=False)
     assert polls.are_all_empty
+
+
+TIMED_OUT = BrokerError(
+    "PROXY_UNAVAILABLE",
+    address="p:8081",
+    request="ReceiveMessage",
+    code=50400,
+    code_name="PROXY_TIMEOUT",
+    remark="slow broker",
+)
+
+
+def test_a_query_that_runs_once_awaits_what_an_incomplete_response_lacks() -> None:
+    """Not by polls for single messages: the next response may be complete."""
+    polls = polls_of(A, is_available_now=True)
+    (request,) = schedule(polls, A)
+    polls.record_incomplete(request, TIMED_OUT, now_ms=1_000)
+    polls.mark_responded(A, has_messages=True)
+    empty_polls(polls, A)
+    for now_ms, is_empty in ((999 + ISOLATED_MS, False), (1_000 + ISOLATED_MS, True)):
+        polls.recheck_empty_targets(now_ms)
+        (request,) = schedule(polls, A)
+        assert request.max_messages == MAX_MESSAGES_PER_REQUEST
+        polls.mark_responded(A, has_messages=False)
+        assert polls.are_all_empty is is_empty
+    assert polls.take_lines() == []
 
 
 def test_a_query_that_runs_once_awaits_no_single_message() -> None:

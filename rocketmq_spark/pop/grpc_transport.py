@@ -27,7 +27,7 @@ from rocketmq_spark.pop.receive_scheduler import ReceiveRequest, Target
 from rocketmq_spark.pop.transport import (
     AckOutcome,
     ChangeOutcome,
-    FailedConversion,
+    IncompleteResponse,
     ReceiveOutcome,
     ServerSideDeadLetters,
 )
@@ -195,10 +195,10 @@ class GrpcTransport:
         thread.start()
 
     def _receive(self, request: ReceiveRequest) -> ReceiveOutcome:
-        """Poll on this thread, wait for the end of the response, and return the messages. If the proxy cannot convert a
-        message, return FailedConversion with those before it. After another error, log it and return the messages
-        before it; return the RocketMQError if there are none, or if the response is too large. Raise neither. Log once
-        for a target if handles are unverified (``is_unverified``)."""
+        """Poll on this thread, wait for the end of the response, and return the messages. After an error, return
+        IncompleteResponse with those before it; log the error, unless the proxy could not convert a message. Return the
+        RocketMQError, which is not raised, if there are none and it is another one, or if the response is too large.
+        Log once for a target if handles are unverified (``is_unverified``)."""
         topic, broker_name = request.target
         invisible_ms = random_duration_ms(self._options.invisible_duration_ms, secrets.randbelow)
         try:
@@ -210,7 +210,7 @@ class GrpcTransport:
                 poll_ms=request.poll_ms,
             )
         except RocketMQError as error:
-            return FailedConversion((), error) if is_conversion_failure(error) else error
+            return IncompleteResponse((), error) if is_conversion_failure(error) else error
         handles = handles_of_response(topic, broker_name, messages, invisible_ms)
         self._log_unverified(request.target, sum(map(is_unverified, handles)))
         received = [
@@ -219,10 +219,9 @@ class GrpcTransport:
         ]
         if failure is None:
             return received
-        if is_conversion_failure(failure):
-            return FailedConversion(received, failure)
-        self._log_incomplete(request.target, len(received), failure)
-        return received
+        if not is_conversion_failure(failure):
+            self._log_incomplete(request.target, len(received), failure)
+        return IncompleteResponse(received, failure)
 
     def _log_incomplete(self, target: Target, count: int, failure: RocketMQError) -> None:
         """Log a warning that a target's response ended early after ``count`` messages; within the pause after the last

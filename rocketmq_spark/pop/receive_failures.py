@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.receive_scheduler import Target
-from rocketmq_spark.pop.transport import FailedConversion, ReceiveOutcome
+from rocketmq_spark.pop.transport import IncompleteResponse, ReceiveOutcome
 from rocketmq_spark.remoting.clock import Clock
 from rocketmq_spark.remoting.failures import FailureTracker
 from rocketmq_spark.remoting.outage_log import LogLine, Outage
@@ -120,11 +120,11 @@ class ReceiveFailures:
         self._record(NAME_SERVERS if is_unresolved else broker_subject(broker_name), outcome)
 
     def record_poll(self, target: Target, outcome: ReceiveOutcome) -> None:
-        """Record the outcome of a poll as ``record_outcome`` does. A response that a proxy could not convert is a
-        success of the broker; without messages it is a failure to convert the target's messages, which delays polls of
-        that target only. A response with messages, or an empty one, ends that failure."""
+        """Record the outcome of a poll as ``record_outcome`` does. An incomplete response is a success
+        of the broker; without messages it is a failure to convert the target's messages, which delays polls of that
+        target only. A response with messages, or an empty one, ends that failure."""
         failure = None
-        if isinstance(outcome, FailedConversion):
+        if isinstance(outcome, IncompleteResponse):
             failure, outcome = None if outcome.received else outcome.failure, outcome.received
         self.record_outcome(target.broker_name, outcome)
         if isinstance(outcome, RocketMQError):

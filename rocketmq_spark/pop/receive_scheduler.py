@@ -1,7 +1,8 @@
 """Scheduling of polls: how many are in flight, which topic and broker gets the next, and which have no more messages.
 
 While the prefetch limit allows, each broker of each topic has one poll in flight, and up to 4 after a poll that
-returned messages. While it does not, only those that fail have one, for a single message. After a response that a proxy failed to convert, a target is polled for single messages for a while.
+returned messages. While it does not, only those that fail have one, for a single message. After a response that a proxy
+failed to convert, a target is polled for single messages for a while.
 Not thread-safe.
 """
 
@@ -9,12 +10,13 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Collection, Container, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.remoting.outage_log import LogLine
+from rocketmq_spark.remoting.retry import is_conversion_failure
 
 MAX_MESSAGES_PER_REQUEST: Final = 32
 """Maximum of messages in a response. Source: ``broker/processor/PopMessageProcessor.java#processRequest``."""
@@ -62,15 +64,10 @@ class _TargetState:
 
 @dataclass(slots=True)
 class _Isolation:
-    """The time in which a target is polled for single messages. It covers the redelivery of the failed response.
-
-    ``hidden_until_ms``: until when messages of failed responses for several messages may be redelivered; None: all of
-    them have been. A failed response for a single message hides no other message.
-    """
+    """The time in which a target is polled for single messages. It covers the redelivery of the failed response."""
 
     begin_ms: int
     until_ms: int
-    hidden_until_ms: int | None = None
 
 
 class ReceiveScheduler:
@@ -80,7 +77,7 @@ class ReceiveScheduler:
 
     def __init__(self, is_available_now: bool, invisible_ms: int) -> None:
         self._is_available_now = is_available_now
-        self._isolation_ms = invisible_ms + REDELIVERY_WITHIN_MS
+        self._hidden_ms = invisible_ms + REDELIVERY_WITHIN_MS
         self._states: dict[Target, _TargetState] = {}
         self._incomplete_topics: frozenset[str] = frozenset()
         """Topics that may have more targets: see ``set_targets``."""
@@ -88,6 +85,9 @@ class ReceiveScheduler:
         """Polls in flight, also to a target that is in no route now."""
         self._isolations: dict[Target, _Isolation] = {}
         """By target, also while a target is in no route."""
+        self._hidden_until_ms: dict[Target, int] = {}
+        """Until when messages that an incomplete response lacks may be redelivered, also while a target is in no
+        route."""
         self._lines: list[LogLine] = []
         self._have_all_responded = False
         self._redelivery_until_ms: int | None = None
@@ -102,7 +102,7 @@ class ReceiveScheduler:
     @property
     def are_all_empty(self) -> bool:
         """Return whether each target's last poll was empty, no redelivery is expected, and no target is missing."""
-        is_redelivery_expected = self._redelivery_until_ms is not None or bool(self._hiding_targets())
+        is_redelivery_expected = self._redelivery_until_ms is not None or bool(self._hidden_until_ms)
         are_all = self._are_targets_complete and all(state.is_empty for state in self._states.values())
         return are_all and not is_redelivery_expected
 
@@ -126,19 +126,19 @@ class ReceiveScheduler:
         return bool(self._states) and not self._incomplete_topics
 
     def schedule(
-        self, capacity: int, allowed: Collection[Target], failing: Container[Target] = ()
+        self, capacity: int, allowed: Collection[Target], awaits_poll: Callable[[Target], bool] = lambda _: False
     ) -> Iterator[ReceiveRequest]:
         """Yield the polls to send now to targets in ``allowed``, each for at most ``capacity`` messages, and for one
-        where the target is isolated; none if ``capacity`` is 0, but to those in ``failing``, whose failure a poll may
-        end, for one message. Each yielded poll counts as in flight from then on, so the iterator must be consumed.
-        Raises KeyError for a target that is not in ``set_targets``."""
+        where the target is isolated. If ``capacity`` is 0, only those for which ``awaits_poll``, because a poll may end
+        a failure, get one for a single message. Each yielded poll counts as in flight from then on, so the iterator
+        must be consumed. Raises KeyError for a target that is not in ``set_targets``."""
         for target in allowed:
             state = self._states[target]
             if self._is_available_now and state.is_empty:
                 continue
             limit = 1 if target in self._isolations else MAX_MESSAGES_PER_REQUEST
-            max_messages = min(limit, max(capacity, 1 if target in failing else 0))
-            if max_messages <= 0:
+            max_messages = min(limit, capacity if capacity > 0 else int(awaits_poll(target)))
+            if not max_messages:
                 continue
             for _ in range(self._pending[target], MAX_CONCURRENT_REQUESTS if state.has_messages else 1):
                 is_long_poll = state.has_responded and not self._is_available_now
@@ -151,43 +151,44 @@ class ReceiveScheduler:
 
     def recheck_empty_targets(self, now_ms: int) -> None:
         """Mark targets as not empty while redelivery is expected, so that they are polled again; end that after 8 s,
-        and isolations when they are over."""
+        or once hidden messages are redelivered, and isolations when they are over."""
         is_expected = self._redelivery_until_ms is not None
-        for target in self._states if is_expected else self._hiding_targets() & self._states.keys():
+        for target in self._states if is_expected else self._hidden_until_ms.keys() & self._states.keys():
             self._states[target].is_empty = False
+        self._hidden_until_ms = {one: until_ms for one, until_ms in self._hidden_until_ms.items() if now_ms < until_ms}
         if self._redelivery_until_ms is not None and now_ms >= self._redelivery_until_ms:
             self._redelivery_until_ms = None
         self._end_isolations(now_ms)
 
-    # ------------------------------------------------------------------------------------------ isolation
+    # ------------------------------------------------------------------------------------------ incomplete responses
 
-    def isolate(self, request: ReceiveRequest, failure: RocketMQError, now_ms: int) -> None:
-        """Poll the target for single messages, because a proxy failed to convert one of the response to ``request``:
-        else that message fails the response for its neighbours again. From the last such failure on that lasts for the
-        invisible duration and REDELIVERY_WITHIN_MS. If the request was for several messages, others of the response
-        are hidden: until they are redelivered, the target is not empty."""
-        isolation = self._isolations.get(request.target)
-        if isolation is None:
-            isolation = self._isolations[request.target] = _Isolation(now_ms, now_ms)
-            self._lines.append(_begin_line(request.target, failure))
-        isolation.until_ms = now_ms + self._isolation_ms
+    def record_incomplete(self, request: ReceiveRequest, failure: RocketMQError, now_ms: int) -> None:
+        """Record that the response to ``request`` ended early. If that was for several messages, others are hidden:
+        until they are redelivered, after the invisible duration and REDELIVERY_WITHIN_MS, the target is not empty.
+
+        If a proxy failed to convert a message, poll the target for single ones: else that message fails the response
+        for its neighbours again. That lasts for the same time, from the last such failure on."""
+        until_ms = now_ms + self._hidden_ms
         if request.max_messages > 1:
-            isolation.hidden_until_ms = isolation.until_ms
+            self._hidden_until_ms[request.target] = until_ms
+        if is_conversion_failure(failure):
+            self._isolate(request.target, failure, now_ms, until_ms)
+
+    def _isolate(self, target: Target, failure: RocketMQError, now_ms: int, until_ms: int) -> None:
+        """Begin the isolation of a target, or extend it to ``until_ms``."""
+        if target not in self._isolations:
+            self._isolations[target] = _Isolation(now_ms, until_ms)
+            self._lines.append(_begin_line(target, failure))
+        self._isolations[target].until_ms = until_ms
 
     def take_lines(self) -> list[LogLine]:
         """Return the lines about isolations that began or ended since the last call: a warning, and its recovery."""
         lines, self._lines = self._lines, []
         return lines
 
-    def _hiding_targets(self) -> set[Target]:
-        """Return the targets that may have messages of a failed response."""
-        return {target for target, one in self._isolations.items() if one.hidden_until_ms is not None}
-
     def _end_isolations(self, now_ms: int) -> None:
-        """End the isolations that are over, and what they hide."""
+        """End the isolations that are over."""
         for target, isolation in list(self._isolations.items()):
-            if isolation.hidden_until_ms is not None and now_ms >= isolation.hidden_until_ms:
-                isolation.hidden_until_ms = None
             if now_ms >= isolation.until_ms:
                 del self._isolations[target]
                 self._lines.append(_end_line(target, now_ms - isolation.begin_ms))
@@ -223,7 +224,8 @@ def _begin_line(target: Target, failure: RocketMQError) -> LogLine:
         f"A proxy cannot convert a message of topic={target.topic} broker={target.broker_name}, and fails each "
         "response with it. The query polls for single messages until that ends: it reads all other messages. The "
         "message itself is not read; after 'retryMaxTimes' it is in the dead-letter topic. Find its producer: it set "
-        "the property POP_CK or TIMER_DELIVER_MS, or an impossible bornTimestamp. To read such messages, set "
+        "the property POP_CK, TIMER_DELIVER_MS or TIMER_DELAY_SEC, or an impossible bornTimestamp. To read such "
+        "messages, set "
         f"'namesrvAddr' instead of 'endpoints'. {failure.summary}"
     )
     return LogLine(logging.WARNING, key="UNCONVERTIBLE_MESSAGE", text=text)

@@ -26,7 +26,7 @@ from rocketmq_spark.pop.invisible_duration import ExpiryLog, longest_duration_ms
 from rocketmq_spark.pop.receipt_handles import ReceiptHandle, ReceivedMessage
 from rocketmq_spark.pop.receive_failures import ReceiveFailures
 from rocketmq_spark.pop.receive_scheduler import PrefetchLimit, ReceiveRequest, ReceiveScheduler, Target
-from rocketmq_spark.pop.transport import FailedConversion, ReceiveOutcome, Transport
+from rocketmq_spark.pop.transport import IncompleteResponse, ReceiveOutcome, Transport
 from rocketmq_spark.pop.unacked_messages import Counts, MessageState, UnackedMessages
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.remoting.outage_log import Outage
@@ -127,8 +127,7 @@ class Receiver:
 
     @property
     def is_empty(self) -> bool:
-        """Return whether each last poll was empty, no redelivery is expected or being requested by ``try_release``, and
-        all messages here are IN_FLIGHT."""
+        """Return whether each last poll was empty, no redelivery is expected or requested, and all are IN_FLIGHT."""
         with self._changed:
             are_all_here = self._receive_scheduler.are_all_empty and RELEASING not in self._workers.busy
             return are_all_here and self._unacked.has_only_in_flight
@@ -292,8 +291,7 @@ class Receiver:
             self._due_ms[self._start_refresh] = 0
 
     def _refresh_routes(self) -> None:
-        failures = self._transport.refresh_routes()
-        self._failures.record_route_refresh(failures)
+        self._failures.record_route_refresh(failures := self._transport.refresh_routes())
         with self._changed:
             self._targets = self._transport.targets()
             self._receive_scheduler.set_targets(self._targets, failures.keys() & {*self._options.topics})
@@ -320,16 +318,14 @@ class Receiver:
 
     def _next_requests(self) -> list[ReceiveRequest]:
         """Return the polls to send now to targets in no retry pause, and count them as in flight: none while stopping
-        or while a message is ABANDONED. If messages or records (64 MiB) reach the prefetch limit, only to targets that
-        fail, so that an outage lasts only while it is retried."""
+        or while a message is ABANDONED; above the prefetch limit (messages, 64 MiB) only where they end a failure."""
         with self._changed:
             if self._stopping.is_set() or self._unacked.count(MessageState.ABANDONED):
                 return []
             is_full = self._unacked.prefetched_bytes >= MAX_PREFETCHED_BYTES
             capacity = 0 if is_full else self._prefetch_limit.max_messages - self._unacked.prefetched_count
             allowed = [one for one in self._targets if self._failures.may_receive(one)]
-            failing = set(filter(self._failures.awaits_poll, allowed))
-            return list(self._receive_scheduler.schedule(capacity, allowed, failing))
+            return list(self._receive_scheduler.schedule(capacity, allowed, self._failures.awaits_poll))
 
     def _enqueue(self, request: ReceiveRequest, outcome: ReceiveOutcome) -> None:
         """Put an outcome into the inbox. Its invisible duration counts from now, whenever it is processed."""
@@ -352,8 +348,8 @@ class Receiver:
         (target, *_), outcome, now_ms = result
         self._failures.record_poll(target, outcome)
         with self._changed:
-            if isinstance(outcome, FailedConversion):
-                self._receive_scheduler.isolate(result.request, outcome.failure, now_ms)
+            if isinstance(outcome, IncompleteResponse):
+                self._receive_scheduler.record_incomplete(result.request, outcome.failure, now_ms)
                 outcome = outcome.received or outcome.failure
             if isinstance(outcome, RocketMQError):
                 self._receive_scheduler.mark_failed(target)

@@ -13,14 +13,15 @@ from rocketmq_spark.pop.receive_scheduler import ReceiveRequest, Target
 
 
 @dataclass(frozen=True, slots=True)
-class FailedConversion:
-    """A response that a proxy ended because it cannot convert one of its messages. ``received``: those before it."""
+class IncompleteResponse:
+    """A response that ended before its last message. ``received``: the messages before that; empty only if a proxy
+    could not convert a message (``is_conversion_failure``)."""
 
     received: Sequence[ReceivedMessage]
     failure: RocketMQError
 
 
-ReceiveOutcome: TypeAlias = Sequence[ReceivedMessage] | FailedConversion | RocketMQError
+ReceiveOutcome: TypeAlias = Sequence[ReceivedMessage] | IncompleteResponse | RocketMQError
 """The messages of a poll, empty if there were none, or its error."""
 
 AckOutcome: TypeAlias = bool | RocketMQError
