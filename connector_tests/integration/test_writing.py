@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import cycle, islice
 from random import Random
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -195,9 +195,9 @@ def test_rows_go_where_the_name_server_has_an_order_configuration(
         write(cluster.namesrv_addr, topic, [arrow([row])], WriteTask("ordered", 0), pool)
     eventually(lambda: sum(ends(cluster, topic, pool).values()) == len(rows), "all rows")
     queues = tuple(MessageQueue(topic, "broker-a", queue_id) for queue_id in range(2))
-    for row in cast(list[dict[str, Any]], stored(cluster, topic, pool)):
-        key = dict(row["properties"]).get("__SHARDINGKEY")
-        assert row["queueId"] in ({0, 1} if key is None else {queue_by_hash(key, queues).queue_id})
+    for found in stored(cluster, topic, pool):
+        key = dict(found["properties"]).get("__SHARDINGKEY")
+        assert found["queueId"] in ({0, 1} if key is None else {queue_by_hash(key, queues).queue_id})
 
 
 def test_rows_for_a_retry_topic_are_stored_beside_others(cluster: EmbeddedCluster, pool: ConnectionPool) -> None:

@@ -38,7 +38,7 @@ from rocketmq_spark.pop.receipt_handles import (
 )
 from rocketmq_spark.pop.receive_scheduler import ReceiveRequest, Target
 from rocketmq_spark.pop.spooled_batch import decode_spooled_batch, encode_spooled_batch
-from rocketmq_spark.pop.transport import FailedConversion, ReceiveOutcome
+from rocketmq_spark.pop.transport import IncompleteResponse, ReceiveOutcome
 from rocketmq_spark.proxy.session import Session
 from rocketmq_spark.security import UNSECURED
 from rocketmq_spark.source.pop.message_reader import read_parts
@@ -140,9 +140,9 @@ def use_messages(place: Place, sent: Sequence[bytes]) -> None:
         outcome = outcomes.get(timeout=WAIT_S)
         if isinstance(outcome, RocketMQError):
             raise outcome
-        if isinstance(outcome, FailedConversion):
+        if isinstance(outcome, IncompleteResponse):
             check_error(outcome.failure)
-        messages = outcome.received if isinstance(outcome, FailedConversion) else outcome
+        messages = outcome.received if isinstance(outcome, IncompleteResponse) else outcome
     with bounded(sent_bytes, is_traced=False, more_bytes=ROWS_BYTES):
         use_received(messages, place.options)
 

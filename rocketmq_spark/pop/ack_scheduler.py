@@ -242,9 +242,10 @@ def _is_confirmed(outcome: ChangeOutcome) -> bool:
 
 
 def _may_pass(outcome: ChangeOutcome) -> bool:
-    """Return whether the same request may succeed later."""
-    is_error = isinstance(outcome, RocketMQError)
-    return is_error and retryability_of_request(outcome) is not Retryability.PERMANENT
+    """Return whether it is an error, and the same request may succeed later."""
+    if not isinstance(outcome, RocketMQError):
+        return False
+    return retryability_of_request(outcome) is not Retryability.PERMANENT
 
 
 log = logging.getLogger(__name__)
