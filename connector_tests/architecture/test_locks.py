@@ -44,7 +44,7 @@ AT_ONCE = {
     "count", "add_received", "add_exhausted", "start_batch", "replay_batch", "mark_completed", "add_completed",
     "claim", "mark_extended", "mark_extension_failed",
     "expire", "record_moves", "mark_acknowledged", "unclaim", "mark_released", "mark_expired", "zip", "schedule",
-    "mark_responded", "failed", "mark_failed", "record_failure", "isolate", "take_lines",
+    "mark_responded", "failed", "mark_failed", "record_failure", "record_incomplete", "take_lines",
     "record_success", "may_try", "outages", "raise_expired", "set_targets", "targets", "broker_subject", "_clock",
     "conversion_subject", "difference", "intersection_update",
     "abandon", "claim_exhausted",
@@ -62,6 +62,7 @@ LONGER = {
         for call in ("end", "samples", "update")
     },
     ("pop/ack_scheduler.py", "wait"): "lets go of its lock",
+    ("pop/ack_scheduler.py", "wait_for"): "lets go of its lock",
     ("pop/grpc_transport.py", "_refresh"): "its requests have a time limit; only workers that need its routes wait",
     ("pop/receiver.py", "wait"): "lets go of its lock",
     ("pop/ack_scheduler.py", "start"): "until the thread runs, which takes no lock before",

@@ -109,8 +109,9 @@ class AckScheduler:
         for first in range(0, len(handles), MAX_CONCURRENT_CALLS):
             part = handles[first : first + MAX_CONCURRENT_CALLS]
             outcomes = self._transport.change_invisible_duration(part, RELEASED_INVISIBLE_MS, suspend=True)
+            count = sum(map(_is_confirmed, outcomes))
             with self._changed:
-                self._unacked.counts.released += sum(map(_is_confirmed, outcomes))
+                self._unacked.counts.released += count
             failed += [handle for handle, outcome in zip(part, outcomes, strict=True) if _may_pass(outcome)]
         return failed
 
@@ -183,8 +184,9 @@ class AckScheduler:
             [handle for _, handle in claimed], RELEASED_INVISIBLE_MS, suspend=True
         )
         outcomes_by_number = list(zip((number for number, _ in claimed), outcomes, strict=True))
+        confirmed = [number for number, outcome in outcomes_by_number if _is_confirmed(outcome)]
         with self._changed:
-            self._unacked.mark_released([number for number, outcome in outcomes_by_number if _is_confirmed(outcome)])
+            self._unacked.mark_released(confirmed)
             self._unacked.mark_released(
                 [number for number, outcome in outcomes_by_number if outcome is None], are_confirmed=False
             )
