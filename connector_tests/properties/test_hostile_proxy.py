@@ -142,7 +142,8 @@ def use_messages(place: Place, sent: Sequence[bytes]) -> None:
             raise outcome
         if isinstance(outcome, IncompleteResponse):
             check_error(outcome.failure)
-        messages = outcome.received if isinstance(outcome, IncompleteResponse) else outcome
+            outcome = outcome.received
+        messages = outcome
     with bounded(sent_bytes, is_traced=False, more_bytes=ROWS_BYTES):
         use_received(messages, place.options)
 
