@@ -6,8 +6,9 @@ import gc
 import os
 import signal
 import tempfile
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -20,6 +21,7 @@ from connector_tests.support.executor_process import close_executor_connections
 from connector_tests.support.java import java_oracle
 from connector_tests.support.jvm_options import spark_options
 from connector_tests.support.leaks import LeakCheck
+from connector_tests.support.rest_files import is_ignored, may_be_of_rest
 from connector_tests.support.started_processes import StartedProcesses
 from connector_tests.support.work_units import SharedShapes, unit_of, unit_seconds
 from rocketmq_spark.embedded import EmbeddedCluster
@@ -57,6 +59,10 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return is_ignored(collection_path, config.option.markexpr) or None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put quick folders before slow ones and in each the longest unit first, with the longest of its files first, and
     mark what needs Spark or the native decoder."""
@@ -75,6 +81,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.broker)
         if needs_native_decoder(item):
             item.add_marker(pytest.mark.native)
+    check_rest_files(items)
+
+
+def check_rest_files(items: Sequence[pytest.Item]) -> None:
+    """UsageError for a test that 'make test' leaves out in a file that 'make test-rest' would not import."""
+    marked = {item.path for item in items if item.get_closest_marker("full") or item.get_closest_marker("native")}
+    if unknown := [str(file) for file in sorted(marked) if not may_be_of_rest(file)]:
+        raise pytest.UsageError(f"support/rest_files.py finds no mark full or native in {', '.join(unknown)}")
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
