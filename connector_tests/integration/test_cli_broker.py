@@ -15,6 +15,7 @@ from types import ModuleType
 import psutil
 import pytest
 
+from connector_tests.support.jvm_options import rocketmq_environment
 from connector_tests.support.timeouts import PROCESS_S
 from rocketmq_spark.cli import broker, demo
 from rocketmq_spark.cli.broker import topic_and_queues
@@ -35,7 +36,8 @@ TIMEOUT_MS = 5_000
 @contextmanager
 def foreground_broker(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """The running command, and the name server's address as it printed it."""
-    with subprocess.Popen([*COMMAND, "broker", *arguments], stdout=subprocess.PIPE, text=True) as process:
+    command = [*COMMAND, "broker", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=rocketmq_environment()) as process:
         assert process.stdout is not None
         label, _, address = process.stdout.readline().partition(": ")
         assert label == "name server"
@@ -46,17 +48,24 @@ def foreground_broker(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], 
 
 
 @pytest.mark.broker
-@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
-def test_it_serves_the_topics_that_were_requested_until_it_is_stopped(stop: signal.Signals) -> None:
-    arguments = ("--port", "0", "--topic", "orders:2", "--topic", "payments", "--conf", str(EXAMPLE_CONF))
-    with foreground_broker(*arguments) as (process, address), closing(ConnectionPool(TIMEOUT_MS)) as pool:
-        name_servers = NameServers([address], pool, TIMEOUT_MS)
-        assert len(name_servers.query_topic_route("orders").read_queues()) == 2
-        assert len(name_servers.query_topic_route("payments").read_queues()) == 4
-        (jvm,) = psutil.Process(process.pid).children()
-        process.send_signal(stop)
+def test_a_master_and_a_slave_serve_the_requested_topics_until_sigterm() -> None:
+    """Until SIGINT: the others."""
+    topics = ("--topic", "orders:2", "--topic", "payments", "--conf", str(EXAMPLE_CONF))
+    with foreground_broker("--port", "0", *topics, "--replicas", "2", "--failover", "none") as (process, address):
+        assert process.stdout is not None
+        lines = [line.strip() for line in takewhile(lambda line: "Ctrl-C" not in line, process.stdout)]
+        with closing(ConnectionPool(TIMEOUT_MS)) as pool:
+            name_servers = NameServers([address], pool, TIMEOUT_MS)
+            orders, payments = map(name_servers.query_topic_route, ("orders", "payments"))
+        jvms = psutil.Process(process.pid).children()
+        process.terminate()
         assert process.wait(timeout=PROCESS_S) == 0
-        assert not jvm.is_running()
+        assert len(jvms) == 3
+        assert not any(jvm.is_running() for jvm in jvms)
+    assert (len(orders.read_queues()), len(payments.read_queues())) == (2, 4)
+    printed = dict(line.split(": ") for line in lines)
+    (broker,) = orders.brokers
+    assert broker.addresses == {0: printed["broker-a"], 1: printed["broker-a-2"]}
 
 
 @pytest.mark.broker
@@ -75,20 +84,6 @@ def test_it_prints_the_options_of_a_client(tmp_path: Path, capsys: pytest.Captur
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=PROCESS_S) == 0
     assert printed["secretKey"] not in "".join(capsys.readouterr())
-
-
-@pytest.mark.broker
-def test_it_starts_a_master_and_a_slave() -> None:
-    arguments = ("--port", "0", "--topic", "orders:2", "--replicas", "2", "--failover", "none")
-    with foreground_broker(*arguments) as (process, address):
-        assert process.stdout is not None
-        lines = [line.strip() for line in takewhile(lambda line: "Ctrl-C" not in line, process.stdout)]
-        with closing(ConnectionPool(TIMEOUT_MS)) as pool:
-            (broker,) = NameServers([address], pool, TIMEOUT_MS).query_topic_route("orders").brokers
-        process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=PROCESS_S) == 0
-    printed = dict(line.split(": ") for line in lines)
-    assert broker.addresses == {0: printed["broker-a"], 1: printed["broker-a-2"]}
 
 
 @pytest.mark.broker
@@ -113,19 +108,10 @@ def test_it_reports_where_the_proxy_is() -> None:
 
 
 @pytest.mark.broker
-@pytest.mark.full
-def test_it_is_of_the_version_that_was_requested() -> None:
+def test_one_jvm_has_the_requested_version_and_its_death_is_reported() -> None:
     with foreground_broker("--port", "0", "--version", VERSIONS[0]) as (process, _):
         (jvm,) = psutil.Process(process.pid).children()
         assert f"rocketmq-broker-{VERSIONS[0]}.jar" in " ".join(jvm.cmdline())
-        process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=PROCESS_S) == 0
-
-
-@pytest.mark.broker
-def test_it_reports_when_its_jvm_dies() -> None:
-    with foreground_broker("--port", "0") as (process, _):
-        (jvm,) = psutil.Process(process.pid).children()
         jvm.kill()
         assert process.wait(timeout=PROCESS_S) == 1
 

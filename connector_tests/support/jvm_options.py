@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +28,11 @@ def spark_options() -> str:
 def rocketmq_options() -> tuple[str, ...]:
     """For a cluster of 5.5.0. A broker's class path is the first part of its proxy's, so one archive serves both."""
     return options_with(ARCHIVES / ROCKETMQ)
+
+
+def rocketmq_environment() -> dict[str, str]:
+    """For a process that starts a cluster of its own. Java's launcher adds to its command line what it has there."""
+    return {**os.environ, "JDK_JAVA_OPTIONS": " ".join(rocketmq_options())}
 
 
 def options_with(archive: Path) -> tuple[str, ...]:
