@@ -14,8 +14,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from connector_tests.support.cluster_pool import RestingCluster
+from connector_tests.support.jvm_options import rocketmq_environment
+from connector_tests.support.process_tree import has_ended
 from connector_tests.support.timeouts import WAIT_S
-from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.work_folder import OWNER_FILE, work_folder
 
 pytestmark = pytest.mark.full
@@ -41,6 +43,7 @@ CLUSTER = """
 import sys, time
 from rocketmq_spark.embedded import EmbeddedCluster
 with EmbeddedCluster(separate_jvms=True) as cluster:
+    cluster.pause_broker()
     print(cluster.store_dir().parents[1], flush=True)
     time.sleep(600)
 """
@@ -112,24 +115,23 @@ def test_what_is_not_known_to_be_abandoned_stays(temp: Path, tmp_path_factory: p
 
 @pytest.mark.broker
 def test_the_next_cluster_removes_a_killed_one_and_leaves_a_living_one_alone(temp: Path) -> None:
-    with EmbeddedCluster() as living:
-        with running(CLUSTER) as (python, (left,)):
-            jvms = psutil.Process(python.pid).children()
-            python.send_signal(signal.SIGKILL)
-            python.wait()
-        psutil.wait_procs(jvms, timeout=WAIT_S)
-        assert (Path(left) / "stores" / "broker-a" / "commitlog").is_dir()
-        with EmbeddedCluster() as next_one:
-            mine = {one.store_dir().parents[1] for one in (living, next_one)}
-            assert set(temp.glob("rocketmq-*")) == mine
+    """The killed one's JVMs die with their Python, also the paused one: the kernel wakes the stopped members of an
+    orphaned group. A living one whose JVM was killed removes its folder itself."""
+    with running(CLUSTER, rocketmq_environment()) as (python, (left,)):
+        jvms = psutil.Process(python.pid).children()
+        assert sorted(jvm.status() for jvm in jvms) == [psutil.STATUS_SLEEPING, psutil.STATUS_STOPPED]
+        python.send_signal(signal.SIGKILL)
+        python.wait()
+    _, left_over = psutil.wait_procs(jvms, WAIT_S)
+    assert all(has_ended(jvm) for jvm in left_over)
+    assert (Path(left) / "stores" / "broker-a" / "commitlog").is_dir()
+    with RestingCluster() as living:
+        folder = living.store_dir().parents[1]
+        assert set(temp.glob("rocketmq-*")) == {folder}
+        with work_folder("embedded") as of_next_one:
+            assert set(temp.glob("rocketmq-*")) == {folder, of_next_one.path}
             living.create_topic("still-there")
-
-
-@pytest.mark.broker
-def test_a_cluster_whose_jvm_was_killed_removes_its_folder_itself(temp: Path) -> None:
-    with EmbeddedCluster() as cluster:
-        folder = str(cluster.store_dir().parents[1])
-        jvm = next(child for child in psutil.Process().children() if folder in " ".join(child.cmdline()))
+        jvm = next(child for child in psutil.Process().children() if str(folder) in " ".join(child.cmdline()))
         jvm.kill()
         jvm.wait(WAIT_S)
     assert list(temp.glob("rocketmq-*")) == []
