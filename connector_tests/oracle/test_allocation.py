@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from py4j.protocol import Py4JJavaError
@@ -175,22 +175,39 @@ BOTH: dict[str, tuple[Ours, Theirs]] = {
 }
 
 
+class JavaCase(NamedTuple):
+    """A case, and its queues and client IDs in Java."""
+
+    case: Case
+    queues: Any
+    client_ids: Any
+
+
+@pytest.fixture(scope="module", params=COUNTS)
+def cases(request: pytest.FixtureRequest, java: Any) -> list[JavaCase]:
+    """The same for all strategies."""
+    return [java_case(java, case) for case in random_cases(request.param)]
+
+
+def java_case(java: Any, case: Case) -> JavaCase:
+    return JavaCase(case, java_queues(java, case.queues), java_strings(java, case.client_ids))
+
+
+def java_result(java: Any, strategy: Any, given: JavaCase) -> list[MessageQueue]:
+    return queues_from(java, strategy.allocate("group", given.case.client_id, given.queues, given.client_ids))
+
+
 @pytest.mark.parametrize("name", BOTH)
-@pytest.mark.parametrize("count", COUNTS)
-def test_the_same_input_gives_the_same_queues(java: Any, name: str, count: int) -> None:
+def test_the_same_input_gives_the_same_queues(java: Any, name: str, cases: list[JavaCase]) -> None:
     ours, theirs = BOTH[name]
     not_empty = 0
-    for case in random_cases(count):
-        expected = java_result(java, theirs(java, case), case)
+    for one in cases:
+        case = one.case
+        expected = java_result(java, theirs(java, case), one)
         allocated = ours(case).allocate("group", case.client_id, case.queues, case.client_ids)
         assert allocated == expected, case
         not_empty += bool(allocated)
-    assert not_empty > count // 5
-
-
-def java_result(java: Any, strategy: Any, case: Case) -> list[MessageQueue]:
-    queues, client_ids = java_queues(java, case.queues), java_strings(java, case.client_ids)
-    return queues_from(java, strategy.allocate("group", case.client_id, queues, client_ids))
+    assert not_empty > len(cases) // 5
 
 
 @pytest.mark.parametrize("name", BOTH)
@@ -211,6 +228,6 @@ def test_both_refuse_empty_arguments(
     ours, theirs = BOTH[name]
     case = Case(client_id, queues, client_ids, [], frozenset(), {"b": "r", "c": "r"}, 10)
     with pytest.raises(Py4JJavaError, match="IllegalArgumentException"):
-        java_result(java, theirs(java, case), case)
+        java_result(java, theirs(java, case), java_case(java, case))
     with pytest.raises(ValueError, match="is empty"):
         ours(case).allocate("group", client_id, queues, client_ids)
