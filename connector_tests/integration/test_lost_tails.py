@@ -26,7 +26,7 @@ HELD_S: Final = 8.0
 """A broker looks every 5 s at which pulls it has held for long enough (``PullRequestHoldService``)."""
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def fragile() -> Iterator[EmbeddedCluster]:
     with RestingCluster(separate_jvms=True) as cluster:
         yield cluster
