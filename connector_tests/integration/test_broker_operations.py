@@ -175,22 +175,15 @@ def test_broker_compiles_sql92(broker: AdminBroker, topic: str) -> None:
         broker.submit_filter_check("g", topic, MessageFilter("price >", "SQL92")).result()
 
 
-def test_a_broker_that_rejects_pulls_is_named_with_its_setting(
-    cluster: EmbeddedCluster, broker: AdminBroker, topic: str
-) -> None:
-    def reject_pulls(value: str) -> None:
-        cluster.mqadmin(
-            "updateBrokerConfig", "-b", cluster.broker_addr(), "-k", "rejectPullConsumerEnable", "-v", value
-        )
-
-    reject_pulls("true")
+def test_a_broker_that_rejects_pulls_is_named_with_its_setting(broker: AdminBroker, topic: str) -> None:
+    broker.update_config({"rejectPullConsumerEnable": "true"})
     try:
         with pytest.raises(BrokerError, match=r"PULL_REJECTED.*'rejectPullConsumerEnable' is true"):
             broker.submit_group_check("g", topic).result()
         with pytest.raises(BrokerError, match="PULL_REJECTED"):
             broker.pull("g", MessageQueue(topic, "", 0), 0, 1)
     finally:
-        reject_pulls("false")
+        broker.update_config({"rejectPullConsumerEnable": "false"})
     broker.submit_group_check("g", topic).result()
 
 
