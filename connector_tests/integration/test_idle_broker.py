@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from connector_tests.support.java_program import java_program
+from connector_tests.support.jvm_options import SHORT_LIVED
 from connector_tests.support.timeouts import TIMEOUT_FACTOR, WAIT_S
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.admin import broker_at
@@ -75,10 +76,12 @@ def test_it_rests_from_its_start_on(quiet: EmbeddedCluster, jvm: psutil.Process)
     assert cpu_seconds(jvm) < FRESH_LIMIT_S
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def commit_two(quiet: EmbeddedCluster) -> Iterator[Callable[[], None]]:
     """Send two messages in transactions to a new topic and await them there."""
-    with java_program("transactions", SOURCES.glob("*.java"), rocketmq_class_path(), ["-Xmx128m"]) as sender:
+    with java_program(
+        "transactions", SOURCES.glob("*.java"), rocketmq_class_path(), ["-Xmx128m", *SHORT_LIVED]
+    ) as sender:
 
         def send() -> None:
             topic = quiet.create_topic(unique_name("transactions"))
