@@ -10,17 +10,20 @@ from contextlib import closing, contextmanager
 
 import pytest
 
+from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.cluster_pool import ClusterPool, RestingCluster
 from connector_tests.support.message_group import GRPC, REMOTING, SHORT_MS, WAYS, MessageGroup
 from connector_tests.support.streams import eventually
-from connector_tests.support.timeouts import PATIENT, TIMEOUT_FACTOR
+from connector_tests.support.timeouts import PATIENT, PATIENT_MS, TIMEOUT_FACTOR
 from rocketmq_spark.embedded import EmbeddedCluster, Right
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import RocketMQError
+from rocketmq_spark.model import BrokerAddress
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.options.connection import options_of
 from rocketmq_spark.pop.receiver import Receiver
 from rocketmq_spark.pop.transports import transport_of
+from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.security import Security
 
 pytestmark = [pytest.mark.broker, pytest.mark.full]
@@ -239,7 +242,7 @@ def test_a_group_that_a_proxy_does_not_have_yet(strict: EmbeddedCluster, caplog:
     with receiving(strict, GRPC, late) as one:
         eventually(lambda: "Waiting for topic orders (fails in " in caplog.text, "a line")
         assert f"group not found: {late}" in caplog.text
-        strict.mqadmin("updateSubGroup", "-c", "DefaultCluster", "-g", late)
+        create_group(strict, late)
         eventually(lambda: one.have_all_responded, "an answer")
         one.check()
         assert one.outages == ()
@@ -248,10 +251,16 @@ def test_a_group_that_a_proxy_does_not_have_yet(strict: EmbeddedCluster, caplog:
 @pytest.mark.parametrize("way", WAYS)
 def test_a_group_that_another_client_has_created(way: str, strict: EmbeddedCluster) -> None:
     made = unique_name("made")
-    strict.mqadmin("updateSubGroup", "-c", "DefaultCluster", "-g", made)
+    create_group(strict, made)
     with receiving(strict, way, made) as one:
         eventually(lambda: one.have_all_responded, "an answer")
         one.check()
+
+
+def create_group(cluster: EmbeddedCluster, group: str) -> None:
+    """By RocketMQ's own tool: test_denied_members.py."""
+    with closing(ConnectionPool(PATIENT_MS)) as pool:
+        AdminBroker(BrokerAddress(cluster.broker_addr()), pool, PATIENT_MS).ensure_group(group)
 
 
 @contextmanager
