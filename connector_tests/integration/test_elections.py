@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from connector_tests.support.cluster_pool import RestingCluster
 from connector_tests.support.replica_reads import options_of, places, read_for, read_rest
 from connector_tests.support.source_calls import SourceCalls, source_calls
 from connector_tests.support.streams import Topic, eventually, steady_messages
@@ -35,7 +36,7 @@ INVISIBLE_MS: Final = "5000"
 
 @pytest.fixture(scope="module")
 def replicated() -> Iterator[EmbeddedCluster]:
-    with EmbeddedCluster(replicas=2) as cluster:
+    with RestingCluster(replicas=2) as cluster:
         yield cluster
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import signal
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -18,7 +16,7 @@ import psutil
 import pytest
 
 from connector_tests.support.admin_broker import AdminBroker
-from connector_tests.support.cluster_pool import SYSTEM_TOPIC, ClusterPool
+from connector_tests.support.cluster_pool import SYSTEM_TOPIC, ClusterPool, RestingCluster
 from connector_tests.support.timeouts import PATIENT_MS, WAIT_S
 from rocketmq_spark.embedded import EmbeddedCluster, jvm
 from rocketmq_spark.embedded.pytest_plugin import unique_name
@@ -106,23 +104,6 @@ def test_nothing_is_left_when_it_cannot_start(cluster: EmbeddedCluster, own_temp
         pass
     gc.collect()
     assert remains(own_temp) == before
-
-
-def test_it_dies_with_a_python_that_is_killed(tmp_path: Path) -> None:
-    """Also the JVM that is paused at that moment: the kernel wakes the stopped members of an orphaned group."""
-    script = (
-        "import time; from rocketmq_spark.embedded import EmbeddedCluster\n"
-        "with EmbeddedCluster(separate_jvms=True) as cluster:\n"
-        "    cluster.pause_broker(); print(flush=True); time.sleep(60)"
-    )
-    environment = dict(os.environ) | {"TMPDIR": str(tmp_path)}  # its folder stays: nobody is left to remove it
-    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, env=environment) as python:
-        assert python.stdout is not None
-        python.stdout.readline()
-        jvms = psutil.Process(python.pid).children()
-        assert sorted(process.status() for process in jvms) == [psutil.STATUS_SLEEPING, psutil.STATUS_STOPPED]
-        python.kill()
-    eventually(lambda: not any(is_alive(process) for process in jvms))
 
 
 def test_ctrl_c_in_the_terminal_does_not_reach_the_broker(cluster: EmbeddedCluster) -> None:
@@ -221,7 +202,7 @@ def test_a_broker_in_a_shared_jvm_cannot_be_killed_alone(cluster: EmbeddedCluste
 
 
 def test_the_advertised_host_is_in_the_route_and_free_for_a_proxy() -> None:
-    with EmbeddedCluster(advertised_host="127.0.0.2") as cluster, client_of(cluster) as client:
+    with RestingCluster(advertised_host="127.0.0.2") as cluster, client_of(cluster) as client:
         cluster.create_topic("T")
         assert client.masters("T") == {"broker-a": BrokerAddress(cluster.advertised_addr())}
         assert cluster.advertised_addr() == cluster.broker_addr().replace("127.0.0.1", "127.0.0.2")
@@ -232,7 +213,7 @@ def test_the_advertised_host_is_in_the_route_and_free_for_a_proxy() -> None:
 
 def test_a_kept_store_outlives_the_cluster_and_broker_config_reaches_the_broker(tmp_path: Path) -> None:
     for run in (1, 2):
-        kept = EmbeddedCluster(store_dir=tmp_path, broker_config={"autoCreateTopicEnable": "false"})
+        kept = RestingCluster(store_dir=tmp_path, broker_config={"autoCreateTopicEnable": "false"})
         with kept as cluster, client_of(cluster) as client:
             client.send(cluster.create_topic("T"), 5)
             eventually(lambda: client.stored("T") == 5 * run)  # noqa: B023  # called before the next run
@@ -318,13 +299,6 @@ def child_jvms() -> list[psutil.Process]:
     """Ours, and not Spark's."""
     children = [child for child in psutil.Process().children() if child.name() == "java"]
     return [child for child in children if "py4j.GatewayServer" in child.cmdline()]
-
-
-def is_alive(process: psutil.Process) -> bool:
-    try:
-        return bool(process.status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return False
 
 
 def remains(temp: Path) -> dict[str, set[object]]:

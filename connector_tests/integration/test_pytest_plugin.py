@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from connector_tests.support.jvm_options import rocketmq_environment
 from connector_tests.support.timeouts import PROCESS_S
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 
@@ -27,7 +27,7 @@ def test_a_users_project_gets_a_topic_on_a_running_cluster(tmp_path: Path) -> No
     (tmp_path / "test_users.py").write_text(USERS_TEST)
     pytest_run = [sys.executable, "-m", "pytest", "-q", "-p", "rocketmq_spark.embedded.pytest_plugin", str(tmp_path)]
     # The plugin is named here, installed or not; pytest takes none twice.
-    environ = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    environ = rocketmq_environment() | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     done = subprocess.run(pytest_run, capture_output=True, text=True, timeout=PROCESS_S, check=False, env=environ)
     assert "1 passed" in done.stdout
 

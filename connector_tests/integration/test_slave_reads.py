@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import pytest
 
+from connector_tests.support.cluster_pool import RestingCluster
 from connector_tests.support.replica_reads import (
     bodies,
     has_replicated,
@@ -52,7 +53,7 @@ SUGGESTS_SLAVE: Final = {"accessMessageInMemoryMaxRatio": "0"}
 @pytest.fixture(scope="module", params=["none", "acting-master"])
 def pair(request: pytest.FixtureRequest) -> Iterator[EmbeddedCluster]:
     failover: Failover = request.param
-    with EmbeddedCluster(replicas=2, failover=failover, broker_config=SUGGESTS_SLAVE) as cluster:
+    with RestingCluster(replicas=2, failover=failover, broker_config=SUGGESTS_SLAVE) as cluster:
         yield cluster
 
 

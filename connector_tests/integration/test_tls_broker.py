@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from connector_tests.support.cluster_pool import RestingCluster
+from connector_tests.support.jvm_options import SHORT_LIVED
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.certificate import ServerCertificate
 from rocketmq_spark.embedded.jvm import ChildJvm, pyspark_jars
@@ -39,7 +41,7 @@ def secured() -> Iterator[EmbeddedCluster]:
         "tls.server.certPath": str(CERTIFICATE),
         "tls.server.keyPath": str(CERTIFICATE.with_suffix(".key")),
     }
-    with EmbeddedCluster(java_options=[f"-D{name}={value}" for name, value in settings.items()]) as cluster:
+    with RestingCluster(java_options=[f"-D{name}={value}" for name, value in settings.items()]) as cluster:
         yield cluster
 
 
@@ -75,7 +77,7 @@ def mutual() -> Iterator[EmbeddedCluster]:
         "tls.client.keyPath": str(CERTIFICATE.with_suffix(".key")),
     }
     java_options = [f"-D{name}={value}" for name, value in settings.items()]
-    with EmbeddedCluster(tls=True, java_options=java_options) as cluster:
+    with RestingCluster(tls=True, java_options=java_options) as cluster:
         yield cluster
 
 
@@ -91,12 +93,12 @@ def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedClus
     """Servers whose certificate names another host."""
     folder = tmp_path_factory.mktemp("elsewhere")
     certificate = ServerCertificate(folder / "tls", "dns:elsewhere.example")
-    jvm = ChildJvm("certificate", [f"{pyspark_jars()}/*"], (), folder)
+    jvm = ChildJvm("certificate", [f"{pyspark_jars()}/*"], SHORT_LIVED, folder)
     try:
         certificate.write(jvm)
     finally:
         jvm.kill()
-    with EmbeddedCluster(java_options=certificate.java_options()) as cluster:
+    with RestingCluster(java_options=certificate.java_options()) as cluster:
         yield cluster
 
 

@@ -6,7 +6,7 @@ import json
 import re
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from functools import partial
 from typing import Any, Final
@@ -74,8 +74,8 @@ def _is_late(error: subprocess.TimeoutExpired | RocketMQError) -> bool:
 class RestingCluster(PatientCluster):
     """A cluster of 5.5.0 that takes less of the processor: to start, and while nothing is asked of it."""
 
-    def __init__(self, **shape: Any) -> None:
-        super().__init__(java_options=rocketmq_options(), **configured(shape))
+    def __init__(self, *, java_options: Sequence[str] = (), **shape: Any) -> None:
+        super().__init__(java_options=(*rocketmq_options(), *java_options), **configured(shape))
 
     def start(self) -> None:
         with lazy_timers():
