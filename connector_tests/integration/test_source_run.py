@@ -26,14 +26,18 @@ from rocketmq_spark.source.stream import source_run
 from rocketmq_spark.source.stream.offsets import SourceOffset
 from rocketmq_spark.source.stream.source_run import SourceRun
 
+def end():
+    os.kill(os.getpid(), signal.Signals[signal_name])
+
 def terminated_before(step):
     def interrupted(*arguments, **named):
-        os.kill(os.getpid(), signal.SIGTERM)
+        end()
         step(*arguments, **named)
     return interrupted
 
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # a suite below "nohup" ignores it
 logging.basicConfig(stream=sys.stdout, level=logging.INFO)
-namesrv_addr, group, topic, moment = sys.argv[1:]
+namesrv_addr, group, topic, moment, signal_name = sys.argv[1:]
 run = SourceRun(ReadOptions.parse({"namesrvAddr": namesrv_addr, "consumerGroup": group, "subscribe": topic}))
 run.latest_offset(SourceOffset(), None)
 print(run.drain.control.folder, flush=True)
@@ -44,7 +48,7 @@ elif moment in ("in a call", "between calls", "too long"):
     if moment == "in a call":
         run.planner.latest_offset = terminated_before(run.planner.latest_offset)
     else:
-        os.kill(os.getpid(), signal.SIGTERM)
+        end()
     for _ in range(3):
         assert run.latest_offset(start, None) is start
     assert run.recover(start, []) == ()
@@ -63,12 +67,14 @@ run.stop()
 MOMENTS = ("never", "before the stop", "in the stop", "in a call", "between calls", "too long")
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize(
+    ("moment", "signal_name"), [*((moment, "SIGTERM") for moment in MOMENTS), ("between calls", "SIGHUP")]
+)
 def test_a_signal_at_any_moment_leaves_nothing(
-    moment: str, cluster: EmbeddedCluster, topic: str, group: str, tmp_path: Path
+    moment: str, signal_name: str, cluster: EmbeddedCluster, topic: str, group: str, tmp_path: Path
 ) -> None:
     environment = os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
-    command = (sys.executable, "-c", RUNNER, cluster.namesrv_addr, group, topic, moment)
+    command = (sys.executable, "-c", RUNNER, cluster.namesrv_addr, group, topic, moment, signal_name)
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert f"\n{tmp_path}" in done.stdout
