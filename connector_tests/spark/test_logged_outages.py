@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from connector_tests.support.cluster_pool import RestingCluster
 from connector_tests.support.log_shapes import shapes_of
 from connector_tests.support.logged_job import LoggedJob, logged_job, logged_sink
-from connector_tests.support.streams import Topic, eventually
+from connector_tests.support.streams import Stream, Topic, eventually
 from connector_tests.support.timeouts import PATIENT, PROCESS_S
 from rocketmq_spark.embedded import EmbeddedCluster
 
@@ -108,7 +109,7 @@ def test_a_sink_whose_broker_is_unavailable_logs_it_and_continues(
     assert [line for line in lines if ": Still waiting for " in line and unavailable not in line] == []
 
 
-@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("ending", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.long)])
 def test_the_end_of_all_processes_together_is_no_failure_and_leaves_the_group(
     cluster: EmbeddedCluster, messages: Topic, group: str, tmp_path: Path, ending: signal.Signals
 ) -> None:
@@ -127,13 +128,14 @@ def test_the_end_of_all_processes_together_is_no_failure_and_leaves_the_group(
 
 
 def test_a_loss_is_reported_in_one_line_with_all_ranges_and_in_the_progress(
-    cluster: EmbeddedCluster, messages: Topic, group: str, tmp_path: Path
+    spark: SparkSession, cluster: EmbeddedCluster, messages: Topic, group: str, tmp_path: Path
 ) -> None:
     sent = messages.send(8)
+    stream = Stream(spark, cluster, messages.name, group, tmp_path / "job", PATIENT)
+    stream.run_to_end()
+    assert stream.bodies() == sorted(sent)
+    assert messages.lag(group) == 0
     given = {"namesrvAddr": cluster.namesrv_addr, "subscribe": messages.name, "consumerGroup": group, **PATIENT}
-    with logged_job(tmp_path / "job", startingOffsets="earliest", **given) as job:
-        eventually(lambda: job.bodies() == sorted(sent), "the messages", STARTED_S)
-        eventually(lambda: messages.lag(group) == 0, "that they are committed")
     messages.send_batches(2_000, 200)
     cluster.expire_messages()
     missing = {queue: held.min_offset for queue, held in messages.bounds().items()}
