@@ -37,6 +37,8 @@ POINTS: Final = (
     "after the broker commit",
 )
 """In the order in which one micro-batch passes them."""
+BATCH_SIZE: Final = 500
+"""Messages."""
 
 _passed: dict[str, int] = {}
 
@@ -82,7 +84,7 @@ class CrashingSource(RocketMQDataSource):
 def run(
     spark: SparkSession, namesrv_addr: str, topic: str, group: str, folder: str, until_end: str, *more: str
 ) -> None:
-    """Read ``topic`` into ``folder``/out, 500 messages a batch; up to what is there, or until killed. ``more``:
+    """Read ``topic`` into ``folder``/out, ``BATCH_SIZE`` a batch; up to what is there, or until killed. ``more``:
     options, ``name=value``."""
 
     def write(batch: DataFrame, batch_id: int) -> None:
@@ -93,7 +95,7 @@ def run(
     reader = spark.readStream.format("crashing_rocketmq").option("namesrvAddr", namesrv_addr)
     reader = reader.option("consumerGroup", group).option("subscribe", topic).option("startingOffsets", "earliest")
     reader = reader.options(**dict(option.split("=") for option in more))
-    writer = reader.option("maxOffsetsPerTrigger", "500").load().writeStream.foreachBatch(write)
+    writer = reader.option("maxOffsetsPerTrigger", BATCH_SIZE).load().writeStream.foreachBatch(write)
     writer = writer.option("checkpointLocation", f"{folder}/checkpoint")
     query = run_available_now(writer) if until_end == "yes" else writer.start()
     query.awaitTermination()
