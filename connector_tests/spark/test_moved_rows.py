@@ -40,13 +40,11 @@ class Layout(NamedTuple):
         }
 
 
-KILLED: Final = (
-    Layout("local[1]", "128m"),
-    Layout("local[3]", "40k"),
-    Layout("local[2]", "64k", shuffle=4),
-    Layout("local[2]", "128m", shuffle=5, adaptive="true"),
-)
+TWO: Final = (Layout("local[1]", "128m"), Layout("local[3]", "128m", shuffle=5, adaptive="true"))
+"""Tasks of whole files, and tasks of rows of all files."""
+FOUR: Final = (TWO[0], Layout("local[3]", "40k"), Layout("local[2]", "64k", shuffle=4), TWO[1])
 LAST: Final = Layout("local[2]", "30k")
+"""Of the session's Spark."""
 
 
 @pytest.fixture
@@ -56,7 +54,20 @@ def pool() -> Iterator[ConnectionPool]:
     pool.close()
 
 
+def session_with(spark: SparkSession, layout: Layout) -> SparkSession:
+    """A session of the same Spark, whose master is that of ``layout``."""
+    assert spark.sparkContext.master == layout.master
+    session = spark.newSession()
+    for name, value in layout.settings().items():
+        if name != "spark.master":
+            session.conf.set(name, value)
+    return session
+
+
 @pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    "killed", [pytest.param(TWO, id="two-layouts"), pytest.param(FOUR, id="four-layouts", marks=pytest.mark.long)]
+)
 def test_rows_cut_into_other_tasks_at_each_restart_lose_none(
     spark: SparkSession,
     cluster: EmbeddedCluster,
@@ -64,19 +75,20 @@ def test_rows_cut_into_other_tasks_at_each_restart_lose_none(
     group: str,
     tmp_path: Path,
     pool: ConnectionPool,
+    killed: tuple[Layout, ...],
 ) -> None:
     job = FilesJob(cluster.namesrv_addr, messages.name, tmp_path / "job")
     rows = job.write_files(FILES, ROWS_A_FILE)
-    for layout in KILLED:
+    for layout in killed:
         before = offsets_of(messages)
 
         def has_sent_some(before: int = before) -> bool:
             return job.is_in_a_batch() and offsets_of(messages) > before
 
         job.killed_when(has_sent_some, str(layout.shuffle), **layout.settings())
-    job.run_to_end(str(LAST.shuffle), **LAST.settings())
+    job.run_to_end(session_with(spark, LAST), LAST.shuffle)
 
-    copies = [(row["msgId"], row["body"].decode()) for row in stored(cluster, messages.name, pool)]
+    copies = [(row["msgId"], row["body"].decode()) for row in stored(cluster, messages.name, pool, "msgId", "body")]
     assert len(copies) > rows.total()
     bodies_of_ids = set(copies)
     assert len({message_id for message_id, _ in bodies_of_ids}) == len(bodies_of_ids), "one ID, two rows"

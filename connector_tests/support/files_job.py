@@ -1,4 +1,5 @@
-"""A query that writes the rows of files to a topic, cut into tasks as its settings state; killed from outside.
+"""A query that writes the rows of files to a topic, cut into tasks as its settings state; killed from outside, and
+continued in the Spark of the test.
 
 As a program: see ``main``. What is written has positional IDs: the query names no columns that identify a row.
 """
@@ -18,6 +19,8 @@ from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from connector_tests.support.process_tree import kill_tree
 from connector_tests.support.spark_session import test_session
@@ -65,12 +68,11 @@ class FilesJob:
             kill_tree(process)
         assert self.is_in_a_batch(), "killed too late"
 
-    def run_to_end(self, shuffle: str, **settings: str) -> None:
-        process = self._start(shuffle, settings)
-        try:
-            assert process.wait(PROCESS_S) == 0, self._log()
-        finally:
-            kill_tree(process)
+    def run_to_end(self, spark: SparkSession, shuffle: int) -> None:
+        """Continue the query in ``spark``."""
+        query = started(spark, self.namesrv_addr, self.topic, str(self.folder), shuffle)
+        assert query.awaitTermination(int(PROCESS_S))
+        assert query.exception() is None
 
     def _start(self, shuffle: str, settings: dict[str, str]) -> subprocess.Popen[bytes]:
         arguments = (self.namesrv_addr, self.topic, str(self.folder), shuffle, json.dumps(settings))
@@ -88,16 +90,19 @@ class FilesJob:
         return (self.folder / "log").read_text(errors="replace")[-3000:]
 
 
-def main(namesrv_addr: str, topic: str, folder: str, shuffle: str, settings: str) -> None:
+def started(spark: SparkSession, namesrv_addr: str, topic: str, folder: str, shuffle: int) -> StreamingQuery:
     """Write the rows of ``folder``/source to ``topic`` in one micro-batch. ``shuffle``: number of partitions that it
     mixes rows into; 0 for none."""
+    rows = spark.readStream.schema("body STRING").parquet(f"{folder}/source")
+    if shuffle:
+        rows = rows.repartition(shuffle)
+    writer = rows.writeStream.format("rocketmq").option("namesrvAddr", namesrv_addr).option("topic", topic)
+    return writer.option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True).start()
+
+
+def main(namesrv_addr: str, topic: str, folder: str, shuffle: str, settings: str) -> None:
     with test_session(Path(folder), **json.loads(settings)) as spark:
-        rows = spark.readStream.schema("body STRING").parquet(f"{folder}/source")
-        if partitions := int(shuffle):
-            rows = rows.repartition(partitions)
-        writer = rows.writeStream.format("rocketmq").option("namesrvAddr", namesrv_addr).option("topic", topic)
-        writer = writer.option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True)
-        writer.start().awaitTermination()
+        started(spark, namesrv_addr, topic, folder, int(shuffle)).awaitTermination()
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql.types import StructType
 
 from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.timeouts import PATIENT, PATIENT_MS
@@ -70,17 +71,21 @@ def write_by_body(
     return write_rows(batches, columns, task, options, BatchSender(options, pool))
 
 
-def stored(cluster: EmbeddedCluster, topic: str, pool: ConnectionPool) -> list[dict[str, Any]]:
-    """All that our source reads of a topic, each queue in its order."""
-    return [row for batch in stored_batches(cluster, topic, pool) for row in batch.to_pylist()]
+def stored(cluster: EmbeddedCluster, topic: str, pool: ConnectionPool, *columns: str) -> list[dict[str, Any]]:
+    """All that our source reads of a topic, each queue in its order; of all columns unless some are named."""
+    return [row for batch in stored_batches(cluster, topic, pool, *columns) for row in batch.to_pylist()]
 
 
-def stored_batches(cluster: EmbeddedCluster, topic: str, pool: ConnectionPool) -> Iterator[pa.RecordBatch]:
+def stored_batches(
+    cluster: EmbeddedCluster, topic: str, pool: ConnectionPool, *columns: str
+) -> Iterator[pa.RecordBatch]:
     """The same as it comes."""
     ranges = [QueueRange(queue, 0, end) for queue, end in sorted(ends(cluster, topic, pool).items())]
     given = {"namesrvAddr": cluster.namesrv_addr, "subscribe": topic, **PATIENT}
     options = ReadOptions.parse({**given, "consumerGroup": "readers-of-what-was-written"})
-    return iter(read_ranges(ranges, options, default_schema(include_properties=True)))
+    whole = default_schema(include_properties=True)
+    schema = StructType([whole[name] for name in columns]) if columns else whole
+    return iter(read_ranges(ranges, options, schema))
 
 
 def ends(cluster: EmbeddedCluster, topic: str, pool: ConnectionPool) -> dict[MessageQueue, int]:
