@@ -12,7 +12,7 @@ OF_REST: Final = "(full or native)"
 """The begin of the expression that selects them."""
 
 MARKING: Final = re.compile(
-    r"mark\.full|mark\.native|forms\(|SECURITY_SHAPES|implementation|IMPLEMENTATIONS|column_decoder|NATIVE"
+    r"mark\.full|mark\.native|SECURITY_SHAPES|implementation|IMPLEMENTATIONS|column_decoder|NATIVE"
 )
 """The marks themselves, parameters that bear one, and those of which one is the native decoder."""
 
