@@ -120,9 +120,9 @@ class ReceiveFailures:
         self._record(NAME_SERVERS if is_unresolved else broker_subject(broker_name), outcome)
 
     def record_poll(self, target: Target, outcome: ReceiveOutcome) -> None:
-        """Record the outcome of a poll as ``record_outcome`` does. An incomplete response is a success
-        of the broker; without messages it is a failure to convert the target's messages, which delays polls of that
-        target only. A response with messages, or an empty one, ends that failure."""
+        """Record the outcome of a poll as ``record_outcome`` does. An incomplete response is a success of the broker;
+        without messages it is a failure to convert the target's messages, which delays polls of that target only. A
+        response with messages, or an empty one, ends that failure."""
         failure = None
         if isinstance(outcome, IncompleteResponse):
             failure, outcome = None if outcome.received else outcome.failure, outcome.received

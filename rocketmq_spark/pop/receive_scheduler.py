@@ -225,8 +225,7 @@ def _begin_line(target: Target, failure: RocketMQError) -> LogLine:
         "response with it. The query polls for single messages until that ends: it reads all other messages. The "
         "message itself is not read; after 'retryMaxTimes' it is in the dead-letter topic. Find its producer: it set "
         "the property POP_CK, TIMER_DELIVER_MS or TIMER_DELAY_SEC, or an impossible bornTimestamp. To read such "
-        "messages, set "
-        f"'namesrvAddr' instead of 'endpoints'. {failure.summary}"
+        f"messages, set 'namesrvAddr' instead of 'endpoints'. {failure.summary}"
     )
     return LogLine(logging.WARNING, key="UNCONVERTIBLE_MESSAGE", text=text)
 
