@@ -135,6 +135,7 @@ class MessageMember:
         self._folder = folder
         self._options = options
         self._process: subprocess.Popen[bytes] | None = None
+        self._batches: dict[tuple[str, int], Batch] = {}
         folder.mkdir(parents=True)
 
     def start(self, how: str = UNTIL_STOPPED) -> None:
@@ -178,7 +179,15 @@ class MessageMember:
         return (self._folder / "counts").exists()
 
     def batches(self) -> list[Batch]:
-        return [_read_batch(file) for file in (self._folder / "out").glob("[0-9]*")]
+        return [self._batch(file) for file in (self._folder / "out").glob("[0-9]*")]
+
+    def _batch(self, file: Path) -> Batch:
+        """Parsed once, as whoever waits for a batch reads all of them again and again. What a batch that is done again
+        has written has another time."""
+        key = file.name, file.stat().st_mtime_ns
+        if key not in self._batches:
+            self._batches[key] = _read_batch(file)
+        return self._batches[key]
 
     def bodies(self) -> list[str]:
         return [body for batch in self.batches() for body in batch.bodies]
