@@ -6,7 +6,7 @@ import argparse
 import heapq
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import partial
 from typing import Final, NoReturn
 
@@ -61,10 +61,15 @@ def follow(
             failures[topic] = error
         else:
             seen.update(current)
-        texts = set(map(str, failures.values()))
-        for text in sorted(texts - reported):
-            print(text, file=sys.stderr, flush=True)
-        reported = texts
+        reported = print_failures(failures.values(), reported)
+
+
+def print_failures(failures: Iterable[RocketMQError], reported: Set[str]) -> set[str]:
+    """Print the errors whose texts are not in ``reported`` to standard error. Return the texts of all."""
+    texts = set(map(str, failures))
+    for text in sorted(texts - reported):
+        print(text, file=sys.stderr, flush=True)
+    return texts
 
 
 def last_ranges(bounds: Mapping[MessageQueue, QueueBounds], count: int) -> dict[MessageQueue, QueueBounds]:

@@ -183,16 +183,12 @@ class AckScheduler:
         outcomes = self._transport.change_invisible_duration(
             [handle for _, handle in claimed], RELEASED_INVISIBLE_MS, suspend=True
         )
-        outcomes_by_number = list(zip((number for number, _ in claimed), outcomes, strict=True))
-        confirmed = [number for number, outcome in outcomes_by_number if _is_confirmed(outcome)]
         with self._changed:
-            self._unacked.mark_released(confirmed)
-            self._unacked.mark_released(
-                [number for number, outcome in outcomes_by_number if outcome is None], are_confirmed=False
-            )
-            self._unacked.unclaim(
-                [number for number, outcome in outcomes_by_number if isinstance(outcome, RocketMQError)]
-            )
+            for (number, _), outcome in zip(claimed, outcomes, strict=True):
+                if isinstance(outcome, RocketMQError):
+                    self._unacked.unclaim([number])
+                else:
+                    self._unacked.mark_released([number], are_confirmed=outcome is not None)
         return self._record_outcomes(broker_name, outcomes)
 
     def _extend(self, broker_name: str) -> bool:
