@@ -91,6 +91,7 @@ def check_rest_files(items: Sequence[pytest.Item]) -> None:
         raise pytest.UsageError(f"support/rest_files.py finds no mark full or native in {', '.join(unknown)}")
 
 
+@pytest.hookimpl(optionalhook=True)  # mutation tests run without pytest-xdist
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
     return SharedShapes(config, log) if config.option.dist == "loadfile" else None
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 from connector_tests.support.durations import TESTS
+from connector_tests.support.timeouts import PROCESS_S
 from connector_tests.support.work_units import GROUP_OF, GROUPS, SharedShapes, unit_seconds
 
 
@@ -18,6 +22,13 @@ def test_tests_of_a_group_are_one_unit_and_of_other_files_one_each() -> None:
     assert (
         units._split_scope("connector_tests/unit/test_model.py::test_it[a::b]") == "connector_tests/unit/test_model.py"
     )
+
+
+def test_files_are_collected_without_pytest_xdist_too() -> None:
+    """As in a run of mutants."""
+    command = [sys.executable, "-m", "pytest", "-p", "no:xdist", "--collect-only", "-q", __file__]
+    done = subprocess.run(command, cwd=TESTS.parent, capture_output=True, text=True, check=False, timeout=PROCESS_S)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_a_unit_takes_as_long_as_its_files_together() -> None:

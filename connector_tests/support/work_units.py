@@ -49,6 +49,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
         "integration/test_receiving_moved_queues",
         "integration/test_unconvertible_messages",
         "spark/test_batches_of_messages",
+        "spark/test_task_attempts",
     ),
     "a proxy and a broker that are killed": ("integration/test_killed_members", "integration/test_proxy_outages"),
     "queries behind a proxy": ("spark/test_behind_a_proxy", "spark/test_group_behind_a_proxy"),
