@@ -305,9 +305,14 @@ def test_the_largest_responses_take_bounded_memory_and_time(
 
 def test_a_hostile_proxy_keeps_its_later_responses(place: Place) -> None:
     """Nothing that it states keeps the connection, or another call, from continuing."""
-    place.respond("ReceiveMessage", b"\xff")
-    place.respond("ReceiveMessage", received("h", b"x").SerializeToString())
-    outcomes: SimpleQueue[Any] = SimpleQueue()
-    place.transport.receive(ReceiveRequest(Target("T", "broker-a"), MAX_MESSAGES, 1), outcomes.put)
-    (message,) = outcomes.get(timeout=WAIT_S)
+    assert isinstance(polled(place, b"\xff"), RocketMQError)
+    (message,) = polled(place, received("h", b"x").SerializeToString())
     assert message.handle == OpaqueHandle("T", "broker-a", "h")
+
+
+def polled(place: Place, response: bytes) -> Any:
+    """The outcome of a poll for which the proxy sends ``response``."""
+    place.respond("ReceiveMessage", response)
+    outcomes: SimpleQueue[ReceiveOutcome] = SimpleQueue()
+    place.transport.receive(ReceiveRequest(Target("T", "broker-a"), MAX_MESSAGES, 1), outcomes.put)
+    return outcomes.get(timeout=WAIT_S)

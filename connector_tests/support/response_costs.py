@@ -8,7 +8,6 @@ seen, so free memory is released first.
 from __future__ import annotations
 
 import ctypes
-import sys
 import time
 import tracemalloc
 from collections.abc import Iterator
@@ -39,8 +38,8 @@ for Arrow."""
 LARGE_BYTES: Final = MIB
 """A response of which the memory is counted by the byte: what the smallest one takes hardly matters."""
 
-_SEES_RESIDENT: Final = sys.platform == "linux"
 _SELF: Final = Path("/proc/self")
+_SEES_RESIDENT: Final = (_SELF / "clear_refs").exists() and "VmHWM" in (_SELF / "status").read_text()
 
 
 class Cost(NamedTuple):
@@ -79,9 +78,10 @@ def bounded(sent_bytes: int, *, is_traced: bool = True, more_bytes: int = 0) -> 
         check_error(error)
     finally:
         used_s = time.process_time() - begin_s
-        peak_bytes = tracemalloc.get_traced_memory()[1] if is_traced else _resident("VmHWM") - before_bytes
-        if is_traced:
-            tracemalloc.stop()
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    if not is_traced:
+        peak_bytes = _resident("VmHWM") - before_bytes
     COSTS.append(Cost(sent_bytes, peak_bytes))
     assert peak_bytes < LEAST_BYTES + FACTOR * sent_bytes + more_bytes
     assert used_s < LONGEST_S * (TRACED if is_traced else 1)
