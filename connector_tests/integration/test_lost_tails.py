@@ -34,6 +34,7 @@ def fragile() -> Iterator[EmbeddedCluster]:
 
 @pytest.fixture
 def single_queue(fragile: EmbeddedCluster) -> Iterator[Topic]:
+    fragile.check()  # the test before may have killed the broker for good
     topic = Topic(fragile, fragile.create_topic(unique_name("tail"), 1))
     yield topic
     topic.close()

@@ -68,7 +68,11 @@ MOMENTS = ("never", "before the stop", "in the stop", "in a call", "between call
 
 
 @pytest.mark.parametrize(
-    ("moment", "signal_name"), [*((moment, "SIGTERM") for moment in MOMENTS), ("between calls", "SIGHUP")]
+    ("moment", "signal_name"),
+    [
+        *((moment, "SIGTERM") for moment in MOMENTS),
+        *((moment, "SIGHUP") for moment in ("in the stop", "in a call", "between calls")),
+    ],
 )
 def test_a_signal_at_any_moment_leaves_nothing(
     moment: str, signal_name: str, cluster: EmbeddedCluster, topic: str, group: str, tmp_path: Path

@@ -128,6 +128,7 @@ def test_the_next_cluster_removes_a_killed_one_and_leaves_a_living_one_alone(tem
     with RestingCluster() as living:
         folder = living.store_dir().parents[1]
         assert set(temp.glob("rocketmq-*")) == {folder}
+        assert folder.name.startswith("rocketmq-embedded-"), "as the next one's is"
         with work_folder("embedded") as of_next_one:
             assert set(temp.glob("rocketmq-*")) == {folder, of_next_one.path}
             living.create_topic("still-there")

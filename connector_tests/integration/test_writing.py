@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import cycle, islice
 from random import Random
@@ -183,21 +184,34 @@ def test_rows_go_where_the_name_server_has_an_order_configuration(
 ) -> None:
     """0 of 12 keys were in Java's queue, and rows were in queues that the configuration omits."""
     topic = cluster.create_topic(unique_name("ordered"))
-    name_server = RemotingClient(BrokerAddress(cluster.namesrv_addr), pool, PATIENT_MS)
-    configuration = {"namespace": "ORDER_TOPIC_CONFIG", "key": topic, "value": "broker-a:2"}
-    put = RemotingCommand(PUT_KV_CONFIG, fields=configuration)
-    name_server.call(Rpc(put, decode_nothing))
-    enable = RemotingCommand(UPDATE_NAMESRV_CONFIG, body=b"orderMessageEnable=true")
-    name_server.call(Rpc(enable, decode_nothing))  # topics without such a configuration have none in their routes
     keys = [None, *(f"k{number}" for number in range(12))] * 2
     rows = [{"body": b"x", "shardingKey": key} for key in keys]
-    for row in rows:
-        write(cluster.namesrv_addr, topic, [arrow([row])], WriteTask("ordered", 0), pool)
+    with order_configuration(cluster, pool, topic, "broker-a:2"):
+        for row in rows:
+            write(cluster.namesrv_addr, topic, [arrow([row])], WriteTask("ordered", 0), pool)
     eventually(lambda: sum(ends(cluster, topic, pool).values()) == len(rows), "all rows")
     queues = tuple(MessageQueue(topic, "broker-a", queue_id) for queue_id in range(2))
     for found in stored(cluster, topic, pool):
         key = dict(found["properties"]).get("__SHARDINGKEY")
         assert found["queueId"] in ({0, 1} if key is None else {queue_by_hash(key, queues).queue_id})
+
+
+@contextmanager
+def order_configuration(cluster: EmbeddedCluster, pool: ConnectionPool, topic: str, value: str) -> Iterator[None]:
+    """The topic's, at the name server, which has it in routes as long as the block runs."""
+    name_server = RemotingClient(BrokerAddress(cluster.namesrv_addr), pool, PATIENT_MS)
+    configuration = {"namespace": "ORDER_TOPIC_CONFIG", "key": topic, "value": value}
+    name_server.call(Rpc(RemotingCommand(PUT_KV_CONFIG, fields=configuration), decode_nothing))
+
+    def set_enabled(text: str) -> None:
+        body = f"orderMessageEnable={text}".encode()
+        name_server.call(Rpc(RemotingCommand(UPDATE_NAMESRV_CONFIG, body=body), decode_nothing))
+
+    set_enabled("true")
+    try:
+        yield
+    finally:
+        set_enabled("false")
 
 
 def test_rows_for_a_retry_topic_are_stored_beside_others(cluster: EmbeddedCluster, pool: ConnectionPool) -> None:

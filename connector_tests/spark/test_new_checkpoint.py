@@ -9,6 +9,7 @@ import pytest
 import rocketmq_spark
 from connector_tests.spark.conftest import StreamOf
 from connector_tests.support.streams import Stream, Topic
+from connector_tests.support.timeouts import PATIENT
 
 pytestmark = pytest.mark.full
 
@@ -28,7 +29,7 @@ def append_to_files(stream: Stream, path: Path, checkpoint: Path) -> None:
 def test_a_new_checkpoint_loses_no_row_with_a_new_path_and_those_of_its_first_batches_without(
     messages: Topic, stream: StreamOf, group: str, tmp_path: Path, path: str
 ) -> None:
-    query_of = stream(maxOffsetsPerTrigger=str(ROWS))
+    query_of = stream(maxOffsetsPerTrigger=str(ROWS), **PATIENT)
     folders = {"before": tmp_path / "before", "after": tmp_path / ("after" if path == "new" else "before")}
     sent: dict[str, list[str]] = {}
     for checkpoint, folder in folders.items():

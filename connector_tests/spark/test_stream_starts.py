@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 from connector_tests.spark.conftest import StreamOf
 from connector_tests.support.several_sources import SeveralSources
 from connector_tests.support.streams import TIMEOUT_S, Stream, Topic, eventually
+from connector_tests.support.timeouts import PATIENT
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 
@@ -111,7 +112,14 @@ def sources(spark: SparkSession, cluster: EmbeddedCluster, group: str, tmp_path:
 
     def make(topics: Topics, options_of: OptionsOf) -> list[Stream]:
         return [
-            Stream(spark, cluster, one.name, f"{group}_{number}", tmp_path / str(number), options_of(start, one.name))
+            Stream(
+                spark,
+                cluster,
+                one.name,
+                f"{group}_{number}",
+                tmp_path / str(number),
+                {**PATIENT, **options_of(start, one.name)},
+            )
             for number, (start, one) in enumerate(topics.items())
         ]
 
@@ -161,6 +169,7 @@ def test_topic_is_read_from_its_start_and_new_queues_from_theirs(
             assert len({queue_id for queue_id, _ in query.places()}) == QUEUE_COUNT + 2
 
 
+@pytest.mark.timeout(900)
 def test_assigned_queues_are_read_from_their_start(
     topics: Topics, sources: SourcesOf, between_ms: int, tmp_path: Path
 ) -> None:
@@ -171,6 +180,7 @@ def test_assigned_queues_are_read_from_their_start(
     assert_read_from_its_start_and_resumed(SeveralSources.of(sources(topics, options_of), tmp_path), topics)
 
 
+@pytest.mark.timeout(900)
 def test_topics_of_a_pattern_are_read_from_their_start(
     topics: Topics, sources: SourcesOf, between_ms: int, tmp_path: Path
 ) -> None:

@@ -71,7 +71,10 @@ class FilesJob:
     def run_to_end(self, spark: SparkSession, shuffle: int) -> None:
         """Continue the query in ``spark``."""
         query = started(spark, self.namesrv_addr, self.topic, str(self.folder), shuffle)
-        assert query.awaitTermination(int(PROCESS_S))
+        try:
+            assert query.awaitTermination(int(PROCESS_S))
+        finally:
+            query.stop()
         assert query.exception() is None
 
     def _start(self, shuffle: str, settings: dict[str, str]) -> subprocess.Popen[bytes]:

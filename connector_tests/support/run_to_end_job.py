@@ -61,6 +61,7 @@ class RunsToEnd:
         outcome = folder / OUTCOME
         outcome.unlink(missing_ok=True)
         self._run_begin_bytes = self._log.stat().st_size
+        assert self._process.poll() is None, self._log.read_text(errors="replace")[-3000:]
         requests = self._stdin()
         requests.write(json.dumps([str(folder), options, how]) + "\n")
         requests.flush()
@@ -69,7 +70,11 @@ class RunsToEnd:
             assert self._process.poll() is None, self.log[-3000:]
             return outcome.exists()
 
-        eventually(is_done, "the end of a run", PROCESS_S)
+        try:
+            eventually(is_done, "the end of a run", PROCESS_S)
+        except AssertionError:
+            kill_tree(self._process)  # else later runs would wait behind this one
+            raise
         return Outcome(**json.loads(outcome.read_text("utf-8")))
 
     def end(self) -> None:

@@ -330,7 +330,7 @@ class Stream:
 
     def written(self, *columns: str) -> list[tuple[int, dict[str, Any]]]:
         """(batch ID, these columns) of every row, in the order in which Spark wrote them, without a Spark job, which
-        takes half a second of a processor: for tests that look often."""
+        takes half a second of a processor: for tests that look often. It lacks a batch that Spark is just replacing."""
         while True:
             try:
                 return [
@@ -339,7 +339,7 @@ class Stream:
                     for row in pq.ParquetFile(file).read(columns).to_pylist()
                 ]
             except FileNotFoundError:  # a replayed batch replaces its files
-                continue
+                time.sleep(SHORTEST_PAUSE_S)
 
     def batches_queues_and_offsets(self) -> list[tuple[int, int, int]]:
         """(batch ID, queue ID, queue offset) of every row, in the order in which Spark wrote them."""
