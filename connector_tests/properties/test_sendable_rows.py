@@ -42,6 +42,7 @@ SCHEMA = pa.schema(
 COLUMNS = Columns({name: position for position, name in enumerate(SCHEMA.names)})
 TASK = WriteTask("any rows", 0)
 DEAD = "DEAD"
+OPTIONS = WriteOptions.parse({"namesrvAddr": "n:1", "deadLetterTopic": DEAD})
 TOPIC_LETTERS = frozenset(string.ascii_letters + string.digits + "%|_-")
 ROWS = st.lists(any_rows(), max_size=6)
 COMPRESSION = st.sampled_from(["none", "zlib", "lz4", "zstd"])
@@ -211,7 +212,6 @@ def written(logged: list[QueueRange], attempt: Attempt, body_count: int | None =
     """All that an attempt sends; a body is a queue and an offset, or with ``body_count`` one of so many. Rows without a
     body are dead letters."""
     tasks = tasks_of(logged, min_partitions=attempt.min_partitions, max_records=attempt.max_records)
-    options = WriteOptions.parse({"namesrvAddr": "n:1", "deadLetterTopic": DEAD})
     wire = Wire()
     for number, task in enumerate(without_skipped(tasks, attempt.skipped)):
         read = [
@@ -223,7 +223,7 @@ def written(logged: list[QueueRange], attempt: Attempt, body_count: int | None =
         bodies = [None if place in attempt.unreadable else body_at(*place, body_count) for place in read]
         rows = pa.RecordBatch.from_pylist([{"body": body, "topic": "T"} for body in bodies], schema=SCHEMA)
         batches = [rows.slice(begin, attempt.arrow_rows) for begin in range(0, len(rows), attempt.arrow_rows)]
-        write_rows(batches, COLUMNS, WriteTask("query q batch 7", number), options, wire)
+        write_rows(batches, COLUMNS, WriteTask("query q batch 7", number), OPTIONS, wire)
     return [(id_, (message.topic, message.body)) for id_, messages in wire.by_id().items() for message in messages]
 
 

@@ -16,7 +16,7 @@ from rocketmq_spark.condition import cut
 from rocketmq_spark.model import RESERVED_PROPERTIES
 from rocketmq_spark.sink.columns import DELAY_LEVEL, DELAY_SECONDS
 from rocketmq_spark.sink.outgoing_rows import COLUMN_OF, DELAYS, OutgoingRows
-from rocketmq_spark.wire.arrow.message_encoder import lengths_of, property_bytes
+from rocketmq_spark.wire.arrow.message_encoder import FALSE, ZERO, lengths_of, property_bytes
 from rocketmq_spark.wire.arrow.slices import Mask
 from rocketmq_spark.wire.message.properties import (
     NAME_VALUE_SEPARATOR,
@@ -32,6 +32,7 @@ _RESERVED_NAMES: Final = pa.array(sorted(RESERVED_PROPERTIES)).cast(pa.binary())
 _TOPIC: Final = r"^[%|a-zA-Z0-9_-]{1,127}$"
 
 MAX_INT: Final = 2**31 - 1
+_MAX_INT: Final = pa.scalar(MAX_INT)
 """Maximum of a value that brokers parse as an ``int``."""
 
 MAX_DELAYS: Final = {DELAY_LEVEL: MAX_INT, DELAY_SECONDS: 999_999_999}
@@ -100,7 +101,9 @@ def _text_problems(name: str, values: pa.BinaryArray) -> RowProblems:
     """Yield a problem for each value of property ``name`` that is empty, is not UTF-8, or contains 0x02; null is valid.
     The text names the column that the property comes from."""
     column = COLUMN_OF[name]
-    yield from _problems_at(pc.equal(pc.binary_length(values), 0), f"its {column} is empty, and RocketMQ would drop it")
+    yield from _problems_at(
+        pc.equal(pc.binary_length(values), ZERO), f"its {column} is empty, and RocketMQ would drop it"
+    )
     yield from _problems_at(_are_malformed(values), f"its {column} is not in UTF-8")
     yield from _problems_at(_has_separator(values), f"its {column} contains a separator (0x02)")
 
@@ -116,9 +119,9 @@ def _property_problems(maps: pa.MapArray) -> RowProblems:
     checks = (
         (_are_malformed(names) | _are_malformed(values), "is not in UTF-8"),
         (pc.is_in(names, _RESERVED_NAMES), "is RocketMQ's own"),
-        (pc.equal(pc.binary_length(names), 0), "has no name"),
+        (pc.equal(pc.binary_length(names), ZERO), "has no name"),
         (pc.or_(_has_separator(names), pc.match_substring(names, NAME_VALUE_SEPARATOR)), "has a separator in its name"),
-        (pc.fill_null(pc.equal(pc.binary_length(values), 0), True), "is empty or null, and RocketMQ would drop it"),
+        (pc.fill_null(pc.equal(pc.binary_length(values), ZERO), True), "is empty or null, and RocketMQ would drop it"),
         (_has_separator(values), "contains a separator (0x02)"),
     )
     for found, problem in checks:
@@ -147,8 +150,8 @@ def _queue_problems(broker_names: pa.StringArray, queue_ids: pa.Int64Array) -> R
     """Yield a problem for each broker name that is not UTF-8, for each queue ID below 0 or above MAX_INT, and for each
     row that has only one of the two."""
     yield from _problems_at(_are_malformed(broker_names.cast(pa.binary())), "its brokerName is not in UTF-8")
-    yield from _problems_at(pc.less(queue_ids, 0), "its queueId is below 0")
-    yield from _problems_at(pc.greater(queue_ids, MAX_INT), f"its queueId is above {MAX_INT}")
+    yield from _problems_at(pc.less(queue_ids, ZERO), "its queueId is below 0")
+    yield from _problems_at(pc.greater(queue_ids, _MAX_INT), f"its queueId is above {MAX_INT}")
     yield from _problems_at(
         pc.xor(broker_names.is_null(), queue_ids.is_null()), "it has one of brokerName and queueId without the other"
     )
@@ -199,7 +202,7 @@ def _mask(found: Any) -> Mask:
     """Return ``found`` as a NumPy mask; null counts as false."""
     if isinstance(found, np.ndarray):
         return found
-    mask: Mask = pc.fill_null(found, False).to_numpy(zero_copy_only=False)
+    mask: Mask = pc.fill_null(found, FALSE).to_numpy(zero_copy_only=False)
     return mask
 
 

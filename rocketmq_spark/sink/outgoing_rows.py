@@ -25,7 +25,7 @@ from rocketmq_spark.sink.columns import (
     TAGS,
     TOPIC,
 )
-from rocketmq_spark.wire.arrow.message_encoder import lengths_of
+from rocketmq_spark.wire.arrow.message_encoder import FALSE, ZERO, lengths_of
 from rocketmq_spark.wire.arrow.slices import Mask, Numbers, Positions
 
 SHARDING_KEY_PROPERTY: Final = "__SHARDINGKEY"
@@ -85,7 +85,7 @@ class OutgoingRows:
 
         Source: ``broker/processor/SendMessageProcessor.java#sendBatchMessage``, ``common/message/MessageBatch.java``.
         """
-        retries = pc.fill_null(pc.starts_with(self.topics, RETRY_TOPIC_PREFIX), False)
+        retries = pc.fill_null(pc.starts_with(self.topics, RETRY_TOPIC_PREFIX), FALSE)
         single: Mask = retries.to_numpy(zero_copy_only=False)
         for name in DELAYS.values():
             if name in self.texts:
@@ -202,7 +202,7 @@ def _have_invalid_keys(values: pa.Array | None) -> Mask | None:
         return None
     lists = values.cast(pa.list_(pa.binary())).drop_null()  # a null list may cover values
     keys = lists.flatten()
-    are_invalid = pc.or_(pc.equal(pc.binary_length(keys), 0), pc.match_substring(keys, " "))
+    are_invalid = pc.or_(pc.equal(pc.binary_length(keys), ZERO), pc.match_substring(keys, " "))
     if not pc.any(are_invalid).as_py():
         return None
     found = np.zeros(len(values), np.bool_)
@@ -221,7 +221,7 @@ def _keys(values: pa.Array | None) -> pa.BinaryArray | None:
         lists = ([key for key in keys if key is not None] if keys else None for keys in values.to_pylist())
         values = pa.array(lists, values.type)
     joined = pc.binary_join(values, _KEY_SEPARATOR)
-    return pc.if_else(pc.equal(pc.list_value_length(values), 0), None, joined)
+    return pc.if_else(pc.equal(pc.list_value_length(values), ZERO), None, joined)
 
 
 class DistinctRows(NamedTuple):

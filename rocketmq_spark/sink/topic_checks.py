@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from rocketmq_spark.model import TopicRoute
 from rocketmq_spark.sink.outgoing_rows import OutgoingRows, distinct_rows
+from rocketmq_spark.wire.arrow.message_encoder import FALSE
 from rocketmq_spark.wire.arrow.slices import Positions
 
 _BLANK: Final = (
@@ -71,7 +72,7 @@ def _columns(rows: OutgoingRows) -> tuple[pa.Array, ...]:
 
 def _are_not_blank(keys: pa.BinaryArray) -> pa.BooleanArray:
     """Return which keys Java does not regard as blank; false for null."""
-    return pc.fill_null(pc.invert(pc.match_substring_regex(keys, _BLANK)), False)
+    return pc.fill_null(pc.invert(pc.match_substring_regex(keys, _BLANK)), FALSE)
 
 
 def no_such_queue(requirement: TopicRequirement, route: TopicRoute) -> str | None:
