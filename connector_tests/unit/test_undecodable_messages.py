@@ -50,9 +50,9 @@ def settler(cluster: ScriptedCluster, mode: str, limit_ms: int = 10_000, **more:
     return UndecodableMessages(QUEUE, options, cluster.client())
 
 
-def undecodable(offset: int, *, count: int = 1) -> UndecodableMessage:
+def undecodable(offset: int, *, count: int = 1, commit_log_offset: int = 0) -> UndecodableMessage:
     flags = COMPRESSED if count == 1 else INNER_BATCH
-    record = Record(topic="T", body=b"no", queue_offset=offset, sys_flag=flags)
+    record = Record(topic="T", body=b"no", queue_offset=offset, sys_flag=flags, commit_log_offset=commit_log_offset)
     return UndecodableMessage(as_stored(memoryview(record.encode()), "a"), f"problem {offset}", count)
 
 
@@ -117,6 +117,15 @@ def test_a_batch_that_several_pulls_returned_is_resolved_once(
     assert offsets(settler(cluster, "deadLetter").apply_mode(batch(1, 2, 3, 4, 5, 6), found)) == [6]
     assert len(letters.calls) == 3
     assert "offsets=[1, 2) [2, 5) [5, 6) sent" in caplog.text
+
+
+def test_messages_with_one_stored_offset_are_each_sent_once(cluster: ScriptedCluster) -> None:
+    """Behind a made-up IPv6 flag stored offsets are larger than those of the queue, until the broker restarts."""
+    letters = DeadLetters(cluster, ResponseCode.SUCCESS)
+    subject, found = settler(cluster, "deadLetter"), [undecodable(7, commit_log_offset=place) for place in (300, 400)]
+    for _ in range(2):
+        assert offsets(subject.apply_mode(batch(7, 8), found)) == [8]
+    assert len(letters.calls) == 2
 
 
 def test_a_broker_that_is_busy_is_called_again_and_logged_as_waited_for(

@@ -68,7 +68,9 @@ class UndecodableMessages:
         self._queue = queue
         self._mode = options.bad_messages
         self._sender = DeadLetterSender(options, client)
-        self._handled_to = -1
+        self._handled: set[tuple[int, int]] = set()
+        """Messages of the last call that handled any, by first offset and commit log offset: of messages that an
+        earlier call has handled, those that are found again are among them."""
 
     def apply_mode(self, batch: pa.RecordBatch, undecodable: list[UndecodableMessage]) -> pa.RecordBatch:
         """Apply ``badMessages`` to ``undecodable``, whose rows have a null body, and return the rows of ``batch`` to
@@ -79,8 +81,8 @@ class UndecodableMessages:
         Raises RemoteProtocolError[UNDECODABLE_MESSAGE_BODY] with ``fail``; with ``deadLetter`` the errors of
         ``DeadLetterSender.send``.
         """
-        by_offset = {message.offsets.start: message for message in undecodable}
-        new = [message for offset, message in by_offset.items() if offset > self._handled_to]
+        found = {(one.offsets.start, one.message.commit_log_offset): one for one in undecodable}
+        new = [message for key, message in found.items() if key not in self._handled]
         if not new:
             return self._without(batch, undecodable)
         if self._mode == "fail":
@@ -89,7 +91,7 @@ class UndecodableMessages:
             raise RemoteProtocolError(
                 "UNDECODABLE_MESSAGE_BODY", queue=str(self._queue), offset=offset, problem=first.problem
             )
-        self._handled_to = new[-1].offsets.start
+        self._handled = set(found)
         if self._mode == "deadLetter":
             for message in new:
                 self._sender.send(message, self._queue)
