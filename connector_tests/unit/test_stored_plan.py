@@ -61,6 +61,8 @@ def test_proxied_address_survives(tmp_path: Path) -> None:
         '{"ranges": [[1]], "masters": {}}',
         "\\ud800",
         '{"ranges": 1, "masters": 2}',
+        '{"ranges": [], "masters": []}',
+        '{"ranges": [], "masters": 2}',
         RANGE % ("2", "9223372036854775808"),
         RANGE % ("-1", "2"),
         RANGE % ("5", "5"),

@@ -46,6 +46,8 @@ class BatchPlan:
         """Return the plan that ``to_json`` returned as ``text``. Raises ValueError, TypeError or LookupError for other
         text, and for ranges that no queue has."""
         plan = json.loads(text)
+        if not isinstance(plan["masters"], dict):
+            raise TypeError(f"no object: {plan['masters']}")
         ranges = [
             QueueRange(MessageQueue(topic, broker_name, queue_id), begin_offset, end_offset)
             for topic, broker_name, queue_id, begin_offset, end_offset in plan["ranges"]
