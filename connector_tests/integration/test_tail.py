@@ -15,7 +15,7 @@ from rocketmq_spark.cli.main import main
 from rocketmq_spark.cli.message_lines import message_of
 from rocketmq_spark.cli.message_reading import PULLED_MESSAGES, read_messages
 from rocketmq_spark.cli.name_server import cluster_at
-from rocketmq_spark.cli.tail import last_ranges, new_ranges
+from rocketmq_spark.cli.tail import last_ranges
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.model import Message, MessageQueue, QueueBounds
@@ -123,32 +123,3 @@ def test_ranges_are_read_to_their_ends(cluster: EmbeddedCluster, messages: Topic
 def test_last_offsets_are_those_that_a_queue_has() -> None:
     bounds = {Q0: QueueBounds(2, 9), Q1: QueueBounds(4, 5)}
     assert last_ranges(bounds, 3) == {Q0: QueueBounds(6, 9), Q1: QueueBounds(4, 5)}
-
-
-def test_new_offsets_are_those_since_then_and_all_of_a_new_queue() -> None:
-    before, after = {Q0: QueueBounds(2, 9)}, {Q0: QueueBounds(3, 11), Q1: QueueBounds(4, 5)}
-    assert new_ranges(before, after, no_search) == {Q0: QueueBounds(9, 11), Q1: QueueBounds(4, 5)}
-
-
-def no_search(queue: MessageQueue, timestamp_ms: int) -> int:
-    raise AssertionError((queue, timestamp_ms))
-
-
-@pytest.mark.parametrize(
-    ("found", "expected"), [(0, QueueBounds(0, 3)), (3, QueueBounds(3, 3)), (9, QueueBounds(3, 3))]
-)
-def test_of_a_queue_that_ends_earlier_those_stored_since_then_are_new(found: int, expected: QueueBounds) -> None:
-    """All if it was re-created, none if its broker lost the last messages."""
-    searched: list[tuple[MessageQueue, int]] = []
-
-    def search(queue: MessageQueue, timestamp_ms: int) -> int:
-        searched.append((queue, timestamp_ms))
-        return found
-
-    assert new_ranges({Q0: QueueBounds(2, 9, 1_000)}, {Q0: QueueBounds(0, 3)}, search) == {Q0: expected}
-    assert searched == [(Q0, 1_001)]
-
-
-def test_queue_missing_from_one_poll_has_no_new_offsets() -> None:
-    seen = {Q0: QueueBounds(2, 9), Q1: QueueBounds(4, 5)}
-    assert new_ranges(seen, {Q0: QueueBounds(2, 10)}, no_search) == {Q0: QueueBounds(9, 10)}

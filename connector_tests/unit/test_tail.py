@@ -9,10 +9,10 @@ import pytest
 
 from connector_tests.support.group_bodies import topic_stats
 from connector_tests.support.message_bytes import Record, pull_body
-from connector_tests.support.scripted_broker import build_response
+from connector_tests.support.scripted_broker import Script, build_response
 from connector_tests.support.scripted_cluster import ScriptedCluster
 from rocketmq_spark.cli.message_lines import StoredMessage, message_of
-from rocketmq_spark.cli.tail import follow, print_messages
+from rocketmq_spark.cli.tail import follow, new_range, print_messages
 from rocketmq_spark.model import MessageQueue, QueueBounds
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
@@ -69,16 +69,22 @@ def test_last_messages_of_one_time_are_printed_in_queue_order(
     scripted: ScriptedCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ranges = {MessageQueue("T", "a", queue_id): QueueBounds(8 - queue_id, 9 - queue_id) for queue_id in range(4)}
-    for count, expected in ((None, [0, 1, 2, 3]), (3, [1, 2, 3]), (1, [3]), (0, []), (9, [0, 1, 2, 3])):
+    for count, expected in ((4, [0, 1, 2, 3]), (3, [1, 2, 3]), (1, [3]), (0, []), (9, [0, 1, 2, 3])):
         print_messages(scripted.client(), ranges, place, count)
         assert capsys.readouterr().out.split() == [f"a:{number}:{8 - number}" for number in expected]
 
 
-def followed(scripted: ScriptedCluster, steps: Iterable[Callable[[], None]]) -> None:
-    """Follow topic T, of which nothing is new, with one of ``steps`` before each poll, then Ctrl-C."""
+def followed(
+    scripted: ScriptedCluster, capsys: pytest.CaptureFixture[str], steps: Iterable[Callable[[], None]]
+) -> list[list[str]]:
+    """Follow topic T, of which nothing is new, with one of ``steps`` before each poll, then Ctrl-C. Return for each
+    poll the lines that it printed, errors last."""
     remaining = iter(steps)
+    printed: list[list[str]] = []
 
     def pause() -> None:
+        captured = capsys.readouterr()
+        printed.append([*captured.out.split(), *captured.err.splitlines()])
         step = next(remaining, None)
         if step is None:
             raise KeyboardInterrupt
@@ -86,31 +92,90 @@ def followed(scripted: ScriptedCluster, steps: Iterable[Callable[[], None]]) -> 
 
     with pytest.raises(KeyboardInterrupt):
         follow(scripted.client(), "T", {A: QueueBounds(0, 5), B: QueueBounds(0, 5)}, place, pause)
+    return printed[1:]
 
 
 def test_what_a_failing_broker_has_follows_once_it_responds(
     scripted: ScriptedCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A restart of one broker ended the command."""
-    printed: list[list[str]] = []
+    """A restart of one broker ended the command. While its pulls alone failed, no other's messages were printed."""
 
-    def poll(a: RemotingCommand | int, b: int, pull: RemotingCommand | None = None) -> Callable[[], None]:
+    def poll(a: RemotingCommand | int, b: int, pull: RemotingCommand | Script = pulled) -> Callable[[], None]:
         """The state of both brokers before a poll: their ends, or the response of ``a``."""
 
         def set_up() -> None:
-            captured = capsys.readouterr()
-            printed.append([*captured.out.split(), *captured.err.splitlines()])
             stats = topic_stats({A: QueueBounds(0, a)}) if isinstance(a, int) else a
             scripted.brokers["a"].on(RequestCode.GET_TOPIC_STATS_INFO, stats)
-            scripted.brokers["a"].on(RequestCode.PULL_MESSAGE, pulled if pull is None else pull)
+            scripted.brokers["a"].on(RequestCode.PULL_MESSAGE, pull)
             scripted.brokers["b"].on(RequestCode.GET_TOPIC_STATS_INFO, topic_stats({B: QueueBounds(0, b)}))
 
         return set_up
 
-    followed(scripted, [poll(BUSY, 6), poll(BUSY, 7), poll(7, 7, BUSY), poll(7, 8), poll(BUSY, 8), poll(7, 8)])
-    _, first, second, third, fourth, fifth = printed
-    assert first[:1] == ["b:0:5"]
-    assert "SYSTEM_BUSY" in first[1]
-    assert (second, fourth) == (["b:0:6"], ["a:0:5", "a:0:6", "b:0:7"])
-    assert [len(third), len(fifth)] == [1, 1]
-    assert "PULL_MESSAGE" in third[0]
+    requests_fail = [poll(BUSY, 6), poll(BUSY, 7)]
+    pulls_fail = [poll(7, 8, BUSY), poll(7, 9, BUSY)]
+    recovered = [poll(7, 9), poll(BUSY, 9), poll(9, 9), poll(11, 11)]
+    printed = followed(scripted, capsys, [*requests_fail, *pulls_fail, *recovered])
+    errors = [[line for line in lines if "SYSTEM_BUSY" in line] for lines in printed]
+    assert list(map(len, errors)) == [1, 0, 1, 0, 0, 1, 0, 0]
+    assert "PULL_MESSAGE" in errors[2][0]
+    assert [[line for line in lines if "SYSTEM_BUSY" not in line] for lines in printed] == [
+        ["b:0:5"],
+        ["b:0:6"],
+        ["b:0:7"],
+        ["b:0:8"],
+        ["a:0:5", "a:0:6"],
+        [],
+        ["a:0:7", "a:0:8"],
+        ["a:0:9", "b:0:9", "a:0:10", "b:0:10"],
+    ]
+
+
+def test_no_queue_is_read_again_while_pulls_of_another_fail(
+    scripted: ScriptedCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a broker that fails, no further queue is tried in this poll."""
+    pulls: list[str] = []
+
+    def pull(request: RemotingCommand) -> RemotingCommand:
+        queue_id = request.fields["queueId"]
+        pulls.append(f"{queue_id}:{request.fields['queueOffset']}")
+        return BUSY if queue_id == "1" else pulled(request)
+
+    queues = [A, MessageQueue("T", "a", 1), MessageQueue("T", "a", 2)]
+    scripted.brokers["a"].on(RequestCode.GET_TOPIC_STATS_INFO, topic_stats(dict.fromkeys(queues, QueueBounds(5, 7))))
+    scripted.brokers["b"].on(RequestCode.GET_TOPIC_STATS_INFO, topic_stats({B: QueueBounds(0, 5)}))
+    scripted.brokers["a"].on(RequestCode.PULL_MESSAGE, pull)
+    first, second, third = followed(
+        scripted,
+        capsys,
+        [lambda: None, lambda: None, lambda: scripted.brokers["a"].on(RequestCode.PULL_MESSAGE, pulled)],
+    )
+    assert first[:2] == ["a:0:5", "a:0:6"]
+    assert "SYSTEM_BUSY" in first[2]
+    assert second == []
+    assert third == ["a:1:5", "a:1:6", "a:2:5", "a:2:6"]
+    assert pulls == ["0:5", "0:6", "1:5", "1:5"]
+
+
+def test_new_offsets_are_those_since_then_and_all_of_a_new_queue() -> None:
+    assert new_range(A, QueueBounds(2, 9), QueueBounds(3, 11), no_search) == QueueBounds(9, 11)
+    assert new_range(A, None, QueueBounds(4, 5), no_search) == QueueBounds(4, 5)
+
+
+def no_search(queue: MessageQueue, timestamp_ms: int) -> int:
+    raise AssertionError((queue, timestamp_ms))
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"), [(0, QueueBounds(0, 3)), (3, QueueBounds(3, 3)), (9, QueueBounds(3, 3))]
+)
+def test_of_a_queue_that_ends_earlier_those_stored_since_then_are_new(found: int, expected: QueueBounds) -> None:
+    """All if it was re-created, none if its broker lost the last messages."""
+    searched: list[tuple[MessageQueue, int]] = []
+
+    def search(queue: MessageQueue, timestamp_ms: int) -> int:
+        searched.append((queue, timestamp_ms))
+        return found
+
+    assert new_range(A, QueueBounds(2, 9, 1_000), QueueBounds(0, 3), search) == expected
+    assert searched == [(A, 1_001)]

@@ -8,6 +8,8 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import partial
+from itertools import groupby
+from operator import attrgetter, itemgetter
 from typing import Final, NoReturn
 
 from rocketmq_spark.cli.arguments import integer_argument
@@ -22,6 +24,9 @@ from rocketmq_spark.remoting.cluster_client import ClusterClient
 
 DEFAULT_COUNT: Final = 10
 POLL_S: Final = 0.5
+
+OUTAGES: Final = (TransportError, BrokerError, RouteError)
+"""Errors of servers that may respond later."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -45,23 +50,54 @@ def follow(
     line_of: Callable[[StoredMessage], str],
     pause: Callable[[], None],
 ) -> NoReturn:
-    """After each ``pause``, request the topic's offsets, and print the messages that are not in ``seen``, which is
-    updated. What a server that fails has is printed once it responds; its error is printed to standard error, and again
-    only if it has changed. Raises RemoteProtocolError of a message, and OptionError."""
-    failures: dict[str, RocketMQError] = {}
-    inspector = Inspector(cluster, failures.__setitem__)
+    """After each ``pause``, print the messages that are not in ``seen``, which is updated. What a server that fails has
+    is printed once it responds; its error is printed to standard error, and again only if it has changed. Raises
+    RemoteProtocolError of a message, and OptionError."""
     reported: set[str] = set()
     while True:
         pause()
-        failures.clear()
+        reported = print_failures(print_new_messages(cluster, topic, seen, line_of), reported)
+
+
+def print_new_messages(
+    cluster: ClusterClient,
+    topic: str,
+    seen: dict[MessageQueue, QueueBounds],
+    line_of: Callable[[StoredMessage], str],
+) -> list[RocketMQError]:
+    """Request the topic's offsets, and print the messages that are not in ``seen``, in the order of their store times.
+    Return the errors of servers that failed, after which ``seen`` has what was printed. Raises what ``follow`` does."""
+    failures: dict[str, RocketMQError] = {}
+    try:
+        current = Inspector(cluster, failures.__setitem__).queue_bounds([topic])
+    except OUTAGES as error:
+        return [error]
+    lines = read_new_lines(cluster, seen, current, line_of, failures.__setitem__)
+    for _, line in sorted(lines, key=itemgetter(0)):
+        print(line, flush=True)
+    return list(failures.values())
+
+
+def read_new_lines(
+    cluster: ClusterClient,
+    seen: dict[MessageQueue, QueueBounds],
+    current: Mapping[MessageQueue, QueueBounds],
+    line_of: Callable[[StoredMessage], str],
+    on_failure: Callable[[str, RocketMQError], None],
+) -> list[tuple[int, str]]:
+    """Read the messages of ``current`` that are not in ``seen``, and return their store times (Unix ms) and lines, in
+    queue order. Add each queue to ``seen`` once it is read to its end. If that fails, omit its lines, pass its broker's
+    name and the error to ``on_failure``, and read no further queue of that broker. Raises what ``follow`` does."""
+    lines: list[tuple[int, str]] = []
+    for broker_name, queues in groupby(sorted(current, key=MessageQueue.sort_key), attrgetter("broker_name")):
         try:
-            current = inspector.queue_bounds([topic])
-            print_messages(cluster, new_ranges(seen, current, partial(first_offset_at, cluster)), line_of)
-        except (TransportError, BrokerError, RouteError) as error:
-            failures[topic] = error
-        else:
-            seen.update(current)
-        reported = print_failures(failures.values(), reported)
+            for queue in queues:
+                ranges = {queue: new_range(queue, seen.get(queue), current[queue], partial(first_offset_at, cluster))}
+                lines += [(message_of(one).store_timestamp_ms, line_of(one)) for one in read_messages(cluster, ranges)]
+                seen[queue] = current[queue]
+        except OUTAGES as error:
+            on_failure(broker_name, error)
+    return lines
 
 
 def print_failures(failures: Iterable[RocketMQError], reported: Set[str]) -> set[str]:
@@ -80,34 +116,34 @@ def last_ranges(bounds: Mapping[MessageQueue, QueueBounds], count: int) -> dict[
     }
 
 
-def new_ranges(
-    seen: Mapping[MessageQueue, QueueBounds],
-    current: Mapping[MessageQueue, QueueBounds],
+def new_range(
+    queue: MessageQueue,
+    seen: QueueBounds | None,
+    current: QueueBounds,
     first_offset_at: Callable[[MessageQueue, int], int],
-) -> dict[MessageQueue, QueueBounds]:
-    """Return the ``current`` offsets that are not in ``seen``. A queue that ends before its end in ``seen`` was
-    re-created, or its broker lost the last messages: return the offsets from ``first_offset_at`` on, which gets the
-    queue and the Unix ms after the last store time in ``seen``."""
-    ranges = dict(current)
-    for queue in seen.keys() & current.keys():
-        begin_offset, end_offset = seen[queue].max_offset, current[queue].max_offset
-        if begin_offset > end_offset:
-            begin_offset = current[queue].clamp(first_offset_at(queue, seen[queue].last_store_timestamp_ms + 1))
-        ranges[queue] = QueueBounds(begin_offset, end_offset)
-    return ranges
+) -> QueueBounds:
+    """Return the ``current`` offsets of ``queue`` that are not in ``seen``. If the queue ends before its end in
+    ``seen``, it was re-created, or its broker lost the last messages: return the offsets from ``first_offset_at`` on,
+    which gets the queue and the Unix ms after the last store time in ``seen``."""
+    if seen is None:
+        return current
+    begin_offset = seen.max_offset
+    if begin_offset > current.max_offset:
+        begin_offset = current.clamp(first_offset_at(queue, seen.last_store_timestamp_ms + 1))
+    return QueueBounds(begin_offset, current.max_offset)
 
 
 def print_messages(
     cluster: ClusterClient,
     ranges: Mapping[MessageQueue, QueueBounds],
     line_of: Callable[[StoredMessage], str],
-    count: int | None = None,
+    count: int,
 ) -> None:
-    """Read ``ranges``, and then print the messages in the order of their store times: the last ``count``, by default
-    all; hold no other lines. Raises what ``read_messages`` does, before anything is printed."""
+    """Read ``ranges``, and then print the last ``count`` messages in the order of their store times; hold no other
+    lines. Raises what ``read_messages`` does, before anything is printed."""
     messages = enumerate(read_messages(cluster, ranges))
     lines = ((message_of(stored).store_timestamp_ms, number, line_of(stored)) for number, stored in messages)
-    for _, _, line in sorted(lines if count is None else heapq.nlargest(count, lines)):
+    for _, _, line in sorted(heapq.nlargest(count, lines)):
         print(line, flush=True)
 
 
