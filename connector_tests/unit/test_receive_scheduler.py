@@ -218,6 +218,18 @@ def test_topic_whose_first_route_fails_is_not_empty() -> None:
     assert (polls.are_all_empty, polls.have_all_responded) == (True, True)
 
 
+def test_topic_that_fails_from_the_first_refresh_on_is_not_empty() -> None:
+    """One of its proxies did not respond, and a run to the end ended as successful without its broker."""
+    polls = ReceiveScheduler(True, INVISIBLE_MS)
+    for _ in range(2):
+        polls.set_targets([A], {"T"})
+        empty_polls(polls, A)
+        assert (polls.are_all_empty, polls.have_all_responded) == (False, False)
+    polls.set_targets([A, B])
+    empty_polls(polls, A, B)
+    assert (polls.are_all_empty, polls.have_all_responded) == (True, True)
+
+
 def test_topic_that_loses_a_target_as_it_fails_is_not_empty_until_it_recovers() -> None:
     """One of its proxies was unavailable for a moment."""
     polls = polls_of(A, B, is_available_now=True)

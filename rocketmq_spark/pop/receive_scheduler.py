@@ -113,10 +113,10 @@ class ReceiveScheduler:
 
     def set_targets(self, targets: Collection[Target], failing_topics: Collection[str] = ()) -> None:
         """Replace the targets. Those that stay keep their state; new ones begin as not polled and not empty, but polls
-        in flight from before they were removed count. ``failing_topics``: those without a current route; while one
-        fails that has no target or has lost one, not all targets are there."""
+        in flight from before they were removed count. ``failing_topics``: those without a current route; until a call
+        without the failure, not all targets of one are there, unless they were before and none was removed."""
         removed = {target.topic for target in self._states.keys() - set(targets)}
-        complete = {target.topic for target in targets} - removed - self._incomplete_topics
+        complete = {target.topic for target in self._states} - removed - self._incomplete_topics
         self._incomplete_topics = frozenset(failing_topics) - complete
         self._states = {target: self._states.get(target, _TargetState()) for target in targets}
 
