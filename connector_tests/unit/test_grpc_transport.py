@@ -320,6 +320,7 @@ def test_a_run_to_the_end_awaits_what_a_response_that_breaks_off_lacks() -> None
             True,
         ),
         (pb.Code.INTERNAL_SERVER_ERROR, "connect to 10.0.0.1:10911 failed. RemotingConnectException", False),
+        (pb.Code.INTERNAL_SERVER_ERROR, "subscription group no permission, g", False),
         (pb.Code.TOO_MANY_REQUESTS, "polling full", False),
         (pb.Code.PROXY_TIMEOUT, "slow broker", False),
     ],

@@ -264,7 +264,7 @@ FAILURE = BrokerError(
     request="ReceiveMessage",
     code=50001,
     code_name="INTERNAL_SERVER_ERROR",
-    remark="NumberFormatException",
+    remark='For input string: "x". NumberFormatException',
 )
 
 

@@ -475,6 +475,11 @@ FRAME = ". java.base/java.lang.NumberFormatException.forInputString(NumberFormat
         ("INTERNAL_SERVER_ERROR", "CODE: 2  DESC: busy. MQBrokerException", False),
         ("INTERNAL_SERVER_ERROR", f'because "settings" is null. NullPointerException{FRAME}', False),
         ("TOO_MANY_REQUESTS", f"polling full. IllegalArgumentException{FRAME}", False),
+        ("INTERNAL_SERVER_ERROR", "subscription group no permission, g", False),
+        ("INTERNAL_SERVER_ERROR", "the broker[10.0.0.1] pop message is forbidden", False),
+        ("INTERNAL_SERVER_ERROR", "the topic[T] peeking message is forbidden", False),
+        ("INTERNAL_SERVER_ERROR", "topic[T] not exist, apply first please!", False),
+        ("INTERNAL_SERVER_ERROR", "", False),
     ],
 )
 def test_conversion_failure_is_internal_error_without_outage(code_name: str, remark: str, is_conversion: bool) -> None:

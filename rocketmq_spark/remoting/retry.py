@@ -246,22 +246,23 @@ is_response_too_large: Final = _condition_in("RESPONSE_TOO_LARGE")
 """Whether a proxy's response exceeds the maximum number of messages or bytes."""
 
 _is_proxy_unavailable: Final = _condition_in("PROXY_UNAVAILABLE")
-_OTHER_PROXY_FAILURE: Final = re.compile(
-    r'(?:\. (?:Remoting\w*Exception|MQ(?:Broker|Client)Exception)|"settings" is null\. NullPointerException)'
-    r"(?:\. \S+\([^()]*\))?$"
+_CONVERSION_FAILURE: Final = re.compile(
+    r'\. (?!Remoting|MQ(?:Broker|Client)Exception|(?<="settings" is null\. )NullPointerException)'
+    r"\w+(?:Exception|Error)(?:\. \S+\([^()]*\))?$"
 )
-"""At the end of remarks of INTERNAL_SERVER_ERROR, the exception's class and first stack frame: its broker is
-unavailable or has refused, or the client has to register. Not elsewhere: before them a remark may quote a producer.
+"""At the end of a remark, the class and the first stack frame that proxies append to the message of an exception. Not
+of these: its broker is unavailable or has refused, or the client has to register. Not elsewhere: before them a remark
+may quote a producer. A broker's own remark, which proxies pass on, has neither.
 
 Source: ``common/utils/ExceptionUtils.java#getErrorDetailMessage``."""
 
 
 def is_conversion_failure(error: RocketMQError) -> bool:
     """Return whether a proxy failed while it processed a response of its broker, as it does for a message that it
-    cannot convert. False for overload, and for an unavailable proxy or broker. Source:
+    cannot convert. False for overload, for a broker's refusal, and for an unavailable proxy or broker. Source:
     ``proxy/grpc/v2/common/ResponseBuilder.java#buildStatus``."""
     is_internal = _is_proxy_unavailable(error) and error.context.get("code_name") == "INTERNAL_SERVER_ERROR"
-    return is_internal and not _OTHER_PROXY_FAILURE.search(str(error.context.get("remark", "")))
+    return is_internal and _CONVERSION_FAILURE.search(str(error.context.get("remark", ""))) is not None
 
 
 # ------------------------------------------------------------------------------------------------------------- pauses
