@@ -46,7 +46,7 @@ AT_ONCE = {
     "expire", "record_moves", "mark_acknowledged", "unclaim", "mark_released", "mark_expired", "zip", "schedule",
     "mark_responded", "failed", "mark_failed", "record_failure", "record_incomplete", "take_lines",
     "record_success", "may_try", "outages", "raise_expired", "set_targets", "targets", "broker_subject", "_clock",
-    "conversion_subject", "difference", "intersection_update",
+    "conversion_subject", "difference", "intersection_update", "since_ms",
     "abandon", "claim_exhausted",
     "brokers_with", "brokers_due", "brokers_due_at_stop", "may_send", "may_receive", "is_failing",
     "shrink", "grow", "copy", "expect_redelivery", "recheck_empty_targets",

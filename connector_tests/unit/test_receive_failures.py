@@ -10,9 +10,9 @@ from connector_tests.support.manual_clock import ManualClock
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.receipt_handles import BrokerHandle, ReceivedMessage
-from rocketmq_spark.pop.receive_failures import ReceiveFailures
+from rocketmq_spark.pop.receive_failures import AWAIT_POLL_AFTER_MS, ReceiveFailures
 from rocketmq_spark.pop.receive_scheduler import Target
-from rocketmq_spark.pop.transport import IncompleteResponse
+from rocketmq_spark.pop.transport import IncompleteResponse, ReceiveOutcome
 from rocketmq_spark.wire.remoting.codes import ResponseCode
 
 UNRESPONSIVE = TransportError("RESPONSE_TIMED_OUT", address="a:10911", request="POP_MESSAGE", timeout_ms=3_000)
@@ -83,14 +83,25 @@ def test_response_that_a_proxy_cannot_convert_delays_polls_of_its_target_only(sc
     assert scenario.outages() == {}
 
 
-def test_failure_that_a_poll_may_end_awaits_one(scenario: Scenario) -> None:
+@pytest.mark.parametrize("outcome", [UNRESPONSIVE, IncompleteResponse((), UNCONVERTIBLE)])
+def test_target_awaits_poll_after_a_failed_one(scenario: Scenario, outcome: ReceiveOutcome) -> None:
     failures, target, other = scenario.receive_failures, Target("T", "a"), Target("U", "a")
-    failures.record_poll(target, IncompleteResponse((), UNCONVERTIBLE))
+    failures.record_poll(target, outcome)
     assert (failures.awaits_poll(target), failures.awaits_poll(other)) == (True, False)
-    failures.record_outcome("a", UNRESPONSIVE)
-    assert failures.awaits_poll(other)
     failures.record_poll(target, ())
     assert not failures.awaits_poll(target)
+
+
+def test_target_awaits_poll_if_other_requests_do_not_end_the_failure_of_its_broker(scenario: Scenario) -> None:
+    """Each failed extension added a message beyond the limit. Without any, the failure of one whose messages have all
+    expired would end the query."""
+    failures, target = scenario.receive_failures, Target("T", "a")
+    failures.record_poll(target, ())
+    failures.record_outcome("a", UNRESPONSIVE)
+    scenario.clock.advance(AWAIT_POLL_AFTER_MS - 1)
+    assert not failures.awaits_poll(target)
+    scenario.clock.advance(1)
+    assert (failures.awaits_poll(target), failures.awaits_poll(Target("T", "b"))) == (True, False)
 
 
 def test_converted_messages_end_the_failure_to_convert(scenario: Scenario) -> None:

@@ -75,6 +75,15 @@ def test_failing_target_is_polled_for_single_message_without_space() -> None:
     assert [poll.max_messages for poll in polls.schedule(5, [A, B], {B}.__contains__)] == [5]
 
 
+def test_failing_target_with_messages_has_one_poll_without_space() -> None:
+    """It had four, each for a message beyond the limit."""
+    polls = polls_of(A)
+    schedule(polls, A)
+    polls.mark_responded(A, has_messages=True)
+    assert list(polls.schedule(0, [A], {A}.__contains__)) == [ReceiveRequest(A, 1, LONG_POLL_MS)]
+    assert list(polls.schedule(0, [A], {A}.__contains__)) == []
+
+
 def test_a_broker_that_may_not_be_called_is_not() -> None:
     polls = polls_of(A, B)
     assert [poll.target for poll in schedule(polls, B)] == [B]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection
+from typing import Final
 
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.options import ReadOptions
@@ -14,6 +15,7 @@ from rocketmq_spark.remoting.failures import FailureTracker
 from rocketmq_spark.remoting.outage_log import LogLine, Outage
 from rocketmq_spark.remoting.retry import (
     NAME_SERVERS,
+    REQUEST_PAUSES,
     Retryability,
     broker_subject,
     conversion_subject,
@@ -24,6 +26,9 @@ from rocketmq_spark.remoting.retry import (
     retryability_of_pull,
     topic_subject,
 )
+
+AWAIT_POLL_AFTER_MS: Final = REQUEST_PAUSES.longest_ms
+"""How long only acknowledgements and extensions may end a failure of a broker that was no poll's."""
 
 
 class ReceiveFailures:
@@ -41,7 +46,8 @@ class ReceiveFailures:
         self._refresh_soon = refresh_soon
         self._clock = clock
         self._tracker = FailureTracker(retryability_of_pull)
-        self._unconverted: set[Target] = set()
+        self._failed_polls: set[Target] = set()
+        """Targets whose last poll failed, or returned nothing that could be converted."""
         self._fatal_error: Exception | None = None
 
     @property
@@ -84,11 +90,13 @@ class ReceiveFailures:
         return is_convertible and self.may_send(target.broker_name)
 
     def awaits_poll(self, target: Target) -> bool:
-        """Return whether a successful poll of the target would end a failure: of its broker, or to convert the target's
-        messages."""
+        """Return whether the target must be polled to end a failure: its last poll failed, or its broker has been
+        failing for AWAIT_POLL_AFTER_MS. Acknowledgements and extensions may end that too, unless all have expired."""
+        subject = broker_subject(target.broker_name)
         with self._changed:
-            failing = self._tracker.subjects
-        return broker_subject(target.broker_name) in failing or conversion_subject(*target) in failing
+            is_failing = self._tracker.is_failing(subject)
+            lasts = is_failing and self._clock() - self._tracker.since_ms(subject) >= AWAIT_POLL_AFTER_MS
+            return lasts or target in self._failed_polls
 
     def is_failing(self, broker_name: str) -> bool:
         """Return whether the broker's last request failed, or no name server responds."""
@@ -123,25 +131,24 @@ class ReceiveFailures:
         """Record the outcome of a poll as ``record_outcome`` does. An incomplete response is a success of the broker;
         without messages it is a failure to convert the target's messages, which delays polls of that target only. A
         response with messages, or an empty one, ends that failure."""
-        failure = None
+        failure = outcome if isinstance(outcome, RocketMQError) else None
         if isinstance(outcome, IncompleteResponse):
             failure, outcome = None if outcome.received else outcome.failure, outcome.received
         self.record_outcome(target.broker_name, outcome)
-        if isinstance(outcome, RocketMQError):
-            return
-        self._record(conversion_subject(*target), failure)
+        if not isinstance(outcome, RocketMQError):
+            self._record(conversion_subject(*target), failure)
         with self._changed:
             if failure is None:
-                self._unconverted.discard(target)
+                self._failed_polls.discard(target)
             else:
-                self._unconverted |= {target}
+                self._failed_polls |= {target}
 
     def retain_targets(self, targets: Collection[Target]) -> None:
-        """Discard failures to convert messages of other targets, which are polled no more."""
+        """Discard failures of polls of other targets, which are polled no more: to convert their messages."""
         with self._changed:
-            for target in self._unconverted.difference(targets):
+            for target in self._failed_polls.difference(targets):
                 self._tracker.discard(conversion_subject(*target))
-            self._unconverted.intersection_update(targets)
+            self._failed_polls.intersection_update(targets)
 
     def _record(self, subject: str, outcome: object) -> None:
         """Record a RocketMQError as failure of ``subject``, any other outcome as its success. A permanent error also

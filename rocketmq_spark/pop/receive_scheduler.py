@@ -1,7 +1,7 @@
 """Scheduling of polls: how many are in flight, which topic and broker gets the next, and which have no more messages.
 
 While the prefetch limit allows, each broker of each topic has one poll in flight, and up to 4 after a poll that
-returned messages. While it does not, only those that fail have one, for a single message. After a response that a proxy
+returned messages. While it does not, only those that fail get one, for a single message. After a response that a proxy
 failed to convert, a target is polled for single messages for a while.
 Not thread-safe.
 """
@@ -130,8 +130,8 @@ class ReceiveScheduler:
     ) -> Iterator[ReceiveRequest]:
         """Yield the polls to send now to targets in ``allowed``, each for at most ``capacity`` messages, and for one
         where the target is isolated. If ``capacity`` is 0, only those for which ``awaits_poll``, because a poll may end
-        a failure, get one for a single message. Each yielded poll counts as in flight from then on, so the iterator
-        must be consumed. Raises KeyError for a target that is not in ``set_targets``."""
+        a failure, and that have none in flight, get one for a single message. Each yielded poll counts as in flight
+        from then on, so the iterator must be consumed. Raises KeyError for a target that is not in ``set_targets``."""
         for target in allowed:
             state = self._states[target]
             if self._is_available_now and state.is_empty:
@@ -140,7 +140,8 @@ class ReceiveScheduler:
             max_messages = min(limit, capacity if capacity > 0 else int(awaits_poll(target)))
             if not max_messages:
                 continue
-            for _ in range(self._pending[target], MAX_CONCURRENT_REQUESTS if state.has_messages else 1):
+            has_several = state.has_messages and capacity > 0
+            for _ in range(self._pending[target], MAX_CONCURRENT_REQUESTS if has_several else 1):
                 is_long_poll = state.has_responded and not self._is_available_now
                 self._pending[target] += 1
                 yield ReceiveRequest(target, max_messages, LONG_POLL_MS if is_long_poll else SHORT_POLL_MS)
