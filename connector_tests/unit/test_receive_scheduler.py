@@ -201,6 +201,17 @@ def test_target_that_returns_is_empty_once_its_poll_from_before_is_back() -> Non
     assert (polls.pending_requests, polls.are_all_empty) == (0, True)
 
 
+def test_target_that_left_the_route_is_not_empty_until_its_poll_is_back() -> None:
+    """A name server had restarted, and a run to the end ended without the messages of that poll."""
+    polls = polls_of(A, B, is_available_now=True)
+    schedule(polls, A, B)
+    polls.set_targets([A])
+    polls.mark_responded(A, has_messages=False)
+    assert (polls.pending_requests, polls.are_all_empty) == (1, False)
+    polls.mark_responded(B, has_messages=True)
+    assert (polls.pending_requests, polls.are_all_empty) == (0, True)
+
+
 def test_target_that_comes_and_goes_has_no_more_polls_than_others() -> None:
     """Each time added one for good."""
     polls = polls_of(A)

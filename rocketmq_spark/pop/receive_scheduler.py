@@ -101,10 +101,11 @@ class ReceiveScheduler:
 
     @property
     def are_all_empty(self) -> bool:
-        """Return whether each target's last poll was empty, no redelivery is expected, and no target is missing."""
+        """Return whether each target's last poll was empty, no redelivery is expected, no target is missing, and no
+        poll is in flight to one that was removed."""
         is_redelivery_expected = self._redelivery_until_ms is not None or bool(self._hidden_until_ms)
         are_all = self._are_targets_complete and all(state.is_empty for state in self._states.values())
-        return are_all and not is_redelivery_expected
+        return are_all and not is_redelivery_expected and (+self._pending).keys() <= self._states.keys()
 
     @property
     def pending_requests(self) -> int:
