@@ -19,6 +19,7 @@ from rocketmq_spark.wire.remoting.command import RemotingCommand
 
 TOPIC: Final = "T"
 BROKER_TIMEOUT_MS: Final = 400
+INVISIBLE_MS: Final = 60_000
 REVIVE_QUEUE: Final = 3
 
 
@@ -43,6 +44,10 @@ class SharingBroker:
     def session(self) -> Session:
         """The connection that messages are asked for over."""
         return self.server.next_session()
+
+    def hang_up(self) -> None:
+        """Close the first connection that is open."""
+        self.session().hang_up()
 
     def _pop(self, request: RemotingCommand) -> RemotingCommand | None:
         with self._deliverable_count:
@@ -139,4 +144,4 @@ class SharingServers:
 def handle_of(broker_name: str, offset: int, pop_time_ms: int | None = None) -> BrokerHandle:
     """Of a message that was delivered before, by default just now."""
     popped_ms = int(time.time() * 1000) if pop_time_ms is None else pop_time_ms
-    return BrokerHandle(PopCheckPoint(TOPIC, 0, popped_ms, 60_000, REVIVE_QUEUE, "0", broker_name, 0), offset)
+    return BrokerHandle(PopCheckPoint(TOPIC, 0, popped_ms, INVISIBLE_MS, REVIVE_QUEUE, "0", broker_name, 0), offset)

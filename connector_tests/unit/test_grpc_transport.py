@@ -365,7 +365,7 @@ def test_messages_of_an_earlier_start_are_released_though_routes_come_after_an_e
         receiver = Receiver(options, transport_of(options), is_available_now=True)
         try:
             receiver.start()
-            receiver.try_release([BrokerHandle.parse("T", "0 1795445135749 60000 3 0 broker-a 0 0")])
+            receiver.try_release([BrokerHandle.parse("T", f"0 {int(time.time() * 1000)} 60000 3 0 broker-a 0 0")])
             eventually(lambda: receiver.counts.released == 1, "a released message")
         finally:
             receiver.stop()
@@ -396,7 +396,7 @@ def test_messages_of_an_earlier_start_are_released_though_routes_come_late(monke
         try:
             receiver.start()
             eventually(lambda: "QueryRoute" in proxy.received_methods(), "a request for the route")
-            receiver.try_release([BrokerHandle.parse("T", "0 1795445135749 60000 3 0 broker-a 0 0")])
+            receiver.try_release([BrokerHandle.parse("T", f"0 {int(time.time() * 1000)} 60000 3 0 broker-a 0 0")])
             eventually(lambda: monotonic_ms() > expected_ms[-1], "a later millisecond")
             routed_ms = monotonic_ms()
             is_routed.set()

@@ -6,17 +6,25 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from queue import SimpleQueue
 
 import pytest
 
 from connector_tests.support.group_bodies import cluster_info
 from connector_tests.support.message_bytes import Record, pull_body
 from connector_tests.support.scripted_broker import build_response
-from connector_tests.support.sharing_servers import BROKER_TIMEOUT_MS, TOPIC, SharingBroker, SharingServers, handle_of
+from connector_tests.support.sharing_servers import (
+    BROKER_TIMEOUT_MS,
+    INVISIBLE_MS,
+    TOPIC,
+    SharingBroker,
+    SharingServers,
+    handle_of,
+)
 from connector_tests.support.streams import TIMEOUT_S, eventually
 from connector_tests.support.tcp_server import never_accepting
 from connector_tests.support.timeouts import PATIENT, TIMEOUT_FACTOR
@@ -180,6 +188,35 @@ def test_what_an_earlier_start_left_and_cannot_be_released_does_not_keep_the_que
             eventually(lambda: one._workers.busy == {RELEASING}, "a pause")
             one.stop()
             assert (one._workers.busy, one.counts.released) == (set(), 0)
+
+
+@pytest.mark.parametrize(("loss", "timeout"), [(lambda _: None, {}), (SharingBroker.hang_up, PATIENT)])
+def test_release_whose_response_is_lost_is_not_repeated(
+    loss: Callable[[SharingBroker], None], timeout: dict[str, str]
+) -> None:
+    """The broker had made the change, and a second one had it deliver the message twice."""
+    with SharingServers("a") as servers:
+        broker = servers.brokers["a"]
+        requests: SimpleQueue[RemotingCommand] = SimpleQueue()
+        broker.server.on(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, requests.put)
+        with receiver(servers.options(clusterTimeoutMs="2000", **timeout)) as one:
+            one.try_release([handle_of("a", 0)])
+            requests.get(timeout=TIMEOUT_S)
+            loss(broker)
+            eventually(lambda: RELEASING not in one._workers.busy, "the end of the release")
+            assert (requests.qsize(), one.counts.released) == (0, 0)
+
+
+@pytest.mark.parametrize(("age_ms", "released"), [(0, 1), (INVISIBLE_MS, 0)])
+def test_release_is_repeated_until_the_message_expires(age_ms: int, released: int) -> None:
+    """Its broker delivered it then, and once more for the release."""
+    with SharingServers("a") as servers:
+        broker = servers.brokers["a"]
+        broker.busy_once(RequestCode.CHANGE_MESSAGE_INVISIBLETIME)
+        with receiver(servers.options(**PATIENT)) as one:
+            one.try_release([handle_of("a", 0, int(time.time() * 1000) - age_ms)])
+            eventually(lambda: RELEASING not in one._workers.busy, "the end of the release")
+            assert (len(broker.after_change), one.counts.released) == (released, released)
 
 
 # ------------------------------------------------------------------------------------------- who is silent

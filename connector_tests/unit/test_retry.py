@@ -433,6 +433,7 @@ def test_what_was_exempted_is_reported_only_if_it_continues_for_a_while() -> Non
         (retry.is_reset_pending, {"OFFSET_RESET_PENDING"}),
         (retry.is_disconnected, {"CONNECT_FAILED", "CONNECTION_LOST"}),
         (retry.is_timed_out, {"RESPONSE_TIMED_OUT"}),
+        (retry.is_response_lost, {"CONNECTION_LOST", "RESPONSE_TIMED_OUT"}),
         (retry.is_response_too_large, {"RESPONSE_TOO_LARGE"}),
     ],
 )

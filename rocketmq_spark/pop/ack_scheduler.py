@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final
 
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pop.receipt_handles import ReceiptHandle
+from rocketmq_spark.pop.receipt_handles import BrokerHandle, ReceiptHandle
 from rocketmq_spark.pop.receive_failures import ReceiveFailures
 from rocketmq_spark.pop.transport import ChangeOutcome, Transport
 from rocketmq_spark.pop.unacked_messages import Claimed, MessageState, UnackedMessages
 from rocketmq_spark.remoting.clock import Clock
-from rocketmq_spark.remoting.retry import REQUEST_PAUSES, Retryability, retryability_of_request
+from rocketmq_spark.remoting.retry import REQUEST_PAUSES, Retryability, is_response_lost, retryability_of_request
 
 MAX_CONCURRENT_CALLS: Final = 1_000
 """Maximum number of single-message requests in flight to one broker."""
@@ -89,12 +90,12 @@ class AckScheduler:
 
     def try_release(self, handles: Sequence[ReceiptHandle], released: Callable[[], None]) -> None:
         """Request the release (redelivery within seconds) of messages that ``unacked_messages`` does not track, wait,
-        and call ``released``. Repeat requests with an error that may pass, after growing pauses, until ``begin_stop``,
-        for ``invisibleDurationMs`` or ``clusterTimeoutMs`` at most. Ignore what fails then, and permanent errors: those
-        messages are redelivered when they expire."""
+        and call ``released``. Repeat requests for which ``_may_repeat``, after growing pauses, until ``begin_stop``,
+        the message's expiry, ``invisibleDurationMs`` or ``clusterTimeoutMs``. Ignore other errors, and what fails then:
+        those messages are redelivered when they expire."""
         limit_ms = min(self._options.invisible_duration_ms, self._options.cluster_timeout_ms)
         until_ms, pause_ms = self._clock() + limit_ms, None
-        while handles := self._try_release_once(handles):
+        while handles := _without_expired(self._try_release_once(handles)):
             pause_ms = REQUEST_PAUSES.after(pause_ms)
             with self._changed:
                 is_stopping = self._changed.wait_for(lambda: self._is_stopping, pause_ms / 1000)
@@ -104,7 +105,7 @@ class AckScheduler:
 
     def _try_release_once(self, handles: Sequence[ReceiptHandle]) -> list[ReceiptHandle]:
         """Request the release of these messages, 1,000 at a time, and wait. Count those released. Return the handles
-        whose request failed with an error that may pass."""
+        of requests for which ``_may_repeat``."""
         failed: list[ReceiptHandle] = []
         for first in range(0, len(handles), MAX_CONCURRENT_CALLS):
             part = handles[first : first + MAX_CONCURRENT_CALLS]
@@ -112,7 +113,7 @@ class AckScheduler:
             count = sum(map(_is_confirmed, outcomes))
             with self._changed:
                 self._unacked.counts.released += count
-            failed += [handle for handle, outcome in zip(part, outcomes, strict=True) if _may_pass(outcome)]
+            failed += [handle for handle, outcome in zip(part, outcomes, strict=True) if _may_repeat(outcome)]
         return failed
 
     # ------------------------------------------------------------------------------------------ waiting, stopping
@@ -239,11 +240,18 @@ def _is_confirmed(outcome: ChangeOutcome) -> bool:
     return outcome is not None and not isinstance(outcome, RocketMQError)
 
 
-def _may_pass(outcome: ChangeOutcome) -> bool:
-    """Return whether it is an error, and the same request may succeed later."""
-    if not isinstance(outcome, RocketMQError):
+def _may_repeat(outcome: ChangeOutcome) -> bool:
+    """Return whether it is an error, the same request may succeed later, and no response was lost: the server may have
+    made the change, and a second one by the same handle has the broker deliver the message twice."""
+    if not isinstance(outcome, RocketMQError) or is_response_lost(outcome):
         return False
     return retryability_of_request(outcome) is not Retryability.PERMANENT
+
+
+def _without_expired(handles: Sequence[ReceiptHandle]) -> list[ReceiptHandle]:
+    """Return the handles without those of messages that brokers redeliver by now, by this host's clock."""
+    epoch_ms = int(time.time() * 1000)
+    return [one for one in handles if not (isinstance(one, BrokerHandle) and one.expires_ms <= epoch_ms)]
 
 
 log = logging.getLogger(__name__)

@@ -99,16 +99,19 @@ class BrokerHandle(NamedTuple):
         topic, retry = self.pop_check_point.topic, self.pop_check_point.retry
         return topic if retry == NORMAL_TOPIC else f"{retry_topic(group)}{_RETRY_TOPIC_SEPARATORS[retry]}{topic}"
 
+    @property
+    def expires_ms(self) -> int:
+        """Return when the message's invisible duration ends, in ms since 1970 by its broker's clock; durations above 12
+        h count as 12 h."""
+        return self.pop_check_point.pop_time_ms + min(self.pop_check_point.invisible_ms, MAX_INVISIBLE_MS)
+
     def is_long_expired(self, epoch_ms: int) -> bool:
         """Return whether the message expired more than 10 min before ``epoch_ms`` (now, in ms since 1970), so that its
-        broker redelivers it unless it was acknowledged; durations above 12 h count as 12 h. Also True for a handle that
-        no broker has made: an impossible offset, or a pop time over a year ahead."""
-        delivered_ms, invisible_ms = self.pop_check_point.pop_time_ms, self.pop_check_point.invisible_ms
-        end_ms = delivered_ms + min(invisible_ms, MAX_INVISIBLE_MS)
+        broker redelivers it unless it was acknowledged. Also True for a handle that no broker has made: an impossible
+        offset, or a pop time over a year ahead."""
         is_broker_handle = 0 <= self.offset - self.pop_check_point.start_offset <= POP_OFFSETS.maximum
-        return (
-            not is_broker_handle or end_ms + MAX_CLOCK_LAG_MS < epoch_ms or delivered_ms > epoch_ms + MAX_CLOCK_LEAD_MS
-        )
+        is_old = self.expires_ms + MAX_CLOCK_LAG_MS < epoch_ms
+        return not is_broker_handle or is_old or self.pop_check_point.pop_time_ms > epoch_ms + MAX_CLOCK_LEAD_MS
 
     def after_change(self, pop_time_ms: int, invisible_ms: int, revive_queue_id: int) -> BrokerHandle:
         """Return the handle that replaces this one after a change of the invisible duration: with the three values of

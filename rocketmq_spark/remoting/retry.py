@@ -239,6 +239,9 @@ is_timed_out: Final = _condition_in("RESPONSE_TIMED_OUT")
 is_unanswered: Final = _condition_in("CONNECT_FAILED", "CONNECTION_LOST", "RESPONSE_TIMED_OUT")
 """Whether a server gave no response: it is down, hangs, or cannot be reached."""
 
+is_response_lost: Final = _condition_in("CONNECTION_LOST", "RESPONSE_TIMED_OUT")
+"""Whether a request may have been sent, and processed, and got no response."""
+
 is_access_denied: Final = _condition_in("ACCESS_DENIED", "GROUP_DENIED", "TOPIC_DENIED")
 """Whether the client's credentials lack a permission."""
 
