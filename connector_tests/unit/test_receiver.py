@@ -219,6 +219,26 @@ def test_release_is_repeated_until_the_message_expires(age_ms: int, released: in
             assert (len(broker.after_change), one.counts.released) == (released, released)
 
 
+def test_stop_ends_a_release_after_the_requests_in_flight() -> None:
+    """It waited for those of all messages that an earlier start had left."""
+    count = 2 * MAX_CONCURRENT_CALLS
+    is_stopping = threading.Event()
+    with SharingServers("a") as servers:
+        broker = servers.brokers["a"]
+
+        def change(request: RemotingCommand) -> RemotingCommand:
+            is_stopping.wait(TIMEOUT_S)
+            return broker.change(request)
+
+        broker.server.on(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, change)
+        with receiver(servers.options(**PATIENT)) as one:
+            one.try_release([handle_of("a", offset) for offset in range(count)])
+            one._ack_scheduler.begin_stop()
+            is_stopping.set()
+            eventually(lambda: RELEASING not in one._workers.busy, "the end of the release")
+            assert one.counts.released <= MAX_CONCURRENT_CALLS
+
+
 # ------------------------------------------------------------------------------------------- who is silent
 
 

@@ -104,10 +104,12 @@ class AckScheduler:
         released()
 
     def _try_release_once(self, handles: Sequence[ReceiptHandle]) -> list[ReceiptHandle]:
-        """Request the release of these messages, 1,000 at a time, and wait. Count those released. Return the handles
-        of requests for which ``_may_repeat``."""
+        """Request the release of these messages, 1,000 at a time, and wait; after ``begin_stop`` send no more. Count
+        those released. Return the handles of requests for which ``_may_repeat``."""
         failed: list[ReceiptHandle] = []
         for first in range(0, len(handles), MAX_CONCURRENT_CALLS):
+            if self._is_stopping:
+                break
             part = handles[first : first + MAX_CONCURRENT_CALLS]
             outcomes = self._transport.change_invisible_duration(part, RELEASED_INVISIBLE_MS, suspend=True)
             count = sum(map(_is_confirmed, outcomes))
