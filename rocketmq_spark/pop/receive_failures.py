@@ -144,7 +144,7 @@ class ReceiveFailures:
                 self._failed_polls |= {target}
 
     def retain_targets(self, targets: Collection[Target]) -> None:
-        """Discard failures of polls of other targets, which are polled no more: to convert their messages."""
+        """Discard failures to convert messages of other targets, which are polled no more."""
         with self._changed:
             for target in self._failed_polls.difference(targets):
                 self._tracker.discard(conversion_subject(*target))

@@ -32,8 +32,9 @@ _RESERVED_NAMES: Final = pa.array(sorted(RESERVED_PROPERTIES)).cast(pa.binary())
 _TOPIC: Final = r"^[%|a-zA-Z0-9_-]{1,127}$"
 
 MAX_INT: Final = 2**31 - 1
-_MAX_INT: Final = pa.scalar(MAX_INT)
 """Maximum of a value that brokers parse as an ``int``."""
+
+_MAX_INT: Final = pa.scalar(MAX_INT)
 
 MAX_DELAYS: Final = {DELAY_LEVEL: MAX_INT, DELAY_SECONDS: 999_999_999}
 """Maximum delays. Brokers limit seconds to ``timerMaxDelaySec``, 3 days by default, and deliver at once on overflow."""
