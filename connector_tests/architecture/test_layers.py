@@ -112,6 +112,14 @@ def printed_of_broken(folder: Path) -> str:
     return done.stdout
 
 
+def printed_with(imports: Mapping[str, str], contract_begins: str, folder: Path) -> str:
+    """What is printed of one contract, broken by all of ``imports`` in one copy: a run takes a second."""
+    copy = copy_of_the_package(folder)
+    write_contract(copy, contract(contract_begins))
+    append_imports(copy, imports)
+    return printed_of_broken(copy)
+
+
 IMPURE_IMPORTS = {
     "consumer/rebalance.py": "from rocketmq_spark.consumer import member",
     "wire/message/properties.py": "import time",
@@ -122,11 +130,7 @@ WRONG_SHELLS = ("rocketmq_spark.model", "rocketmq_spark.gone")
 
 @pytest.fixture(scope="module")
 def printed_of_impure_imports(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Of all of them in one copy: a run takes a second."""
-    copy = copy_of_the_package(tmp_path_factory.mktemp("impure"))
-    write_contract(copy, contract(PURE_CORE))
-    append_imports(copy, IMPURE_IMPORTS)
-    return printed_of_broken(copy)
+    return printed_with(IMPURE_IMPORTS, PURE_CORE, tmp_path_factory.mktemp("impure"))
 
 
 @pytest.mark.parametrize("module", IMPURE_IMPORTS)
@@ -173,10 +177,7 @@ CIRCULAR_IMPORTS = {  # at most one in a package, which is what is printed
 
 @pytest.fixture(scope="module")
 def printed_of_circles(tmp_path_factory: pytest.TempPathFactory) -> str:
-    copy = copy_of_the_package(tmp_path_factory.mktemp("circles"))
-    write_contract(copy, contract(ACYCLIC))
-    append_imports(copy, CIRCULAR_IMPORTS)
-    return printed_of_broken(copy)
+    return printed_with(CIRCULAR_IMPORTS, ACYCLIC, tmp_path_factory.mktemp("circles"))
 
 
 @pytest.mark.parametrize("module", CIRCULAR_IMPORTS)

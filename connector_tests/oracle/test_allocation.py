@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from random import Random
 from typing import Any, NamedTuple
@@ -46,11 +45,10 @@ class Case:
         return self.room_of[client_id]
 
 
-@functools.cache
-def random_cases(count: int) -> tuple[Case, ...]:
-    """The same for each strategy."""
+def random_cases(count: int) -> Iterator[Case]:
     random = Random(count)
-    return tuple(random_case(random) for _ in range(count))
+    for _ in range(count):
+        yield random_case(random)
 
 
 def random_case(random: Random) -> Case:

@@ -7,8 +7,11 @@ many. A mutant is dead with the first example that shows it: to look for a small
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterator
 from typing import Final
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 BUSY: Final = (HealthCheck.too_slow,)
@@ -24,3 +27,13 @@ settings.register_profile(
     phases=[Phase.explicit, Phase.generate],
 )
 settings.load_profile("mutants" if "MUTANT_UNDER_TEST" in os.environ else "connector")
+
+
+@pytest.fixture
+def printed() -> Iterator[None]:
+    """``pytest -rP`` shows the figure of memory of hostile responses."""
+    from connector_tests.support.response_costs import COSTS, figure
+
+    COSTS.clear()
+    yield
+    sys.stdout.write(figure() + "\n")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from queue import SimpleQueue
@@ -21,7 +20,7 @@ from hypothesis import strategies as st
 
 from connector_tests.support.address_space import MIB
 from connector_tests.support.protobuf_strategies import HANDLE, INVISIBLE, responses
-from connector_tests.support.response_costs import COSTS, ROWS_BYTES, bounded, check_error, figure
+from connector_tests.support.response_costs import ROWS_BYTES, bounded, check_error
 from connector_tests.support.scripted_proxy import OK, ScriptedProxy, received, status
 from connector_tests.support.timeouts import WAIT_S
 from rocketmq_spark.errors import RocketMQError
@@ -97,14 +96,6 @@ def place() -> Iterator[Place]:
             assert transport.refresh_routes() == {}
             session.keep_alive()
             yield Place(proxy, options, session, transport)
-
-
-@pytest.fixture
-def printed() -> Iterator[None]:
-    """``pytest -rP`` shows the figure."""
-    COSTS.clear()
-    yield
-    sys.stdout.write(figure() + "\n")
 
 
 def session_of(proxy: ScriptedProxy) -> Session:

@@ -7,7 +7,6 @@ plan, and a receiver of messages use it. ``test_claims`` has the same of single 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from queue import Queue
 from typing import Any, Final
@@ -19,7 +18,7 @@ from hypothesis import strategies as st
 from connector_tests.support.address_space import MIB
 from connector_tests.support.message_bytes import Record, pull_body
 from connector_tests.support.message_strategies import INT32, INT64
-from connector_tests.support.response_costs import COSTS, ROWS_BYTES, bounded, figure
+from connector_tests.support.response_costs import ROWS_BYTES, bounded
 from connector_tests.support.response_strategies import (
     CLUSTERS,
     LISTS,
@@ -73,16 +72,14 @@ def scripted() -> Iterator[ScriptedCluster]:
         yield cluster
 
 
-@pytest.fixture
-def printed() -> Iterator[None]:
-    """``pytest -rP`` shows the figure."""
-    COSTS.clear()
-    yield
-    sys.stdout.write(figure() + "\n")
-
-
 def sent_bytes(sent: RemotingCommand) -> int:
     return len(sent.body) + len(sent.remark or "") + sum(map(len, sent.fields.values()))
+
+
+def respond(scripted: ScriptedCluster, codes: Sequence[RequestCode], sent: RemotingCommand) -> None:
+    """Have the broker respond to each of these requests with ``sent``."""
+    for code in codes:
+        scripted.brokers["a"].on(code, sent)
 
 
 def broker_of(scripted: ScriptedCluster) -> Broker:
@@ -152,8 +149,7 @@ def call_each(sent: RemotingCommand, calls: Sequence[Call], *, is_traced: bool) 
 
 def use_lists(scripted: ScriptedCluster, sent: RemotingCommand, *, is_traced: bool = True) -> None:
     codes = (RequestCode.GET_CONSUMER_LIST_BY_GROUP, RequestCode.LOCK_BATCH_MQ, RequestCode.GET_CONSUME_STATS)
-    for code in codes:
-        scripted.brokers["a"].on(code, sent)
+    respond(scripted, codes, sent)
     broker = broker_of(scripted)
     calls: tuple[Call, ...] = (
         lambda: broker.submit_consumer_ids("g").result(),
@@ -172,8 +168,7 @@ def use_offsets(scripted: ScriptedCluster, sent: RemotingCommand, *, is_traced: 
         RequestCode.PULL_MESSAGE,
         RequestCode.CHANGE_MESSAGE_INVISIBLETIME,
     )
-    for code in codes:
-        scripted.brokers["a"].on(code, sent)
+    respond(scripted, codes, sent)
     broker = broker_of(scripted)
     calls: tuple[Call, ...] = (
         lambda: broker.query_offsets("g", [QUEUE]),
@@ -193,8 +188,7 @@ def use_settings(scripted: ScriptedCluster, sent: RemotingCommand, *, is_traced:
         RequestCode.GET_CONSUMER_CONNECTION_LIST,
         RequestCode.GET_BROKER_RUNTIME_INFO,
     )
-    for code in codes:
-        scripted.brokers["a"].on(code, sent)
+    respond(scripted, codes, sent)
     broker = pop_broker_of(scripted)
     calls: tuple[Call, ...] = (
         lambda: broker.query_group_retry_settings("g"),

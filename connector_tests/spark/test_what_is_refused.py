@@ -12,7 +12,7 @@ from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import SparkSession
 
 from connector_tests.spark.conftest import StreamOf
-from connector_tests.support.streams import Topic
+from connector_tests.support.streams import Stream, Topic
 from connector_tests.support.timeouts import END_TO_END_S, PATIENT
 from rocketmq_spark.embedded import EmbeddedCluster
 
@@ -68,25 +68,31 @@ def test_two_streams_of_one_application_with_one_group_and_different_topics(
     )
     with first.running() as query:
         query.processAllAvailable()
-        joining = second.start()
-        try:
-            with pytest.raises(StreamingQueryException) as raised:
-                joining.awaitTermination(FAILURE_TIMEOUT_S)
-        finally:
-            joining.stop()
+        failure = failure_of(second)
         progress = query.lastProgress
         assert progress is not None
         host, _ = json.loads(str(progress.sources[0].latestOffset))["clientId"].split("@")
         sent += messages.send(8)
         query.processAllAvailable()
     assert first.bodies() == sorted(sent)
-    reported = re.sub(r"%RETRY%\S+ \(\*\), ", "", str(raised.value))
+    reported = re.sub(r"%RETRY%\S+ \(\*\), ", "", failure)
     assert (
         f"[ROCKETMQ_INCONSISTENT_SUBSCRIPTION] Members of group {group!r} have different subscriptions: "
         f"'{host}@second' subscribes to {other_topic} (*); '{host}@first' subscribes to {messages.name} (*). Set "
         "the same topics and expressions on all members, or use another group. Each stream is a member of its "
         "own: two streams of one application that read different topics need a group each."
     ) in reported
+
+
+def failure_of(joining: Stream) -> str:
+    """The text of the error with which it ends."""
+    query = joining.start()
+    try:
+        with pytest.raises(StreamingQueryException) as raised:
+            query.awaitTermination(FAILURE_TIMEOUT_S)
+    finally:
+        query.stop()
+    return str(raised.value)
 
 
 @pytest.mark.full
@@ -101,13 +107,8 @@ def test_a_copy_of_a_checkpoint_beside_the_first(messages: Topic, stream: Stream
     (copy.folder / "checkpoint" / "metadata").write_text(json.dumps({"id": str(uuid4())}), "utf-8")
     with first.running() as query:
         query.processAllAvailable()
-        joining = copy.start()
-        try:
-            with pytest.raises(StreamingQueryException) as raised:
-                joining.awaitTermination(FAILURE_TIMEOUT_S)
-        finally:
-            joining.stop()
-        assert re.search(rf"'\S+@second' and '\S+@first' of group '{group}' run from one checkpoint", str(raised.value))
+        failure = failure_of(copy)
+        assert re.search(rf"'\S+@second' and '\S+@first' of group '{group}' run from one checkpoint", failure)
         assert copy.bodies() == []
         sent += messages.send(8)
         query.processAllAvailable()
