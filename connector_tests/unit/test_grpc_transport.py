@@ -360,15 +360,27 @@ def test_messages_of_an_earlier_start_are_released_though_routes_come_after_an_e
 
     with ScriptedProxy() as proxy:
         proxy.handlers_by_method["QueryRoute"] = route
-        given = {"endpoints": proxy.address, "consumerGroup": "g", "subscribe": "T", "loadBalance": "message"}
-        options = ReadOptions.parse(given)
-        receiver = Receiver(options, transport_of(options), is_available_now=True)
-        try:
-            receiver.start()
-            receiver.try_release([BrokerHandle.parse("T", f"0 {int(time.time() * 1000)} 60000 3 0 broker-a 0 0")])
+        with receiving_to_the_end(proxy) as receiver:
+            receiver.try_release([just_received()])
             eventually(lambda: receiver.counts.released == 1, "a released message")
-        finally:
-            receiver.stop()
+
+
+@contextmanager
+def receiving_to_the_end(proxy: ScriptedProxy) -> Iterator[Receiver]:
+    """A receiver of an ``availableNow`` run, started."""
+    given = {"endpoints": proxy.address, "consumerGroup": "g", "subscribe": "T", "loadBalance": "message"}
+    options = ReadOptions.parse(given)
+    receiver = Receiver(options, transport_of(options), is_available_now=True)
+    try:
+        receiver.start()
+        yield receiver
+    finally:
+        receiver.stop()
+
+
+def just_received() -> BrokerHandle:
+    """The handle of a message that is invisible for a minute."""
+    return BrokerHandle.parse("T", f"0 {int(time.time() * 1000)} 60000 3 0 broker-a 0 0")
 
 
 def test_messages_of_an_earlier_start_are_released_though_routes_come_late(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -390,18 +402,12 @@ def test_messages_of_an_earlier_start_are_released_though_routes_come_late(monke
 
     with ScriptedProxy() as proxy:
         proxy.handlers_by_method["QueryRoute"] = route
-        given = {"endpoints": proxy.address, "consumerGroup": "g", "subscribe": "T", "loadBalance": "message"}
-        options = ReadOptions.parse(given)
-        receiver = Receiver(options, transport_of(options), is_available_now=True)
-        try:
-            receiver.start()
+        with receiving_to_the_end(proxy) as receiver, ExitStack() as ending:
+            ending.callback(is_routed.set)
             eventually(lambda: "QueryRoute" in proxy.received_methods(), "a request for the route")
-            receiver.try_release([BrokerHandle.parse("T", f"0 {int(time.time() * 1000)} 60000 3 0 broker-a 0 0")])
+            receiver.try_release([just_received()])
             eventually(lambda: monotonic_ms() > expected_ms[-1], "a later millisecond")
             routed_ms = monotonic_ms()
             is_routed.set()
             eventually(lambda: receiver.counts.released == 1, "a released message")
             eventually(lambda: any(at_ms >= routed_ms for at_ms in expected_ms), "its redelivery, from its release on")
-        finally:
-            is_routed.set()
-            receiver.stop()
