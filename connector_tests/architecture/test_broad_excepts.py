@@ -10,6 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from connector_tests.architecture.test_named_in_docs import NAMED, missing
+from connector_tests.support.innermost import innermost_functions
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("rocketmq_spark", "connector_tests", "tools", "examples")
@@ -64,22 +65,17 @@ OF_TESTS = {
 
 def broad_ones(source: str) -> Iterator[str]:
     """The innermost functions with a bare except, one of everything, or a suppression of that."""
-    yield from _broad_within(ast.parse(source), "the module")
+    return innermost_functions(source, _is_broad)
 
 
-def _broad_within(node: ast.AST, function: str) -> Iterator[str]:
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        function = node.name
-    if isinstance(node, ast.ExceptHandler) and (node.type is None or not EVERYTHING.isdisjoint(_names(node.type))):
-        yield function
-    if (
+def _is_broad(node: ast.AST) -> bool:
+    if isinstance(node, ast.ExceptHandler):
+        return node.type is None or not EVERYTHING.isdisjoint(_names(node.type))
+    return (
         isinstance(node, ast.Call)
         and "suppress" in _names(node.func)
         and not EVERYTHING.isdisjoint(name for argument in node.args for name in _names(argument))
-    ):
-        yield function
-    for child in ast.iter_child_nodes(node):
-        yield from _broad_within(child, function)
+    )
 
 
 def _names(node: ast.AST) -> set[str]:

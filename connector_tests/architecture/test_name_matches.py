@@ -11,6 +11,7 @@ from typing import Final
 import pytest
 
 from connector_tests.architecture.test_named_in_docs import NAMED, missing
+from connector_tests.support.innermost import innermost_functions
 
 PACKAGE: Final = Path(__file__).parents[2] / "rocketmq_spark"
 FOLDING: Final = {"lower", "upper", "casefold", "utf8_lower", "utf8_upper", "IGNORECASE"}
@@ -50,16 +51,7 @@ EXAMINED: Final = {
 
 def folding(source: str) -> Iterator[str]:
     """The innermost functions that change the case of text or ignore it."""
-    yield from _folding_within(ast.parse(source), "the module")
-
-
-def _folding_within(node: ast.AST, function: str) -> Iterator[str]:
-    if isinstance(node, ast.FunctionDef):
-        function = node.name
-    if isinstance(node, ast.Attribute) and node.attr in FOLDING:
-        yield function
-    for child in ast.iter_child_nodes(node):
-        yield from _folding_within(child, function)
+    return innermost_functions(source, lambda node: isinstance(node, ast.Attribute) and node.attr in FOLDING)
 
 
 def test_each_match_without_case_was_examined() -> None:
