@@ -16,32 +16,19 @@ from xdist.scheduler import LoadFileScheduling
 
 from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.decoders import IMPLEMENTATIONS, decoder_class, implementations_line, reset_decoder_choice
-from connector_tests.support.durations import Durations, longest_s
+from connector_tests.support.durations import SHORT_S, Durations, longest_s, part_of
 from connector_tests.support.executor_process import close_executor_connections
 from connector_tests.support.java import java_oracle
 from connector_tests.support.jvm_options import spark_options
 from connector_tests.support.leaks import LeakCheck
 from connector_tests.support.rest_files import is_ignored, may_be_of_rest
 from connector_tests.support.started_processes import StartedProcesses
-from connector_tests.support.work_units import SharedShapes, unit_of, unit_seconds
+from connector_tests.support.work_units import SharedShapes, unit_of, unit_places
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.source.stream.source_run import ENDING_SIGNALS
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
 from rocketmq_spark.wire.implementation import NATIVE, VARIABLE
-
-FASTEST_FIRST: Final = (
-    "unit",
-    "architecture",
-    "typing",
-    "properties",
-    "vectors",
-    "oracle",
-    "integration",
-    "faults",
-    "examples",
-    "spark",
-)
 
 WITH_SPARK: Final = ("examples", "spark")
 
@@ -64,15 +51,14 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put quick folders before slow ones and in each the longest unit first, with the longest of its files first, and
-    mark what needs Spark or the native decoder."""
-    seconds = longest_s()
-    of_unit = unit_seconds({file_of(item) for item in items}, seconds)
+    """Put units in their places, in each the longest file first, and mark what needs Spark or the native decoder."""
+    seconds = file_seconds(items)
+    place_of = unit_places(seconds)
 
-    def place(item: pytest.Item) -> tuple[int, int, str, int]:
+    def place(item: pytest.Item) -> tuple[float, str, int]:
         file = file_of(item)
         unit = unit_of(file)
-        return FASTEST_FIRST.index(folder_of(item)), -of_unit[unit], unit, -seconds.get(file, 0)
+        return place_of[unit], unit, -seconds[file]
 
     items.sort(key=place)
     for item in items:
@@ -84,9 +70,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     check_rest_files(items)
 
 
+def file_seconds(items: Sequence[pytest.Item]) -> dict[str, int]:
+    """How long the tests of each file take that are here."""
+    measured = longest_s()
+    parts = {(file_of(item), is_of_rest(item)) for item in items}
+    seconds = dict.fromkeys((file for file, _ in parts), 0)
+    for file, rest in parts:
+        seconds[file] += measured.get(part_of(file, is_of_rest=rest), SHORT_S)
+    return seconds
+
+
+def is_of_rest(item: pytest.Item) -> bool:
+    """Whether 'make test-rest' runs it, not 'make test'."""
+    return item.get_closest_marker("full") is not None or needs_native_decoder(item)
+
+
 def check_rest_files(items: Sequence[pytest.Item]) -> None:
     """UsageError for a test that 'make test' leaves out in a file that 'make test-rest' would not import."""
-    marked = {item.path for item in items if item.get_closest_marker("full") or item.get_closest_marker("native")}
+    marked = {item.path for item in items if is_of_rest(item)}
     if unknown := [str(file) for file in sorted(marked) if not may_be_of_rest(file)]:
         raise pytest.UsageError(f"support/rest_files.py finds no mark full or native in {', '.join(unknown)}")
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from connector_tests.support.durations import TESTS
 from connector_tests.support.timeouts import PROCESS_S
-from connector_tests.support.work_units import GROUP_OF, GROUPS, SharedShapes, unit_seconds
+from connector_tests.support.work_units import GROUP_OF, GROUPS, SharedShapes, unit_places
 
 
 def test_a_file_of_a_group_is_there_and_in_no_other() -> None:
@@ -31,6 +33,23 @@ def test_files_are_collected_without_pytest_xdist_too() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_a_unit_takes_as_long_as_its_files_together() -> None:
-    first, second = list(GROUP_OF)[:2]
-    assert unit_seconds((first, second, "other"), {first: 3, second: 4}) == {GROUP_OF[first]: 7, "other": 0}
+def test_long_units_come_first_and_some_compute_while_others_wait() -> None:
+    in_a_group = list(GROUP_OF)[:2]
+    seconds = dict(zip(in_a_group, (30, 70), strict=True)) | {
+        "connector_tests/integration/test_long.py": 75,
+        "connector_tests/faults/test_short.py": 25,
+        "connector_tests/unit/test_model.py": 3,
+    }
+    assert unit_places(seconds) == {
+        GROUP_OF[in_a_group[0]]: 0,
+        "connector_tests/integration/test_long.py": 0,
+        "connector_tests/faults/test_short.py": 0.75,
+        "connector_tests/unit/test_model.py": pytest.approx(100 / 103),
+    }
+
+
+def test_a_group_with_files_that_wait_waits() -> None:
+    group = dict.fromkeys((f"connector_tests/{name}.py" for name in GROUPS["two brokers"]), 3)
+    assert unit_places(group | {"connector_tests/spark/test_x.py": 1})["connector_tests/spark/test_x.py"] == 0
+    beside = unit_places(group | {"connector_tests/faults/test_x.py": 4})
+    assert beside == {"two brokers": 0, "connector_tests/faults/test_x.py": pytest.approx(0.6)}

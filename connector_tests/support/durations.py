@@ -1,4 +1,5 @@
-"""How long each file of tests takes, so that a run begins with the long ones.
+"""How long each file of tests takes, so that a run begins with the long ones. What 'make test' runs of it is one part,
+what 'make test-rest' runs another one.
 
 Each run writes what it measured to ``build/durations.json``; ``connector_tests/durations.json`` is a copy, for runs on
 a clean clone.
@@ -17,8 +18,20 @@ import pytest
 TESTS: Final = Path(__file__).parents[1]
 KEPT: Final = TESTS / "durations.json"
 MEASURED: Final = TESTS.parent / "build" / KEPT.name
-SHORTEST_S: Final = 10
+SHORTEST_S: Final = 5
 """Order matters little among shorter ones."""
+
+SHORT_S: Final = 2
+"""What a shorter one counts as."""
+
+
+OF_REST: Final = frozenset({"full", "native"})
+"""The marks of what 'make test-rest' runs."""
+
+
+def part_of(file: str, *, is_of_rest: bool) -> str:
+    """The key of one of the two parts of a file."""
+    return f"{file} of rest" if is_of_rest else file
 
 
 class Durations:
@@ -28,7 +41,8 @@ class Durations:
         self._seconds: defaultdict[str, float] = defaultdict(float)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self._seconds[report.location[0]] += report.duration
+        is_of_rest = not OF_REST.isdisjoint(report.keywords)
+        self._seconds[part_of(report.nodeid.partition("::")[0], is_of_rest=is_of_rest)] += report.duration
 
     def pytest_sessionfinish(self) -> None:
         MEASURED.parent.mkdir(exist_ok=True)
@@ -36,7 +50,7 @@ class Durations:
 
 
 def longest_s() -> dict[str, int]:
-    """Seconds by file, of the copy or of runs here."""
+    """Seconds by part of a file, of the copy or of runs here."""
     seconds: dict[str, int] = {}
     for file in (KEPT, MEASURED):
         if file.exists():
@@ -45,7 +59,7 @@ def longest_s() -> dict[str, int]:
 
 
 def merged(before: Mapping[str, int], measured_s: Mapping[str, float]) -> dict[str, int]:
-    """The longer one of each file: a run has all of its tests, or some."""
+    """The longer one of each part: a run has all of its tests, or some."""
     rounded = {file: round(seconds) for file, seconds in measured_s.items()}
     longer = {file: max(before.get(file, 0), rounded.get(file, 0)) for file in before.keys() | rounded.keys()}
     return {file: seconds for file, seconds in longer.items() if seconds >= SHORTEST_S}

@@ -1,9 +1,10 @@
 """Which files of tests run one after the other in one process, because they use a server of the same shape: the pool of
-the process then starts one."""
+the process then starts one. And in which order these units begin."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
+from itertools import groupby
 from typing import Final
 
 from xdist.scheduler import LoadFileScheduling
@@ -62,6 +63,9 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Name and files below connector_tests, without their suffix."""
 
+WAITING: Final = ("connector_tests/integration/", "connector_tests/faults/")
+"""Where tests wait for servers most of the time. Those of the other folders keep a processor busy."""
+
 GROUP_OF: Final = {f"connector_tests/{file}.py": group for group, files in GROUPS.items() for file in files}
 
 
@@ -70,12 +74,25 @@ def unit_of(file: str) -> str:
     return GROUP_OF.get(file, file)
 
 
-def unit_seconds(files: Iterable[str], seconds: Mapping[str, int]) -> dict[str, int]:
-    """What the files of each unit take together."""
-    found: dict[str, int] = {}
-    for file in files:
-        found[unit_of(file)] = found.get(unit_of(file), 0) + seconds.get(file, 0)
-    return found
+def unit_places(file_seconds: Mapping[str, int]) -> dict[str, float]:
+    """Place in [0, 1) of each unit of these files: the share of its kind's seconds that begin before it.
+
+    Of units that wait and of units that compute, the longest come first; both kinds last until the end, so that
+    some compute while others wait, and the last ones are short.
+    """
+    seconds_of: dict[bool, dict[str, int]] = {True: {}, False: {}}
+    for unit, of_unit in groupby(sorted(file_seconds, key=unit_of), unit_of):
+        in_unit = list(of_unit)
+        waits = any(file.startswith(WAITING) for file in in_unit)
+        seconds_of[waits][unit] = sum(file_seconds[file] for file in in_unit)
+    return {unit: place for of_kind in seconds_of.values() for unit, place in _shares_before(of_kind)}
+
+
+def _shares_before(seconds: Mapping[str, int]) -> Iterator[tuple[str, float]]:
+    total, before = sum(seconds.values()), 0
+    for unit in sorted(seconds, key=lambda unit: (-seconds[unit], unit)):
+        yield unit, before / total
+        before += seconds[unit]
 
 
 class SharedShapes(LoadFileScheduling):  # type: ignore[misc]  # pytest-xdist has no types
