@@ -53,8 +53,6 @@ test: $(STAMP) $(CLASSES_STAMP) ## whether a change is sound: all promises, the 
 test-all: $(STAMP) $(CLASSES_STAMP) ## the same and groups, outages, crashes, security, examples and the demo; all but the long forms
 	$(PYTEST) -m "not long and not versions and not tables and not sparks" $(TESTS)
 
-# Most of these start servers or Sparks of their own, and keep two cores busy with fewer workers.
-test-rest: WORKERS = 3
 test-rest: $(STAMP) $(CLASSES_STAMP) ## what test-all has and test has not, and what needs the native decoder
 	$(PYTEST) -m "(full or native) and not long and not versions and not tables and not sparks" $(TESTS)
 
