@@ -10,6 +10,7 @@ import pytest
 
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.pop.proxied_handles import UNVERIFIED
 from rocketmq_spark.pop.receipt_handles import BrokerHandle, OpaqueHandle, PopCheckPoint
 from rocketmq_spark.source.pop.pop_offsets import PopOffset
 from rocketmq_spark.source.stream.offsets import SourceOffset
@@ -119,6 +120,14 @@ def test_handles_that_only_their_server_understands_are_kept_for_it() -> None:
     assert PopOffset.from_json(value, over_grpc) == OPAQUE
     with pytest.raises(OptionError, match=changed("endpoints", "(set)", "(not set)")):
         PopOffset.from_json(value, OPTIONS)
+
+
+@pytest.mark.parametrize("text", [UNVERIFIED, "1 2 3 4 5 77"])
+def test_handles_that_a_producer_may_have_written_bind_no_query_to_its_proxy(text: str) -> None:
+    """Each start over ``namesrvAddr`` failed, for a single message with a ``POP_CK``."""
+    handles = (OFFSET.handles[0], OpaqueHandle("orders", "broker-a", text))
+    offset = PopOffset("g", "6f0c", 7, handles)
+    assert PopOffset.from_json(offset.to_json(), OPTIONS) == offset
 
 
 def test_a_broker_s_own_handles_are_understood_over_both_protocols() -> None:

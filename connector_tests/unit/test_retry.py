@@ -458,6 +458,12 @@ def test_topic_called_as_a_refusal_is_none() -> None:
 FRAME = ". java.base/java.lang.NumberFormatException.forInputString(NumberFormatException.java:67)"
 """Proxies append the first frame of the stack to the message and the class."""
 
+POLL_FRAME = (
+    ". org.apache.rocketmq.proxy.grpc.v2.consumer.ReceiveMessageActivity.receiveMessage(ReceiveMessageActivity.java:69)"
+)
+"""Where a proxy needs settings of a client that it has forgotten. Java names a variable that is null since 14, and only
+where the class has its variables' names."""
+
 
 @pytest.mark.parametrize(
     ("code_name", "remark", "is_conversion"),
@@ -474,7 +480,11 @@ FRAME = ". java.base/java.lang.NumberFormatException.forInputString(NumberFormat
         ("INTERNAL_SERVER_ERROR", f"connect to 10.0.0.1:10911 failed. RemotingConnectException{FRAME}", False),
         ("INTERNAL_SERVER_ERROR", f"CODE: 2  DESC: busy. MQBrokerException{FRAME}", False),
         ("INTERNAL_SERVER_ERROR", "CODE: 2  DESC: busy. MQBrokerException", False),
-        ("INTERNAL_SERVER_ERROR", f'because "settings" is null. NullPointerException{FRAME}', False),
+        ("INTERNAL_SERVER_ERROR", f"null. NullPointerException{POLL_FRAME}", False),
+        ("INTERNAL_SERVER_ERROR", f'because "settings" is null. NullPointerException{POLL_FRAME}', False),
+        ("INTERNAL_SERVER_ERROR", f'because "<local4>" is null. NullPointerException{POLL_FRAME}', False),
+        ("INTERNAL_SERVER_ERROR", f'because "<local4>" is null. NullPointerException{FRAME}', True),
+        ("INTERNAL_SERVER_ERROR", f"{POLL_FRAME} is no time. IllegalArgumentException{FRAME}", True),
         ("TOO_MANY_REQUESTS", f"polling full. IllegalArgumentException{FRAME}", False),
         ("INTERNAL_SERVER_ERROR", "subscription group no permission, g", False),
         ("INTERNAL_SERVER_ERROR", "the broker[10.0.0.1] pop message is forbidden", False),

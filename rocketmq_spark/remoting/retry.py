@@ -250,12 +250,12 @@ is_response_too_large: Final = _condition_in("RESPONSE_TOO_LARGE")
 
 _is_proxy_unavailable: Final = _condition_in("PROXY_UNAVAILABLE")
 _CONVERSION_FAILURE: Final = re.compile(
-    r'\. (?!Remoting|MQ(?:Broker|Client)Exception|(?<="settings" is null\. )NullPointerException)'
+    r"\. (?!Remoting|MQ(?:Broker|Client)Exception|NullPointerException\. \S+\.ReceiveMessageActivity\.receiveMessage\()"
     r"\w+(?:Exception|Error)(?:\. \S+\([^()]*\))?$"
 )
 """At the end of a remark, the class and the first stack frame that proxies append to the message of an exception. Not
-of these: its broker is unavailable or has refused, or the client has to register. Not elsewhere: before them a remark
-may quote a producer. A broker's own remark, which proxies pass on, has neither.
+of these: its broker is unavailable or has refused, or the proxy has forgotten the client's settings. Not elsewhere:
+before them a remark may quote a producer. A broker's own remark, which proxies pass on, has neither.
 
 Source: ``common/utils/ExceptionUtils.java#getErrorDetailMessage``."""
 

@@ -18,7 +18,13 @@ from typing import Any, Final
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.options.receive import BY_MESSAGE, BY_QUEUE
-from rocketmq_spark.pop.receipt_handles import BrokerHandle, ReceiptHandle, handles_from_json, handles_to_json
+from rocketmq_spark.pop.receipt_handles import (
+    BrokerHandle,
+    ReceiptHandle,
+    handles_from_json,
+    handles_to_json,
+    is_unverified,
+)
 from rocketmq_spark.source.start_tracking import without_progress
 
 VERSION: Final = 1
@@ -48,8 +54,8 @@ class PopOffset:
         """Parse a value of ``to_json``; ignore fields that only the query progress has.
 
         Raises OptionError[CHECKPOINT_OPTION_CHANGED] for an offset of queue-based reads, of another group, or with
-        handles of a proxy while ``endpoints`` is not set; OptionError[INCOMPATIBLE_CHECKPOINT] for any other value that
-        ``to_json`` does not return, such as another version or spelling.
+        handles that only a proxy can read while ``endpoints`` is not set; OptionError[INCOMPATIBLE_CHECKPOINT] for any
+        other value that ``to_json`` does not return, such as another version or spelling.
         """
         value = without_progress(value)
         try:
@@ -69,9 +75,14 @@ class PopOffset:
             raise OptionError("INCOMPATIBLE_CHECKPOINT", problem=f"{problem} in {str(value)[:200]}") from None
         if offset.consumer_group != options.consumer_group:
             raise _option_changed("consumerGroup", offset.consumer_group, options.consumer_group)
-        if options.endpoints is None and not all(isinstance(one, BrokerHandle) for one in offset.handles):
+        if options.endpoints is None and not all(map(_is_independent_of_proxy, offset.handles)):
             raise _option_changed("endpoints", "(set)", "(not set)")
         return offset
+
+
+def _is_independent_of_proxy(handle: ReceiptHandle) -> bool:
+    """Return whether brokers read the handle, or no request uses it: its message is redelivered either way."""
+    return isinstance(handle, BrokerHandle) or is_unverified(handle)
 
 
 def _option_changed(option: str, before: str, now: str) -> OptionError:
