@@ -75,6 +75,19 @@ def test_failing_target_is_polled_for_single_message_without_space() -> None:
     assert [poll.max_messages for poll in polls.schedule(5, [A, B], {B}.__contains__)] == [5]
 
 
+def test_a_query_that_runs_once_polls_an_empty_target_that_fails() -> None:
+    """As the last message there was in a batch and expired, no other request ended the failure."""
+    polls = polls_of(A, B, is_available_now=True)
+    empty_polls(polls, A, B)
+    assert polls.are_all_empty
+    for capacity in (ROOM, 0):
+        assert list(polls.schedule(capacity, [A, B], {B}.__contains__)) == [ReceiveRequest(B, 1, SHORT_POLL_MS)]
+        assert not polls.are_all_empty
+        assert list(polls.schedule(capacity, [A, B], {B}.__contains__)) == []
+        polls.mark_responded(B, has_messages=False)
+        assert polls.are_all_empty
+
+
 def test_failing_target_with_messages_has_one_poll_without_space() -> None:
     """It had four, each for a message beyond the limit."""
     polls = polls_of(A)
@@ -291,7 +304,7 @@ FAILURE = BrokerError(
 def fail_conversion(polls: ReceiveScheduler, target: Target, now_ms: int) -> int:
     """A poll whose response fails for an unconvertible message; returns for how many messages it was."""
     (request,) = schedule(polls, target)
-    polls.record_incomplete(request, FAILURE, now_ms)
+    polls.record_incomplete(request, 0, FAILURE, now_ms)
     polls.mark_failed(target)
     return request.max_messages
 
@@ -372,7 +385,7 @@ def test_a_query_that_runs_once_awaits_what_an_incomplete_response_lacks() -> No
     """Not by polls for single messages: the next response may be complete."""
     polls = polls_of(A, is_available_now=True)
     (request,) = schedule(polls, A)
-    polls.record_incomplete(request, TIMED_OUT, now_ms=1_000)
+    polls.record_incomplete(request, MAX_MESSAGES_PER_REQUEST - 1, TIMED_OUT, now_ms=1_000)
     polls.mark_responded(A, has_messages=True)
     empty_polls(polls, A)
     for now_ms, is_empty in ((999 + ISOLATED_MS, False), (1_000 + ISOLATED_MS, True)):
@@ -382,6 +395,16 @@ def test_a_query_that_runs_once_awaits_what_an_incomplete_response_lacks() -> No
         polls.mark_responded(A, has_messages=False)
         assert polls.are_all_empty is is_empty
     assert polls.take_lines() == []
+
+
+def test_a_query_that_runs_once_awaits_nothing_of_a_response_with_all_messages_of_its_poll() -> None:
+    """It lacks its end only."""
+    polls = polls_of(A, is_available_now=True)
+    (request,) = schedule(polls, A)
+    polls.record_incomplete(request, request.max_messages, TIMED_OUT, now_ms=1_000)
+    polls.mark_responded(A, has_messages=True)
+    empty_polls(polls, A)
+    assert polls.are_all_empty
 
 
 def test_a_query_that_runs_once_awaits_no_single_message() -> None:

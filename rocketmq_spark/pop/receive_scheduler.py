@@ -72,7 +72,8 @@ class _Isolation:
 
 class ReceiveScheduler:
     """See the module. ``is_available_now``: the query ends when each target is empty. It uses short polls to detect
-    that soon, and sends none to an empty target, since that would receive messages stored after the query's end.
+    that soon, and sends none to an empty target, since that would receive messages stored after the query's end, unless
+    only a poll may end a failure.
     ``invisible_ms``: the longest invisible duration that a poll requests."""
 
     def __init__(self, is_available_now: bool, invisible_ms: int) -> None:
@@ -130,22 +131,25 @@ class ReceiveScheduler:
         self, capacity: int, allowed: Collection[Target], awaits_poll: Callable[[Target], bool] = lambda _: False
     ) -> Iterator[ReceiveRequest]:
         """Yield the polls to send now to targets in ``allowed``, each for at most ``capacity`` messages, and for one
-        where the target is isolated. If ``capacity`` is 0, only those for which ``awaits_poll``, because a poll may end
-        a failure, and that have none in flight, get one for a single message. Each yielded poll counts as in flight
-        from then on, so the iterator must be consumed. Raises KeyError for a target that is not in ``set_targets``."""
+        where the target is isolated. If ``capacity`` is 0, and at targets that are empty with ``is_available_now``,
+        only those for which ``awaits_poll``, because a poll may end a failure, and that have none in flight, get one
+        for a single message. Each yielded poll counts as in flight from then on, so the iterator must be consumed.
+        Raises KeyError for a target that is not in ``set_targets``."""
         for target in allowed:
             state = self._states[target]
-            if self._is_available_now and state.is_empty:
+            may_receive = capacity > 0 and not (self._is_available_now and state.is_empty)
+            if not (may_receive or awaits_poll(target)):
                 continue
-            limit = 1 if target in self._isolations else MAX_MESSAGES_PER_REQUEST
-            max_messages = min(limit, capacity if capacity > 0 else int(awaits_poll(target)))
-            if not max_messages:
-                continue
-            has_several = state.has_messages and capacity > 0
+            state.is_empty = False
+            max_messages = min(capacity, self._max_messages(target)) if may_receive else 1
+            has_several = state.has_messages and may_receive
             for _ in range(self._pending[target], MAX_CONCURRENT_REQUESTS if has_several else 1):
                 is_long_poll = state.has_responded and not self._is_available_now
                 self._pending[target] += 1
                 yield ReceiveRequest(target, max_messages, LONG_POLL_MS if is_long_poll else SHORT_POLL_MS)
+
+    def _max_messages(self, target: Target) -> int:
+        return 1 if target in self._isolations else MAX_MESSAGES_PER_REQUEST
 
     def expect_redelivery(self, now_ms: int) -> None:
         """Expect for 8 s from ``now_ms`` that brokers redeliver released or expired messages."""
@@ -164,14 +168,17 @@ class ReceiveScheduler:
 
     # ------------------------------------------------------------------------------------------ incomplete responses
 
-    def record_incomplete(self, request: ReceiveRequest, failure: RocketMQError, now_ms: int) -> None:
-        """Record that the response to ``request`` ended early. If that was for several messages, others are hidden:
-        until they are redelivered, after the invisible duration and REDELIVERY_WITHIN_MS, the target is not empty.
+    def record_incomplete(
+        self, request: ReceiveRequest, received_count: int, failure: RocketMQError, now_ms: int
+    ) -> None:
+        """Record that the response to ``request`` ended early. If that was for several messages, and not all have
+        arrived, others are hidden: until they are redelivered, after the invisible duration and REDELIVERY_WITHIN_MS,
+        the target is not empty.
 
         If a proxy failed to convert a message, poll the target for single ones: else that message fails the response
         for its neighbours again. That lasts for the same time, from the last such failure on."""
         until_ms = now_ms + self._hidden_ms
-        if request.max_messages > 1:
+        if request.max_messages > max(1, received_count):
             self._hidden_until_ms[request.target] = until_ms
         if is_conversion_failure(failure):
             self._isolate(request.target, failure, now_ms, until_ms)

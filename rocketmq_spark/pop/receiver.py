@@ -349,8 +349,9 @@ class Receiver:
         self._failures.record_poll(target, outcome)
         with self._changed:
             if isinstance(outcome, IncompleteResponse):
-                self._receive_scheduler.record_incomplete(result.request, outcome.failure, now_ms)
-                outcome = outcome.received or outcome.failure
+                received, failure = outcome.received, outcome.failure
+                self._receive_scheduler.record_incomplete(result.request, len(received), failure, now_ms)
+                outcome = received or failure
             if isinstance(outcome, RocketMQError):
                 self._receive_scheduler.mark_failed(target)
                 return True
