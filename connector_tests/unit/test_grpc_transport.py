@@ -31,10 +31,11 @@ from rocketmq_spark.pop.receive_scheduler import (
 from rocketmq_spark.pop.receiver import Receiver
 from rocketmq_spark.pop.transport import IncompleteResponse, ReceiveOutcome
 from rocketmq_spark.pop.transports import transport_of
-from rocketmq_spark.proxy.session import TERMINATION_TIMEOUT_MS
+from rocketmq_spark.proxy.session import TERMINATION_TIMEOUT_MS, Session
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.retry import is_conversion_failure
 from rocketmq_spark.wire.grpc import messaging_pb2 as pb
+from rocketmq_spark.wire.grpc.responses import Addresses
 
 pytestmark = pytest.mark.usefixtures("grpc_library")
 
@@ -189,6 +190,33 @@ def test_proxies_of_a_route_are_contacted_together() -> None:
             met.abort()
             assert failures == {}
             assert len(transport.targets()) == 3
+
+
+def test_a_poll_during_a_refresh_finds_the_proxy_of_each_route(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the new route and the new session it had an unexpected error, and its target was polled no more."""
+    found: SimpleQueue[Any] = SimpleQueue()
+    with ScriptedProxy() as before, ScriptedProxy() as after:
+        route = [before.queue()]
+        before.handlers_by_method["QueryRoute"] = lambda _: pb.QueryRouteResponse(status=OK, message_queues=route)
+        given = {"endpoints": before.address, "consumerGroup": "g", "subscribe": "T", "loadBalance": "message"}
+        transport = transport_of(ReadOptions.parse(given))
+        assert isinstance(transport, GrpcTransport)
+        with closing(transport):
+            transport.refresh_routes()
+            new_session = transport._new_session
+
+            def polled_first(addresses: Addresses) -> Session:
+                transport.receive(ReceiveRequest(Target("T", "broker-a"), 1, 1_000), found.put)
+                assert found.get(timeout=WAIT_S) == []
+                return new_session(addresses)
+
+            monkeypatch.setattr(transport, "_new_session", polled_first)
+            route[:] = [after.queue()]
+            assert transport.refresh_routes() == {}
+            transport.receive(ReceiveRequest(Target("T", "broker-a"), 1, 1_000), found.put)
+            assert found.get(timeout=WAIT_S) == []
+    polls = [one.received_methods().count("ReceiveMessage") for one in (before, after)]
+    assert polls == [1, 1]
 
 
 def test_unresponsive_proxies_are_left_together() -> None:

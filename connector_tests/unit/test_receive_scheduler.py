@@ -79,13 +79,13 @@ def test_a_query_that_runs_once_polls_an_empty_target_that_fails() -> None:
     """As the last message there was in a batch and expired, no other request ended the failure."""
     polls = polls_of(A, B, is_available_now=True)
     empty_polls(polls, A, B)
-    assert polls.are_all_empty
     for capacity in (ROOM, 0):
+        before = polls.are_all_empty
         assert list(polls.schedule(capacity, [A, B], {B}.__contains__)) == [ReceiveRequest(B, 1, SHORT_POLL_MS)]
-        assert not polls.are_all_empty
+        assert (before, polls.are_all_empty) == (True, False)
         assert list(polls.schedule(capacity, [A, B], {B}.__contains__)) == []
         polls.mark_responded(B, has_messages=False)
-        assert polls.are_all_empty
+    assert polls.are_all_empty
 
 
 def test_failing_target_with_messages_has_one_poll_without_space() -> None:

@@ -105,9 +105,11 @@ class GrpcTransport:
         If no topic failed, close the sessions with proxies in no route, except the one that returns routes. Replace the
         targets: the subscribed topics at each broker whose proxy responded. Return the errors by topic, of routes and
         proxies; empty if there are none. Raises no RocketMQError."""
-        failures = self._refresh_topic_routes()
-        required = {addresses for route in self._routes.values() for addresses in route.values()}
+        routes, failures = self._request_topic_routes()
+        required = {addresses for route in routes.values() for addresses in route.values()}
+        # First the sessions: polls look for the session of an address in the routes at any moment.
         self._sessions = self._sessions | {one: self._new_session(one) for one in required if one not in self._sessions}
+        self._routes = routes
         if self._is_closed:
             self.close()
         failed = self._keep_alive(required)
@@ -121,21 +123,20 @@ class GrpcTransport:
         ]
         return failures | {topic: failed[one] for topic, _, one in entries if one in failed}
 
-    def _refresh_topic_routes(self) -> dict[str, RocketMQError]:
-        """Request the routes of all topics, one by one, and cache them. Return the errors by topic; such a topic keeps
-        its last route. After a TransportError stop, keep all last routes, and return that error for each topic."""
+    def _request_topic_routes(self) -> tuple[dict[str, dict[str, Addresses]], dict[str, RocketMQError]]:
+        """Request the routes of all topics, one by one. Return the routes, for each topic that failed its last one, and
+        the errors by topic. After a TransportError stop, and return the last routes, and that error for each topic."""
         failures: dict[str, RocketMQError] = {}
         found: dict[str, dict[str, Addresses]] = {}
         for topic in self._topics:
             try:
                 found[topic] = self._sessions[self._entry].find_brokers(topic)
             except TransportError as error:
-                return dict.fromkeys(self._topics, error)
+                return self._routes, dict.fromkeys(self._topics, error)
             except RocketMQError as error:
                 failures[topic] = error
-        self._routes = self._routes | found
         self._topics_without_route = {topic for topic, error in failures.items() if is_unknown_topic(error)}
-        return failures
+        return self._routes | found, failures
 
     def _keep_alive(self, required: Iterable[Addresses]) -> dict[Addresses, RocketMQError]:
         """Register at, or send a heartbeat to, each of these proxies, concurrently, and wait. Return the errors by
