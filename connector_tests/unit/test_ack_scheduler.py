@@ -1,16 +1,24 @@
-"""Threads for what may take long, each of which there is once at a time."""
+"""Threads for what may take long, each of which there is once at a time; and what their requests prove."""
 
 from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 
 import pytest
 
+from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.streams import eventually
 from connector_tests.support.thread_starts import starting_no_thread
-from rocketmq_spark.pop.ack_scheduler import Workers
+from rocketmq_spark.errors import TransportError
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.pop.ack_scheduler import AckScheduler, Workers
+from rocketmq_spark.pop.receipt_handles import OpaqueHandle, ReceivedMessage
+from rocketmq_spark.pop.receive_failures import ReceiveFailures
+from rocketmq_spark.pop.transports import transport_of
+from rocketmq_spark.pop.unacked_messages import UnackedMessages
 
 
 def test_each_is_there_once_and_none_waits_for_another() -> None:
@@ -92,3 +100,37 @@ def test_a_caller_that_waits_waits_for_those_too_that_are_just_beginning() -> No
         workers.join(60)
         assert not workers.busy
     assert (len(done), reported) == (3_000, [])
+
+
+UNVERIFIED = OpaqueHandle("T", "broker-a", "0 1 2 3 0 broker-a 0 5 77")
+OUTAGE = TransportError("CONNECTION_LOST", address="p:8081", reason="by the test")
+INVISIBLE_MS = 300_000
+DUE: dict[str, Callable[[UnackedMessages, AckScheduler], None]] = {
+    "extension": lambda *_: None,
+    "acknowledgement": lambda unacked, _: unacked.mark_completed(1),
+    "release": lambda _, scheduler: scheduler.begin_stop(),
+}
+
+
+@pytest.mark.parametrize("due", DUE)
+def test_a_message_for_which_no_request_is_sent_ends_no_outage(due: str) -> None:
+    """Each time it was due, the outage of its broker began anew, and had no end."""
+    given = {"endpoints": "p:8081", "consumerGroup": "g", "subscribe": "T", "loadBalance": "message"}
+    options = ReadOptions.parse(given | {"invisibleDurationMs": str(INVISIBLE_MS)})
+    changed, clock, unacked = threading.Condition(), ManualClock(), UnackedMessages(INVISIBLE_MS)
+    failures = ReceiveFailures(options, changed, lambda: None, clock)
+    workers = Workers(changed, failures.fail)
+    unacked.add_received([ReceivedMessage(UNVERIFIED, memoryview(b"x"))], clock())
+    if due != "release":
+        unacked.start_batch(1, max_messages=1)
+    with closing(transport_of(options)) as transport:
+        scheduler = AckScheduler(transport, unacked, failures, workers, changed, options, clock)
+        DUE[due](unacked, scheduler)
+        clock.advance(INVISIBLE_MS // 2)
+        failures.record_outcome("broker-a", OUTAGE)
+        clock.advance(INVISIBLE_MS // 4)
+        was_due = scheduler.has_due_requests
+        scheduler.start_due()
+        workers.join(60)
+    assert (was_due, scheduler.has_due_requests) == (True, False)
+    assert failures.is_failing("broker-a")

@@ -16,7 +16,7 @@ from typing import Final
 
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pop.receipt_handles import BrokerHandle, ReceiptHandle
+from rocketmq_spark.pop.receipt_handles import BrokerHandle, ReceiptHandle, is_unverified
 from rocketmq_spark.pop.receive_failures import ReceiveFailures
 from rocketmq_spark.pop.transport import ChangeOutcome, Transport
 from rocketmq_spark.pop.unacked_messages import Claimed, MessageState, UnackedMessages
@@ -174,7 +174,7 @@ class AckScheduler:
             self._unacked.unclaim(
                 [number for number, outcome in outcomes_by_number if isinstance(outcome, RocketMQError)]
             )
-        return self._record_outcomes(broker_name, outcomes)
+        return self._record_outcomes(broker_name, claimed, outcomes)
 
     def _release(self, broker_name: str) -> bool:
         """Claim up to 1,000 of the broker's ABANDONED messages or, after ``begin_stop``, of its PREFETCHED and
@@ -192,7 +192,7 @@ class AckScheduler:
                     self._unacked.unclaim([number])
                 else:
                     self._unacked.mark_released([number], are_confirmed=outcome is not None)
-        return self._record_outcomes(broker_name, outcomes)
+        return self._record_outcomes(broker_name, claimed, outcomes)
 
     def _extend(self, broker_name: str) -> bool:
         """Claim up to 1,000 of the broker's messages whose extension is due, request the invisible duration from now
@@ -212,7 +212,7 @@ class AckScheduler:
                     self._unacked.mark_extension_failed(number, self._clock())
                 else:
                     self._unacked.mark_extended(number, outcome, requested_ms)
-        return self._record_outcomes(broker_name, outcomes)
+        return self._record_outcomes(broker_name, claimed, outcomes)
 
     def _move(self, broker_name: str) -> None:
         """Claim up to 1,000 of the broker's RETRIES_EXHAUSTED messages, have the transport move them to the dead-letter
@@ -228,11 +228,11 @@ class AckScheduler:
         with self._changed:
             return [] if self._is_closed else claim(MAX_CONCURRENT_CALLS, broker_name)
 
-    def _record_outcomes(self, broker_name: str, outcomes: Sequence[object]) -> bool:
+    def _record_outcomes(self, broker_name: str, claimed: Sequence[Claimed], outcomes: Sequence[object]) -> bool:
         """Record the first RocketMQError among ``outcomes`` as failure of the broker, or its success if there is none;
-        nothing if ``outcomes`` is empty. Return whether there is no RocketMQError."""
+        nothing if there was no request, as for unverified handles. Return whether there is no RocketMQError."""
         failure = next((one for one in outcomes if isinstance(one, RocketMQError)), None)
-        if outcomes:
+        if not all(is_unverified(handle) for _, handle in claimed):
             self._failures.record_outcome(broker_name, failure)
         return failure is None
 
