@@ -2,13 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from connector_tests.support.message_bytes import Record, pull_body
+from connector_tests.support.message_bytes import Record, batch_of, pull_body
 from connector_tests.support.scripted_broker import build_response
 from connector_tests.support.scripted_cluster import ScriptedCluster
 from rocketmq_spark.cli.message_lines import message_of
 from rocketmq_spark.cli.message_reading import read_messages
+from rocketmq_spark.cli.redrive_plan import places_of, selected
 from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import MessageQueue, QueueBounds
+from rocketmq_spark.wire.arrow.undecodable import UndecodableMessage
 from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 
@@ -35,6 +37,19 @@ def test_range_is_read_whole_though_stored_offsets_reach_behind_it_and_more_was_
             found = list(read_messages(cluster.client(), {QUEUE: QueueBounds(begin_offset, end_offset)}))
             assert [int(message_of(one).body) for one in found] == list(range(begin_offset, end_offset))
             assert [message_of(one).queue_offset for one in found] == list(range(begin_offset, end_offset))
+
+
+def test_an_inner_batch_has_no_more_places_than_its_broker_gave_it() -> None:
+    """A producer may make one on 4.9.7. It had the places of the letters behind it too, which none could select."""
+    lies = [(b"lie", b"UNIQ_KEY\1of-another\2")] * 12
+    records = [batch_of(Record(queue_offset=4), lies), *(Record(queue_offset=at, body=b"%d" % at) for at in (5, 6))]
+    fields = {"nextBeginOffset": "7", "minOffset": "4", "maxOffset": "7"}
+    with ScriptedCluster("a") as cluster:
+        cluster.brokers["a"].on(RequestCode.PULL_MESSAGE, build_response(fields=fields, body=pull_body(*records)))
+        found = list(read_messages(cluster.client(), {QUEUE: QueueBounds(4, 7)}))
+    assert [message_of(one).queue_offset for one in found] == [4, 5, 6]
+    assert [isinstance(one, UndecodableMessage) for one in found] == [True, False, False]
+    assert [message_of(one).body for one in selected(found, "g", ["a:0:5"], places_of)] == [b"5"]
 
 
 def test_records_before_a_damaged_one_are_read() -> None:

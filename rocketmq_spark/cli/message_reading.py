@@ -31,7 +31,7 @@ def read_messages(cluster: ClusterClient, ranges: Mapping[MessageQueue, QueueBou
                 offset = _vacancy_end(cluster, queue, QueueBounds(offset, end_offset), result.next_begin_offset)
                 continue
             ends_within = result.next_begin_offset <= end_offset  # else the last one is a batch that reaches further
-            for one in decode_each(_with_queue_offsets(result, offset), broker_name=queue.broker_name):
+            for one in decode_each(*_with_queue_offsets(result, offset), broker_name=queue.broker_name):
                 # where offsets cannot be counted, stored ones may be larger
                 is_before_end = ends_within or message_of(one).queue_offset < end_offset
                 # a batch consume queue returns the message before offsets without one too
@@ -42,14 +42,15 @@ def read_messages(cluster: ClusterClient, ranges: Mapping[MessageQueue, QueueBou
             offset = result.next_begin_offset
 
 
-def _with_queue_offsets(result: PullResult, offset: int) -> Buffer:
-    """Return the body of a pull at ``offset``. Where stored offsets are larger than those of the queue, as behind
-    made-up IPv6 flags, it has the latter: see ``frame_records``. A body with a wrong size or magic number is returned
-    as it is."""
+def _with_queue_offsets(result: PullResult, offset: int) -> tuple[Buffer, list[int]]:
+    """Return the body of a pull at ``offset``, and the upper limits of its records' offsets. Where stored offsets are
+    larger than those of the queue, as behind made-up IPv6 flags, the body has the latter: see ``frame_records``. With a
+    wrong size or magic number it is returned as it is, without limits."""
     try:
-        return frame_records([result.body], [(offset, result.next_begin_offset)], is_unfiltered=True).data
+        frames = frame_records([result.body], [(offset, result.next_begin_offset)], is_unfiltered=True)
     except DamagedRecordError:
-        return result.body
+        return result.body, []
+    return frames.data, frames.next_offsets.tolist()
 
 
 def _end_offset(stored: StoredMessage) -> int:

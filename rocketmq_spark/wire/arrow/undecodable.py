@@ -6,9 +6,10 @@ another number of messages than the queue offsets that the broker assigned.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import chain, repeat
 from typing import Final, NamedTuple
 
 from rocketmq_spark.model import MessageExt
@@ -111,22 +112,27 @@ def find_malformed(frames: RecordFrames, broker_name: str) -> dict[int, Undecoda
     return malformed
 
 
-def decode_each(body: Buffer, *, broker_name: str) -> Iterator[MessageExt | UndecodableMessage]:
+def decode_each(
+    body: Buffer, next_offsets: Iterable[int] = (), *, broker_name: str
+) -> Iterator[MessageExt | UndecodableMessage]:
     """Yield the messages of a pull response body, in order, as ``decode_messages`` would, and in the place of a record
     that cannot be decoded its UndecodableMessage. DECOMPRESSED_LIMIT_BYTES is the limit of each record.
+    ``next_offsets``: those of ``RecordFrames``; empty if unknown.
 
     Raises RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] on reaching a record whose layout is wrong beyond its flags of
     IPv6 hosts.
     """
-    for index, position, record in split_records(body):
+    for (index, position, record), next_offset in zip(
+        split_records(body), chain(next_offsets, repeat(MAX_OFFSET)), strict=False
+    ):
         try:
-            yield from decode_record(record, broker_name, DECOMPRESSED_LIMIT_BYTES)
+            yield from decode_record(record, broker_name, DECOMPRESSED_LIMIT_BYTES, next_offset)
         except ValueError as problem:
             try:
                 written = as_written(record, broker_name)
             except ValueError:
                 raise corrupt_message(index, position, len(body), problem) from problem
-            yield _undecodable(written, problem, MAX_OFFSET)
+            yield _undecodable(written, problem, next_offset)
 
 
 def reach_to(records: RecordIndex, offset: int, broker_name: str) -> Mask:
