@@ -11,6 +11,8 @@ import pytest
 
 import rocketmq_spark
 from connector_tests.support.cluster_pool import ClusterPool
+from connector_tests.support.secret_search import KEY_PASSWORD, TOKEN, encrypted_certificate, files_below, places_of
+from connector_tests.support.secret_statements import REDACTED
 from connector_tests.support.timeouts import PROCESS_S
 from rocketmq_spark.embedded import EmbeddedCluster, Right
 from rocketmq_spark.embedded.pytest_plugin import unique_name
@@ -21,8 +23,6 @@ pytestmark = pytest.mark.full
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 2 * PROCESS_S
-TOKEN = "a-token-that-nobody-sees"
-KEY_PASSWORD = "a-password-that-nobody-sees"
 QUEUES, SHARED, PROXIED = WAYS = ("queues", "messages", "messages-through-a-proxy")
 """By which a job reads; its groups have these names."""
 
@@ -57,24 +57,9 @@ def test_no_secret_is_in_anything_that_a_job_shows_or_leaves(
     )
     assert done.returncode == 0, done.stderr[-3000:]
     shown = {"output": done.stdout.encode(), "log": done.stderr.encode()}
-    shown |= {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    shown |= files_below(folder)
     check_that_the_job_has_shown_something(shown, topic, user.access_key)
-    for secret in (user.secret_key.reveal(), TOKEN, KEY_PASSWORD):
-        assert {name: lines_with(secret, data) for name, data in shown.items() if secret.encode() in data} == {}
-
-
-def lines_with(secret: str, data: bytes) -> list[bytes]:
-    """The first few, for who has to find out what has shown it."""
-    return [line[:300] for line in data.splitlines() if secret.encode() in line][:5]
-
-
-def encrypted_certificate(folder: Path) -> dict[str, str]:
-    """A client's, which nobody requests."""
-    certificate = ROOT / "connector_tests" / "support" / "tls" / "localhost.crt"
-    key = folder / "client.key"
-    command = ["openssl", "pkcs8", "-topk8", "-in", str(certificate.with_suffix(".key"))]
-    subprocess.run([*command, "-passout", f"pass:{KEY_PASSWORD}", "-out", str(key)], check=True, capture_output=True)
-    return {"tlsCertPath": str(certificate), "tlsKeyPath": str(key), "tlsKeyPassword": KEY_PASSWORD}
+    assert places_of((user.secret_key.reveal(), TOKEN, KEY_PASSWORD), shown) == {}
 
 
 def check_that_the_job_has_shown_something(shown: dict[str, bytes], topic: str, access_key: str) -> None:
@@ -86,8 +71,9 @@ def check_that_the_job_has_shown_something(shown: dict[str, bytes], topic: str, 
     assert b"INVALID_OPTION_VALUE" in shown["output"]
     assert b"Physical Plan" in shown["output"]
     assert access_key.encode() in shown["output"]
-    for words in (b"SQL CREATE TABLE orders", b"SQL DESCRIBE TABLE EXTENDED orders", b"redacted"):
-        assert words in shown["output"]
+    for statement in REDACTED:
+        (result,) = [line for line in shown["output"].splitlines() if line.startswith(f"SQL {statement}".encode())]
+        assert b"secretKey=*********(redacted)" in result
     events = b"".join(data for name, data in shown.items() if name.startswith("events/"))
     assert b"SparkListenerSQLExecutionStart" in events
     pages = b"".join(data for name, data in shown.items() if name.startswith("page-"))

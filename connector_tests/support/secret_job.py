@@ -13,23 +13,22 @@ import re
 import sys
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from shutil import copytree
 from urllib.error import HTTPError
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from connector_tests.support.secret_statements import REJECTED, describe, failing, show, write_options, wrong
 from connector_tests.support.spark_session import test_session
 from connector_tests.support.timeouts import WAIT_S
 from rocketmq_spark.options import ReadOptions, WriteOptions
-from rocketmq_spark.options.table import rows as rows_of
 from rocketmq_spark.source.datasource import RocketMQDataSource
 
 LINK = re.compile(r'href="(/(?:SQL|StreamingQuery|environment|executors|jobs|stages)[^"]*)"')
 MAX_PAGES = 60
+INVALID = "[ROCKETMQ_INVALID_OPTION_VALUE]"
 
 
 def main() -> None:
@@ -55,26 +54,22 @@ def main() -> None:
 def run(spark: SparkSession, folder: Path, ways: Mapping[str, dict[str, str]]) -> None:
     """By each way a query that reads and is explained, and one with another key; by the first also one that is unknown,
     and one whose options are refused. One after the other: Spark gives a query's process seconds to start."""
-    rejected, invalid = "[ROCKETMQ_CREDENTIALS_REJECTED]", "[ROCKETMQ_INVALID_OPTION_VALUE]"
     for way, options in ways.items():
         query = started(spark, folder / way, options)
         query.awaitTermination()
         query.explain(True)
         show([progress.json for progress in query.recentProgress])
         show(RocketMQDataSource(dict(options)), ReadOptions.parse(options), vars(ReadOptions.parse(options)))
-        fail(spark, folder / f"{way}-failed", options | {"secretKey": options["secretKey"] + "x"}, rejected)
+        fail(spark, folder / f"{way}-failed", wrong(options), REJECTED)
     first = next(iter(ways.values()))
-    fail(spark, folder / "failed", first | {"accessKey": "nobody"}, rejected)
-    fail(spark, folder / "failed", first | {"subscribe": "a b"}, invalid)
-    write(spark, folder / "writing", first, rejected)
-    describe(spark, first)
+    fail(spark, folder / "failed", first | {"accessKey": "nobody"}, REJECTED)
+    fail(spark, folder / "failed", first | {"subscribe": "a b"}, INVALID)
+    write(spark, folder / "writing", write_options(first))
+    describe(spark, spark.readStream.format("rocketmq").options(**first).load(), first)
 
 
-def write(spark: SparkSession, folder: Path, reading: Mapping[str, str], rejected: str) -> None:
+def write(spark: SparkSession, folder: Path, options: Mapping[str, str]) -> None:
     """A batch and a stream that are written, and both with another key."""
-    accepted = {row.name for _, row in rows_of(WriteOptions)} & reading.keys()
-    options = {name: reading[name] for name in accepted} | {"topic": reading["subscribe"]}
-    wrong_options = options | {"secretKey": options["secretKey"] + "x"}
     (folder / "in").mkdir(parents=True)
     (folder / "in" / "rows.txt").write_text("three\n")
     rows = spark.createDataFrame([("four",)], "value string").selectExpr("cast(value as binary) body")
@@ -85,44 +80,16 @@ def write(spark: SparkSession, folder: Path, reading: Mapping[str, str], rejecte
     query.awaitTermination()
     query.explain(True)
     show([progress.json for progress in query.recentProgress])
-    with failing(rejected):
-        rows.write.format("rocketmq").options(**wrong_options).mode("append").save()
-    with failing(rejected):
-        written(lines, folder / "failed", wrong_options).awaitTermination()
+    with failing(REJECTED):
+        rows.write.format("rocketmq").options(**wrong(options)).mode("append").save()
+    with failing(REJECTED):
+        written(lines, folder / "failed", wrong(options)).awaitTermination()
 
 
 def written(rows: DataFrame, checkpoint: Path, options: Mapping[str, str]) -> StreamingQuery:
     """A query that writes what is there."""
     writer = rows.writeStream.format("rocketmq").options(**options).trigger(availableNow=True)
     return writer.option("checkpointLocation", str(checkpoint)).start()
-
-
-def describe(spark: SparkSession, options: Mapping[str, str]) -> None:
-    """A table and views of these options, and all that Spark states of them; what it cannot do fails."""
-    spark.readStream.format("rocketmq").options(**options).load().createOrReplaceTempView("messages")
-    option_list = ", ".join(f"{name} '{value}'" for name, value in options.items())
-    statements = [
-        "DESCRIBE TABLE EXTENDED messages",
-        "EXPLAIN EXTENDED SELECT * FROM messages",
-        f"CREATE TABLE orders USING rocketmq OPTIONS ({option_list})",
-        "DESCRIBE TABLE EXTENDED orders",
-        "DESCRIBE TABLE EXTENDED orders AS JSON",
-        "SHOW CREATE TABLE orders",
-        "SHOW TBLPROPERTIES orders",
-        "EXPLAIN EXTENDED SELECT * FROM orders",
-        "SELECT * FROM orders",
-        "CREATE VIEW orders_view AS SELECT * FROM orders",
-        f"CREATE TEMPORARY VIEW named USING rocketmq OPTIONS ({option_list})",
-        "SHOW CREATE TABLE named",
-        "SELECT * FROM named",
-    ]
-    for statement in statements:
-        try:
-            show(f"SQL {statement.split('(')[0]}", [tuple(row) for row in spark.sql(statement).collect()])
-        except PySparkException as error:
-            logging.getLogger().exception("it failed")
-            show(f"SQL {statement.split('(')[0]}", error)
-    show(spark.catalog.listTables())
 
 
 def started(spark: SparkSession, folder: Path, options: Mapping[str, str]) -> StreamingQuery:
@@ -141,29 +108,11 @@ def started(spark: SparkSession, folder: Path, options: Mapping[str, str]) -> St
     return writer.foreachBatch(write).start()
 
 
-def show(*shown: object) -> None:
-    """On standard output, as a user would."""
-    sys.stdout.write(" ".join(f"{one!s} {one!r}" for one in shown) + "\n")
-
-
 def fail(spark: SparkSession, folder: Path, options: Mapping[str, str], condition: str) -> None:
     """Show what the query ends with, in which ``condition`` is to be found."""
     with failing(condition):
         query = spark.readStream.format("rocketmq").options(**options).load().writeStream.foreachBatch(nothing)
         query.option("checkpointLocation", str(folder)).trigger(availableNow=True).start().awaitTermination()
-
-
-@contextmanager
-def failing(condition: str) -> Iterator[None]:
-    """Show what the block ends with, in which ``condition`` is to be found."""
-    try:
-        yield
-    except PySparkException as error:
-        logging.getLogger().exception("it failed")
-        assert condition in str(error), error
-        show(error)
-        return
-    raise AssertionError("it did not fail")
 
 
 def nothing(_batch: DataFrame, _batch_id: int) -> None:
