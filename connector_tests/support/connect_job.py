@@ -1,5 +1,5 @@
-"""A client of Spark Connect in a process without a JVM: a stream that is stopped gracefully, a batch read, a
-write. Run as a program, see ``main``; prints what it saw, in JSON."""
+"""A client of Spark Connect in a process without a JVM: a stream that is stopped gracefully, a batch read, a write, and
+all that Spark shows of these. Run as a program, see ``main``: it prints what it saw in JSON, as its last line."""
 
 from __future__ import annotations
 
@@ -7,30 +7,45 @@ import json
 import shutil
 import sys
 import time
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
 import rocketmq_spark
+from connector_tests.support.secret_statements import REJECTED, describe, failing, show, write_options, wrong
 from connector_tests.support.timeouts import END_TO_END_S
+
+END: Final = "the end of the client"
+"""In its last statement."""
 
 
 def main() -> None:
-    server, namesrv_addr, topic, group, copies, folder = sys.argv[1:]
+    """``connection`` is on standard input, in JSON: it has secrets."""
+    server, topic, group, copies, folder = sys.argv[1:]
+    connection = json.load(sys.stdin)
     assert shutil.which("java") is None
     spark = SparkSession.builder.remote(server).getOrCreate()
-    reads = {"namesrvAddr": namesrv_addr, "subscribe": topic, "startingOffsets": "earliest"}
-    seen = stream(spark, reads | {"consumerGroup": group}, folder)
-    bodies = spark.read.format("rocketmq").options(**reads).load().select("body")
+    reads = {**connection, "subscribe": topic, "startingOffsets": "earliest"}
+    seen = stream(spark, {**reads, "consumerGroup": group}, folder)
+    frame = spark.read.format("rocketmq").options(**reads).load()
+    bodies = frame.select("body")
     seen["batch"] = [row.body.decode() for row in bodies.collect()]
-    bodies.write.format("rocketmq").options(namesrvAddr=namesrv_addr, topic=copies).mode("append").save()
+    writes = write_options(reads) | {"topic": copies}
+    bodies.write.format("rocketmq").options(**writes).mode("append").save()
+    fail(spark, reads | {"consumerGroup": group}, writes, folder)
+    frame.explain(True)
+    frame.explain("formatted")
+    describe(spark, frame, reads)
+    spark.sql(f"SELECT '{END}'").collect()
     spark.stop()
     sys.stdout.write(json.dumps(seen))
 
 
-def stream(spark: SparkSession, options: dict[str, str], folder: str) -> dict[str, Any]:
+def stream(spark: SparkSession, options: Mapping[str, str], folder: str) -> dict[str, Any]:
     """Read into a table until nothing waits, and stop gracefully; returns what the progress showed."""
     messages = spark.readStream.format("rocketmq").options(**options).load()
+    messages.explain(True)
     writer = messages.writeStream.format("parquet").option("checkpointLocation", f"{folder}/checkpoint")
     query = writer.start(f"{folder}/table")
     deadline = time.monotonic() + END_TO_END_S
@@ -38,7 +53,9 @@ def stream(spark: SparkSession, options: dict[str, str], folder: str) -> dict[st
         assert query.isActive, query.exception()
         assert time.monotonic() < deadline, query.lastProgress
         time.sleep(0.2)
+    query.explain(True)
     rocketmq_spark.stop(query, timeout_s=END_TO_END_S)
+    show([progress.json for progress in query.recentProgress])
     rows = sum(source["numInputRows"] for progress in query.recentProgress for source in progress["sources"])
     return {"lag": shown["lag"], "lagByQueue": shown["lagByQueue"], "rows": rows, "isActive": query.isActive}
 
@@ -46,6 +63,17 @@ def stream(spark: SparkSession, options: dict[str, str], folder: str) -> dict[st
 def shown_of(query: Any) -> dict[str, Any]:
     """The fields of the query's one source; {} before the first progress."""
     return next(iter(rocketmq_spark.progress_of(query)), {})
+
+
+def fail(spark: SparkSession, reads: Mapping[str, str], writes: Mapping[str, str], folder: str) -> None:
+    """Show with what a query and a write with another key fail."""
+    with failing(REJECTED):
+        refused = spark.readStream.format("rocketmq").options(**wrong(reads)).load().writeStream.format("noop")
+        refused = refused.option("checkpointLocation", f"{folder}/refused").trigger(availableNow=True)
+        refused.start().awaitTermination()
+    with failing(REJECTED):
+        row = spark.createDataFrame([(b"refused",)], "body BINARY")
+        row.write.format("rocketmq").options(**wrong(writes)).mode("append").save()
 
 
 if __name__ == "__main__":

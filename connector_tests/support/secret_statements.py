@@ -22,6 +22,8 @@ REDACTED: Final = (
     "EXPLAIN EXTENDED INSERT INTO orders WITH ",
 )
 """Statements whose results have the options, each secret one redacted."""
+INSERTED_COUNT: Final = 1
+"""Rows that ``describe`` adds to the topic."""
 
 
 def show(*shown: object) -> None:

@@ -74,15 +74,21 @@ def _worker(master: str, folder: Path) -> list[str]:
 
 
 @contextmanager
-def connect_server(folder: Path) -> Iterator[str]:
-    """A Spark Connect server on two cores, its warehouse in ``folder``; yields the URL for clients."""
+def connect_server(folder: Path, *options: str) -> Iterator[str]:
+    """A Spark Connect server on two cores, its log, its event log and its warehouse in ``folder``; yields the URL for
+    clients. ``options``: more ones of ``spark-submit``."""
+    events = folder / "events"
+    events.mkdir()
     settings = QUICK | {
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": "0",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.local.dir": str(folder / "local"),
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": str(events),
+        "spark.eventLog.compress": "false",
     }
-    arguments = ["--master", "local[2]", "--class", CONNECT_SERVER, *as_conf(settings)]
+    arguments = ["--master", "local[2]", "--class", CONNECT_SERVER, *as_conf(settings), *options]
     with _daemon("spark-submit", [*arguments, "spark-internal"], folder / "connect", SERVER_AT) as address:
         yield f"sc://127.0.0.1:{address[1]}"
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -44,6 +45,7 @@ from rocketmq_spark.options.table import Option, Section, option, rows
 from rocketmq_spark.options.write import WriteOptions
 from rocketmq_spark.security import UNSECURED, Credentials, Secret, Security, Tls
 
+ROOT = Path(__file__).parents[2]
 REQUIRED = {"namesrvAddr": "a:9876", "consumerGroup": "g", "subscribe": "orders"}
 SECRET = "hunter2"
 
@@ -739,6 +741,30 @@ def test_options_of_secrets_are_marked_so_that_their_values_are_in_no_error() ->
     assert all(redacted.search(name) for name in (*marked, "accessKey"))
     error = refusal({**REQUIRED, "accessKey": "me", "secretKey": " "})
     assert "Invalid value '***' for 'secretKey'. Set it to non-empty text." in str(error)
+
+
+@pytest.mark.parametrize("name", ["secretKey", "SECRETKEY", "securityToken", "tlsKeyPassword"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        'options {\n  key: "NAME"\n  value: "hunter2"\n}\n',
+        "VIEW v OPTIONS (subscribe 'orders', NAME 'hunter2', useTLS 'true')",
+        'SELECT * FROM orders WITH (`NAME` = "hunter2 \u00e4 hunter2")',
+        "OPTIONS (NAME\n  'hunter2')",
+        "optionlist((subscribe,orders), (NAME,hunter2), (useTLS,true))",
+    ],
+    ids=["a request", "a view", "a statement", "two lines", "a plan"],
+)
+def test_recommended_setting_redacts_secrets_in_texts(name: str, text: str) -> None:
+    """As Spark shows requests and statements. ``spark/test_connect`` has a server with the setting."""
+    pattern = r"^spark\.sql\.redaction\.string\.regex +(.*)$"
+    recommended = re.findall(pattern, (ROOT / "conf" / "spark-defaults.conf").read_text(encoding="utf-8"), re.MULTILINE)
+    assert re.findall(pattern, (ROOT / "docs" / "security.md").read_text(encoding="utf-8"), re.MULTILINE) == recommended
+    (regex,) = recommended
+    assert "\\" not in regex, "a file of properties needs two of each"
+    redacted = re.sub(regex, "***", text.replace("NAME", name))
+    assert SECRET not in redacted
+    assert "***" in redacted
 
 
 def test_a_secret_is_in_no_repr() -> None:
