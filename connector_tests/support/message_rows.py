@@ -12,7 +12,7 @@ Row = dict[str, object]
 
 
 def microseconds(milliseconds: int) -> int | None:
-    return milliseconds * 1000 if -62_135_424_000_000 <= milliseconds <= 253_402_127_999_999 else None
+    return milliseconds * 1000 if -59_011_459_200_000 <= milliseconds <= 250_246_627_199_999 else None
 
 
 EXPECTED: dict[str, Callable[[MessageExt], object]] = {

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 else:
     Native = native_decoder()
 EVERYTHING = (-(2**63), 2**63 - 1)
-FIRST_MS, LAST_MS = -62_135_424_000_000, 253_402_127_999_999
+FIRST_MS, LAST_MS = -59_011_459_200_000, 250_246_627_199_999
 MESSAGE = Record(
     topic="TopicA",
     body=b"payload",

@@ -11,7 +11,7 @@ use crate::record::Record;
 pub type Buffers = Vec<Option<Buffer>>;
 
 /// Milliseconds of the times that a column holds, as `column_table.py` has them.
-const TIMES_MS: RangeInclusive<i64> = -62_135_424_000_000..=253_402_127_999_999;
+const TIMES_MS: RangeInclusive<i64> = -59_011_459_200_000..=250_246_627_199_999;
 
 /// A column that grows by a value with each message.
 pub enum Column {

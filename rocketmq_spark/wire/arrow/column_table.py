@@ -15,11 +15,11 @@ from rocketmq_spark.model import MessageExt
 
 _OF_PROPERTY: Final = "properties."
 
-FIRST_TIMESTAMP_MS: Final = -62_135_424_000_000
-LAST_TIMESTAMP_MS: Final = 253_402_127_999_999
-"""Times before 0001-01-03 and after 9999-12-29 (UTC) are null. In some time zone they are outside the years 1 to 9999
-of Python and SQL, and ``collect`` would fail for all rows; for daylight saving time Python also needs the day after a
-time."""
+FIRST_TIMESTAMP_MS: Final = -59_011_459_200_000
+LAST_TIMESTAMP_MS: Final = 250_246_627_199_999
+"""Times before 0100-01-01 and after 9899-12-31 (UTC) are null. Outside the years 1 to 9999 of Python and SQL,
+``collect`` would fail for all rows. The century at each end is for time zones, for the day after a time, which Python
+needs for daylight saving time, and for begins and ends of windows."""
 
 
 class ColumnType(Enum):
@@ -77,7 +77,7 @@ def _microseconds(milliseconds: int) -> int | None:
     return milliseconds * 1000 if FIRST_TIMESTAMP_MS <= milliseconds <= LAST_TIMESTAMP_MS else None
 
 
-_TIMESTAMP_NULL_WHEN: Final = "the time is before 0001-01-03 or after 9999-12-29 (UTC)"
+_TIMESTAMP_NULL_WHEN: Final = "the time is before 0100-01-01 or after 9899-12-31 (UTC)"
 
 _STRING: Final = ColumnType.STRING
 _TIMESTAMP: Final = ColumnType.TIMESTAMP
