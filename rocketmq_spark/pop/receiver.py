@@ -345,13 +345,12 @@ class Receiver:
         be requested first. None only wakes the thread: return False for it, else True."""
         if result is None:
             return False
-        (target, *_), outcome, now_ms = result
+        (request, outcome, now_ms), target = result, result.request.target
         self._failures.record_poll(target, outcome)
         with self._changed:
             if isinstance(outcome, IncompleteResponse):
-                received, failure = outcome.received, outcome.failure
-                self._receive_scheduler.record_incomplete(result.request, len(received), failure, now_ms)
-                outcome = received or failure
+                self._receive_scheduler.record_incomplete(request, len(outcome.received), outcome.failure, now_ms)
+                outcome = outcome.received or outcome.failure
             if isinstance(outcome, RocketMQError):
                 self._receive_scheduler.mark_failed(target)
                 return True
