@@ -1,8 +1,11 @@
-"""Queues that become others while they are read: a topic that is recreated, a queue that retention has emptied."""
+"""Queues that become others while they are read: a topic that is recreated, a queue that retention has emptied, a batch
+that misses messages when it is replayed."""
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -13,10 +16,16 @@ from pyspark.sql import SparkSession
 import rocketmq_spark
 from connector_tests.spark.conftest import StreamOf
 from connector_tests.support.cluster_pool import RestingCluster
-from connector_tests.support.streams import TIMEOUT_S, Stream, Topic, eventually
+from connector_tests.support.streams import TIMEOUT_MS, TIMEOUT_S, Stream, Topic, eventually
+from connector_tests.support.written_rows import stored
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import MembershipError
+from rocketmq_spark.model import Message, QueueRange
+from rocketmq_spark.remoting.cluster_client import ClusterClient
+from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.remoting.producer import Producer
+from rocketmq_spark.source.skipped_ranges import as_skip_ranges
 
 pytestmark = pytest.mark.full
 
@@ -160,4 +169,78 @@ def test_batch_read_names_ranges_that_retention_deleted_after_planning(
         assert sorted(read) == list(range(held.min_offset, 16))
     assert reader.load().count() == 19 - held.min_offset, "a new read begins at the first message that is left"
     for topic in topics:
+        topic.close()
+
+
+def fill_and_leave_room(cluster: EmbeddedCluster, filler: Topic, pool: ConnectionPool) -> None:
+    """``fill``, and what is stored next has nearly half of a file before another one begins."""
+    fill(filler)
+    producer = Producer(ClusterClient((cluster.namesrv_addr,), pool, TIMEOUT_MS), group="tests")
+    log_offset = FILE_BYTES - 1
+    while log_offset % FILE_BYTES > FILE_BYTES // 2:
+        (place,) = producer.send(Message(filler.name, bytes(FILLER_BYTES))).offset_msg_ids
+        log_offset = int(place[-16:], 16)
+
+
+def send_rows(source: Topic, age: str) -> list[str]:
+    """Send to each queue rows that nothing distinguishes, between others; returns the bodies."""
+    sent: list[str] = []
+    for queue in source.queues:
+        bodies = [f"{age}-{queue.queue_id}-{number}" for number in range(4)]
+        bodies[2:2] = ["click", "click"]
+        source.send_to_queue(queue.queue_id, bodies)
+        sent += bodies
+    return sent
+
+
+def copy_again(source: Stream, copies: Topic, *, is_replay: bool) -> None:
+    """Write the rows of the only batch to another topic; a replay finds it as a crash leaves it, before its commit."""
+    checkpoint = source.folder / "checkpoint"
+    if is_replay:
+        for name in ("0", ".0.crc"):
+            (checkpoint / "commits" / name).unlink()
+    writer = source.load().select("body").writeStream.format("rocketmq").option("topic", copies.name)
+    writer = writer.option("namesrvAddr", source.cluster.namesrv_addr).option("checkpointLocation", str(checkpoint))
+    assert (error := rocketmq_spark.run_available_now(writer).exception()) is None, error
+    assert [file.name for file in (checkpoint / "commits").glob("[0-9]*")] == ["0"]
+
+
+@pytest.fixture
+def pool() -> Iterator[ConnectionPool]:
+    with closing(ConnectionPool(TIMEOUT_MS)) as pool:
+        yield pool
+
+
+def test_replays_that_miss_messages_move_no_id_to_another_row(
+    spark: SparkSession, forgetful: EmbeddedCluster, group: str, tmp_path: Path, pool: ConnectionPool
+) -> None:
+    """Of three attempts the second misses what retention has deleted, the third a range that is skipped too."""
+    names = {"source": 3, "filler": 1, "copies": 2}
+    source, filler, copies = (Topic(forgetful, forgetful.create_topic(unique_name(one), names[one])) for one in names)
+    sent = send_rows(source, "old")
+    fill_and_leave_room(forgetful, filler, pool)
+    left = send_rows(source, "new")
+    sent += left
+    copy_again(Stream(spark, forgetful, source.name, group, tmp_path), copies, is_replay=False)
+    forgetful.expire_messages()
+    logged = [QueueRange(queue, 0, held.max_offset) for queue, held in sorted(source.bounds().items())]
+    assert {held.min_offset for held in source.bounds().values()} == {6}, "the old ones were deleted, and no others"
+    for skipped in ({}, {"skipRanges": as_skip_ranges([logged[1]])}):
+        options = {"failOnDataLoss": "false", **skipped}
+        copy_again(Stream(spark, forgetful, source.name, group, tmp_path, options), copies, is_replay=True)
+
+    rows = [(row["msgId"], row["body"].decode()) for row in stored(forgetful, copies.name, pool, "msgId", "body")]
+    assert len(rows) == len(sent) + len(left) + len(left) * 2 // 3
+    assert len({message_id for message_id, _ in rows}) == len(set(rows)), "one ID, two rows"
+    ids = defaultdict(set)
+    for message_id, body in rows:
+        ids[body].add(message_id)
+    assert {body: len(ids[body]) for body in left if body != "click"} == {
+        f"new-{queue_id}-{number}": count for queue_id, count in enumerate((2, 2, 3)) for number in range(4)
+    }, "before the gap a row keeps its ID, behind it has another one"
+
+    reader = spark.read.format("rocketmq").options(namesrvAddr=forgetful.namesrv_addr, subscribe=copies.name)
+    once = Counter(row.body.decode() for row in reader.load().dropDuplicates(["msgId"]).select("body").collect())
+    assert once >= Counter(sent)
+    for topic in (source, filler, copies):
         topic.close()
