@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -9,7 +10,7 @@ import pytest
 
 from connector_tests.support.durations import TESTS
 from connector_tests.support.timeouts import PROCESS_S
-from connector_tests.support.work_units import GROUP_OF, GROUPS, SharedShapes, unit_places
+from connector_tests.support.work_units import FORKING, GROUP_OF, GROUPS, SharedShapes, unit_places
 
 
 def test_a_file_of_a_group_is_there_and_in_no_other() -> None:
@@ -53,3 +54,10 @@ def test_a_group_with_files_that_wait_waits() -> None:
     assert unit_places(group | {"connector_tests/spark/test_x.py": 1})["connector_tests/spark/test_x.py"] == 0
     beside = unit_places(group | {"connector_tests/faults/test_x.py": 4})
     assert beside == {"two brokers": 0, "connector_tests/faults/test_x.py": pytest.approx(0.6)}
+
+
+def test_files_that_fork_come_first_and_are_known() -> None:
+    seconds = {FORKING[0]: 1, "connector_tests/unit/test_x.py": 9}
+    assert unit_places(seconds) == {FORKING[0]: -1, "connector_tests/unit/test_x.py": 0}
+    tests = {f"connector_tests/{file.relative_to(TESTS)}": file.read_text("utf-8") for file in TESTS.rglob("test_*.py")}
+    assert {name for name, text in tests.items() if re.search(r"= os\.fork\(\)$", text, re.MULTILINE)} == set(FORKING)

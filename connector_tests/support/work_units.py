@@ -66,6 +66,9 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
 WAITING: Final = ("connector_tests/integration/", "connector_tests/faults/")
 """Where tests wait for servers most of the time. Those of the other folders keep a processor busy."""
 
+FORKING: Final = ("connector_tests/unit/test_pool.py", "connector_tests/unit/test_pull_connections.py")
+"""They come first: where others ran before in their processes, a library kept a socket of each fork."""
+
 GROUP_OF: Final = {f"connector_tests/{file}.py": group for group, files in GROUPS.items() for file in files}
 
 
@@ -75,7 +78,7 @@ def unit_of(file: str) -> str:
 
 
 def unit_places(file_seconds: Mapping[str, int]) -> dict[str, float]:
-    """Place in [0, 1) of each unit of these files: the share of its kind's seconds that begin before it.
+    """Place of each unit of these files, in [0, 1): the share of its kind's seconds that begin before it; -1: it forks.
 
     Of units that wait and of units that compute, the longest come first; both kinds last until the end, so that
     some compute while others wait, and the last ones are short.
@@ -85,7 +88,8 @@ def unit_places(file_seconds: Mapping[str, int]) -> dict[str, float]:
         in_unit = list(of_unit)
         waits = any(file.startswith(WAITING) for file in in_unit)
         seconds_of[waits][unit] = sum(file_seconds[file] for file in in_unit)
-    return {unit: place for of_kind in seconds_of.values() for unit, place in _shares_before(of_kind)}
+    places = {unit: place for of_kind in seconds_of.values() for unit, place in _shares_before(of_kind)}
+    return places | dict.fromkeys(places.keys() & set(FORKING), -1)
 
 
 def _shares_before(seconds: Mapping[str, int]) -> Iterator[tuple[str, float]]:
