@@ -35,6 +35,10 @@ OF_THE_PACKAGE = {
         "what ends a worker is logged, and raised by the planner's next look",
         "unit/test_ack_scheduler.py::test_what_one_raises_is_reported_and_it_may_work_again",
     ),
+    "rocketmq_spark/pop/transport.py::result_or_error": Reason(
+        "what ends a poll is logged, and raised by the planner's next look",
+        "unit/test_grpc_transport.py::test_what_ends_the_thread_of_a_poll_is_raised_by_the_next_check",
+    ),
     "rocketmq_spark/pop/grpc_transport.py::run": Reason(
         "what ends one of several concurrent calls is raised once all have ended",
         "unit/test_grpc_transport.py::test_error_of_a_concurrent_call_is_raised_once_all_have_ended",

@@ -129,7 +129,7 @@ def use_messages(place: Place, sent: Sequence[bytes]) -> None:
     with bounded(sent_bytes, is_traced=False):
         place.transport.receive(ReceiveRequest(Target("T", "broker-a"), MAX_MESSAGES, 1), outcomes.put)
         outcome = outcomes.get(timeout=WAIT_S)
-        if isinstance(outcome, RocketMQError):
+        if isinstance(outcome, Exception):
             raise outcome
         if isinstance(outcome, IncompleteResponse):
             check_error(outcome.failure)

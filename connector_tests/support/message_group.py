@@ -166,7 +166,7 @@ def response_of(transport: Transport, request: ReceiveRequest) -> Sequence[Recei
     (outcome,) = outcomes
     if isinstance(outcome, RocketMQError) and retryability_of_pull(outcome) is Retryability.TRANSIENT:
         return ()
-    assert not isinstance(outcome, RocketMQError | IncompleteResponse), outcome
+    assert not isinstance(outcome, Exception | IncompleteResponse), outcome
     return outcome
 
 

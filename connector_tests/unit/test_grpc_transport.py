@@ -219,6 +219,31 @@ def test_a_poll_during_a_refresh_finds_the_proxy_of_each_route(monkeypatch: pyte
     assert polls == [1, 1]
 
 
+def test_what_ends_the_thread_of_a_poll_is_raised_by_the_next_check(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The poll counted as in flight for ever: its target was polled no more, and the query waited."""
+
+    def unexpected(_request: ReceiveRequest) -> ReceiveOutcome:
+        raise LookupError("by the test")
+
+    with ScriptedProxy() as proxy:
+        given = {"endpoints": proxy.address, "consumerGroup": "g", "subscribe": "T", "loadBalance": "message"}
+        options = ReadOptions.parse(given)
+        transport = transport_of(options)
+        monkeypatch.setattr(transport, "_receive", unexpected)
+        receiver = Receiver(options, transport)
+        try:
+            receiver.start()
+            eventually(lambda: receiver._failures.has_fatal_error, "the error of the poll")
+            with pytest.raises(LookupError, match="by the test"):
+                receiver.check()
+        finally:
+            receiver.stop()
+        assert not receiver._receive_scheduler.pending_requests
+    assert "INTERNAL_ERROR: Unexpected error of a poll; the query fails. Report it." in caplog.text
+
+
 def test_unresponsive_proxies_are_left_together() -> None:
     ended = threading.Event()
 

@@ -104,6 +104,16 @@ def test_target_awaits_poll_if_other_requests_do_not_end_the_failure_of_its_brok
     assert (failures.awaits_poll(target), failures.awaits_poll(Target("T", "b"))) == (True, False)
 
 
+def test_poll_that_ended_by_a_bug_ends_the_query(scenario: Scenario) -> None:
+    """It counted as a success of the broker, had it come this far."""
+    scenario.receive_failures.record_outcome("a", UNRESPONSIVE)
+    scenario.receive_failures.record_poll(Target("T", "a"), error := LookupError("by the test"))
+    assert scenario.receive_failures.is_failing("a")
+    with pytest.raises(LookupError) as raised:
+        scenario.receive_failures.raise_failure()
+    assert raised.value is error
+
+
 def test_converted_messages_end_the_failure_to_convert(scenario: Scenario) -> None:
     failures, target = scenario.receive_failures, Target("T", "a")
     failures.record_poll(target, IncompleteResponse((), UNCONVERTIBLE))

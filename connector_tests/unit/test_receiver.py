@@ -34,6 +34,8 @@ from rocketmq_spark.pop.ack_scheduler import MAX_CONCURRENT_CALLS
 from rocketmq_spark.pop.receipt_handles import BrokerHandle, OpaqueHandle
 from rocketmq_spark.pop.receive_scheduler import MAX_MESSAGES_PER_REQUEST, Target
 from rocketmq_spark.pop.receiver import CLOSING_S, RELEASING, STOP_TIMEOUT_MS, TICK_S, Receiver
+from rocketmq_spark.pop.remoting_transport import RemotingTransport
+from rocketmq_spark.pop.retention_check import RetentionCheck
 from rocketmq_spark.pop.transports import transport_of
 from rocketmq_spark.pop.unacked_messages import MessageState
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
@@ -326,6 +328,27 @@ def redelivered(broker: SharingBroker) -> RemotingCommand:
         fields={**route_requests.fields, **places},
         body=pull_body(Record(topic=TOPIC, reconsume_times=1)),
     )
+
+
+@pytest.mark.parametrize(
+    ("of", "method"), [(RemotingTransport, "_process_outcome"), (RetentionCheck, "report_deleted")]
+)
+def test_what_ends_a_poll_unexpectedly_is_raised_by_the_next_check(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, of: type, method: str
+) -> None:
+    """The poll counted as in flight for ever: its target was polled no more, and the query waited."""
+
+    def unexpected(*_: object) -> None:
+        raise LookupError("by the test")
+
+    monkeypatch.setattr(of, method, unexpected)
+    with SharingServers("a") as servers:
+        servers.brokers["a"].messages = 1
+        with receiver(servers.options(**PATIENT)) as one:
+            eventually(lambda: one._failures.has_fatal_error, "the error of the poll")
+            with pytest.raises(LookupError, match="by the test"):
+                one.check()
+    assert "INTERNAL_ERROR: Unexpected error of a poll; the query fails. Report it." in caplog.text
 
 
 def test_a_message_is_ours_from_when_the_response_came_whenever_it_is_processed() -> None:

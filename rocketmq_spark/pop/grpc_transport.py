@@ -30,6 +30,7 @@ from rocketmq_spark.pop.transport import (
     IncompleteResponse,
     ReceiveOutcome,
     ServerSideDeadLetters,
+    result_or_error,
 )
 from rocketmq_spark.proxy.session import Session
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
@@ -190,7 +191,9 @@ class GrpcTransport:
         """Start a thread that polls one target, and return at once. That thread calls ``on_response`` once, with the
         messages or the error."""
         thread = threading.Thread(
-            target=lambda: on_response(self._receive(request)), name="rocketmq-proxy-poll", daemon=True
+            target=lambda: on_response(result_or_error(lambda: self._receive(request))),
+            name="rocketmq-proxy-poll",
+            daemon=True,
         )
         self._receiving = [*(one for one in self._receiving if one.is_alive()), thread]
         thread.start()

@@ -130,7 +130,11 @@ class ReceiveFailures:
     def record_poll(self, target: Target, outcome: ReceiveOutcome) -> None:
         """Record the outcome of a poll as ``record_outcome`` does. An incomplete response is a success of the broker;
         without messages it is a failure to convert the target's messages, which delays polls of that target only. A
-        response with messages, or an empty one, ends that failure."""
+        response with messages, or an empty one, ends that failure. An exception that is no RocketMQError ends the
+        query."""
+        if isinstance(outcome, Exception) and not isinstance(outcome, RocketMQError):
+            self.fail(outcome)
+            return
         failure = outcome if isinstance(outcome, RocketMQError) else None
         if isinstance(outcome, IncompleteResponse):
             failure, outcome = None if outcome.received else outcome.failure, outcome.received

@@ -19,7 +19,7 @@ from itertools import count
 from queue import Empty, Queue
 from typing import Final, NamedTuple
 
-from rocketmq_spark.errors import RocketMQError, TransportError
+from rocketmq_spark.errors import TransportError
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.ack_scheduler import AckScheduler, Workers
 from rocketmq_spark.pop.invisible_duration import ExpiryLog, longest_duration_ms
@@ -351,7 +351,7 @@ class Receiver:
             if isinstance(outcome, IncompleteResponse):
                 self._receive_scheduler.record_incomplete(request, len(outcome.received), outcome.failure, now_ms)
                 outcome = outcome.received or outcome.failure
-            if isinstance(outcome, RocketMQError):
+            if isinstance(outcome, Exception):
                 self._receive_scheduler.mark_failed(target)
                 return True
         if not self._stopping.is_set() and self._transport.dead_letters.needs_broker_call(target, outcome):

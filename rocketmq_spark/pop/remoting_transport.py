@@ -18,7 +18,7 @@ from rocketmq_spark.pop.receipt_handles import BrokerHandle, ReceiptHandle
 from rocketmq_spark.pop.receive_scheduler import ReceiveRequest, Target
 from rocketmq_spark.pop.retention_check import ReportDeleted, RetentionCheck, ignore_deleted
 from rocketmq_spark.pop.topic_checks import TopicChecks
-from rocketmq_spark.pop.transport import AckOutcome, ChangeOutcome, ReceiveOutcome
+from rocketmq_spark.pop.transport import AckOutcome, ChangeOutcome, ReceiveOutcome, result_or_error
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.local_address import new_client_id
@@ -189,7 +189,8 @@ class RemotingTransport:
         def pop() -> None:
             """Send the poll; its outcome is decoded and passed to ``on_response``."""
             broker.pop(
-                self._request(request), lambda outcome: on_response(self._process_outcome(request.target, outcome))
+                self._request(request),
+                lambda outcome: on_response(result_or_error(lambda: self._process_outcome(request.target, outcome))),
             )
 
         if broker.is_connected and not self._retention.is_due(request.target):
@@ -224,15 +225,17 @@ class RemotingTransport:
         on_response: Callable[[ReceiveOutcome], None],
     ) -> None:
         """Run the retention check if it is due, then call ``pop``, which connects. The check comes first because the
-        pop would hide deleted messages. After a RocketMQError of the check, pass it to ``on_response`` and do not
-        pop."""
-        try:
-            if self._retention.is_due(target):
-                self._retention.report_deleted(target, self._cluster.broker(address))
-        except RocketMQError as error:
-            on_response(error)
-        else:
+        pop would hide deleted messages. After an error of the check, pass it to ``on_response`` and do not pop."""
+        failure = result_or_error(lambda: self._check_retention(target, address))
+        if failure is None:
             pop()
+        else:
+            on_response(failure)
+
+    def _check_retention(self, target: Target, address: BrokerAddress) -> None:
+        """Run the retention check if it is due; raises what ``RetentionCheck.report_deleted`` does."""
+        if self._retention.is_due(target):
+            self._retention.report_deleted(target, self._cluster.broker(address))
 
     def _process_outcome(self, target: Target, outcome: PopOutcome) -> ReceiveOutcome:
         """Return the decoded messages of a poll, () if it found none, or the RocketMQError, which is not raised. If

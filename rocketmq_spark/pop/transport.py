@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, TypeVar
 
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.pop.delivery_attempts import MoveOutcome, SplitMessages
 from rocketmq_spark.pop.receipt_handles import ReceiptHandle, ReceivedMessage
 from rocketmq_spark.pop.receive_scheduler import ReceiveRequest, Target
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +26,9 @@ class IncompleteResponse:
     failure: RocketMQError
 
 
-ReceiveOutcome: TypeAlias = Sequence[ReceivedMessage] | IncompleteResponse | RocketMQError
-"""The messages of a poll, empty if there were none, or its error."""
+ReceiveOutcome: TypeAlias = Sequence[ReceivedMessage] | IncompleteResponse | Exception
+"""The messages of a poll, empty if there were none, or its error. One that is no RocketMQError is a bug, and fails the
+query."""
 
 AckOutcome: TypeAlias = bool | RocketMQError
 """True: the server accepted the acknowledgement. False: the invisible duration had expired; the message is
@@ -103,3 +109,14 @@ class Transport(Protocol):
 
     def close(self) -> None:
         """Close all connections; no more messages are received. Wait some seconds at most."""
+
+
+def result_or_error(call: Callable[[], T]) -> T | Exception:
+    """Return what ``call`` returns, or the exception that it raises. Log an exception that is no RocketMQError."""
+    try:
+        return call()
+    except RocketMQError as error:
+        return error
+    except Exception as error:
+        log.exception("INTERNAL_ERROR: Unexpected error of a poll; the query fails. Report it.")
+        return error
