@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import socket
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -29,6 +31,7 @@ from connector_tests.support.streams import TIMEOUT_S, eventually
 from connector_tests.support.tcp_server import never_accepting
 from connector_tests.support.timeouts import PATIENT, TIMEOUT_FACTOR
 from rocketmq_spark.errors import TransportError
+from rocketmq_spark.model import split_address
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.ack_scheduler import MAX_CONCURRENT_CALLS
 from rocketmq_spark.pop.receipt_handles import BrokerHandle, OpaqueHandle
@@ -38,8 +41,11 @@ from rocketmq_spark.pop.remoting_transport import RemotingTransport
 from rocketmq_spark.pop.retention_check import RetentionCheck
 from rocketmq_spark.pop.transports import transport_of
 from rocketmq_spark.pop.unacked_messages import MessageState
+from rocketmq_spark.remoting.stream import Buffer, Stream
+from rocketmq_spark.remoting.tcp import TcpStream
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
-from rocketmq_spark.wire.remoting.command import RemotingCommand
+from rocketmq_spark.wire.remoting.command import RemotingCommand, decode
+from rocketmq_spark.wire.remoting.frame import FrameBuffer
 
 SHORT_MS = 6_000
 THIRD_LINE_S = 45
@@ -207,6 +213,46 @@ def test_release_whose_response_is_lost_is_not_repeated(
             loss(broker)
             eventually(lambda: RELEASING not in one._workers.busy, "the end of the release")
             assert (requests.qsize(), one.counts.released) == (0, 0)
+
+
+class BreakingOnce(TcpStream):
+    """It breaks while the second change of an invisible duration is sent over it and its successors."""
+
+    change_count = 0
+
+    def sendall(self, data: Buffer, timeout_ms: int) -> None:
+        frames = FrameBuffer("the client")
+        frames.feed(bytes(data))
+        frame = frames.next_frame()
+        if frame is not None and decode(frame).code == RequestCode.CHANGE_MESSAGE_INVISIBLETIME:
+            BreakingOnce.change_count += 1
+            if BreakingOnce.change_count == 2:
+                raise TransportError("CONNECTION_LOST", address=self.address, reason="by the test")
+        super().sendall(data, timeout_ms)
+
+
+def connect_breaking_once(address: str, _timeout_ms: int) -> Stream:
+    return BreakingOnce(socket.create_connection(split_address(address)), address)
+
+
+def test_release_that_was_not_sent_after_another_lost_the_connection_is_repeated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It had the error of the other one, whose response may be lost: what an earlier start had left stayed invisible,
+    and a query that runs once ended without it."""
+    monkeypatch.setattr(BreakingOnce, "change_count", 0)
+    with SharingServers("a") as servers:
+        broker = servers.brokers["a"]
+        options = servers.options(**PATIENT)
+        one = Receiver(options, RemotingTransport(options, connect=connect_breaking_once))
+        try:
+            one.try_release([handle_of("a", offset) for offset in range(5)])
+            eventually(lambda: RELEASING not in one._workers.busy, "the end of the release")
+        finally:
+            one.stop()
+        sent = Counter(int(request.fields["offset"]) for request in broker.after_change)
+        assert [sent[offset] for offset in range(1, 5)] == [0, 1, 1, 1]
+        assert one.counts.released >= 3
 
 
 @pytest.mark.parametrize(("age_ms", "released"), [(0, 1), (INVISIBLE_MS, 0)])

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeAlias
 
-from rocketmq_spark.errors import RocketMQError, RouteError
+from rocketmq_spark.errors import RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import BrokerAddress
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.dead_letter_mover import DeadLetterMover
@@ -25,7 +25,7 @@ from rocketmq_spark.remoting.local_address import new_client_id
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.pop_broker import PopBroker, PopOutcome
 from rocketmq_spark.remoting.remoting_client import ResponseFuture
-from rocketmq_spark.remoting.retry import is_topic_without_route
+from rocketmq_spark.remoting.retry import is_response_lost, is_topic_without_route
 from rocketmq_spark.remoting.route_table import history_of
 from rocketmq_spark.remoting.secured import Connect
 from rocketmq_spark.wire.remoting.headers import (
@@ -285,7 +285,7 @@ class RemotingTransport:
     ) -> list[ChangeOutcome]:
         """Send a request for each handle, then wait for all responses. Return for each handle, in order: its new
         handle; None if the old one is no longer valid, is opaque, or its topic was deleted; or the RocketMQError, which
-        is not raised. After an error of sending, no more requests are sent to that broker."""
+        is not raised. After an error of sending, no more requests are sent to that broker: see ``_unsent_error``."""
         failed: dict[str, RocketMQError] = {}
         broker_handles = _only_broker_handles(handles)
         brokers = self._resolve_brokers(broker_handles)
@@ -304,8 +304,8 @@ class RemotingTransport:
         failed: dict[str, RocketMQError],
     ) -> _SubmittedChange:
         """Send one request without waiting, and return its future. Return ``broker`` if it is no client, or the error
-        that ``failed`` has for its name. Return an error of sending, and add it to ``failed``. Raises no
-        RocketMQError."""
+        that ``failed`` has for its name. Return an error of sending, and add its ``_unsent_error`` to ``failed``.
+        Raises no RocketMQError."""
         if not isinstance(broker, PopBroker):
             return broker
         group, pop_check_point = self._options.consumer_group, handle.pop_check_point
@@ -322,7 +322,8 @@ class RemotingTransport:
             try:
                 return broker.submit_change_invisible_time(request)
             except RocketMQError as error:
-                failed[handle.broker_name] = error
+                failed[handle.broker_name] = _unsent_error(broker, error)
+                return error
         return failed[handle.broker_name]
 
     def close(self) -> None:
@@ -359,6 +360,14 @@ def _ack_outcome(broker: _BrokerOrError, failure: RocketMQError | None) -> AckOu
     if isinstance(broker, PopBroker):
         return failure or True
     return broker or True
+
+
+def _unsent_error(broker: PopBroker, error: RocketMQError) -> RocketMQError:
+    """Return the error of requests that are not sent after the ``error`` of sending another: CONNECT_FAILED in place of
+    one by which a response may be lost, since they may be repeated."""
+    if not is_response_lost(error):
+        return error
+    return TransportError("CONNECT_FAILED", address=str(broker.address), reason="a request lost the connection")
 
 
 def _await_change(handle: BrokerHandle, submitted: _SubmittedChange) -> ChangeOutcome:
