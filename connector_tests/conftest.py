@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import tempfile
+from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -16,7 +17,7 @@ from xdist.scheduler import LoadFileScheduling
 
 from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.decoders import IMPLEMENTATIONS, decoder_class, implementations_line, reset_decoder_choice
-from connector_tests.support.durations import SHORT_S, Durations, longest_s, part_of
+from connector_tests.support.durations import OF_REST, SHORT_S, Durations, longest_s, part_of
 from connector_tests.support.executor_process import close_executor_connections
 from connector_tests.support.java import java_oracle
 from connector_tests.support.jvm_options import spark_options
@@ -51,7 +52,14 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put units in their places, in each the longest file first, and mark what needs Spark or the native decoder."""
+    """Mark what needs Spark or the native decoder, and put units in their places, in each the longest file first."""
+    for item in items:
+        if folder_of(item) in WITH_SPARK:
+            item.add_marker(pytest.mark.spark)
+            item.add_marker(pytest.mark.broker)
+        if needs_native_decoder(item):
+            item.add_marker(pytest.mark.native)
+    check_rest_files(items)
     seconds = file_seconds(items)
     place_of = unit_places(seconds)
 
@@ -61,28 +69,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return place_of[unit], unit, -seconds[file]
 
     items.sort(key=place)
-    for item in items:
-        if folder_of(item) in WITH_SPARK:
-            item.add_marker(pytest.mark.spark)
-            item.add_marker(pytest.mark.broker)
-        if needs_native_decoder(item):
-            item.add_marker(pytest.mark.native)
-    check_rest_files(items)
 
 
 def file_seconds(items: Sequence[pytest.Item]) -> dict[str, int]:
     """How long the tests of each file take that are here."""
     measured = longest_s()
-    parts = {(file_of(item), is_of_rest(item)) for item in items}
-    seconds = dict.fromkeys((file for file, _ in parts), 0)
-    for file, rest in parts:
+    seconds: Counter[str] = Counter()
+    for file, rest in {(file_of(item), is_of_rest(item)) for item in items}:
         seconds[file] += measured.get(part_of(file, is_of_rest=rest), SHORT_S)
     return seconds
 
 
 def is_of_rest(item: pytest.Item) -> bool:
     """Whether 'make test-rest' runs it, not 'make test'."""
-    return item.get_closest_marker("full") is not None or needs_native_decoder(item)
+    return any(map(item.get_closest_marker, OF_REST))
 
 
 def check_rest_files(items: Sequence[pytest.Item]) -> None:
