@@ -13,7 +13,15 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 
 import rocketmq_spark
-from connector_tests.support.secret_statements import REJECTED, describe, failing, show, write_options, wrong
+from connector_tests.support.secret_statements import (
+    REJECTED,
+    describe,
+    fail_to_read,
+    failing,
+    show,
+    write_options,
+    wrong,
+)
 from connector_tests.support.timeouts import END_TO_END_S
 
 END: Final = "the end of the client"
@@ -67,10 +75,7 @@ def shown_of(query: Any) -> dict[str, Any]:
 
 def fail(spark: SparkSession, reads: Mapping[str, str], writes: Mapping[str, str], folder: str) -> None:
     """Show with what a query and a write with another key fail."""
-    with failing(REJECTED):
-        refused = spark.readStream.format("rocketmq").options(**wrong(reads)).load().writeStream.format("noop")
-        refused = refused.option("checkpointLocation", f"{folder}/refused").trigger(availableNow=True)
-        refused.start().awaitTermination()
+    fail_to_read(spark, wrong(reads), f"{folder}/refused", REJECTED)
     with failing(REJECTED):
         row = spark.createDataFrame([(b"refused",)], "body BINARY")
         row.write.format("rocketmq").options(**wrong(writes)).mode("append").save()

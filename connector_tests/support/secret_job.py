@@ -20,7 +20,15 @@ from urllib.error import HTTPError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from connector_tests.support.secret_statements import REJECTED, describe, failing, show, write_options, wrong
+from connector_tests.support.secret_statements import (
+    REJECTED,
+    describe,
+    fail_to_read,
+    failing,
+    show,
+    write_options,
+    wrong,
+)
 from connector_tests.support.spark_session import test_session
 from connector_tests.support.timeouts import WAIT_S
 from rocketmq_spark.options import ReadOptions, WriteOptions
@@ -60,10 +68,10 @@ def run(spark: SparkSession, folder: Path, ways: Mapping[str, dict[str, str]]) -
         query.explain(True)
         show([progress.json for progress in query.recentProgress])
         show(RocketMQDataSource(dict(options)), ReadOptions.parse(options), vars(ReadOptions.parse(options)))
-        fail(spark, folder / f"{way}-failed", wrong(options), REJECTED)
+        fail_to_read(spark, wrong(options), str(folder / f"{way}-failed"), REJECTED)
     first = next(iter(ways.values()))
-    fail(spark, folder / "failed", first | {"accessKey": "nobody"}, REJECTED)
-    fail(spark, folder / "failed", first | {"subscribe": "a b"}, INVALID)
+    fail_to_read(spark, first | {"accessKey": "nobody"}, str(folder / "failed"), REJECTED)
+    fail_to_read(spark, first | {"subscribe": "a b"}, str(folder / "failed"), INVALID)
     write(spark, folder / "writing", write_options(first))
     describe(spark, spark.readStream.format("rocketmq").options(**first).load(), first)
 
@@ -106,17 +114,6 @@ def started(spark: SparkSession, folder: Path, options: Mapping[str, str]) -> St
         batch.write.mode("overwrite").parquet(str(folder / "out" / str(number)))
 
     return writer.foreachBatch(write).start()
-
-
-def fail(spark: SparkSession, folder: Path, options: Mapping[str, str], condition: str) -> None:
-    """Show what the query ends with, in which ``condition`` is to be found."""
-    with failing(condition):
-        query = spark.readStream.format("rocketmq").options(**options).load().writeStream.foreachBatch(nothing)
-        query.option("checkpointLocation", str(folder)).trigger(availableNow=True).start().awaitTermination()
-
-
-def nothing(_batch: DataFrame, _batch_id: int) -> None:
-    """Is done with it."""
 
 
 def pages_of(spark: SparkSession) -> Iterator[str]:

@@ -44,6 +44,13 @@ def failing(condition: str) -> Iterator[None]:
     raise AssertionError("it did not fail")
 
 
+def fail_to_read(spark: SparkSession, options: Mapping[str, str], checkpoint: str, condition: str) -> None:
+    """Show what a query of these options ends with, in which ``condition`` is to be found."""
+    with failing(condition):
+        query = spark.readStream.format("rocketmq").options(**options).load().writeStream.format("noop")
+        query.option("checkpointLocation", checkpoint).trigger(availableNow=True).start().awaitTermination()
+
+
 def wrong(options: Mapping[str, str]) -> dict[str, str]:
     """The same with a key that begins with the right one."""
     return {**options, "secretKey": options["secretKey"] + "x"}
