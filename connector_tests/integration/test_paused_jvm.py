@@ -1,9 +1,13 @@
+"""A child JVM whose calls are disturbed: it is paused, ends, or shares its process with a Spark."""
+
 from __future__ import annotations
 
 import logging
 from pathlib import Path
 
+import py4j.java_gateway
 import pytest
+from pyspark.errors.exceptions.captured import install_exception_handler
 
 from connector_tests.support.timeouts import PROCESS_S
 from rocketmq_spark.embedded.jars import rocketmq_class_path
@@ -41,3 +45,23 @@ def test_one_that_ends_while_it_is_called_is_logged_once(tmp_path: Path, caplog:
     finally:
         jvm.kill()
     assert [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING] == []
+
+
+def test_a_spark_in_the_same_process_interprets_no_exception_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PySpark has py4j ask Spark's JVM what each Java exception is, by a number that means another object there: an end
+    of a Java list raised the last error of a query, and a missing jar was a failure of the JVM."""
+    monkeypatch.setattr(py4j.java_gateway, "get_return_value", py4j.java_gateway.get_return_value)
+    install_exception_handler()
+    jvm = ChildJvm("beside Spark", rocketmq_class_path(), ("-Xmx64m",), tmp_path)
+    try:
+        java = jvm.connect().java
+        two = java.util.ArrayList()
+        two.extend([1, 2])
+        assert list(two.iterator()) == [1, 2]
+        reported = r"EMBEDDED_SERVER_FAILED.*by the test"
+        with pytest.raises(EmbeddedBrokerError, match=reported), jvm.raising_embedded_errors():
+            java.util.Objects.requireNonNull(None, "by the test")
+    finally:
+        jvm.kill()

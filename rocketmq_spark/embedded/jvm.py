@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from py4j.java_gateway import GatewayClient, GatewayParameters, JavaGateway
-from py4j.protocol import Py4JError, Py4JJavaError, is_fatal_error
+from py4j.protocol import ERROR, REFERENCE_TYPE, Py4JError, Py4JJavaError, get_return_value, is_fatal_error
 
 from rocketmq_spark.errors import EmbeddedBrokerError
 
@@ -37,6 +37,8 @@ FOR_ROCKETMQ_4: Final = (
     "--add-opens=java.base/jdk.internal.ref=ALL-UNNAMED",
 )
 LOG_TAIL_LINES: Final = 20
+JAVA_EXCEPTION: Final = ERROR + REFERENCE_TYPE
+"""How py4j's response with a Java exception begins."""
 
 
 def pyspark_jars() -> Path:
@@ -230,17 +232,19 @@ def messages_of(java_exception: Any) -> str:
 
 
 class QuietGatewayClient(GatewayClient):  # type: ignore[misc]  # py4j has no types
-    """Gateway client without retry, which raises errors without logging them. Threads: any, each with its own
-    connection.
+    """Gateway client without retry, which raises errors without logging them, and itself raises Java's exceptions.
+    Threads: any, each with its own connection.
 
     py4j's own client retries once if the JVM has ended, and logs a traceback for each attempt, also by the root logger.
+    Its caller raises Java's exceptions, by a function that PySpark replaces: after that, Spark's JVM is asked what each
+    exception is, by the number of an object in this JVM.
     """
 
     def send_command(self, command: str, retry: bool = True, binary: bool = False) -> Any:
         """Send a command, wait for Java's response without a limit, and return it; with ``binary`` return a pair, the
         response and a guard of the connection. ``retry`` is ignored. The connection is reused, but closed after a fatal
         response of py4j, which is returned alone, and after an error. Raises the errors of
-        ``GatewayConnection.send_command``."""
+        ``GatewayConnection.send_command``, and Py4JJavaError for a Java exception."""
         connection = self._get_connection()
         with ExitStack() as close_on_failure:
             close_on_failure.callback(connection.close, False)
@@ -251,4 +255,6 @@ class QuietGatewayClient(GatewayClient):  # type: ignore[misc]  # py4j has no ty
         if binary:
             return response, self._create_connection_guard(connection)
         self._give_back_connection(connection)
+        if response.startswith(JAVA_EXCEPTION):
+            get_return_value(response, self)
         return response
