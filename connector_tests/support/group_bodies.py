@@ -28,7 +28,11 @@ def topic_stats(bounds: Mapping[MessageQueue, QueueBounds]) -> Script:
 
     def respond(request: RemotingCommand) -> RemotingCommand:
         table = {
-            queue: {"minOffset": held.min_offset, "maxOffset": held.max_offset, "lastUpdateTimestamp": 77}
+            queue: {
+                "minOffset": held.min_offset,
+                "maxOffset": held.max_offset,
+                "lastUpdateTimestamp": held.last_store_timestamp_ms or 77,
+            }
             for queue, held in bounds.items()
             if queue.topic == request.fields["topic"]
         }

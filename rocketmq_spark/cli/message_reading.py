@@ -35,7 +35,7 @@ def read_messages(cluster: ClusterClient, ranges: Mapping[MessageQueue, QueueBou
                 # where offsets cannot be counted, stored ones may be larger
                 is_before_end = ends_within or message_of(one).queue_offset < end_offset
                 # a batch consume queue returns the message before offsets without one too
-                if is_before_end and _end_offset(one) > offset:
+                if is_before_end and end_offset_of(one) > offset:
                     yield one
             if result.next_begin_offset <= offset:
                 break
@@ -53,7 +53,7 @@ def _with_queue_offsets(result: PullResult, offset: int) -> tuple[Buffer, list[i
     return frames.data, frames.next_offsets.tolist()
 
 
-def _end_offset(stored: StoredMessage) -> int:
+def end_offset_of(stored: StoredMessage) -> int:
     """Return the offset after the message's last one."""
     return stored.offsets.stop if isinstance(stored, UndecodableMessage) else stored.queue_offset + 1
 

@@ -14,7 +14,7 @@ from typing import Final, NoReturn
 
 from rocketmq_spark.cli.arguments import integer_argument
 from rocketmq_spark.cli.message_lines import StoredMessage, json_line, message_of, text_line
-from rocketmq_spark.cli.message_reading import read_messages
+from rocketmq_spark.cli.message_reading import end_offset_of, read_messages
 from rocketmq_spark.cli.name_server import add_cluster, cluster_at
 from rocketmq_spark.cli.offsets import first_offset_at
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
@@ -24,6 +24,9 @@ from rocketmq_spark.remoting.cluster_client import ClusterClient
 
 DEFAULT_COUNT: Final = 10
 POLL_S: Final = 0.5
+
+HELD_CHARS: Final = 4 * 1024 * 1024
+"""Characters of new lines that are sorted by store time and printed together."""
 
 OUTAGES: Final = (TransportError, BrokerError, RouteError)
 """Errors of servers that may respond later."""
@@ -53,51 +56,78 @@ def follow(
     """After each ``pause``, print the messages that are not in ``seen``, which is updated. What a server that fails has
     is printed once it responds; its error is printed to standard error, and again only if it has changed. Raises
     RemoteProtocolError of a message, and OptionError."""
+    new_messages = NewMessages(cluster, topic, seen, line_of)
     reported: set[str] = set()
     while True:
         pause()
-        reported = print_failures(print_new_messages(cluster, topic, seen, line_of), reported)
+        reported = print_failures(new_messages.print_all(), reported)
 
 
-def print_new_messages(
-    cluster: ClusterClient,
-    topic: str,
-    seen: dict[MessageQueue, QueueBounds],
-    line_of: Callable[[StoredMessage], str],
-) -> list[RocketMQError]:
-    """Request the topic's offsets, and print the messages that are not in ``seen``, in the order of their store times.
-    Return the errors of servers that failed, after which ``seen`` has what was printed. Raises what ``follow`` does."""
-    failures: dict[str, RocketMQError] = {}
-    try:
-        current = Inspector(cluster, failures.__setitem__).queue_bounds([topic])
-    except OUTAGES as error:
-        return [error]
-    lines = read_new_lines(cluster, seen, current, line_of, failures.__setitem__)
-    for _, line in sorted(lines, key=itemgetter(0)):
-        print(line, flush=True)
-    return list(failures.values())
+class NewMessages:
+    """Messages of ``topic`` that are not in ``seen``, which has the offsets of those that were read. Not thread-safe.
 
+    It holds lines of at most ``HELD_CHARS`` characters together, and one more. Lines that are held together are printed
+    in the order of their store times.
+    """
 
-def read_new_lines(
-    cluster: ClusterClient,
-    seen: dict[MessageQueue, QueueBounds],
-    current: Mapping[MessageQueue, QueueBounds],
-    line_of: Callable[[StoredMessage], str],
-    on_failure: Callable[[str, RocketMQError], None],
-) -> list[tuple[int, str]]:
-    """Read the messages of ``current`` that are not in ``seen``, and return their store times (Unix ms) and lines, in
-    queue order. Add each queue to ``seen`` once it is read to its end. If that fails, omit its lines, pass its broker's
-    name and the error to ``on_failure``, and read no further queue of that broker. Raises what ``follow`` does."""
-    lines: list[tuple[int, str]] = []
-    for broker_name, queues in groupby(sorted(current, key=MessageQueue.sort_key), attrgetter("broker_name")):
+    def __init__(
+        self,
+        cluster: ClusterClient,
+        topic: str,
+        seen: dict[MessageQueue, QueueBounds],
+        line_of: Callable[[StoredMessage], str],
+    ) -> None:
+        self._cluster = cluster
+        self._topic = topic
+        self._seen = seen
+        self._line_of = line_of
+        self._missed: set[MessageQueue] = set()
+        """Queues that were not read to their end in the last call, though they were before."""
+        self._held: list[tuple[int, str]] = []
+        """Store times (Unix ms) and lines."""
+        self._held_chars = 0
+
+    def print_all(self) -> list[RocketMQError]:
+        """Request the topic's offsets, and print the messages that are not in ``seen``. Return the errors of servers
+        that failed, after which ``seen`` has what was printed. Raises what ``follow`` does."""
+        missed, self._missed = self._missed, set(self._seen)
+        failures: dict[str, RocketMQError] = {}
         try:
-            for queue in queues:
-                ranges = {queue: new_range(queue, seen.get(queue), current[queue], partial(first_offset_at, cluster))}
-                lines += [(message_of(one).store_timestamp_ms, line_of(one)) for one in read_messages(cluster, ranges)]
-                seen[queue] = current[queue]
+            current = Inspector(self._cluster, failures.__setitem__).queue_bounds([self._topic])
         except OUTAGES as error:
-            on_failure(broker_name, error)
-    return lines
+            return [error]
+        for broker_name, queues in groupby(sorted(current, key=MessageQueue.sort_key), attrgetter("broker_name")):
+            try:
+                for queue in queues:
+                    self._read(queue, current[queue], queue in missed)
+            except OUTAGES as error:  # no further queue of this broker
+                failures[broker_name] = error
+        self._print_held()
+        return list(failures.values())
+
+    def _read(self, queue: MessageQueue, current: QueueBounds, was_missed: bool) -> None:
+        """Read the messages of ``current`` that are not in ``seen``, and add each to it; hold or print their lines.
+        Raises OUTAGES, and what ``follow`` does."""
+        search = partial(first_offset_at, self._cluster)
+        new = new_range(queue, self._seen.get(queue), current, search, was_missed=was_missed)
+        for one in read_messages(self._cluster, {queue: new}):
+            stored_ms = message_of(one).store_timestamp_ms
+            self._hold(stored_ms, self._line_of(one))
+            self._seen[queue] = QueueBounds(new.min_offset, new.clamp(end_offset_of(one)), stored_ms)
+        self._seen[queue] = current
+        self._missed.discard(queue)
+
+    def _hold(self, stored_ms: int, line: str) -> None:
+        """Hold a line; print all once they have more than ``HELD_CHARS`` characters."""
+        self._held.append((stored_ms, line))
+        self._held_chars += len(line)
+        if self._held_chars > HELD_CHARS:
+            self._print_held()
+
+    def _print_held(self) -> None:
+        held, self._held, self._held_chars = self._held, [], 0
+        for _, line in sorted(held, key=itemgetter(0)):
+            print(line, flush=True)
 
 
 def print_failures(failures: Iterable[RocketMQError], reported: Set[str]) -> set[str]:
@@ -121,16 +151,20 @@ def new_range(
     seen: QueueBounds | None,
     current: QueueBounds,
     first_offset_at: Callable[[MessageQueue, int], int],
+    *,
+    was_missed: bool = False,
 ) -> QueueBounds:
     """Return the ``current`` offsets of ``queue`` that are not in ``seen``. If the queue ends before its end in
     ``seen``, it was re-created, or its broker lost the last messages: return the offsets from ``first_offset_at`` on,
-    which gets the queue and the Unix ms after the last store time in ``seen``."""
+    which gets the queue and the Unix ms after the last store time in ``seen``. If the queue ``was_missed``, it may have
+    ended before that, and grown since then: return the offsets from ``first_offset_at`` on too if that is earlier, and
+    the last store time is known."""
     if seen is None:
         return current
     begin_offset = seen.max_offset
-    if begin_offset > current.max_offset:
-        begin_offset = current.clamp(first_offset_at(queue, seen.last_store_timestamp_ms + 1))
-    return QueueBounds(begin_offset, current.max_offset)
+    if begin_offset > current.max_offset or (was_missed and seen.last_store_timestamp_ms > 0):
+        begin_offset = min(begin_offset, first_offset_at(queue, seen.last_store_timestamp_ms + 1))
+    return QueueBounds(current.clamp(begin_offset), current.max_offset)
 
 
 def print_messages(
