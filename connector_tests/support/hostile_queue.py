@@ -80,6 +80,11 @@ class Entry:
     def end(self) -> int:
         return self.place + self.width
 
+    @property
+    def stored_offset(self) -> int:
+        """The queue offset in the record; behind messages that no consumer gets it is larger than the place."""
+        return int(_FIXED.unpack_from(self.record)[5])
+
 
 class HostileQueue:
     """Queue 0 of ``topic``."""
@@ -92,6 +97,7 @@ class HostileQueue:
         self.entries: list[Entry] = []
         self.pulls = 0
         """How many were answered."""
+        self.was_restarted = False
 
     @property
     def min_offset(self) -> int:
@@ -104,6 +110,11 @@ class HostileQueue:
     @property
     def _bounds(self) -> tuple[int, int]:
         return self.min_offset, self.max_offset
+
+    def restart(self) -> None:
+        """Restart the broker: it takes the next offset from the consume queue."""
+        self._next_offset = self.max_offset
+        self.was_restarted = True
 
     def send(self, sent: Sent) -> bool:
         """Store it; False: the broker refuses it."""

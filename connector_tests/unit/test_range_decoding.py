@@ -10,7 +10,15 @@ from connector_tests.support.message_bytes import COMPRESSED, Record, pull_body
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.pull.pull_request import PulledRange
 from rocketmq_spark.source import range_decoding
-from rocketmq_spark.source.range_decoding import ExpectedOffsets, RangeDecoder, drop_duplicates, in_parts, overlapping
+from rocketmq_spark.source.range_decoding import (
+    ExpectedOffsets,
+    RangeDecoder,
+    ShiftedOffsetsError,
+    drop_duplicates,
+    in_parts,
+    overlapping,
+    placed_rows,
+)
 from rocketmq_spark.wire.arrow import columns, record_columns, undecodable
 from rocketmq_spark.wire.implementation import NATIVE, PYTHON
 from rocketmq_spark.wire.message import compression, stored_message
@@ -42,6 +50,54 @@ def test_messages_that_neighbouring_pulls_share_come_once(pulled: list[int], kep
 def test_nothing_is_copied_where_nothing_is_shared() -> None:
     whole = batch(1, 2, 3)
     assert drop_duplicates(whole) is whole
+
+
+def filtered(*rows: tuple[int, int]) -> pa.RecordBatch:
+    """Rows of (queue offset, commit log offset)."""
+    offsets, places = (pa.array([row[at] for row in rows], pa.int64()) for at in (0, 1))
+    return pa.RecordBatch.from_pydict({"queueOffset": offsets, "commitLogOffset": places})
+
+
+def place_of_last(offset: int) -> int:
+    """The commit log offset of the last message before offset 9."""
+    assert offset == 8
+    return 80
+
+
+@pytest.mark.parametrize(
+    ("rows", "kept"),
+    [
+        ([], []),
+        ([(2, 20), (3, 30), (8, 80)], [2, 3, 8]),
+        ([(2, 20), (3, 30), (3, 30), (8, 80), (2, 20)], [2, 3, 8]),
+        ([(2, 20), (3, 20), (4, 20), (2, 20), (3, 20)], [2, 3, 4]),
+        ([(2, 20), (9, 81)], [2]),
+        ([(2, 20), (9, 90), (12, 120), (2, 20), (8, 80), (9, 90)], [2, 8]),
+    ],
+)
+def test_rows_of_filtered_responses_come_once(rows: list[tuple[int, int]], kept: list[int]) -> None:
+    assert placed_rows(filtered(*rows), 1, 9, place_of_last).column(0).to_pylist() == kept
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [(0, 0), (1, 10), (2, 20), (5, 30), (6, 40), (7, 50), (6, 60), (7, 70), (8, 80)],
+        [(6, 40), (6, 60)],
+        [(5, 50), (7, 40)],
+        [(5, 50), (9, 79)],
+        [(5, 50), (9, 80), (10, 100)],
+    ],
+)
+def test_messages_below_their_stored_offsets_are_detected(rows: list[tuple[int, int]]) -> None:
+    """The first: two messages that no consumer gets behind offset 2, and a restart of the broker behind offset 5."""
+    with pytest.raises(ShiftedOffsetsError) as raised:
+        placed_rows(filtered(*rows), 1, 9, place_of_last)
+    assert raised.value.begin_offset == 1
+
+
+def test_a_last_message_that_was_deleted_shows_nothing() -> None:
+    assert placed_rows(filtered((5, 50), (9, 79)), 1, 9, lambda _: None).column(0).to_pylist() == [5]
 
 
 @pytest.mark.parametrize(

@@ -25,3 +25,15 @@ def test_losses_are_reported_by_condition_and_sizes_by_queue(reports_sizes: bool
         ReportedLoss(QueueRange(A, 5, 6), "OFFSETS_OMITTED"),
     )
     assert record.report() == TaskReport(lost, read)
+
+
+def test_losses_in_offsets_that_are_read_again_are_forgotten() -> None:
+    record = TaskRecord()
+    before, other = LostRange(A, 0, 5, RETENTION), LostRange(B, 5, 9, VACANT)
+    record.lost += [before, other, LostRange(A, 5, 6, RETENTION), LostRange(A, 7, 9, VACANT)]
+    record.forget_losses(QueueRange(A, 5, 20))
+    assert record.lost == [before, other]
+    record.forget_losses(QueueRange(A, 3, 20))
+    assert record.lost == [LostRange(A, 0, 3, RETENTION), other]
+    record.forget_losses(QueueRange(A, 3, 20))
+    assert record.lost == [LostRange(A, 0, 3, RETENTION), other]

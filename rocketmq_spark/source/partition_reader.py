@@ -25,8 +25,9 @@ from rocketmq_spark.pull.pull_request import PulledRange
 from rocketmq_spark.pull.range_puller import RangePuller, new_range_puller
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.retry import is_broker_outage
+from rocketmq_spark.source import range_decoding
 from rocketmq_spark.source.data_loss import OMITTED, RETENTION, TAIL_LOST, VACANT, LostRange, deleted, report_losses
-from rocketmq_spark.source.range_decoding import QUEUE_OFFSET, ExpectedOffsets, RangeDecoder, in_parts
+from rocketmq_spark.source.range_decoding import COMMIT_LOG_OFFSET, QUEUE_OFFSET, RangeDecoder, in_parts
 from rocketmq_spark.source.schema import arrow_schema, canonical_names
 from rocketmq_spark.source.skipped_ranges import as_skip_ranges
 from rocketmq_spark.source.task_record import TaskRecord
@@ -35,7 +36,7 @@ from rocketmq_spark.wire.arrow.columns import ColumnDecoder
 from rocketmq_spark.wire.body.subscription import tags_of
 from rocketmq_spark.wire.body.task_report import Recipient
 from rocketmq_spark.wire.implementation import column_decoder
-from rocketmq_spark.wire.message.stored_message import first_queue_offset
+from rocketmq_spark.wire.message.stored_message import first_commit_log_offset, first_queue_offset
 
 log = logging.getLogger(__name__)
 
@@ -176,8 +177,10 @@ class _RangeReader:
     """Reader of one range of a task: decodes what is pulled, and reports lost, missing and undecodable messages.
 
     With a filter, the last message is also pulled unfiltered. If its stored offset exceeds its position, the broker
-    delivers messages at positions below their stored offsets (see ``record_index``). Only an unfiltered response shows
-    the positions, so the range is then pulled without a filter by tags. A filter by SQL92 is only at the broker.
+    delivers messages at positions below their stored offsets (see ``record_index``). If the broker was restarted before
+    that message, the filtered responses show it (see ``placed_rows``). Only an unfiltered response shows the positions,
+    so the range, or what is left of it, is then pulled without a filter by tags. A filter by SQL92 is only at the
+    broker.
     """
 
     def __init__(
@@ -200,6 +203,7 @@ class _RangeReader:
         self._puller_for = puller_for
         self._puller = puller_for(queue_range, False)
         self._last = puller_for(_last_of(queue_range), True) if self._is_filtered else None
+        self._last_commit_log_offset: int | None = None
         self._undecodable = UndecodableMessages(queue_range.queue, options, client.cluster)
         self._client = client
         self._logged = logged
@@ -216,13 +220,28 @@ class _RangeReader:
         """Pull the range and yield its rows in batches of the required columns. A generator: it waits for pulls on
         iteration, applies ``badMessages``, and adds what was read and lost to the task's record. Raises the errors of
         ``read_ranges``."""
-        is_shifted = self._last is not None and self._detect_shift(self._last)
-        if is_shifted:
-            self._check_is_not_sql()
-            self._puller = self._puller_for(self._range, True)
-        is_unfiltered = is_shifted or not self._is_filtered
-        decoder = RangeDecoder(self._column_decoder(is_unfiltered=is_unfiltered), self._range)
-        for pulled in self._pulled(self._puller):
+        if self._last is not None and self._detect_shift(self._last):
+            yield from self._read_unfiltered(self._range)
+            return
+        try:
+            yield from self._read(self._range, self._puller, is_unfiltered=not self._is_filtered)
+        except range_decoding.ShiftedOffsetsError as error:
+            rest = QueueRange(self._range.queue, error.begin_offset, self._range.end_offset)
+            yield from self._read_unfiltered(rest)
+
+    def _read_unfiltered(self, rest: QueueRange) -> Iterator[pa.RecordBatch]:
+        """Pull ``rest`` without the filter by tags, from its begin on, and yield as ``batches`` does; forget losses
+        that were found there. Raises the same errors, and RemoteProtocolError[SQL_FILTER_UNUSABLE]."""
+        self._check_is_not_sql()
+        self._record.forget_losses(rest)
+        yield from self._read(rest, self._puller_for(rest, True), is_unfiltered=True)
+
+    def _read(self, some: QueueRange, puller: RangePuller, *, is_unfiltered: bool) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of ``some`` as ``batches`` does, from what ``puller`` pulls. Raises the same errors, and for
+        filtered responses ShiftedOffsetsError."""
+        commit_log_offset_at = None if is_unfiltered else self._commit_log_offset_at
+        decoder = RangeDecoder(self._column_decoder(is_unfiltered=is_unfiltered), some, commit_log_offset_at)
+        for pulled in self._pulled(puller):
             self._record.add_read(self._range.queue, pulled.end_offset - pulled.begin_offset, len(pulled.body))
             if pulled.is_lost:
                 self._report(pulled.begin_offset, pulled.end_offset, cause_of(pulled))
@@ -239,10 +258,12 @@ class _RangeReader:
             raise RemoteProtocolError("SQL_FILTER_UNUSABLE", queue=str(self._range.queue))
 
     def _column_decoder(self, *, is_unfiltered: bool) -> ColumnDecoder:
-        """Return a decoder of the required columns and the queue offset, with the tag filter of the topic."""
+        """Return a decoder of the required columns and the queue offset, for filtered bodies also the commit log
+        offset, with the tag filter of the topic."""
         queue = self._range.queue
+        offsets = (QUEUE_OFFSET,) if is_unfiltered else (QUEUE_OFFSET, COMMIT_LOG_OFFSET)
         return column_decoder()(
-            tuple(dict.fromkeys((*self._columns, QUEUE_OFFSET))),
+            tuple(dict.fromkeys((*self._columns, *offsets))),
             broker_name=queue.broker_name,
             tags=self._tags,
             is_unfiltered=is_unfiltered,
@@ -265,8 +286,18 @@ class _RangeReader:
     def _detect_shift(self, last: RangePuller) -> bool:
         """Wait for the unfiltered pull of the last message. Return whether its stored offset exceeds its position;
         False if there is no message."""
-        offsets = [first_queue_offset(pulled.body) for pulled in self._pulled(last)]
-        return any(offset is not None and offset >= self._range.end_offset for offset in offsets)
+        (pulled,) = self._pulled(last)
+        self._last_commit_log_offset = first_commit_log_offset(pulled.body)
+        offset = first_queue_offset(pulled.body)
+        return offset is not None and offset >= self._range.end_offset
+
+    def _commit_log_offset_at(self, offset: int) -> int | None:
+        """Return the commit log offset of the message at ``offset`` of the queue; None if there is none. Pull it alone
+        and without filter, and wait, unless it is the range's last one."""
+        if offset == self._range.end_offset - 1:
+            return self._last_commit_log_offset
+        (pulled,) = self._pulled(self._puller_for(_one_offset(self._range.queue, offset), True))
+        return first_commit_log_offset(pulled.body)
 
     def _pulled(self, puller: RangePuller) -> Iterator[PulledRange]:
         """Yield the ranges that ``puller`` pulls, waiting for each. Raises TransportError[LOGGED_BATCH_UNREADABLE],
@@ -285,7 +316,7 @@ class _RangeReader:
                 skip_ranges=as_skip_ranges(broker_ranges or [self._range]),
             ) from error
 
-    def _report_missing(self, expected: ExpectedOffsets, found: Sequence[pa.RecordBatch]) -> None:
+    def _report_missing(self, expected: range_decoding.ExpectedOffsets, found: Sequence[pa.RecordBatch]) -> None:
         """Report expected offsets that are neither rows in ``found`` nor lost. Do nothing with a filter."""
         if not self._is_filtered:
             for begin, end in expected.missing(found):
@@ -310,8 +341,7 @@ class _RangeReader:
     def _vacant_from(self, offset: int) -> int | None:
         """Pull ``offset`` alone and without filter, and wait. If no message has it, return the first of the adjacent
         offsets without a message, where the message before ends. None if a message may have it."""
-        alone = QueueRange(self._range.queue, offset, offset + 1)
-        (pulled,) = self._pulled(self._puller_for(alone, True))
+        (pulled,) = self._pulled(self._puller_for(_one_offset(self._range.queue, offset), True))
         return pulled.response_end_offset if pulled.is_vacant else None
 
     def _add_vacant(self, begin_offset: int, end_offset: int) -> None:
@@ -346,7 +376,11 @@ class _RangeReader:
 
 
 def _last_of(queue_range: QueueRange) -> QueueRange:
-    return QueueRange(queue_range.queue, queue_range.end_offset - 1, queue_range.end_offset)
+    return _one_offset(queue_range.queue, queue_range.end_offset - 1)
+
+
+def _one_offset(queue: MessageQueue, offset: int) -> QueueRange:
+    return QueueRange(queue, offset, offset + 1)
 
 
 @lru_cache(maxsize=1_024)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -13,10 +13,12 @@ from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import QueueRange
 from rocketmq_spark.pull.pull_request import PulledRange
 from rocketmq_spark.wire.arrow.columns import BatchBuilder, BatchTooLargeError, ColumnDecoder
+from rocketmq_spark.wire.arrow.slices import Positions
 from rocketmq_spark.wire.arrow.undecodable import UndecodableMessage
-from rocketmq_spark.wire.message.stored_message import check_layout
+from rocketmq_spark.wire.message.stored_message import MAX_OFFSET, check_layout
 
 QUEUE_OFFSET: Final = "queueOffset"
+COMMIT_LOG_OFFSET: Final = "commitLogOffset"
 
 BATCH_BYTES: Final = 8 * 1024 * 1024
 """Encoded size at which pulled messages become a record batch. Spark's JVM takes a tenth less for batches of 8 MiB than
@@ -32,6 +34,15 @@ EXPECTED_BYTES: Final = BATCH_BYTES + 2 * DECODED_AT_ONCE_BYTES
 RECORD_BATCH_BYTES: Final = 64 * 1024 * 1024
 """Maximum size of an Arrow record batch, unless one row is larger. Spark's JVM reads a batch into direct memory at
 once."""
+
+
+class ShiftedOffsetsError(ValueError):
+    """Filtered responses have messages at positions below their stored offsets. All rows below ``begin_offset`` have
+    been yielded, and no other."""
+
+    def __init__(self, begin_offset: int) -> None:
+        super().__init__(f"messages are at positions below their stored offsets, from {begin_offset} on or later")
+        self.begin_offset = begin_offset
 
 
 class ExpectedOffsets(NamedTuple):
@@ -97,6 +108,39 @@ def drop_duplicates(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.take(pa.array(first))
 
 
+def placed_rows(
+    batch: pa.RecordBatch, begin_offset: int, end_offset: int, commit_log_offset_at: Callable[[int], int | None]
+) -> pa.RecordBatch:
+    """Return each row with a queue offset below ``end_offset`` once, by ascending offset; ``batch`` itself if these are
+    its rows. ``batch`` has all rows of filtered responses to pulls of ``[begin_offset, end_offset)``, also of messages
+    behind. ``commit_log_offset_at``: of the message that the queue has at an offset, None if unknown.
+
+    Raises ShiftedOffsetsError if stored queue offsets do not ascend in the order of the commit log, which is the
+    queue's, or if one is at or beyond ``end_offset`` and its message before that.
+    """
+    order, offsets, places = _in_log_order(batch)
+    if np.any(offsets[1:] <= offsets[:-1]):
+        raise ShiftedOffsetsError(begin_offset)
+    count = int(np.searchsorted(offsets, end_offset))
+    if count < len(offsets):
+        last = commit_log_offset_at(end_offset - 1)
+        if last is not None and places[count] <= last:
+            raise ShiftedOffsetsError(begin_offset)
+    return batch.slice(0, count) if order is None else batch.take(pa.array(order[:count]))
+
+
+def _in_log_order(batch: pa.RecordBatch) -> tuple[Positions | None, Positions, Positions]:
+    """Return (row numbers, queue offsets, commit log offsets) of the rows, each once, by ascending commit log offset,
+    then queue offset; None for the row numbers if these are the rows as they are."""
+    offsets, places = (batch.column(name).to_numpy() for name in (QUEUE_OFFSET, COMMIT_LOG_OFFSET))
+    if np.all(offsets[1:] > offsets[:-1]) and np.all(places[1:] >= places[:-1]):
+        return None, offsets, places
+    order = np.lexsort((offsets, places))
+    offsets, places = offsets[order], places[order]
+    is_first = np.append(True, (offsets[1:] != offsets[:-1]) | (places[1:] != places[:-1]))
+    return order[is_first], offsets[is_first], places[is_first]
+
+
 def in_parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Yield the batch, or slices of it with at most ``RECORD_BATCH_BYTES`` or one row each."""
     if batch.num_rows <= 1 or batch.nbytes <= RECORD_BATCH_BYTES:
@@ -122,12 +166,20 @@ class RangeDecoder:
     Where the decoder has a builder, ranges are decoded as they arrive. Once it rejects one, that range and all later
     ones of the batch are decoded when the batch ends.
 
+    ``commit_log_offset_at``: for filtered responses, see ``placed_rows``; the decoder has both offsets as columns.
+
     Not thread-safe.
     """
 
-    def __init__(self, decoder: ColumnDecoder, queue_range: QueueRange) -> None:
+    def __init__(
+        self,
+        decoder: ColumnDecoder,
+        queue_range: QueueRange,
+        commit_log_offset_at: Callable[[int], int | None] | None = None,
+    ) -> None:
         self._decoder = decoder
         self._range = queue_range
+        self._commit_log_offset_at = commit_log_offset_at
         self._collected: list[PulledRange] = []
         self._collected_bytes = 0
         self._builder: BatchBuilder | None = None
@@ -153,18 +205,20 @@ class RangeDecoder:
     def finish(self) -> Iterator[DecodedRanges]:
         """Yield all rows of the added ranges; nothing if none were added. One part has the ranges in the builder, one
         all others, decoded while its ``batches`` are iterated, which may raise
-        RemoteProtocolError[CORRUPT_MESSAGE.QUEUE]. A generator: its first step decodes into the builder and resets the
-        decoder, so that the next ``add`` starts another batch."""
+        RemoteProtocolError[CORRUPT_MESSAGE.QUEUE]. Both may raise ShiftedOffsetsError. A generator: its first step
+        decodes into the builder and resets the decoder, so that the next ``add`` starts another batch."""
         if self._collected:
             self._decode_collected()
         builder, expected, collected = self._builder, self._expected, self._collected
         self._builder, self._expected, self._collected, self._is_rejected = None, None, [], False
         self._decoded_bytes = self._collected_bytes = 0
         if builder is not None and expected is not None:
-            yield DecodedRanges(expected, iter([(drop_duplicates(builder.finish()), [])]))
+            rows = self._each_once(builder.finish(), expected.begin_offset, expected.end_offset)
+            yield DecodedRanges(expected, iter([(rows, [])]))
         if collected:
             expected = ExpectedOffsets.from_pulled(collected)
-            yield DecodedRanges(expected, self._decode(collected, expected.begin_offset, expected.end_offset))
+            offsets = expected.begin_offset, expected.end_offset
+            yield DecodedRanges(expected, self._decode(collected, *offsets, self._decoded_to(expected.end_offset)))
 
     def _decode_collected(self) -> None:
         """Move the collected ranges into the builder, decoded. If the decoder has no builder, or the builder rejects
@@ -177,7 +231,7 @@ class RangeDecoder:
             self._builder = self._decoder.batch_builder(EXPECTED_BYTES, most_rows)
         bodies, response_ranges = bodies_and_ranges(self._collected)
         if self._builder is None or not self._builder.add(
-            bodies, expected.begin_offset, expected.end_offset, response_ranges
+            bodies, expected.begin_offset, self._decoded_to(expected.end_offset), response_ranges
         ):
             self._is_rejected = True
             return
@@ -185,26 +239,47 @@ class RangeDecoder:
         self._decoded_bytes += self._collected_bytes
         self._collected, self._collected_bytes = [], 0
 
+    def _decoded_to(self, end_offset: int) -> int:
+        """Return the end of the stored offsets to decode, of ranges that end at ``end_offset``. Stored offsets of
+        filtered responses may be larger than positions."""
+        return end_offset if self._commit_log_offset_at is None else MAX_OFFSET
+
+    def _each_once(self, batch: pa.RecordBatch, begin_offset: int, end_offset: int) -> pa.RecordBatch:
+        """Return each row of ``[begin_offset, end_offset)`` once, in order. Raises ShiftedOffsetsError."""
+        if self._commit_log_offset_at is None:
+            return drop_duplicates(batch)
+        return placed_rows(batch, begin_offset, end_offset, self._commit_log_offset_at)
+
     def _decode(
-        self, collected: Sequence[PulledRange], begin_offset: int, end_offset: int
+        self, collected: Sequence[PulledRange], begin_offset: int, end_offset: int, decoded_to: int
     ) -> Iterator[tuple[pa.RecordBatch, list[UndecodableMessage]]]:
-        """Yield the rows of ``[begin_offset, end_offset)``, each once, with their undecodable messages. If they are too
-        large to decode together, split the offsets, repeatedly: at ``BatchTooLargeError.split_at``, or without it in
-        halves. Raises RemoteProtocolError[CORRUPT_MESSAGE.QUEUE], also for one offset that is too large."""
+        """Yield the rows of ``[begin_offset, end_offset)``, each once, with their undecodable messages. If those to
+        ``decoded_to`` are too large to decode together, omit what is behind ``end_offset``, then split the offsets,
+        repeatedly: at ``BatchTooLargeError.split_at``, or without it in halves. Raises ShiftedOffsetsError, and
+        RemoteProtocolError[CORRUPT_MESSAGE.QUEUE], also for one offset that is too large."""
         bodies, response_ranges = bodies_and_ranges(collected)
         try:
-            batch, found = self._decoder.decode_with_undecodable(bodies, begin_offset, end_offset, response_ranges)
+            batch, found = self._decoder.decode_with_undecodable(bodies, begin_offset, decoded_to, response_ranges)
         except BatchTooLargeError as error:
-            if end_offset - begin_offset == 1:
-                raise self._corrupt(collected[0], str(error)) from error
-            split_at = error.split_at or [(begin_offset + end_offset) // 2]
+            split_at: Sequence[int] = ()
+            if decoded_to == end_offset:
+                split_at = self._split_at(error, collected[0], begin_offset, end_offset)
         except RemoteProtocolError as error:
             raise self._corrupt(self._first_damaged(collected), error.summary) from error
         else:
-            yield drop_duplicates(batch), found
+            found = [message for message in found if message.row_count(range(begin_offset, end_offset))]
+            yield self._each_once(batch, begin_offset, end_offset), found
             return
         for begin, end in pairwise((begin_offset, *split_at, end_offset)):
-            yield from self._decode(overlapping(collected, begin, end), begin, end)
+            yield from self._decode(overlapping(collected, begin, end), begin, end, end)
+
+    def _split_at(
+        self, error: BatchTooLargeError, first: PulledRange, begin_offset: int, end_offset: int
+    ) -> Sequence[int]:
+        """Return the offsets at which to split. Raises RemoteProtocolError[CORRUPT_MESSAGE.QUEUE] for one offset."""
+        if end_offset - begin_offset == 1:
+            raise self._corrupt(first, str(error)) from error
+        return error.split_at or [(begin_offset + end_offset) // 2]
 
     def _corrupt(self, pulled: PulledRange, problem: str) -> RemoteProtocolError:
         """Return the error for a damaged response, with the first offset of ``pulled``."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.source.data_loss import CONDITION_OF, LostRange
 from rocketmq_spark.wire.body.task_report import ReadSize, ReportedLoss, TaskReport
@@ -22,6 +24,17 @@ class TaskRecord:
         ``reports_sizes``."""
         before_offsets, before_bytes = self._read.get(queue, (0, 0))
         self._read[queue] = before_offsets + offsets, before_bytes + size_bytes
+
+    def forget_losses(self, reread: QueueRange) -> None:
+        """Remove the losses in ``reread``, which is read again: each then ends where ``reread`` begins, at most."""
+        kept: list[LostRange] = []
+        for one in self.lost:
+            is_apart = one.queue != reread.queue or one.end_offset <= reread.begin_offset
+            if not is_apart and one.begin_offset < reread.begin_offset:
+                kept.append(replace(one, end_offset=reread.begin_offset))
+            elif is_apart:
+                kept.append(one)
+        self.lost[:] = kept
 
     def report(self) -> TaskReport:
         """Return all losses and, with ``reports_sizes``, the offsets and bytes that were read of each queue."""

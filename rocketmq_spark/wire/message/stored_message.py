@@ -163,6 +163,13 @@ def first_queue_offset(body: Buffer) -> int | None:
     return int(_HEAD.unpack_from(data)[5]) if len(data) >= MIN_RECORD_BYTES else None
 
 
+def first_commit_log_offset(body: Buffer) -> int | None:
+    """Return the commit log offset of the first record; None if ``body`` is shorter than the smallest record. Check
+    nothing else."""
+    data = memoryview(body)
+    return int(_HEAD.unpack_from(data)[6]) if len(data) >= MIN_RECORD_BYTES else None
+
+
 def decode_record(
     record: memoryview,
     broker_name: str,
