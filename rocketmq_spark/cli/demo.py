@@ -63,7 +63,7 @@ def new_parser() -> argparse.ArgumentParser:
         "Two queries count them; one more writes an invoice for each to another topic.",
     )
     seconds = "duration of the orders in seconds (default: %(default)s)"
-    parser.add_argument("--seconds", type=integer_argument(1), default=60, metavar="N", help=seconds)
+    parser.add_argument("--seconds", type=integer_argument(1), default=30, metavar="N", help=seconds)
     rate = "orders per second (default: %(default)s)"
     parser.add_argument("--rate", type=integer_argument(1), default=100, metavar="N", help=rate)
     share = "load balancing of the two queries: by queue, or by message of a single queue (default: %(default)s)"
