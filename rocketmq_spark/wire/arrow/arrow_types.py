@@ -25,5 +25,5 @@ _ARROW_TYPES: Final[Mapping[ColumnType, pa.DataType]] = MappingProxyType(
 
 
 def arrow_type(column: Column) -> pa.DataType:
-    """Return the Arrow type of a column."""
+    """Return the Arrow type for ``column.type``; times are microseconds in UTC."""
     return _ARROW_TYPES[column.type]

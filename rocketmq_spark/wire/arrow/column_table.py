@@ -65,7 +65,7 @@ class Column:
 
 
 def of_property(name: str) -> Column:
-    """Return the column of one message property."""
+    """Return the STRING column of message property ``name``, null in messages without it."""
     return Column(_STRING, f"Message property `{name}`.", _OF_PROPERTY + name, "the message does not have the property")
 
 
@@ -74,6 +74,7 @@ def _unchanged(value: Any) -> object:
 
 
 def _microseconds(milliseconds: int) -> int | None:
+    """Return ms as microseconds; None before FIRST_TIMESTAMP_MS or after LAST_TIMESTAMP_MS."""
     return milliseconds * 1000 if FIRST_TIMESTAMP_MS <= milliseconds <= LAST_TIMESTAMP_MS else None
 
 

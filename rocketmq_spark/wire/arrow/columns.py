@@ -138,7 +138,8 @@ class ColumnDecoder:
         fail an assertion.
 
         Raises RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] for the first damaged record, as ``decode_messages`` does
-        for its body. Damage within a compressed body or an inner batch counts only where that is decoded.
+        for its body, also outside of the offsets. Damage within a compressed body or an inner batch, and more than
+        DECOMPRESSED_LIMIT_BYTES of decompressed bodies, count only where these are decoded.
         """
         offset_range = range(begin_offset, end_offset)
         try:
@@ -154,12 +155,13 @@ class ColumnDecoder:
     ) -> tuple[pa.RecordBatch, list[UndecodableMessage]]:
         """Decode like ``decode``, and return (batch, undecodable messages), both in order. Undecodable messages have
         rows in the batch too, with a null body. ``response_offsets`` limit the messages of an inner batch and, if
-        bodies have all messages, determine each offset. All messages of an undecodable inner batch have rows, with its
-        properties: their tags are unknown.
+        bodies have all messages, determine each offset; ``max_displacement`` then grows. All messages of an undecodable
+        inner batch have rows, with its properties: their tags are unknown.
 
         Raises RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] for a wrong layout, after which no record can be found; if
         only a producer's false flags of IPv6 hosts are the cause, the message is undecodable instead. Raises
-        BatchTooLargeError: retry with smaller calls.
+        BatchTooLargeError, for a retry with smaller calls, if decompressed bodies exceed DECOMPRESSED_LIMIT_BYTES
+        together, or rows of undecodable messages REPEATED_LIMIT_BYTES.
         """
         offset_range = range(begin_offset, end_offset)
         bodies_bytes = [len(body) for body in bodies]
@@ -306,12 +308,12 @@ class ColumnDecoder:
             yield begin, found
 
     def _keeps(self, message: MessageExt, offset_range: range) -> bool:
-        """Return whether ``message`` is in ``offset_range`` and has one of the tags."""
+        """Return whether ``message`` is in ``offset_range`` and has one of the tags, if the decoder has any."""
         return message.queue_offset in offset_range and (self._tags is None or message.tags in self._tags)
 
     def _has_rows(self, undecodable: UndecodableMessage, offset_range: range) -> bool:
-        """Return whether an undecodable message has offsets in ``offset_range`` and one of the tags; the tags of an
-        inner batch are unknown and not compared."""
+        """Return whether an undecodable message has offsets in ``offset_range`` and one of the tags, if the decoder has
+        any; the tags of an inner batch are unknown and not compared."""
         is_kept = self._tags is None or undecodable.is_inner_batch or undecodable.message.tags in self._tags
         return is_kept and undecodable.row_count(offset_range) > 0
 
@@ -331,6 +333,7 @@ class ColumnDecoder:
         ]
 
     def _batch(self, arrays: Sequence[pa.Array]) -> pa.RecordBatch:
+        """Return a batch of ``arrays``, one for each column of ``schema`` in order, without a copy."""
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 

@@ -44,8 +44,8 @@ def property_of(name: str, values: pa.BinaryArray) -> pa.BinaryArray:
 
 
 def properties_of(maps: pa.MapArray) -> pa.BinaryArray:
-    """Return all properties in each row's map of text to text, encoded one after another; empty where the map is
-    null."""
+    """Return all properties in each row's map of text to text, encoded one after another, in the map's order; empty
+    where the map is null, null where a value in it is."""
     names, values = maps.keys.cast(pa.binary()), maps.items.cast(pa.binary())
     entries = pa.ListArray.from_arrays(maps.offsets, _joined(names, _SPLIT_SCALAR, values, _END_SCALAR))
     return pc.if_else(maps.is_valid(), pc.binary_join(entries, _NOTHING), _NOTHING)
@@ -61,8 +61,8 @@ def property_bytes(properties: Sequence[pa.BinaryArray], row_count: int) -> Numb
 
 
 def encode_messages(bodies: pa.BinaryArray, ids: MessageIds, properties: Sequence[pa.BinaryArray]) -> pa.BinaryArray:
-    """Return one encoded message for each row; concatenated, they are the body of a batch. ``properties``: results of
-    ``property_of`` and ``properties_of``; the message ID is added as a property.
+    """Return one encoded message for each row, with flag 0; concatenated, they are the body of a batch. ``properties``:
+    results of ``property_of`` and ``properties_of``; the message ID is added before them as a property.
 
     No argument has nulls. All messages together must be smaller than 2 GiB, and the properties of each within
     PROPERTIES_LIMIT_BYTES; neither is checked.
@@ -88,6 +88,7 @@ def lengths_of(values: pa.BinaryArray) -> Numbers:
 
 
 def _joined(*parts: pa.BinaryArray | pa.Scalar) -> pa.BinaryArray:
+    """Return the parts of each row, joined without a separator; null where a part is null."""
     return pc.binary_join_element_wise(*parts, _NOTHING)
 
 

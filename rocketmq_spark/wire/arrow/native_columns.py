@@ -44,16 +44,18 @@ class NativeColumnDecoder(ColumnDecoder):
         self._native_decoder = _native.Decoder(fields, broker_name, None if tags is None else sorted(tags))
 
     def decode(self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int) -> pa.RecordBatch:
-        """Decode with the native decoder if it accepts the call, else as ``ColumnDecoder.decode``, with the same result
-        and errors. Releases the GIL; no other thread may write to the bodies meanwhile."""
+        """Decode the messages with queue offsets in ``[begin_offset, end_offset)`` and one of the tags, in order: with
+        the native decoder if it accepts the call, else by ``ColumnDecoder.decode``; result and errors are the same.
+        Releases the GIL; no other thread may write to the bodies meanwhile."""
         batch = self.decode_fast_path(bodies, begin_offset, end_offset)
         return super().decode(bodies, begin_offset, end_offset) if batch is None else batch
 
     def decode_with_undecodable(
         self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int, response_offsets: ResponseOffsets = ()
     ) -> tuple[pa.RecordBatch, list[UndecodableMessage]]:
-        """Decode as ``ColumnDecoder.decode_with_undecodable``, with the same result and errors. If the native decoder
-        accepts the call, no message is undecodable."""
+        """Return (batch, undecodable messages), with the same result and errors as
+        ``ColumnDecoder.decode_with_undecodable``, which decodes the call unless the native decoder accepts it: then no
+        message is undecodable."""
         batch = self.decode_fast_path(bodies, begin_offset, end_offset, response_offsets)
         return (
             super().decode_with_undecodable(bodies, begin_offset, end_offset, response_offsets)
@@ -64,9 +66,9 @@ class NativeColumnDecoder(ColumnDecoder):
     def decode_fast_path(
         self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int, response_offsets: ResponseOffsets = ()
     ) -> pa.RecordBatch | None:
-        """Decode like ``decode``; None if the native decoder rejects the call, also for damage, or if bodies are
-        unfiltered but there are tags. Raises no RemoteProtocolError. ``response_offsets`` have no effect on filtered
-        bodies."""
+        """Decode like ``decode``, but return None if the native decoder rejects the call, also for damage, or if bodies
+        are unfiltered but there are tags. Raises no RemoteProtocolError. ``response_offsets`` have no effect on
+        filtered bodies."""
         if not self._is_supported:
             return None
         counted = response_offsets if self._is_unfiltered else ()
@@ -94,17 +96,19 @@ class NativeBatchBuilder:
     def add(
         self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int, response_offsets: ResponseOffsets = ()
     ) -> bool:
-        """Decode and append the rows with offsets in ``[begin_offset, end_offset)``. Return False, with the batch
-        unchanged, if the native decoder cannot decode all."""
+        """Decode ``bodies``, append their rows with offsets in ``[begin_offset, end_offset)``, and return True. Return
+        False, with the batch unchanged, if the native decoder cannot decode all."""
         counted = response_offsets if self._is_unfiltered else ()
         return self._builder.add(bodies, begin_offset, end_offset, counted)
 
     def finish(self) -> pa.RecordBatch:
-        """See ``BatchBuilder``."""
+        """Return the batch of all appended rows, without a copy. The builder must not be used afterwards."""
         return _batch(self._schema, *self._builder.finish())
 
 
 def _batch(schema: pa.Schema, row_count: int, memories: Sequence[Memories]) -> pa.RecordBatch:
+    """Return a batch of ``row_count`` rows on ``memories``, without a copy; ``memories``: those of each column in
+    order, see ``_array``."""
     arrays = [_array(field.type, row_count, parts) for field, parts in zip(schema, memories, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 

@@ -107,7 +107,8 @@ class MixedTable:
 
 def read_properties(records: RecordIndex) -> PropertyTable:
     """Parse the properties of all records, at least one: to a UniformTable if all have the same names in the same
-    order, else to a MixedTable."""
+    order, none twice, else to a MixedTable. Malformed UTF-8 becomes U+FFFD; a property without a name or value is
+    omitted."""
     rows = as_text(_terminated(records))
     _, offsets, text = rows.buffers()
     row_ends = np.frombuffer(offsets, np.int32)[1 : len(rows) + 1]
@@ -150,7 +151,8 @@ def _mixed_table(text: pa.Buffer, row_ends: Numbers, begins: Numbers, splits: Nu
 
 
 def _terminated(records: RecordIndex) -> pa.BinaryArray:
-    """Return a copy of the encoded properties of each row, with the final 0x02 added where it is missing."""
+    """Return a copy of the encoded properties of each row, with the final 0x02 added where it is missing, as in a row
+    without properties."""
     begins = records.topic_ends + LENGTH.itemsize
     rows = cut(pa.py_buffer(records.data), begins, records.ends)
     is_open = gather(records.data, _BYTE, records.ends - 1) != _END

@@ -42,8 +42,8 @@ class RecordColumns:
         self._broker_name = broker_name
 
     def values_of(self, column: Column) -> pa.Array:
-        """Return the values of ``column``, a message column or a property's, in the order of the records. Raises
-        DamagedBodyError for column ``body``, as ``body`` does."""
+        """Return the values of ``column``, a message column or a property's, in the order of the records; null for a
+        missing property or a time out of range. Raises DamagedBodyError for column ``body``, as ``body`` does."""
         if (name := column.property_name) is not None:
             return self.properties_table.value_of(name)
         values: pa.Array = getattr(self, column.field)()
@@ -67,7 +67,8 @@ class RecordColumns:
         return pc.coalesce(producers_id, self.offset_msg_id()) if producers_id.null_count else producers_id
 
     def origin_topic(self) -> pa.StringArray:
-        """Return the topic before the message was sent back for retry (RETRY_TOPIC), else its topic."""
+        """Return the topic that the message had before it was sent back for retry (RETRY_TOPIC); the topic in which it
+        is stored if it was not."""
         return pc.coalesce(self.properties_table.value_of(RETRY_TOPIC), self.topic())
 
     def origin_msg_id(self) -> pa.StringArray:
@@ -77,9 +78,11 @@ class RecordColumns:
         return pc.coalesce(*ids, self.offset_msg_id())
 
     def keys(self) -> pa.StringArray:
+        """Return the property KEYS; null where it is missing."""
         return self.properties_table.value_of(KEYS)
 
     def tags(self) -> pa.StringArray:
+        """Return the property TAGS; null where it is missing."""
         return self.properties_table.value_of(TAGS)
 
     def body(self) -> pa.BinaryArray:
@@ -110,18 +113,22 @@ class RecordColumns:
         return self.properties_table.as_map()
 
     def born_timestamp_ms(self) -> pa.TimestampArray:
+        """Return the born times as TIMESTAMP_TYPE, in microseconds; null where it cannot hold them."""
         return _timestamps(self._records.head["born_timestamp_ms"])
 
     def store_timestamp_ms(self) -> pa.TimestampArray:
+        """Return the store times as TIMESTAMP_TYPE, in microseconds; null where it cannot hold them."""
         return _timestamps(gather(self._records.data, TIMESTAMP, self._records.store_timestamps))
 
     def reconsume_times(self) -> pa.Int32Array:
         return _integers(self._records.tail["reconsume_times"])
 
     def born_host(self) -> pa.StringArray:
+        """Return the producers' hosts as ``ip:port``, IPv6 in brackets."""
         return _hosts(self._cut(self._records.begins + HEAD.itemsize, self._records.store_timestamps))
 
     def store_host(self) -> pa.StringArray:
+        """Return the brokers' hosts as ``ip:port``, IPv6 in brackets."""
         return _hosts(self._stored_store_hosts())
 
     def offset_msg_id(self) -> pa.StringArray:
@@ -148,6 +155,7 @@ class RecordColumns:
 
     @cached_property
     def properties_table(self) -> PropertyTable:
+        """Parse the properties of all records with the first call; later calls return the same table."""
         return read_properties(self._records)
 
     @cached_property
@@ -155,9 +163,11 @@ class RecordColumns:
         return pa.py_buffer(self._records.data)
 
     def _cut(self, begins: Positions, ends: Positions) -> pa.BinaryArray:
+        """Return a copy of the bytes ``[begins[i], ends[i])`` of the records' data, one value for each ``i``."""
         return cut(self._buffer, begins, ends)
 
     def _stored_store_hosts(self) -> pa.BinaryArray:
+        """Return the brokers' hosts as stored: IP address and port, 8 or 20 bytes each."""
         return self._cut(self._records.store_timestamps + TIMESTAMP.itemsize, self._records.tails)
 
 
@@ -167,7 +177,8 @@ def _integers(stored: npt.NDArray[Any]) -> pa.Array:
 
 
 def _timestamps(stored_ms: npt.NDArray[np.int64]) -> pa.TimestampArray:
-    """Return times in ms as timestamps, null before FIRST_TIMESTAMP_MS and after LAST_TIMESTAMP_MS."""
+    """Return times in ms as TIMESTAMP_TYPE, in microseconds; null before FIRST_TIMESTAMP_MS and after
+    LAST_TIMESTAMP_MS."""
     milliseconds = stored_ms.astype(np.int64)
     is_out_of_range = (milliseconds > LAST_TIMESTAMP_MS) | (milliseconds < FIRST_TIMESTAMP_MS)
     return pa.array(milliseconds * 1000, mask=is_out_of_range if is_out_of_range.any() else None).view(TIMESTAMP_TYPE)
@@ -180,7 +191,8 @@ def _hosts(stored: pa.BinaryArray) -> pa.StringArray:
 
 
 def _upper_hex(values: pa.BinaryArray) -> pa.StringArray:
-    """Return the bytes of each value in upper-case hexadecimal."""
+    """Return the bytes of each value in upper-case hexadecimal. ``values`` has no null and is no slice; neither is
+    checked."""
     _, offsets, data = values.buffers()
     ends = np.frombuffer(offsets, np.int32)[: len(values) + 1] * np.int32(2)
     text = _HEX[np.frombuffer(data, np.uint8)]

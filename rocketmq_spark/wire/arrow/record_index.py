@@ -111,8 +111,8 @@ def frame_records(
     """Join pull response bodies, and find their records. Raises DamagedRecordError for a wrong size or magic number.
     Bodies of 2 GiB together fail an assertion. ``response_offsets``: empty, or one pair for each body.
 
-    ``is_unfiltered``: each response has all messages of its offsets, so that offsets can be counted; where a stored
-    offset differs from the counted one, the joined data has the counted one.
+    ``is_unfiltered``: each response has all messages of its offsets. With ``response_offsets`` their queue offsets are
+    then counted, see ``_places``; where a stored one differs, the joined data has the counted one.
     """
     data = b"".join(bodies)
     assert len(data) < _DATA_LIMIT_BYTES, "Arrow's 32-bit offsets would overflow"
@@ -240,10 +240,12 @@ def _follow_sizes(data: bytes, bodies_bytes: Sequence[int]) -> Positions:
     return np.array(begins, np.int64)
 
 
-def _host_bytes(head: npt.NDArray[np.void], is_ipv6: MessageSysFlag) -> Positions:
-    return np.where(head["sys_flag"] & is_ipv6.value, IPV6_HOST_BYTES, IPV4_HOST_BYTES)
+def _host_bytes(head: npt.NDArray[np.void], ipv6_flag: MessageSysFlag) -> Positions:
+    """Return the size of a host in each record: 20 where the sysFlag has ``ipv6_flag``, else 8."""
+    return np.where(head["sys_flag"] & ipv6_flag.value, IPV6_HOST_BYTES, IPV4_HOST_BYTES)
 
 
 def _require(holds: Mask) -> None:
+    """Raise DamagedRecordError unless ``holds`` is true for all records."""
     if not holds.all():
         raise DamagedRecordError

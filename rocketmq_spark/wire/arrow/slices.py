@@ -16,7 +16,7 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 
 
 def interleave(first: Positions | Numbers, second: Positions | Numbers) -> Numbers:
-    """Return ``[first[0], second[0], first[1], second[1], ...]``."""
+    """Return ``[first[0], second[0], first[1], second[1], ...]`` in 32 bits. Both have the same length."""
     both = np.empty(2 * len(first), np.int32)
     both[0::2] = first
     both[1::2] = second
@@ -34,7 +34,8 @@ def cut(buffer: Any, begins: Positions | Numbers, ends: Positions | Numbers) -> 
 
 
 def as_text(values: pa.BinaryArray) -> pa.StringArray:
-    """Return the values as text; malformed bytes become U+FFFD, as in ``decode_utf8``. Raise nothing."""
+    """Return the values as text; malformed bytes become U+FFFD, as in ``decode_utf8``. No value is null. Raise
+    nothing."""
     try:
         return values.cast(pa.string())
     except pa.ArrowInvalid:
@@ -42,5 +43,6 @@ def as_text(values: pa.BinaryArray) -> pa.StringArray:
 
 
 def utf8_text(values: pa.BinaryArray) -> pa.StringArray:
-    """Return the values, which must be valid UTF-8, as text without a check."""
+    """Return the values as text, without a copy. They must be valid UTF-8, not null, and no slice of an array; none of
+    it is checked."""
     return pa.Array.from_buffers(pa.string(), len(values), values.buffers())

@@ -43,7 +43,7 @@ class UndecodableMessage:
 
     @property
     def offsets(self) -> range:
-        """Return its queue offsets."""
+        """Return its ``count`` queue offsets, from that of ``message`` on."""
         return range(self.message.queue_offset, self.message.queue_offset + self.count)
 
     @property
@@ -70,6 +70,7 @@ class UndecodableMessage:
         return self.row_count(offset_range) * (ROW_BYTES + text)
 
     def _offsets_in(self, offset_range: range) -> range:
+        """Return its offsets that are in ``offset_range``; an empty range if there are none."""
         return range(max(self.offsets.start, offset_range.start), min(self.offsets.stop, offset_range.stop))
 
 
@@ -82,8 +83,9 @@ class CheckedRecords(NamedTuple):
 
 
 def check_bodies(records: RecordIndex, broker_name: str, *, has_body: bool) -> CheckedRecords:
-    """Decode suspect records one by one, and return which of them can be read. Suspect are inner batches and, with
-    ``has_body``, compressed records. The layout of all must be correct."""
+    """Decode suspect records one by one, and return which of them can be read, each within DECOMPRESSED_LIMIT_BYTES.
+    Suspect are inner batches and, with ``has_body``, compressed records; others are not in the result. The layout of
+    all must be correct. Raise nothing for bodies."""
     is_suspect = records.has_flags(MessageSysFlag.INNER_BATCH)
     if has_body:
         is_suspect |= records.has_flags(MessageSysFlag.COMPRESSED)
@@ -119,8 +121,7 @@ def decode_each(
     that cannot be decoded its UndecodableMessage. DECOMPRESSED_LIMIT_BYTES is the limit of each record.
     ``next_offsets``: those of ``RecordFrames``; empty if unknown.
 
-    Raises RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] on reaching a record whose layout is wrong beyond its flags of
-    IPv6 hosts.
+    Raises RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] at a record whose layout is wrong beyond its flags of IPv6.
     """
     for (index, position, record), next_offset in zip(
         split_records(body), chain(next_offsets, repeat(MAX_OFFSET)), strict=False
@@ -159,4 +160,5 @@ def _each(frames: RecordFrames) -> Iterator[tuple[int, memoryview, int]]:
 
 
 def _undecodable(message: MessageExt, problem: ValueError, next_offset: int) -> UndecodableMessage:
+    """Return ``message`` as undecodable because of ``problem``, with the queue offsets that ``offset_count`` counts."""
     return UndecodableMessage(message, str(problem), offset_count(message, next_offset))
