@@ -36,7 +36,8 @@ class GroupConnections:
 
 
 def decode_group_connections(body: bytes | memoryview) -> GroupConnections:
-    """Decode the response to GET_CONSUMER_CONNECTION_LIST. Raises RemoteProtocolError[MALFORMED_RESPONSE.BODY]."""
+    """Decode the response to GET_CONSUMER_CONNECTION_LIST, members in the broker's order. Raises
+    RemoteProtocolError[MALFORMED_RESPONSE.BODY]."""
     return decode_body("consumer connections", body, _connections)
 
 
@@ -49,7 +50,8 @@ def decode_group_names(body: bytes | memoryview) -> list[str]:
 
 
 def _connections(entry: Object) -> GroupConnections:
-    """Return the members of a group that a body describes. Raises ValueError for a missing or wrongly typed field."""
+    """Return the members of a group that a body describes; a missing consume type or message model is empty. Raises
+    ValueError for another missing or wrongly typed field."""
     subscriptions = table(entry, "subscriptionTable").items()
     return GroupConnections(
         members=tuple(map(_member, objects(entry, "connectionSet"))),

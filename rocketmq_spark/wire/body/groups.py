@@ -39,6 +39,7 @@ def decode_group_retry_settings(body: bytes | memoryview) -> GroupRetrySettings:
 
 
 def _retries(group: Object) -> GroupRetrySettings:
+    """Return the retry settings in a body. Raises ValueError for a missing or wrongly typed field."""
     return GroupRetrySettings(int64(group, "retryMaxTimes"), int64(group, "retryQueueNums"))
 
 

@@ -55,7 +55,7 @@ def clock_ahead_ms(clock_ms: int, sent_ms: int, received_ms: int) -> int:
 
 def decode_group_switches(body: bytes | memoryview) -> GroupSwitches:
     """Decode ``consumeEnable`` and ``consumeBroadcastEnable`` in the response to GET_SUBSCRIPTIONGROUP_CONFIG. Raises
-    RemoteProtocolError[MALFORMED_RESPONSE.BODY]."""
+    RemoteProtocolError[MALFORMED_RESPONSE.BODY], also if one is missing."""
     return decode_body(
         "group settings",
         body,

@@ -26,7 +26,7 @@ class ClusterInfo:
 
 def decode_topic_route(topic: str, body: bytes | memoryview) -> TopicRoute:
     """Decode the response to GET_ROUTEINFO_BY_TOPIC, which does not contain ``topic``. Raises
-    RemoteProtocolError[MALFORMED_RESPONSE.BODY]."""
+    RemoteProtocolError[MALFORMED_RESPONSE.BODY], also for more queues than ROUTE_QUEUES allows."""
     return decode_body("topic route", body, lambda route: _topic_route(topic, route))
 
 
@@ -62,8 +62,8 @@ def _with_acting(broker: BrokerData, entry: Object, writable: Collection[str]) -
 
 def _ordered_brokers(order_conf: str) -> tuple[tuple[str, int], ...]:
     """Return (broker name, number of queues) for each part of ``broker-a:4;broker-b:4``, as Java reads it: empty parts
-    at the end and a third field are ignored, a negative number is 0. () if a part is invalid, or for more queues than
-    ORDERED_QUEUES allows."""
+    at the end and a third field are ignored, a negative number is 0. () for an empty text, if a part is invalid, or for
+    more queues than ORDERED_QUEUES allows."""
     brokers = [part.split(":") for part in order_conf.rstrip(";").split(";")]
     if any(len(broker) < 2 or not _QUEUE_COUNT.fullmatch(broker[1]) for broker in brokers):
         return ()
@@ -82,7 +82,8 @@ def _cluster_info(info: Object) -> ClusterInfo:
 
 
 def _broker_data(entry: Object) -> BrokerData:
-    """Return a broker's data, addresses by broker ID. Raises ValueError for a missing or wrongly typed field."""
+    """Return a broker's data, addresses by broker ID. Raises ValueError for a missing or wrongly typed field, and for
+    an ID that is no number."""
     addresses = table(entry, "brokerAddrs").items()
     return BrokerData(
         cluster=text(entry, "cluster"),
@@ -92,8 +93,8 @@ def _broker_data(entry: Object) -> BrokerData:
 
 
 def _queue_data(entry: Object) -> QueueData:
-    """Return the queue counts and the permission of a topic on one broker. Raises ValueError for a missing or wrongly
-    typed field."""
+    """Return the queue counts, also negative ones, and the permission of a topic on one broker. Raises ValueError for a
+    missing or wrongly typed field."""
     return QueueData(
         broker_name=text(entry, "brokerName"),
         read_queue_count=int64(entry, "readQueueNums"),

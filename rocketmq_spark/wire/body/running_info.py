@@ -76,8 +76,8 @@ def decode_consumer_running_info(body: bytes | memoryview) -> ConsumerRunningInf
 
 
 def _running_info(entry: Object) -> ConsumerRunningInfo:
-    """Return the running info that a body describes; ``jstack`` is ignored. Raises ValueError for a missing or wrongly
-    typed field."""
+    """Return the running info that a body describes, properties of other types as text; ``jstack`` is ignored. Raises
+    ValueError for a missing or wrongly typed field."""
     return ConsumerRunningInfo(
         properties={str(name): str(value) for name, value in table(entry, "properties").items()},
         subscriptions=tuple(map(read_subscription, objects(entry, "subscriptionSet"))),

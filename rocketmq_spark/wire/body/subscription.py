@@ -44,8 +44,8 @@ class SubscriptionData:
 
 
 def build_subscription(topic: str, expression: str, version_ms: int, expression_type: str = TAG) -> SubscriptionData:
-    """Return a subscription of type TAG by tags, ``TagA || TagB``, or to all messages for ``*`` or a blank expression;
-    of another type by ``expression``, unchecked: only the broker can check SQL92.
+    """Return a subscription of type TAG by tags, ``TagA || TagB``, or to all messages for ``*`` or a blank expression,
+    both sent as ``*``; of another type by ``expression``, unchecked: only the broker can check SQL92.
 
     Raises LocalProtocolError[INVALID_MESSAGE] for an expression of type TAG that has only separators. Source:
     ``remoting/protocol/filter/FilterAPI.java#build`` -- differs: Java accepts ``" * "`` and ``" || "`` as subscriptions
@@ -66,8 +66,9 @@ def tags_of(message_filter: MessageFilter) -> frozenset[str] | None:
 
 
 def exact_tags(expression: str) -> frozenset[str] | None:
-    """Return the tags in ``expression``, ``TagA || TagB``, of which a message must have one. None, for ``*`` or a blank
-    expression: all messages. Raises LocalProtocolError[INVALID_MESSAGE] if it has only separators."""
+    """Return the tags in ``expression``, ``TagA || TagB``, of which a message must have one, without blanks around them
+    and without empty ones. None, for ``*`` or a blank expression: all messages. Raises
+    LocalProtocolError[INVALID_MESSAGE] if it has only separators."""
     if expression.strip(_JAVA_BLANKS) in ("", SUB_ALL):
         return None
     tags = frozenset(tag.strip(_JAVA_BLANKS) for tag in expression.split("||")) - {""}

@@ -23,6 +23,7 @@ class Recipient(NamedTuple):
     token: str
 
     def __repr__(self) -> str:
+        """Return the recipient as text, without the token."""
         return f"Recipient(client_id={self.client_id!r}, token=...)"
 
 
@@ -68,7 +69,7 @@ def encode_task_report(report: TaskReport, token: str) -> bytes:
 def decode_task_report(body: bytes | memoryview, token: str) -> TaskReport:
     """Decode the report in a request's body that begins with ``token``. Return an empty report, without parsing, for
     any other body: an empty one comes from an operator's tool, one without ``token`` from another client. Raises
-    RemoteProtocolError[MALFORMED_RESPONSE.BODY]."""
+    RemoteProtocolError[MALFORMED_RESPONSE.BODY] if what follows ``token`` is no report."""
     expected = token.encode()
     if not hmac.compare_digest(bytes(body[: len(expected)]), expected):
         return TaskReport()
@@ -76,10 +77,14 @@ def decode_task_report(body: bytes | memoryview, token: str) -> TaskReport:
 
 
 def _task_report(entry: Object) -> TaskReport:
+    """Return the report that a body describes, its parts in order. Raises ValueError as ``_lost`` and ``_read`` do, and
+    for a missing list."""
     return TaskReport(tuple(map(_lost, objects(entry, "lost"))), tuple(map(_read, objects(entry, "read"))))
 
 
 def _lost(entry: Object) -> ReportedLoss:
+    """Return lost offsets of one queue. Raises ValueError if a field is missing or of another type, and unless ``0 <=
+    begin <= end``."""
     lost = QueueRange(_queue(entry), int64(entry, "begin"), int64(entry, "end"))
     return ReportedLoss(lost, text(entry, "condition"))
 
@@ -94,4 +99,5 @@ def _read(entry: Object) -> ReadSize:
 
 
 def _queue(entry: Object) -> MessageQueue:
+    """Return the queue in field ``queue``. Raises ValueError if it is missing or no queue."""
     return message_queue(as_object(entry.get("queue"), "queue"))

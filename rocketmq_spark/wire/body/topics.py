@@ -34,7 +34,8 @@ class TopicSettings(NamedTuple):
 
 
 def decode_topic_settings(body: bytes | memoryview) -> TopicSettings:
-    """Decode the settings in the response to GET_TOPIC_CONFIG. Raises RemoteProtocolError[MALFORMED_RESPONSE.BODY]."""
+    """Decode the settings in the response to GET_TOPIC_CONFIG; unset ones have their defaults. Raises
+    RemoteProtocolError[MALFORMED_RESPONSE.BODY]."""
     return decode_body("topic settings", body, _settings)
 
 
