@@ -185,15 +185,18 @@ def _gunzip_member(data: memoryview, remaining_bytes: int, parts: list[bytes]) -
 
 
 def _name(resource: Resource) -> str:
+    """Return the name of a topic or group, as ``namespace%name`` if it has a namespace."""
     namespace = resource.resource_namespace
     return f"{namespace}%{resource.name}" if namespace else resource.name
 
 
 def _keys(message: Message) -> str | None:
+    """Return the keys, separated by blanks; None without any."""
     return " ".join(message.system_properties.keys) or None
 
 
 def _tags(message: Message) -> str | None:
+    """Return the tag; None without one, or for an empty one."""
     return message.system_properties.tag or None
 
 
@@ -211,6 +214,7 @@ def _properties(message: Message) -> list[tuple[str, str]]:
 
 
 def _microseconds(at: Timestamp) -> int | None:
+    """Return a time as microseconds since 1970; None before FIRST_TIMESTAMP_MS or after LAST_TIMESTAMP_MS."""
     microseconds = at.seconds * 1_000_000 + at.nanos // 1_000
     return microseconds if FIRST_TIMESTAMP_MS <= microseconds // 1_000 <= LAST_TIMESTAMP_MS else None
 

@@ -67,7 +67,7 @@ class Subscription:
         return request
 
     def acknowledge(self, topic: str, handles: Iterable[str]) -> pb.AckMessageRequest:
-        """Return the acknowledgement of messages by their receipt handles."""
+        """Return the acknowledgement of messages of one topic by their receipt handles, in order."""
         entries = [pb.AckMessageEntry(receipt_handle=handle) for handle in handles]
         return pb.AckMessageRequest(group=_named(self.group), topic=_named(topic), entries=entries)
 
@@ -81,16 +81,19 @@ class Subscription:
         return request
 
     def _filter(self) -> pb.FilterExpression:
+        """Return the filter, of type SQL unless the expression's is TAG."""
         filter_type = pb.FilterType.TAG if self.expression_type == TAG else pb.FilterType.SQL
         return pb.FilterExpression(type=filter_type, expression=self.expression)
 
 
 def route(topic: str, addresses: Sequence[tuple[str, int]]) -> pb.QueryRouteRequest:
-    """Return a route request. ``addresses``: the proxy's as the client uses them, which it may return in the route."""
+    """Return a route request. ``addresses``: the proxy's as the client uses them, at least one; it may return them in
+    the route."""
     return pb.QueryRouteRequest(topic=_named(topic), endpoints=_endpoints(addresses))
 
 
 def _endpoints(addresses: Sequence[tuple[str, int]]) -> pb.Endpoints:
+    """Return ``addresses`` in order, at least one, with the scheme of the first."""
     of_addresses = [pb.Address(host=host, port=port) for host, port in addresses]
     return pb.Endpoints(scheme=_scheme(addresses[0][0]), addresses=of_addresses)
 
@@ -105,6 +108,7 @@ def _scheme(host: str) -> pb.AddressScheme:
 
 
 def _named(name: str) -> pb.Resource:
+    """Return a topic or group without a namespace."""
     return pb.Resource(name=name)
 
 

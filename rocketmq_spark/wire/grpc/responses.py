@@ -66,8 +66,9 @@ _MESSAGE_DELETED: Final = "failed: status is abnormal"
 def refusal_error(address: str, request: str, status: Status, *, topic: str = "") -> RocketMQError:
     """Return, not raise, the error for a status other than OK of the proxy at ``address``. By code or remark, first
     match: denied access, see ``_access_error``; RouteError for no readable queue or TOPIC_NOT_FOUND (``topic``: the
-    request's, "" without one); GROUP_NOT_FOUND.PROXY; FILTER_EXPRESSION_INVALID; INVALID_INVISIBLE_DURATION;
-    PROXY_UNAVAILABLE for a transient code or remark (``TRANSIENT_CODES``, ``_TRANSIENT_REMARKS``); else PROXY_ERROR."""
+    request's, "" without one); BrokerError for GROUP_NOT_FOUND.PROXY and FILTER_EXPRESSION_INVALID; OptionError for
+    INVALID_INVISIBLE_DURATION; BrokerError for PROXY_UNAVAILABLE after a transient code or remark
+    (``TRANSIENT_CODES``, ``_TRANSIENT_REMARKS``), else for PROXY_ERROR. Long remarks lose their middle."""
     code, remark = status.code, _shorten(status.message or "(no remark)")
     if code in {Code.UNAUTHORIZED, Code.FORBIDDEN} and remark != _NO_READABLE_QUEUE:
         return _access_error(address, request, code, remark)
@@ -91,8 +92,8 @@ def refusal_error(address: str, request: str, status: Status, *, topic: str = ""
 
 
 def _shorten(remark: str) -> str:
-    """Return ``remark``, without its middle if it has more than REMARK_CHARACTERS: an exception's class is at the
-    end."""
+    """Return ``remark``; if it has more than REMARK_CHARACTERS, its two ends, as an exception's class is at the end,
+    with ``…`` between them."""
     if len(remark) <= REMARK_CHARACTERS:
         return remark
     kept = REMARK_CHARACTERS // 2
@@ -118,7 +119,7 @@ def is_unknown_handle(status: Status) -> bool:
 
 
 def name_of(code: int) -> str:
-    """Return the protocol's name of a code; "an unknown code" for one of a later version."""
+    """Return the protocol's name of a code; "an unknown code" for one that it does not list."""
     known_error = Code.DESCRIPTOR.values_by_number.get(code)
     return "an unknown code" if known_error is None else known_error.name
 
