@@ -38,16 +38,19 @@ class ByteReader:
         return len(self._data) - self._position
 
     def read(self, length_bytes: int, field: str) -> bytes:
-        """Return a copy of the next ``length_bytes`` bytes, and advance. Raises ValueError if too few remain."""
+        """Return a copy of the next ``length_bytes`` bytes, and advance. Raises ValueError, which names ``field``, if
+        too few remain or ``length_bytes`` is negative."""
         begin = self._advance(length_bytes, field)
         return bytes(self._data[begin : self._position])
 
     def unpack(self, layout: struct.Struct, field: str) -> tuple[Any, ...]:
+        """Return the next values, of ``layout``, and advance. Raises ValueError, which names ``field``, if too few
+        bytes remain."""
         return layout.unpack_from(self._data, self._advance(layout.size, field))
 
     def _advance(self, length_bytes: int, field: str) -> int:
         """Advance by ``length_bytes``; return the position before. Raises ValueError, which names ``field``, if too few
-        remain."""
+        remain or ``length_bytes`` is negative; the position then is unchanged."""
         if not 0 <= length_bytes <= self.remaining_bytes:
             raise ValueError(f"its {field} should have {length_bytes} bytes where {self.remaining_bytes} remain")
         begin = self._position
@@ -77,7 +80,8 @@ class InnerParts(NamedTuple):
 
 
 def message_properties(message: Message) -> dict[str, str]:
-    """Return all properties that are sent with a message, its tags and keys included."""
+    """Return a copy of all properties that are sent with a message: TAGS and KEYS unless they are None, then its
+    ``properties``."""
     named = {TAGS: message.tags, KEYS: message.keys}
     return {name: value for name, value in named.items() if value is not None} | dict(message.properties)
 
@@ -89,7 +93,8 @@ def encode_batch(messages: Iterable[Message]) -> bytes:
 
 
 def decode_batch(body: bytes) -> list[InnerMessage]:
-    """Decode the messages of a stored batch. Raises ValueError as ``split_batch``."""
+    """Decode the messages of a stored batch, in order. Raises ValueError if it is damaged or empty, or has more
+    messages than ``INNER_MESSAGES`` allows."""
     return [InnerMessage(part.flag, part.body, decode_properties(part.properties)) for part in split_batch(body)]
 
 

@@ -46,8 +46,8 @@ def compression_kind(sys_flag: int) -> MessageSysFlag:
 
 
 def compress(body: Buffer, kind: MessageSysFlag) -> bytes:
-    """Compress ``body`` as the Java client does; ``kind``: ZLIB, LZ4 or ZSTD. The caller sets ``COMPRESSED | kind`` in
-    the message's sysFlag."""
+    """Compress ``body`` as the Java client does; ``kind``: ZLIB, LZ4 or ZSTD, another one raises KeyError. The caller
+    sets ``COMPRESSED | kind`` in the message's sysFlag."""
     if kind is MessageSysFlag.ZLIB:
         return zlib.compress(body, _JAVA_ZLIB_LEVEL)
     if kind is MessageSysFlag.LZ4:
@@ -90,8 +90,8 @@ def decompress(body: Buffer, sys_flag: int, limit_bytes: int = DECOMPRESSED_LIMI
 
 
 def _decompress_zlib(body: Buffer, max_bytes: int) -> bytes:
-    """Return the plain body, or its first ``max_bytes`` if it is longer. A body that is damaged or ends early raises
-    zlib.error."""
+    """Return the plain body, or its first ``max_bytes`` if it is longer; bytes after the stream are ignored. A body
+    that is damaged or ends early raises zlib.error."""
     stream = zlib.decompressobj()
     plain = stream.decompress(body, max_bytes)
     if not stream.eof and len(plain) < max_bytes:
@@ -100,8 +100,9 @@ def _decompress_zlib(body: Buffer, max_bytes: int) -> bytes:
 
 
 def _decompress_frames(body: Buffer, codec: str, max_bytes: int) -> bytes:
-    """Return the plain body, or its first ``max_bytes`` if it is longer. Raises OSError if the body is damaged. Read
-    into a preallocated buffer: the stream's ``read`` allocates one that it does not free when it raises."""
+    """Return the plain body of all frames, or its first ``max_bytes`` if it is longer; b"" for no frame. Raises
+    OSError if a frame is damaged or ends early. Read into a preallocated buffer: the stream's ``read`` allocates one
+    that it does not free when it raises."""
     import pyarrow as pa
 
     stream = pa.CompressedInputStream(pa.BufferReader(body), codec)

@@ -59,8 +59,9 @@ def decode_properties(data: bytes) -> dict[str, str]:
 
 
 def encode_properties(properties: Mapping[str, str]) -> bytes:
-    """Encode properties so that ``decode_properties`` returns the same. Raises LocalProtocolError[INVALID_MESSAGE] if
-    that is impossible, see ``_encoded``, or for more than PROPERTIES_LIMIT_BYTES. Reserved names are not rejected."""
+    """Encode properties, in order, so that ``decode_properties`` returns the same; b"" for none. Raises
+    LocalProtocolError[INVALID_MESSAGE] for a name or value that is no str, is empty, has a separator (in a value 0x01
+    is accepted) or is not valid Unicode, and for more than PROPERTIES_LIMIT_BYTES. Reserved names are accepted."""
     data = b"".join(_encoded(name, value) for name, value in properties.items())
     if len(data) > PROPERTIES_LIMIT_BYTES:
         raise _invalid(f"the properties have {len(data)} bytes, at most {PROPERTIES_LIMIT_BYTES} are possible")
@@ -85,4 +86,5 @@ def _encoded(name: str, value: str) -> bytes:
 
 
 def _invalid(problem: str) -> LocalProtocolError:
+    """Return, not raise, LocalProtocolError[INVALID_MESSAGE]."""
     return LocalProtocolError("INVALID_MESSAGE", problem=problem)

@@ -178,14 +178,15 @@ def decode_record(
     decoded_offsets: range = ANY_OFFSET,
 ) -> list[MessageExt]:
     """Decode the messages of one record: one, or those of an inner batch, one for each of its queue offsets. Bodies are
-    decompressed.
+    decompressed. An inner batch of one offset without the flag NEED_UNWRAP is one message.
 
     ``next_offset``: at most the queue offset of the next record in the queue; MAX_OFFSET if unknown.
     ``decoded_offsets``: only these messages of an inner batch are decoded and returned, possibly none; it has no effect
     on other records.
 
     Raises ValueError for a wrong layout, for a body of more than ``limit_bytes`` when decompressed, for messages of an
-    inner batch that use more together (``counted_bytes``), and for another number of messages than queue offsets.
+    inner batch that use more together (``counted_bytes``), for another number of messages than queue offsets, and for
+    an inner batch of several offsets without NEED_UNWRAP.
     """
     message = _decompressed(as_stored(record, broker_name), limit_bytes)
     count = offset_count(message, next_offset)
@@ -255,8 +256,9 @@ def corrupt_message(index: int, position: int, length_bytes: int, problem: Value
     )
 
 
-def _has(sys_flag: int, bit: MessageSysFlag) -> bool:
-    return sys_flag & bit.value != 0
+def _has(sys_flag: int, bits: MessageSysFlag) -> bool:
+    """Return whether ``sys_flag`` has at least one of ``bits``."""
+    return sys_flag & bits.value != 0
 
 
 def _record_bytes(remaining: memoryview) -> int:
@@ -350,10 +352,13 @@ def _topic_length(magic: int) -> struct.Struct:
 
 
 def _read_host(reader: ByteReader, is_ipv6: bool) -> bytes:
+    """Return the next host, 20 bytes if ``is_ipv6``, else 8, and advance. Raises ValueError if too few remain."""
     return reader.read(IPV6_HOST_BYTES if is_ipv6 else IPV4_HOST_BYTES, "host")
 
 
 def _read_sized(reader: ByteReader, length: struct.Struct, field: str) -> bytes:
+    """Read a number of layout ``length``; return that many bytes after it, and advance. Raises ValueError, which names
+    ``field``, if too few remain or the number is negative."""
     (length_bytes,) = reader.unpack(length, f"length of the {field}")
     return reader.read(length_bytes, field)
 
