@@ -82,8 +82,8 @@ class RemotingCommand:
 
 def encode(command: RemotingCommand, serialization: Serialization = Serialization.JSON) -> bytes:
     """Encode ``command`` as a frame, length included. Raises LocalProtocolError[INVALID_MESSAGE] for a value that the
-    serialization cannot hold, a header above 16 MiB, or a request frame above MAX_REQUEST_BYTES; a response may be
-    larger."""
+    serialization cannot hold, a header above MAX_HEADER_BYTES, or a request frame above MAX_REQUEST_BYTES; a response
+    may be larger."""
     try:
         header = _ENCODERS[serialization](command)
     except (UnicodeEncodeError, struct.error) as error:
@@ -123,6 +123,7 @@ def decode(frame: bytes | memoryview) -> RemotingCommand:
 
 
 def _invalid_header(problem: str) -> RemoteProtocolError:
+    """Return, not raise, RemoteProtocolError[MALFORMED_RESPONSE.HEADER]."""
     return RemoteProtocolError("MALFORMED_RESPONSE.HEADER", subject="frame", problem=problem)
 
 
@@ -147,8 +148,9 @@ def _encode_json(command: RemotingCommand) -> bytes:
 
 
 def _decode_json(header: memoryview, body: memoryview) -> RemotingCommand:
-    """Decode a JSON header, and return it as a command with ``body``. A missing flag or version is 0, an unknown
-    language OTHER. Raises ValueError, also for more than HEADER_VALUES values, and RecursionError."""
+    """Decode a JSON header, and return it as a command with ``body``. A missing flag or version is 0, a missing or
+    unknown language OTHER. Raises ValueError, also for a missing code or opaque and for more than HEADER_VALUES values,
+    and RecursionError."""
     text = str(header, "utf-8")
     check_values(text, HEADER_VALUES)
     values, end = _scan_json(text)
@@ -172,11 +174,12 @@ def _decode_json(header: memoryview, body: memoryview) -> RemotingCommand:
 
 
 def _language(name: Any) -> LanguageCode:
+    """Return the language of that name; OTHER for an unknown name or no text."""
     return _LANGUAGES.get(name, LanguageCode.OTHER) if type(name) is str else LanguageCode.OTHER
 
 
 def _checked_fields(fields: Any) -> dict[str, str]:
-    """Return ``fields``, or {} for None. Raises ValueError for anything but a dict whose values are texts."""
+    """Return ``fields`` itself, or {} for None. Raises ValueError for anything but a dict whose values are texts."""
     if fields is None:
         return {}
     if type(fields) is not dict or not {str}.issuperset(map(type, fields.values())):
@@ -196,6 +199,8 @@ def _encode_binary(command: RemotingCommand) -> bytes:
 
 
 def _sized(size: struct.Struct, text: str) -> bytes:
+    """Return ``text`` in UTF-8 after its length in bytes, of layout ``size``. Raises struct.error for a length that
+    exceeds it, UnicodeEncodeError."""
     data = text.encode()
     return size.pack(len(data)) + data
 
@@ -219,8 +224,9 @@ def _decode_binary(header: memoryview, body: memoryview) -> RemotingCommand:
 
 
 def _read_sized(size: struct.Struct, header: memoryview, position: int) -> tuple[str, int]:
-    """Return the text at ``position``, which its length precedes, and the position after it. Raises ValueError for a
-    length beyond the header or text that is not UTF-8."""
+    """Read a length of layout ``size`` at ``position``; return the text of that many bytes after it, and the position
+    after the text. Raises ValueError for a negative length, one beyond the header or text that is not UTF-8,
+    struct.error if the length itself is cut."""
     (length,) = size.unpack_from(header, position)
     begin = position + size.size
     if not 0 <= length <= len(header) - begin:

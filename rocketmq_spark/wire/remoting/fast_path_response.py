@@ -120,8 +120,8 @@ def _is_variable(name: bytes, mark: bytes) -> bool:
 
 
 def _matches_codec(template: ResponseTemplate, header: bytes) -> bool:
-    """Return whether template and codec read the same response from a copy of ``header`` with all variable numbers
-    changed."""
+    """Return whether template and codec read the same from a copy of ``header`` with all variable numbers changed, and
+    it is a response's."""
     changed = _with_other_numbers(header)
     frame = memoryview(_LENGTHS.pack(LENGTH_BYTES + len(changed), len(changed)) + changed)
     response = decode(frame[LENGTH_BYTES:])

@@ -72,6 +72,7 @@ class _Reader:
         return match.end()
 
     def _unexpected(self, position: int) -> ValueError:
+        """Return, not raise, the error for the text at ``position``, with its next 20 characters."""
         seen = self._text[position : position + 20] or "end"
         return ValueError(f"unexpected {seen!r} at character {position} of {len(self._text)}")
 
@@ -129,7 +130,7 @@ class _Reader:
         raise self._unexpected(position)
 
     def _after(self, mark: str, position: int) -> int:
-        """Skip blanks and ``mark``; return the position after it. Raises ValueError if ``mark`` is missing."""
+        """Skip blanks and ``mark``; return the position after ``mark``. Raises ValueError if it is missing."""
         position = self._next(position)
         if not self._text.startswith(mark, position):
             raise self._unexpected(position)

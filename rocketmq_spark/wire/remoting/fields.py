@@ -76,11 +76,12 @@ class Header:
 
 
 def _invalid_header(cls: type[Header], problem: str) -> RemoteProtocolError:
+    """Return, not raise, RemoteProtocolError[MALFORMED_RESPONSE.HEADER] with the name of ``cls``."""
     return RemoteProtocolError("MALFORMED_RESPONSE.HEADER", subject=cls.__name__, problem=problem)
 
 
 def _read_int(text: str) -> int:
-    """Parse a decimal integer. Raises ValueError for other text or more than 64 bits."""
+    """Parse a decimal integer as Python's ``int``. Raises ValueError for other text or more than 64 bits, signed."""
     value = int(text)
     if not INT64_MIN <= value <= INT64_MAX:
         raise ValueError
@@ -92,7 +93,8 @@ def _write_bool(value: bool) -> str:
 
 
 def _read_bool(text: str) -> bool:
-    """Source: ``java/lang/Boolean.java#parseBoolean``."""
+    """Return True for "true" in any case, False for any other text. Source:
+    ``java/lang/Boolean.java#parseBoolean``."""
     return text.lower() == "true"
 
 

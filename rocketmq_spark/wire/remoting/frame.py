@@ -83,7 +83,7 @@ class FrameBuffer:
         return missing <= 0
 
     def _frame_bytes(self, start: memoryview | bytearray) -> int:
-        """Return the length of the frame after its first four bytes, which ``start`` has. Raises the errors of
+        """Return the length that the first four bytes of ``start`` announce, without these four. Raises the errors of
         ``next_frame`` if it is impossible."""
         length = int.from_bytes(start[:LENGTH_BYTES], "big")
         problem = problem_with_length(length, self._peer, self._limit_bytes)
@@ -94,7 +94,7 @@ class FrameBuffer:
 
 def problem_with_length(length: int, peer: str, limit_bytes: int) -> RemoteProtocolError | None:
     """Return, not raise, the error for an impossible length of a frame: FRAME_TOO_LARGE above ``limit_bytes``,
-    MALFORMED_FRAME below MIN_FRAME_BYTES; None for a valid one."""
+    MALFORMED_FRAME below MIN_FRAME_BYTES; None for a valid one. ``length`` is that without its own four bytes."""
     if length > limit_bytes:
         return RemoteProtocolError("FRAME_TOO_LARGE", peer=peer, length_bytes=length, limit_bytes=limit_bytes)
     if length < MIN_FRAME_BYTES:

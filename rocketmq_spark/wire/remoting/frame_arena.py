@@ -67,6 +67,8 @@ class FrameArena:
         self._use_arena(arenas.reserve(ARENA_BYTES))
 
     def _use_arena(self, arena: bytearray) -> None:
+        """Receive into ``arena`` from now on, without copying. Keep a view of it, which reserves it; release the view
+        of the one before."""
         self._writable = memoryview(arena)
         self._readable = self._writable.toreadonly()
 
@@ -88,7 +90,7 @@ class FrameArena:
         self._begin, self._end = 0, len(unfinished)
 
     def received(self, byte_count: int) -> None:
-        """Record that ``byte_count`` bytes were written to ``writable_buffer``."""
+        """Record that ``byte_count`` bytes were written to the begin of ``writable_buffer``. Unchecked."""
         self._end += byte_count
 
     @property
@@ -98,7 +100,8 @@ class FrameArena:
         return self._readable, self._begin, self._end
 
     def advance_to(self, begin: int) -> None:
-        """Mark all bytes before position ``begin`` of the memory in ``unread`` as read. A frame begins there."""
+        """Mark all bytes before position ``begin`` of the memory in ``unread`` as read. A frame, with its length,
+        begins there; it is not checked."""
         self._begin = begin
 
     def next_frame(self) -> memoryview | None:

@@ -16,5 +16,6 @@ class NativeResponseTemplate(ResponseTemplate):
         self._native_template = _native.ResponseTemplate(numbered, suffix, PullResult, PullStatus.FOUND, reason)
 
     def read(self, received: memoryview, begin: int, end: int) -> tuple[list[FastPathResponse], int]:
-        """Read responses as ``ResponseTemplate.read``, with the same result."""
+        """Return the leading fast-path responses in ``received[begin:end]``, in order, and the position after the last,
+        as ``ResponseTemplate.read``, with the same result."""
         return self._native_template.read(received, begin, end)

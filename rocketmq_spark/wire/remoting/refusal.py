@@ -147,8 +147,8 @@ def access_error(address: str, request: str, code: int, remark: str) -> BrokerEr
 
 def refusal_error(address: str, request_code: int, response: RemotingCommand) -> BrokerError:
     """Return the error for a response by which the server at ``address`` refuses a request: by the first entry of
-    ``REFUSALS`` that matches code and remark, else BROKER_ERROR. A remark is cut to REMARK_CHARACTERS. Raise
-    nothing."""
+    ``REFUSALS`` that matches code and remark, else BROKER_ERROR. A remark is cut to REMARK_CHARACTERS, a missing one is
+    "(no remark)". Raise nothing."""
     request, remark = code_name(RequestCode, request_code), (response.remark or "(no remark)")[:REMARK_CHARACTERS]
     for code, words, error_of in REFUSALS:
         match = re.match(words, remark) if response.code == code else None

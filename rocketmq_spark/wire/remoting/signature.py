@@ -25,8 +25,8 @@ SIGNATURE: Final = "Signature"
 
 
 def sign(request: RemotingCommand, credentials: Credentials) -> RemotingCommand:
-    """Return a copy of ``request`` with access key, security token if there is one, and the signature (HMAC-SHA1 in
-    Base64) over all fields, ordered by name, and the body."""
+    """Return a copy of ``request`` with the fields access key, security token if there is one, and the signature
+    (HMAC-SHA1 in Base64) over the values of all other fields, ordered by name, and the body."""
     fields = {**request.fields, **identity(credentials)}
     content = b"".join((*_values(fields), request.body))
     fields[SIGNATURE] = _base64(_hmac(credentials.secret_key, content).digest()).decode()
@@ -60,14 +60,17 @@ class SignatureTemplate:
 
 
 def _values(fields: Mapping[str, str]) -> list[bytes]:
-    # Encoding the frame rejects text that is not valid UTF-8.
-    """Return the encoded value of each field, in the order of the field names in Java."""
+    """Return the encoded value of each field, in the order of the field names in Java. Text that is not valid Unicode
+    raises nothing here."""
+    # Encoding the frame rejects it.
     return [fields[name].encode(errors="surrogatepass") for name in sorted(fields, key=java_string_order)]
 
 
 def _hmac(secret_key: Secret, content: bytes) -> hmac.HMAC:
+    """Return an HMAC-SHA1 that has hashed ``content``; the caller may add to it."""
     return hmac.new(secret_key.reveal().encode(), content, hashlib.sha1)
 
 
 def _base64(digest: bytes) -> bytes:
+    """Return ``digest`` in Base64, without a line break."""
     return b2a_base64(digest, newline=False)
