@@ -34,8 +34,8 @@ NATIVE: Final = "native"
 EXTENSION_MODULE: Final = "rocketmq_spark.wire._native"
 
 
-def _check(extension: ModuleType) -> None:
-    """Raise ImportError if the native extension was built for another ``CONTRACT``, else do nothing."""
+def _check_contract(extension: ModuleType) -> None:
+    """Raise ImportError if the native extension has no or another ``CONTRACT``, else do nothing."""
     found = getattr(extension, "CONTRACT", None)
     if found != CONTRACT:
         raise ImportError(
@@ -44,11 +44,11 @@ def _check(extension: ModuleType) -> None:
 
 
 def native_module(name: str, requested: str | None) -> ModuleType | None:
-    """Import module ``name``, which needs the native extension, and return it; None for ``python``. ``requested``:
-    value of ``VARIABLE``; None: return None where the extension is missing or has another ``CONTRACT``.
+    """Import and return module ``name``, which needs the native extension. ``requested``, value of ``VARIABLE``: for
+    ``python`` import nothing and return None; for None return None where ``native`` would raise.
 
-    Raises OptionError[INVALID_OPTION_VALUE] for another value, OptionError[NATIVE_DECODER_UNAVAILABLE] if ``native`` is
-    requested and not available.
+    Raises OptionError[INVALID_OPTION_VALUE] for another value, also "", OptionError[NATIVE_DECODER_UNAVAILABLE] for
+    ``native`` if ``name`` or the extension cannot be imported, or the extension has another ``CONTRACT``.
     """
     if requested not in {None, PYTHON, NATIVE}:
         raise OptionError(
@@ -57,7 +57,7 @@ def native_module(name: str, requested: str | None) -> ModuleType | None:
     if requested == PYTHON:
         return None
     try:
-        _check(import_module(EXTENSION_MODULE))
+        _check_contract(import_module(EXTENSION_MODULE))
         return import_module(name)
     except ImportError as problem:
         if requested == NATIVE:
@@ -97,9 +97,11 @@ def column_decoder() -> type[ColumnDecoder]:
 
 @cache
 def response_template() -> type[ResponseTemplate]:
-    """Return the ResponseTemplate class that ``VARIABLE`` selects; cached. Raises as ``native_module``."""
+    """Return the ResponseTemplate class that ``VARIABLE`` selects. The first call reads the variable and logs nothing;
+    later calls return the same class. Raises the errors of ``native_module``."""
     return choose_response_template(_requested_implementation())
 
 
 def _requested_implementation() -> str | None:
+    """Return the value of ``VARIABLE``, unchecked; None if it is unset or empty."""
     return os.environ.get(VARIABLE) or None
