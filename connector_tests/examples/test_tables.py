@@ -64,7 +64,7 @@ def written_with_kills(
     arguments = (*given(cluster, messages.name, group), *NOW)
     with steady_orders(messages) as sent:
         for _ in range(KILLS):
-            job.killed_when(example, job.has_table_ahead_of_checkpoint, *arguments)
+            job.kill_when(example, job.has_table_ahead_of_checkpoint, *arguments)
     read_to_end(job, example, messages, group, *arguments)
     return sent
 
@@ -155,7 +155,7 @@ def test_rows_of_a_table_keep_their_ids_on_other_cores(
         def has_sent_some(before: int = before) -> bool:
             return job.is_in_a_batch() and offsets_of(messages) > before
 
-        job.killed_when(
+        job.kill_when(
             example, has_sent_some, *arguments, *NOW, spark_master=master, spark_sql_files_maxPartitionBytes=split
         )
     job.fill(ROWS, ROWS, 2)

@@ -139,7 +139,7 @@ def _produce_everywhere(group: SimulatedGroup) -> None:
 def test_tail_written_over_while_idle_loses_no_message() -> None:
     """The queue is as long as before, so nothing but the lost connection shows it."""
     group = ChangingGroup(Parts(), Counter())
-    group.found(
+    group.create_group(
         layout={"t": {"a": 1, "b": 0}},
         starting_offset=0,
         is_orderly=False,

@@ -85,7 +85,7 @@ def test_rows_cut_into_other_tasks_at_each_restart_lose_none(
         def has_sent_some(before: int = before) -> bool:
             return job.is_in_a_batch() and offsets_of(messages) > before
 
-        job.killed_when(has_sent_some, str(layout.shuffle), **layout.settings())
+        job.kill_when(has_sent_some, str(layout.shuffle), **layout.settings())
     job.run_to_end(session_with(spark, LAST), LAST.shuffle)
 
     copies = [(row["msgId"], row["body"].decode()) for row in stored(cluster, messages.name, pool, "msgId", "body")]

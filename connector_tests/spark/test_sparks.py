@@ -141,7 +141,7 @@ def test_rows_are_written_though_the_query_is_killed(
     job.python = python_of(version)
     job.request_stop_in(1)
     with job.started() as program:
-        job.worker_stopped_in(1)
+        job.await_stopped_worker(1)
         assert kill_tree(program) == []
     with job.started() as program:
         assert program.wait(WRITTEN_S) == 0, job.log[-3000:]

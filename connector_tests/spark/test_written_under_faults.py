@@ -94,15 +94,15 @@ def faulty_write(cluster: EmbeddedCluster, job: WritingJob, there: Written) -> l
     for batch in (ALL_KILLED, WORKER_KILLED, BROKER_KILLED):
         job.request_stop_in(batch)
     with job.started() as program:
-        job.worker_stopped_in(ALL_KILLED)
+        job.await_stopped_worker(ALL_KILLED)
         stored += there.in_the_midst_of(ALL_KILLED)
         assert kill_tree(program) == []
     assert job.batches_done() == ALL_KILLED
     with job.started() as program:
-        worker = job.worker_stopped_in(WORKER_KILLED)
+        worker = job.await_stopped_worker(WORKER_KILLED)
         stored += there.in_the_midst_of(WORKER_KILLED)
         os.kill(worker, signal.SIGKILL)
-        assert job.worker_stopped_in(BROKER_KILLED) != worker
+        assert job.await_stopped_worker(BROKER_KILLED) != worker
         stored += there.in_the_midst_of(BROKER_KILLED)
         cluster.kill_broker()
         job.resume(BROKER_KILLED)

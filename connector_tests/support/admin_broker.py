@@ -43,11 +43,13 @@ class AdminBroker(Broker):
             raise failure
 
     def reset_offset(self, group: str, queue: MessageQueue, offset: int) -> dict[MessageQueue, int]:
-        """Mark the group's offset as reset; returns where. The next pull of the queue gets OFFSET_RESET."""
+        """Mark the group's offset as reset to ``offset``; return it by queue. The next pull of the queue gets
+        OFFSET_RESET."""
         return self.call(_reset_offset(group, queue.topic, queue.queue_id, -1, {"offset": str(offset)}))
 
     def reset_offsets_to_time(self, group: str, topic: str, timestamp_ms: int) -> dict[MessageQueue, int]:
-        """Reset all queues to what was stored at ``timestamp_ms`` (unix), -1: to the end; returns where."""
+        """Reset the group's offsets to the first message stored at ``timestamp_ms`` (Unix) or later, -1: to the max
+        offset. Return the new offsets of all queues."""
         return self.call(_reset_offset(group, topic, ALL_QUEUES, timestamp_ms, {}))
 
     def ensure_group(self, group: str) -> None:
@@ -71,14 +73,16 @@ class AdminBroker(Broker):
         self.call(Rpc(RemotingCommand(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body), decode_nothing))
 
     def await_dispatch(self) -> None:
-        """Until the broker has put into its queues all that it has confirmed, which it does a moment later."""
+        """Wait until the broker has put into its queues all that it has confirmed, which it does a moment later. Raises
+        AssertionError after DISPATCH_S."""
         deadline = time.monotonic() + DISPATCH_S
         while not self.has_dispatched():
             assert time.monotonic() < deadline, f"a broker that has not dispatched what it stores in {DISPATCH_S} s"
             time.sleep(0.01)
 
     def has_dispatched(self) -> bool:
-        """A broker fails to answer in its first seconds."""
+        """Return whether the broker has put into its queues all that it has confirmed; False if it refuses the request,
+        as in its first seconds."""
         command = RemotingCommand(RequestCode.GET_BROKER_RUNTIME_INFO)
         with suppress(BrokerError):
             return _DISPATCHED.search(self.call(Rpc(command, lambda response: bytes(response.body)))) is not None

@@ -87,7 +87,8 @@ class Planned:
 
 
 class DeliveryChecker:
-    """Sees what the simulated queries and brokers do. Raises BrokenPromiseError as soon as something is certain."""
+    """Sees what the simulated queries and brokers do. Raises GuaranteeViolationError as soon as something is
+    certain."""
 
     def __init__(self, cluster: SimulatedCluster, *, starts_at_first: bool) -> None:
         self._cluster = cluster
@@ -230,7 +231,8 @@ class DeliveryChecker:
         )
 
     def check_at_rest(self) -> None:
-        """Everything is up, quiet and had time enough."""
+        """Raise GuaranteeViolationError unless all messages are read, committed, and read twice only because of a move.
+        Call it when all servers are up, all members quiet, and they had time enough."""
         for queue in self._cluster.queues():
             required, committed = self._cluster.max_offset(queue), self._cluster.group_offset(queue)
             if self.read_to(queue) < required:
@@ -246,7 +248,8 @@ class DeliveryChecker:
                 raise GuaranteeViolationError(Violation.READ_TWICE, f"{later} after {earlier}, and no move explains it")
 
     def check_nothing_twice(self) -> None:
-        """Orderly, and nobody has crashed or stood still."""
+        """Raise GuaranteeViolationError if a message is in two outputs. Call it for an orderly group in which no member
+        has crashed or stood still."""
         if self.duplicates():
             pairs = "; ".join(f"{later} after {earlier}" for earlier, later in self._unverified)
             raise GuaranteeViolationError(Violation.READ_TWICE, f"{pairs}, though everybody left gracefully")
@@ -290,13 +293,13 @@ class MessageDeliveryChecker(DeliveryChecker):
         self._messages: set[tuple[MessageQueue, int, int]] = set()
 
     def stored(self, queue: MessageQueue, offset: int) -> None:
-        """Offsets state nothing here."""
+        """Do nothing: this checker compares messages, not offsets."""
 
     def on_completed(self, owner: Owner, end_offsets: Mapping[MessageQueue, int], since_ms: int) -> None:
-        """Nor here."""
+        """Do nothing, as ``stored``."""
 
     def logged(self, owner: Owner, batch_id: int, end: SourceOffset) -> None:
-        """Nor here."""
+        """Do nothing, as ``stored``."""
 
     def written(self, query: object, batch_id: int, ranges: Sequence[QueueRange]) -> None:
         for one in ranges:

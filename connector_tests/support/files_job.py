@@ -55,7 +55,7 @@ class FilesJob:
         checkpoint = self.folder / "checkpoint"
         return (checkpoint / "offsets" / "0").exists() and not (checkpoint / "commits" / "0").exists()
 
-    def killed_when(self, is_so: Callable[[], bool], shuffle: str, **settings: str) -> None:
+    def kill_when(self, is_so: Callable[[], bool], shuffle: str, **settings: str) -> None:
         """Run until ``is_so``, then kill all of it; the batch must not be committed then."""
         process = self._start(shuffle, settings)
         try:

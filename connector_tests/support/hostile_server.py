@@ -1,4 +1,4 @@
-"""A TCP server that is no RocketMQ server: it states one thing to everybody who connects, and counts what they take."""
+"""A TCP server that is no RocketMQ server: it sends one thing to each client, and counts what they read."""
 
 from __future__ import annotations
 

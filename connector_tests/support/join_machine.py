@@ -90,7 +90,7 @@ class HealthyGroup(RuleBasedStateMachine):
         keep_their_names=st.booleans(),
         limit=st.sampled_from(("", "3")),
     )
-    def found(
+    def create_group(
         self,
         layout: Mapping[str, Mapping[str, int]],
         starting_offset: int,
@@ -388,7 +388,7 @@ class ChangingOldGroup(ChangingGroup):
 
 
 def interleave(machine: type[HealthyGroup], how: settings, parts: Parts | None = None) -> Counter[str]:
-    """Run as many interleavings as ``how`` says; answers what has happened in them, and how often."""
+    """Run as many interleavings as ``how`` defines; return what has happened in them, and how often."""
     event_counts: Counter[str] = Counter()
     factory: Any = partial(machine, parts or Parts(), event_counts)
     run_state_machine_as_test(factory, settings=how)

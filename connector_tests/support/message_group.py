@@ -62,15 +62,15 @@ class MessageGroup:
             GRPC: {"endpoints": cluster.endpoints},
         }
         own = {"consumerGroup": self.group, "subscribe": self.topic, "loadBalance": "message", **PATIENT}
-        self._without_server = {**cluster.security_options, **self._keys(cluster), **own}
+        self._without_server = {**cluster.security_options, **self._user_options(cluster), **own}
         self.options = self.options_over(way)
 
     def options_over(self, way: str) -> dict[str, str]:
         """The options of a member over that protocol."""
         return {**self._without_server, **self.servers[way]}
 
-    def _keys(self, cluster: EmbeddedCluster) -> Mapping[str, str]:
-        """None where nobody requests any."""
+    def _user_options(self, cluster: EmbeddedCluster) -> Mapping[str, str]:
+        """Return the credentials of a new user with the rights of a member; {} where the cluster has no users."""
         if cluster.security.credentials is None:
             return {}
         rights = [Right(f"Topic:{self.topic}", ("SUB",)), Right(f"Group:{self.group}", ("SUB",))]
@@ -82,20 +82,20 @@ class MessageGroup:
     def close(self) -> None:
         self._resources.close()
 
-    def parsed(self, invisible_ms: int) -> ReadOptions:
+    def read_options(self, invisible_ms: int) -> ReadOptions:
         return ReadOptions.parse({**self.options, "invisibleDurationMs": str(invisible_ms)})
 
     def member(self, invisible_ms: int = SHORT_MS) -> Receiver:
         """One that receives from now on."""
-        options = self.parsed(invisible_ms)
+        options = self.read_options(invisible_ms)
         one = Receiver(options, transport_of(options))
         self._resources.callback(one.stop)
         one.start()
         return one
 
     def rows(self, received: Sequence[ReceivedMessage]) -> list[Row]:
-        """As executors make them."""
-        options = self.parsed(LONG_MS)
+        """Return the rows of these messages as executors make them."""
+        options = self.read_options(LONG_MS)
         parts = tasks_of(received, None)
         batches = (batch for some in parts for batch in read_parts(some, options, default_schema()))
         return [row for batch in batches for row in batch.to_pylist()]
@@ -104,15 +104,15 @@ class MessageGroup:
         """Send a message, and receive it as somebody who then states nothing more. It is redelivered when its time is
         over, and so has, before it, whatever was received before for no longer and is not done."""
         (body,) = self.messages.send(1)
-        with closing(transport_of(self.parsed(invisible_ms))) as transport:
-            (row,) = self.rows(polled(transport, 1))
+        with closing(transport_of(self.read_options(invisible_ms))) as transport:
+            (row,) = self.rows(poll_messages(transport, 1))
         assert row["body"].decode() == body
         return row
 
     def fail_attempt(self, count: int) -> list[Row]:
         """Receive so many messages, and let them come again at once: that was one attempt of each."""
-        with closing(transport_of(self.parsed(LONG_MS))) as transport:
-            received = polled(transport, count)
+        with closing(transport_of(self.read_options(LONG_MS))) as transport:
+            received = poll_messages(transport, count)
             changed = transport.change_invisible_duration([one.handle for one in received], AT_ONCE_MS, suspend=False)
         assert [one for one in changed if isinstance(one, RocketMQError)] == []
         return self.rows(received)
@@ -129,7 +129,7 @@ class MessageGroup:
         admin = {**self._cluster.security_options, **self.servers[REMOTING], "loadBalance": "message", **PATIENT}
         own = {"consumerGroup": f"{self.group}_dead", "subscribe": dead_letter_topic(self.group)}
         with closing(transport_of(ReadOptions.parse(admin | own))) as transport:
-            return bodies(self.rows(polled(transport, count)))
+            return bodies(self.rows(poll_messages(transport, count)))
 
     def assert_only_unacknowledged_redelivered(self) -> None:
         """When all times are over: one message is left now, it is redelivered, and nothing else does.
@@ -144,8 +144,8 @@ class MessageGroup:
         assert found == [(left["body"], left["reconsumeTimes"] + 1)], found
 
 
-def polled(transport: Transport, count: int) -> list[ReceivedMessage]:
-    """So many messages."""
+def poll_messages(transport: Transport, count: int) -> list[ReceivedMessage]:
+    """Poll until at least ``count`` messages have come, and return all of them."""
     received: list[ReceivedMessage] = []
     eventually(lambda: transport.refresh_routes() == {}, "the topic")
     (target,) = transport.targets()

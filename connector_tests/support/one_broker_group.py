@@ -60,7 +60,7 @@ def committed_to(group: Group, offset: int) -> Membership:
 
 
 def refreshes_per_minute(group: Group, member: Membership) -> int:
-    """How many it makes that surveys whenever it is due, which is looked at 80 times a second."""
+    """Return how often the member refreshes metadata in a minute, if always when it is due. Advance the clock."""
     refresh_count = 0
     for _ in range(60 * 80):
         if member.log_and_snapshot().is_due(group.clock()):

@@ -74,7 +74,7 @@ def is_outage_in_progress(query: StreamingQuery) -> bool:
 
 
 def delays_s(indicators: list[Indicator]) -> dict[str, float]:
-    """Of each sign, from now on until it is there."""
+    """Wait for all indicators; return the seconds until each is there, without those that are not in LOG_TIMEOUT_S."""
     began, found = time.monotonic(), dict[str, float]()
     while len(found) < len(indicators) and time.monotonic() < began + LOG_TIMEOUT_S:
         for indicator in indicators:

@@ -22,7 +22,8 @@ def kill_tree(
 ) -> list[psutil.Process]:
     """SIGKILL by pid for the program and those of its processes that are victims, the program first.
 
-    The others must end by themselves; who has not after some time is returned, and killed. May be called again.
+    The others must end by themselves; those that have not after EXIT_TIMEOUT_S are killed, and returned. [] if the
+    program had ended before.
     """
     with suppress(psutil.NoSuchProcess):
         tree = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]

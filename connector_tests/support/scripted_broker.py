@@ -1,4 +1,4 @@
-"""A server that uses RocketMQ's frames over real streams and states what the test reports it to.
+"""A server that uses RocketMQ's frames over real streams, and responds as the test scripts it.
 
 It serves in-memory streams (``connect`` is a pool's Connect) and TCP on the loopback interface (``listen``). A request
 code without a script is answered like by a broker that does not know it: code 3.
@@ -34,7 +34,7 @@ def build_response(
     body: bytes = b"",
     remark: str | None = None,
 ) -> RemotingCommand:
-    """An answer without its number; the session adds that."""
+    """Return a response without its opaque, which the session adds."""
     return RemotingCommand(code, remark=remark, fields=fields or {}, body=body)
 
 
@@ -87,7 +87,7 @@ class Session:
 
 
 class ScriptedBroker:
-    """Context manager. ``on(code, script)`` sets what a request code is answered; a script's None is no answer."""
+    """Context manager. ``on(code, script)`` sets the response to a request code; None from a script: no response."""
 
     def __init__(self) -> None:
         self._scripts: dict[int, Script] = {}

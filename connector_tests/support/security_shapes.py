@@ -24,7 +24,7 @@ SECURITY_SHAPES: Final = (
 
 
 def user_options(cluster: EmbeddedCluster, *rights: Right) -> dict[str, str]:
-    """Credentials of a new user, where the cluster has users."""
+    """Return the credentials of a new user with ``rights`` as options; {} where the cluster has no users."""
     if cluster.security.credentials is None:
         return {}
     actions: dict[str, set[str]] = {}

@@ -50,7 +50,8 @@ T = TypeVar("T")
 
 
 class Reach(Enum):
-    """How a broker can be reached. SILENT: nothing is answered; AWAY: the name server has taken it out of the route."""
+    """How a broker can be reached. UNRESPONSIVE: it sends no response; UNAVAILABLE: the name server has removed it from
+    the route, too."""
 
     UP = "up"
     UNRESPONSIVE = "silent"
@@ -58,7 +59,8 @@ class Reach(Enum):
 
 
 class Fate(Enum):
-    """What becomes of a request whose answer does not arrive. HALF: of several offsets the first is stored."""
+    """What becomes of a request whose response does not arrive. LOST: nothing is done; NO_RESPONSE: all is done; HALF:
+    of several offsets the first is stored."""
 
     LOST = "lost"
     NO_RESPONSE = "unanswered"
@@ -179,8 +181,8 @@ class SimulatedBroker:
         return self.stored_ms[queue][offset] if is_there else None
 
     def unregister(self, owner: object, client_id: str) -> None:
-        registration = self.connections.get(owner)
-        if registration is not None and registration.client_id == client_id:
+        connection = self.connections.get(owner)
+        if connection is not None and connection.client_id == client_id:
             del self.connections[owner]
 
     def expire(self) -> None:
@@ -322,8 +324,8 @@ class SimulatedCluster:
 
     def queues(self) -> list[MessageQueue]:
         """All queues of all topics, reachable or not."""
-        registration = (queue for broker in self.brokers.values() for queue in broker.stored_ms)
-        return sorted(registration, key=MessageQueue.sort_key)
+        queues = (queue for broker in self.brokers.values() for queue in broker.stored_ms)
+        return sorted(queues, key=MessageQueue.sort_key)
 
     @property
     def is_up(self) -> bool:
@@ -443,7 +445,7 @@ class SimulatedClusterClient:
 
     def query_topic_routes(self, topics: Iterable[str]) -> dict[str, TopicRoute | RocketMQError]:
         """All asked at once."""
-        pending_routes = {topic: SimulatedAnswer(self, partial(self._topic_route, topic)) for topic in topics}
+        pending_routes = {topic: SimulatedFuture(self, partial(self._topic_route, topic)) for topic in topics}
         routes_by_topic: dict[str, TopicRoute | RocketMQError] = {}
         for topic, result in pending_routes.items():
             try:
@@ -482,12 +484,13 @@ class SimulatedClusterClient:
 
     def has_failed_since(self, broker_name: str, since_ms: int) -> bool:
         """Whether a request to the broker went wrong since then, or so shortly before that it was not tried again."""
-        registration = (self._failed_ms.get(broker_name), self.cluster.moved_ms(broker_name))
-        return any(at_ms is not None and since_ms - at_ms <= REQUEST_PAUSES.longest_ms for at_ms in registration)
+        failures_ms = (self._failed_ms.get(broker_name), self.cluster.moved_ms(broker_name))
+        return any(at_ms is not None and since_ms - at_ms <= REQUEST_PAUSES.longest_ms for at_ms in failures_ms)
 
 
-class SimulatedAnswer(Generic[T]):
-    """An ``Future``. The request arrives at once; the answer is there after the door's round trip."""
+class SimulatedFuture(Generic[T]):
+    """A ``Future``. The request is processed when this is made; ``result`` advances the clock to the end of the
+    client's round trip, and returns or raises what came of it."""
 
     def __init__(self, client: SimulatedClusterClient, do: Callable[[], T]) -> None:
         self._clock = client.cluster.clock
@@ -512,7 +515,7 @@ class SimulatedBrokerClient:
         self._client = client
         self._broker = broker
 
-    def submit_heartbeat(self, heartbeat: Heartbeat) -> SimulatedAnswer[None]:
+    def submit_heartbeat(self, heartbeat: Heartbeat) -> SimulatedFuture[None]:
         registration = Connection(heartbeat.client_id, self._broker.clock(), heartbeat)
         _check_name(*(consumer.group for consumer in heartbeat.consumers))
         registered = {} if self._broker.ignores_heartbeats else {self._client.owner: registration}
@@ -522,11 +525,11 @@ class SimulatedBrokerClient:
         _check_name(group)
         self._call("unregister", lambda: self._broker.unregister(self._client.owner, client_id))
 
-    def submit_consumer_ids(self, group: str) -> SimulatedAnswer[list[str]]:
+    def submit_consumer_ids(self, group: str) -> SimulatedFuture[list[str]]:
         _check_name(group)
         return self._submit("consumer ids", self._broker.consumer_ids)
 
-    def submit_group_check(self, group: str, topic: str) -> SimulatedAnswer[None]:
+    def submit_group_check(self, group: str, topic: str) -> SimulatedFuture[None]:
         _check_name(group)
         return self._submit("group check", lambda: self._check_group(topic))
 
@@ -535,7 +538,7 @@ class SimulatedBrokerClient:
         if self._broker.group_refusal is not None:
             raise self._broker.group_refusal
 
-    def submit_filter_check(self, group: str, topic: str, message_filter: MessageFilter) -> SimulatedAnswer[None]:
+    def submit_filter_check(self, group: str, topic: str, message_filter: MessageFilter) -> SimulatedFuture[None]:
         _check_name(group)
         return self._submit("filter check", lambda: self._check_filter(message_filter))
 
@@ -561,7 +564,7 @@ class SimulatedBrokerClient:
             if one in routes_by_topic
         }
 
-    def submit_topic_stats(self, topic: str) -> SimulatedAnswer[dict[MessageQueue, QueueBounds]]:
+    def submit_topic_stats(self, topic: str) -> SimulatedFuture[dict[MessageQueue, QueueBounds]]:
         return self._submit("bounds", lambda: self._broker.bounds(topic))
 
     def search_offsets(self, timestamps_ms: Mapping[MessageQueue, int], prober: Prober) -> dict[MessageQueue, int]:
@@ -578,7 +581,7 @@ class SimulatedBrokerClient:
 
     def submit_search_hints(
         self, timestamps_ms: Mapping[MessageQueue, int]
-    ) -> SimulatedAnswer[dict[MessageQueue, int]]:
+    ) -> SimulatedFuture[dict[MessageQueue, int]]:
         stored_ms = self._broker.stored_ms
         return self._submit(
             "hint",
@@ -604,7 +607,7 @@ class SimulatedBrokerClient:
         return {queue: None if at is None else MESSAGE_BYTES for queue, at in stored.items()}
 
     def _report_resets(self, queues: Iterable[MessageQueue], prober: Prober) -> None:
-        """Whose pull is the first one of the group is told."""
+        """Report each reset to the prober, as to the first pull of the group after it, and forget it."""
         assert prober.group in (GROUP, TOOLS_PROBER.group), f"not the group: {prober.group}"
         for queue in queues if prober is not TOOLS_PROBER else ():
             if queue in self._broker.marks:
@@ -612,7 +615,7 @@ class SimulatedBrokerClient:
 
     def submit_query_offsets(
         self, group: str, queues: Iterable[MessageQueue]
-    ) -> SimulatedAnswer[dict[MessageQueue, int | None]]:
+    ) -> SimulatedFuture[dict[MessageQueue, int | None]]:
         _check_name(group)
         return self._submit(
             "read offsets", lambda: {queue: self._broker.offsets.get(self._own(queue)) for queue in queues}
@@ -620,9 +623,9 @@ class SimulatedBrokerClient:
 
     def submit_update_offsets(
         self, group: str, offsets: Mapping[MessageQueue, int]
-    ) -> SimulatedAnswer[dict[MessageQueue, RocketMQError]]:
+    ) -> SimulatedFuture[dict[MessageQueue, RocketMQError]]:
         _check_name(group)
-        return SimulatedAnswer(self._client, lambda: self._update_offsets(group, offsets))
+        return SimulatedFuture(self._client, lambda: self._update_offsets(group, offsets))
 
     def _update_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, RocketMQError]:
         fate = self._arrive("write offsets")
@@ -642,42 +645,42 @@ class SimulatedBrokerClient:
             queue: self._client.failed(self._broker) for queue in offsets if queue not in acknowledged
         }
         failures |= {queue: self._no_topic(queue) for queue in deleted if fate is not Fate.NO_RESPONSE}
-        return failures | {queue: self._not_taken(queue, group) for queue in rejected}
+        return failures | {queue: self._reset_pending(queue, group) for queue in rejected}
 
     def _no_topic(self, queue: MessageQueue) -> BrokerError:
         remark = f"the topic {queue.topic} not exist"
         return BrokerError("BROKER_ERROR", address=self._broker.address, request="?", code=17, remark=remark)
 
-    def _not_taken(self, queue: MessageQueue, group: str) -> BrokerError:
+    def _reset_pending(self, queue: MessageQueue, group: str) -> BrokerError:
         return BrokerError("OFFSET_RESET_PENDING", address=self._broker.address, queue=str(queue), group=group, code=0)
 
     def consume_reset(self, group: str, queue: MessageQueue) -> int | None:
         _check_name(group)
-        return self._call("take mark", lambda: self._taken(queue))
+        return self._call("take mark", lambda: self._pop_mark(queue))
 
     def restore_reset(self, group: str, queue: MessageQueue, offset: int) -> None:
         _check_name(group)
-        self._call("reset", lambda: self._put(queue, offset))
+        self._call("reset", lambda: self._restore_mark(queue, offset))
 
-    def _put(self, queue: MessageQueue, offset: int) -> None:
+    def _restore_mark(self, queue: MessageQueue, offset: int) -> None:
         if self._broker.reset_refusal is not None:
             raise self._broker.reset_refusal
         self._broker.reset(self._own(queue), offset)
 
-    def _taken(self, queue: MessageQueue) -> int | None:
+    def _pop_mark(self, queue: MessageQueue) -> int | None:
         if self._broker.pull_refusal is not None:
             raise self._broker.pull_refusal
         return self._broker.marks.pop(self._own(queue), None)
 
     def submit_lock_batch(
         self, group: str, client_id: str, queues: Collection[MessageQueue]
-    ) -> SimulatedAnswer[set[MessageQueue]]:
+    ) -> SimulatedFuture[set[MessageQueue]]:
         _check_name(group)
         return self._submit("lock", lambda: self._broker.lock(client_id, queues))
 
     def submit_unlock_batch(
         self, group: str, client_id: str, queues: Collection[MessageQueue]
-    ) -> SimulatedAnswer[None]:
+    ) -> SimulatedFuture[None]:
         _check_name(group)
         return self._submit("unlock", lambda: self._broker.unlock(client_id, queues))
 
@@ -690,8 +693,8 @@ class SimulatedBrokerClient:
     def _call(self, name: str, do: Callable[[], T]) -> T:
         return self._submit(name, do).result()
 
-    def _submit(self, name: str, do: Callable[[], T]) -> SimulatedAnswer[T]:
-        return SimulatedAnswer(self._client, lambda: self._do(name, do))
+    def _submit(self, name: str, do: Callable[[], T]) -> SimulatedFuture[T]:
+        return SimulatedFuture(self._client, lambda: self._do(name, do))
 
     def _do(self, name: str, do: Callable[[], T]) -> T:
         fate = self._arrive(name)
@@ -712,8 +715,8 @@ class SimulatedBrokerClient:
 
 
 def _info(subscriptions: Mapping[str, str], settings: Mapping[str, str]) -> ConsumerRunningInfo:
-    routes_by_topic = tuple(build_subscription(topic, expression, 7) for topic, expression in subscriptions.items())
-    return ConsumerRunningInfo(properties=settings, subscriptions=routes_by_topic)
+    built = tuple(build_subscription(topic, expression, 7) for topic, expression in subscriptions.items())
+    return ConsumerRunningInfo(properties=settings, subscriptions=built)
 
 
 def _check_name(*names: str) -> None:

@@ -87,7 +87,7 @@ class SimulatedGroup:
         return [runner for runner in self.runners if runner.is_alive]
 
     def pass_time(self, ms: int) -> None:
-        """Time goes by; those that can do their timed work do it."""
+        """Advance the clock by ``ms``, then let each runner whose group lock is free do all its timed work."""
         self.clock.advance(ms)
         for runner in self.alive():
             if runner.member.lock.is_free:
@@ -116,7 +116,7 @@ class SimulatedGroup:
         )
 
     def repair(self) -> None:
-        """Everybody can reach every broker."""
+        """Let every member reach every broker, and name servers have their addresses."""
         self.cluster.set_reach(Reach.UP)
         self.cluster.publish_addresses()
         for runner in self.runners:
@@ -140,14 +140,14 @@ class SimulatedGroup:
         self.check()
 
     def check(self) -> None:
-        """No query has failed for reasons that are its own."""
+        """Raise GuaranteeViolationError for a query that failed with a condition that is not in ALLOWED_FAILURES."""
         for runner in self.runners:
             if runner.error is not None and runner.error.condition not in ALLOWED_FAILURES:
                 raise GuaranteeViolationError(Violation.FAILED, str(runner.error)) from runner.error
 
     @property
     def is_broken(self) -> bool:
-        """Whether a violation or a crash has been seen."""
+        """Whether a strand has ended with an error that Spark would not get, such as a violation."""
         return any(runner.crash is not None for runner in self.runners)
 
     def _is_at_rest(self) -> bool:

@@ -252,12 +252,12 @@ class SourceRunner:
 
     @property
     def crash(self) -> BaseException | None:
-        """What went wrong that is no answer to Spark."""
+        """Return the error of a strand that Spark would not get; None without one."""
         return self.spark.error or (self.timer.error if self.timer is not None else None)
 
     @property
     def is_terminating(self) -> bool:
-        """Whether it only lives on until it notices that its JVM is gone, or has left."""
+        """Whether its JVM has ended, so that it only leaves the group and ends."""
         return self._is_jvm_dead
 
     def timed_work(self) -> list[Callable[[], None]]:
@@ -278,7 +278,7 @@ class SourceRunner:
         )
 
     def resume(self, points: int = ENDLESS, stops: Collection[str] = (IDLE,)) -> None:
-        """Let Spark go on. Where it needs the turn that timed work holds, that goes first."""
+        """Let Spark continue. Where it needs the group lock that timed work holds, let that work end first."""
         while self.spark.run(points, stops) and self.spark.at == "the turn":
             self.resume_timed_work()
 
@@ -289,14 +289,14 @@ class SourceRunner:
             self.timer = Strand(work)
 
     def run_timed_work(self) -> None:
-        """All timers, one after another."""
+        """Do the work of all timers, one after another."""
         for work in self.timed_work():
             self.resume_timed_work()
             self.start_timed_work(work)
         self.resume_timed_work()
 
     def resume_timed_work(self, points: int = ENDLESS) -> None:
-        """Where it needs the turn, it does nothing."""
+        """Let timed work continue, if there is any. Where it needs the group lock that Spark holds, it only waits."""
         if self.timer is not None and not self.timer.run(points):
             self.timer = None
 

@@ -39,7 +39,8 @@ class Strand:
         self._thread.start()
 
     def run(self, points: int = ENDLESS, stops: Collection[str] = ()) -> bool:
-        """Go on for ``points``, or to the next point whose name begins with one of ``stops``; False if it is done."""
+        """Continue for ``points``, or to the next point whose name begins with one of ``stops``. Return whether work is
+        left; raise the error with which the work ends. False, with no effect, once it is done."""
         if self.is_done:
             return False
         self._points_left, self._stops = points, stops
@@ -50,7 +51,8 @@ class Strand:
         return not self.is_done
 
     def unwind(self, with_what: BaseException) -> None:
-        """When it runs on: raise this where it stands, and in place of each point after that if it is Killed."""
+        """Raise ``with_what`` at the point where the strand stands, when it is run next; Killed at each later point,
+        too."""
         self._unwinding = with_what
 
     def pause(self, name: str, *, is_blocked: bool) -> None:
@@ -99,7 +101,8 @@ _here = _Here()
 
 
 def point(name: str, *, is_blocked: bool = False) -> None:
-    """What follows is ``name``: others may go first. ``is_blocked``: others must."""
+    """Pause the strand that runs before what ``name`` names, if its points are used up or ``name`` is a stop;
+    ``is_blocked``: always. Outside of a strand do nothing, or with ``is_blocked`` raise RuntimeError."""
     strand = _here.strand
     if strand is not None:
         strand.pause(name, is_blocked=is_blocked)
@@ -108,5 +111,5 @@ def point(name: str, *, is_blocked: bool = False) -> None:
 
 
 def current() -> Strand | None:
-    """The strand that is running."""
+    """Return the strand that this code runs in; None outside of one."""
     return _here.strand

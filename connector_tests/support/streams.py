@@ -112,7 +112,7 @@ class Topic:
         eventually(lambda: self.held() >= before + len(bodies), f"{len(bodies)} messages in {queue}")
 
     def held(self) -> int:
-        """Offsets that the queues have given out; a stored message gets its own a moment after it was sent."""
+        """Return the sum of the queues' max offsets; a message is counted a moment after it was sent."""
         return sum(held.max_offset for held in self.bounds().values())
 
     def send_batches(self, count: int, size_bytes: int = 100) -> list[str]:
@@ -138,7 +138,7 @@ class Topic:
         self.sent += len(messages)
 
     def send_to_responding_broker(self, count: int) -> list[str]:
-        """``send`` while servers fall and rise: states the bodies of which a broker has confirmed that it stored them.
+        """``send`` while servers fall and rise: return the bodies of which a broker has confirmed that it stored them.
 
         Others may be stored too, and a body whose confirmation was late may be stored twice.
         """
@@ -198,7 +198,7 @@ class Topic:
             brokers[queue].update_offset(group, queue, offset)
 
     def lag(self, group: str) -> int:
-        """What the group has not committed, in all; a queue without an offset counts as a whole."""
+        """Return how many offsets the group has not committed; a queue without a committed one counts as a whole."""
         committed = self.committed(group)
         return sum(
             held.max_offset - (held.min_offset if (at := committed[queue]) is None else at)
@@ -227,7 +227,7 @@ class Topic:
         self._first_broker().reset_offsets_to_time(group, self.name, 0)
 
     def lockable(self, group: str) -> set[MessageQueue]:
-        """The queues that nobody holds a lock of: a stranger gets them, and releases them."""
+        """Return the queues of which no member holds the lock: a stranger locks them, and unlocks them again."""
         broker = self._first_broker()
         locked = broker.submit_lock_batch(group, "stranger", self.queues).result()
         broker.submit_unlock_batch(group, "stranger", locked).result()

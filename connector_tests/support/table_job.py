@@ -127,7 +127,7 @@ class TableJob:
         logged = _newest(self.folder / "checkpoint" / "offsets")
         return logged is not None and not (self.folder / "checkpoint" / "commits" / logged.name).exists()
 
-    def killed_when(self, example: str, is_so: Callable[[], bool], *arguments: str, **settings: str) -> None:
+    def kill_when(self, example: str, is_so: Callable[[], bool], *arguments: str, **settings: str) -> None:
         """Run until ``is_so``, and kill all of it while it still is so: the JVM stands still before that is decided."""
         with self.running(example, *arguments, **settings) as process:
             deadline = time.monotonic() + REACHED_S

@@ -100,8 +100,8 @@ class WritingJob:
     def request_stop_in(self, batch: int) -> None:
         (self._stops / f"{batch}.asked").touch()
 
-    def worker_stopped_in(self, batch: int) -> int:
-        """Wait for it; its pid."""
+    def await_stopped_worker(self, batch: int) -> int:
+        """Wait until a task of ``batch`` stands still, and return the pid of its worker."""
         reached = self._stops / f"{batch}.reached"
         eventually(reached.exists, f"a task of batch {batch} that stands still")
         return int(reached.read_text())
