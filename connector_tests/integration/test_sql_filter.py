@@ -11,6 +11,7 @@ from itertools import pairwise
 import pytest
 
 from connector_tests.support.admin_broker import AdminBroker
+from connector_tests.support.message_bytes import INNER_BATCH, inner_batch
 from connector_tests.support.streams import Topic, eventually
 from connector_tests.support.timeouts import PATIENT_MS
 from rocketmq_spark.embedded import EmbeddedCluster
@@ -22,9 +23,12 @@ from rocketmq_spark.pull.executor_pull_client import ExecutorPullClient
 from rocketmq_spark.pull.range_puller import new_range_puller
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.remoting.send_result import send_header
+from rocketmq_spark.remoting.send_rpc import send_rpc
 from rocketmq_spark.source.batch.queue_lookup import QueueLookup
 from rocketmq_spark.source.partition_reader import read_ranges
 from rocketmq_spark.source.schema import default_schema
+from rocketmq_spark.wire.remoting.codes import RequestCode
 
 pytestmark = pytest.mark.broker
 
@@ -215,6 +219,23 @@ def test_filter_on_batch_consume_queues_is_warned_of_once(
         assert planned(options) == [QueueRange(queue, 0, 4)]
     (line,) = (line for line in caplog.messages if line.startswith("BATCHES_FILTERED"))
     assert topic in line
+
+
+@pytest.mark.usefixtures("implementation")
+def test_sql92_reads_inner_batches_that_ranges_cut(cluster: EmbeddedCluster) -> None:
+    topic = cluster.create_topic(unique_name("batched"), queues=1, attributes={"queue.type": "BatchCQ"})
+    queue = MessageQueue(topic, "broker-a", 0)
+    header = send_header(queue, "tests", sys_flag=INNER_BATCH, properties="INNER_NUM\x014\x02")
+    with closing(ConnectionPool(PATIENT_MS)) as pool:
+        broker = AdminBroker(BrokerAddress(cluster.broker_addr()), pool, PATIENT_MS)
+        for begin in range(0, 12, 4):
+            body = inner_batch([(b"%d" % number, b"") for number in range(begin, begin + 4)])
+            broker.call(send_rpc(RequestCode.SEND_MESSAGE_V2, header, body, queue))
+        broker.await_dispatch()
+    given = {"namesrvAddr": cluster.namesrv_addr, "subscribe": topic, "expressionType": "SQL92"}
+    options = BatchReadOptions.parse(given | {"subExpression": "price IS NULL"})
+    for end in range(1, 12):
+        assert read(queue, options, 0, end) + read(queue, options, end, 12) == list(range(12))
 
 
 @contextmanager

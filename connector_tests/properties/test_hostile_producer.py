@@ -201,6 +201,52 @@ def test_filter_loses_nothing_where_a_broker_was_restarted(
         check(replace(scenario, cuts=[0, end, scenario.queue.max_offset]))
 
 
+class BySql(Scenario):
+    """A scenario whose reader filters by SQL92, which only the broker can: here by the tag."""
+
+    @property
+    def tags(self) -> frozenset[str]:
+        return frozenset({TRUE_TAG})
+
+
+SQL = {"expressionType": "SQL92", "subExpression": f"TAGS = '{TRUE_TAG}'"}
+BY_TAG = {"subExpression": TRUE_TAG}
+
+
+@pytest.mark.usefixtures("implementation")
+@pytest.mark.parametrize(("make", "options"), [(Scenario, BY_TAG), (BySql, SQL)], ids=["tag", "SQL92"])
+@pytest.mark.parametrize("batch_bytes", [400, 30_000])
+def test_an_inner_batch_that_is_cut_has_the_same_rows_of_a_filter(
+    make: type[Scenario], options: dict[str, str], batch_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Brokers filter such a batch by its own tag; its messages with other ones are dropped by a filter by tags."""
+    monkeypatch.setattr(range_decoding, "BATCH_BYTES", batch_bytes)
+    queue = HostileQueue(QueueKind.BATCH, QUEUE.topic)
+    parts = inner_batch([(b"", b"TAGS\x01%s\x02" % tag.encode()) for tag in (OTHER_TAG, TRUE_TAG, TRUE_TAG, OTHER_TAG)])
+    for tag in [TRUE_TAG, OTHER_TAG, TRUE_TAG, TRUE_TAG] * 5:
+        assert queue.send(Sent(parts, INNER_BATCH, {"TAGS": tag, "INNER_NUM": "4"}))
+    whole = rows_of_cuts(make(queue, {}, [0, 80], limit=6, options=options))
+    assert len(whole) == 15 * (4 if options is SQL else 2)
+    for end in range(1, 80):
+        assert rows_of_cuts(make(queue, {}, [0, end, 80], limit=6, options=options)) == whole
+
+
+def rows_of_cuts(scenario: Scenario) -> list[Row]:
+    return [row for task in read(scenario) for row in task.rows]
+
+
+@pytest.mark.usefixtures("implementation")
+def test_a_made_up_batch_over_messages_that_do_not_match_ends_no_query_by_sql92() -> None:
+    """The broker gave it one offset; between it and the next match are those of others, and the end of the range."""
+    queue = HostileQueue(QueueKind.OLD, QUEUE.topic)
+    true, other = (Sent(tag.encode(), 0, {"TAGS": tag}) for tag in (TRUE_TAG, OTHER_TAG))
+    claim = {"TAGS": TRUE_TAG, "INNER_NUM": "4", "INNER_BASE": "1"}
+    for one in (true, Sent(inner_batch([(b"", b"")] * 4), 0xC0, claim), *[other] * 6, true):
+        assert queue.send(one)
+    rows = rows_of_cuts(BySql(queue, {}, [0, 3, 9], options=SQL))
+    assert [row["queueOffset"] for row in rows if row["body"] == TRUE_TAG.encode()] == [0, 8]
+
+
 PARTS_OF_A_LIE = inner_batch([(b"part", b"")] * 1_000)
 LIES = {
     "a batch flag on 4.9.7": (QueueKind.OLD, Sent(PARTS_OF_A_LIE, 0xC0)),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pyarrow as pa
 import pytest
 
@@ -58,10 +60,14 @@ def filtered(*rows: tuple[int, int]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"queueOffset": offsets, "commitLogOffset": places})
 
 
-def place_of_last(offset: int) -> int:
-    """The commit log offset of the last message before offset 9."""
-    assert offset == 8
-    return 80
+def limit_of(limit: int | None) -> Callable[[int], int | None]:
+    """Of the last message before offset 9, which is at 80 of the commit log: 81 if it is stored for a later offset."""
+
+    def limit_at(offset: int) -> int | None:
+        assert offset == 8
+        return limit
+
+    return limit_at
 
 
 @pytest.mark.parametrize(
@@ -73,31 +79,37 @@ def place_of_last(offset: int) -> int:
         ([(2, 20), (3, 20), (4, 20), (2, 20), (3, 20)], [2, 3, 4]),
         ([(2, 20), (9, 81)], [2]),
         ([(2, 20), (9, 90), (12, 120), (2, 20), (8, 80), (9, 90)], [2, 8]),
+        ([(2, 20), (7, 80), (8, 80), (9, 80), (10, 80), (11, 110)], [2, 7, 8]),
+        ([(2, 20), (9, 80), (10, 80)], [2]),
+        ([(7, 70), (8, 70), (9, 70), (12, 120)], [7, 8]),
     ],
 )
 def test_rows_of_filtered_responses_come_once(rows: list[tuple[int, int]], kept: list[int]) -> None:
-    assert placed_rows(filtered(*rows), 1, 9, place_of_last).column(0).to_pylist() == kept
+    """Inner batches reach beyond the end: the last message, with all of its tags or not, and one that a producer wrote
+    over the offsets of messages that do not match."""
+    assert placed_rows(filtered(*rows), 1, 9, limit_of(80)).column(0).to_pylist() == kept
 
 
 @pytest.mark.parametrize(
-    "rows",
+    ("rows", "limit"),
     [
-        [(0, 0), (1, 10), (2, 20), (5, 30), (6, 40), (7, 50), (6, 60), (7, 70), (8, 80)],
-        [(6, 40), (6, 60)],
-        [(5, 50), (7, 40)],
-        [(5, 50), (9, 79)],
-        [(5, 50), (9, 80), (10, 100)],
+        ([(0, 0), (1, 10), (2, 20), (5, 30), (6, 40), (7, 50), (6, 60), (7, 70), (8, 80)], 80),
+        ([(6, 40), (6, 60)], 80),
+        ([(5, 50), (7, 40)], 80),
+        ([(5, 50), (9, 79)], 80),
+        ([(5, 50), (9, 80), (10, 100)], 81),
+        ([(8, 60), (9, 60), (10, 79)], 80),
     ],
 )
-def test_messages_below_their_stored_offsets_are_detected(rows: list[tuple[int, int]]) -> None:
+def test_messages_below_their_stored_offsets_are_detected(rows: list[tuple[int, int]], limit: int) -> None:
     """The first: two messages that no consumer gets behind offset 2, and a restart of the broker behind offset 5."""
     with pytest.raises(ShiftedOffsetsError) as raised:
-        placed_rows(filtered(*rows), 1, 9, place_of_last)
+        placed_rows(filtered(*rows), 1, 9, limit_of(limit))
     assert raised.value.begin_offset == 1
 
 
 def test_a_last_message_that_was_deleted_shows_nothing() -> None:
-    assert placed_rows(filtered((5, 50), (9, 79)), 1, 9, lambda _: None).column(0).to_pylist() == [5]
+    assert placed_rows(filtered((5, 50), (9, 79)), 1, 9, limit_of(None)).column(0).to_pylist() == [5]
 
 
 @pytest.mark.parametrize(

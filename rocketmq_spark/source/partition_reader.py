@@ -178,9 +178,8 @@ class _RangeReader:
 
     With a filter, the last message is also pulled unfiltered. If its stored offset exceeds its position, the broker
     delivers messages at positions below their stored offsets (see ``record_index``). If the broker was restarted before
-    that message, the filtered responses show it (see ``placed_rows``). Only an unfiltered response shows the positions,
-    so the range, or what is left of it, is then pulled without a filter by tags. A filter by SQL92 is only at the
-    broker.
+    that message, the filtered responses show it (see ``placed_rows``). Only unfiltered responses show the positions, so
+    the rest of the range is then pulled without a filter by tags. A filter by SQL92 is only at the broker.
     """
 
     def __init__(
@@ -239,8 +238,8 @@ class _RangeReader:
     def _read(self, some: QueueRange, puller: RangePuller, *, is_unfiltered: bool) -> Iterator[pa.RecordBatch]:
         """Yield the rows of ``some`` as ``batches`` does, from what ``puller`` pulls. Raises the same errors, and for
         filtered responses ShiftedOffsetsError."""
-        commit_log_offset_at = None if is_unfiltered else self._commit_log_offset_at
-        decoder = RangeDecoder(self._column_decoder(is_unfiltered=is_unfiltered), some, commit_log_offset_at)
+        place_limit_at = None if is_unfiltered else self._place_limit_at
+        decoder = RangeDecoder(self._column_decoder(is_unfiltered=is_unfiltered), some, place_limit_at)
         for pulled in self._pulled(puller):
             self._record.add_read(self._range.queue, pulled.end_offset - pulled.begin_offset, len(pulled.body))
             if pulled.is_lost:
@@ -291,13 +290,14 @@ class _RangeReader:
         offset = first_queue_offset(pulled.body)
         return offset is not None and offset >= self._range.end_offset
 
-    def _commit_log_offset_at(self, offset: int) -> int | None:
-        """Return the commit log offset of the message at ``offset`` of the queue; None if there is none. Pull it alone
-        and without filter, and wait, unless it is the range's last one."""
+    def _place_limit_at(self, offset: int) -> int | None:
+        """Return the commit log offset of the message at ``offset``, plus 1 if its stored offset is larger; None if
+        there is none. Pull it alone, unfiltered, and wait, unless it is the range's last one, which is in place."""
         if offset == self._range.end_offset - 1:
             return self._last_commit_log_offset
         (pulled,) = self._pulled(self._puller_for(_one_offset(self._range.queue, offset), True))
-        return first_commit_log_offset(pulled.body)
+        stored, place = first_queue_offset(pulled.body), first_commit_log_offset(pulled.body)
+        return None if stored is None or place is None else place + (stored > offset)
 
     def _pulled(self, puller: RangePuller) -> Iterator[PulledRange]:
         """Yield the ranges that ``puller`` pulls, waiting for each. Raises TransportError[LOGGED_BATCH_UNREADABLE],

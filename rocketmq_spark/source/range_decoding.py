@@ -109,23 +109,22 @@ def drop_duplicates(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def placed_rows(
-    batch: pa.RecordBatch, begin_offset: int, end_offset: int, commit_log_offset_at: Callable[[int], int | None]
+    batch: pa.RecordBatch, begin_offset: int, end_offset: int, place_limit_at: Callable[[int], int | None]
 ) -> pa.RecordBatch:
     """Return each row with a queue offset below ``end_offset`` once, by ascending offset; ``batch`` itself if these are
     its rows. ``batch`` has all rows of filtered responses to pulls of ``[begin_offset, end_offset)``, also of messages
-    behind. ``commit_log_offset_at``: of the message that the queue has at an offset, None if unknown.
+    behind. ``place_limit_at``: commit log offset of the message that the queue has at an offset, plus 1 if its stored
+    offset is larger; None if unknown.
 
     Raises ShiftedOffsetsError if stored queue offsets do not ascend in the order of the commit log, which is the
-    queue's, or if one is at or beyond ``end_offset`` and its message before that.
+    queue's, or if a message precedes ``end_offset`` and is stored for a later one. Inner batches may reach beyond it.
     """
     order, offsets, places = _in_log_order(batch)
-    if np.any(offsets[1:] <= offsets[:-1]):
-        raise ShiftedOffsetsError(begin_offset)
     count = int(np.searchsorted(offsets, end_offset))
-    if count < len(offsets):
-        last = commit_log_offset_at(end_offset - 1)
-        if last is not None and places[count] <= last:
-            raise ShiftedOffsetsError(begin_offset)
+    beyond = places[count:][places[count:] > places[count - 1]] if count else places
+    limit = place_limit_at(end_offset - 1) if len(beyond) else None
+    if np.any(offsets[1:] <= offsets[:-1]) or (limit is not None and beyond[0] < limit):
+        raise ShiftedOffsetsError(begin_offset)
     return batch.slice(0, count) if order is None else batch.take(pa.array(order[:count]))
 
 
@@ -166,7 +165,7 @@ class RangeDecoder:
     Where the decoder has a builder, ranges are decoded as they arrive. Once it rejects one, that range and all later
     ones of the batch are decoded when the batch ends.
 
-    ``commit_log_offset_at``: for filtered responses, see ``placed_rows``; the decoder has both offsets as columns.
+    ``place_limit_at``: for filtered responses, see ``placed_rows``; the decoder has both offsets as columns.
 
     Not thread-safe.
     """
@@ -175,11 +174,11 @@ class RangeDecoder:
         self,
         decoder: ColumnDecoder,
         queue_range: QueueRange,
-        commit_log_offset_at: Callable[[int], int | None] | None = None,
+        place_limit_at: Callable[[int], int | None] | None = None,
     ) -> None:
         self._decoder = decoder
         self._range = queue_range
-        self._commit_log_offset_at = commit_log_offset_at
+        self._place_limit_at = place_limit_at
         self._collected: list[PulledRange] = []
         self._collected_bytes = 0
         self._builder: BatchBuilder | None = None
@@ -242,13 +241,13 @@ class RangeDecoder:
     def _decoded_to(self, end_offset: int) -> int:
         """Return the end of the stored offsets to decode, of ranges that end at ``end_offset``. Stored offsets of
         filtered responses may be larger than positions."""
-        return end_offset if self._commit_log_offset_at is None else MAX_OFFSET
+        return end_offset if self._place_limit_at is None else MAX_OFFSET
 
     def _each_once(self, batch: pa.RecordBatch, begin_offset: int, end_offset: int) -> pa.RecordBatch:
         """Return each row of ``[begin_offset, end_offset)`` once, in order. Raises ShiftedOffsetsError."""
-        if self._commit_log_offset_at is None:
+        if self._place_limit_at is None:
             return drop_duplicates(batch)
-        return placed_rows(batch, begin_offset, end_offset, self._commit_log_offset_at)
+        return placed_rows(batch, begin_offset, end_offset, self._place_limit_at)
 
     def _decode(
         self, collected: Sequence[PulledRange], begin_offset: int, end_offset: int, decoded_to: int
