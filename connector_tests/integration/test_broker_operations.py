@@ -23,6 +23,7 @@ from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.producer import Producer
+from rocketmq_spark.remoting.retry import Retryability, retryability_of_request
 from rocketmq_spark.remoting.route_table import RouteTable
 from rocketmq_spark.remoting.send_result import SendStatus
 from rocketmq_spark.remoting.send_rpc import send_batch_rpc
@@ -559,6 +560,20 @@ def test_a_message_that_the_broker_does_not_hold_cannot_be_sent_back(
         original = pulled(mine, group, filled)[0]
         with pytest.raises(DataLossError, match=rf"MESSAGE_DELETED.*{original.msg_id}.*commit log offset {10**12}"):
             send_back(mine, group, replace(original, commit_log_offset=10**12))
+
+
+@pytest.mark.parametrize("sent", [Message("", b""), Message("", b"x", properties={"INNER_NUM": "1"})])
+def test_a_message_that_the_broker_cannot_store_again_is_refused_for_good(
+    cluster: EmbeddedCluster, producer: Producer, group: str, topic: str, sent: Message
+) -> None:
+    """It is refused with the code of an outage. Brokers store the messages of a batch unseen."""
+    queue = producer.send_batch([replace(sent, topic=topic)]).queue
+    with member(cluster, group, topic) as mine:
+        stored = pulled(mine, group, queue)[0]
+        with pytest.raises(BrokerError, match="MESSAGE_ILLEGAL") as refused:
+            send_back(mine, group, stored)
+    assert refused.value.code == ResponseCode.SYSTEM_ERROR
+    assert retryability_of_request(refused.value) is Retryability.PERMANENT
 
 
 def test_the_dlq_can_be_read_like_any_topic(

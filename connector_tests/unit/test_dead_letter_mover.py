@@ -154,6 +154,7 @@ def test_a_broker_that_fails_again_is_logged_again(cluster: ScriptedCluster, cap
     [
         build_response(ResponseCode.NO_PERMISSION),
         build_response(ResponseCode.SYSTEM_ERROR, remark="PROPERTIES_SIZE_EXCEEDED"),
+        build_response(ResponseCode.SYSTEM_ERROR, remark="MESSAGE_ILLEGAL"),
     ],
 )
 def test_of_a_refusal_that_is_final_other_messages_are_not_affected(

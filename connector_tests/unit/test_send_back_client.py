@@ -194,9 +194,10 @@ def test_redelivered_message_of_invented_topic_is_sent_back(
         assert (f"'{topic}'" in problem or f"topic {topic}" in problem) and not responses.calls
 
 
-def test_message_without_room_for_properties_fails_at_once(cluster: ScriptedCluster) -> None:
+@pytest.mark.parametrize("status", ["PROPERTIES_SIZE_EXCEEDED", "MESSAGE_ILLEGAL"])
+def test_message_that_cannot_be_stored_again_fails_at_once(cluster: ScriptedCluster, status: str) -> None:
     """The query waited ``clusterTimeoutMs`` for a broker that is up."""
-    responses = Responses(cluster, build_response(ResponseCode.SYSTEM_ERROR, remark="PROPERTIES_SIZE_EXCEEDED"))
+    responses = Responses(cluster, build_response(ResponseCode.SYSTEM_ERROR, remark=status))
     clock = Time()
-    assert "PROPERTIES_SIZE_EXCEEDED" in (sender(cluster, 60_000, clock).try_send_back(MESSAGE) or "")
+    assert status in (sender(cluster, 60_000, clock).try_send_back(MESSAGE) or "")
     assert (len(responses.calls), clock.now_ms) == (1, Time().now_ms)

@@ -151,9 +151,11 @@ def is_too_large(error: RocketMQError) -> bool:
     return "body size exceeded" in _remark(error) or "body length limit" in _remark(error)
 
 
-def _exceeds_properties_size(error: RocketMQError) -> bool:
-    """Return whether a broker refused to store a message again, because of the properties that it adds."""
-    return _remark(error).startswith("PROPERTIES_SIZE_EXCEEDED")
+def _cannot_be_stored_again(error: RocketMQError) -> bool:
+    """Return whether a broker refused to store a message again, which it does with SYSTEM_ERROR and its store's status:
+    there is no room for the properties that it adds, or the message has no body, has INNER_NUM, or is an inner batch.
+    Source: ``broker/util/HookUtils.java``."""
+    return _remark(error).startswith(("PROPERTIES_SIZE_EXCEEDED", "MESSAGE_ILLEGAL"))
 
 
 def _remark(error: RocketMQError) -> str:
@@ -162,8 +164,8 @@ def _remark(error: RocketMQError) -> str:
 
 def _retryability(error: RocketMQError) -> OperationRetryability:
     """Return the entry of ``RETRYABILITY`` for ``error``, by response code for BROKER_ERROR, else by condition.
-    Permanent for all operations if there is no entry, or if a broker refused the message for its size."""
-    if is_too_large(error) or _exceeds_properties_size(error):
+    Permanent for all operations if there is no entry, or if a broker refused the message for what it is."""
+    if is_too_large(error) or _cannot_be_stored_again(error):
         return _ALL_PERMANENT
     return RETRYABILITY.get(error.code if is_broker_error(error) else error.condition, _ALL_PERMANENT)
 
